@@ -1,0 +1,6 @@
+.PHONY: build test
+build:
+	go build -o bin/lca-stream ./cmd/lca-stream
+test:
+	go vet ./...
+	go test ./...

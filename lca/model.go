@@ -1,0 +1,61 @@
+package lca
+
+import "gonum.org/v1/gonum/mat"
+
+// Model is what was learnt: B = (B_G, B_L), the mean, and the neighbours of the Parzen part.
+// It is immutable once returned, and safe for concurrent use. All fields are in the units of the
+// input (running scales are folded in). A constant column has zero weight in W, BG and BL, and
+// a zero row and column in CG and CL; the number of active columns is BG's columns + BL's columns.
+type Model struct {
+	Dim  int           // d
+	Mean []float64     // μ, d
+	CG   *mat.SymDense // C_G + ν_g I, d×d (section 4, below eq. 6)
+	CL   *mat.SymDense // C_L + ν I, d×d (eq. 5), after the metric's projection
+	BG   *mat.Dense    // d×d_G; an empty mat.Dense when d_G = 0 (Proposition 1)
+	BL   *mat.Dense    // d×d_P; an empty mat.Dense when d_P = 0
+	// Ratio holds the eigenvalues e of I_G C_L I_G ascending: first the d_P of BL's columns, then the d_G of BG's.
+	Ratio []float64
+	W     *mat.Dense // d×d: y = W(x−μ), in Coordinates and Components
+
+	Neighbours []float32 // N×d row-major: the centres x_j of the Parzen part
+
+	Kind        Kind
+	Metric      Metric
+	Coordinates Coordinates
+	Components  Components
+	Info        Info
+}
+
+// Info is how a Model came to be; it is carried in a snapshot's metadata.
+type Info struct {
+	Rows        uint64  // rows handed to Learn (or Fit) so far
+	Learnt      uint64  // rows that entered the statistics
+	NLL         float64 // running leave-one-out (prequential) NLL, nats/row, all constants; NaN before the first
+	GaussianNLL float64 // the same for the running single Gaussian; NaN before the first
+	Gamma       float64 // γ
+	Nu          float64 // ν as configured
+	NuGaussian  float64 // ν_g as configured
+	NuUnit      Unit
+	Minibatch   int     // B
+	PassRows    float64 // the n in force
+	Alarms      uint64  // drift alarms so far
+	Gated       uint64  // rows left out by the outlier gate
+	Copies      uint64  // pairs left out as near copies or the same record
+	Constant    []int   // indices of columns found constant
+	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
+	Drift       float64 // largest principal angle between the Parzen subspaces of this and the previous reference, radians
+}
+
+// Gaussian returns d_G, the number of columns of BG.
+func (m *Model) Gaussian() int { return columns(m.BG) }
+
+// Parzen returns d_P, the number of columns of BL.
+func (m *Model) Parzen() int { return columns(m.BL) }
+
+func columns(b *mat.Dense) int {
+	if b == nil || b.IsEmpty() {
+		return 0
+	}
+	_, c := b.Dims()
+	return c
+}

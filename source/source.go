@@ -1,0 +1,106 @@
+// Package source is where rows come from: Kafka topics and files. It turns untrusted bytes into
+// Arrow records and says who has read up to where, so that a sink can commit that atomically.
+package source
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// Partition names one partition of a topic. For files, Topic is the path and ID 0.
+type Partition struct {
+	Topic string
+	ID    int32
+}
+
+// String returns "topic/id".
+func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.ID) }
+
+// Offsets are the next offsets to read.
+type Offsets map[Partition]int64
+
+// Clone returns a copy that shares nothing.
+func (o Offsets) Clone() Offsets {
+	c := make(Offsets, len(o))
+	for p, next := range o {
+		c[p] = next
+	}
+	return c
+}
+
+// Claim says who has read up to where. Static assignment has Member "" and Generation -1.
+// Group "" claims nothing: a sink then commits no offsets.
+type Claim struct {
+	Group      string
+	Member     string
+	InstanceID string
+	Generation int32
+	Next       Offsets
+}
+
+// Header is one header of a message.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// Message is one Kafka record (or one batch of a file) with its value decoded.
+type Message struct {
+	Partition Partition
+	Offset    int64
+	Time      time.Time
+	Key       []byte // nil and empty differ, as in Kafka
+	Value     []byte // the bytes as they came; valid until Batch.Release
+	Headers   []Header
+	Record    arrow.Record // all batches of the value as one; nil when Err is set or the value is null
+	Err       *RecordError // why the value could not be decoded
+}
+
+// Batch is what one Read returns: messages of one or more partitions, in order within each,
+// and the claim that holds once all of them are dealt with. Next may be beyond the last message.
+type Batch struct {
+	Messages []Message
+	Claim    Claim
+}
+
+// Rows is the number of rows of all records.
+func (b *Batch) Rows() (n int64) {
+	for i := range b.Messages {
+		if r := b.Messages[i].Record; r != nil {
+			n += r.NumRows()
+		}
+	}
+	return n
+}
+
+// Release gives the memory of all records back.
+func (b *Batch) Release() {
+	for i := range b.Messages {
+		if r := b.Messages[i].Record; r != nil {
+			r.Release()
+			b.Messages[i].Record = nil
+		}
+	}
+}
+
+// RecordError is a message that cannot be used; the pipeline dead-letters it or stops.
+type RecordError struct {
+	Partition Partition
+	Offset    int64
+	Code      string // short and stable, such as "arrow_truncated": header lca-error-code and metric label
+	Err       error
+}
+
+// Error says where and why.
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("source: %s/%d@%d: %s: %v", e.Partition.Topic, e.Partition.ID, e.Offset, e.Code, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// ErrEnd is returned by Read when a bounded source (a file, a range of offsets) is exhausted.
+var ErrEnd = errors.New("source: end of range")
