@@ -1,0 +1,149 @@
+package lca
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// parts is an M-step's result: the matrices of Proposition 1 and the eigenvalues behind them.
+type parts struct {
+	BG, BL *mat.Dense // d×d_G and d×d_P; an empty mat.Dense where there is no column
+	Ratio  []float64  // e, d of them: first those of BL's columns, then those of BG's, each ascending
+}
+
+// split solves Proposition 1 (section 4, eq. 7):
+//
+//	min over B_G, B_L of  tr B_Gᵀ M₁ B_G + tr B_Lᵀ M₂ B_L − log det(B_G B_Gᵀ + B_L B_Lᵀ)
+//
+// With M₁^(−½) M₂ M₁^(−½) = U diag(e) Uᵀ the minimiser is B_G = M₁^(−½) U₊ (e ≥ 1) and
+// B_L = M₁^(−½) U₋ D₋^(−½) (e < 1); the minimum is d + log det M₁ + Σ_{e<1} log e.
+//
+// M₁ enters by its inverse root (see inverseRoot), which a batch fit computes once. parzen fixes
+// the number of columns of B_L, those of the smallest e; Auto cuts at e = 1 as the proposition does.
+// With parzen = d all is Parzen: B_L B_Lᵀ = M₂⁻¹, the metric of plain LCA.
+func split(m1InverseRoot, m2 *mat.SymDense, parzen int) (parts, error) {
+	e, u, err := ratios(m1InverseRoot, m2)
+	if err != nil {
+		return parts{}, err
+	}
+	if parzen == Auto {
+		parzen = countBelow(e, 1)
+	}
+	return assemble(m1InverseRoot, u, e, parzen), nil
+}
+
+// ratios returns e ascending and U of M₁^(−½) M₂ M₁^(−½) = U diag(e) Uᵀ (Algorithm 1: eig(I_G C_L I_G)).
+func ratios(m1InverseRoot, m2 *mat.SymDense) (e []float64, u *mat.Dense, err error) {
+	var left, both mat.Dense
+	left.Mul(m1InverseRoot, m2)
+	both.Mul(&left, m1InverseRoot)
+	e, u, err = eigenSym(symmetric(&both))
+	if err != nil {
+		return nil, nil, fmt.Errorf("lca: eigenvalues of I_G C_L I_G: %w", err)
+	}
+	if !(e[0] > 0) {
+		return nil, nil, fmt.Errorf("lca: C_L is singular (smallest ratio to C_G is %.3g): %w", e[0], errSingular)
+	}
+	return e, u, nil
+}
+
+// assemble builds B_L = M₁^(−½) U₋ D₋^(−½) from the first parzen columns of u and
+// B_G = M₁^(−½) U₊ from the others.
+func assemble(m1InverseRoot *mat.SymDense, u *mat.Dense, e []float64, parzen int) parts {
+	d := len(e)
+	var b mat.Dense
+	b.Mul(m1InverseRoot, u)
+	for j := range parzen {
+		r := 1 / math.Sqrt(e[j])
+		for i := range d {
+			b.Set(i, j, b.At(i, j)*r)
+		}
+	}
+	return parts{BG: columnRange(&b, parzen, d), BL: columnRange(&b, 0, parzen), Ratio: e}
+}
+
+// inverseRoot returns the symmetric M^(−½) of a positive definite M; I_G when M is C_G + ν_g I.
+func inverseRoot(m *mat.SymDense) (*mat.SymDense, error) {
+	w, v, err := eigenSym(m)
+	if err != nil {
+		return nil, err
+	}
+	// Beyond 1e-15 of the largest an eigenvalue is rounding, and its inverse root noise.
+	if n := len(w); !(w[0] > 1e-15*w[n-1]) {
+		return nil, fmt.Errorf("smallest eigenvalue %.3g, largest %.3g: %w", w[0], w[n-1], errSingular)
+	}
+	return spectral(v, w, func(l float64) float64 { return 1 / math.Sqrt(l) }), nil
+}
+
+// eigenSym returns the eigenvalues ascending and the eigenvectors as columns, each with its
+// component of largest magnitude positive, so that equal input gives equal output.
+func eigenSym(m *mat.SymDense) ([]float64, *mat.Dense, error) {
+	var eig mat.EigenSym
+	if !eig.Factorize(m, true) {
+		return nil, nil, fmt.Errorf("eigendecomposition did not converge (is an entry NaN or Inf?): %w", errSingular)
+	}
+	var v mat.Dense
+	eig.VectorsTo(&v)
+	d, _ := v.Dims()
+	for j := range d {
+		largest := 0.0
+		for i := range d {
+			if c := v.At(i, j); math.Abs(c) > math.Abs(largest) {
+				largest = c
+			}
+		}
+		if largest < 0 {
+			for i := range d {
+				v.Set(i, j, -v.At(i, j))
+			}
+		}
+	}
+	return eig.Values(nil), &v, nil
+}
+
+// spectral returns V diag(f(w)) Vᵀ.
+func spectral(v *mat.Dense, w []float64, f func(float64) float64) *mat.SymDense {
+	d := len(w)
+	scaled := mat.NewDense(d, d, nil)
+	for j := range d {
+		fj := f(w[j])
+		for i := range d {
+			scaled.Set(i, j, v.At(i, j)*fj)
+		}
+	}
+	var m mat.Dense
+	m.Mul(scaled, v.T())
+	return symmetric(&m)
+}
+
+// symmetric returns (A + Aᵀ)/2.
+func symmetric(a *mat.Dense) *mat.SymDense {
+	d, _ := a.Dims()
+	s := mat.NewSymDense(d, nil)
+	for i := range d {
+		for j := i; j < d; j++ {
+			s.SetSym(i, j, 0.5*(a.At(i, j)+a.At(j, i)))
+		}
+	}
+	return s
+}
+
+// columnRange copies columns from … to−1 of b; an empty mat.Dense when there is none.
+func columnRange(b *mat.Dense, from, to int) *mat.Dense {
+	if from == to {
+		return &mat.Dense{}
+	}
+	rows, _ := b.Dims()
+	return mat.DenseCopyOf(b.Slice(0, rows, from, to))
+}
+
+// countBelow returns how many of the ascending values are below the limit.
+func countBelow(ascending []float64, limit float64) int {
+	k := 0
+	for k < len(ascending) && ascending[k] < limit {
+		k++
+	}
+	return k
+}
