@@ -1,0 +1,124 @@
+// Package cluster turns brokers, TLS and SASL settings into a connection that the reading side
+// (package source) and the writing side (package sink) share.
+//
+//	c, err := cluster.Open(cluster.Config{Brokers: []string{"localhost:9092"}})
+//	if err != nil { … }
+//	defer c.Close()
+//	c.Client().InitProducerID(ctx, …)      // any request kafka-go knows
+//	c.Metadata(ctx, "events")              // fresh from a broker, not from the transport's cache
+//	c.Send(ctx, cluster.Request{…})        // a request kafka-go routes or decodes wrongly
+//	log.Error(…, c.Explain(err))           // "unexpected EOF" → what to check
+//
+// Open does not connect: the first request does. All waiting is bounded by the context of a call
+// and by RequestTimeout.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+const (
+	// RequestTimeout bounds every request of Client: a broker that accepts a connection and never
+	// answers must not hang the caller. (kafka-go tells brokers half of it as produce timeout;
+	// with no timeout set it would tell them 500 ms, too short for acks=all under load.)
+	RequestTimeout = 30 * time.Second
+
+	dialTimeout = 10 * time.Second
+
+	// metadataTTL bounds how long kafka-go routes requests by an old cluster layout, after a
+	// leader has moved or a topic was created.
+	metadataTTL = 3 * time.Second
+)
+
+// Config says how to reach the brokers.
+type Config struct {
+	Brokers  []string // host:port, at least one; the others of the cluster are found through them
+	ClientID string   // what brokers log and apply quotas to
+	TLS      TLS
+	SASL     SASL
+
+	// Dial opens a connection; nil is TCP with keep-alive. Tests put faulty networks here.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Cluster is a connection pool. It is safe for concurrent use.
+type Cluster struct {
+	config    Config
+	transport *kafka.Transport
+	client    *kafka.Client
+	address   net.Addr
+}
+
+// Open checks the configuration, loads certificates and password, and prepares the connections.
+func Open(c Config) (*Cluster, error) {
+	if err := validate(c); err != nil {
+		return nil, err
+	}
+	tls, err := c.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	mechanism, err := c.SASL.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
+	transport := &kafka.Transport{
+		Dial:        c.Dial,
+		DialTimeout: dialTimeout,
+		MetadataTTL: metadataTTL,
+		ClientID:    c.ClientID,
+		TLS:         tls,
+		SASL:        mechanism,
+	}
+	address := kafka.TCP(c.Brokers...)
+	return &Cluster{
+		config:    c,
+		transport: transport,
+		client:    &kafka.Client{Addr: address, Transport: transport, Timeout: RequestTimeout},
+		address:   address,
+	}, nil
+}
+
+// Client sends the requests kafka-go has a method for, each bounded by RequestTimeout.
+func (c *Cluster) Client() *kafka.Client { return c.client }
+
+// Patient is Client without RequestTimeout, for requests that a broker answers only after a time
+// the caller has chosen, such as JoinGroup. The caller's context bounds them.
+func (c *Cluster) Patient() *kafka.Client {
+	return &kafka.Client{Addr: c.address, Transport: c.transport}
+}
+
+// Transport is the connection pool itself.
+func (c *Cluster) Transport() *kafka.Transport { return c.transport }
+
+// Addr is the bootstrap address, for requests sent through Transport.
+func (c *Cluster) Addr() net.Addr { return c.address }
+
+// ClientID is the configured client id.
+func (c *Cluster) ClientID() string { return c.config.ClientID }
+
+// Close closes idle connections, and those in use as soon as their request is answered.
+func (c *Cluster) Close() { c.transport.CloseIdleConnections() }
+
+func validate(c Config) error {
+	if len(c.Brokers) == 0 {
+		return errors.New("cluster: no brokers: set kafka.brokers to at least one host:port")
+	}
+	var faults []error
+	for _, b := range c.Brokers {
+		if _, port, err := net.SplitHostPort(b); err != nil || port == "" || strings.ContainsAny(b, " /,") {
+			faults = append(faults, fmt.Errorf("cluster: kafka.brokers: %q is not host:port", b))
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,65 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// SASL configures the user name and password shown to brokers.
+type SASL struct {
+	Mechanism    string // none (or ""), plain, scram_sha_256, scram_sha_512
+	Username     string
+	Password     string
+	PasswordFile string // instead of Password: its content without the line end, read by Open
+}
+
+// mechanism returns nil when SASL is off.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	if s.off() {
+		return nil, nil
+	}
+	password, err := s.password()
+	if err != nil {
+		return nil, err
+	}
+	if s.Username == "" {
+		return nil, fmt.Errorf("cluster: kafka.sasl.mechanism is %s but kafka.sasl.username is empty", s.Mechanism)
+	}
+	var m sasl.Mechanism
+	switch s.Mechanism {
+	case "plain":
+		m = plain.Mechanism{Username: s.Username, Password: password}
+	case "scram_sha_256":
+		m, err = scram.Mechanism(scram.SHA256, s.Username, password)
+	case "scram_sha_512":
+		m, err = scram.Mechanism(scram.SHA512, s.Username, password)
+	default:
+		err = fmt.Errorf("%q is none of none, plain, scram_sha_256, scram_sha_512", s.Mechanism)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cluster: kafka.sasl.mechanism: %w", err)
+	}
+	return m, nil
+}
+
+func (s SASL) off() bool { return s.Mechanism == "" || s.Mechanism == "none" }
+
+func (s SASL) password() (string, error) {
+	switch {
+	case s.PasswordFile == "":
+		return s.Password, nil
+	case s.Password != "":
+		return "", errors.New("cluster: kafka.sasl.password and kafka.sasl.password_file are both set: keep one")
+	}
+	content, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("cluster: kafka.sasl.password_file: %w", err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}

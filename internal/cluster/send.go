@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+// Request is a request that bypasses what kafka-go does with its type. Three things need that:
+// Fetch responses must be decoded by us, Heartbeat is not routed to the coordinator by kafka-go
+// (heartbeat.Request lacks a Group method), and Metadata is answered from the transport's cache.
+type Request struct {
+	Message protocol.Message // the request as kafka-go encodes it
+
+	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not
+	// nil, else to any broker.
+	Group  string
+	Broker func(protocol.Cluster) (protocol.Broker, error)
+
+	// Read reads the response: version is the one negotiated, r starts with the response's size.
+	// Nil decodes as kafka-go does. An error closes the connection.
+	Read func(r io.Reader, version int16) (protocol.Message, error)
+}
+
+// Send sends the request and returns the response. The context should have a deadline: without
+// one a silent broker keeps a connection and a goroutine for ever.
+func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error) {
+	e := &exchange{request: r, clientID: c.config.ClientID}
+	var m protocol.Message = e
+	switch {
+	case r.Group != "":
+		m = &groupExchange{e}
+	case r.Broker != nil:
+		m = &brokerExchange{e}
+	}
+	return c.transport.RoundTrip(ctx, c.address, m)
+}
+
+// exchange is a protocol.RawExchanger: kafka-go hands it the connection and the versions the
+// broker and kafka-go have in common, instead of encoding and decoding it.
+type exchange struct {
+	request  Request
+	clientID string
+	version  int16
+}
+
+func (e *exchange) ApiKey() protocol.ApiKey { return e.request.Message.ApiKey() }
+
+func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
+	e.version = versions[e.ApiKey()]
+	return true
+}
+
+// correlation is the id of every request sent here. A constant will do: kafka-go gives a connection
+// one request at a time, and closes it after an error.
+const correlation = 1
+
+func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if e.request.Read == nil {
+		return protocol.RoundTrip(rw, e.version, correlation, e.clientID, e.request.Message)
+	}
+	if err := protocol.WriteRequest(rw, e.version, correlation, e.clientID, e.request.Message); err != nil {
+		return nil, err
+	}
+	return e.request.Read(rw, e.version)
+}
+
+type groupExchange struct{ *exchange }
+
+func (g *groupExchange) Group() string { return g.request.Group }
+
+type brokerExchange struct{ *exchange }
+
+func (b *brokerExchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	return b.request.Broker(c)
+}
+
+// Topic is what a broker says of a topic now.
+type Topic struct {
+	Name       string
+	Err        error           // kafka.UnknownTopicOrPartition, authorization, …
+	Partitions map[int32]int32 // partition to the node id of its leader; -1 when it has none
+}
+
+// Metadata asks a broker for the topics, past the cache of the transport, so that a topic created
+// or a leader elected a moment ago is known. The error is that of the request; each topic has its own.
+func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	m, err := c.Send(ctx, Request{Message: &metadata.Request{TopicNames: topics}})
+	if err != nil {
+		return nil, fmt.Errorf("cluster: metadata: %w", err)
+	}
+	found := make(map[string]Topic)
+	for _, t := range m.(*metadata.Response).Topics {
+		topic := Topic{Name: t.Name, Partitions: make(map[int32]int32, len(t.Partitions))}
+		if t.ErrorCode != 0 {
+			topic.Err = kafka.Error(t.ErrorCode)
+		}
+		for _, p := range t.Partitions {
+			topic.Partitions[p.PartitionIndex] = p.LeaderID
+		}
+		found[t.Name] = topic
+	}
+	for _, name := range topics {
+		if _, ok := found[name]; !ok {
+			found[name] = Topic{Name: name, Err: kafka.UnknownTopicOrPartition}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLS configures encryption to the brokers, and the client's certificate if they want one.
+type TLS struct {
+	Enabled            bool
+	CAFile             string // PEM certificates to trust; "" is the system's
+	CertFile, KeyFile  string // PEM client certificate and key, both or neither; read again at each connection, so they may be renewed
+	ServerName         string // name to expect in the broker's certificate; "" is the host dialled
+	InsecureSkipVerify bool   // accept any certificate: for tests only
+}
+
+// config returns nil when TLS is off.
+func (t TLS) config() (*tls.Config, error) {
+	if !t.Enabled {
+		if t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" {
+			return nil, errors.New("cluster: kafka.tls has files but kafka.tls.enabled is false")
+		}
+		return nil, nil
+	}
+	c := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         t.ServerName,
+		InsecureSkipVerify: t.InsecureSkipVerify,
+	}
+	if t.CAFile != "" {
+		pem, err := os.ReadFile(t.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("cluster: kafka.tls.ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("cluster: kafka.tls.ca_file: %s holds no PEM certificate", t.CAFile)
+		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		return nil, errors.New("cluster: kafka.tls.cert_file and kafka.tls.key_file go together: set both or neither")
+	}
+	if t.CertFile != "" {
+		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+			return nil, fmt.Errorf("cluster: kafka.tls.cert_file and key_file: %w", err)
+		}
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+			return &pair, err
+		}
+	}
+	return c, nil
+}

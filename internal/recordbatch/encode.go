@@ -1,0 +1,107 @@
+package recordbatch
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math/bits"
+)
+
+// Append appends one uncompressed batch with recs to dst and returns the longer slice. It writes
+// each byte once; when dst has Size(recs) bytes to spare it does not allocate. Record offsets are
+// numbered from 0. It panics if recs is empty, because brokers refuse an empty batch.
+func Append(dst []byte, recs []Record, p Producer) []byte {
+	if len(recs) == 0 {
+		panic("recordbatch: Append of no records")
+	}
+	start := len(dst)
+	base, latest := recs[0].Timestamp, recs[0].Timestamp
+	for i := range recs {
+		latest = max(latest, recs[i].Timestamp)
+	}
+	dst = append(dst, make([]byte, headerSize)...)
+	for i := range recs {
+		dst = appendRecord(dst, &recs[i], recs[i].Timestamp-base, int64(i))
+	}
+	var attributes uint16
+	if p.Transactional {
+		attributes |= attrTransaction
+	}
+	b := dst[start:]
+	be := binary.BigEndian
+	be.PutUint32(b[atLength:], uint32(len(b)-lengthStart))
+	be.PutUint32(b[atLeaderEpoch:], 0xffffffff)
+	b[atMagic] = magicV2
+	be.PutUint16(b[atAttributes:], attributes)
+	be.PutUint32(b[atLastDelta:], uint32(len(recs)-1))
+	be.PutUint64(b[atBaseTime:], uint64(base))
+	be.PutUint64(b[atMaxTime:], uint64(latest))
+	be.PutUint64(b[atProducerID:], uint64(p.ID))
+	be.PutUint16(b[atProducerEpoch:], uint16(p.Epoch))
+	be.PutUint32(b[atSequence:], uint32(p.Sequence))
+	be.PutUint32(b[atCount:], uint32(len(recs)))
+	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli()))
+	return dst
+}
+
+// Size returns the number of bytes Append adds for recs. A broker compares it with the topic's
+// max.message.bytes.
+func Size(recs []Record) int {
+	n := headerSize
+	for i := range recs {
+		body := recordSize(&recs[i], recs[i].Timestamp-recs[0].Timestamp, int64(i))
+		n += varintSize(int64(body)) + body
+	}
+	return n
+}
+
+// RecordSize bounds the bytes that r adds to a batch, wherever in the batch it stands: for deciding
+// whether it still fits, without encoding it.
+func RecordSize(r *Record) int {
+	const worstDeltas = binary.MaxVarintLen64 + binary.MaxVarintLen32
+	body := recordSize(r, 0, 0) - 2 + worstDeltas
+	return varintSize(int64(body)) + body
+}
+
+func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
+	dst = binary.AppendVarint(dst, int64(recordSize(r, timeDelta, offsetDelta)))
+	dst = append(dst, 0)
+	dst = binary.AppendVarint(dst, timeDelta)
+	dst = binary.AppendVarint(dst, offsetDelta)
+	dst = appendBytes(dst, r.Key)
+	dst = appendBytes(dst, r.Value)
+	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		dst = binary.AppendVarint(dst, int64(len(h.Key)))
+		dst = append(dst, h.Key...)
+		dst = appendBytes(dst, h.Value)
+	}
+	return dst
+}
+
+// recordSize is the length of the record after its own length field.
+func recordSize(r *Record, timeDelta, offsetDelta int64) int {
+	n := 1 + varintSize(timeDelta) + varintSize(offsetDelta) + bytesSize(r.Key) + bytesSize(r.Value) + varintSize(int64(len(r.Headers)))
+	for _, h := range r.Headers {
+		n += varintSize(int64(len(h.Key))) + len(h.Key) + bytesSize(h.Value)
+	}
+	return n
+}
+
+func appendBytes(dst, b []byte) []byte {
+	if b == nil {
+		return binary.AppendVarint(dst, -1)
+	}
+	return append(binary.AppendVarint(dst, int64(len(b))), b...)
+}
+
+func bytesSize(b []byte) int {
+	if b == nil {
+		return 1
+	}
+	return varintSize(int64(len(b))) + len(b)
+}
+
+func varintSize(v int64) int {
+	zigzag := uint64(v)<<1 ^ uint64(v>>63)
+	return (bits.Len64(zigzag|1) + 6) / 7
+}
