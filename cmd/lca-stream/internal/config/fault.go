@@ -1,0 +1,124 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Fault is one thing that is wrong, and where.
+type Fault struct {
+	File    string `json:"file"`           // path, "<stdin>", "<environment>", or "--set"
+	Line    int    `json:"line"`           // from 1; 0: no place in the file
+	Column  int    `json:"column"`         // from 1, in characters
+	Path    string `json:"path,omitempty"` // the key, such as lca.gamma
+	Message string `json:"message"`
+	Remedy  string `json:"remedy"` // what to write instead
+
+	text  string // the line itself, secrets masked
+	width int    // characters under the caret
+}
+
+// String is the fault on one line.
+func (f Fault) String() string {
+	var b strings.Builder
+	b.WriteString(f.File)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", f.Line, f.Column)
+	}
+	b.WriteString(": ")
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Message)
+	if f.Remedy != "" {
+		b.WriteString("; " + f.Remedy)
+	}
+	return b.String()
+}
+
+// Excerpt is the line with carets under the fault, ending in a line feed; "" where there is no place.
+func (f Fault) Excerpt() string {
+	if f.Line == 0 {
+		return ""
+	}
+	before, rest := cutColumn(f.text, f.Column)
+	before = hideSecrets(before)
+	under := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
+		}
+		return ' '
+	}, before)
+	return fmt.Sprintf("%4d | %s\n     | %s%s\n", f.Line, hideSecrets(before+rest), under, strings.Repeat("^", max(1, f.width)))
+}
+
+// Faults is every fault that was found, in the order of the file.
+type Faults []Fault
+
+// Error is one line a fault, each with its excerpt.
+func (fs Faults) Error() string {
+	var b strings.Builder
+	for i, f := range fs {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(f.String())
+		if e := f.Excerpt(); e != "" {
+			b.WriteString("\n" + strings.TrimSuffix(e, "\n"))
+		}
+	}
+	return b.String()
+}
+
+// cutColumn splits a line before its column-th character.
+func cutColumn(line string, column int) (before, rest string) {
+	at := 0
+	for i := 1; i < column && at < len(line); i++ {
+		_, n := utf8.DecodeRuneInString(line[at:])
+		at += n
+	}
+	return line[:at], line[at:]
+}
+
+// secretPattern finds a password in a line of YAML, whether or not the line can be parsed.
+var secretPattern = regexp.MustCompile(`(password"?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,}]+)`)
+
+func hideSecrets(line string) string {
+	return secretPattern.ReplaceAllString(line, "${1}"+mask)
+}
+
+// nearest is the name that text is most likely a misspelling of; "" if none is near.
+func nearest(text string, names []string) string {
+	best, least := "", max(1, len(text)/3)+1
+	for _, name := range names {
+		if d := distance(strings.ToLower(text), name); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
+func distance(a, b string) int {
+	before, last, this := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		this[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			this[j] = min(last[j]+1, this[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				this[j] = min(this[j], before[j-2]+1)
+			}
+		}
+		before, last, this = last, this, before
+	}
+	return last[len(b)]
+}

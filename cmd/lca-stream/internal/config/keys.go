@@ -1,0 +1,176 @@
+package config
+
+import (
+	"math"
+	"time"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// Key is one row of the table: everything there is to know of one setting.
+type Key struct {
+	Path    string // such as lca.gamma
+	Default string // as it would stand in the file
+	Why     string // one line: what it does, and when to change it
+	value
+}
+
+// Want is the type and the range in words.
+func (k Key) Want() string { return k.want() }
+
+const (
+	trillion = 1_000_000_000_000
+	billion  = 1_000_000_000
+	day      = 24 * time.Hour
+)
+
+// Keys is the table, in the order of the file, its values bound to c.
+func Keys(c *Config) []Key {
+	var all []Key
+	for _, section := range []func(*Config) []Key{
+		kafkaKeys, sourceKeys, minibatchKeys, modelKeys, learningKeys, poolKeys, stepKeys, publishKeys, transformKeys, serviceKeys,
+	} {
+		all = append(all, section(c)...)
+	}
+	return all
+}
+
+func kafkaKeys(c *Config) []Key {
+	k, t, s := &c.Kafka, &c.Kafka.TLS, &c.Kafka.SASL
+	return []Key{
+		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
+		{"kafka.client_id", "lca-stream", "Name under which the brokers log, meter and limit this program.", text(&k.ClientID, someText)},
+		{"kafka.tls.enabled", "false", "Encrypt the connection.", &boolValue{&t.Enabled}},
+		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's.", text(&t.CAFile, anyText)},
+		{"kafka.tls.cert_file", `""`, "PEM file of the client's certificate, for brokers that ask for one (mTLS).", text(&t.CertFile, anyText)},
+		{"kafka.tls.key_file", `""`, "PEM file of the key of cert_file.", text(&t.KeyFile, anyText)},
+		{"kafka.tls.server_name", `""`, "Name that the brokers' certificates must carry; empty: the host of the address.", text(&t.ServerName, anyText)},
+		{"kafka.tls.insecure_skip_verify", "false", "Trust any certificate. For tests: it gives up the protection of TLS.", &boolValue{&t.InsecureSkipVerify}},
+		{"kafka.sasl.mechanism", "none", "How to log in.", oneOf(&s.Mechanism, "none", "plain", "scram_sha_256", "scram_sha_512")},
+		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
+		{"kafka.sasl.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&s.Password}},
+		{"kafka.sasl.password_file", `""`, "File that holds the password, such as a mounted secret; one line ending is taken off.", text(&s.PasswordFile, anyText)},
+	}
+}
+
+func sourceKeys(c *Config) []Key {
+	s := &c.Source
+	return []Key{
+		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
+		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
+		{"source.start_offset", "earliest", "Where to begin in a partition without committed offset.", oneOf(&s.StartOffset, "earliest", "latest")},
+		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, "read_committed", "read_uncommitted")},
+		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, "group", "static")},
+		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
+		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, "auto", "arrow", "json")},
+		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
+		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
+		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{&s.MaxMessageBytes, 1 << 10, 1 << 30}},
+	}
+}
+
+func minibatchKeys(c *Config) []Key {
+	return []Key{
+		{"minibatch.rows", "100", "B of γ^(B/n): rows of each step of the learner. Larger is smoother and cheaper a row, smaller follows sooner.", whole(&c.Minibatch.Rows, 1, 100_000)},
+	}
+}
+
+// autoNumber and autoWhole are the word for lca.Auto.
+func autoNumber() word[float64] { return word[float64]{"auto", lca.Auto} }
+func autoWhole() word[int]      { return word[int]{"auto", lca.Auto} }
+
+func atLeast(p *float64, low float64, words ...word[float64]) value {
+	return &realValue{p: p, low: low, high: math.Inf(1), words: words}
+}
+
+func modelKeys(c *Config) []Key {
+	m := &c.LCA
+	return []Key{
+		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, "lca", "lca_gauss", "lca_gauss_red")},
+		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, "full", "diagonal", "isotropic", "low_rank")},
+		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
+		{"lca.preset", "metric", "What auto means for ν: metric for clustering and neighbours (ν = 1), density for scores (ν = 0.01).", oneOf(&m.Preset, "metric", "density")},
+		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
+		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
+		{"lca.nu_unit", "relative", "relative: multiples of the mean working variance; absolute: squared units of the input, without column scaling.", oneOf(&m.NuUnit, "relative", "absolute")},
+	}
+}
+
+func learningKeys(c *Config) []Key {
+	m := &c.LCA
+	return []Key{
+		{"lca.gamma", "0.6", "γ of C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L: what a pass of n rows leaves of the old; 0 forgets all.", &realValue{p: &m.Gamma, low: 0, high: 1}},
+		{"lca.pass_rows", "auto", "n of γ^(B/n), rows; auto grows with the rows learnt, a number is the paper's rule.", whole(&m.PassRows, 1, billion, autoWhole())},
+		{"lca.half_life_rows", "0", "The same said as a half-life: n = half_life_rows · ln γ / ln ½; 0: off.", whole(&m.HalfLifeRows, 0, billion)},
+	}
+}
+
+func poolKeys(c *Config) []Key {
+	m := &c.LCA
+	return []Key{
+		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 a feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
+		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, "auto", "biased", "sliding", "reservoir")},
+		{"lca.target_rows", "0", "Rows that the kernel width is meant for, when the pool is a small part of them: (N/target)^(2/(d_P+4)); 0: off.", whole(&m.TargetRows, 0, trillion)},
+	}
+}
+
+func stepKeys(c *Config) []Key {
+	m := &c.LCA
+	return []Key{
+		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200).", whole(&m.WarmupRows, 2, billion, autoWhole())},
+		{"lca.inner_steps", "auto", "EM steps a minibatch; auto: 2 for the first 2000 rows, then 1.", whole(&m.InnerSteps, 1, 100, autoWhole())},
+		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: max(40, 10·d_P).",
+			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
+		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
+		{"lca.drift", "auto", "auto: an alarm makes the learner adapt faster for a while.", oneOf(&m.Drift, "auto", "off")},
+		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
+		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, "float32", "float64")},
+		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},
+	}
+}
+
+func publishKeys(c *Config) []Key {
+	s, k := &c.Snapshot, &c.Checkpoint
+	return []Key{
+		{"snapshot.topic", "lca-snapshots", "Compacted topic, one partition, to which the model is published.", text(&s.Topic, topic)},
+		{"snapshot.model_id", "default", "Name of the model: several can share the topic.", text(&s.ModelID, modelName)},
+		{"snapshot.every_rows", "10000", "Publish after so many rows learnt; 0: by time alone.", whole(&s.EveryRows, 0, trillion)},
+		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", &spanValue{&s.Every, 0, day}},
+		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
+		{"checkpoint.topic", "lca-checkpoints", "Compacted topic of the learner's state, written with the input offsets in one transaction.", text(&k.Topic, topic)},
+		{"checkpoint.every_rows", "50000", "Save after so many rows learnt; 0: by time alone.", whole(&k.EveryRows, 0, trillion)},
+		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", &spanValue{&k.Every, 0, day}},
+	}
+}
+
+func transformKeys(c *Config) []Key {
+	t := &c.Transform
+	return []Key{
+		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
+		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, "aligned", "components", "symmetric")},
+		{"transform.components", "all", "all, or parzen alone: the paper's unsupervised dimension reduction.", oneOf(&t.Components, "all", "parzen")},
+		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},
+		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, "vector", "columns")},
+		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
+		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
+		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, "hold", "pass_through", "drop")},
+		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
+		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", &spanValue{&t.MaxModelAge, 0, 365 * day}},
+		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, "warn", "stop")},
+	}
+}
+
+func serviceKeys(c *Config) []Key {
+	d, h, l := &c.DeadLetter, &c.HTTP, &c.Logger
+	return []Key{
+		{"dead_letter.topic", `""`, "Topic to which unusable messages go untouched, with the reason in headers; empty: stop at the first.", text(&d.Topic, maybe)},
+		{"dead_letter.window", "1000", "Messages over which rejects are counted.", whole(&d.Window, 1, 1_000_000)},
+		{"dead_letter.max_rejects", "100", "Most rejects in the window before on_threshold applies.", whole(&d.MaxRejects, 0, 1_000_000)},
+		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, "stop", "warn")},
+		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
+		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
+		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, "debug", "info", "warn", "error")},
+		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, "auto", "text", "json")},
+		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", &spanValue{&c.ShutdownTimeout, time.Second, time.Hour}},
+	}
+}

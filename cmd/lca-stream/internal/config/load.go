@@ -1,0 +1,132 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// maxFile bounds a configuration file, bytes.
+const maxFile = 1 << 20
+
+// Input is what a Config is made from.
+type Input struct {
+	File   string                      // path; "-" reads Stdin; "" = the defaults alone
+	Stdin  io.Reader                   // for File "-"
+	Set    []string                    // key.path=value, in order, after the file
+	Getenv func(string) (string, bool) // os.LookupEnv
+}
+
+// Default is the Config of an empty file.
+func Default() *Config {
+	c := &Config{}
+	for _, k := range Keys(c) {
+		text := k.Default
+		if unquoted, ok := strings.CutPrefix(text, `"`); ok {
+			text = strings.TrimSuffix(unquoted, `"`)
+		}
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")
+		if err := k.set(text); err != nil {
+			panic(fmt.Sprintf("config: internal error: default of %s: %v", k.Path, err))
+		}
+	}
+	return c
+}
+
+// Load reads the file over the defaults, then applies Set, then validates. Its error is a Faults
+// with every fault, or the error of reading the file.
+func Load(in Input) (*Config, error) {
+	c := Default()
+	d := newDecoder(c, in.Getenv)
+	if in.File != "" {
+		name, data, err := read(in)
+		if err != nil {
+			return nil, err
+		}
+		d.decode(name, data)
+	}
+	for _, assignment := range in.Set {
+		d.assign(assignment)
+	}
+	d.validate()
+	if len(d.faults) > 0 {
+		slices.SortStableFunc(d.faults, func(a, b Fault) int {
+			if a.File != b.File {
+				return 0
+			}
+			if a.Line != b.Line {
+				return a.Line - b.Line
+			}
+			return a.Column - b.Column
+		})
+		return nil, d.faults
+	}
+	return c, nil
+}
+
+func read(in Input) (name string, data []byte, err error) {
+	name, from := in.File, in.Stdin
+	if in.File == "-" {
+		name = "<stdin>"
+	} else {
+		f, err := os.Open(in.File)
+		if err != nil {
+			return name, nil, fault(name, err)
+		}
+		defer f.Close()
+		from = f
+	}
+	data, err = io.ReadAll(io.LimitReader(from, maxFile+1))
+	if err != nil {
+		return name, nil, fault(name, err)
+	}
+	if len(data) > maxFile {
+		return name, nil, Faults{{File: name, Message: fmt.Sprintf("is larger than %s", size(maxFile)), Remedy: "is this the configuration?"}}
+	}
+	return name, data, nil
+}
+
+// fault turns an error of the file system into a Fault: the path once, then the reason.
+func fault(name string, err error) error {
+	remedy := "check the path and its permissions"
+	if errors.Is(err, os.ErrNotExist) {
+		remedy = "write one with `lca-stream config example > " + name + "`"
+	}
+	var p *os.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	return Faults{{File: name, Message: "cannot be read: " + err.Error(), Remedy: remedy}}
+}
+
+// assign applies one --set. The value is taken as it is, not as YAML: the shell has had its turn.
+func (d *decoder) assign(assignment string) {
+	path, text, ok := strings.Cut(assignment, "=")
+	at := place{file: "--set", text: assignment, line: 1, column: 1, width: max(1, len([]rune(path)))}
+	d.file, d.lines = "--set", []string{assignment}
+	if !ok {
+		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", assignment), "write --set key.path=value"))
+		return
+	}
+	if names, isSection := d.children[path]; isSection {
+		d.faults = append(d.faults, at.fault(path, "is a section, not a value", "it holds "+strings.Join(names, ", ")))
+		return
+	}
+	k, known := d.byPath[path]
+	if !known {
+		section, name := parent(path)
+		if _, isSection := d.children[section]; !isSection {
+			section, name = "", strings.Split(path, ".")[0]
+		}
+		d.faults = append(d.faults, at.fault(path, "is not a key", d.suggest(section, name)))
+		return
+	}
+	if _, isList := k.value.(items); isList && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		text = strings.Trim(text, "[]")
+	}
+	at.column, at.width = len([]rune(path))+2, max(1, len([]rune(text)))
+	d.set(path, at, text)
+}

@@ -1,0 +1,145 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// validate checks every value against its range, then the values against each other.
+func (d *decoder) validate() {
+	for _, k := range d.keys {
+		if d.bad[k.Path] {
+			continue
+		}
+		if err := k.check(); err != nil {
+			d.wrong(k.Path, d.placeFor(k.Path, err), err)
+		}
+	}
+	d.validateKafka()
+	d.validateSource()
+	d.validateTopics()
+	d.validateLearning()
+	d.validatePublishing()
+}
+
+// clash reports that values do not go together, at the first of the paths that was given. It says
+// nothing when one of them is faulty by itself.
+func (d *decoder) clash(message, remedy string, paths ...string) {
+	for _, path := range paths {
+		if d.bad[path] {
+			return
+		}
+	}
+	for _, path := range paths {
+		if at, ok := d.places[path]; ok {
+			d.faults = append(d.faults, at.fault(path, message, remedy))
+			return
+		}
+	}
+	d.faults = append(d.faults, Fault{File: "default", Path: paths[0], Message: message, Remedy: remedy})
+}
+
+func (d *decoder) validateKafka() {
+	t, s := &d.config.Kafka.TLS, &d.config.Kafka.SASL
+	for _, option := range []struct {
+		path string
+		set  bool
+	}{
+		{"kafka.tls.ca_file", t.CAFile != ""}, {"kafka.tls.cert_file", t.CertFile != ""}, {"kafka.tls.key_file", t.KeyFile != ""},
+		{"kafka.tls.server_name", t.ServerName != ""}, {"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
+	} {
+		if option.set && !t.Enabled {
+			d.clash("is set, but TLS is off", "set kafka.tls.enabled: true, or remove this", option.path)
+		}
+	}
+	if t.Enabled && t.CertFile != "" && t.KeyFile == "" {
+		d.clash("has no key_file beside it", "a client's certificate needs its key: set kafka.tls.key_file", "kafka.tls.cert_file")
+	}
+	if t.Enabled && t.KeyFile != "" && t.CertFile == "" {
+		d.clash("has no cert_file beside it", "a client's key needs its certificate: set kafka.tls.cert_file", "kafka.tls.key_file")
+	}
+	password := s.Password != "" || s.PasswordFile != ""
+	switch {
+	case s.Mechanism == "none" && s.Username != "":
+		d.clash("is set, but kafka.sasl.mechanism is none", "set kafka.sasl.mechanism to plain, scram_sha_256 or scram_sha_512", "kafka.sasl.username", "kafka.sasl.mechanism")
+	case s.Mechanism != "none" && s.Username == "":
+		d.clash("needs a user", "set kafka.sasl.username", "kafka.sasl.mechanism", "kafka.sasl.username")
+	case s.Mechanism != "none" && !password:
+		d.clash("needs a password", "set kafka.sasl.password_file, or kafka.sasl.password: ${VAR}", "kafka.sasl.mechanism", "kafka.sasl.password", "kafka.sasl.password_file")
+	}
+	if s.Password != "" && s.PasswordFile != "" {
+		d.clash("is set beside kafka.sasl.password", "keep one of the two", "kafka.sasl.password_file", "kafka.sasl.password")
+	}
+}
+
+func (d *decoder) validateSource() {
+	s := &d.config.Source
+	if s.Assignment == "static" && len(s.Partitions) == 0 {
+		d.clash("static needs the partitions", `set source.partitions, such as ["0-3"]`, "source.assignment", "source.partitions")
+	}
+	if s.Assignment == "group" && len(s.Partitions) > 0 {
+		d.clash("is set, but source.assignment is group", "set source.assignment: static, or remove this", "source.partitions", "source.assignment")
+	}
+	if s.OnInvalid == "dead_letter" && d.config.DeadLetter.Topic == "" {
+		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
+	}
+}
+
+// validateTopics: two roles in one topic would feed the program its own output, or compact it away.
+func (d *decoder) validateTopics() {
+	c := d.config
+	seen := map[string]string{}
+	for _, t := range []struct{ path, topic string }{
+		{"source.topic", c.Source.Topic}, {"transform.topic", c.Transform.Topic}, {"snapshot.topic", c.Snapshot.Topic},
+		{"checkpoint.topic", c.Checkpoint.Topic}, {"dead_letter.topic", c.DeadLetter.Topic},
+	} {
+		if t.topic == "" {
+			continue
+		}
+		if other, twice := seen[t.topic]; twice {
+			d.clash(fmt.Sprintf("%q is %s too", t.topic, other), "give each its own topic", t.path, other)
+			continue
+		}
+		seen[t.topic] = t.path
+	}
+}
+
+func (d *decoder) validateLearning() {
+	m := &d.config.LCA
+	if m.Metric == "low_rank" && m.Rank == 0 {
+		d.clash("low_rank needs a rank", "set lca.rank to 1 or more, below the number of features", "lca.metric", "lca.rank")
+	}
+	if m.Metric != "low_rank" && m.Rank != 0 {
+		d.clash("is set, but lca.metric is "+m.Metric, "set lca.metric: low_rank, or remove this", "lca.rank", "lca.metric")
+	}
+	if n := len(d.config.Source.Features); m.Metric == "low_rank" && n > 1 && m.Rank >= n {
+		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
+	}
+	if m.HalfLifeRows != 0 && m.PassRows > 0 {
+		d.clash("is set beside lca.pass_rows", "they say the same: keep one of the two", "lca.half_life_rows", "lca.pass_rows")
+	}
+	if m.HalfLifeRows != 0 && m.Gamma == 0 {
+		d.clash("cannot be reached with lca.gamma 0, which forgets all at once", "set lca.gamma above 0, such as 0.6", "lca.half_life_rows", "lca.gamma")
+	}
+	if m.TargetRows != 0 && m.TargetRows < m.Neighbours {
+		d.clash(fmt.Sprintf("%d is below lca.neighbours, %d", m.TargetRows, m.Neighbours), "name the rows of the whole set, or 0 for no correction", "lca.target_rows", "lca.neighbours")
+	}
+}
+
+func (d *decoder) validatePublishing() {
+	c := d.config
+	if c.Snapshot.EveryRows == 0 && c.Snapshot.Every == 0 {
+		d.clash("no snapshot would ever be published: every_rows and every are both off", "set snapshot.every, such as 10s", "snapshot.every_rows", "snapshot.every")
+	}
+	if c.Checkpoint.EveryRows == 0 && c.Checkpoint.Every == 0 {
+		d.clash("no checkpoint would ever be written: every_rows and every are both off", "set checkpoint.every, such as 30s", "checkpoint.every_rows", "checkpoint.every")
+	}
+	if c.DeadLetter.MaxRejects > c.DeadLetter.Window {
+		d.clash(fmt.Sprintf("%d rejects cannot be among %d messages", c.DeadLetter.MaxRejects, c.DeadLetter.Window), "set dead_letter.max_rejects to at most dead_letter.window", "dead_letter.max_rejects", "dead_letter.window")
+	}
+	for _, f := range c.Source.Features {
+		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == "columns") {
+			d.clash(fmt.Sprintf("%q would stand beside the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
+		}
+	}
+}

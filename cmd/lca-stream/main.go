@@ -1,0 +1,28 @@
+// Lca-stream learns, online and without labels, the metric of a Kafka stream and whitens every live
+// record with it. See `lca-stream help`.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() { os.Exit(realMain()) }
+
+// realMain runs the command line; testscript runs it under the program's name.
+func realMain() int {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals // the first asks for an orderly stop
+		cancel()
+		<-signals // the second does not wait for it
+		os.Exit(exitInterrupted)
+	}()
+	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
+	return p.run(ctx, os.Args[1:])
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+)
+
+// options are the flags of every command that reads a configuration.
+type options struct {
+	file     string
+	set      []string
+	logLevel string
+}
+
+// configFlags adds -c, --set and --log-level. Without -c the defaults hold.
+func configFlags(c *cobra.Command) *options {
+	o := &options{}
+	c.Flags().StringVarP(&o.file, "config", "c", "", "configuration `FILE`; - reads standard input")
+	c.Flags().StringArrayVar(&o.set, "set", nil, "override one setting: `key.path=value`; may be repeated")
+	c.Flags().StringVar(&o.logLevel, "log-level", "", "least `LEVEL` that is logged: debug, info, warn or error")
+	return o
+}
+
+// needConfig makes -c mandatory.
+func needConfig(c *cobra.Command) {
+	if err := c.MarkFlagRequired("config"); err != nil {
+		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+	}
+}
+
+// load reads the configuration; its error is a config.Faults.
+func (p *program) load(o *options) (*config.Config, error) {
+	set := o.set
+	if o.logLevel != "" {
+		set = append(set[:len(set):len(set)], "logger.level="+o.logLevel)
+	}
+	return config.Load(config.Input{File: o.file, Stdin: p.stdin, Set: set, Getenv: p.getenv})
+}
+
+// logger writes to standard error: text on a terminal, JSON elsewhere, unless the configuration says.
+func (p *program) logger(c config.Logger) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
+		level = slog.LevelInfo // not reached: the configuration allows slog's names only
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "text" || c.Format == "auto" && isTerminal(p.stderr) {
+		return slog.New(slog.NewTextHandler(p.stderr, o))
+	}
+	return slog.New(slog.NewJSONHandler(p.stderr, o))
+}
+
+// isTerminal reports whether a person is looking.
+func isTerminal(w any) bool {
+	f, ok := w.(interface{ Fd() uintptr })
+	return ok && term.IsTerminal(int(f.Fd()))
+}

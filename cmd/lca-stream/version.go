@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// build is what this binary was made from.
+type build struct {
+	Module   string `json:"module"`
+	Version  string `json:"version"`
+	Revision string `json:"revision"` // "" when built outside a checkout
+	Modified bool   `json:"modified"` // the checkout had changes of its own
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // GOOS/GOARCH
+}
+
+// buildInfo asks the binary itself, so that no build flag can be forgotten.
+func buildInfo() build {
+	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Module = info.Main.Path
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	c := &cobra.Command{Use: "version", Short: "Print the version of this binary"}
+	var asJSON bool
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return command(c, func(context.Context, []string) error {
+		b := buildInfo()
+		if asJSON {
+			return json.NewEncoder(p.stdout).Encode(b)
+		}
+		revision := b.Revision
+		if b.Modified {
+			revision += " (modified)"
+		}
+		_, err := fmt.Fprintf(p.stdout, "lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
+		return err
+	})
+}
