@@ -1,0 +1,230 @@
+package lca
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Fit finds the model of c.Kind in the rows of x by EM on the leave-one-out likelihood: the batch
+// algorithms of the paper, in plain float64. The same rows and configuration give the same bits
+// for any GOMAXPROCS. It returns ctx's error as soon as ctx ends.
+func Fit(ctx context.Context, x *mat.Dense, c FitConfig) (*Model, error) {
+	f, err := newFitting(x, c)
+	if err != nil {
+		return nil, err
+	}
+	found, err := f.search(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return f.model(ctx, x, found)
+}
+
+// fitting is one batch fit under way: what stays fixed through all its EM steps.
+type fitting struct {
+	FitConfig
+	*working
+	cg, ig *mat.SymDense // C_G + ν_g I and I_G = (C_G + ν_g I)^(−½), in working units
+	random *rand.Rand
+	runs   int
+}
+
+// state is where an EM run stands.
+type state struct {
+	parts
+	CL        *mat.SymDense // C_L + ν I of these parts, within the metric's family
+	NLL       float64
+	Penalised float64
+	Effective float64
+	Copies    int
+	Iter      int
+}
+
+func newFitting(x *mat.Dense, c FitConfig) (*fitting, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	w, err := newWorking(x, c.NuUnit)
+	if err != nil {
+		return nil, err
+	}
+	f := &fitting{FitConfig: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
+	f.cg = ridge(w.covariance(), f.NuGaussian)
+	if f.ig, err = inverseRoot(f.cg); err != nil {
+		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", x.RawMatrix().Rows, len(w.active), err)
+	}
+	return f, nil
+}
+
+// search runs the algorithm that c.Kind names.
+func (f *fitting) search(ctx context.Context) (state, error) {
+	switch f.Kind {
+	case KindGaussian:
+		return f.gaussian(), nil
+	case KindLCAGaussRed:
+		return f.reduce(ctx)
+	}
+	start, err := f.start()
+	if err != nil {
+		return state{}, err
+	}
+	return f.em(ctx, start, f.MaxIter)
+}
+
+// start is Algorithm 1's: B_G = 0 and B_L B_Lᵀ = C_G⁻¹, all dimensions Parzen, within the metric's family.
+func (f *fitting) start() (state, error) {
+	b, sigma, err := mStep(f.Kind, f.Metric, f.Rank, f.cg, f.ig, f.cg, len(f.active))
+	return state{parts: b, CL: sigma}, err
+}
+
+// gaussian is the model with no Parzen dimension: B_G = I_G, the baseline of section 6.2.
+func (f *fitting) gaussian() state {
+	s := state{parts: parts{BG: mat.DenseCopyOf(f.ig), BL: &mat.Dense{}, Ratio: make([]float64, len(f.active))}, CL: f.cg}
+	for k := range s.Ratio {
+		s.Ratio[k] = 1
+	}
+	s.NLL = f.nll(s.parts, f.rows, nil)
+	s.Penalised = s.NLL + f.penalty(s.parts)
+	return s
+}
+
+// em is Algorithm 1 from a given start: E-step, M-step, until a step gains less than Tol or most
+// steps are done. The state returned is evaluated, so its NLL is its own and not its predecessor's.
+func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
+	if f.samples() {
+		return f.stochastic(ctx, s, most)
+	}
+	run := f.nextRun()
+	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies}
+	for last := math.Inf(1); ; s.Iter++ {
+		if columns(s.BL) == 0 { // nothing local is left to learn
+			g := f.gaussian()
+			g.Iter = s.Iter
+			f.trace(run, g)
+			return g, nil
+		}
+		e, err := eStep(ctx, all, s.parts, s.Iter < most) // λ and C_L
+		if err != nil {
+			return state{}, err
+		}
+		if e.Used == 0 {
+			return state{}, fmt.Errorf("lca: fit: every row is a near copy of all others: nothing local to learn")
+		}
+		s.evaluate(f, e)
+		f.trace(run, s)
+		if s.Iter == most || (s.Iter > 0 && last-s.Penalised < f.Tol) {
+			return s, nil
+		}
+		last = s.Penalised
+		if err := f.mStep(&s, e.CL); err != nil { // B_G and B_L
+			return state{}, err
+		}
+	}
+}
+
+// mStep replaces the parts of s by those that minimise the bound for the local covariance cl,
+// without ν: M₂ = C_L + ν I.
+func (f *fitting) mStep(s *state, cl *mat.SymDense) error {
+	b, sigma, err := mStep(f.Kind, f.Metric, f.Rank, f.cg, f.ig, ridge(cl, f.Nu), Auto)
+	if err != nil {
+		return fmt.Errorf("lca: fit: step %d (raise Nu; where rows repeat, set NearCopies): %w", s.Iter+1, err)
+	}
+	s.parts, s.CL = b, sigma
+	return nil
+}
+
+// evaluate sets the figures of s from the E-step over all rows in its metric.
+func (s *state) evaluate(f *fitting, e expectation) {
+	s.NLL = f.nll(s.parts, f.rows, &e)
+	s.Penalised = s.NLL + f.penalty(s.parts)
+	s.Effective, s.Copies = e.Effective, e.Copies
+}
+
+// nll is the mean over the rows q of
+//
+//	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
+//
+// (section 4, before eq. 6; eq. 1 for plain LCA), m the number of admissible neighbours: n−1 when
+// nothing is left out but the row itself. It is in the input's units: Σ log s comes on top. Rows
+// without any neighbour are left out of the mean.
+func (f *fitting) nll(b parts, q *mat.Dense, e *expectation) float64 {
+	constant := normaliser(b) + f.logScale()
+	gaussian := halfSquares(q, b.BG)
+	sum, used := 0.0, 0
+	for i, g := range gaussian {
+		parzen := 0.0
+		if e != nil {
+			if e.Admissible[i] == 0 {
+				continue
+			}
+			parzen = e.LogSum[i] - math.Log(float64(e.Admissible[i]))
+		}
+		sum += constant + g - parzen
+		used++
+	}
+	return sum / float64(used)
+}
+
+// penalty is ν/2 tr P_L + ν_g/2 tr P_G with P = B Bᵀ: what adding ν I to C_L and ν_g I to C_G
+// amounts to in the objective (section 6.2: "penalizing the trace of Σ⁻¹").
+func (f *fitting) penalty(b parts) float64 {
+	return 0.5 * (f.Nu*sumOfSquares(b.BL) + f.NuGaussian*sumOfSquares(b.BG))
+}
+
+// trace tells the caller about one step.
+func (f *fitting) trace(run int, s state) {
+	if f.Trace != nil {
+		f.Trace(Iteration{Run: run, Iter: s.Iter, NLL: s.NLL, Penalised: s.Penalised,
+			Gaussian: columns(s.BG), Parzen: columns(s.BL), Effective: s.Effective})
+	}
+}
+
+func (f *fitting) nextRun() int {
+	f.runs++
+	return f.runs - 1
+}
+
+// model brings what was found into the input's units.
+func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, error) {
+	n, _ := x.Dims()
+	m := &Model{
+		Dim: f.dim, Mean: f.mean, Ratio: s.Ratio,
+		CG: f.covarianceOut(f.cg), CL: f.covarianceOut(s.CL),
+		BG: f.directionsOut(s.BG), BL: f.directionsOut(s.BL),
+		Neighbours: centres(x),
+		Kind:       f.Kind, Metric: f.Metric, Coordinates: f.Coordinates, Components: f.Components,
+		Info: Info{
+			Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
+			Gamma: f.Gamma, Nu: f.Nu, NuGaussian: f.NuGaussian, NuUnit: f.NuUnit, Minibatch: f.batchRows(), PassRows: float64(n),
+			Copies: uint64(s.Copies), Constant: f.constant, Effective: s.Effective,
+		},
+	}
+	m.W = whitening(m.BL, m.BG, f.Coordinates, f.Components)
+	return m, ctx.Err()
+}
+
+// centres copies all rows as the model's neighbours x_j.
+func centres(x *mat.Dense) []float32 {
+	n, d := x.Dims()
+	out := make([]float32, 0, n*d)
+	for i := range n {
+		for _, v := range x.RawRowView(i) {
+			out = append(out, float32(v))
+		}
+	}
+	return out
+}
+
+// identity says that row i of x is row i of the neighbours.
+func identity(x *mat.Dense) []int {
+	n, _ := x.Dims()
+	self := make([]int, n)
+	for i := range self {
+		self[i] = i
+	}
+	return self
+}

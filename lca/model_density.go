@@ -1,0 +1,130 @@
+package lca
+
+import (
+	"context"
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+// LogDensity stores in dst, and returns, log p(x_i) for each row of x under the model and its N
+// neighbours, all constants included (section 4, before eq. 6):
+//
+//	log p(x) = −½|B_Gᵀ(x−μ)|² − ½ d log 2π + log|det(B_G,B_L)| + log[(1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²)]
+//
+// d is the number of active columns. No neighbour is left out, so a row that is one of them gains;
+// LeaveOneOutNLL is for those. A nil dst is allocated; it panics on wrong shapes.
+func (m *Model) LogDensity(dst []float64, x *mat.Dense) []float64 {
+	return m.logDensity(dst, x, m.centres(), nil)
+}
+
+// TestNLL returns the mean of −log p over the rows of test, nats a row, with the rows of train
+// as the centres x_j in full precision, where LogDensity has the model's float32 neighbours.
+func (m *Model) TestNLL(test, train *mat.Dense) float64 {
+	return -mean(m.logDensity(nil, test, train, nil))
+}
+
+// LeaveOneOutNLL returns the paper's cost L/n: the mean over the rows of x of −log p, nats a row,
+// each with all the other rows as centres and the sum divided by n−1 (section 3, eq. 1).
+func (m *Model) LeaveOneOutNLL(x *mat.Dense) float64 {
+	return -mean(m.logDensity(nil, x, x, identity(x)))
+}
+
+// logDensity is LogDensity with the given centres; self names the one to leave out for each row.
+func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []float64 {
+	n, d := x.Dims()
+	if d != m.Dim || (dst != nil && len(dst) != n) {
+		panic("lca: LogDensity: want rows of the model's width, and dst nil or one entry a row")
+	}
+	if dst == nil {
+		dst = make([]float64, n)
+	}
+	b := parts{BG: m.BG, BL: m.BL}
+	centred := shifted(x, m.Mean)
+	constant := normaliser(b)
+	for i, g := range halfSquares(centred, b.BG) {
+		dst[i] = -constant - g
+	}
+	if columns(b.BL) == 0 {
+		return dst
+	}
+	k := newKernel(pairs{q: centred, p: shifted(centres, m.Mean), self: self}, b)
+	blocks := (n + blockRows - 1) / blockRows
+	// Without a context that can end, eachIndex cannot fail.
+	_ = eachIndex(context.Background(), blocks, func(block int) {
+		from, to := block*blockRows, min(n, (block+1)*blockRows)
+		logits := k.logits(from, to)
+		for i := from; i < to; i++ {
+			row := logits.RawRowView(i - from)
+			k.exclude(row, i)
+			logSum, admissible, _ := softmax(row)
+			dst[i] += logSum - math.Log(float64(admissible))
+		}
+	})
+	return dst
+}
+
+// centres returns the neighbours x_j as a matrix.
+func (m *Model) centres() *mat.Dense {
+	if len(m.Neighbours) == 0 {
+		return &mat.Dense{}
+	}
+	x := mat.NewDense(len(m.Neighbours)/m.Dim, m.Dim, nil)
+	for i, v := range m.Neighbours {
+		x.RawMatrix().Data[i] = float64(v)
+	}
+	return x
+}
+
+// normaliser returns ½ d log 2π − log|det(B_G,B_L)|, with d the number of active columns: the rows
+// of B that are all 0 belong to constant columns. Each row is divided by its length first, so that
+// columns of 1e-9 and 1e9 do not overflow the determinant.
+func normaliser(b parts) float64 {
+	all := b.joined()
+	_, d := all.Dims()
+	square := mat.NewDense(d, d, nil)
+	logDet, row := 0.0, 0
+	for k := range all.RawMatrix().Rows {
+		length := floats.Norm(all.RawRowView(k), 2)
+		if length == 0 {
+			continue
+		}
+		floats.ScaleTo(square.RawRowView(row), 1/length, all.RawRowView(k))
+		logDet += math.Log(length)
+		row++
+	}
+	rest, _ := mat.LogDet(square)
+	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - rest
+}
+
+// halfSquares returns ½|Bᵀy_i|² for each row of y.
+func halfSquares(y, b *mat.Dense) []float64 {
+	n, _ := y.Dims()
+	if columns(b) == 0 {
+		return make([]float64, n)
+	}
+	var z mat.Dense
+	z.Mul(y, b)
+	half := squaredNorms(&z)
+	floats.Scale(0.5, half)
+	return half
+}
+
+func sumOfSquares(b *mat.Dense) float64 {
+	if columns(b) == 0 {
+		return 0
+	}
+	f := mat.Norm(b, 2)
+	return f * f
+}
+
+// shifted returns x − μ, in float64 before anything else.
+func shifted(x *mat.Dense, mean []float64) *mat.Dense {
+	n, d := x.Dims()
+	y := mat.NewDense(n, d, nil)
+	for i := range n {
+		floats.SubTo(y.RawRowView(i), x.RawRowView(i), mean)
+	}
+	return y
+}

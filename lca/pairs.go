@@ -1,0 +1,114 @@
+package lca
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
+)
+
+const (
+	// Where |z_i|² + |z_j|² − 2 z_i·z_j lost more than four digits, |z_i−z_j|² is summed anew.
+	cancelled = 1e-4
+	// A pair is a near copy below this squared whitened distance, per dimension.
+	nearCopy = 1e-6
+)
+
+// pairs are the rows an E-step runs over: every row of q against every row of p.
+type pairs struct {
+	q, p *mat.Dense
+	// self[i] is the row of p that is row i of q itself, or −1; nil when no row is in both.
+	self       []int
+	nearCopies bool
+}
+
+// pairKernel evaluates log exp(−½|B_Lᵀ(x_i−x_j)|²) for the rows of pairs, in the coordinates
+// z = B_Lᵀx where the Parzen metric is the identity.
+type pairKernel struct {
+	pairs
+	parts
+	zq, zp mat.Dense
+	nq, np []float64 // |z|²
+	closer float64   // near copies are closer than this, squared; 0 = off
+}
+
+func newKernel(s pairs, b parts) *pairKernel {
+	k := &pairKernel{pairs: s, parts: b}
+	k.zq.Mul(s.q, b.BL)
+	k.zp.Mul(s.p, b.BL)
+	k.nq, k.np = squaredNorms(&k.zq), squaredNorms(&k.zp)
+	if s.nearCopies {
+		k.closer = nearCopy * float64(columns(b.BL)+columns(b.BG))
+	}
+	return k
+}
+
+// neighbours returns the number of rows of p.
+func (k *pairKernel) neighbours() int { return len(k.np) }
+
+// logits returns −½|z_i−z_j|² for rows from … to−1 of q against all of p.
+func (k *pairKernel) logits(from, to int) *mat.Dense {
+	var l mat.Dense
+	l.Mul(k.zq.Slice(from, to, 0, columns(k.BL)), k.zp.T())
+	for i := from; i < to; i++ {
+		row, zi := l.RawRowView(i-from), k.zq.RawRowView(i)
+		for j, dot := range row {
+			lengths := k.nq[i] + k.np[j]
+			distance := lengths - 2*dot
+			if distance < cancelled*lengths {
+				distance = squaredDistance(zi, k.zp.RawRowView(j))
+			}
+			row[j] = -0.5 * distance
+		}
+	}
+	return &l
+}
+
+// exclude sets to −Inf the logits of row i with itself and with near copies of it, which would
+// pull the kernel to width 0; it returns the number of near copies.
+func (k *pairKernel) exclude(row []float64, i int) (copies int) {
+	if k.self != nil && k.self[i] >= 0 {
+		row[k.self[i]] = math.Inf(-1)
+	}
+	if k.closer == 0 {
+		return 0
+	}
+	for j, l := range row {
+		if -2*l < k.closer && -2*l+k.gaussianDistance(i, j) < k.closer {
+			row[j] = math.Inf(-1)
+			copies++
+		}
+	}
+	return copies
+}
+
+// gaussianDistance returns |B_Gᵀ(x_i−x_j)|².
+func (k *pairKernel) gaussianDistance(i, j int) float64 {
+	sum := 0.0
+	qi, pj := k.q.RawRowView(i), k.p.RawRowView(j)
+	for c := range columns(k.BG) {
+		dot := 0.0
+		for a := range qi {
+			dot += k.BG.At(a, c) * (qi[a] - pj[a])
+		}
+		sum += dot * dot
+	}
+	return sum
+}
+
+func squaredNorms(z *mat.Dense) []float64 {
+	n, _ := z.Dims()
+	norms := make([]float64, n)
+	for i := range norms {
+		norms[i] = floats.Dot(z.RawRowView(i), z.RawRowView(i))
+	}
+	return norms
+}
+
+func squaredDistance(a, b []float64) float64 {
+	sum := 0.0
+	for k := range a {
+		sum += (a[k] - b[k]) * (a[k] - b[k])
+	}
+	return sum
+}

@@ -1,0 +1,138 @@
+package lca
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// A column whose variance is below constantVariance of its mean square is constant: what moves
+// is the rounding of the numbers, not the data. An sd of 1 on an offset of 1e7 is well inside.
+const constantVariance = 1e-20
+
+// working holds rows in the coordinates that are learnt in: the active columns only, centred,
+// and divided by their standard deviation s unless ν is in the paper's absolute units. So columns
+// of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
+type working struct {
+	dim      int
+	active   []int     // indices of the columns that vary
+	constant []int     // indices of those that do not: weight 0 everywhere
+	mean     []float64 // μ, dim of them, in the input's units
+	scale    []float64 // s, one for each active column
+	rows     *mat.Dense
+}
+
+func newWorking(x *mat.Dense, unit Unit) (*working, error) {
+	n, d := x.Dims()
+	if n < 2 {
+		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
+	}
+	w := &working{dim: d, mean: make([]float64, d)}
+	for k := range d {
+		mean, variance := moments(x, k)
+		if math.IsNaN(variance) || math.IsInf(variance, 0) {
+			return nil, columnFault(x, k)
+		}
+		w.mean[k] = mean
+		if variance <= constantVariance*(mean*mean+variance) {
+			w.constant = append(w.constant, k)
+			continue
+		}
+		w.active = append(w.active, k)
+		s := math.Sqrt(variance)
+		if unit == UnitAbsolute {
+			s = 1
+		}
+		w.scale = append(w.scale, s)
+	}
+	if len(w.active) == 0 {
+		return nil, fmt.Errorf("lca: fit: all %d columns are constant, nothing to learn", d)
+	}
+	w.rows = w.of(x)
+	return w, nil
+}
+
+// of brings rows of the input into working coordinates: (x−μ)/s, subtracted first.
+func (w *working) of(x *mat.Dense) *mat.Dense {
+	n, _ := x.Dims()
+	y := mat.NewDense(n, len(w.active), nil)
+	for i := range n {
+		xi, yi := x.RawRowView(i), y.RawRowView(i)
+		for a, k := range w.active {
+			yi[a] = (xi[k] - w.mean[k]) / w.scale[a]
+		}
+	}
+	return y
+}
+
+// covariance returns C_G = (1/n) Σ (x−μ)(x−μ)ᵀ of the rows (section 4, below eq. 6).
+func (w *working) covariance() *mat.SymDense {
+	n, _ := w.rows.Dims()
+	var c mat.Dense
+	c.Mul(w.rows.T(), w.rows)
+	c.Scale(1/float64(n), &c)
+	return symmetric(&c)
+}
+
+// logScale returns Σ log s, by which a density in working units exceeds one in the input's.
+func (w *working) logScale() float64 {
+	sum := 0.0
+	for _, s := range w.scale {
+		sum += math.Log(s)
+	}
+	return sum
+}
+
+// covarianceOut brings a covariance into the input's units; constant columns get zeros.
+func (w *working) covarianceOut(c *mat.SymDense) *mat.SymDense {
+	out := mat.NewSymDense(w.dim, nil)
+	for a, k := range w.active {
+		for b := a; b < len(w.active); b++ {
+			out.SetSym(k, w.active[b], c.At(a, b)*w.scale[a]*w.scale[b])
+		}
+	}
+	return out
+}
+
+// directionsOut brings columns of B into the input's units; constant columns get weight 0.
+func (w *working) directionsOut(b *mat.Dense) *mat.Dense {
+	cols := columns(b)
+	if cols == 0 {
+		return &mat.Dense{}
+	}
+	out := mat.NewDense(w.dim, cols, nil)
+	for a, k := range w.active {
+		for j := range cols {
+			out.Set(k, j, b.At(a, j)/w.scale[a])
+		}
+	}
+	return out
+}
+
+// moments returns the mean and the variance (divided by n) of column k, in two passes: the second
+// also takes the rounding error of the first out of both.
+func moments(x *mat.Dense, k int) (mean, variance float64) {
+	n, _ := x.Dims()
+	for i := range n {
+		mean += x.At(i, k) / float64(n)
+	}
+	rest, square := 0.0, 0.0
+	for i := range n {
+		r := x.At(i, k) - mean
+		rest += r / float64(n)
+		square += r * r / float64(n)
+	}
+	return mean + rest, math.Max(square-rest*rest, 0)
+}
+
+// columnFault names the first entry that spoilt column k's variance.
+func columnFault(x *mat.Dense, k int) error {
+	n, _ := x.Dims()
+	for i := range n {
+		if v := x.At(i, k); math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("lca: fit: row %d, column %d is %v: leave such rows out", i, k, v)
+		}
+	}
+	return fmt.Errorf("lca: fit: column %d is too large to square: divide it by a constant", k)
+}
