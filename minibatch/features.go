@@ -1,0 +1,290 @@
+package minibatch
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+)
+
+// Features says which columns form a row. It is fixed by Resolve, or by the names that a
+// snapshot carries: Features{Names: names}. The names alone decide: [v[0], v[1], …] are the
+// elements of the list column v, unless columns of those very names exist.
+//
+// A Features remembers how the last schema mapped, so each goroutine needs a copy of its own.
+type Features struct {
+	Names []string // one a column of the matrix, in order
+
+	last *plan // the mapping of the schema seen last
+}
+
+// Dim is d, the number of features.
+func (f *Features) Dim() int { return len(f.Names) }
+
+// Resolve fixes the features by a schema. columns are the names of numeric columns in the order
+// wanted, or the name of one FixedSizeList column. Empty means all numeric columns in the
+// schema's order, or, where there are none, the only list column of numbers. Integers and floats
+// of every width count as numeric, also dictionary-encoded; booleans, decimals and times do not:
+// left to itself Resolve passes over them, asked by name it refuses them.
+//
+// The length of a List or LargeList column stands in the data only: use ResolveRecord.
+func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
+	return resolve(schema, nil, columns)
+}
+
+// ResolveRecord is Resolve for a record at hand, which also serves List and LargeList columns:
+// the first list that is not null gives their length. A record without one gives a FeatureError
+// of code feature_unknown, and the next record may be tried.
+func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
+	return resolve(rec.Schema(), rec, columns)
+}
+
+func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
+	if len(columns) == 0 {
+		var err error
+		if columns, err = numericColumns(schema); err != nil {
+			return Features{}, err
+		}
+	}
+	if len(columns) == 1 {
+		i, err := fieldIndex(schema, columns[0])
+		if err != nil {
+			return Features{}, err
+		}
+		if isNumberList(schema.Field(i).Type) {
+			return resolveList(schema, rec, i)
+		}
+	}
+	f := Features{Names: append([]string(nil), columns...)}
+	plan, err := planColumns(schema, f.Names)
+	f.last = plan
+	return f, err
+}
+
+// numericColumns names all numeric columns, or the only list column of numbers.
+func numericColumns(schema *arrow.Schema) ([]string, error) {
+	var scalars, lists []string
+	for _, field := range schema.Fields() {
+		switch {
+		case isNumber(field.Type):
+			scalars = append(scalars, field.Name)
+		case isNumberList(field.Type):
+			lists = append(lists, field.Name)
+		}
+	}
+	switch {
+	case len(scalars) > 0:
+		return scalars, nil
+	case len(lists) == 1:
+		return lists, nil
+	case len(lists) > 1:
+		return nil, featureError(CodeAmbiguous, "", "%d list columns could be the features (%s): name one in source.features", len(lists), strings.Join(lists, ", "))
+	}
+	return nil, featureError(CodeNone, "", "no numeric column among %s: send integers or floats, or one list column of them", describe(schema))
+}
+
+// resolveList fixes the features as the elements of list column i.
+func resolveList(schema *arrow.Schema, rec arrow.Record, i int) (Features, error) {
+	field := schema.Field(i)
+	var d int
+	switch t := field.Type.(type) {
+	case *arrow.FixedSizeListType:
+		d = int(t.Len())
+	default:
+		if rec == nil {
+			return Features{}, featureError(CodeUnknown, field.Name, "the type %s does not say how long its lists are: read a record first, or send a FixedSizeList", t)
+		}
+		var ok bool
+		if d, ok = firstLength(rec.Column(i)); !ok {
+			return Features{}, featureError(CodeUnknown, field.Name, "all %d lists are null, so their length is not known yet", rec.NumRows())
+		}
+	}
+	if d < 1 {
+		return Features{}, featureError(CodeWidth, field.Name, "its lists are empty: a row needs at least one number")
+	}
+	names := make([]string, d)
+	for j := range names {
+		names[j] = elementName(field.Name, j)
+	}
+	return Features{Names: names, last: &plan{schema: schema, list: i}}, nil
+}
+
+func firstLength(col arrow.Array) (int, bool) {
+	lists, ok := col.(array.ListLike)
+	if !ok {
+		return 0, false
+	}
+	for i := 0; i < lists.Len(); i++ {
+		if lists.IsValid(i) {
+			start, end := lists.ValueOffsets(i)
+			return int(end - start), true
+		}
+	}
+	return 0, false
+}
+
+// plan is how one schema maps to the features; it never changes once made.
+type plan struct {
+	schema  *arrow.Schema
+	list    int   // the list column, where columns is nil
+	columns []int // one a feature
+}
+
+// planFor maps a schema, by name, or reuses the mapping of the last one.
+func (f *Features) planFor(schema *arrow.Schema) (*plan, error) {
+	if f.last != nil && sameColumns(f.last.schema, schema) {
+		return f.last, nil
+	}
+	p, err := f.makePlan(schema)
+	if err != nil {
+		return nil, err
+	}
+	f.last = p
+	return p, nil
+}
+
+// sameColumns compares what a plan depends on, and is far cheaper than Schema.Equal, which also
+// sorts every field's metadata.
+func sameColumns(a, b *arrow.Schema) bool {
+	if a == b {
+		return true
+	}
+	if a.NumFields() != b.NumFields() {
+		return false
+	}
+	for i := range a.NumFields() {
+		fa, fb := a.Field(i), b.Field(i)
+		if fa.Name != fb.Name || !arrow.TypeEqual(fa.Type, fb.Type) {
+			return false
+		}
+	}
+	return true
+}
+
+func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
+	base, isList := listOf(f.Names)
+	if !isList || schema.HasField(f.Names[0]) {
+		return planColumns(schema, f.Names)
+	}
+	i, err := fieldIndex(schema, base)
+	if err != nil {
+		return nil, err
+	}
+	field := schema.Field(i)
+	if !isNumberList(field.Type) {
+		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", field.Type, len(f.Names))
+	}
+	if t, ok := field.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
+		return nil, featureError(CodeWidth, base, "holds %d numbers a row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
+	}
+	return &plan{schema: schema, list: i}, nil
+}
+
+// planColumns finds every name among the schema's columns.
+func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
+	p := &plan{schema: schema, columns: make([]int, len(names))}
+	taken := make(map[int]bool, len(names))
+	for j, name := range names {
+		i, err := fieldIndex(schema, name)
+		if err != nil {
+			return nil, err
+		}
+		t := schema.Field(i).Type
+		switch {
+		case taken[i]:
+			return nil, featureError(CodeAmbiguous, name, "is named twice among the features: once is enough")
+		case isNumberList(t):
+			return nil, featureError(CodeType, name, "is a list: a list column must be the only feature, or send its elements as columns")
+		// A producer without a single value to send may well leave the type out: all rows are null.
+		case !isNumber(t) && t.ID() != arrow.NULL:
+			return nil, featureError(CodeType, name, "has type %s, which is not a number: %s", t, remedy(t))
+		}
+		taken[i] = true
+		p.columns[j] = i
+	}
+	return p, nil
+}
+
+func fieldIndex(schema *arrow.Schema, name string) (int, error) {
+	found := schema.FieldIndices(name)
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return 0, featureError(CodeMissing, name, "is not in the record, which has %s: send it under this name, or change source.features and snapshot.model_id", describe(schema))
+	}
+	return 0, featureError(CodeAmbiguous, name, "appears %d times in the record: names of features must be unique", len(found))
+}
+
+func isNumber(t arrow.DataType) bool {
+	if dict, ok := t.(*arrow.DictionaryType); ok {
+		t = dict.ValueType
+	}
+	switch t.ID() {
+	case arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32, arrow.UINT64,
+		arrow.FLOAT16, arrow.FLOAT32, arrow.FLOAT64:
+		return true
+	}
+	return false
+}
+
+func isNumberList(t arrow.DataType) bool {
+	switch t := t.(type) {
+	case *arrow.FixedSizeListType:
+		return isNumber(t.Elem())
+	case *arrow.ListType:
+		return isNumber(t.Elem())
+	case *arrow.LargeListType:
+		return isNumber(t.Elem())
+	}
+	return false
+}
+
+func remedy(t arrow.DataType) string {
+	switch t.ID() {
+	case arrow.DECIMAL128, arrow.DECIMAL256:
+		return "cast it to float64 in the producer (a decimal's scale is not the model's to drop)"
+	case arrow.BOOL:
+		return "cast it to int8 in the producer if 0 and 1 are meant as numbers"
+	case arrow.RUN_END_ENCODED:
+		return "send it without run-end encoding"
+	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.DURATION:
+		return "a time grows for ever; send a difference or a phase as a float, or leave it out of source.features"
+	}
+	return "send an integer or a float, or leave it out of source.features"
+}
+
+func elementName(column string, i int) string { return column + "[" + strconv.Itoa(i) + "]" }
+
+// listOf says which list column the names are the elements of: v for v[0], v[1], ….
+func listOf(names []string) (column string, ok bool) {
+	if len(names) == 0 {
+		return "", false
+	}
+	column, ok = strings.CutSuffix(names[0], "[0]")
+	for i := 0; ok && i < len(names); i++ {
+		ok = names[i] == elementName(column, i)
+	}
+	return column, ok
+}
+
+// describe lists a schema's columns for an error, cut where it would grow long.
+func describe(schema *arrow.Schema) string {
+	const most = 8
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d columns", schema.NumFields())
+	for i, field := range schema.Fields() {
+		if i == most {
+			b.WriteString(", …")
+			break
+		}
+		b.WriteString(map[bool]string{true: " (", false: ", "}[i == 0])
+		fmt.Fprintf(&b, "%q %s", field.Name, field.Type)
+	}
+	if schema.NumFields() > 0 {
+		b.WriteString(")")
+	}
+	return b.String()
+}

@@ -1,0 +1,125 @@
+package minibatch
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestResolve(t *testing.T) {
+	scalar := func(names ...string) (columns []column) {
+		for _, n := range names {
+			columns = append(columns, column{n, f32, `[1]`})
+		}
+		return columns
+	}
+	dictOf := func(t arrow.DataType) arrow.DataType {
+		return &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: t}
+	}
+	decimal := &arrow.Decimal128Type{Precision: 9, Scale: 2}
+	for _, c := range []struct {
+		name    string
+		columns []column
+		ask     []string
+		want    []string
+		code    string // of the error instead
+		says    string // part of the error
+	}{
+		{"all numeric columns in the schema's order", []column{{"b", f64, `[1]`}, {"s", arrow.BinaryTypes.String, `["x"]`}, {"a", i64, `[1]`}, {"h", f16, `[1]`}}, nil, []string{"b", "a", "h"}, "", ""},
+		{"booleans, decimals, times and lists are passed over", append(scalar("a"), column{"ok", arrow.FixedWidthTypes.Boolean, `[true]`}, column{"d", decimal, `["1.5"]`},
+			column{"t", arrow.FixedWidthTypes.Timestamp_ms, `[1]`}, column{"v", fixed(2, f32), `[[1,2]]`}), nil, []string{"a"}, "", ""},
+		{"a dictionary of numbers is an encoding", []column{{"a", dictOf(f32), `[1]`}, {"s", dictOf(arrow.BinaryTypes.String), `["x"]`}}, nil, []string{"a"}, "", ""},
+		{"names in the order asked for", scalar("a", "b", "c"), []string{"c", "a"}, []string{"c", "a"}, "", ""},
+		{"the only list", []column{{"s", arrow.BinaryTypes.String, `["x"]`}, {"v", fixed(3, f32), `[[1,2,3]]`}}, nil, []string{"v[0]", "v[1]", "v[2]"}, "", ""},
+		{"a list by name", append(scalar("a"), column{"v", fixed(2, i32), `[[1,2]]`}), []string{"v"}, []string{"v[0]", "v[1]"}, "", ""},
+		{"a variable list takes its first length", []column{{"v", arrow.ListOf(f32), `[null,[1,2],[1]]`}}, nil, []string{"v[0]", "v[1]"}, "", ""},
+		{"a large list", []column{{"v", arrow.LargeListOf(f64), `[[1,2]]`}}, []string{"v"}, []string{"v[0]", "v[1]"}, "", ""},
+		{"two lists", []column{{"v", fixed(1, f32), `[[1]]`}, {"w", fixed(1, f32), `[[1]]`}}, nil, nil, CodeAmbiguous, "v, w"},
+		{"nothing numeric", []column{{"s", arrow.BinaryTypes.String, `["x"]`}}, nil, nil, CodeNone, `"s" utf8`},
+		{"missing", scalar("a"), []string{"a", "b"}, nil, CodeMissing, `"a" float32`},
+		{"asked twice", scalar("a"), []string{"a", "a"}, nil, CodeAmbiguous, "twice"},
+		{"in the schema twice", scalar("a", "a"), []string{"a", "a"}, nil, CodeAmbiguous, "2 times"},
+		{"all numeric with one twice", scalar("a", "a"), nil, nil, CodeAmbiguous, "unique"},
+		{"a decimal by name", []column{{"d", decimal, `["1.5"]`}}, []string{"d"}, nil, CodeType, "cast it to float64"},
+		{"a boolean by name", []column{{"d", arrow.FixedWidthTypes.Boolean, `[true]`}}, []string{"d"}, nil, CodeType, "cast it to int8"},
+		{"a time by name", []column{{"d", arrow.FixedWidthTypes.Date32, `[1]`}}, []string{"d"}, nil, CodeType, "difference"},
+		{"a string by name", []column{{"d", arrow.BinaryTypes.String, `["1"]`}}, []string{"d"}, nil, CodeType, "integer or a float"},
+		{"a list among columns", append(scalar("a"), column{"v", fixed(2, f32), `[[1,2]]`}), []string{"a", "v"}, nil, CodeType, "only feature"},
+		{"a list of no numbers", []column{{"v", fixed(2, arrow.BinaryTypes.String), `[["x","y"]]`}}, []string{"v"}, nil, CodeType, "not a number"},
+		{"a list of unknown length", []column{{"v", arrow.ListOf(f32), `[null]`}}, nil, nil, CodeUnknown, "null"},
+		{"empty lists", []column{{"v", arrow.ListOf(f32), `[[]]`}}, nil, nil, CodeWidth, "at least one"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := ResolveRecord(record(t, c.columns...), c.ask)
+			checkFeatureError(t, err, c.code, c.says)
+			if diff := cmp.Diff(c.want, f.Names); c.code == "" && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	// Without data a list's length is unknown, and is never guessed.
+	_, err := Resolve(record(t, column{"v", arrow.ListOf(f32), `[[1]]`}).Schema(), nil)
+	checkFeatureError(t, err, CodeUnknown, "FixedSizeList")
+}
+
+func checkFeatureError(t *testing.T, err error, code, says string) {
+	t.Helper()
+	if code == "" {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	var fe *FeatureError
+	if !errors.As(err, &fe) {
+		t.Fatalf("got %v, want a FeatureError", err)
+	}
+	if fe.Code != code || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %s: %v; want %s: …%s…", fe.Code, err, code, says)
+	}
+}
+
+// TestMapByName: a fixed Features follows later schemas by name, and refuses what it cannot follow.
+func TestMapByName(t *testing.T) {
+	columns := Features{Names: []string{"a", "b"}}
+	list := Features{Names: []string{"v[0]", "v[1]"}}
+	for _, c := range []struct {
+		name string
+		f    Features
+		rec  []column
+		want []float64
+		code string
+		says string
+	}{
+		{"as learnt", columns, []column{{"a", f32, `[1]`}, {"b", f32, `[2]`}}, []float64{1, 2}, "", ""},
+		{"reordered", columns, []column{{"b", f32, `[2]`}, {"a", f32, `[1]`}}, []float64{1, 2}, "", ""},
+		{"more columns", columns, []column{{"x", f32, `[9]`}, {"a", f32, `[1]`}, {"y", f32, `[9]`}, {"b", f32, `[2]`}}, []float64{1, 2}, "", ""},
+		{"other widths", columns, []column{{"a", f64, `[1]`}, {"b", arrow.PrimitiveTypes.Uint8, `[2]`}}, []float64{1, 2}, "", ""},
+		{"column renamed", columns, []column{{"a", f32, `[1]`}, {"B", f32, `[2]`}}, nil, CodeMissing, `"b"`},
+		{"column gone", columns, []column{{"a", f32, `[1]`}}, nil, CodeMissing, "model_id"},
+		{"column became text", columns, []column{{"a", f32, `[1]`}, {"b", arrow.BinaryTypes.String, `["2"]`}}, nil, CodeType, "utf8"},
+		{"columns became a list", columns, []column{{"v", fixed(2, f32), `[[1,2]]`}}, nil, CodeMissing, `"a"`},
+		{"list", list, []column{{"v", fixed(2, f32), `[[1,2]]`}}, []float64{1, 2}, "", ""},
+		{"list of another kind", list, []column{{"v", arrow.LargeListOf(f64), `[[1,2]]`}}, []float64{1, 2}, "", ""},
+		{"list moved", list, []column{{"x", f32, `[7]`}, {"v", fixed(2, f64), `[[1,2]]`}}, []float64{1, 2}, "", ""},
+		{"list grew", list, []column{{"v", fixed(3, f32), `[[1,2,3]]`}}, nil, CodeWidth, "3 numbers a row, but the model has 2"},
+		{"list became columns", list, []column{{"v_0", f32, `[1]`}, {"v_1", f32, `[2]`}}, nil, CodeMissing, `"v"`},
+		{"list became one number", list, []column{{"v", f32, `[1]`}}, nil, CodeType, "lists of 2"},
+		{"columns that are named like elements", list, []column{{"v[1]", f32, `[2]`}, {"v[0]", f32, `[1]`}}, []float64{1, 2}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var rows Rows
+			rec := record(t, c.rec...)
+			for range 2 { // the second time by the remembered plan
+				err := c.f.Gather(&rows, rec)
+				checkFeatureError(t, err, c.code, c.says)
+			}
+			if diff := cmp.Diff(c.want, rows.X); c.code == "" && diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

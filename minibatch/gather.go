@@ -1,0 +1,212 @@
+package minibatch
+
+import (
+	"math"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+)
+
+// Rows is a record as a matrix. Gather overwrites it, keeping its memory.
+type Rows struct {
+	N, Dim  int
+	X       []float64 // N×Dim row-major; a row with a Reason is all zeros
+	Invalid []Reason  // one a row
+	Bad     int       // how many rows have a Reason
+
+	sums []float64 // per row: not finite if any of its features is not
+}
+
+// Gather reads the features of a record into dst. Slices, offsets and dictionaries are followed;
+// values under a null are never read. The error is a *FeatureError when the record as a whole
+// does not hold the features; dst is then undefined.
+func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
+	p, err := f.planFor(rec.Schema())
+	if err != nil {
+		return err
+	}
+	dst.reset(int(rec.NumRows()), f.Dim())
+	if p.columns == nil {
+		err = gatherList(dst, rec.Column(p.list), rec.ColumnName(p.list))
+	} else {
+		err = gatherColumns(dst, rec, p.columns)
+	}
+	if err != nil {
+		return err
+	}
+	dst.finish()
+	return nil
+}
+
+// AppendValid appends the rows without a Reason to x, and their identities to ids.
+func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64) ([]float64, []uint64) {
+	for i, reason := range r.Invalid {
+		if reason == ReasonNone {
+			x = append(x, r.X[i*r.Dim:(i+1)*r.Dim]...)
+			ids = append(ids, id.ID(offset, i))
+		}
+	}
+	return x, ids
+}
+
+func (r *Rows) reset(n, dim int) {
+	r.N, r.Dim, r.Bad = n, dim, 0
+	r.X = resize(r.X, n*dim)
+	r.Invalid = resize(r.Invalid, n)
+	r.sums = resize(r.sums, n)
+	clear(r.Invalid)
+	clear(r.sums)
+}
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// finish finds the rows that are not finite and zeroes all rows that have a Reason. A sum over a
+// row cannot be finite when one of its terms is not; the converse fails only for sums that
+// overflow, so the few rows found by their sum are looked at term by term.
+func (r *Rows) finish() {
+	for i, s := range r.sums {
+		row := r.X[i*r.Dim : (i+1)*r.Dim]
+		if r.Invalid[i] == ReasonNone && s-s != 0 {
+			r.Invalid[i] = notFinite(row)
+		}
+		if r.Invalid[i] != ReasonNone {
+			clear(row)
+			r.Bad++
+		}
+	}
+}
+
+func notFinite(row []float64) Reason {
+	reason := ReasonNone
+	for _, v := range row {
+		if math.IsNaN(v) {
+			return ReasonNaN
+		}
+		if math.IsInf(v, 0) {
+			reason = ReasonInf
+		}
+	}
+	return reason
+}
+
+// gatherColumns transposes columns into rows, eight of one type at a time: a row's eight values
+// then fill one cache line.
+func gatherColumns(dst *Rows, rec arrow.Record, columns []int) error {
+	for j := 0; j < len(columns); {
+		first := rec.Column(columns[j])
+		group := 1
+		for group < packWidth && j+group < len(columns) && rec.Column(columns[j+group]).DataType().ID() == first.DataType().ID() {
+			group++
+		}
+		var cols [packWidth]arrow.Array
+		for g := range group {
+			cols[g] = rec.Column(columns[j+g])
+			markNulls(dst.Invalid, cols[g])
+		}
+		if bad := packGroup(dst, j, cols[:group]); bad >= 0 {
+			return featureError(CodeCorrupt, rec.ColumnName(columns[j+bad]), "a dictionary index points outside its dictionary: the producer's encoder is broken")
+		}
+		j += group
+	}
+	return nil
+}
+
+func markNulls(reasons []Reason, col arrow.Array) {
+	if col.DataType().ID() == arrow.NULL {
+		for i := range reasons {
+			reasons[i] = ReasonNull
+		}
+		return
+	}
+	if !hasNulls(col) {
+		return
+	}
+	for i := range reasons {
+		if isNull(col, i) {
+			reasons[i] = ReasonNull
+		}
+	}
+}
+
+// gatherList reads rows that are lists already.
+func gatherList(dst *Rows, col arrow.Array, name string) error {
+	lists, ok := col.(array.ListLike)
+	if !ok {
+		return featureError(CodeType, name, "is a %s although its schema says list", col.DataType())
+	}
+	markNulls(dst.Invalid, col)
+	values, d := lists.ListValues(), int64(dst.Dim)
+	elementNulls := hasNulls(values)
+	for i := 0; i < dst.N; {
+		if dst.Invalid[i] != ReasonNone {
+			i++
+			continue
+		}
+		start, end := lists.ValueOffsets(i)
+		if start < 0 || end < start || end > int64(values.Len()) {
+			return featureError(CodeCorrupt, name, "row %d points outside the list's values: the producer's encoder is broken", i)
+		}
+		if end-start != d {
+			dst.Invalid[i] = ReasonWidth
+			i++
+			continue
+		}
+		n := runLength(lists, dst.Invalid[i:], i, end, d, int64(values.Len()))
+		if !widen(dst.X[i*dst.Dim:(i+n)*dst.Dim], values, int(start)) {
+			return featureError(CodeCorrupt, name, "a dictionary index points outside its dictionary: the producer's encoder is broken")
+		}
+		for r := i; r < i+n; r++ {
+			if elementNulls && anyNull(values, int(start)+(r-i)*dst.Dim, dst.Dim) {
+				dst.Invalid[r] = ReasonNull
+			}
+		}
+		sumRows(dst.sums[i:i+n], dst.X[i*dst.Dim:(i+n)*dst.Dim], dst.Dim)
+		i += n
+	}
+	return nil
+}
+
+// runLength counts the rows from i on whose d values each follow directly upon those of the row
+// before, so that they can be converted in one sweep. end is where row i ends.
+func runLength(lists array.ListLike, reasons []Reason, i int, end, d, limit int64) int {
+	n := 1
+	for n < len(reasons) && reasons[n] == ReasonNone {
+		s, e := lists.ValueOffsets(i + n)
+		if s != end || e != end+d || e > limit {
+			break
+		}
+		end = e
+		n++
+	}
+	return n
+}
+
+func anyNull(values arrow.Array, start, n int) bool {
+	for i := start; i < start+n; i++ {
+		if isNull(values, i) {
+			return true
+		}
+	}
+	return false
+}
+
+func sumRows(sums, x []float64, d int) {
+	for i := range sums {
+		var s0, s1 float64
+		row := x[i*d : (i+1)*d]
+		for len(row) >= 4 {
+			s0 += row[0] + row[1]
+			s1 += row[2] + row[3]
+			row = row[4:]
+		}
+		for _, v := range row {
+			s0 += v
+		}
+		sums[i] = s0 + s1
+	}
+}

@@ -1,0 +1,143 @@
+package minibatch
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/float16"
+)
+
+// packWidth is how many columns are transposed together: eight float64 are one cache line.
+const packWidth = 8
+
+type number interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
+}
+
+// packGroup writes columns of one type to columns j… of dst and adds them to the row sums.
+// It returns the column whose dictionary is broken, or −1.
+func packGroup(dst *Rows, j int, cols []arrow.Array) (bad int) {
+	switch cols[0].DataType().ID() {
+	case arrow.INT8:
+		packAll(dst, j, cols, raw[int8])
+	case arrow.INT16:
+		packAll(dst, j, cols, raw[int16])
+	case arrow.INT32:
+		packAll(dst, j, cols, raw[int32])
+	case arrow.INT64:
+		packAll(dst, j, cols, raw[int64])
+	case arrow.UINT8:
+		packAll(dst, j, cols, raw[uint8])
+	case arrow.UINT16:
+		packAll(dst, j, cols, raw[uint16])
+	case arrow.UINT32:
+		packAll(dst, j, cols, raw[uint32])
+	case arrow.UINT64:
+		packAll(dst, j, cols, raw[uint64])
+	case arrow.FLOAT32:
+		packAll(dst, j, cols, raw[float32])
+	case arrow.FLOAT64:
+		packAll(dst, j, cols, raw[float64])
+	case arrow.NULL: // every row is marked already
+	default: // float16 and dictionaries: rare enough to go through a temporary column
+		wide := make([]float64, dst.N)
+		for g, col := range cols {
+			if !widen(wide, col, 0) {
+				return g
+			}
+			pack1(dst.X, dst.Dim, j+g, wide, dst.sums)
+		}
+	}
+	return -1
+}
+
+func packAll[T number](dst *Rows, j int, cols []arrow.Array, values func(arrow.Array) []T) {
+	if len(cols) == packWidth {
+		var c [packWidth][]T
+		for g := range c {
+			c[g] = values(cols[g])
+		}
+		pack8(dst.X, dst.Dim, j, &c, dst.sums)
+		return
+	}
+	for g, col := range cols {
+		pack1(dst.X, dst.Dim, j+g, values(col), dst.sums)
+	}
+}
+
+// raw is a column's values as they lie in memory, from its offset on.
+func raw[T number](col arrow.Array) []T {
+	data := col.Data()
+	if data.Len() == 0 {
+		return nil
+	}
+	return arrow.GetData[T](data.Buffers()[1].Bytes())[data.Offset() : data.Offset()+data.Len()]
+}
+
+func pack8[T number](x []float64, d, j int, c *[packWidth][]T, sums []float64) {
+	n := len(sums)
+	c0, c1, c2, c3 := c[0][:n], c[1][:n], c[2][:n], c[3][:n]
+	c4, c5, c6, c7 := c[4][:n], c[5][:n], c[6][:n], c[7][:n]
+	for i := range n {
+		row := x[i*d+j:][:packWidth]
+		v0, v1, v2, v3 := float64(c0[i]), float64(c1[i]), float64(c2[i]), float64(c3[i])
+		v4, v5, v6, v7 := float64(c4[i]), float64(c5[i]), float64(c6[i]), float64(c7[i])
+		row[0], row[1], row[2], row[3] = v0, v1, v2, v3
+		row[4], row[5], row[6], row[7] = v4, v5, v6, v7
+		sums[i] += ((v0 + v1) + (v2 + v3)) + ((v4 + v5) + (v6 + v7))
+	}
+}
+
+func pack1[T number](x []float64, d, j int, c []T, sums []float64) {
+	for i := range sums {
+		v := float64(c[i])
+		x[i*d+j] = v
+		sums[i] += v
+	}
+}
+
+// widen converts len(dst) values of an array from start on. Values under a null are whatever the
+// producer left there. It fails if a dictionary index points nowhere.
+func widen(dst []float64, values arrow.Array, start int) bool {
+	if len(dst) == 0 {
+		return true
+	}
+	switch v := values.(type) {
+	case *array.Int8:
+		widenAll(dst, v.Int8Values()[start:])
+	case *array.Int16:
+		widenAll(dst, v.Int16Values()[start:])
+	case *array.Int32:
+		widenAll(dst, v.Int32Values()[start:])
+	case *array.Int64:
+		widenAll(dst, v.Int64Values()[start:])
+	case *array.Uint8:
+		widenAll(dst, v.Uint8Values()[start:])
+	case *array.Uint16:
+		widenAll(dst, v.Uint16Values()[start:])
+	case *array.Uint32:
+		widenAll(dst, v.Uint32Values()[start:])
+	case *array.Uint64:
+		widenAll(dst, v.Uint64Values()[start:])
+	case *array.Float32:
+		widenAll(dst, v.Float32Values()[start:])
+	case *array.Float64:
+		copy(dst, v.Float64Values()[start:])
+	case *array.Float16:
+		widenHalf(dst, v.Values()[start:])
+	case *array.Dictionary:
+		return widenDictionary(dst, v, start)
+	}
+	return true
+}
+
+func widenAll[T number](dst []float64, src []T) {
+	for i, v := range src[:len(dst)] {
+		dst[i] = float64(v)
+	}
+}
+
+func widenHalf(dst []float64, src []float16.Num) {
+	for i, v := range src[:len(dst)] {
+		dst[i] = float64(v.Float32())
+	}
+}
