@@ -1,0 +1,149 @@
+// Package embedded is a Kafka broker inside the process, for `lca-stream demo` and for quick tests.
+//
+// It speaks enough of the protocol for everything this project does: groups, transactions,
+// read_committed, compaction. It is not a database: one goroutine serves all requests, nothing is
+// replicated, and by default nothing outlives the process. A real broker stays the reference;
+// internal/kafkatest runs the same tests on both.
+//
+//	b, err := embedded.Start(embedded.Config{})
+//	…
+//	defer b.Close()
+//	dial(b.Addr())
+//
+// Memory is bounded by Config.RetentionBytes for each partition: once a second everything older
+// is dropped, as a real broker does with retention.bytes, and compacted topics are compacted.
+// Two limits come from the broker inside: memory is given back in whole segments, so a partition
+// may hold RetentionBytes + SegmentBytes; and a compacted topic is bounded by its keys only, so
+// create it with CreateTopic, which exempts it from retention by size. Compaction moves the start
+// of the log here, which Kafka's does not: a reader below it is told "offset out of range".
+package embedded
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// Config says what to start. The zero value is one broker in memory on a free port.
+type Config struct {
+	// Ports to listen on at 127.0.0.1, one broker for each; 0 is any free port. Empty: one broker
+	// on any free port. Fixed ports in 32768–60999 may collide with outgoing connections.
+	Ports []int
+	// DataDir keeps topics, offsets and transactions on disk, so that a second Start with the
+	// same directory continues. Empty: memory only.
+	DataDir string
+	// RetentionBytes bounds each partition that is not compacted. Default 64 MiB; −1: no bound.
+	RetentionBytes int64
+	// SegmentBytes is the unit in which memory is given back. Default 4 MiB.
+	SegmentBytes int64
+	// MaxMessageBytes is the largest record batch a topic takes by default. Default 1 MiB, as Kafka.
+	MaxMessageBytes int64
+	// TransactionMaxTimeout bounds what producers may ask for. Default 15 min, as Kafka.
+	TransactionMaxTimeout time.Duration
+}
+
+// Broker is a running broker. Its methods may be called from any goroutine.
+type Broker struct {
+	cluster *kfake.Cluster
+	stop    chan struct{}
+	stopped sync.WaitGroup
+	once    sync.Once
+}
+
+// sweepEvery is how often retention and compaction run; between two runs a partition can grow by
+// what a producer writes in that time.
+const sweepEvery = time.Second
+
+// Start returns a broker that accepts connections.
+func Start(c Config) (*Broker, error) {
+	if c.RetentionBytes == 0 {
+		c.RetentionBytes = 64 << 20
+	}
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = 4 << 20
+	}
+	opts := []kfake.Opt{kfake.NumBrokers(1), kfake.BrokerConfigs(brokerConfigs(c))}
+	if len(c.Ports) > 0 {
+		opts = append(opts, kfake.Ports(c.Ports...))
+	}
+	if c.DataDir != "" {
+		opts = append(opts, kfake.DataDir(c.DataDir))
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("embedded: start the broker: %w", err)
+	}
+	b := &Broker{cluster: cluster, stop: make(chan struct{})}
+	b.stopped.Add(1)
+	go b.sweep()
+	return b, nil
+}
+
+func brokerConfigs(c Config) map[string]string {
+	m := map[string]string{
+		"log.retention.bytes": strconv.FormatInt(c.RetentionBytes, 10),
+		"log.segment.bytes":   strconv.FormatInt(c.SegmentBytes, 10),
+	}
+	if c.MaxMessageBytes > 0 {
+		m["message.max.bytes"] = strconv.FormatInt(c.MaxMessageBytes, 10)
+	}
+	if c.TransactionMaxTimeout > 0 {
+		m["transaction.max.timeout.ms"] = strconv.FormatInt(c.TransactionMaxTimeout.Milliseconds(), 10)
+	}
+	return m
+}
+
+// sweep drops what retention and compaction allow to drop. The broker's own timer starts only
+// once a topic asks for it, and takes an hour.
+func (b *Broker) sweep() {
+	defer b.stopped.Done()
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-tick.C:
+			b.cluster.Compact()
+			b.cluster.ApplyRetention()
+		}
+	}
+}
+
+// Addr is where a client finds the broker: the first address of Addrs.
+func (b *Broker) Addr() string { return b.Addrs()[0] }
+
+// Addrs are the addresses of all brokers, host:port.
+func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
+
+// CreateTopic creates a topic. A compacted one is exempt from retention by size unless configs says
+// otherwise: the broker inside applies the default to compacted topics too, which Kafka does not.
+func (b *Broker) CreateTopic(name string, partitions int32, configs map[string]string) error {
+	with := make(map[string]string, len(configs)+1)
+	if configs["cleanup.policy"] == "compact" {
+		with["retention.bytes"] = "-1"
+	}
+	for k, v := range configs {
+		with[k] = v
+	}
+	if err := b.cluster.CreateTopic(name, partitions, with); err != nil {
+		return fmt.Errorf("embedded: create topic %q: %w", name, err)
+	}
+	return nil
+}
+
+// Cluster is the broker inside, for tests that inject faults.
+func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
+
+// Close cuts all connections and frees everything; with a DataDir the state stays there. It may be
+// called more than once.
+func (b *Broker) Close() {
+	b.once.Do(func() {
+		close(b.stop)
+		b.stopped.Wait()
+		b.cluster.Close()
+	})
+}

@@ -1,0 +1,213 @@
+// Package kafkatest starts Kafka brokers for tests: the embedded one, or real Apache Kafka 4.1.0
+// and 3.9.1 as Java processes. One test body runs on all of them:
+//
+//	func TestPut(t *testing.T) {
+//		kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+//			b.CreateTopic(t, "out", 3, nil)
+//			…b.Addrs()…
+//		})
+//	}
+//
+// A real broker takes 3 to 10 seconds to start, so share one: make the cases of a table subtests
+// of one Each, and give each case its own topics.
+//
+// Real brokers need java (17 or later) and, the first time, mvn: the jars come from Maven Central
+// into the user's cache directory (see jars.go). A missing tool fails the test and says how to
+// install it. It never skips: a suite that passes without its brokers has tested nothing.
+//
+// Every process a test starts ends with the test, even when the test binary is killed: a watchdog
+// outlives it (process.go). Logs of a failed test are kept, and their end is printed.
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/embedded"
+)
+
+// Kind is a broker implementation.
+type Kind string
+
+// The brokers this project is tested with.
+const (
+	Embedded Kind = "kfake"
+	Kafka41  Kind = "kafka-4.1.0"
+	Kafka39  Kind = "kafka-3.9.1"
+)
+
+// Kinds are all of them, the quickest first.
+func Kinds() []Kind { return []Kind{Embedded, Kafka41, Kafka39} }
+
+// Each runs body once for each kind of broker, as a subtest named after the kind.
+func Each(t *testing.T, body func(t *testing.T, b *Broker)) {
+	for _, kind := range Kinds() {
+		t.Run(string(kind), func(t *testing.T) { body(t, Start(t, kind)) })
+	}
+}
+
+// Broker is one cluster of one or more nodes, which ends with its test.
+type Broker struct {
+	Kind  Kind
+	t     testing.TB
+	nodes []node
+	addrs []string
+	trans *kafka.Transport
+}
+
+// node is one broker process: Java, or the embedded one.
+type node interface {
+	start(t testing.TB)
+	kill(t testing.TB) // at once, as by a power cut
+	stop(t testing.TB) // orderly
+}
+
+// Start returns a cluster of one node that is ready to serve groups and transactions.
+func Start(t testing.TB, k Kind) *Broker { t.Helper(); return StartN(t, k, 1) }
+
+// StartN returns a cluster of n nodes: replication factor n, and for n ≥ 3 min.insync.replicas 2,
+// so that it lives on when one node is killed. The embedded broker has one process whatever n is.
+func StartN(t testing.TB, k Kind, n int) *Broker {
+	t.Helper()
+	b := &Broker{Kind: k, t: t, trans: &kafka.Transport{MetadataTTL: 2 * time.Second, ClientID: "kafkatest"}}
+	t.Cleanup(b.trans.CloseIdleConnections)
+	if k == Embedded {
+		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, n), RetentionBytes: -1}}
+		for _, port := range e.config.Ports {
+			b.addrs = append(b.addrs, fmt.Sprintf("127.0.0.1:%d", port))
+		}
+		b.nodes = []node{e}
+	} else {
+		c := newJavaCluster(t, k, n)
+		for _, j := range c {
+			b.nodes = append(b.nodes, j)
+			b.addrs = append(b.addrs, fmt.Sprintf("127.0.0.1:%d", j.port))
+		}
+	}
+	t.Cleanup(func() {
+		for _, n := range b.nodes {
+			n.kill(t)
+		}
+	})
+	b.Restart()
+	return b
+}
+
+// Addrs are the bootstrap addresses. They stay the same over Kill and Restart.
+func (b *Broker) Addrs() []string { return append([]string(nil), b.addrs...) }
+
+// Client is a kafka-go client of the cluster, closed with the test.
+func (b *Broker) Client() *kafka.Client {
+	return &kafka.Client{Addr: kafka.TCP(b.addrs...), Transport: b.trans, Timeout: 15 * time.Second}
+}
+
+// Embedded is the broker inside the process, for fault injection; nil for a real one.
+func (b *Broker) Embedded() *embedded.Broker {
+	if e, ok := b.nodes[0].(*embeddedNode); ok {
+		return e.broker
+	}
+	return nil
+}
+
+// Kill ends nodes (by index; none means all) as a power cut would: SIGKILL, nothing flushed. The
+// embedded broker cannot do that; it closes its connections and keeps its state.
+func (b *Broker) Kill(nodes ...int) {
+	b.t.Helper()
+	for _, n := range b.pick(nodes) {
+		n.kill(b.t)
+	}
+}
+
+// Stop ends nodes (none means all) in an orderly way and waits for them.
+func (b *Broker) Stop(nodes ...int) {
+	b.t.Helper()
+	for _, n := range b.pick(nodes) {
+		n.stop(b.t)
+	}
+}
+
+// Restart starts nodes (none means all) that are down, with the data they had, on the ports they
+// had, and waits until the cluster serves groups and transactions.
+func (b *Broker) Restart(nodes ...int) {
+	b.t.Helper()
+	for _, n := range b.pick(nodes) {
+		n.start(b.t)
+	}
+	b.awaitCoordinators()
+	b.trans.CloseIdleConnections() // those of the dead process
+}
+
+func (b *Broker) pick(nodes []int) []node {
+	if len(nodes) == 0 {
+		return b.nodes
+	}
+	var picked []node
+	for _, i := range nodes {
+		picked = append(picked, b.nodes[i])
+	}
+	return picked
+}
+
+// readyWithin bounds the start of a cluster: three JVMs on a busy machine have been seen to take
+// 42 s.
+const readyWithin = 120 * time.Second
+
+// awaitCoordinators asks for a group and a transaction coordinator until both answer: a fresh
+// broker makes their topics on demand, and would otherwise refuse the first requests of the test.
+func (b *Broker) awaitCoordinators() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	for _, kind := range []kafka.CoordinatorKeyType{kafka.CoordinatorKeyTypeConsumer, kafka.CoordinatorKeyTypeTransaction} {
+		for {
+			// A new Transport each time: a pooled one remembers a failed first dial for a while.
+			res, err := b.findCoordinator(ctx, kind)
+			if err == nil && res.Error == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				b.t.Fatalf("kafkatest: %s: no coordinator within %v: %v", b.Kind, readyWithin, err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+func (b *Broker) findCoordinator(ctx context.Context, kind kafka.CoordinatorKeyType) (*kafka.FindCoordinatorResponse, error) {
+	tr := &kafka.Transport{DialTimeout: 2 * time.Second}
+	defer tr.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	c := &kafka.Client{Addr: kafka.TCP(b.addrs...), Transport: tr}
+	return c.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{Key: "kafkatest", KeyType: kind})
+}
+
+type embeddedNode struct {
+	config embedded.Config
+	broker *embedded.Broker
+}
+
+func (e *embeddedNode) start(t testing.TB) {
+	t.Helper()
+	if e.broker != nil {
+		return
+	}
+	b, err := embedded.Start(e.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.broker = b
+}
+
+func (e *embeddedNode) stop(testing.TB) {
+	if e.broker != nil {
+		e.broker.Close()
+		e.broker = nil
+	}
+}
+
+func (e *embeddedNode) kill(t testing.TB) { e.stop(t) }

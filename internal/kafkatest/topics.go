@@ -1,0 +1,86 @@
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// CreateTopic creates a topic and returns once every partition has a leader.
+func (b *Broker) CreateTopic(t testing.TB, name string, partitions int, configs map[string]string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: len(b.nodes)}
+	for _, k := range slices.Sorted(maps.Keys(configs)) {
+		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: configs[k]})
+	}
+	c := b.Client()
+	res, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
+	if err == nil {
+		err = res.Errors[name]
+	}
+	if err != nil {
+		t.Fatalf("kafkatest: create topic %q: %v", name, err)
+	}
+	for ctx.Err() == nil {
+		if b.leaders(ctx, name) == partitions {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("kafkatest: topic %q has no leaders", name)
+}
+
+// leaders asks a broker directly: the pooled client answers from a cache that may be seconds old.
+func (b *Broker) leaders(ctx context.Context, topic string) (n int) {
+	for _, addr := range b.addrs {
+		conn, err := kafka.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			continue
+		}
+		parts, err := conn.ReadPartitions(topic)
+		_ = conn.Close()
+		if err != nil {
+			return 0
+		}
+		n = 0
+		for _, p := range parts {
+			if p.Leader.Host != "" {
+				n++
+			}
+		}
+		return n
+	}
+	return 0
+}
+
+// freePorts returns n ports that nobody listens on, below the range from which systems take the
+// ports of outgoing connections (32768 and up): one of those could be taken while a broker is down.
+func freePorts(t testing.TB, n int) []int {
+	t.Helper()
+	var ports []int
+	for try := 0; len(ports) < n && try < 1000; try++ {
+		port := 12000 + rand.IntN(20000)
+		if slices.Contains(ports, port) {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		_ = l.Close()
+		ports = append(ports, port)
+	}
+	if len(ports) < n {
+		t.Fatalf("kafkatest: no %d free ports in 12000–32000", n)
+	}
+	return ports
+}
