@@ -25,6 +25,12 @@ func (p place) fault(path, message, remedy string) Fault {
 	return Fault{File: p.file, Line: p.line, Column: p.column, Path: path, Message: message, Remedy: remedy, text: p.text, width: p.width}
 }
 
+// says reports whether the line has word at the place.
+func (p place) says(word string) bool {
+	_, rest := cutColumn(p.text, p.column)
+	return strings.HasPrefix(rest, word)
+}
+
 // decoder overlays a Config and remembers where each value came from.
 type decoder struct {
 	config   *Config
@@ -33,6 +39,7 @@ type decoder struct {
 	children map[string][]string // section → names directly in it
 	places   map[string]place    // path, or path[i] → its value
 	bad      map[string]bool     // paths whose value could not be read: not validated again
+	replaced map[string]bool     // paths that --set gives: what the file says of them is not judged
 	getenv   func(string) (string, bool)
 	faults   Faults
 
@@ -44,7 +51,7 @@ type decoder struct {
 func newDecoder(c *Config, getenv func(string) (string, bool)) *decoder {
 	d := &decoder{
 		config: c, keys: Keys(c), byPath: map[string]Key{}, children: map[string][]string{},
-		places: map[string]place{}, bad: map[string]bool{}, getenv: getenv,
+		places: map[string]place{}, bad: map[string]bool{}, replaced: map[string]bool{}, getenv: getenv,
 	}
 	for _, k := range d.keys {
 		d.byPath[k.Path] = k
@@ -194,7 +201,9 @@ func (d *decoder) entry(section, path string, key *token.Token, n ast.Node) {
 		d.faults = append(d.faults, d.placeOf(key).fault(path, "is not a key", d.suggest(section, key.Value)))
 		return
 	}
-	d.value(path, key, n)
+	if !d.replaced[path] {
+		d.value(path, key, n)
+	}
 }
 
 // suggest says which key was probably meant.
@@ -238,8 +247,8 @@ func (d *decoder) value(path string, key *token.Token, n ast.Node) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		d.refuse(path, n, "a section is not allowed here")
 	case *ast.NullNode:
-		if v.GetToken().Value == "null" && v.GetToken().Position.Line == key.Position.Line {
-			d.set(path, d.placeOf(v.GetToken()), "null")
+		if at := d.placeOf(v.GetToken()); at.line == key.Position.Line && at.says("null") { // the token of nothing says null too
+			d.set(path, at, "null")
 			return
 		}
 		d.bad[path] = true
@@ -273,13 +282,12 @@ func (d *decoder) list(path string, v items, n *ast.SequenceNode) {
 			d.bad[path] = true
 			return
 		}
-		switch item.(type) {
-		case *ast.SequenceNode, *ast.MappingNode, *ast.MappingValueNode, *ast.NullNode:
+		text, at, ok := d.item(item)
+		if !ok {
 			d.refuse(path, item, "an item must be a plain value")
 			return
 		}
-		at := d.placeOf(item.GetToken())
-		text, err := interpolate(scalar(item), d.getenv)
+		text, err := interpolate(text, d.getenv)
 		if err != nil {
 			d.wrong(path, at, err)
 			return
@@ -289,6 +297,35 @@ func (d *decoder) list(path string, v items, n *ast.SequenceNode) {
 	}
 	d.places[path] = d.placeOf(n.GetToken())
 	d.finish(path, v.setItems(texts))
+}
+
+// item is the text of one item of a list.
+func (d *decoder) item(n ast.Node) (text string, at place, ok bool) {
+	switch v := n.(type) {
+	case *ast.SequenceNode, *ast.NullNode:
+		return "", place{}, false
+	case *ast.MappingNode:
+		if v.IsFlowStyle || len(v.Values) != 1 {
+			return "", place{}, false
+		}
+		return d.colonItem(v.Values[0])
+	case *ast.MappingValueNode:
+		return d.colonItem(v)
+	}
+	return scalar(n), d.placeOf(n.GetToken()), true
+}
+
+// colonItem puts host:port together again. Inside {} the parser cuts a plain scalar at a colon even
+// where no space follows (https://github.com/goccy/go-yaml/issues/832), so that the list of
+// {brokers: [localhost:9092]} holds a mapping.
+func (d *decoder) colonItem(n *ast.MappingValueNode) (text string, at place, ok bool) {
+	key, colon, value := n.Key.GetToken(), n.Start, n.Value.GetToken()
+	if n.Value.Type() == ast.NullType || colon.Position.Line != value.Position.Line || colon.Position.Column+1 != value.Position.Column {
+		return "", place{}, false
+	}
+	at = d.placeOf(key)
+	at.width += 1 + len(value.Value)
+	return key.Value + ":" + value.Value, at, true
 }
 
 // set gives a key the text of a scalar.
@@ -334,7 +371,7 @@ func (d *decoder) wrong(path string, at place, err error) {
 		remedy = "want " + d.byPath[path].want()
 	}
 	if at.file == "" {
-		at.file = "default"
+		at.file = defaultFile
 	}
 	d.faults = append(d.faults, at.fault(path, message, remedy))
 }

@@ -9,7 +9,7 @@ import (
 
 // Fault is one thing that is wrong, and where.
 type Fault struct {
-	File    string `json:"file"`           // path, "<stdin>", "<environment>", or "--set"
+	File    string `json:"file"`           // path, "<stdin>", "--set" or "<default>"
 	Line    int    `json:"line"`           // from 1; 0: no place in the file
 	Column  int    `json:"column"`         // from 1, in characters
 	Path    string `json:"path,omitempty"` // the key, such as lca.gamma

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,13 @@ import (
 
 // maxFile bounds a configuration file, bytes.
 const maxFile = 1 << 20
+
+// What a Fault gives as its file where there is none.
+const (
+	stdinFile   = "<stdin>"
+	setFile     = "--set"
+	defaultFile = "<default>"
+)
 
 // Input is what a Config is made from.
 type Input struct {
@@ -41,6 +49,10 @@ func Default() *Config {
 func Load(in Input) (*Config, error) {
 	c := Default()
 	d := newDecoder(c, in.Getenv)
+	for _, assignment := range in.Set {
+		path, _, _ := strings.Cut(assignment, "=")
+		d.replaced[path] = true
+	}
 	if in.File != "" {
 		name, data, err := read(in)
 		if err != nil {
@@ -54,23 +66,20 @@ func Load(in Input) (*Config, error) {
 	d.validate()
 	if len(d.faults) > 0 {
 		slices.SortStableFunc(d.faults, func(a, b Fault) int {
-			if a.File != b.File {
-				return 0
-			}
-			if a.Line != b.Line {
-				return a.Line - b.Line
-			}
-			return a.Column - b.Column
+			return cmp.Or(a.rank()-b.rank(), a.Line-b.Line, a.Column-b.Column)
 		})
 		return nil, d.faults
 	}
 	return c, nil
 }
 
+// rank puts the file before --set, and --set before defaults.
+func (f Fault) rank() int { return slices.Index([]string{setFile, defaultFile}, f.File) }
+
 func read(in Input) (name string, data []byte, err error) {
 	name, from := in.File, in.Stdin
 	if in.File == "-" {
-		name = "<stdin>"
+		name = stdinFile
 	} else {
 		f, err := os.Open(in.File)
 		if err != nil {
@@ -105,8 +114,8 @@ func fault(name string, err error) error {
 // assign applies one --set. The value is taken as it is, not as YAML: the shell has had its turn.
 func (d *decoder) assign(assignment string) {
 	path, text, ok := strings.Cut(assignment, "=")
-	at := place{file: "--set", text: assignment, line: 1, column: 1, width: max(1, len([]rune(path)))}
-	d.file, d.lines = "--set", []string{assignment}
+	at := place{file: setFile, text: assignment, line: 1, column: 1, width: max(1, len([]rune(path)))}
+	d.file, d.lines = setFile, []string{assignment}
 	if !ok {
 		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", assignment), "write --set key.path=value"))
 		return

@@ -81,11 +81,11 @@ func opened(last, next string) []string {
 	return all
 }
 
-// Schema is the JSON Schema (draft 2020-12) of the file, for editors. Where another type is wanted it
+// Schema is the JSON Schema (draft 7, which editors and Helm all know) of the file. Where another type is wanted it
 // also takes text with ${VAR}.
 func Schema() []byte {
 	root := object("lca-stream configuration")
-	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	for _, k := range Keys(Default()) {
 		at := root
 		section, name := parent(k.Path)

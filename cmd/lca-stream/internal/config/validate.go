@@ -36,7 +36,7 @@ func (d *decoder) clash(message, remedy string, paths ...string) {
 			return
 		}
 	}
-	d.faults = append(d.faults, Fault{File: "default", Path: paths[0], Message: message, Remedy: remedy})
+	d.faults = append(d.faults, Fault{File: defaultFile, Path: paths[0], Message: message, Remedy: remedy})
 }
 
 func (d *decoder) validateKafka() {
@@ -60,8 +60,8 @@ func (d *decoder) validateKafka() {
 	}
 	password := s.Password != "" || s.PasswordFile != ""
 	switch {
-	case s.Mechanism == "none" && s.Username != "":
-		d.clash("is set, but kafka.sasl.mechanism is none", "set kafka.sasl.mechanism to plain, scram_sha_256 or scram_sha_512", "kafka.sasl.username", "kafka.sasl.mechanism")
+	case s.Mechanism == "none" && (s.Username != "" || password):
+		d.clash("is set, but kafka.sasl.mechanism is none", "set kafka.sasl.mechanism to plain, scram_sha_256 or scram_sha_512", "kafka.sasl.username", "kafka.sasl.password", "kafka.sasl.password_file", "kafka.sasl.mechanism")
 	case s.Mechanism != "none" && s.Username == "":
 		d.clash("needs a user", "set kafka.sasl.username", "kafka.sasl.mechanism", "kafka.sasl.username")
 	case s.Mechanism != "none" && !password:

@@ -88,7 +88,7 @@ func (v *oneOfValue) check() error {
 	if slices.Contains(v.names, *v.p) {
 		return nil
 	}
-	w := &wrong{what: fmt.Sprintf("%q is not one of %s", *v.p, strings.Join(v.names, ", "))}
+	w := &wrong{what: fmt.Sprintf("%q is not a choice", *v.p)}
 	if near := nearest(*v.p, v.names); near != "" {
 		w.remedy = fmt.Sprintf("did you mean %q?", near)
 	}
@@ -114,7 +114,7 @@ var (
 	topic     = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
 	maybe     = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
 	modelName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, hint: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
-	address   = rule{pattern: regexp.MustCompile(`.`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
+	address   = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
 	listen    = rule{pattern: regexp.MustCompile(``), max: 261, hint: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
 )
 
@@ -178,10 +178,12 @@ func (v *textValue) set(s string) error {
 	return nil
 }
 
-func (v *textValue) check() error           { return v.r.check(*v.p) }
-func (v *textValue) String() string         { return quote(*v.p) }
-func (v *textValue) want() string           { return v.r.hint }
-func (v *textValue) schema() map[string]any { return map[string]any{"type": "string", "maxLength": v.r.max} }
+func (v *textValue) check() error   { return v.r.check(*v.p) }
+func (v *textValue) String() string { return quote(*v.p) }
+func (v *textValue) want() string   { return v.r.hint }
+func (v *textValue) schema() map[string]any {
+	return map[string]any{"type": "string", "maxLength": v.r.max}
+}
 
 // secretValue is text that is printed as asterisks, and never quoted in a fault.
 type secretValue struct{ p *Secret }
@@ -198,9 +200,11 @@ func (v *secretValue) check() error {
 	return nil
 }
 
-func (v *secretValue) String() string         { return quote(v.p.String()) }
-func (v *secretValue) want() string           { return "text, never printed" }
-func (v *secretValue) schema() map[string]any { return map[string]any{"type": "string", "maxLength": 1024} }
+func (v *secretValue) String() string { return quote(v.p.String()) }
+func (v *secretValue) want() string   { return "text, never printed" }
+func (v *secretValue) schema() map[string]any {
+	return map[string]any{"type": "string", "maxLength": 1024}
+}
 
 // plain is text that YAML reads as a string without quotes, and that a flow list can hold.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./:-]*$`)

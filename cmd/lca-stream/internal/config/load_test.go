@@ -1,0 +1,275 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// load reads a document from memory, with an environment of its own.
+func load(doc string, env map[string]string, set ...string) (*Config, error) {
+	return Load(Input{File: "-", Stdin: strings.NewReader(doc), Set: set, Getenv: func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}})
+}
+
+func mustLoad(t *testing.T, doc string, env map[string]string, set ...string) *Config {
+	t.Helper()
+	c, err := load(doc, env, set...)
+	if err != nil {
+		t.Fatalf("faults in\n%s\n%v", doc, err)
+	}
+	return c
+}
+
+func faultsOf(t *testing.T, doc string, set ...string) Faults {
+	t.Helper()
+	_, err := load(doc, nil, set...)
+	var faults Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("no faults (%v) in\n%s", err, doc)
+	}
+	return faults
+}
+
+func TestDefaultsArePromised(t *testing.T) {
+	promised, err := os.ReadFile("testdata/promised.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Config{} // from nothing: what the file does not say stays zero
+	d := newDecoder(c, os.LookupEnv)
+	d.decode("promised.yaml", promised)
+	d.validate()
+	if len(d.faults) > 0 {
+		t.Fatal(d.faults)
+	}
+	if diff := cmp.Diff(c, Default()); diff != "" {
+		t.Errorf("promised and default configuration differ (-promised +default):\n%s", diff)
+	}
+	for _, k := range Keys(c) {
+		if _, ok := d.places[k.Path]; !ok {
+			t.Errorf("%s is in the table, but not promised in testdata/promised.yaml", k.Path)
+		}
+	}
+}
+
+func TestEmptyFileIsDefault(t *testing.T) {
+	for name, doc := range map[string]string{
+		"nothing": "", "a comment": "# nothing\n", "document marker": "---\n", "sections without keys": "kafka:\n  tls:\nlca:\n  # gamma: 0.5\nminibatch: {}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(Default(), mustLoad(t, doc, nil)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A value is read as the key wants it, however YAML would type it.
+func TestValuesAreReadByKey(t *testing.T) {
+	c := mustLoad(t, `
+kafka:
+  brokers: &b [a:1, "b:2"]
+  sasl: {mechanism: plain, username: 007, password: 1e3}
+source:
+  group: yes
+  partitions: ["0-2", 7]
+  assignment: static
+  max_message_bytes: 2048
+  on_invalid: null
+  features: [x, "y, z", 1]
+lca: {nu: 1e-2, pass_rows: 6000, outlier_gate: off, seed: 9223372036854775807}
+snapshot: {every: 1m30s}
+transform:
+  column: >-
+    folded
+    text
+`, nil)
+	want := Default()
+	want.Kafka.Brokers = []string{"a:1", "b:2"}
+	want.Kafka.SASL = SASL{Mechanism: "plain", Username: "007", Password: "1e3"}
+	want.Source.Group, want.Source.Assignment, want.Source.Partitions = "yes", "static", []int32{0, 1, 2, 7}
+	want.Source.MaxMessageBytes, want.Source.Features = 2048, []string{"x", "y, z", "1"}
+	want.LCA.Nu, want.LCA.PassRows, want.LCA.Seed = 0.01, 6000, 1<<63-1
+	want.LCA.OutlierGate = infinity
+	want.Snapshot.Every = 90e9
+	want.Transform.Column = "folded text"
+	if diff := cmp.Diff(want, c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestInterpolation(t *testing.T) {
+	env := map[string]string{"TOPIC": "t1", "BROKERS": "a:1, b:2", "EMPTY": "", "PASS": `p: "#{}`, "ROWS": "7", "NESTED": "${TOPIC}"}
+	for _, c := range []struct {
+		name, doc string
+		got       func(*Config) any
+		want      any
+		fault     string
+	}{
+		{"whole value", "source: {topic: '${TOPIC}'}", func(c *Config) any { return c.Source.Topic }, "t1", ""},
+		{"part of a value", "source: {topic: 'a.${TOPIC}.b'}", func(c *Config) any { return c.Source.Topic }, "a.t1.b", ""},
+		{"without quotes in block style", "source:\n  topic: ${TOPIC}", func(c *Config) any { return c.Source.Topic }, "t1", ""},
+		{"a number", "minibatch:\n  rows: ${ROWS}", func(c *Config) any { return c.Minibatch.Rows }, 7, ""},
+		{"default not needed", "minibatch:\n  rows: ${ROWS:8}", func(c *Config) any { return c.Minibatch.Rows }, 7, ""},
+		{"default", "minibatch:\n  rows: ${OTHER:8}", func(c *Config) any { return c.Minibatch.Rows }, 8, ""},
+		{"default with colons", "kafka:\n  brokers: ${OTHER:c:3}", func(c *Config) any { return c.Kafka.Brokers }, []string{"c:3"}, ""},
+		{"empty default", "dead_letter:\n  topic: ${OTHER:}", func(c *Config) any { return c.DeadLetter.Topic }, "", ""},
+		{"set but empty beats the default", "dead_letter:\n  topic: ${EMPTY:x}", func(c *Config) any { return c.DeadLetter.Topic }, "", ""},
+		{"a list in one variable", "kafka:\n  brokers: ${BROKERS}", func(c *Config) any { return c.Kafka.Brokers }, []string{"a:1", "b:2"}, ""},
+		{"an item", "kafka:\n  brokers: [z:9, '${OTHER:c:3}']", func(c *Config) any { return c.Kafka.Brokers }, []string{"z:9", "c:3"}, ""},
+		{"a value cannot break the YAML", "kafka: {sasl: {mechanism: plain, username: u, password: '${PASS}'}}", func(c *Config) any { return string(c.Kafka.SASL.Password) }, `p: "#{}`, ""},
+		{"not looked into again", "transform:\n  column: ${NESTED}", func(c *Config) any { return c.Transform.Column }, "${TOPIC}", ""},
+		{"escaped", "transform:\n  column: $${TOPIC}", func(c *Config) any { return c.Transform.Column }, "${TOPIC}", ""},
+		{"unset", "source:\n  topic: ${OTHER}", nil, nil, "<stdin>:2:10: source.topic: environment variable OTHER is not set; set it, or give a default: ${OTHER:default}"},
+		{"unfinished", "source:\n  topic: ${TOPIC", nil, nil, "<stdin>:2:10: source.topic: has a ${ that begins no variable; write ${NAME} or ${NAME:default}, or $${ for a plain ${"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := load(c.doc, env)
+			if c.fault != "" {
+				var faults Faults
+				if !errors.As(err, &faults) || len(faults) != 1 || faults[0].String() != c.fault {
+					t.Fatalf("got %v\nwant %s", err, c.fault)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, c.got(got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSet(t *testing.T) {
+	doc := "minibatch: {rows: 5}\nkafka: {brokers: [a:1, b:2]}\n"
+	c := mustLoad(t, doc, nil, "minibatch.rows=6", "minibatch.rows=7", "kafka.brokers=c:3,d:4", "source.features=[x, y]",
+		"kafka.sasl.mechanism=plain", "kafka.sasl.username=u", "kafka.sasl.password=a=b: #c")
+	if c.Minibatch.Rows != 7 || len(c.Kafka.Brokers) != 2 || c.Kafka.Brokers[1] != "d:4" || c.Kafka.SASL.Password != "a=b: #c" {
+		t.Errorf("got %+v %+v", c.Minibatch, c.Kafka)
+	}
+	if diff := cmp.Diff([]string{"x", "y"}, c.Source.Features); diff != "" {
+		t.Error(diff)
+	}
+	for set, want := range map[string]string{
+		"minibatch.rows":      `--set:1:1: "minibatch.rows" has no =; write --set key.path=value`,
+		"minibatch=3":         "--set:1:1: minibatch: is a section, not a value; it holds rows",
+		"minibatch.row=3":     `--set:1:1: minibatch.row: is not a key; did you mean "rows"?`,
+		"minbatch.rows=3":     `--set:1:1: minbatch.rows: is not a key; did you mean "minibatch"?`,
+		"minibatch.rows=0":    "--set:1:16: minibatch.rows: 0 is out of range; want a whole number, 1 … 100000",
+		"kafka.brokers=a:1,b": `--set:1:15: kafka.brokers: "b" is not host:port; want a list of at least 1: an address host:port, such as localhost:9092`,
+	} {
+		faults := faultsOf(t, doc, set)
+		if len(faults) != 1 || faults[0].String() != want {
+			t.Errorf("--set %s\n got %v\nwant %s", set, faults, want)
+		}
+	}
+}
+
+// A value that --set replaces is not judged; the file around it still is.
+func TestSetReplacesWhatTheFileSays(t *testing.T) {
+	c := mustLoad(t, "minibatch: {rows: 0}\n", nil, "minibatch.rows=3")
+	if c.Minibatch.Rows != 3 {
+		t.Errorf("rows = %d", c.Minibatch.Rows)
+	}
+}
+
+func TestEveryFaultIsReportedInOrder(t *testing.T) {
+	faults := faultsOf(t, "minibatch: {rows: 0}\nsouce: {}\nlca: {gamma: 2, metric: round}\nsource: {topic: whitened}\n", "http.listen=x")
+	var got []string
+	for _, f := range faults {
+		got = append(got, fmt.Sprintf("%s:%d:%d %s", f.File, f.Line, f.Column, f.Path))
+	}
+	want := []string{"<stdin>:1:19 minibatch.rows", "<stdin>:2:1 souce", "<stdin>:3:14 lca.gamma", "<stdin>:3:25 lca.metric", "<stdin>:4:17 source.topic", "--set:1:13 http.listen"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestCaretAfterLettersOfSeveralBytes(t *testing.T) {
+	faults := faultsOf(t, "source: {group: 'größe→', topic: 'x y'}\r\n")
+	want := "   1 | source: {group: 'größe→', topic: 'x y'}\n     |                                  ^^^^^\n"
+	if len(faults) != 1 || faults[0].Excerpt() != want {
+		t.Errorf("got\n%swant\n%s", faults[0].Excerpt(), want)
+	}
+}
+
+func TestFileFaults(t *testing.T) {
+	dir := t.TempDir()
+	for name, in := range map[string]string{"missing": dir + "/none.yaml", "a directory": dir} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(Input{File: in, Getenv: os.LookupEnv})
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) != 1 || faults[0].File != in || faults[0].Remedy == "" || strings.Count(faults[0].String(), in) > 2 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	_, err := load(strings.Repeat("# much\n", maxFile/6), nil)
+	if err == nil || !strings.Contains(err.Error(), "is larger than 1MiB") {
+		t.Errorf("a file past the bound: %v", err)
+	}
+}
+
+func TestSecretsStayHidden(t *testing.T) {
+	const secret = "hunter2"
+	docs := map[string]string{
+		"print":                  "kafka: {sasl: {mechanism: plain, username: u, password: hunter2}}",
+		"fault on the same line": "kafka: {sasl: {mechanism: plian, username: u, password: hunter2, x: 1}}",
+		"cannot be parsed":       "kafka: {sasl: {password: hunter2}]}",
+		"quoted, with a fault":   "kafka: {sasl: {password: \"hunter2 x\", usrname: 1}}",
+		"a fault of its own":     "kafka: {sasl: {mechanism: plain, username: u, password: [hunter2]}}",
+		"too long":               "kafka: {sasl: {mechanism: plain, username: u, password: " + strings.Repeat(secret, 200) + "}}",
+		"with an unset variable": "kafka: {sasl: {mechanism: plain, username: u, password: \"hunter2${UNSET}\"}}",
+	}
+	for name, doc := range docs {
+		t.Run(name, func(t *testing.T) {
+			c, err := load(doc, nil)
+			shown := ""
+			if err != nil {
+				shown = err.Error()
+			} else {
+				shown = Print(c) + fmt.Sprintf("%v %+v %#v", *c, *c, *c)
+			}
+			if strings.Contains(shown, secret) {
+				t.Errorf("shows the secret:\n%s", shown)
+			}
+			if !strings.Contains(shown, mask) {
+				t.Errorf("shows no mask:\n%s", shown)
+			}
+		})
+	}
+	if faults := faultsOf(t, "", "kafka.sasl.password=hunter2"); strings.Contains(faults.Error(), secret) {
+		t.Error(faults)
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(Example())
+	f.Add("a: &x [*x]\n")
+	f.Add("? {a: 1}\n: b\n")
+	f.Add("kafka: {brokers: [\n\t")
+	f.Add("lca: !!str\n  gamma: |\n    0.5\n")
+	f.Fuzz(func(t *testing.T, doc string) {
+		_, err := load(doc, nil)
+		var faults Faults
+		if err == nil || !errors.As(err, &faults) {
+			return
+		}
+		lines := strings.Count(doc, "\n") + 1
+		for _, fault := range faults {
+			if fault.Line > lines+1 || fault.Message == "" || fault.Remedy == "" {
+				t.Errorf("fault %+v in a document of %d lines", fault, lines)
+			}
+			_ = fault.Excerpt()
+		}
+	})
+}
