@@ -1,0 +1,311 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// Layout is how the whitened rows stand in an output message.
+type Layout uint8
+
+// The layouts; the zero value is LayoutVector.
+const (
+	LayoutVector  Layout = iota // one column lca: FixedSizeList<float32, k>
+	LayoutColumns               // k columns lca_0 … lca_{k−1}: float32
+)
+
+// ParseLayout takes the names of the configuration: "vector" or "columns".
+func ParseLayout(s string) (Layout, error) {
+	switch s {
+	case "vector":
+		return LayoutVector, nil
+	case "columns":
+		return LayoutColumns, nil
+	}
+	return 0, fmt.Errorf("pipeline: unknown layout %q: want vector or columns", s)
+}
+
+// OutputConfig says what an output message holds.
+type OutputConfig struct {
+	Column      string // name of the whitened column, and prefix of the others; default "lca"
+	Layout      Layout // default LayoutVector
+	Score       bool   // add the column lca_score: −log p(x), nats
+	Passthrough bool   // begin with the columns of the input, untouched
+}
+
+// CodeOutputColumnExists is the code of an OutputError: an input column has the name of one of ours.
+const CodeOutputColumnExists = "output_column_exists"
+
+// OutputError is an input that has no place for the output columns.
+type OutputError struct {
+	Code   string
+	Column string
+}
+
+// Error names the column and both ways out.
+func (e *OutputError) Error() string {
+	return fmt.Sprintf("pipeline: the input already has a column %q: set transform.column to another name, or transform.passthrough to false", e.Column)
+}
+
+// Output encodes output messages: one Arrow IPC stream each, with one batch, an uncompressed
+// body and the end-of-stream mark. It keeps what depends on the schema alone from one message to
+// the next, and is for one goroutine.
+//
+// Compression is left to Kafka, which compresses whole record batches: arrow/go v15 sets up an
+// encoder a message, at several times the cost of the rest.
+type Output struct {
+	config OutputConfig
+
+	in, out *arrow.Schema // the schema seen last, and what it becomes
+	k       int
+	dicts   bool // out holds dictionaries, which each message must carry anew
+	writer  *ipc.Writer
+	stream  payloads
+
+	zeros   []float32 // y of a message without a model
+	columns []float32 // y transposed, for LayoutColumns
+	valid   []byte    // validity bitmap
+	arrays  []arrow.Array
+}
+
+// NewOutput returns an Output for c.
+func NewOutput(c OutputConfig) *Output {
+	if c.Column == "" {
+		c.Column = "lca"
+	}
+	return &Output{config: c}
+}
+
+// Append appends to dst the message for rec: y is its N×k whitened rows, score its N scores
+// (read when the configuration asks for them), and invalid the reason of each row, which becomes
+// a null when it has one; y then holds zeros in that row on return. A nil y means that no model
+// exists: all rows are null, in vectors of k.
+//
+// On error dst comes back as it was. An *OutputError concerns the schema, any other the record.
+// Nothing of rec, y or score is kept.
+func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, error) {
+	n := int(rec.NumRows())
+	o.checkShapes(n, y, k, score, invalid)
+	if err := o.prepare(rec.Schema(), k); err != nil {
+		return dst, err
+	}
+	o.arrays = o.arrays[:0]
+	if o.config.Passthrough {
+		o.arrays = append(o.arrays, rec.Columns()...)
+	}
+	if y == nil {
+		o.zeros = resize(o.zeros, max(n*k, n)) // never written to
+		y, score = o.zeros[:n*k], o.zeros[:n]
+		invalid = nil
+		o.valid = resize(o.valid, bitmapBytes(n))
+		clear(o.valid)
+		o.appendLCA(y, k, score, n)
+	} else {
+		o.appendLCA(y, k, score, o.markValid(y, k, invalid))
+	}
+	return o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
+}
+
+func (o *Output) checkShapes(n int, y []float32, k int, score []float32, invalid []minibatch.Reason) {
+	switch {
+	case k < 1:
+		panic(fmt.Sprintf("pipeline: output of %d coordinates", k))
+	case y == nil:
+	case len(y) != n*k || len(invalid) != n:
+		panic(fmt.Sprintf("pipeline: output of %d rows of %d has %d numbers and %d reasons", n, k, len(y), len(invalid)))
+	case o.config.Score && len(score) != n:
+		panic(fmt.Sprintf("pipeline: output of %d rows has %d scores", n, len(score)))
+	}
+}
+
+// prepare makes the output schema, unless the last one serves.
+func (o *Output) prepare(in *arrow.Schema, k int) error {
+	if o.out != nil && o.k == k && (o.in == in || in.Equal(o.in) && in.Metadata().Equal(o.in.Metadata())) {
+		return nil
+	}
+	var fields []arrow.Field
+	var metadata *arrow.Metadata
+	if o.config.Passthrough {
+		fields = in.Fields()
+		m := in.Metadata()
+		metadata = &m
+	}
+	for _, f := range o.fields(k) {
+		if o.config.Passthrough && in.HasField(f.Name) {
+			return &OutputError{Code: CodeOutputColumnExists, Column: f.Name}
+		}
+		fields = append(fields, f)
+	}
+	o.in, o.k, o.writer = in, k, nil
+	o.out = arrow.NewSchema(fields, metadata)
+	o.dicts = false
+	for _, f := range fields {
+		o.dicts = o.dicts || hasDictionary(f.Type)
+	}
+	return nil
+}
+
+// fields are the columns that a message gains.
+func (o *Output) fields(k int) []arrow.Field {
+	var fields []arrow.Field
+	switch o.config.Layout {
+	case LayoutVector:
+		fields = append(fields, arrow.Field{Name: o.config.Column, Type: arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32), Nullable: true})
+	case LayoutColumns:
+		for j := range k {
+			fields = append(fields, arrow.Field{Name: fmt.Sprintf("%s_%d", o.config.Column, j), Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+		}
+	}
+	if o.config.Score {
+		fields = append(fields, arrow.Field{Name: o.config.Column + "_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+	}
+	return fields
+}
+
+// hasDictionary looks for dictionaries at any depth.
+func hasDictionary(t arrow.DataType) bool {
+	if t.ID() == arrow.DICTIONARY {
+		return true
+	}
+	if e, ok := t.(arrow.ExtensionType); ok {
+		return hasDictionary(e.StorageType())
+	}
+	nested, ok := t.(arrow.NestedType)
+	if !ok {
+		return false
+	}
+	for _, f := range nested.Fields() {
+		if hasDictionary(f.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+// markValid makes the validity bitmap, zeroes the rows that are null, and counts them.
+func (o *Output) markValid(y []float32, k int, invalid []minibatch.Reason) (nulls int) {
+	o.valid = resize(o.valid, bitmapBytes(len(invalid)))
+	clear(o.valid)
+	for i, reason := range invalid {
+		if reason == minibatch.ReasonNone {
+			o.valid[i/8] |= 1 << (i % 8)
+			continue
+		}
+		clear(y[i*k : (i+1)*k])
+		nulls++
+	}
+	return nulls
+}
+
+// appendLCA makes our columns as views of y and score.
+func (o *Output) appendLCA(y []float32, k int, score []float32, nulls int) {
+	n := len(y) / k
+	var valid *memory.Buffer
+	if nulls > 0 {
+		valid = memory.NewBufferBytes(o.valid)
+	}
+	switch o.config.Layout {
+	case LayoutVector:
+		child := floats(nil, y, 0)
+		typ := arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32)
+		o.arrays = append(o.arrays, array.NewFixedSizeListData(array.NewData(typ, n, []*memory.Buffer{valid}, []arrow.ArrayData{child}, nulls, 0)))
+	case LayoutColumns:
+		o.columns = resize(o.columns, len(y))
+		transpose(o.columns, y, n, k)
+		for j := range k {
+			o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, o.columns[j*n:(j+1)*n], nulls)))
+		}
+	}
+	if o.config.Score {
+		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, score, nulls)))
+	}
+}
+
+func floats(valid *memory.Buffer, values []float32, nulls int) *array.Data {
+	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(values))}
+	return array.NewData(arrow.PrimitiveTypes.Float32, len(values), buffers, nil, nulls, 0)
+}
+
+func transpose(dst, y []float32, n, k int) {
+	for i := range n {
+		for j, v := range y[i*k : (i+1)*k] {
+			dst[j*n+i] = v
+		}
+	}
+}
+
+// write encodes the record. The writer of the last message has the schema's bytes at hand; it
+// also remembers dictionaries in order not to write them twice, so that a schema with
+// dictionaries needs a new one each time.
+func (o *Output) write(dst []byte, rec arrow.Record) ([]byte, error) {
+	if o.writer == nil || o.dicts {
+		o.stream.schema = o.stream.schema[:0]
+		o.writer = ipc.NewWriterWithPayloadWriter(&o.stream, ipc.WithSchema(o.out))
+	}
+	defer rec.Release()
+	o.stream.dst = append(dst, o.stream.schema...)
+	err := o.writer.Write(rec)
+	out := o.stream.dst
+	o.stream.dst = nil
+	if err != nil {
+		o.writer = nil // it may have stopped anywhere
+		return dst, fmt.Errorf("pipeline: encode output of %d rows: %w", rec.NumRows(), err)
+	}
+	return append(out, endOfStream...), nil
+}
+
+// Every message of a stream begins with a mark and its length; length 0 is the end.
+const (
+	continuation = "\xff\xff\xff\xff"
+	endOfStream  = continuation + "\x00\x00\x00\x00"
+)
+
+// payloads is where an ipc.Writer's messages go. The first of a new writer is the schema.
+type payloads struct {
+	dst    []byte
+	schema []byte
+}
+
+func (p *payloads) Start() error { return nil }
+func (p *payloads) Close() error { return nil }
+
+// WritePayload appends one message.
+func (p *payloads) WritePayload(payload ipc.Payload) error {
+	start := len(p.dst)
+	meta := payload.Meta()
+	defer meta.Release()
+	padding := -meta.Len() & 7 // the body begins at a multiple of eight
+	p.dst = append(p.dst, continuation...)
+	p.dst = binary.LittleEndian.AppendUint32(p.dst, uint32(meta.Len()+padding))
+	p.dst = append(p.dst, meta.Bytes()...)
+	p.dst = append(p.dst, make([]byte, padding)...)
+	if err := payload.SerializeBody(p); err != nil {
+		return err
+	}
+	if len(p.schema) == 0 {
+		p.schema = append(p.schema, p.dst[start:]...)
+	}
+	return nil
+}
+
+// Write appends bytes.
+func (p *payloads) Write(b []byte) (int, error) {
+	p.dst = append(p.dst, b...)
+	return len(b), nil
+}
+
+func bitmapBytes(n int) int { return (n + 7) / 8 }
+
+func resize[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

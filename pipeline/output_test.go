@@ -1,0 +1,289 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// readStream reads a whole stream, which must end with its mark and nothing after it.
+func readStream(t *testing.T, stream []byte) arrow.Record {
+	t.Helper()
+	if !bytes.HasSuffix(stream, []byte(endOfStream)) {
+		t.Fatal("no end-of-stream mark")
+	}
+	r, err := ipc.NewReader(bytes.NewReader(stream))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Next() {
+		t.Fatalf("no batch: %v", r.Err())
+	}
+	rec := r.Record()
+	rec.Retain()
+	if r.Next() || r.Err() != nil {
+		t.Fatalf("more than one batch, or an error: %v", r.Err())
+	}
+	return rec
+}
+
+func jsonRecord(t *testing.T, typ arrow.DataType, name, values string) arrow.Record {
+	t.Helper()
+	a, _, err := array.FromJSON(memory.DefaultAllocator, typ, strings.NewReader(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: name, Type: typ, Nullable: true}}, nil), []arrow.Array{a}, int64(a.Len()))
+}
+
+func TestOutputLayouts(t *testing.T) {
+	const good, null = minibatch.ReasonNone, minibatch.ReasonNull
+	nan := float32(math.NaN())
+	for _, c := range []struct {
+		name    string
+		config  OutputConfig
+		y       []float32
+		score   []float32
+		invalid []minibatch.Reason
+		want    string // the columns as JSON, in order
+		fields  []string
+	}{
+		{"vector and score", OutputConfig{Score: true, Passthrough: true}, []float32{1, 2, 3, 4}, []float32{.5, 7}, []minibatch.Reason{good, good},
+			`["x","y"] [[1,2],[3,4]] [0.5,7]`, []string{"s", "lca", "lca_score"}},
+		{"a bad row is null", OutputConfig{Score: true, Passthrough: true}, []float32{1, 2, nan, nan}, []float32{.5, nan}, []minibatch.Reason{good, null},
+			`["x","y"] [[1,2],null] [0.5,null]`, []string{"s", "lca", "lca_score"}},
+		{"columns", OutputConfig{Layout: LayoutColumns, Score: true, Passthrough: true}, []float32{1, 2, 3, 4}, []float32{.5, 7}, []minibatch.Reason{null, good},
+			`["x","y"] [null,3] [null,4] [null,7]`, []string{"s", "lca_0", "lca_1", "lca_score"}},
+		{"no passthrough, no score", OutputConfig{}, []float32{1, 2, 3, 4}, nil, []minibatch.Reason{good, good}, `[[1,2],[3,4]]`, []string{"lca"}},
+		{"another name", OutputConfig{Column: "w", Score: true}, []float32{1, 2, 3, 4}, []float32{1, 2}, []minibatch.Reason{good, good},
+			`[[1,2],[3,4]] [1,2]`, []string{"w", "w_score"}},
+		{"no model yet", OutputConfig{Score: true, Passthrough: true}, nil, nil, nil, `["x","y"] [null,null] [null,null]`, []string{"s", "lca", "lca_score"}},
+		{"no model yet, columns", OutputConfig{Layout: LayoutColumns}, nil, nil, nil, `[null,null] [null,null]`, []string{"lca_0", "lca_1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := NewOutput(c.config)
+			in := jsonRecord(t, arrow.BinaryTypes.String, "s", `["x","y"]`)
+			var out []byte
+			for range 3 { // the second and third by what the first left behind
+				var err error
+				out, err = o.Append([]byte("kept"), in, c.y, 2, c.score, c.invalid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.HasPrefix(out, []byte("kept")) {
+					t.Fatal("what dst held is gone")
+				}
+				rec := readStream(t, out[len("kept"):])
+				var names []string
+				var columns []string
+				for j, col := range rec.Columns() {
+					names = append(names, rec.ColumnName(j))
+					b, err := col.MarshalJSON()
+					if err != nil {
+						t.Fatal(err)
+					}
+					columns = append(columns, strings.ReplaceAll(string(b), "\n", ""))
+				}
+				if diff := cmp.Diff(c.fields, names); diff != "" {
+					t.Error(diff)
+				}
+				if got := strings.Join(columns, " "); got != c.want {
+					t.Errorf("got  %s\nwant %s", got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestOutputType: the vector's child is not nullable, so that readers see plain float32.
+func TestOutputType(t *testing.T) {
+	out, err := NewOutput(OutputConfig{}).Append(nil, jsonRecord(t, arrow.BinaryTypes.String, "s", `["x"]`), []float32{1, 2}, 2, nil, make([]minibatch.Reason, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	field := readStream(t, out).Schema().Field(0)
+	list, ok := field.Type.(*arrow.FixedSizeListType)
+	if !ok || list.Len() != 2 || list.ElemField().Nullable || list.Elem().ID() != arrow.FLOAT32 || !field.Nullable {
+		t.Errorf("lca is %s", field)
+	}
+}
+
+// TestOutputPassthrough: columns of every type, with metadata, come out as pyarrow wrote them,
+// whole and sliced.
+func TestOutputPassthrough(t *testing.T) {
+	data, err := os.ReadFile("testdata/passthrough.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := readStream(t, data)
+	for _, c := range []struct {
+		name   string
+		in     arrow.Record
+		layout Layout
+	}{
+		{"whole", whole, LayoutVector},
+		{"whole, columns", whole, LayoutColumns},
+		// arrow/go v15 cannot write a slice of a dense union; messages are written whole.
+		{"slice", without(whole, "dense_union").NewSlice(1, 4), LayoutVector},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := NewOutput(OutputConfig{Layout: c.layout, Score: true, Passthrough: true})
+			n := int(c.in.NumRows())
+			for range 2 { // dictionaries must be there the second time too
+				out, err := o.Append(nil, c.in, make([]float32, 2*n), 2, make([]float32, n), make([]minibatch.Reason, n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := readStream(t, out)
+				if !got.Schema().Metadata().Equal(whole.Schema().Metadata()) {
+					t.Errorf("schema metadata: %v", got.Schema().Metadata())
+				}
+				for j, want := range c.in.Columns() {
+					if f := c.in.Schema().Field(j); !f.Equal(got.Schema().Field(j)) {
+						t.Errorf("field %v became %v", f, got.Schema().Field(j))
+					}
+					if !array.Equal(want, got.Column(j)) {
+						t.Errorf("column %s: %v became %v", c.in.ColumnName(j), want, got.Column(j))
+					}
+				}
+			}
+		})
+	}
+}
+
+func without(rec arrow.Record, name string) arrow.Record {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for j, f := range rec.Schema().Fields() {
+		if f.Name != name {
+			fields, columns = append(fields, f), append(columns, rec.Column(j))
+		}
+	}
+	m := rec.Schema().Metadata()
+	return array.NewRecord(arrow.NewSchema(fields, &m), columns, rec.NumRows())
+}
+
+// TestOutputFollowsTheSchema: dictionaries, columns and widths may change from message to message.
+func TestOutputFollowsTheSchema(t *testing.T) {
+	colour := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
+	nested := arrow.ListOf(colour)
+	o := NewOutput(OutputConfig{Passthrough: true})
+	for i, in := range []arrow.Record{
+		jsonRecord(t, colour, "c", `["red","blue"]`),
+		jsonRecord(t, colour, "c", `["green","red"]`),
+		jsonRecord(t, nested, "c", `[["red"],["blue","red"]]`),
+		jsonRecord(t, nested, "c", `[["blue"],[]]`),
+		jsonRecord(t, arrow.PrimitiveTypes.Int32, "c", `[1,2]`),
+		jsonRecord(t, colour, "c", `["blue","blue"]`),
+	} {
+		k := 1 + i%3
+		out, err := o.Append(nil, in, make([]float32, 2*k), k, nil, make([]minibatch.Reason, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := readStream(t, out); !array.Equal(in.Column(0), got.Column(0)) {
+			t.Errorf("message %d: %v became %v", i, in.Column(0), got.Column(0))
+		}
+	}
+}
+
+func TestOutputColumnExists(t *testing.T) {
+	for _, c := range []struct {
+		config OutputConfig
+		column string
+		clash  bool
+	}{
+		{OutputConfig{Passthrough: true}, "lca", true},
+		{OutputConfig{Passthrough: true, Score: true}, "lca_score", true},
+		{OutputConfig{Passthrough: true, Layout: LayoutColumns}, "lca_1", true},
+		{OutputConfig{Passthrough: true}, "lca_score", false},
+		{OutputConfig{Passthrough: true}, "lca_1", false},
+		{OutputConfig{}, "lca", false},
+		{OutputConfig{Passthrough: true, Column: "w"}, "lca", false},
+	} {
+		t.Run(fmt.Sprintf("%s in %+v", c.column, c.config), func(t *testing.T) {
+			o := NewOutput(c.config)
+			in := jsonRecord(t, arrow.PrimitiveTypes.Float32, c.column, `[1]`)
+			dst := []byte("kept")
+			out, err := o.Append(dst, in, []float32{1, 2}, 2, []float32{1}, make([]minibatch.Reason, 1))
+			var oe *OutputError
+			if errors.As(err, &oe) != c.clash {
+				t.Fatalf("got %v", err)
+			}
+			if c.clash && (oe.Code != CodeOutputColumnExists || oe.Column != c.column || !bytes.Equal(out, dst)) {
+				t.Errorf("got %+v, dst %q", oe, out)
+			}
+			if !c.clash && err != nil {
+				t.Error(err)
+			}
+			// A refusal is of one message; the next may be fine.
+			if _, err := o.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "fine", `[1]`), []float32{1, 2}, 2, []float32{1}, make([]minibatch.Reason, 1)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOutputIsDeterministic: the same rows are the same bytes, also from an Output that has seen
+// other schemas before.
+func TestOutputIsDeterministic(t *testing.T) {
+	data, err := os.ReadFile("testdata/passthrough.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := readStream(t, data)
+	n := int(in.NumRows())
+	encode := func(o *Output) []byte {
+		out, err := o.Append(nil, in, []float32{1, 2, 3, 4, 5}, 1, make([]float32, n), make([]minibatch.Reason, n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	config := OutputConfig{Passthrough: true, Score: true}
+	want := encode(NewOutput(config))
+	used := NewOutput(config)
+	if _, err := used.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "a", `[1]`), []float32{9}, 1, []float32{9}, []minibatch.Reason{minibatch.ReasonNaN}); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if !bytes.Equal(want, encode(used)) {
+			t.Fatal("other bytes for the same rows")
+		}
+	}
+}
+
+func BenchmarkOutput(b *testing.B) {
+	for _, n := range []int{1, 100, 1000} {
+		b.Run(fmt.Sprintf("%dx64", n), func(b *testing.B) {
+			const k = 64
+			y, score, invalid := make([]float32, n*k), make([]float32, n), make([]minibatch.Reason, n)
+			typ := arrow.FixedSizeListOf(k, arrow.PrimitiveTypes.Float32)
+			child := array.NewData(arrow.PrimitiveTypes.Float32, n*k, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(y))}, nil, 0, 0)
+			col := array.MakeFromData(array.NewData(typ, n, []*memory.Buffer{nil}, []arrow.ArrayData{child}, 0, 0))
+			in := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: typ}}, nil), []arrow.Array{col}, int64(n))
+			o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+			var dst []byte
+			b.ReportAllocs()
+			for b.Loop() {
+				var err error
+				if dst, err = o.Append(dst[:0], in, y, k, score, invalid); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.SetBytes(int64(len(dst)))
+		})
+	}
+}
