@@ -68,7 +68,9 @@ type DecoderConfig struct {
 //
 // A Decoder may be used by several goroutines at once.
 type Decoder struct {
-	config DecoderConfig
+	config  DecoderConfig
+	schemas schemas
+	codecs  codecs
 }
 
 // NewDecoder returns a Decoder; zero fields of c take their defaults.

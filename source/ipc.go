@@ -2,61 +2,170 @@ package source
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"sync"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// decodeArrow reads one IPC stream.
+// decodeArrow reads one IPC stream. The Arrow library decodes schemas, which hold no data, once
+// each; batches are laid over the bytes of value by loader, without a copy unless compressed.
 func (d *Decoder) decodeArrow(value []byte) (arrow.Record, error) {
-	if err := ipcguard.Frames(value); err != nil {
-		return nil, asDecodeError(err)
-	}
-	r, err := ipc.NewReader(bytes.NewReader(value))
+	limits := ipcguard.MessageLimits()
+	guard := ipcguard.NewStream(limits)
+	schema, rest, err := d.schemas.open(guard, value)
 	if err != nil {
-		return nil, asDecodeError(err)
+		return nil, err
 	}
-	defer r.Release()
+	l := newLoader(guard, schema, &d.codecs, limits.Decoded)
 	var recs []arrow.Record
-	for r.Next() {
-		rec := r.Record()
-		rec.Retain()
-		recs = append(recs, rec)
+	for {
+		m, after, err := guard.Next(rest)
+		if err == io.EOF {
+			rest = after
+			break
+		}
+		if err != nil {
+			return nil, asDecodeError(err)
+		}
+		if rest = after; m.Kind == ipcguard.DictionaryMessage {
+			err = l.dictionary(&m.Batch)
+		} else {
+			var rec arrow.Record
+			rec, err = l.record(&m.Batch)
+			recs = append(recs, rec)
+		}
+		if err != nil {
+			return nil, asDecodeError(err)
+		}
 	}
-	if err := r.Err(); err != nil {
-		return nil, asDecodeError(err)
+	if n := len(bytes.TrimLeft(rest, "\x00")); n > 0 {
+		return nil, decodeErrorf(CodeArrowInvalid, "%d bytes after the end of the stream; send one stream a message", n)
 	}
-	return joinRecords(r.Schema(), recs, memory.DefaultAllocator)
+	return joinRecords(schema, recs, l.mem)
 }
 
-// joinRecords makes one record of all batches of a stream.
-func joinRecords(schema *arrow.Schema, recs []arrow.Record, mem memory.Allocator) (arrow.Record, error) {
-	if len(recs) == 1 {
-		return recs[0], nil
+// schemas remembers the schemas of a Decoder by the bytes of their message: producers repeat one
+// schema in every message, and decoding it costs more than the batch that follows.
+type schemas struct {
+	mu    sync.Mutex
+	known map[string]knownSchema
+}
+
+type knownSchema struct {
+	guard *ipcguard.Schema
+	arrow *arrow.Schema
+}
+
+// maxSchemas bounds the memory of schemas: a topic has few; one with more only loses time.
+const maxSchemas = 64
+
+// open returns the schema that value begins with and the bytes after it.
+func (c *schemas) open(guard *ipcguard.Stream, value []byte) (*arrow.Schema, []byte, error) {
+	frame := ipcguard.First(value)
+	c.mu.Lock()
+	known, ok := c.known[string(frame)]
+	c.mu.Unlock()
+	if ok {
+		guard.Assume(known.guard)
+		return known.arrow, value[len(frame):], nil
 	}
-	cols := make([]arrow.Array, schema.NumFields())
+	m, rest, err := guard.Next(value)
+	switch {
+	case err == io.EOF:
+		return nil, nil, decodeErrorf(CodeArrowInvalid, "a stream without a schema")
+	case err != nil:
+		return nil, nil, asDecodeError(err)
+	case m.Kind != ipcguard.SchemaMessage:
+		return nil, nil, decodeErrorf(CodeArrowInvalid, "a stream that does not begin with its schema")
+	}
+	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
+	if err != nil {
+		return nil, nil, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
+	}
+	defer r.Release()
+	known = knownSchema{guard: guard.Schema(), arrow: r.Schema()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxSchemas {
+		c.known = make(map[string]knownSchema, maxSchemas)
+	}
+	c.known[string(m.Frame)] = known
+	return known.arrow, rest, nil
+}
+
+// joinRecords makes one record of all batches of a stream. It copies, into mem, when there are
+// several.
+func joinRecords(schema *arrow.Schema, recs []arrow.Record, mem *cappedAllocator) (arrow.Record, error) {
+	var full []arrow.Record
 	var rows int64
 	for _, r := range recs {
-		rows += r.NumRows()
+		if r.NumRows() > 0 {
+			full = append(full, r)
+			rows += r.NumRows()
+		}
 	}
+	switch {
+	case len(full) == 0 && len(recs) > 0:
+		return recs[0], nil
+	case len(full) == 1:
+		return full[0], nil
+	}
+	cols := make([]arrow.Array, schema.NumFields())
 	for i := range cols {
-		parts := make([]arrow.Array, len(recs))
-		for j, r := range recs {
-			parts[j] = r.Column(i)
+		col, err := joinColumn(schema.Field(i).Type, full, i, mem)
+		if errors.Is(err, errBudget) {
+			return nil, decodeErrorf(CodeArrowTooLarge, "joining %d batches of %d rows takes too many bytes; send one batch a message", len(full), rows)
 		}
-		if len(parts) == 0 {
-			cols[i] = array.MakeArrayOfNull(mem, schema.Field(i).Type, 0)
-			continue
-		}
-		col, err := array.Concatenate(parts, mem)
 		if err != nil {
-			return nil, decodeErrorf(CodeArrowUnsupported, "joining %d batches in column %q: %w; send one batch a message", len(recs), schema.Field(i).Name, err)
+			return nil, decodeErrorf(CodeArrowUnsupported, "joining %d batches in column %q: %w; send one batch a message",
+				len(full), schema.Field(i).Name, err)
 		}
 		cols[i] = col
 	}
 	return array.NewRecord(schema, cols, rows), nil
 }
+
+func joinColumn(dt arrow.DataType, recs []arrow.Record, i int, mem *cappedAllocator) (arrow.Array, error) {
+	if len(recs) == 0 {
+		return array.MakeArrayOfNull(mem, dt, 0), nil
+	}
+	parts := make([]arrow.Array, len(recs))
+	for k, r := range recs {
+		parts[k] = r.Column(i)
+	}
+	return array.Concatenate(parts, mem)
+}
+
+// errBudget ends what would take more memory than one input may.
+var errBudget = errors.New("source: out of budget")
+
+// cappedAllocator hands out memory of the garbage collector until its budget is spent, and then
+// panics with errBudget; the Arrow functions that allocate give panics back as errors.
+type cappedAllocator struct{ left int64 }
+
+// Allocate returns size bytes.
+func (a *cappedAllocator) Allocate(size int) []byte {
+	if a.left -= int64(size); a.left < 0 {
+		panic(errBudget)
+	}
+	return make([]byte, size)
+}
+
+// Reallocate returns a copy of b of another size; b itself is left to the collector.
+func (a *cappedAllocator) Reallocate(size int, b []byte) []byte {
+	if size <= cap(b) {
+		return b[:size]
+	}
+	c := a.Allocate(size)
+	copy(c, b)
+	return c
+}
+
+// Free does nothing: the collector frees.
+func (a *cappedAllocator) Free([]byte) {}

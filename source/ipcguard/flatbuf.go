@@ -1,9 +1,5 @@
 package ipcguard
 
-import (
-	"encoding/binary"
-)
-
 // walk reads one flatbuffer that nobody has verified. The first thing that does not fit stops it:
 // err is set, and every later read returns zero values, so callers need to look at err only
 // where they loop or where they end.
@@ -46,7 +42,7 @@ func (w *walk) root() table {
 	if !w.room(0, 4) {
 		return table{}
 	}
-	return w.table(int(binary.LittleEndian.Uint32(w.b)))
+	return w.table(int(le.Uint32(w.b)))
 }
 
 // table opens the table at pos: soffset to the vtable, then the vtable's two sizes.
@@ -54,11 +50,11 @@ func (w *walk) table(pos int) table {
 	if !w.room(pos, 4) {
 		return table{}
 	}
-	vt := pos - int(int32(binary.LittleEndian.Uint32(w.b[pos:])))
+	vt := pos - int(int32(le.Uint32(w.b[pos:])))
 	if !w.room(vt, 4) {
 		return table{}
 	}
-	n, size := int(binary.LittleEndian.Uint16(w.b[vt:])), int(binary.LittleEndian.Uint16(w.b[vt+2:]))
+	n, size := int(le.Uint16(w.b[vt:])), int(le.Uint16(w.b[vt+2:]))
 	if n < 4 || n%2 != 0 || size < 4 {
 		w.fail(Invalid, "metadata holds a table of impossible size at %d", pos)
 		return table{}
@@ -74,7 +70,7 @@ func (t table) slot(i, n int) int {
 	if t.w == nil || t.w.err != nil || i >= t.slots {
 		return 0
 	}
-	o := int(binary.LittleEndian.Uint16(t.w.b[t.vt+4+2*i:]))
+	o := int(le.Uint16(t.w.b[t.vt+4+2*i:]))
 	if o == 0 {
 		return 0
 	}
@@ -96,21 +92,21 @@ func (t table) u8(i int, def uint8) uint8 {
 
 func (t table) i16(i int, def int16) int16 {
 	if p := t.slot(i, 2); p > 0 {
-		return int16(binary.LittleEndian.Uint16(t.w.b[p:]))
+		return int16(le.Uint16(t.w.b[p:]))
 	}
 	return def
 }
 
 func (t table) i32(i int, def int32) int32 {
 	if p := t.slot(i, 4); p > 0 {
-		return int32(binary.LittleEndian.Uint32(t.w.b[p:]))
+		return int32(le.Uint32(t.w.b[p:]))
 	}
 	return def
 }
 
 func (t table) i64(i int, def int64) int64 {
 	if p := t.slot(i, 8); p > 0 {
-		return int64(binary.LittleEndian.Uint64(t.w.b[p:]))
+		return int64(le.Uint64(t.w.b[p:]))
 	}
 	return def
 }
@@ -118,7 +114,7 @@ func (t table) i64(i int, def int64) int64 {
 // follow returns what the offset at p points to. Offsets are unsigned and at least 4, so they
 // only lead forward: no cycle can be written. (They may share a target; see walk.fields.)
 func (w *walk) follow(p int) int {
-	o := int(binary.LittleEndian.Uint32(w.b[p:]))
+	o := int(le.Uint32(w.b[p:]))
 	if o < 4 {
 		w.fail(Invalid, "metadata holds an offset to itself at %d", p)
 		return -1
@@ -145,7 +141,7 @@ func (t table) vector(i, size int) (start, n int) {
 	if !t.w.room(p, 4) {
 		return 0, 0
 	}
-	count := uint64(binary.LittleEndian.Uint32(t.w.b[p:]))
+	count := uint64(le.Uint32(t.w.b[p:]))
 	if left := uint64(len(t.w.b) - p - 4); count*uint64(size) > left {
 		t.w.fail(Invalid, "metadata announces %d elements, %d bytes are left", count, left)
 		return 0, 0

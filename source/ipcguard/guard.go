@@ -1,4 +1,26 @@
-// Package ipcguard checks Arrow IPC bytes before anything believes them.
+// Package ipcguard stands between bytes that anybody may have written and the Arrow library,
+// which trusts lengths, counts and offsets as they come: one flipped bit can make it allocate
+// gigabytes, out of reach of recover. Nothing here does: all is checked against the bytes present
+// before it is believed.
+//
+// A stream of Arrow IPC messages is checked in three steps. The first two need no data:
+//
+//		FF FF FF FF | metadata length | metadata (a flatbuffer)            | body (buffers)
+//		            | u32             | schema, dictionary or record batch | bodyLength bytes
+//
+//	 1. Framing: both lengths against the bytes that are there (Stream.Next).
+//	 2. Metadata: every table, vector and string of the flatbuffer lies within it; the types are
+//	    known and not nested too deep or too many; a batch has exactly the nodes and buffers that
+//	    the schema asks for, each buffer aligned, inside the body and long enough for its rows; what
+//	    compressed buffers say they hold stays within a budget (Stream.Next).
+//	 3. Values, once buffers are decompressed: offsets, sizes, dictionary indices, view headers,
+//	    union ids, run ends, null counts and UTF-8 (Validate).
+//
+// A record whose arrays passed all three can be read anywhere without a bounds check.
+//
+// The package is stricter than the format where that costs no honest writer anything: fields that
+// the decoder does not take (decimal32, fixed size 0, big-endian, metadata before V4) are refused
+// by name, with a remedy, as Unsupported.
 package ipcguard
 
 import (
@@ -6,16 +28,18 @@ import (
 	"fmt"
 )
 
+var le = binary.LittleEndian
+
 // Cause sorts what is wrong with an input.
 type Cause string
 
 // The causes of an Error.
 const (
-	Truncated   Cause = "truncated"
-	Invalid     Cause = "invalid"
-	FileFormat  Cause = "file_format"
-	TooLarge    Cause = "too_large"
-	Unsupported Cause = "unsupported"
+	Truncated   Cause = "truncated"   // the bytes end within a message
+	Invalid     Cause = "invalid"     // the bytes contradict themselves or the format
+	FileFormat  Cause = "file_format" // an Arrow file, not a stream
+	TooLarge    Cause = "too_large"   // beyond Limits
+	Unsupported Cause = "unsupported" // sound, but not taken here
 )
 
 // Error says why the guard refused an input.
@@ -34,35 +58,8 @@ func errorf(c Cause, format string, args ...any) *Error {
 	return &Error{Cause: c, Err: fmt.Errorf(format, args...)}
 }
 
-// Frames checks the lengths of all messages of a stream against the bytes present.
-func Frames(b []byte) error {
-	if len(b) >= 6 && string(b[:6]) == "ARROW1" {
-		return errorf(FileFormat, "an Arrow file; write the stream format instead (pyarrow: pa.ipc.new_stream)")
-	}
-	for len(b) > 0 {
-		if len(b) < 8 {
-			return errorf(Truncated, "%d bytes left where a message begins", len(b))
-		}
-		n, head := binary.LittleEndian.Uint32(b), 4
-		if n == 0xFFFFFFFF {
-			n, head = binary.LittleEndian.Uint32(b[4:]), 8
-		}
-		if n == 0 {
-			return nil
-		}
-		if uint64(n) > uint64(len(b)-head) {
-			return errorf(Truncated, "metadata of %d bytes, %d are left", n, len(b)-head)
-		}
-		w := newWalk(b[head : head+int(n)])
-		body := w.root().i64(3, 0)
-		if w.err != nil {
-			return w.err
-		}
-		b = b[head+int(n):]
-		if body < 0 || body > int64(len(b)) {
-			return errorf(Truncated, "body of %d bytes, %d are left", body, len(b))
-		}
-		b = b[body:]
-	}
-	return nil
-}
+// fileMagic opens and closes an Arrow file.
+const fileMagic = "ARROW1"
+
+// continuation opens every message of a stream since Arrow 0.15.
+const continuation = 0xFFFFFFFF

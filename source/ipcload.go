@@ -1,0 +1,187 @@
+package source
+
+import (
+	"encoding/binary"
+	"runtime"
+	"unsafe"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// loader makes arrays of checked batches by laying the schema over their nodes and buffers. The
+// Arrow library's own reader copies every body twice; here an array is a view of the message.
+type loader struct {
+	guard  *ipcguard.Stream
+	schema *arrow.Schema
+	codecs *codecs
+	dicts  map[int64]*dictionary
+	budget int64
+	mem    *cappedAllocator
+
+	batch                  *ipcguard.Batch
+	node, buffer, variadic int // next ones of batch
+	err                    error
+}
+
+// newLoader returns a loader of the batches that guard checks. What it decompresses and joins
+// takes at most budget bytes together.
+func newLoader(guard *ipcguard.Stream, schema *arrow.Schema, c *codecs, budget int64) *loader {
+	return &loader{
+		guard: guard, schema: schema, codecs: c,
+		dicts: map[int64]*dictionary{}, budget: budget, mem: &cappedAllocator{left: budget},
+	}
+}
+
+// fail keeps the first error.
+func (l *loader) fail(err error) {
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// record loads and validates a record batch.
+func (l *loader) record(b *ipcguard.Batch) (arrow.Record, error) {
+	l.begin(b)
+	fields := l.guard.Schema().Fields
+	cols := make([]arrow.Array, len(fields))
+	for i := range fields {
+		data := l.load(&fields[i], l.schema.Field(i).Type)
+		if l.err != nil {
+			return nil, l.err
+		}
+		if err := l.guard.Validate(data, &fields[i]); err != nil {
+			return nil, err
+		}
+		cols[i] = array.MakeFromData(data)
+	}
+	return array.NewRecord(l.schema, cols, b.Rows), nil
+}
+
+// begin makes b the batch that load reads.
+func (l *loader) begin(b *ipcguard.Batch) {
+	if !unalignedReads && len(b.Body) > 0 && uintptr(unsafe.Pointer(unsafe.SliceData(b.Body)))%8 != 0 {
+		aligned := make([]byte, len(b.Body))
+		copy(aligned, b.Body)
+		b.Body = aligned
+	}
+	l.batch, l.node, l.buffer, l.variadic, l.err = b, 0, 0, 0, nil
+}
+
+// unalignedReads: a value begins anywhere within a fetched batch, so its numbers stand at odd
+// addresses; these architectures read them there.
+const unalignedReads = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "ppc64le" || runtime.GOARCH == "s390x"
+
+// load takes the next array of the batch. The guard has checked that all it takes is there.
+func (l *loader) load(f *ipcguard.Field, dt arrow.DataType) *array.Data {
+	if ext, ok := dt.(arrow.ExtensionType); ok {
+		d := l.load(f, ext.StorageType())
+		dict, _ := d.Dictionary().(*array.Data)
+		if dict != nil {
+			return array.NewDataWithDictionary(dt, d.Len(), d.Buffers(), d.NullN(), 0, dict)
+		}
+		return array.NewData(dt, d.Len(), d.Buffers(), d.Children(), d.NullN(), 0)
+	}
+	n := l.batch.Nodes[l.node]
+	l.node++
+	length := int(n.Len)
+	if f.Dict != nil {
+		bitmap, nulls := l.validity(n)
+		return array.NewDataWithDictionary(dt, length, []*memory.Buffer{bitmap, l.take()}, nulls, 0, l.values(f))
+	}
+	switch f.Kind {
+	case ipcguard.Null:
+		return array.NewData(dt, length, nil, nil, length, 0)
+	case ipcguard.RunEndEncoded:
+		return array.NewData(dt, length, []*memory.Buffer{nil}, l.children(f, dt), 0, 0)
+	case ipcguard.Union:
+		buffers := []*memory.Buffer{nil, l.take()}
+		if f.Dense {
+			buffers = append(buffers, l.take())
+		}
+		return array.NewData(dt, length, buffers, l.children(f, dt), 0, 0)
+	}
+	bitmap, nulls := l.validity(n)
+	buffers := []*memory.Buffer{bitmap}
+	for range l.after(f) {
+		buffers = append(buffers, l.take())
+	}
+	return array.NewData(dt, length, buffers, l.children(f, dt), nulls, 0)
+}
+
+// after is the number of buffers that an array with a validity bitmap has after it.
+func (l *loader) after(f *ipcguard.Field) int {
+	switch f.Kind {
+	case ipcguard.Struct, ipcguard.FixedSizeList:
+		return 0
+	case ipcguard.Binary, ipcguard.Utf8, ipcguard.LargeBinary, ipcguard.LargeUtf8, ipcguard.ListView, ipcguard.LargeListView:
+		return 2
+	case ipcguard.BinaryView, ipcguard.Utf8View:
+		l.variadic++
+		return 1 + int(l.batch.Variadic[l.variadic-1])
+	}
+	return 1
+}
+
+func (l *loader) children(f *ipcguard.Field, dt arrow.DataType) []arrow.ArrayData {
+	if len(f.Children) == 0 {
+		return nil
+	}
+	fields := dt.(arrow.NestedType).Fields()
+	children := make([]arrow.ArrayData, len(f.Children))
+	for i := range children {
+		children[i] = l.load(&f.Children[i], fields[i].Type)
+	}
+	return children
+}
+
+// validity takes the bitmap of nulls, and counts them where the writer did not.
+func (l *loader) validity(n ipcguard.Node) (*memory.Buffer, int) {
+	bitmap := l.take()
+	switch {
+	case n.Nulls == 0:
+		return nil, 0 // the bitmap, if any, has no meaning
+	case n.Nulls < 0 && l.err == nil:
+		return bitmap, ipcguard.CountNulls(bitmap.Bytes(), int(n.Len))
+	}
+	return bitmap, int(n.Nulls)
+}
+
+// storedPlain reports whether a buffer of a compressed batch is not compressed: its length is −1.
+func storedPlain(b []byte) bool { return int64(binary.LittleEndian.Uint64(b)) == -1 }
+
+// take takes the next buffer, decompressed. Its capacity ends where it does: the Arrow library
+// reaches for capacity in places, and must not find the bytes of another buffer there.
+func (l *loader) take() *memory.Buffer {
+	b := l.batch.Buffers[l.buffer]
+	l.buffer++
+	end := b.Offset + b.Length
+	stored := l.batch.Body[b.Offset:end:end]
+	switch {
+	case l.batch.Codec == ipcguard.Uncompressed || len(stored) == 0:
+	case storedPlain(stored):
+		stored = stored[8:]
+	default:
+		stored = l.decompress(stored[8:], int(b.Decoded))
+	}
+	return memory.NewBufferBytes(stored)
+}
+
+func (l *loader) decompress(src []byte, size int) []byte {
+	if l.err != nil {
+		return nil
+	}
+	if int64(size) > l.mem.left {
+		l.fail(decodeErrorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows a message", l.budget))
+		return nil
+	}
+	dst := l.mem.Allocate(size)
+	if err := l.codecs.decompress(l.batch.Codec, dst, src); err != nil {
+		l.fail(decodeErrorf(CodeArrowInvalid, "buffer %d: %w", l.buffer-1, err))
+		return nil
+	}
+	return dst
+}
