@@ -3,7 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,9 +82,12 @@ func join(section, name string) string {
 	return section + "." + name
 }
 
+// lineEnd is what YAML takes for the end of a line.
+var lineEnd = regexp.MustCompile("\r\n|\n|\r")
+
 // decode reads one YAML document over the Config.
 func (d *decoder) decode(file string, data []byte) {
-	d.file, d.lines, d.anchors = file, strings.Split(string(data), "\n"), map[string]ast.Node{}
+	d.file, d.lines, d.anchors = file, lineEnd.Split(string(data), -1), map[string]ast.Node{}
 	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.syntax(err)
@@ -116,7 +119,7 @@ func (d *decoder) syntax(err error) {
 func (d *decoder) placeOf(t *token.Token) place {
 	p := place{file: d.file, line: t.Position.Line, column: t.Position.Column, width: len([]rune(strings.TrimSpace(t.Value)))}
 	if p.line >= 1 && p.line <= len(d.lines) {
-		p.text = strings.TrimRight(d.lines[p.line-1], "\r")
+		p.text = d.lines[p.line-1]
 	}
 	if t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType {
 		p.width += 2
@@ -215,9 +218,9 @@ func (d *decoder) suggest(section, name string) string {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
 	var elsewhere []string
-	for _, path := range slices.Sorted(maps.Keys(d.byPath)) {
-		if _, last := parent(path); last == name {
-			elsewhere = append(elsewhere, path)
+	for _, k := range d.keys {
+		if _, last := parent(k.Path); last == name {
+			elsewhere = append(elsewhere, k.Path)
 		}
 	}
 	if len(elsewhere) > 0 {

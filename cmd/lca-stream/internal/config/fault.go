@@ -91,7 +91,7 @@ func hideSecrets(line string) string {
 
 // nearest is the name that text is most likely a misspelling of; "" if none is near.
 func nearest(text string, names []string) string {
-	best, least := "", max(1, len(text)/3)+1
+	best, least := "", (len(text)+2)/3+1
 	for _, name := range names {
 		if d := distance(strings.ToLower(text), name); d < least {
 			best, least = name, d

@@ -264,9 +264,9 @@ func FuzzLoad(f *testing.F) {
 		if err == nil || !errors.As(err, &faults) {
 			return
 		}
-		lines := strings.Count(doc, "\n") + 1
+		lines := len(lineEnd.Split(doc, -1))
 		for _, fault := range faults {
-			if fault.Line > lines+1 || fault.Message == "" || fault.Remedy == "" {
+			if fault.Line > lines || fault.Message == "" || fault.Remedy == "" {
 				t.Errorf("fault %+v in a document of %d lines", fault, lines)
 			}
 			_ = fault.Excerpt()
