@@ -1,9 +1,21 @@
 // Package sink is where bytes go. Put makes messages and the offsets they stand for visible
 // together, or neither (invariants 1 and 2 of ARCHITECTURE.md).
+//
+// Kafka puts into topics, in one transaction; Dir puts into files, in one rename. Both promise the
+// same to their caller, the loop in package pipeline:
+//
+//   - nil: every message and every offset is visible to read_committed readers, once.
+//   - ErrFenced: nothing of it is visible, and nothing that this process sends will ever be. Stop.
+//   - ErrRevoked: nothing of it is visible; the group gave the partition to somebody else. End its loop.
+//   - *TooLargeError: nothing of it is visible, and this message never will be: dead-letter it.
+//   - anything else: the outcome is settled, though not known here: all of it or nothing. Read the
+//     committed offsets (or the checkpoint) again and go on from there; Retriable says whether the
+//     cause is expected to pass.
 package sink
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lca-stream/lca-stream/source"
@@ -19,5 +31,30 @@ type Message struct {
 	Time      time.Time // zero: the time of Put
 }
 
-// ErrFenced means that another process owns the work: stop, do not retry.
+// ErrFenced means that another process owns the work: stop, do not retry. (A transaction that was
+// left open for longer than its timeout, because this process stood still, ends the same way: the
+// broker aborts it and fences its owner, who cannot tell the difference.)
 var ErrFenced = errors.New("sink: fenced: another instance owns this work")
+
+// ErrRevoked means that the group's coordinator refused the offsets, because this member has left
+// or the group has a newer generation: the partition belongs to somebody else now.
+var ErrRevoked = errors.New("sink: revoked: the group has given this partition away")
+
+// TooLargeError is a message that the topic will never take.
+type TooLargeError struct {
+	Index     int // in the messages given to Put
+	Topic     string
+	Partition int32
+	Size      int // bytes as a record batch of its own
+	Limit     int // the topic's max.message.bytes; 0 when it is not known
+}
+
+// Error says which limit to raise.
+func (e *TooLargeError) Error() string {
+	limit := "its limit"
+	if e.Limit > 0 {
+		limit = fmt.Sprintf("%d", e.Limit)
+	}
+	return fmt.Sprintf("sink: message of %d bytes for %s/%d is larger than the topic takes (max.message.bytes = %s): raise the topic's max.message.bytes, and the fetch limits of its readers",
+		e.Size, e.Topic, e.Partition, limit)
+}

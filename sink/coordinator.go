@@ -1,0 +1,76 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// coordinators remembers which broker coordinates a transactional id or a group. kafka-go asks
+// before every request; that would double the round trips of a transaction.
+type coordinators struct {
+	cluster *cluster.Cluster
+	mu      sync.Mutex
+	nodes   map[coordinatorKey]int32
+}
+
+type coordinatorKey struct {
+	kind kafka.CoordinatorKeyType
+	name string
+}
+
+// send sends a request to the coordinator and returns its answer. When it fails in a way that may
+// mean that the coordinator has moved, the next send asks again where it is.
+func (c *coordinators) send(ctx context.Context, key coordinatorKey, m protocol.Message) (protocol.Message, error) {
+	id, err := c.find(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	res, err := c.cluster.Send(ctx, cluster.Request{Message: m, Broker: func(l protocol.Cluster) (protocol.Broker, error) {
+		if b, ok := l.Brokers[id]; ok {
+			return b, nil
+		}
+		return protocol.Broker{}, kafka.BrokerNotAvailable
+	}})
+	c.forgetAfter(key, err)
+	return res, err
+}
+
+func (c *coordinators) find(ctx context.Context, key coordinatorKey) (int32, error) {
+	c.mu.Lock()
+	id, ok := c.nodes[key]
+	c.mu.Unlock()
+	if ok {
+		return id, nil
+	}
+	res, err := c.cluster.Client().FindCoordinator(ctx, &kafka.FindCoordinatorRequest{Key: key.name, KeyType: key.kind})
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the coordinator of %q: %w", key.name, err)
+	}
+	id = int32(res.Coordinator.NodeID)
+	c.mu.Lock()
+	c.nodes[key] = id
+	c.mu.Unlock()
+	return id, nil
+}
+
+// forgetAfter forgets a coordinator if err, of the request or in its answer, may mean that it moved.
+func (c *coordinators) forgetAfter(key coordinatorKey, err error) {
+	moved := errors.Is(err, kafka.NotCoordinatorForGroup) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) ||
+		errors.Is(err, kafka.BrokerNotAvailable)
+	if err == nil || !moved && !unanswered(err) {
+		return
+	}
+	c.mu.Lock()
+	delete(c.nodes, key)
+	c.mu.Unlock()
+}

@@ -1,0 +1,133 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Retriable reports whether the cause of an error from Put is expected to pass, so that the same
+// work can be tried again after the committed offsets were read again. It is false for what needs
+// a hand: missing rights, a message that is too large, a topic's settings, being fenced or revoked.
+func Retriable(err error) bool {
+	var large *TooLargeError
+	if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrRevoked) || errors.Is(err, errLost) || errors.As(err, &large) {
+		return false
+	}
+	return retriable(err) || abortable(err)
+}
+
+// retriable reports whether a request may be sent again as it was: the broker has refused it for
+// the moment only, or nobody knows whether it arrived and repeating it does no harm (that is true
+// of every request of a transaction but EndTxn).
+func retriable(err error) bool {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return retriableCode(code)
+	}
+	switch {
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
+		return true // our picture of the cluster is older than the topic or the election; it is renewed every few seconds
+	}
+	return unanswered(err)
+}
+
+func retriableCode(code kafka.Error) bool {
+	switch code {
+	case kafka.InvalidMessage: // damaged on the way: the checksum did not match
+	case kafka.UnknownTopicOrPartition: // created a moment ago, or its leader is moving
+	case kafka.LeaderNotAvailable: // an election is under way
+	case kafka.NotLeaderForPartition: // it moved; the metadata follow
+	case kafka.RequestTimedOut: // the followers were slow; repeating is idempotent
+	case kafka.BrokerNotAvailable, kafka.NetworkException: // it is restarting
+	case kafka.GroupLoadInProgress: // the coordinator reads its log after a restart
+	case kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup: // it moved; it is looked up again
+	case kafka.NotEnoughReplicas: // nothing was written: too few followers are in sync
+	case kafka.NotEnoughReplicasAfterAppend: // it was written; the same sequence is not written twice
+	case kafka.ConcurrentTransactions: // the coordinator still ends the transaction before this one
+	case kafka.KafkaStorageError: // a disk failed; another replica will lead
+	case kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch: // an election is under way
+	case kafka.ThrottlingQuotaExceeded: // asked to wait
+	default:
+		return false
+	}
+	return true
+}
+
+// abortable reports whether a refusal ends only this transaction: a new epoch starts clean.
+func abortable(err error) bool {
+	var code kafka.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId: // the broker lost or expired what it knew of our sequence
+	case kafka.InvalidTransactionState: // the transaction was ended under us
+	case kafka.InvalidProducerIDMapping: // the transactional id expired after a week without use
+	case kafka.TransactionCoordinatorFenced: // the coordinator itself was replaced
+	default:
+		return false
+	}
+	return true
+}
+
+// fenced reports whether a refusal says that a newer producer has our transactional id.
+func fenced(err error) bool {
+	var code kafka.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case kafka.ProducerFenced: // the coordinator's word: a newer epoch exists
+	case kafka.InvalidProducerEpoch: // a partition leader's word for the same
+	default:
+		// The embedded broker refuses a fenced producer's batch with InvalidTransactionState. That
+		// code has innocent causes too, so it is not decided here: ending the transaction asks the
+		// coordinator, who answers ProducerFenced if it is so.
+		return false
+	}
+	return true
+}
+
+// revoked reports whether a refusal of offsets says that the group has moved on.
+func revoked(err error) bool {
+	var code kafka.Error
+	if !errors.As(err, &code) {
+		return false
+	}
+	switch code {
+	case kafka.IllegalGeneration: // there was a rebalance since the claim was made
+	case kafka.UnknownMemberId: // we were thrown out: no heartbeat in time
+	case kafka.RebalanceInProgress: // there is one now
+	case kafka.FencedInstanceID: // another process has our group.instance.id
+	default:
+		return false
+	}
+	return true
+}
+
+// unanswered reports whether a request may or may not have been carried out: the connection broke
+// or the answer did not come in time.
+func unanswered(err error) bool {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return code == kafka.RequestTimedOut || code == kafka.NetworkException
+	}
+	var network net.Error // refused, reset, timeout, name not found
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.ErrClosedPipe) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
+		errors.As(err, &network)
+}
+
+// classify gives the errors that callers branch on their names.
+func classify(err error) error {
+	if err != nil && fenced(err) && !errors.Is(err, ErrFenced) {
+		return fmt.Errorf("%w: %w", ErrFenced, err)
+	}
+	return err
+}

@@ -1,0 +1,258 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// KafkaConfig says who writes, and where to.
+type KafkaConfig struct {
+	Cluster *cluster.Cluster
+
+	// TransactionalID is the name of the work: one for each input partition, one for each model's
+	// learner. Opening it takes the work over: the former owner is fenced. At least one character.
+	TransactionalID string
+
+	// Timeout is how long a transaction may stay open: the broker aborts it then, and fences its
+	// owner. Put gives up before. Default 60 s; the broker's transaction.max.timeout.ms is the bound.
+	Timeout time.Duration
+
+	// BatchBytes bounds one record batch; the topic's max.message.bytes does so too. Default 4 MiB.
+	BatchBytes int
+
+	// Log gets what is retried and what was aborted. Nil: nothing.
+	Log *slog.Logger
+}
+
+const (
+	defaultTimeout    = 60 * time.Second
+	defaultBatchBytes = 4 << 20
+
+	// endWithin is how long Put goes on after its context has ended, to end the transaction it
+	// leaves open: readers would otherwise wait behind it until its timeout.
+	endWithin = 5 * time.Second
+)
+
+// Kafka is a transactional producer: each Put is one transaction. Methods may be called from any
+// goroutine; Puts wait for each other.
+//
+// Its states, and the only ways between them:
+//
+//	         Put                    EndTxn sent
+//	ready ──────────▶ open ───────────────────────▶ committing
+//	  ▲                │ error                        │  │ answered
+//	  │   new epoch    ▼               no answer      │  │
+//	  ├────────────── ending ◀────────────────────────┘  │
+//	  ├──────────────────────────────────────────────────┘
+//	                   │ a newer owner exists      │ the context ended first
+//	                   ▼                           ▼
+//	                 fenced                       lost
+//
+// Leaving "ending" takes a new producer epoch. After that nothing that was sent under the old one
+// can take effect any more, however late it arrives, so what a caller reads then is final.
+type Kafka struct {
+	config  KafkaConfig
+	log     *slog.Logger
+	coord   coordinators
+	limits  limits
+	request time.Duration // the longest wait for one answer
+
+	mu    sync.Mutex
+	state state
+	id    int64
+	epoch int16
+	next  map[topicPartition]*int32 // next sequence number in this epoch
+	doubt bool                      // a request of this epoch was never answered: it may still arrive
+}
+
+type state int
+
+const (
+	ready state = iota
+	open
+	committing
+	ending
+	isFenced
+	lost
+	closed
+)
+
+var (
+	errLost   = errors.New("sink: lost: the last transaction could not be ended; open the sink again")
+	errClosed = errors.New("sink: closed")
+)
+
+// OpenKafka takes the transactional id over: it fences the former owner and ends what that one left
+// open. Only then may the caller read committed offsets: before, the former owner could still move
+// them. It tries until ctx ends.
+func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
+	if c.Cluster == nil || c.TransactionalID == "" {
+		return nil, errors.New("sink: a cluster and a transactional id are needed")
+	}
+	if c.Timeout <= 0 {
+		c.Timeout = defaultTimeout
+	}
+	if c.BatchBytes <= 0 {
+		c.BatchBytes = defaultBatchBytes
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	k := &Kafka{
+		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
+		coord:   coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
+		limits:  limits{cluster: c.Cluster, known: make(map[string]int)},
+		request: min(15*time.Second, c.Timeout/4),
+		id:      -1, epoch: -1,
+	}
+	if err := k.initialise(ctx); err != nil {
+		return nil, fmt.Errorf("sink: take over transactional id %q: %w", c.TransactionalID, c.Cluster.Explain(err))
+	}
+	return k, nil
+}
+
+// Put writes msgs and commits claim in one transaction. See the package documentation for what its
+// errors mean. The messages are not kept.
+func (k *Kafka) Put(ctx context.Context, msgs []Message, claim source.Claim) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch k.state {
+	case isFenced:
+		return ErrFenced
+	case lost:
+		return errLost
+	case closed:
+		return errClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err // nothing was sent
+	}
+	commits := claim.Group != "" && len(claim.Next) > 0
+	if len(msgs) == 0 && !commits {
+		return nil
+	}
+	err := k.settle(ctx)
+	if err == nil {
+		err = k.transact(ctx, msgs, claim, commits)
+	}
+	if err != nil {
+		return k.failed(ctx, err)
+	}
+	if k.doubt {
+		// It is committed, so this is no longer the caller's concern: the next Put tries again.
+		if err := k.settle(ctx); err != nil {
+			k.log.Warn("a new producer epoch is needed and was refused; trying again with the next transaction", "error", err)
+		}
+	}
+	return nil
+}
+
+// Close makes later Puts fail. There is never an open transaction to end, because Put leaves none.
+// The cluster stays open: it belongs to the caller.
+func (k *Kafka) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.state = closed
+	return nil
+}
+
+// transact is the transaction itself, in as few round trips as order allows.
+func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim, commits bool) error {
+	all, err := shares(msgs, time.Now())
+	if err != nil {
+		return err
+	}
+	// Everything is given up before the broker would abort it and fence us.
+	ctx, cancel := context.WithTimeout(ctx, k.config.Timeout*3/4)
+	defer cancel()
+	if err := k.checkSizes(ctx, all); err != nil {
+		return err // nothing was sent yet
+	}
+	k.state = open
+	if len(all) > 0 {
+		if err := k.addPartitions(ctx, all); err != nil {
+			return err
+		}
+	}
+	if commits {
+		if err := k.addOffsets(ctx, claim.Group); err != nil {
+			return err
+		}
+	}
+	if err := k.write(ctx, all, claim, commits); err != nil {
+		return err
+	}
+	k.state = committing
+	if err := k.commit(ctx); err != nil {
+		return err
+	}
+	k.state = ready
+	return nil
+}
+
+// settle takes a new epoch if a request of the present one may still be on its way. A late
+// AddPartitionsToTxn would open a transaction that nobody ends.
+func (k *Kafka) settle(ctx context.Context) error {
+	if !k.doubt {
+		return nil
+	}
+	k.state = ending
+	if err := k.renew(ctx); err != nil {
+		if errors.Is(err, ErrFenced) {
+			k.state = isFenced
+		}
+		return err
+	}
+	k.state = ready
+	return nil
+}
+
+// failed settles the outcome of a transaction that went wrong, before the caller hears of it.
+func (k *Kafka) failed(ctx context.Context, cause error) error {
+	if k.state == ready { // refused before anything was sent
+		return k.explain(cause)
+	}
+	if errors.Is(cause, ErrFenced) {
+		k.state = isFenced
+		return k.explain(cause)
+	}
+	k.log.Warn("transaction failed; ending it with a new producer epoch", "error", cause)
+	k.state = ending
+	ctx, cancel := linger(ctx, endWithin)
+	defer cancel()
+	if err := k.renew(ctx); err != nil {
+		if errors.Is(err, ErrFenced) {
+			k.state = isFenced
+			return k.explain(fmt.Errorf("%w (found after: %w)", err, cause))
+		}
+		k.state = lost
+		return k.explain(fmt.Errorf("%w: %w (after: %w)", errLost, err, cause))
+	}
+	k.state = ready
+	return k.explain(cause)
+}
+
+func (k *Kafka) explain(err error) error {
+	return fmt.Errorf("sink: transaction of %q: %w", k.config.TransactionalID, k.config.Cluster.Explain(err))
+}
+
+// linger returns a context that ends d after ctx does.
+func linger(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return longer, func() { stop(); cancel() }
+}
+
+// key is how the coordinator of our transactions is found.
+func (k *Kafka) key() coordinatorKey {
+	return coordinatorKey{kafka.CoordinatorKeyTypeTransaction, k.config.TransactionalID}
+}

@@ -1,0 +1,115 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
+
+// defaultLimit is max.message.bytes of a topic nobody has configured.
+const defaultLimit = 1048588
+
+// limits knows how large a record batch each topic takes. A broker refuses the whole batch when it
+// is larger, though each of its records alone would fit.
+type limits struct {
+	cluster *cluster.Cluster
+	mu      sync.Mutex
+	known   map[string]int
+}
+
+// batch returns the largest batch to send to a topic.
+func (l *limits) batch(topic string, most int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limit, ok := l.known[topic]; ok && limit > 0 {
+		return min(limit, most)
+	}
+	return min(defaultLimit, most)
+}
+
+// lower remembers that a topic took no batch of twice the size.
+func (l *limits) lower(topic string, to int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[topic] = to
+}
+
+// ask reads a topic's limit from the broker, and remembers it. 0: the broker does not tell, for
+// lack of rights or of the topic; then the limit is found by being refused.
+func (l *limits) ask(ctx context.Context, topic string) int {
+	limit, err := l.describe(ctx, topic)
+	if err != nil {
+		limit = 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[topic] = limit
+	return limit
+}
+
+func (l *limits) describe(ctx context.Context, topic string) (int, error) {
+	const name = "max.message.bytes"
+	res, err := l.cluster.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{name}}}})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range res.Resources {
+		if r.Error != nil {
+			return 0, r.Error
+		}
+		for _, e := range r.ConfigEntries {
+			if e.ConfigName == name {
+				return strconv.Atoi(e.ConfigValue)
+			}
+		}
+	}
+	return 0, errors.New("no such setting")
+}
+
+// has reports the remembered limit, if the topic was ever asked for.
+func (l *limits) has(topic string) (limit int, asked bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limit, asked = l.known[topic]
+	return limit, asked
+}
+
+// checkSizes finds messages that their topics will not take, before a transaction is opened for
+// them. A limit that was raised meanwhile is read again.
+func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
+	for _, s := range all {
+		limit, asked := k.limits.has(s.topic)
+		if !asked {
+			one, cancel := context.WithTimeout(ctx, k.request)
+			limit = k.limits.ask(one, s.topic)
+			cancel()
+		}
+		for i := range s.records {
+			if limit <= 0 || recordbatch.Size(s.records[i:i+1]) <= limit {
+				continue
+			}
+			if limit = k.limits.ask(ctx, s.topic); limit > 0 && recordbatch.Size(s.records[i:i+1]) > limit {
+				return k.tooLarge(ctx, s, s.records[i:i+1], s.index[i])
+			}
+		}
+	}
+	return nil
+}
+
+// tooLarge names the limit that one record exceeds.
+func (k *Kafka) tooLarge(ctx context.Context, s *share, rec []recordbatch.Record, index int) error {
+	limit, _ := k.limits.has(s.topic)
+	if size := recordbatch.Size(rec); limit >= size {
+		limit = k.limits.ask(ctx, s.topic) // it was lowered since
+	}
+	return fmt.Errorf("message %d: %w", index, &TooLargeError{
+		Index: index, Topic: s.topic, Partition: s.id, Size: recordbatch.Size(rec), Limit: limit})
+}
