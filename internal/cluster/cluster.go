@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -43,6 +44,9 @@ type Config struct {
 	ClientID string   // what brokers log and apply quotas to
 	TLS      TLS
 	SASL     SASL
+
+	// Log gets a line when requests begin to be retried and when they recover; nil is silent.
+	Log *slog.Logger
 
 	// Dial opens a connection; nil is TCP with keep-alive. Tests put faulty networks here.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -71,6 +75,9 @@ func Open(c Config) (*Cluster, error) {
 	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	transport := &kafka.Transport{
 		Dial:        c.Dial,
@@ -103,6 +110,9 @@ func (c *Cluster) Transport() *kafka.Transport { return c.transport }
 
 // Addr is the bootstrap address, for requests sent through Transport.
 func (c *Cluster) Addr() net.Addr { return c.address }
+
+// Log is the configured logger, or a silent one.
+func (c *Cluster) Log() *slog.Logger { return c.config.Log }
 
 // ClientID is the configured client id.
 func (c *Cluster) ClientID() string { return c.config.ClientID }

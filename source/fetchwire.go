@@ -1,0 +1,194 @@
+package source
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// fetchRequest asks for one partition. kafka-go encodes the request; the response is read here,
+// because kafka-go's decoder forgets the aborted transactions and the last offsets of batches.
+type fetchRequest struct {
+	partition       Partition
+	leader          int32 // node id; -1: as the transport's layout has it
+	offset          int64
+	maxBytes        int32 // the broker sends more if the first batch is larger
+	maxWaitMs       int32
+	readUncommitted bool
+	limit           int // bytes of the response to keep; the rest is read and dropped
+}
+
+// fetchResponse is what a broker says of the partition.
+type fetchResponse struct {
+	code          int16
+	highWatermark int64
+	lastStable    int64
+	logStart      int64
+	aborted       []abortedTxn
+	records       []byte // record batches, the last one may be cut off
+	size          int64  // of the records before they were cut to the limit
+}
+
+// ApiKey makes it a protocol.Message.
+func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
+
+func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResponse, error) {
+	isolation := int8(1)
+	if r.readUncommitted {
+		isolation = 0
+	}
+	m, err := c.Send(ctx, cluster.Request{
+		Message: &fetch.Request{
+			ReplicaID:      -1,
+			MaxWaitTime:    r.maxWaitMs,
+			MinBytes:       1,
+			MaxBytes:       r.maxBytes,
+			IsolationLevel: isolation,
+			SessionEpoch:   -1, // no fetch session: they save bytes for readers of many partitions
+			Topics: []fetch.RequestTopic{{Topic: r.partition.Topic, Partitions: []fetch.RequestPartition{{
+				Partition:          r.partition.ID,
+				CurrentLeaderEpoch: -1,
+				FetchOffset:        r.offset,
+				LogStartOffset:     -1,
+				PartitionMaxBytes:  r.maxBytes,
+			}}}},
+		},
+		Broker: r.broker,
+		Read:   r.read,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.(*fetchResponse), nil
+}
+
+// broker routes the request to the leader.
+func (r *fetchRequest) broker(c protocol.Cluster) (protocol.Broker, error) {
+	leader := r.leader
+	if leader < 0 {
+		topic, ok := c.Topics[r.partition.Topic]
+		if !ok {
+			return protocol.Broker{}, protocol.NewErrNoTopic(r.partition.Topic)
+		}
+		p, ok := topic.Partitions[r.partition.ID]
+		if !ok {
+			return protocol.Broker{}, protocol.NewErrNoPartition(r.partition.Topic, r.partition.ID)
+		}
+		leader = p.Leader
+	}
+	b, ok := c.Brokers[leader]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoLeader(r.partition.Topic, r.partition.ID)
+	}
+	return b, nil
+}
+
+// read reads the response. It keeps at most limit bytes, so that a partition with larger batches
+// than we take costs time but no memory.
+func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, error) {
+	if version < 4 {
+		return nil, fmt.Errorf("the broker speaks Fetch v%d; v4 (Kafka 0.11) is needed", version)
+	}
+	var sizeBytes [4]byte
+	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
+		return nil, noEOF(err)
+	}
+	size := int64(int32(binary.BigEndian.Uint32(sizeBytes[:])))
+	if size < 0 {
+		return nil, fmt.Errorf("a response of %d bytes", size)
+	}
+	kept := make([]byte, min(size, int64(r.limit)))
+	if _, err := io.ReadFull(in, kept); err != nil {
+		return nil, noEOF(err)
+	}
+	if _, err := io.CopyN(io.Discard, in, size-int64(len(kept))); err != nil {
+		return nil, noEOF(err)
+	}
+	res := new(fetchResponse)
+	p := wire{b: kept}
+	p.fetchResponse(res, r.partition, version)
+	if p.failed {
+		return nil, errors.New("the response does not parse")
+	}
+	return res, nil
+}
+
+// noEOF: within a response the end of the connection is never the end of the data.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// wire reads big-endian fields from the front of b. After the first that is not there it returns
+// zeros, and failed is set.
+type wire struct {
+	b      []byte
+	failed bool
+}
+
+func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) {
+	w.skip(4 + 4) // correlation id, throttle time
+	if version >= 7 {
+		res.code = w.int16()
+		w.skip(4) // session id
+	}
+	if res.code != 0 {
+		return
+	}
+	topics := w.int32()
+	name := w.string()
+	partitions := w.int32()
+	id := w.int32()
+	if topics != 1 || name != want.Topic || partitions != 1 || id != want.ID {
+		w.failed = true
+		return
+	}
+	res.code = w.int16()
+	res.highWatermark = w.int64()
+	res.lastStable = w.int64()
+	if version >= 5 {
+		res.logStart = w.int64()
+	}
+	for n := w.int32(); n > 0 && !w.failed; n-- { // -1 is null
+		res.aborted = append(res.aborted, abortedTxn{producer: w.int64(), first: w.int64()})
+	}
+	if version >= 11 {
+		w.skip(4) // preferred read replica: we name no rack
+	}
+	res.size = int64(w.int32())
+	res.records = w.b[:min(int64(len(w.b)), max(res.size, 0))]
+}
+
+// take returns the next n bytes, or n zeros.
+func (w *wire) take(n int) []byte {
+	if n < 0 || n > len(w.b) {
+		w.failed = true
+		w.b = nil
+		return make([]byte, 8)
+	}
+	b := w.b[:n]
+	w.b = w.b[n:]
+	return b
+}
+
+func (w *wire) skip(n int)   { w.take(n) }
+func (w *wire) int16() int16 { return int16(binary.BigEndian.Uint16(w.take(2))) }
+func (w *wire) int32() int32 { return int32(binary.BigEndian.Uint32(w.take(4))) }
+func (w *wire) int64() int64 { return int64(binary.BigEndian.Uint64(w.take(8))) }
+
+func (w *wire) string() string {
+	n := int(w.int16())
+	if w.failed || n < 0 {
+		return ""
+	}
+	return string(w.take(n))
+}

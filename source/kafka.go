@@ -1,0 +1,296 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
+
+// KafkaConfig says what a Kafka source reads. Zero sizes and times take their defaults.
+type KafkaConfig struct {
+	Cluster *cluster.Cluster
+	Start   Offsets // the partitions to read, and the first offset of each
+
+	// End bounds the range: exclusive, one for each partition of Start; nil reads on for ever. At
+	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
+	// of each partition in turn, and cut into the same batches: so a replay repeats itself.
+	End Offsets
+
+	Claim           Claim // template of the claims; Next is filled in
+	ReadUncommitted bool
+	Decoder         *Decoder // nil: values stay bytes, and null values are messages like others
+
+	MaxMessageBytes int           // larger values are rejected; default 16 MiB
+	GatherBytes     int           // Read returns when it has this much; default 4 MiB
+	GatherWait      time.Duration // or this long after the first message; default 100 ms
+	PrefetchBytes   int           // shared by the partitions, see Kafka; default 64 MiB
+	RetryFor        time.Duration // a broker may be away this long; default 1 min
+}
+
+// Lag is how far a reader is behind.
+type Lag struct {
+	High   int64 // end of the partition
+	Stable int64 // end for a read_committed reader
+	Next   int64 // offset of the next message of Read
+}
+
+// Kafka reads partitions of topics. Order within a partition is kept; of several partitions the
+// one that has waited longest comes first.
+//
+// Memory: beside the batch it returns (GatherBytes and one message), it holds one response that
+// Read is taking apart, and one ahead for each partition. A response is PrefetchBytes divided by
+// the partitions (at least 256 KiB, at most GatherBytes), or one batch if that is larger, which is
+// 4 MaxMessageBytes at most; compressed batches count as decompressed.
+//
+// Read, Seek and Close are for one goroutine; Lag and Tombstones for any.
+type Kafka struct {
+	config     KafkaConfig
+	partitions []Partition // in order
+	position   Offsets     // what Read has given: the next offset of each
+
+	lanes  []*lane
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
+	shared chan *portion // from all lanes when the range has no end
+	head   *portion      // what Read is taking apart
+	turn   int           // lane whose message comes next when the range has an end
+	failed error         // of a lane, or ErrEnd: returned once the messages before it are
+
+	tombstones atomic.Int64
+	mutex      sync.Mutex        // guards writes to position, and:
+	ends       map[Partition]Lag // without Next
+}
+
+// OpenKafka checks that the partitions exist and starts reading ahead.
+func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
+	if len(c.Start) == 0 {
+		return nil, errors.New("source: no partitions to read")
+	}
+	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, DefaultMaxBytes)
+	c.GatherBytes = orDefault(c.GatherBytes, 4<<20)
+	c.GatherWait = orDefault(c.GatherWait, 100*time.Millisecond)
+	c.PrefetchBytes = orDefault(c.PrefetchBytes, 64<<20)
+	k := &Kafka{config: c, position: c.Start.Clone(), ends: make(map[Partition]Lag)}
+	k.partitions = slices.SortedFunc(maps.Keys(c.Start), comparePartitions)
+	if err := k.check(ctx); err != nil {
+		return nil, err
+	}
+	k.start()
+	return k, nil
+}
+
+func comparePartitions(a, b Partition) int {
+	if a.Topic != b.Topic {
+		if a.Topic < b.Topic {
+			return -1
+		}
+		return 1
+	}
+	return int(a.ID) - int(b.ID)
+}
+
+func (k *Kafka) check(ctx context.Context) error {
+	known := make(map[string][]Partition)
+	for _, p := range k.partitions {
+		if _, bounded := k.config.End[p]; k.config.End != nil && !bounded {
+			return fmt.Errorf("source: %s has a start but no end", p)
+		}
+		parts, asked := known[p.Topic]
+		if !asked {
+			var err error
+			if parts, err = Partitions(ctx, k.config.Cluster, p.Topic); err != nil {
+				return err
+			}
+			known[p.Topic] = parts
+		}
+		if !slices.Contains(parts, p) {
+			return fmt.Errorf("source: %s does not exist: topic %q has %d partitions", p, p.Topic, len(parts))
+		}
+	}
+	return nil
+}
+
+// Seek moves the given partitions to other offsets, the others to what Read has given. It drops
+// what was read ahead, and clears an error that Read has returned.
+func (k *Kafka) Seek(_ context.Context, to Offsets) error {
+	for p := range to {
+		if _, ok := k.position[p]; !ok {
+			return fmt.Errorf("source: seek %s: it is not among the partitions that are read", p)
+		}
+	}
+	k.halt()
+	k.mutex.Lock()
+	maps.Copy(k.position, to)
+	k.mutex.Unlock()
+	k.start()
+	return nil
+}
+
+// Close stops reading. The cluster stays open.
+func (k *Kafka) Close() error {
+	k.halt()
+	return nil
+}
+
+// Lag tells how far each partition is behind, as of its last response; a partition that has not
+// been heard of yet is left out.
+func (k *Kafka) Lag() map[Partition]Lag {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	lag := maps.Clone(k.ends)
+	for p, l := range lag {
+		l.Next = k.position[p]
+		lag[p] = l
+	}
+	return lag
+}
+
+// Tombstones is the number of messages with a null value that Read has passed over: they carry no
+// rows.
+func (k *Kafka) Tombstones() int64 { return k.tombstones.Load() }
+
+// Read returns the next messages. It waits for the first, then gathers until GatherBytes or
+// GatherWait. The batch may have no messages and only move the claim on, past tombstones or the
+// marks of transactions. Of a range with an end it gathers to GatherBytes or the end, however long
+// that takes, and returns ErrEnd after that. Errors stay until Seek.
+func (k *Kafka) Read(ctx context.Context) (Batch, error) {
+	b := Batch{Claim: k.config.Claim}
+	var timeout <-chan time.Time // nil until there is something
+	moved := false
+	for size := 0; size < k.config.GatherBytes; {
+		p, err := k.portion(ctx, timeout)
+		if err != nil && !moved {
+			return Batch{}, err
+		}
+		if err != nil || p == nil {
+			break
+		}
+		size += k.take(&b, p, k.config.GatherBytes-size)
+		if !moved && k.config.End == nil {
+			timer := time.NewTimer(k.config.GatherWait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		moved = true
+	}
+	b.Claim.Next = k.position.Clone()
+	return b, nil
+}
+
+// portion returns what Read takes apart next: nil after the timeout.
+func (k *Kafka) portion(ctx context.Context, timeout <-chan time.Time) (*portion, error) {
+	if k.failed != nil {
+		return nil, k.failed
+	}
+	if k.config.End != nil {
+		return k.inTurn(ctx)
+	}
+	if k.head != nil && !k.head.empty() {
+		return k.head, nil
+	}
+	select {
+	case k.head = <-k.shared:
+		k.failed = k.head.err
+		return k.head, k.failed
+	case <-timeout:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// inTurn returns the portion whose first record comes next in a range with an end: that of the
+// first lane, from the one whose turn it is, that is not at its end. It depends on the records
+// only, not on how they were cut into responses.
+func (k *Kafka) inTurn(ctx context.Context) (*portion, error) {
+	for range k.lanes {
+		l := k.lanes[k.turn]
+		k.turn = (k.turn + 1) % len(k.lanes)
+		if err := k.fill(ctx, l); err != nil {
+			return nil, err
+		}
+		if !l.head.empty() {
+			return l.head, nil
+		}
+	}
+	k.failed = ErrEnd
+	return nil, k.failed
+}
+
+// fill waits until the lane has a record or is at its end.
+func (k *Kafka) fill(ctx context.Context, l *lane) error {
+	for l.head == nil || l.head.empty() && !l.head.last {
+		select {
+		case l.head = <-l.out:
+		case <-ctx.Done():
+			k.turn = (k.turn + len(k.lanes) - 1) % len(k.lanes) // it is still its turn
+			return context.Cause(ctx)
+		}
+		if l.head.err != nil {
+			k.failed = l.head.err
+			return k.failed
+		}
+		k.moveTo(l.head)
+	}
+	return nil
+}
+
+// moveTo sets the position to what the portion gives next.
+func (k *Kafka) moveTo(p *portion) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.position[p.partition] = p.next()
+}
+
+// take moves messages from the portion to the batch, until they are limit bytes or more; one only
+// if the range has an end, because then the partitions take turns. It returns the bytes.
+func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
+	for !p.empty() && size < limit {
+		r, rejected := p.pop()
+		switch {
+		case rejected != nil:
+			b.Messages = append(b.Messages, Message{Partition: p.partition, Offset: rejected.Offset, Err: rejected})
+		case r.Value == nil && k.config.Decoder != nil:
+			k.tombstones.Add(1)
+		default:
+			size += recordbatch.RecordSize(r)
+			b.Messages = append(b.Messages, k.message(p.partition, r))
+		}
+		if k.config.End != nil {
+			break
+		}
+	}
+	k.moveTo(p)
+	return size
+}
+
+// message decodes a record.
+func (k *Kafka) message(p Partition, r *recordbatch.Record) Message {
+	m := Message{Partition: p, Offset: r.Offset, Time: time.UnixMilli(r.Timestamp), Key: r.Key, Value: r.Value}
+	contentType := ""
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, Header(h))
+		if h.Key == "content-type" {
+			contentType = string(h.Value)
+		}
+	}
+	if k.config.Decoder == nil {
+		return m
+	}
+	rec, err := k.config.Decoder.Decode(r.Value, contentType)
+	if err != nil {
+		cause := asDecodeError(err)
+		m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
+		return m
+	}
+	m.Record = rec
+	return m
+}

@@ -1,0 +1,142 @@
+package source
+
+import (
+	"context"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
+
+// minLaneBytes bounds from below what one partition asks for at a time: smaller responses cost
+// more requests than they save memory.
+const minLaneBytes = 256 << 10
+
+// lane reads one partition ahead, in a goroutine of its own.
+type lane struct {
+	fetcher *Fetcher
+	end     int64 // exclusive; negative: none
+	out     chan *portion
+
+	head *portion // owned by Read, for ranges with an end
+}
+
+// portion is what a lane hands over: the records of one response, or an error.
+type portion struct {
+	partition Partition
+	records   []recordbatch.Record
+	rejected  []*RecordError // interleaved with records, by offset
+	after     int64          // the offset after all of it
+	last      bool           // the lane has reached its end
+	err       error
+}
+
+func (p *portion) empty() bool { return len(p.records) == 0 && len(p.rejected) == 0 }
+
+// pop takes the first record, or rejected record, off.
+func (p *portion) pop() (*recordbatch.Record, *RecordError) {
+	if len(p.records) == 0 || len(p.rejected) > 0 && p.rejected[0].Offset < p.records[0].Offset {
+		r := p.rejected[0]
+		p.rejected = p.rejected[1:]
+		return nil, r
+	}
+	r := &p.records[0]
+	p.records = p.records[1:]
+	return r, nil
+}
+
+// next is the offset of what pop gives next.
+func (p *portion) next() int64 {
+	switch {
+	case p.empty():
+		return p.after
+	case len(p.records) == 0:
+		return p.rejected[0].Offset
+	case len(p.rejected) == 0:
+		return p.records[0].Offset
+	}
+	return min(p.records[0].Offset, p.rejected[0].Offset)
+}
+
+// start begins to read ahead from the current position.
+func (k *Kafka) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.stop, k.shared = cancel, make(chan *portion)
+	maxBytes := min(max(k.config.PrefetchBytes/len(k.partitions), minLaneBytes), max(k.config.GatherBytes, minLaneBytes))
+	for _, p := range k.partitions {
+		l := &lane{out: k.shared, end: -1, fetcher: NewFetcher(FetcherConfig{
+			Cluster:         k.config.Cluster,
+			Partition:       p,
+			Offset:          k.position[p],
+			ReadUncommitted: k.config.ReadUncommitted,
+			MaxBytes:        maxBytes,
+			MaxMessageBytes: k.config.MaxMessageBytes,
+			RetryFor:        k.config.RetryFor,
+		})}
+		if k.config.End != nil {
+			l.end, l.out = k.config.End[p], make(chan *portion)
+		}
+		k.lanes = append(k.lanes, l)
+		k.wait.Go(func() { k.run(ctx, l) })
+	}
+}
+
+// halt ends the lanes, waits for them, and drops what they had.
+func (k *Kafka) halt() {
+	k.stop()
+	k.wait.Wait()
+	k.lanes, k.head, k.turn, k.failed = nil, nil, 0, nil
+}
+
+// run fetches and hands over until its end, an error or the context's end. The channel has no
+// buffer, so one response waits here while Read takes the former apart.
+func (k *Kafka) run(ctx context.Context, l *lane) {
+	partition := l.fetcher.config.Partition
+	for {
+		p := &portion{partition: partition, after: l.fetcher.Next()}
+		if l.end >= 0 && l.fetcher.Next() >= l.end {
+			p.last = true
+		} else {
+			before := l.fetcher.Next()
+			got, err := l.fetcher.Fetch(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				k.note(partition, &got)
+				if got.Next == before {
+					continue
+				}
+			}
+			p.records, p.rejected, p.after, p.err = got.Records, got.Rejected, got.Next, err
+			p.cut(l.end)
+		}
+		select {
+		case l.out <- p:
+		case <-ctx.Done():
+			return
+		}
+		if p.last || p.err != nil {
+			return
+		}
+	}
+}
+
+// cut drops what is at or behind the end.
+func (p *portion) cut(end int64) {
+	if end < 0 || p.err != nil || p.after < end {
+		return
+	}
+	for len(p.records) > 0 && p.records[len(p.records)-1].Offset >= end {
+		p.records = p.records[:len(p.records)-1]
+	}
+	for len(p.rejected) > 0 && p.rejected[len(p.rejected)-1].Offset >= end {
+		p.rejected = p.rejected[:len(p.rejected)-1]
+	}
+	p.after, p.last = end, true
+}
+
+// note keeps what the response says of the partition's end.
+func (k *Kafka) note(p Partition, got *Fetched) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.ends[p] = Lag{High: got.HighWatermark, Stable: got.LastStable}
+}

@@ -1,0 +1,179 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// At is a place in a partition: one of the constants, or a time made by AtTime.
+type At int64
+
+// Places that move as the partition grows.
+const (
+	Latest       At = -1 // the end: behind the last record, committed or not (the high watermark)
+	Earliest     At = -2 // the first record that is still there
+	LatestStable At = -3 // the end for a read_committed reader: before the first open transaction
+)
+
+// AtTime is the first record with a timestamp at or after t.
+func AtTime(t time.Time) At { return At(max(t.UnixMilli(), 0)) }
+
+// OffsetError says that a partition does not have the record that was asked for: it is deleted by
+// retention, or the topic was deleted and created again. What then is for the operator to decide.
+type OffsetError struct {
+	Partition  Partition
+	Offset     int64 // asked for
+	Start, End int64 // what there is: Start <= offset <= End may be asked for
+}
+
+// Error says which it is.
+func (e *OffsetError) Error() string {
+	if e.Offset > e.End {
+		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again?", e.Partition, e.Offset, e.End)
+	}
+	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %d records that were not read", e.Partition, e.Offset, e.Start, e.Start-e.Offset)
+}
+
+// Partitions returns the partitions of a topic in order, or an error that says that there is no
+// such topic. It asks a broker: what was created a moment ago is there.
+func Partitions(ctx context.Context, c *cluster.Cluster, topic string) ([]Partition, error) {
+	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", topic))
+	return retrying(ctx, r, func(ctx context.Context) ([]Partition, error) {
+		topics, err := c.Metadata(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		if err := topics[topic].Err; err != nil {
+			return nil, err
+		}
+		var parts []Partition
+		for id := range topics[topic].Partitions {
+			parts = append(parts, Partition{Topic: topic, ID: id})
+		}
+		if len(parts) == 0 {
+			return nil, kafka.LeaderNotAvailable
+		}
+		slices.SortFunc(parts, func(a, b Partition) int { return int(a.ID) - int(b.ID) })
+		return parts, nil
+	})
+}
+
+// ListOffsets returns the offset of a place in each partition. A time behind the last record gives
+// the end, as a reader would want, where Kafka itself answers -1.
+func ListOffsets(ctx context.Context, c *cluster.Cluster, parts []Partition, at At) (Offsets, error) {
+	offsets, err := listOffsets(ctx, c, parts, at)
+	if err != nil || at < 0 {
+		return offsets, err
+	}
+	var past []Partition
+	for p, next := range offsets {
+		if next < 0 {
+			past = append(past, p)
+		}
+	}
+	if len(past) == 0 {
+		return offsets, nil
+	}
+	ends, err := listOffsets(ctx, c, past, Latest)
+	for p, next := range ends {
+		offsets[p] = next
+	}
+	return offsets, err
+}
+
+func listOffsets(ctx context.Context, c *cluster.Cluster, parts []Partition, at At) (Offsets, error) {
+	request := &kafka.ListOffsetsRequest{Topics: make(map[string][]kafka.OffsetRequest)}
+	if at == LatestStable {
+		request.IsolationLevel, at = kafka.ReadCommitted, Latest
+	}
+	for _, p := range parts {
+		request.Topics[p.Topic] = append(request.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.ID), Timestamp: int64(at)})
+	}
+	r := newRetry(c, retryFor, "look up offsets")
+	return retrying(ctx, r, func(ctx context.Context) (Offsets, error) {
+		response, err := c.Client().ListOffsets(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		offsets := make(Offsets, len(parts))
+		for topic, list := range response.Topics {
+			for _, o := range list {
+				p := Partition{Topic: topic, ID: int32(o.Partition)}
+				if o.Error != nil {
+					return nil, fmt.Errorf("%s: %w", p, o.Error)
+				}
+				offsets[p] = listed(o, at)
+			}
+		}
+		return offsets, missing(offsets, parts)
+	})
+}
+
+// listed picks the answer out of the shape kafka-go gives it; -1 if there is none.
+func listed(o kafka.PartitionOffsets, at At) int64 {
+	switch at {
+	case Latest:
+		return o.LastOffset
+	case Earliest:
+		return o.FirstOffset
+	}
+	for next := range o.Offsets {
+		return next
+	}
+	return -1
+}
+
+// Committed returns the offsets a group has committed, -1 where it has none. For exactly-once
+// reading ask after the sink has fenced the former owner: before, its last transaction may still
+// commit.
+func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (Offsets, error) {
+	request := &kafka.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
+	for _, p := range parts {
+		request.Topics[p.Topic] = append(request.Topics[p.Topic], int(p.ID))
+	}
+	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
+	return retrying(ctx, r, func(ctx context.Context) (Offsets, error) {
+		response, err := c.Client().OffsetFetch(ctx, request)
+		if err != nil {
+			return nil, err
+		}
+		offsets := make(Offsets, len(parts))
+		if errors.Is(response.Error, kafka.GroupIdNotFound) {
+			// The embedded broker says so of a group that has committed nothing yet; Kafka gives -1s.
+			for _, p := range parts {
+				offsets[p] = -1
+			}
+			return offsets, nil
+		}
+		if response.Error != nil {
+			return nil, response.Error
+		}
+		for topic, list := range response.Topics {
+			for _, o := range list {
+				p := Partition{Topic: topic, ID: int32(o.Partition)}
+				if o.Error != nil {
+					return nil, fmt.Errorf("%s: %w", p, o.Error)
+				}
+				offsets[p] = o.CommittedOffset
+			}
+		}
+		return offsets, missing(offsets, parts)
+	})
+}
+
+// missing says which partition the broker has left out of its answer.
+func missing(offsets Offsets, parts []Partition) error {
+	for _, p := range parts {
+		if _, ok := offsets[p]; !ok {
+			return fmt.Errorf("the broker's answer lacks %s", p)
+		}
+	}
+	return nil
+}

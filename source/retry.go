@@ -1,0 +1,149 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+const (
+	// retryFor bounds how long the reading side keeps trying before the error is returned: longer
+	// than a broker takes to restart or a leader to be elected.
+	retryFor = time.Minute
+
+	// topicGrace is how long a topic may be unknown: one created a moment ago is not known to all
+	// brokers at once.
+	topicGrace = 5 * time.Second
+
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 2 * time.Second
+)
+
+// retry is the bookkeeping of one operation that is being tried again.
+type retry struct {
+	cluster *cluster.Cluster
+	what    string // such as "fetch events/3@1042", for errors and logs
+	limit   time.Duration
+	started time.Time
+	tries   int
+}
+
+func newRetry(c *cluster.Cluster, limit time.Duration, what string) *retry {
+	return &retry{cluster: c, what: what, limit: limit, started: time.Now()}
+}
+
+// again waits before another try. It returns the error to give up with: at once if err will not
+// go away by itself, or when the limit is reached, or when the context ends.
+func (r *retry) again(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	since := time.Since(r.started)
+	unknown := errors.Is(err, kafka.UnknownTopicOrPartition)
+	switch {
+	case !retriable(err):
+		return r.failed(err)
+	case unknown && since > min(topicGrace, r.limit):
+		return r.failed(fmt.Errorf("the topic or partition does not exist: create it, or correct its name: %w", err))
+	case since > r.limit:
+		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
+	}
+	if r.tries == 0 {
+		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err))
+	}
+	delay := min(minBackoff<<min(r.tries, 10), maxBackoff)
+	r.tries++
+	timer := time.NewTimer(delay/2 + rand.N(delay/2)) // spread, so that members do not retry in step
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// succeeded says in the log that the trouble announced there is over.
+func (r *retry) succeeded() {
+	if r.tries > 0 {
+		r.cluster.Log().Info("recovered", "what", r.what, "tries", r.tries+1, "after", time.Since(r.started).Round(time.Millisecond))
+	}
+}
+
+func (r *retry) failed(err error) error {
+	return fmt.Errorf("source: %s: %w", r.what, r.cluster.Explain(err))
+}
+
+// retrying calls f until it succeeds or its error is final.
+func retrying[T any](ctx context.Context, r *retry, f func(context.Context) (T, error)) (T, error) {
+	for {
+		v, err := f(ctx)
+		if err == nil {
+			r.succeeded()
+			return v, nil
+		}
+		if err = r.again(ctx, err); err != nil {
+			var zero T
+			return zero, err
+		}
+	}
+}
+
+// retriable reports whether trying again, with newer metadata, can cure err.
+func retriable(err error) bool {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return retriableCode(code)
+	}
+	for _, passing := range []error{
+		protocol.ErrNoTopic,                        // the transport's layout is older than the topic
+		protocol.ErrNoPartition,                    // … than the partition
+		protocol.ErrNoLeader,                       // … or shows the moment between two leaders
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, // the broker restarts, or has closed an idle connection
+		context.DeadlineExceeded, os.ErrDeadlineExceeded, // of our own request: no answer in time
+		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, // the broker is down or going down
+		syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT, // the network has a fault
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	// While a pod restarts, its name does not resolve.
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return true
+	}
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func retriableCode(code kafka.Error) bool {
+	switch code {
+	case kafka.UnknownTopicOrPartition: // created a moment ago, or the metadata are old; bounded by topicGrace
+	case kafka.LeaderNotAvailable, kafka.ReplicaNotAvailable: // an election is on
+	case kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch: // the leader has moved
+	case kafka.BrokerNotAvailable: // kafka-go: the leader is not in its layout yet
+	case kafka.RequestTimedOut, kafka.NetworkException: // between the brokers
+	case kafka.KafkaStorageError: // a disk failed; another replica becomes leader
+	case kafka.ListenerNotFound: // the leader has just started
+	case kafka.OffsetNotAvailable: // a new leader does not know the high watermark yet
+	case kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup: // the coordinator starts or moves
+	case kafka.UnstableOffsetCommit: // a transaction of the group is about to end
+	case kafka.ThrottlingQuotaExceeded: // asked to slow down
+	case kafka.Unknown: // kafka-go: a part of ListOffsets got no answer, the cause is lost
+	default:
+		return false
+	}
+	return true
+}
