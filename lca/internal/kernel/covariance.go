@@ -1,0 +1,52 @@
+package kernel
+
+// covariance forms Ĉ = (Q−ΛZ)ᵀ(Q−ΛZ) + ZᵀSZ − (ΛZ)ᵀ(ΛZ) (see the package comment), on and above
+// the diagonal, then mirrors it. Each goroutine owns panels of columns, so there is nothing to combine.
+func (s *Scratch[T]) covariance() {
+	w, dim := panelWidth[T](), s.pool.dim
+	panels := ceil(dim, w) / w
+	s.cov = grow(s.cov, panels*w*panels*w)
+	s.run(panels, phaseCovariance)
+	for a := range dim {
+		for c := a; c < dim; c++ {
+			v := s.cov[c/w*w*panels*w+a*w+c%w]
+			s.m.Cov[a*dim+c], s.m.Cov[c*dim+a] = v, v
+		}
+	}
+}
+
+// covariancePanel forms the rows 0 … of one panel of columns down to the diagonal. Panels are taken from
+// the last, which is the longest, so that goroutines end together.
+func (s *Scratch[T]) covariancePanel(w *worker[T], item int) {
+	width, p := panelWidth[T](), s.pool
+	panels := ceil(p.dim, width) / width
+	c := panels - 1 - item
+	w.tile = grow(w.tile, width*width)
+	clear(w.tile) // a half that is not computed is folded as zeros
+	w.scaled = grow(w.scaled, foldRows*width)
+	clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
+	for k := 0; k < p.n; k += foldRows {
+		depth := min(foldRows, p.n-k)
+		s.f.scale(w.scaled, p.coords[c*width*p.n+k*width:], s.weightT[k:][:depth])
+		s.products(w, c, p.coords, p.n, k, w.scaled, depth, s.f.addTo)
+	}
+	for i := 0; i < s.rows; i += foldRows {
+		depth := min(foldRows, s.rows-i)
+		at := c*width*s.rows + i*width
+		s.products(w, c, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
+		s.products(w, c, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
+	}
+}
+
+// products folds depth terms aᵀb into the panel c of the covariance, for all panels of a up to c.
+// a is panels of n rows, of which those from first on are used.
+func (s *Scratch[T]) products(w *worker[T], c int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+	width, dim := panelWidth[T](), s.pool.dim
+	cols := min(width, dim-c*width)
+	at := c * width * ceil(dim, width)
+	for r := 0; r <= c; r++ {
+		rows := min(width, dim-r*width)
+		s.f.tile(w.tile, width, s.zero, 0, a[r*width*n+first*width:], 1, width, b, width, depth, rows, cols)
+		fold(s.cov[at+r*width*width:][:rows*width], w.tile)
+	}
+}

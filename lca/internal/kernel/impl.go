@@ -1,0 +1,69 @@
+package kernel
+
+import "sync/atomic"
+
+// functions are the hot loops of one implementation; the generic ones define what all must return.
+type functions[T Float] struct {
+	tile    func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
+	rowMax  func(s []T) T
+	findGE  func(s []T, v T) int
+	expRow  func(s []T, max T) (sum, dot T)
+	scale   func(dst, src, s []T)
+	addTo   func(dst []float64, src []T)
+	subFrom func(dst []float64, src []T)
+}
+
+// implementation is one set of hot loops.
+type implementation struct {
+	name string
+	fast bool // float32 runs at the speed of the processor, not through the emulated fma32
+	f32  functions[float32]
+	f64  functions[float64]
+}
+
+func generic() *implementation {
+	return &implementation{
+		name: "generic",
+		f32:  functions[float32]{tile32, rowMax[float32], findGE[float32], expRow32, scaleRows[float32], addTo[float32], subFrom[float32]},
+		f64:  functions[float64]{tile64, rowMax[float64], findGE[float64], expRow64, scaleRows[float64], addTo[float64], subFrom[float64]},
+	}
+}
+
+// available lists what this processor can run, the fastest first, generic last.
+var available = append(native(), generic())
+
+// forced is the implementation that a test asks for, nil outside of tests.
+var forced atomic.Pointer[implementation]
+
+func active() *implementation {
+	if f := forced.Load(); f != nil {
+		return f
+	}
+	return available[0]
+}
+
+func functionsOf[T Float]() *functions[T] {
+	i := active()
+	if f, ok := any(&i.f32).(*functions[T]); ok {
+		return f
+	}
+	return any(&i.f64).(*functions[T])
+}
+
+// Fast32 reports whether float32 runs at the speed of the processor. Otherwise each float32
+// multiply-add is emulated exactly, and float64 is the faster arithmetic.
+func Fast32() bool { return active().fast }
+
+// Name returns the implementation in use, such as "avx512". All return the same bits; the name is
+// for logs and checkpoints.
+func Name() string { return active().name }
+
+// Each calls f once for every implementation that this processor has, with that one in use. It is
+// for tests: results must not depend on the implementation.
+func Each(f func(name string)) {
+	defer forced.Store(forced.Load())
+	for _, i := range available {
+		forced.Store(i)
+		f(i.name)
+	}
+}

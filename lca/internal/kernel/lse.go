@@ -1,0 +1,31 @@
+package kernel
+
+import "math"
+
+// LSE writes log Σ_j exp(−½ |q_i − z_j|²) for each of the rows of q, over the whole pool and the
+// coordinates that count in the kernel: the Parzen part of a density up to its constant.
+func LSE[T Float](dst []float64, s *Scratch[T], q []T, rows int, p *Neighbours[T]) {
+	checkQueries(q, rows, p)
+	s.begin()
+	s.q, s.rows, s.pool, s.lse = q, rows, p, dst[:rows]
+	defer s.end()
+	s.run((rows+blockRows[T]()-1)/blockRows[T](), phaseLSE)
+}
+
+func (s *Scratch[T]) lseBlock(w *worker[T], block int) {
+	p := s.pool
+	first := block * blockRows[T]()
+	rows := min(blockRows[T](), s.rows-first)
+	ld := s.logits(w, first, rows)
+	for r := range rows {
+		row := w.logits[r*ld:][:ceil(p.n, panelWidth[T]())]
+		top := s.f.rowMax(row)
+		if math.IsInf(float64(top), 0) {
+			s.lse[first+r] = math.Inf(-1)
+			continue
+		}
+		nearest := p.distance(s.q[(first+r)*p.dim:][:p.dim], s.f.findGE(row, top), p.parzen, math.Inf(1))
+		sum, _ := s.f.expRow(row, top)
+		s.lse[first+r] = math.Log(float64(sum)) - 0.5*nearest
+	}
+}

@@ -1,0 +1,36 @@
+package kernel
+
+import "unsafe"
+
+func sizeOf[T Float]() int {
+	var t T
+	return int(unsafe.Sizeof(t))
+}
+
+// grow returns a slice of length n that reuses s when it can; otherwise a new one that starts on
+// a cache line. Its contents are unspecified.
+func grow[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	var t T
+	const line = 64
+	slack := line / int(unsafe.Sizeof(t))
+	s = make([]T, n+slack)
+	skip := 0
+	if over := uintptr(unsafe.Pointer(unsafe.SliceData(s))) % line; over != 0 {
+		skip = int((line - over) / unsafe.Sizeof(t))
+	}
+	return s[skip : skip+n : skip+n]
+}
+
+// stride returns a row stride of at least n elements that is an odd number of cache lines: rows
+// that lie a multiple of 4 KiB apart would compete for the same few lines of the L1 cache.
+func stride[T Float](n int) int {
+	line := 64 / sizeOf[T]()
+	n = ceil(n, line)
+	if n/line%2 == 0 {
+		n += line
+	}
+	return n
+}

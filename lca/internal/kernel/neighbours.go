@@ -1,0 +1,115 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// Neighbours is the pool, packed for the products of [Update] and [LSE]: centred, whitened
+// coordinates z = Bᵀ(x−c), of which the first parzen count in the kernel distance and all in the
+// moments. The zero value is an empty pool. It may be shared by goroutines between calls of Pack.
+//
+// Two copies are kept, as panels of w = 32 float32 or 16 float64 columns:
+//
+//	points  panel p holds points p·w … p·w+w−1, row k their k-th coordinate   (logits: k < parzen)
+//	coords  panel p holds coordinates p·w … p·w+w−1, row j those of point j   (ΛZ, ZᵀSZ)
+type Neighbours[T Float] struct {
+	n, dim, parzen int
+	points, coords []T
+	bias           []T // −½|z_j|² over the first parzen coordinates; −Inf beyond n
+}
+
+// Len returns the number of points.
+func (p *Neighbours[T]) Len() int { return p.n }
+
+// Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no
+// reference to z, and allocates only when the pool grows.
+func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
+	if n < 0 || dim < 1 || parzen < 0 || parzen > dim || len(z) < n*dim {
+		panic(fmt.Sprintf("kernel: pack %d numbers as %d points of %d coordinates, %d in the kernel", len(z), n, dim, parzen))
+	}
+	w := panelWidth[T]()
+	p.n, p.dim, p.parzen = n, dim, parzen
+	p.points = grow(p.points, ceil(n, w)*parzen)
+	p.coords = grow(p.coords, ceil(dim, w)*n)
+	p.bias = grow(p.bias, ceil(n, w))
+	packCoords(p.coords, z, n, dim)
+	packPoints(p.points, z, n, dim, parzen)
+	for j := range n {
+		p.bias[j] = T(-0.5 * normSquared(z[j*dim:][:parzen]))
+	}
+	for j := n; j < len(p.bias); j++ {
+		p.bias[j] = T(math.Inf(-1))
+	}
+}
+
+// packCoords copies rows into panels of coordinates, the last padded with zeros.
+func packCoords[T Float](dst, z []T, n, dim int) {
+	w := panelWidth[T]()
+	for c := 0; c < dim; c += w {
+		width := min(w, dim-c)
+		panel := dst[c*n:][:n*w]
+		for j := range n {
+			row := panel[j*w:][:w]
+			clear(row[copy(row, z[j*dim+c:][:width]):])
+		}
+	}
+}
+
+// packPoints copies the first parzen coordinates into panels of points, the last padded with zeros.
+func packPoints[T Float](dst, z []T, n, dim, parzen int) {
+	w := panelWidth[T]()
+	for j := 0; j < n; j += w {
+		panel := dst[j*parzen:][:w*parzen]
+		points := min(w, n-j)
+		if points < w {
+			clear(panel)
+		}
+		for l := range points {
+			for k, v := range z[(j+l)*dim:][:parzen] {
+				panel[k*w+l] = v
+			}
+		}
+	}
+}
+
+// normSquared sums squares in float64, in four chains by k mod 4.
+func normSquared[T Float](x []T) float64 {
+	var s [4]float64
+	for ; len(x) >= 4; x = x[4:] {
+		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])
+		s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(c, c, s[2]), math.FMA(d, d, s[3])
+	}
+	for k, v := range x {
+		s[k] = math.FMA(float64(v), float64(v), s[k])
+	}
+	return (s[0] + s[2]) + (s[1] + s[3])
+}
+
+// distance returns |q − z_j|² over the first dims coordinates, exactly but for float64 rounding:
+// no cancellation, unlike the logits. It stops early, with some number above limit, once the
+// sum exceeds limit.
+func (p *Neighbours[T]) distance(q []T, j, dims int, limit float64) float64 {
+	w := panelWidth[T]()
+	var total float64
+	for c := 0; c < dims; c += w {
+		z := p.coords[c*p.n+j*w:][:w]
+		x := q[c:min(dims, c+w)]
+		var s [4]float64
+		for len(x) >= 4 {
+			a, b := float64(x[0])-float64(z[0]), float64(x[1])-float64(z[1])
+			e, f := float64(x[2])-float64(z[2]), float64(x[3])-float64(z[3])
+			s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(e, e, s[2]), math.FMA(f, f, s[3])
+			x, z = x[4:], z[4:]
+		}
+		for k, v := range x {
+			e := float64(v) - float64(z[k])
+			s[k] = math.FMA(e, e, s[k])
+		}
+		total += (s[0] + s[2]) + (s[1] + s[3])
+		if total > limit {
+			return total
+		}
+	}
+	return total
+}

@@ -1,0 +1,84 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// Projection is y = W(x−μ), packed. The zero value is empty; after Pack it is immutable and may be
+// used by many goroutines, each with its own Scratch.
+type Projection struct {
+	dim, out int
+	mean     []float64
+	panels   []float64 // panel p holds rows p·16 … p·16+15 of W, transposed
+}
+
+// Pack sets μ (dim numbers) and W (out×dim, row by row).
+func (p *Projection) Pack(mean, w []float64, dim, out int) {
+	if dim < 1 || out < 0 || len(mean) < dim || len(w) < out*dim {
+		panic(fmt.Sprintf("kernel: pack a projection of %d×%d from %d weights and a mean of %d", out, dim, len(w), len(mean)))
+	}
+	width := panelWidth[float64]()
+	p.dim, p.out = dim, out
+	p.mean = append(p.mean[:0], mean[:dim]...)
+	p.panels = grow(p.panels, ceil(out, width)*dim)
+	packPoints(p.panels, w, out, dim, dim)
+}
+
+// Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
+// chain of multiply-adds is float64, k ascending, and only its end is rounded to float32.
+func (p *Projection) Apply(dst []float32, s *Scratch[float64], x []float64, rows int) {
+	if len(x) < rows*p.dim || len(dst) < rows*p.out {
+		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
+	}
+	s.begin()
+	if len(s.workers) == 0 {
+		s.workers = append(s.workers, worker[float64]{})
+	}
+	for first := 0; first < rows; first += blockRows[float64]() {
+		n := min(blockRows[float64](), rows-first)
+		p.block(dst[first*p.out:], s, x[first*p.dim:], n)
+	}
+	s.end()
+}
+
+// block projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
+func (p *Projection) block(dst []float32, s *Scratch[float64], x []float64, rows int) {
+	w, ld, width := &s.workers[0], stride[float64](p.dim), panelWidth[float64]()
+	w.q = grow(w.q, blockRows[float64]()*ld)
+	w.tile = grow(w.tile, blockRows[float64]()*width)
+	for r := range rows {
+		to := w.q[r*ld:][:p.dim]
+		for k, v := range x[r*p.dim:][:p.dim] {
+			to[k] = v - p.mean[k]
+		}
+	}
+	for c := 0; c < p.out; c += width {
+		cols := min(width, p.out-c)
+		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.dim, rows, cols)
+		for r := range rows {
+			to := dst[r*p.out+c:][:cols]
+			for k, v := range w.tile[r*width:][:cols] {
+				to[k] = float32(v)
+			}
+		}
+	}
+}
+
+// Affine is Projection without the packing: y = W(x−μ), the same bits, for a few rows.
+func Affine(dst []float32, x []float64, rows, dim int, mean, w []float64, out int) {
+	for i := range rows {
+		xi, to := x[i*dim:][:dim], dst[i*out:][:out]
+		for o := range to {
+			to[o] = float32(affine(xi, mean[:dim], w[o*dim:][:dim]))
+		}
+	}
+}
+
+func affine(x, mean, w []float64) float64 {
+	var y float64
+	for k, v := range x {
+		y = math.FMA(v-mean[k], w[k], y)
+	}
+	return y
+}

@@ -1,0 +1,125 @@
+package kernel
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Scratch holds the buffers of [Update], [LSE] and [Projection.Apply]; they grow once and are then
+// reused, so that a call allocates nothing. A Scratch serves one call at a time.
+type Scratch[T Float] struct {
+	// Threads is how many goroutines a call may use, the caller's included; 0 means 1. It does not
+	// change a bit of any result: work is split by index and combined in index order.
+	Threads int
+
+	f       *functions[T]
+	zero    []T // one panel row of zeros: the start of a product that is not added to anything
+	workers []worker[T]
+
+	q    []T // the call's queries
+	rows int
+	pool *Neighbours[T]
+	ex   Exclusion
+	m    *Moments
+	lse  []float64
+
+	mean     []T       // ΛZ as panels of coordinates, rows long
+	residual []T       // Q − ΛZ likewise
+	weights  []T       // λᵀ1 of each block of rows
+	copies   []int     // near copies found in each block
+	weight   []float64 // λᵀ1
+	weightT  []T       // the same, rounded
+	cov      []float64 // Ĉ as panels of columns
+
+	phase phase
+	items int64
+	next  atomic.Int64
+	ids   atomic.Int64
+	wait  sync.WaitGroup
+	spawn func()
+}
+
+// worker is what one goroutine needs for itself.
+type worker[T Float] struct {
+	logits []T // a block of rows of Λ
+	q      []T // the block's queries, at a stride that suits the cache
+	inv    []T // 1/Σ_j w_ij of each row of the block, 0 for a row that is left out
+	tile   []T // a product of foldRows terms, before it is folded
+	scaled []T // foldRows rows of a panel times their weights
+}
+
+// phase is a step of a call that goroutines share; a number, because a closure would be allocated.
+type phase uint8
+
+const (
+	phaseUpdate     phase = iota // items are blocks of rows
+	phaseLSE                     // likewise
+	phaseCovariance              // items are panels of columns
+)
+
+func (s *Scratch[T]) do(w *worker[T], item int) {
+	switch s.phase {
+	case phaseUpdate:
+		s.updateBlock(w, item)
+	case phaseLSE:
+		s.lseBlock(w, item)
+	case phaseCovariance:
+		s.covariancePanel(w, item)
+	}
+}
+
+// run does the items 0 … n−1 of a phase on s.Threads goroutines, and returns when all are done.
+func (s *Scratch[T]) run(n int, ph phase) {
+	s.phase = ph
+	threads := max(1, min(s.Threads, n))
+	for len(s.workers) < threads {
+		s.workers = append(s.workers, worker[T]{})
+	}
+	if threads == 1 {
+		for i := range n {
+			s.do(&s.workers[0], i)
+		}
+		return
+	}
+	if s.spawn == nil { // made once: a go statement with a ready func() allocates nothing
+		s.spawn = func() {
+			defer s.wait.Done()
+			s.drain(int(s.ids.Add(1)))
+		}
+	}
+	s.items = int64(n)
+	s.next.Store(0)
+	s.ids.Store(0)
+	s.wait.Add(threads - 1)
+	for range threads - 1 {
+		go s.spawn()
+	}
+	s.drain(0)
+	s.wait.Wait()
+}
+
+// drain takes items until none is left. Which worker does which item is left to chance; nothing
+// that a worker leaves behind in its buffers is read by its next item.
+func (s *Scratch[T]) drain(id int) {
+	for {
+		i := s.next.Add(1) - 1
+		if i >= s.items {
+			return
+		}
+		s.do(&s.workers[id], int(i))
+	}
+}
+
+func (s *Scratch[T]) begin() {
+	s.f = functionsOf[T]()
+	if s.zero == nil {
+		s.zero = grow(s.zero, panelWidth[T]())
+		clear(s.zero)
+	}
+}
+
+// end forgets the call's arguments, so that a Scratch keeps nobody else's memory alive.
+func (s *Scratch[T]) end() {
+	s.q, s.pool, s.m, s.lse = nil, nil, nil, nil
+	s.ex = Exclusion{}
+}

@@ -1,0 +1,99 @@
+package kernel
+
+import "math"
+
+// rowMax returns the largest element of s, −Inf when there is none. NaN is passed over: a
+// comparison with it is false, here as in the MAXPS instruction.
+func rowMax[T Float](s []T) T {
+	m := T(math.Inf(-1))
+	for _, x := range s {
+		if x > m {
+			m = x
+		}
+	}
+	return m
+}
+
+// findGE returns the index of the first element of s that is at least v, len(s) when there is none.
+func findGE[T Float](s []T, v T) int {
+	for j, x := range s {
+		if x >= v {
+			return j
+		}
+	}
+	return len(s)
+}
+
+// expRow replaces each logit s_j by its weight w_j = exp(s_j − max) and returns Σ w_j and
+// Σ w_j·(s_j − max), from which the entropy of the row follows. len(s) is a multiple of lanes;
+// element j is added in lane j mod 16 by ascending j, the second sum by fused multiply-adds, and
+// the lanes are folded 8, 4, 2, 1. A logit of −Inf or NaN has weight zero.
+func expRow32(s []float32, max float32) (sum, dot float32) {
+	c := taylor32()
+	var z, d [lanes]float32
+	for ; len(s) >= lanes; s = s[lanes:] {
+		for l := range lanes {
+			t := s[l] - max
+			if !(t > low32) {
+				t = low32
+			}
+			w := exp32(t, &c)
+			s[l] = w
+			z[l] += w
+			d[l] = fma32(w, t, d[l])
+		}
+	}
+	return foldLanes(&z), foldLanes(&d)
+}
+
+func expRow64(s []float64, max float64) (sum, dot float64) {
+	c := taylor64()
+	var z, d [lanes]float64
+	for ; len(s) >= lanes; s = s[lanes:] {
+		for l := range lanes {
+			t := s[l] - max
+			if !(t > low64) {
+				t = low64
+			}
+			w := exp64(t, &c)
+			s[l] = w
+			z[l] += w
+			d[l] = math.FMA(w, t, d[l])
+		}
+	}
+	return foldLanes(&z), foldLanes(&d)
+}
+
+// foldLanes adds the lanes by the fixed tree.
+func foldLanes[T Float](v *[lanes]T) T {
+	for h := lanes / 2; h > 0; h /= 2 {
+		for l := range h {
+			v[l] += v[l+h]
+		}
+	}
+	return v[0]
+}
+
+// scaleRows writes dst[k·w + c] = s[k]·src[k·w + c]: a panel whose row k is multiplied by s[k].
+func scaleRows[T Float](dst, src, s []T) {
+	w := panelWidth[T]()
+	for k, v := range s {
+		from, to := src[k*w:][:w], dst[k*w:][:w]
+		for c, x := range from {
+			to[c] = T(v * x)
+		}
+	}
+}
+
+// addTo adds src to the float64 sums in dst, and subFrom subtracts it.
+func addTo[T Float](dst []float64, src []T) {
+	for i, v := range src[:len(dst)] {
+		dst[i] += float64(v)
+	}
+}
+
+func subFrom[T Float](dst []float64, src []T) {
+	for i, v := range src[:len(dst)] {
+		dst[i] -= float64(v)
+	}
+}
