@@ -87,7 +87,7 @@ type Topic struct {
 }
 
 // Metadata asks a broker for the topics, past the cache of the transport, so that a topic created
-// or a leader elected a moment ago is known. The error is that of the request; each topic has its own.
+// or a leader elected a moment ago is known. No names means all topics. The error is that of the request; each topic has its own.
 func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
