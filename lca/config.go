@@ -184,6 +184,7 @@ type Config struct {
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: max(40, 10·d_P); +Inf = off
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // restart the growing n at an alarm; default true
+	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G are those of all rows, not of the pool; default false
 
 	Precision   Precision // default Float32
 	Coordinates Coordinates

@@ -28,6 +28,15 @@ func (p *Projection) Pack(mean, w []float64, dim, out int) {
 // Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
 // chain of multiply-adds is float64, k ascending, and only its end is rounded to float32.
 func (p *Projection) Apply(dst []float32, s *Scratch[float64], x []float64, rows int) {
+	apply(p, dst, s, x, rows)
+}
+
+// ApplyFloat64 is Apply without the rounding at the end.
+func (p *Projection) ApplyFloat64(dst []float64, s *Scratch[float64], x []float64, rows int) {
+	apply(p, dst, s, x, rows)
+}
+
+func apply[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, rows int) {
 	if len(x) < rows*p.dim || len(dst) < rows*p.out {
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
 	}
@@ -37,13 +46,13 @@ func (p *Projection) Apply(dst []float32, s *Scratch[float64], x []float64, rows
 	}
 	for first := 0; first < rows; first += blockRows[float64]() {
 		n := min(blockRows[float64](), rows-first)
-		p.block(dst[first*p.out:], s, x[first*p.dim:], n)
+		applyBlock(p, dst[first*p.out:], s, x[first*p.dim:], n)
 	}
 	s.end()
 }
 
-// block projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
-func (p *Projection) block(dst []float32, s *Scratch[float64], x []float64, rows int) {
+// applyBlock projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
+func applyBlock[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, rows int) {
 	w, ld, width := &s.workers[0], stride[float64](p.dim), panelWidth[float64]()
 	w.q = grow(w.q, blockRows[float64]()*ld)
 	w.tile = grow(w.tile, blockRows[float64]()*width)
@@ -59,7 +68,7 @@ func (p *Projection) block(dst []float32, s *Scratch[float64], x []float64, rows
 		for r := range rows {
 			to := dst[r*p.out+c:][:cols]
 			for k, v := range w.tile[r*width:][:cols] {
-				to[k] = float32(v)
+				to[k] = T(v)
 			}
 		}
 	}

@@ -1,0 +1,318 @@
+package lca
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+// ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
+var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
+
+// Learner learns LCA or LCA-Gauss from a stream of minibatches (section 5). What it has learnt
+// depends on the rows, their identities and their order alone: not on a clock, on when a model is
+// asked for, on GOMAXPROCS or on where the stream was interrupted and resumed. It is not safe for
+// concurrent use; the models it returns are.
+//
+// One call of Learn is one stochastic EM step:
+//
+//	E   λ_ij of the minibatch's rows against the pool (estimator.go)
+//	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
+//	    μ, C_G from the pool (globals.go), then B_G and B_L (inforce.go)
+//
+// after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
+type Learner struct {
+	cfg       Config // no Auto left in ν
+	estimator estimator
+
+	pool    *pool
+	globals *globals
+	warm    warmup
+	cl      []float64 // C_L without ν, dim×dim, both triangles
+	metric  *inForce  // nil while warming up
+	split   bool      // the metric is the result of an M-step, not the start from C_G
+	drift   drift
+	aligned reference
+	counts  counts
+	running running
+
+	local []float64 // Ĉ_L
+}
+
+// counts are totals since the learner was made.
+type counts struct {
+	Rows, Learnt, Skipped, Gated, Copies, Alarms uint64
+	Minibatches                                  uint64 // calls of Learn that updated C_L
+	Since                                        uint64 // rows learnt since the start or the last alarm
+}
+
+// NewLearner returns a learner that has seen nothing.
+func NewLearner(c Config) (*Learner, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.Nu, c.NuGaussian = resolveNu(c.Preset, c.Nu, c.NuGaussian)
+	d := c.Dim
+	return &Learner{
+		cfg: c, estimator: newEstimator(c),
+		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
+		globals: newGlobals(c.moments(), d),
+		cl:      make([]float64, d*d), local: make([]float64, d*d),
+	}, nil
+}
+
+// Learn learns a minibatch. ids are the identities of its rows, such as a hash of topic, partition,
+// offset and row: a row is never its own neighbour, however often it is delivered. nil ids say that
+// no row comes twice.
+//
+// A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
+func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
+	if err := l.check(x, ids); err != nil {
+		return Step{}, err
+	}
+	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
+	rows, ids := l.take(x, ids, &s)
+	l.counts.Rows += uint64(s.Rows)
+	switch {
+	case len(ids) == 0:
+		l.counts.Gated += uint64(s.Gated)
+		return s, nil
+	case l.metric == nil:
+		return l.warmUp(rows, ids, s)
+	}
+	return l.learn(rows, ids, s)
+}
+
+// Skip counts rows that the caller leaves out because it cannot keep up. Even skipping of whole
+// minibatches leaves C_L unbiased (section 5.1).
+func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
+
+// Counts of rows that a caller may want to show.
+func (l *Learner) Rows() uint64    { return l.counts.Rows }
+func (l *Learner) Learnt() uint64  { return l.counts.Learnt }
+func (l *Learner) Skipped() uint64 { return l.counts.Skipped }
+
+// check refuses a minibatch that cannot be learnt, before anything is touched.
+func (l *Learner) check(x *mat.Dense, ids []uint64) error {
+	n, d := x.Dims()
+	if d != l.cfg.Dim {
+		return fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
+	}
+	if ids != nil && len(ids) != n {
+		return fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
+	}
+	for i := range n {
+		for k, v := range x.RawRowView(i) {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				return fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i, k, v)
+			}
+		}
+	}
+	return nil
+}
+
+// take copies the rows whose squares do not overflow, and their identities.
+func (l *Learner) take(x *mat.Dense, ids []uint64, s *Step) (rows []float64, kept []uint64) {
+	n, d := x.Dims()
+	s.Rows = n
+	rows, kept = make([]float64, 0, n*d), make([]uint64, 0, n)
+	for i := range n {
+		if isAbsurd(x.RawRowView(i)) {
+			s.Gated++
+			continue
+		}
+		rows = append(rows, x.RawRowView(i)...)
+		if ids == nil {
+			kept = append(kept, mix(l.counts.Rows+uint64(i)))
+		} else {
+			kept = append(kept, ids[i])
+		}
+	}
+	return rows, kept
+}
+
+// learn is one stochastic EM step, or more while the stream is young.
+func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
+	l.estimator.load(l.pool, l.metric)
+	m := l.expect(rows, ids, &s)
+	l.evaluate(m, rows, &s)
+	if l.watch(&s); s.Alarm {
+		l.counts.Since = 0
+	}
+	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
+	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
+	rows, ids = l.sift(rows, ids, m)
+	if m.Rows > 0 {
+		l.average(m, s)
+	}
+	for range s.Steps - 1 {
+		if err := l.again(rows, ids, &s); err != nil {
+			return Step{}, err
+		}
+	}
+	s.Entered = l.admit(rows, ids)
+	l.globals.learn(rows, s.Discount, l.pool)
+	var err error
+	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
+		return Step{}, err
+	}
+	l.split = true
+	l.tally(&s)
+	return s, l.aligned.advance(l)
+}
+
+// expect runs the E-step with the outlier gate, and once more without where the gate opens.
+func (l *Learner) expect(rows []float64, ids []uint64, s *Step) *kernel.Moments {
+	ex := l.exclusion(ids)
+	ex.Gate = l.cfg.gate(l.metric.parzen)
+	m := l.estimator.update(rows, ex)
+	gated := 0
+	for i, used := range m.Used {
+		if !used && m.Admissible[i] > 0 {
+			gated++
+		}
+	}
+	if s.Opened = opens(gated, len(ids)); s.Opened {
+		ex.Gate, gated = math.Inf(1), 0
+		m = l.estimator.update(rows, ex)
+	}
+	s.Gated += gated
+	s.Learnt, s.Copies = m.Rows, m.Copies
+	return m
+}
+
+// exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
+// near copies unless the data is discrete. Either would draw the kernel to width 0, and ν, which
+// is no part of what is averaged, could not stop it.
+func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
+	ex := kernel.Exclusion{Start: make([]int32, 1, len(ids)+1), Gate: math.Inf(1)}
+	for _, id := range ids {
+		if s := l.pool.slotOf(id); s >= 0 {
+			ex.Index = append(ex.Index, s)
+		}
+		ex.Start = append(ex.Start, int32(len(ex.Index)))
+	}
+	if l.cfg.NearCopies {
+		ex.NearCopy = nearCopy * float64(len(l.metric.active))
+	}
+	return ex
+}
+
+// evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
+//
+//	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
+//
+// with m the number of admissible neighbours, over the rows that the gate let through: one row at
+// 1000 standard deviations would say nothing about all others.
+func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
+	n := len(m.Used)
+	half, single := make([]float64, n), make([]float64, n)
+	l.estimator.gaussian(half, l.globals.mean)
+	l.metric.baseline(single, rows, l.cfg.Dim, l.globals.mean)
+	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logDet
+	var nll, gaussian, effective float64
+	for i, used := range m.Used {
+		if m.Admissible[i] == 0 {
+			s.Alone++
+		}
+		if !used {
+			continue
+		}
+		nll += constant + half[i] - (m.LSE[i] - math.Log(float64(m.Admissible[i])))
+		gaussian += single[i]
+		effective += m.Effective[i]
+	}
+	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
+	s.NLL, s.GaussianNLL, s.Effective = nll/used, gaussian/used, effective/used
+}
+
+// watch looks for drift, and at an alarm makes the stream young again.
+func (l *Learner) watch(s *Step) {
+	if l.cfg.Drift {
+		s.Z, s.Alarm = l.drift.observe(s.NLL)
+	}
+}
+
+// sift returns the rows that the gate let through.
+func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
+	var kept []int
+	for i := range ids {
+		if m.Used[i] || m.Admissible[i] == 0 {
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) == len(ids) {
+		return rows, ids
+	}
+	return pick(rows, ids, kept, l.cfg.Dim)
+}
+
+// average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1).
+func (l *Learner) average(m *kernel.Moments, s Step) {
+	l.metric.localCovariance(l.local, l.cfg.Dim, m)
+	keep, towards := s.Discount, l.cl
+	if s.Alarm {
+		// What C_L was is over. The minibatch alone sets it, but for as much of C_G as keeps it
+		// regular where there are fewer rows than columns.
+		keep, towards = float64(len(l.metric.active))/float64(len(l.metric.active)+m.Rows), l.globals.cov
+	}
+	for k, c := range l.local {
+		l.cl[k] = float64(keep*towards[k]) + float64((1-keep)*c)
+	}
+}
+
+// again is one more EM step with the same rows, under the metric they have just been learnt into.
+func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
+	if _, err := l.refresh(1 - s.Discount); err != nil {
+		return err
+	}
+	l.split = true
+	l.estimator.load(l.pool, l.metric)
+	m := l.estimator.update(rows, l.exclusion(ids))
+	if m.Rows > 0 {
+		second := *s
+		second.Alarm = false
+		l.average(m, second)
+	}
+	return nil
+}
+
+// admit offers rows to the pool and returns how many entered.
+func (l *Learner) admit(rows []float64, ids []uint64) (entered int) {
+	d := l.cfg.Dim
+	for i, id := range ids {
+		slot := l.pool.offer(id)
+		if slot < 0 {
+			continue
+		}
+		x := rows[i*d : (i+1)*d]
+		var out []float64
+		if slot < l.pool.len() {
+			out = l.pool.row(slot)
+		}
+		l.globals.replace(x, out)
+		l.pool.put(slot, id, x)
+		entered++
+	}
+	return entered
+}
+
+// tally ends a step: counters and running means.
+func (l *Learner) tally(s *Step) {
+	s.Gaussian, s.Parzen = len(l.metric.active)-l.metric.parzen, l.metric.parzen
+	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged
+	c := &l.counts
+	c.Learnt += uint64(s.Learnt)
+	c.Since += uint64(s.Learnt)
+	c.Gated += uint64(s.Gated)
+	c.Copies += uint64(s.Copies)
+	c.Minibatches++
+	if s.Alarm {
+		c.Alarms++
+	}
+	l.running.add(s)
+}

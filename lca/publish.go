@@ -1,0 +1,111 @@
+package lca
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Model returns what has been learnt so far: the split of Proposition 1 for the C_L and C_G of now,
+// by eigendecomposition as Fit does it, and the pool as its neighbours. It leaves the learner
+// untouched: whoever publishes, and when, changes no bit of what is learnt.
+//
+// Before the first update it returns ErrWarmup.
+func (l *Learner) Model() (*Model, error) {
+	if l.metric == nil || l.counts.Minibatches == 0 {
+		return nil, ErrWarmup
+	}
+	w := l.working()
+	m1 := ridge(w.covarianceIn(l.globals.cov, l.cfg.Dim), l.cfg.NuGaussian)
+	m2 := ridge(w.covarianceIn(l.cl, l.cfg.Dim), l.cfg.Nu)
+	if l.cfg.TargetRows > 0 {
+		m2 = ridge(smallPool(w.covarianceIn(l.cl, l.cfg.Dim), l.pool.len(), l.cfg.TargetRows, l.metric.parzen), l.cfg.Nu)
+	}
+	p, sigma, err := l.solve(m1, m2)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{
+		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.globals.mean...), Ratio: p.Ratio,
+		CG: w.covarianceOut(m1), CL: w.covarianceOut(sigma), BG: w.directionsOut(p.BG), BL: w.directionsOut(p.BL),
+		Neighbours: make([]float32, len(l.pool.rows)),
+		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Coordinates: l.cfg.Coordinates, Components: l.cfg.Components,
+		Info: l.info(),
+	}
+	for k, v := range l.pool.rows {
+		m.Neighbours[k] = float32(v)
+	}
+	m.W, err = l.coordinates(m)
+	return m, err
+}
+
+// solve is the M-step of Model. A singular matrix gets the ridge that refresh would give it.
+func (l *Learner) solve(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
+	var root *mat.SymDense
+	var err error
+	for _, r := range ridges {
+		one, two := ridge(m1, r), ridge(m2, r)
+		if root, err = inverseRoot(one); err != nil {
+			continue
+		}
+		parzen := Auto
+		if l.cfg.Metric == MetricFull && l.cfg.Kind != KindLCA {
+			var e []float64
+			if e, _, err = ratios(root, two); err != nil {
+				continue
+			}
+			parzen = parzenWithHysteresis(e, l.metric.parzen)
+		}
+		var p parts
+		var sigma *mat.SymDense
+		if p, sigma, err = mStep(l.cfg.Kind, l.cfg.Metric, l.cfg.Rank, one, root, two, parzen); err == nil {
+			return p, sigma, nil
+		}
+	}
+	return parts{}, nil, err
+}
+
+// coordinates returns W for the model's Coordinates and Components.
+func (l *Learner) coordinates(m *Model) (*mat.Dense, error) {
+	if m.Coordinates != CoordinatesAligned {
+		return whitening(m.BL, m.BG, m.Coordinates, m.Components), nil
+	}
+	return l.aligned.whitening(m.BL, m.BG, m.Components, flat(m.CG))
+}
+
+// working returns the units of now, for the functions of a batch fit.
+func (l *Learner) working() *working {
+	f := l.metric.frame
+	return &working{dim: l.cfg.Dim, active: f.active, constant: f.constant(l.cfg.Dim), mean: l.globals.mean, scale: f.scale}
+}
+
+// covarianceIn brings a dim×dim covariance into working units, active columns only.
+func (w *working) covarianceIn(c []float64, dim int) *mat.SymDense {
+	out := mat.NewSymDense(len(w.active), nil)
+	for a, k := range w.active {
+		for b := a; b < len(w.active); b++ {
+			out.SetSym(a, b, c[k*dim+w.active[b]]/(w.scale[a]*w.scale[b]))
+		}
+	}
+	return out
+}
+
+// flat returns both triangles of a symmetric matrix, row by row.
+func flat(s *mat.SymDense) []float64 {
+	return mat.DenseCopyOf(s).RawMatrix().Data
+}
+
+// info returns how the model came to be.
+func (l *Learner) info() Info {
+	i := Info{
+		Rows: l.counts.Rows, Learnt: l.counts.Learnt, NLL: math.NaN(), GaussianNLL: math.NaN(),
+		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit,
+		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.cfg.Dim),
+		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
+		Constant: l.metric.constant(l.cfg.Dim), Drift: l.aligned.radians,
+	}
+	if l.running.Weight > 0 {
+		i.NLL, i.GaussianNLL, i.Effective = l.running.NLL, l.running.GaussianNLL, l.running.Effective
+	}
+	return i
+}

@@ -1,0 +1,60 @@
+package lca
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The fast path gives y and −log p of the formulas in float64, to float32 and within 1e-5, also for
+// rows far from the data and for an offset that float32 could not subtract.
+func TestScorer(t *testing.T) {
+	const d, n = 7, 600
+	r := rand.New(rand.NewPCG(3, 1))
+	for name, offset := range map[string]float64{"centred": 0, "offset of 1e4": 1e4} {
+		for kind, metric := range map[Kind]Metric{KindLCA: MetricFull, KindLCAGauss: MetricFull, KindLCAGaussRed: MetricDiagonal} {
+			t.Run(name+"/"+kind.String(), func(t *testing.T) {
+				x := five(r, n, d-2)
+				for i := range x.RawMatrix().Data {
+					x.RawMatrix().Data[i] += offset
+				}
+				c := DefaultConfig(d)
+				c.Kind, c.Metric, c.Precision, c.Neighbours, c.Preset = kind, metric, Float64, 300, PresetDensity
+				l, err := NewLearner(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				feed(t, l, x, 100)
+				m, err := l.Model()
+				if err != nil {
+					t.Fatal(err)
+				}
+				q := five(r, 200, d-2)
+				for i := range q.RawMatrix().Data {
+					q.RawMatrix().Data[i] = q.RawMatrix().Data[i]*math.Exp2(float64(i/d%8)) + offset
+				}
+				s := m.NewScorer()
+				y, score := make([]float32, 200*d), make([]float32, 200)
+				s.Score(y, score, q.RawMatrix().Data, 200)
+				want := m.LogDensity(nil, q)
+				for i, w := range want {
+					if e := math.Abs(float64(score[i])+w) / math.Abs(w); e > 1e-5 {
+						t.Fatalf("row %d: score %v, −log p %v: %g off", i, score[i], -w, e)
+					}
+				}
+				var white mat.Dense
+				m.Whiten(&white, q)
+				for i, v := range y {
+					if w := white.RawMatrix().Data[i]; math.Abs(float64(v)-w) > 1e-6*(1+math.Abs(w)) {
+						t.Fatalf("y[%d] is %v, want %v", i, v, w)
+					}
+				}
+				if a := testing.AllocsPerRun(5, func() { s.Score(y, score, q.RawMatrix().Data, 200) }); a != 0 {
+					t.Errorf("%v allocations a call", a)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package lca
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+// The state of a Learner, little-endian:
+//
+//	 0  8  "lcastate"
+//	 8  4  version of the layout, 1
+//	12  8  length n of the body
+//	20  4  CRC32C of the body
+//	24  n  body
+//
+// The body, where "f×n" is a count and n float64, "u×n" a count and n uint64, and text a count and
+// bytes:
+//
+//	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
+//	          what is learnt next are the same for every kernel, not for every GOARCH
+//	shape     dim, neighbours, pool kind, moments kind                                         u64 each
+//	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
+//	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
+//	drift     minibatches u64, mean f64, variance f64
+//	warm-up   rows, identities u×n                    of the minibatches collected so far
+//	pool      offered u64, next u64, rows, identities u×n
+//	globals   mean f×d, C_G f×d², origin f×d, sum f×d, squares f×d², count f64, age u64, cancelled flag
+//	C_L       f×d², without ν
+//	metric    flag whether there is one; then
+//	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
+//	          pending f64, Cholesky factor of C_G + ν_g f×a², ridged flag, split flag
+//	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
+//
+// where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
+const (
+	stateMagic   = "lcastate"
+	stateVersion = 1
+	stateHeader  = 24
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendBinary appends the learner's whole state. A learner that reads it back goes on as this one
+// would: bit for bit, given the same configuration and GOARCH.
+func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
+	start := len(b)
+	b = append(b, make([]byte, stateHeader)...)
+	w := &writer{b: b}
+	for _, s := range origin() {
+		w.text(s)
+	}
+	for _, v := range l.shape() {
+		w.u64(v)
+	}
+	l.counts.write(w)
+	l.running.write(w)
+	w.u64(l.drift.seen)
+	w.f64(l.drift.mean)
+	w.f64(l.drift.variance)
+	w.rows(l.warm.rows)
+	w.words(l.warm.ids)
+	l.pool.write(w)
+	l.globals.write(w)
+	w.floats(l.cl)
+	w.flag(l.metric != nil)
+	if l.metric != nil {
+		l.metric.write(w)
+	}
+	w.flag(l.split)
+	l.aligned.write(w)
+
+	b = w.b
+	body := b[start+stateHeader:]
+	head := append(b[start:start], stateMagic...)
+	head = binary.LittleEndian.AppendUint32(head, stateVersion)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(body)))
+	binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, castagnoli))
+	return b, nil
+}
+
+// UnmarshalBinary replaces the learner's state by one that AppendBinary wrote. The configuration
+// stays the learner's own; γ, ν, gates and the like may have changed, but not the number of columns,
+// the pool or the moments. On an error the learner is unchanged.
+func (l *Learner) UnmarshalBinary(b []byte) error {
+	if l.pool == nil {
+		return errors.New("lca: state: UnmarshalBinary wants a learner from NewLearner, whose configuration it keeps")
+	}
+	body, err := stateBody(b)
+	if err != nil {
+		return fmt.Errorf("lca: state: %w", err)
+	}
+	next, err := NewLearner(l.cfg)
+	if err != nil {
+		return err
+	}
+	r := &reader{b: body}
+	if next.read(r); r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return fmt.Errorf("lca: state: %w", r.err)
+	}
+	*l = *next
+	return nil
+}
+
+// stateBody checks the header and returns what it stands for.
+func stateBody(b []byte) ([]byte, error) {
+	if len(b) < stateHeader || string(b[:8]) != stateMagic {
+		return nil, fmt.Errorf("%d bytes that do not begin with %q", len(b), stateMagic)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != stateVersion {
+		return nil, fmt.Errorf("layout version %d, want %d: it was written by a newer program", v, stateVersion)
+	}
+	body := b[stateHeader:]
+	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
+		return nil, fmt.Errorf("body of %d bytes, want %d: it was cut or joined with another", len(body), n)
+	}
+	if sum := crc32.Checksum(body, castagnoli); sum != binary.LittleEndian.Uint32(b[20:]) {
+		return nil, fmt.Errorf("checksum is %08x, want %08x: it was damaged", sum, binary.LittleEndian.Uint32(b[20:]))
+	}
+	return body, nil
+}
+
+// Origin is where a state was written: GOARCH, Go version and kernel.
+type Origin struct{ Arch, Go, Kernel string }
+
+// StateOrigin returns where a state was written, for a replay to say whether its bits can be
+// expected to be the same here. It checks the state's header and checksum.
+func StateOrigin(b []byte) (Origin, error) {
+	body, err := stateBody(b)
+	if err != nil {
+		return Origin{}, fmt.Errorf("lca: state: %w", err)
+	}
+	r := &reader{b: body}
+	return Origin{Arch: r.text(), Go: r.text(), Kernel: r.text()}, r.err
+}
+
+func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kernel.Name()} }
+
+// shape is what a state can only be read into if it is equal.
+func (l *Learner) shape() []uint64 {
+	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), uint64(l.cfg.Pool), uint64(l.globals.kind)}
+}
+
+var shapeNames = [...]string{"Dim", "Neighbours", "Pool", "the memory of μ and C_G (Finite, and Neighbours ≥ 10·Dim)"}
+
+func (l *Learner) read(r *reader) {
+	for range origin() {
+		_ = r.text()
+	}
+	for k, want := range l.shape() {
+		if got := r.u64(); r.err == nil && got != want {
+			r.err = fmt.Errorf("%s is %d, the configuration's %d: restore it, or start anew from a snapshot", shapeNames[k], got, want)
+		}
+	}
+	d := l.cfg.Dim
+	l.counts.read(r)
+	l.running.read(r)
+	l.drift = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()}
+	l.warm = warmup{rows: r.rows(), ids: r.words()}
+	if r.err == nil && len(l.warm.rows) != len(l.warm.ids)*d {
+		r.err = errors.New("warm-up rows and identities differ in number")
+	}
+	l.pool.read(r)
+	l.globals.read(r)
+	l.cl = r.sized("C_L", d*d)
+	if r.flag() {
+		l.metric = new(inForce)
+		l.metric.read(r, d)
+		if r.err == nil && l.pool.len() == 0 {
+			r.err = errors.New("a metric without a pool")
+		}
+	}
+	l.split = r.flag()
+	l.aligned.read(r, d)
+}
+
+func (c *counts) fields() []*uint64 {
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since}
+}
+
+func (c *counts) write(w *writer) {
+	for _, f := range c.fields() {
+		w.u64(*f)
+	}
+}
+
+func (c *counts) read(r *reader) {
+	for _, f := range c.fields() {
+		*f = r.u64()
+	}
+}
+
+func (r *running) fields() []*float64 {
+	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
+}
+
+func (r *running) write(w *writer) {
+	for _, f := range r.fields() {
+		w.f64(*f)
+	}
+}
+
+func (r *running) read(from *reader) {
+	for _, f := range r.fields() {
+		*f = from.f64()
+	}
+}
+
+func (p *pool) write(w *writer) {
+	w.u64(p.offered)
+	w.u64(uint64(p.next))
+	w.rows(p.rows)
+	w.words(p.ids)
+}
+
+func (p *pool) read(r *reader) {
+	p.offered, p.next = r.u64(), int(r.u64())
+	p.rows, p.ids = r.rows(), r.words()
+	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity) {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities and next slot %d", len(p.rows), len(p.ids), p.next)
+	}
+	for s, id := range p.ids {
+		p.slots[id] = int32(s)
+	}
+}
+
+func (g *globals) write(w *writer) {
+	for _, v := range [][]float64{g.mean, g.cov, g.origin, g.sum, g.square} {
+		w.floats(v)
+	}
+	w.f64(g.count)
+	w.u64(uint64(g.age))
+	w.flag(g.cancelled)
+}
+
+func (g *globals) read(r *reader) {
+	d := g.dim
+	g.mean, g.cov = r.sized("mean", d), r.sized("C_G", d*d)
+	g.origin, g.sum, g.square = r.sized("origin", d), r.sized("sum", d), r.sized("squares", d*d)
+	g.count, g.age, g.cancelled = r.f64(), int(r.u64()), r.flag()
+}
+
+func (m *inForce) write(w *writer) {
+	n := len(m.active)
+	w.count(n)
+	for _, k := range m.active {
+		w.u64(uint64(k))
+	}
+	w.floats(m.scale)
+	w.u64(uint64(m.parzen))
+	w.floats(dense(m.b))
+	w.floats(dense(m.inv))
+	w.floats(m.ratio)
+	w.f64(m.logDet)
+	w.f64(m.pending)
+	w.floats(dense(m.gaussian))
+	w.flag(m.ridged)
+}
+
+func (m *inForce) read(r *reader, dim int) {
+	for _, k := range r.words() {
+		m.active = append(m.active, int(k))
+	}
+	n := len(m.active)
+	if r.err == nil && (n == 0 || n > dim || !slices.IsSorted(m.active) || m.active[0] < 0 || m.active[n-1] >= dim) {
+		r.err = fmt.Errorf("active columns %v of %d", m.active, dim)
+	}
+	m.scale, m.parzen = r.sized("scales", n), int(r.u64())
+	b, inv := r.sized("B", n*n), r.sized("inverse of B", n*n)
+	m.ratio, m.logDet, m.pending = r.sized("ratios", n), r.f64(), r.f64()
+	gaussian := r.sized("factor of C_G", n*n)
+	m.ridged = r.flag()
+	if r.err == nil && (m.parzen < 1 || m.parzen > n) {
+		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
+	}
+	if r.err != nil {
+		return
+	}
+	m.b, m.inv = mat.NewDense(n, n, b), mat.NewDense(n, n, inv)
+	m.gaussian = mat.NewTriDense(n, mat.Lower, gaussian)
+}
+
+func (a *reference) write(w *writer) {
+	w.floats(a.w)
+	w.floats(a.parzen)
+	w.f64(a.radians)
+}
+
+func (a *reference) read(r *reader, dim int) {
+	a.w, a.parzen, a.radians = r.floats(), r.floats(), r.f64()
+	if r.err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
+		r.err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
+	}
+}
+
+// dense returns the elements row by row, without the gaps of a slice of a larger matrix.
+func dense(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

@@ -1,0 +1,86 @@
+package lca
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
+// without its learner's state: μ, C_G, C_L, the pool and the memory n are the model's. The learner
+// must be fresh. Near copies take care of rows that the snapshot's pool holds and that come again,
+// since a snapshot knows no identities.
+func (l *Learner) WarmStart(m *Model) error {
+	d := l.cfg.Dim
+	switch {
+	case m.Dim != d:
+		return fmt.Errorf("lca: warm start: model of %d columns, learner of %d", m.Dim, d)
+	case l.counts.Rows > 0:
+		return errors.New("lca: warm start: the learner has learnt already: make a new one")
+	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
+		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
+	}
+	rows, ids := make([]float64, len(m.Neighbours)), make([]uint64, len(m.Neighbours)/d)
+	for k, v := range m.Neighbours {
+		rows[k] = float64(v)
+	}
+	for i := range ids {
+		ids[i] = mix(mix(m.Info.Rows) + uint64(i))
+	}
+	next, err := NewLearner(l.cfg)
+	if err != nil {
+		return err
+	}
+	next.globals.start(rows)
+	next.admit(rows, ids)
+	next.globals.startPool(next.pool)
+	if next.globals.kind != momentsPool {
+		copy(next.globals.mean, m.Mean)
+		copy(next.globals.cov, withoutNu(flat(m.CG), flat(m.CG), d, m.Info.NuGaussian, m.Info))
+		next.globals.count = math.Max(float64(m.Info.Learnt), 1)
+	}
+	active := frameOf(next.globals, l.cfg.NuUnit).active
+	if len(active) == 0 {
+		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
+	}
+	copy(next.cl, withoutNu(flat(m.CL), flat(m.CG), d, m.Info.Nu, m.Info))
+	enter(next.cl, d, varying(next.cl, d), active, next.globals.cov)
+	next.counts = counts{
+		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
+		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
+	}
+	if _, err := next.refresh(1); err != nil {
+		return fmt.Errorf("lca: warm start: %w", err)
+	}
+	next.split = true
+	if m.Coordinates == CoordinatesAligned && m.Components == ComponentsAll {
+		next.aligned.w, next.aligned.parzen = dense(m.W), dense(m.BL)
+	}
+	*l = *next
+	return nil
+}
+
+// withoutNu returns a covariance that was published with ν s² on its diagonal without it. s² is a
+// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute
+// units s = 1.
+func withoutNu(c, cg []float64, d int, nu float64, i Info) []float64 {
+	out := append([]float64(nil), c...)
+	for k := range d {
+		square := cg[k*d+k] / (1 + i.NuGaussian)
+		if i.NuUnit == UnitAbsolute && square > 0 {
+			square = 1
+		}
+		out[k*d+k] -= nu * square
+	}
+	return out
+}
+
+// varying returns the columns of a covariance that have a variance.
+func varying(c []float64, d int) (out []int) {
+	for k := range d {
+		if c[k*d+k] > 0 {
+			out = append(out, k)
+		}
+	}
+	return out
+}

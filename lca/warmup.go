@@ -1,0 +1,139 @@
+package lca
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+const (
+	warmupColumns = 4   // rows a column: with 2 the start is tolerable, with 1 it is singular
+	warmupRows    = 200 // at least
+	// A row is no row of the data where a column of it is this many robust standard deviations from
+	// the median. It is far beyond any tail that should be learnt: the gate takes over afterwards.
+	warmupOutlier = 20
+)
+
+// warmup collects the first rows: they give the scales, μ, C_G, the first pool and, as C_L = C_G,
+// the first metric. There is no gate yet, so rows that are absurdly far are sorted out by the
+// median and the median absolute deviation of each column: one row at 1000 standard deviations
+// would otherwise set C_G by itself for as long as it stays in the pool.
+type warmup struct {
+	rows []float64
+	ids  []uint64
+}
+
+// warmupRows returns how many rows are collected.
+func (c Config) warmupRows() int {
+	if c.WarmupRows != Auto {
+		return c.WarmupRows
+	}
+	return max(warmupColumns*c.Dim, warmupRows)
+}
+
+// warmUp collects a minibatch and starts the metric when there are enough rows that vary.
+func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
+	s.Warmup = true
+	w, d, want := &l.warm, l.cfg.Dim, l.cfg.warmupRows()
+	w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
+	if len(w.ids) < want {
+		l.counts.Gated += uint64(s.Gated)
+		return s, nil
+	}
+	kept := screen(w.rows, d)
+	first, ids := pick(w.rows, w.ids, kept, d)
+	l.globals.start(first)
+	if f := frameOf(l.globals, l.cfg.NuUnit); len(f.active) == 0 { // nothing moves yet: keep the newest rows
+		drop := max(0, len(w.ids)-want)
+		w.rows, w.ids = slices.Clone(w.rows[drop*d:]), slices.Clone(w.ids[drop:])
+		return s, nil
+	}
+	s.Gated += len(w.ids) - len(kept)
+	l.counts.Gated += uint64(s.Gated)
+	l.warm = warmup{}
+	return l.start(first, ids, s)
+}
+
+// start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start.
+func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
+	s.Entered = l.admit(rows, ids)
+	l.globals.startPool(l.pool)
+	s.Pool = l.pool.len()
+	f := frameOf(l.globals, l.cfg.NuUnit)
+	for _, i := range f.active {
+		for _, j := range f.active {
+			l.cl[i*l.cfg.Dim+j] = l.globals.cov[i*l.cfg.Dim+j]
+		}
+	}
+	if err := l.begin(); err != nil {
+		return Step{}, err
+	}
+	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
+	return s, nil
+}
+
+// begin sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
+func (l *Learner) begin() error {
+	d := l.cfg.Dim
+	m := &inForce{frame: frameOf(l.globals, l.cfg.NuUnit), pending: math.Inf(1)}
+	m1 := m.sub(l.globals.cov, d, l.cfg.NuGaussian)
+	var err error
+	if m.gaussian, m.ridged, err = factor(m1, len(m.active)); err != nil {
+		return fmt.Errorf("lca: C_G + ν_g of the warm-up rows: %w", err)
+	}
+	if l.cfg.Metric == MetricFull {
+		err = m.proposition1(KindLCA, m1, Auto)
+	} else {
+		err = m.within(l.cfg, m1, slices.Clone(m1), len(m.active))
+	}
+	l.metric = m
+	return err
+}
+
+// screen returns the rows that are not absurdly far from the median in any column; all of them
+// where more than a tenth would be left out, since that is then how the data is.
+func screen(rows []float64, d int) []int {
+	n := len(rows) / d
+	far, column, deviation := make([]bool, n), make([]float64, n), make([]float64, n)
+	for k := range d {
+		for i := range n {
+			column[i] = rows[i*d+k]
+		}
+		centre := median(deviation, column)
+		for i, v := range column {
+			column[i] = math.Abs(v - centre)
+		}
+		spread := median(deviation, column) / 0.6745 // the MAD of a Gaussian is .6745 sd
+		for i, v := range column {
+			far[i] = far[i] || (spread > 0 && v > warmupOutlier*spread)
+		}
+	}
+	all, kept := make([]int, n), make([]int, 0, n)
+	for i := range n {
+		all[i] = i
+		if !far[i] {
+			kept = append(kept, i)
+		}
+	}
+	if opens(n-len(kept), n) {
+		return all
+	}
+	return kept
+}
+
+// median returns the upper median of x; work is overwritten.
+func median(work, x []float64) float64 {
+	copy(work, x)
+	slices.Sort(work)
+	return work[len(work)/2]
+}
+
+// pick copies the given rows and identities.
+func pick(rows []float64, ids []uint64, kept []int, d int) ([]float64, []uint64) {
+	outRows, outIDs := make([]float64, 0, len(kept)*d), make([]uint64, 0, len(kept))
+	for _, i := range kept {
+		outRows = append(outRows, rows[i*d:(i+1)*d]...)
+		outIDs = append(outIDs, ids[i])
+	}
+	return outRows, outIDs
+}
