@@ -101,7 +101,19 @@ func (d *Decoder) Decode(value []byte, contentType string) (rec arrow.Record, er
 	case len(value) > d.config.MaxBytes:
 		return nil, decodeErrorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
 	}
-	return d.decodeArrow(value)
+	switch d.config.Format {
+	case FormatArrow:
+		if looksJSON(value) {
+			return nil, decodeErrorf(CodeArrowInvalid, "this looks like JSON; set source.format to auto or json to read it")
+		}
+		return d.decodeArrow(value)
+	case FormatJSON:
+		if !looksJSON(value) && looksArrow(value) {
+			return nil, decodeErrorf(CodeJSONInvalid, "this looks like Arrow; set source.format to auto or arrow to read it")
+		}
+		return d.decodeJSON(value)
+	}
+	return d.decodeAuto(value, contentType)
 }
 
 // asDecodeError gives an error of the guard its code.

@@ -56,15 +56,19 @@ func (c *FetcherConfig) maxBatchBytes() int { return batchesPerMessage * c.MaxMe
 
 // Fetched is what one Fetch gives.
 type Fetched struct {
-	Records []recordbatch.Record // in order; keys and values point into a buffer of their own, for good
-	// Rejected are records that are too large, or the first ones of batches that are: their
-	// offsets lie between those of Records.
-	Rejected []*RecordError
-	Next     int64 // the offset to read next; beyond the last record where transactions ended or compaction took records
+	Records  []recordbatch.Record // in order; keys and values point into a buffer of their own, for good
+	Rejected []Rejected           // in order; their offsets lie between those of Records
+	Next     int64                // the offset to read next; beyond the last record where transactions ended or compaction took records
 
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction
 	LogStart      int64 // the first offset there is; -1 if the broker is too old to say
+}
+
+// Rejected is a record that is too large, or a batch that is: then the offsets to Last with it.
+type Rejected struct {
+	*RecordError
+	Last int64
 }
 
 // Fetcher reads one partition: raw records, with those of aborted transactions left out. It
@@ -220,7 +224,7 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 	before := len(got.Records)
 	recs, err := f.decoder.Records(got.Records, b)
 	if errors.Is(err, recordbatch.ErrTooLarge) {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err)))
+		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err)))
 		return nil
 	}
 	if err != nil {
@@ -232,7 +236,7 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 		switch {
 		case r.Offset < f.next: // the batch began before the position
 		case len(r.Value) > f.config.MaxMessageBytes:
-			got.Rejected = append(got.Rejected, f.reject(r.Offset, fmt.Errorf("a value of %d bytes, more than the limit of %d (source.max_message_bytes)", len(r.Value), f.config.MaxMessageBytes)))
+			got.Rejected = append(got.Rejected, f.reject(r.Offset, r.Offset, fmt.Errorf("a value of %d bytes, more than the limit of %d (source.max_message_bytes)", len(r.Value), f.config.MaxMessageBytes)))
 		default:
 			got.Records = append(got.Records, *r)
 		}
@@ -248,13 +252,13 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 		return nil
 	}
 	if limit := f.config.maxBatchBytes(); size > int64(limit) && b.LastOffset >= f.next {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
+		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
 		got.Next = b.LastOffset + 1
 		return nil
 	}
 	return fmt.Errorf("the broker sent %d bytes of a batch of %d", len(response.records), size)
 }
 
-func (f *Fetcher) reject(offset int64, err error) *RecordError {
-	return &RecordError{Partition: f.config.Partition, Offset: offset, Code: CodeTooLarge, Err: err}
+func (f *Fetcher) reject(first, last int64, err error) Rejected {
+	return Rejected{&RecordError{Partition: f.config.Partition, Offset: first, Code: CodeTooLarge, Err: err}, last}
 }

@@ -63,6 +63,7 @@ type Kafka struct {
 	head   *portion      // what Read is taking apart
 	turn   int           // lane whose message comes next when the range has an end
 	failed error         // of a lane, or ErrEnd: returned once the messages before it are
+	behind bool          // position has moved since the last claim
 
 	tombstones atomic.Int64
 	mutex      sync.Mutex        // guards writes to position, and:
@@ -167,7 +168,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	moved := false
 	for size := 0; size < k.config.GatherBytes; {
 		p, err := k.portion(ctx, timeout)
-		if err != nil && !moved {
+		if err != nil && !moved && !(k.behind && errors.Is(err, ErrEnd)) {
 			return Batch{}, err
 		}
 		if err != nil || p == nil {
@@ -181,7 +182,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 		}
 		moved = true
 	}
-	b.Claim.Next = k.position.Clone()
+	b.Claim.Next, k.behind = k.position.Clone(), false
 	return b, nil
 }
 
@@ -238,38 +239,52 @@ func (k *Kafka) fill(ctx context.Context, l *lane) error {
 			k.failed = l.head.err
 			return k.failed
 		}
-		k.moveTo(l.head)
+		if l.head.last && l.head.empty() {
+			k.moveTo(l.head.partition, l.head.after)
+		}
 	}
 	return nil
 }
 
-// moveTo sets the position to what the portion gives next.
-func (k *Kafka) moveTo(p *portion) {
+func (k *Kafka) moveTo(p Partition, next int64) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.position[p.partition] = p.next()
+	k.position[p] = next
+	k.behind = true
 }
 
 // take moves messages from the portion to the batch, until they are limit bytes or more; one only
 // if the range has an end, because then the partitions take turns. It returns the bytes.
 func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
-	for !p.empty() && size < limit {
-		r, rejected := p.pop()
-		switch {
-		case rejected != nil:
-			b.Messages = append(b.Messages, Message{Partition: p.partition, Offset: rejected.Offset, Err: rejected})
-		case r.Value == nil && k.config.Decoder != nil:
-			k.tombstones.Add(1)
-		default:
-			size += recordbatch.RecordSize(r)
-			b.Messages = append(b.Messages, k.message(p.partition, r))
+	if k.config.End == nil {
+		for !p.empty() && size < limit {
+			n, _ := k.takeOne(b, p)
+			size += n
 		}
-		if k.config.End != nil {
-			break
-		}
+		k.moveTo(p.partition, p.next())
+		return size
 	}
-	k.moveTo(p)
+	size, next := k.takeOne(b, p)
+	if p.last && p.empty() {
+		next = p.after
+	}
+	k.moveTo(p.partition, next) // not p.next(), which depends on how records were cut into responses
 	return size
+}
+
+// takeOne moves one message and returns its bytes and the offset after it.
+func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
+	r, rejected := p.pop()
+	if r == nil {
+		b.Messages = append(b.Messages, Message{Partition: p.partition, Offset: rejected.Offset, Err: rejected.RecordError})
+		return 0, rejected.Last + 1
+	}
+	if r.Value == nil && k.config.Decoder != nil {
+		k.tombstones.Add(1)
+		return 0, r.Offset + 1
+	}
+	b.Messages = append(b.Messages, k.message(p.partition, r))
+	return recordbatch.RecordSize(r), r.Offset + 1
 }
 
 // message decodes a record.

@@ -23,18 +23,18 @@ type lane struct {
 type portion struct {
 	partition Partition
 	records   []recordbatch.Record
-	rejected  []*RecordError // interleaved with records, by offset
-	after     int64          // the offset after all of it
-	last      bool           // the lane has reached its end
+	rejected  []Rejected // interleaved with records, by offset
+	after     int64      // the offset after all of it
+	last      bool       // the lane has reached its end
 	err       error
 }
 
 func (p *portion) empty() bool { return len(p.records) == 0 && len(p.rejected) == 0 }
 
 // pop takes the first record, or rejected record, off.
-func (p *portion) pop() (*recordbatch.Record, *RecordError) {
+func (p *portion) pop() (*recordbatch.Record, *Rejected) {
 	if len(p.records) == 0 || len(p.rejected) > 0 && p.rejected[0].Offset < p.records[0].Offset {
-		r := p.rejected[0]
+		r := &p.rejected[0]
 		p.rejected = p.rejected[1:]
 		return nil, r
 	}

@@ -35,12 +35,12 @@ type retry struct {
 	cluster *cluster.Cluster
 	what    string // such as "fetch events/3@1042", for errors and logs
 	limit   time.Duration
-	started time.Time
-	tries   int
+	started time.Time // of the trouble
+	tries   int       // that failed
 }
 
 func newRetry(c *cluster.Cluster, limit time.Duration, what string) *retry {
-	return &retry{cluster: c, what: what, limit: limit, started: time.Now()}
+	return &retry{cluster: c, what: what, limit: limit}
 }
 
 // again waits before another try. It returns the error to give up with: at once if err will not
@@ -48,6 +48,9 @@ func newRetry(c *cluster.Cluster, limit time.Duration, what string) *retry {
 func (r *retry) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
+	}
+	if r.tries == 0 {
+		r.started = time.Now()
 	}
 	since := time.Since(r.started)
 	unknown := errors.Is(err, kafka.UnknownTopicOrPartition)
@@ -62,6 +65,11 @@ func (r *retry) again(ctx context.Context, err error) error {
 	if r.tries == 0 {
 		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err))
 	}
+	return r.pause(ctx)
+}
+
+// pause waits, longer each time.
+func (r *retry) pause(ctx context.Context) error {
 	delay := min(minBackoff<<min(r.tries, 10), maxBackoff)
 	r.tries++
 	timer := time.NewTimer(delay/2 + rand.N(delay/2)) // spread, so that members do not retry in step

@@ -87,16 +87,16 @@ type Topic struct {
 }
 
 // Metadata asks a broker for the topics, past the cache of the transport, so that a topic created
-// or a leader elected a moment ago is known. The error is that of the request; each topic has its own.
+// or a leader elected a moment ago is known. No names means all topics. The error is that of the request; each topic has its own.
 func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	m, err := c.Send(ctx, Request{Message: &metadata.Request{TopicNames: topics}})
+	m, err := c.Send(ctx, Request{Message: &metadata.Request{TopicNames: topics}, Read: readMetadata})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: metadata: %w", err)
 	}
 	found := make(map[string]Topic)
-	for _, t := range m.(*metadata.Response).Topics {
+	for _, t := range m.(hidden).Message.(*metadata.Response).Topics {
 		topic := Topic{Name: t.Name, Partitions: make(map[int32]int32, len(t.Partitions))}
 		if t.ErrorCode != 0 {
 			topic.Err = kafka.Error(t.ErrorCode)
@@ -112,4 +112,13 @@ func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]To
 		}
 	}
 	return found, nil
+}
+
+// hidden is a response whose type kafka-go does not recognise: its transport takes the request of a
+// *metadata.Response for a *metadata.Request, which an exchange is not, and panics.
+type hidden struct{ protocol.Message }
+
+func readMetadata(r io.Reader, version int16) (protocol.Message, error) {
+	_, m, err := protocol.ReadResponse(r, protocol.Metadata, version)
+	return hidden{m}, err
 }

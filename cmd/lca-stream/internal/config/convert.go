@@ -3,8 +3,23 @@ package config
 import (
 	"fmt"
 
+	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/lca"
 )
+
+// Cluster is the connection to the brokers.
+func (c *Config) Cluster() cluster.Config {
+	t, s := c.Kafka.TLS, c.Kafka.SASL
+	return cluster.Config{
+		Brokers:  c.Kafka.Brokers,
+		ClientID: c.Kafka.ClientID,
+		TLS: cluster.TLS{
+			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
+			ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
+		},
+		SASL: cluster.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile},
+	}
+}
 
 // Learner is the configuration of a learner of dim features. A fault here is one that needs dim,
 // such as a rank that is too large.

@@ -1,0 +1,114 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// Creation is what is chosen for topics that are created.
+type Creation struct {
+	Partitions  int // of the source topic, if that is missing; 0: the broker's default
+	Replication int // 0: the broker's default
+}
+
+// Init creates the topics that are missing, then checks all of them. The source comes first: the
+// number of partitions and the sizes of others follow from it.
+func Init(ctx context.Context, cl *cluster.Cluster, wants []Want, c Creation) ([]Finding, error) {
+	have, err := describe(ctx, cl, wants[:1])
+	if err != nil {
+		return nil, err
+	}
+	created := map[string]bool{}
+	if have[wants[0].Topic].partitions == 0 {
+		if err := create(ctx, cl, wants[:1], topic{partitions: c.Partitions}, c, created); err != nil {
+			return nil, err
+		}
+	}
+	if have, err = describe(ctx, cl, wants); err != nil {
+		return nil, err
+	}
+	var missing []Want
+	for _, w := range wants[1:] {
+		if have[w.Topic].partitions == 0 {
+			missing = append(missing, w)
+		}
+	}
+	if err := create(ctx, cl, missing, have[wants[0].Topic], c, created); err != nil {
+		return nil, err
+	}
+	findings, err := Check(ctx, cl, wants)
+	for i := range findings {
+		findings[i].Created = created[findings[i].Topic]
+	}
+	return findings, err
+}
+
+// create creates topics and waits until all brokers know them. One that somebody else creates
+// meanwhile is as good.
+func create(ctx context.Context, cl *cluster.Cluster, wants []Want, source topic, c Creation, created map[string]bool) error {
+	if len(wants) == 0 {
+		return nil
+	}
+	topics := make([]kafka.TopicConfig, len(wants))
+	for i, w := range wants {
+		topics[i] = w.creation(source, c)
+	}
+	answer, err := cl.Client().CreateTopics(ctx, &kafka.CreateTopicsRequest{Addr: cl.Addr(), Topics: topics})
+	if err != nil {
+		return fmt.Errorf("topics: create: %w", cl.Explain(err))
+	}
+	for _, w := range wants {
+		switch err := answer.Errors[w.Topic]; {
+		case err == nil:
+			created[w.Topic] = true
+		case !errors.Is(err, kafka.TopicAlreadyExists):
+			return fmt.Errorf("topics: create %s: %w", w.Topic, cl.Explain(err))
+		}
+	}
+	return appear(ctx, cl, wants)
+}
+
+func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
+	t := kafka.TopicConfig{Topic: w.Topic, NumPartitions: orDefault(w.Partitions), ReplicationFactor: orDefault(c.Replication)}
+	if w.Partitions == 0 {
+		t.NumPartitions = orDefault(source.partitions)
+	}
+	if w.Compact {
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"})
+	}
+	if least := w.leastBytes(source); least > largestChunk { // a smaller need is met by every broker's default
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(least)})
+	}
+	return t
+}
+
+func orDefault(n int) int {
+	if n == 0 {
+		return brokerDefault
+	}
+	return n
+}
+
+// appear waits until metadata shows the topics: a broker answers the creation before all know of it.
+func appear(ctx context.Context, cl *cluster.Cluster, wants []Want) error {
+	ctx, cancel := context.WithTimeout(ctx, cluster.RequestTimeout)
+	defer cancel()
+	for {
+		have, err := describe(ctx, cl, wants)
+		if err == nil && len(have) == len(wants) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("topics: created, but not seen after %v: %w", cluster.RequestTimeout, errors.Join(err, ctx.Err()))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

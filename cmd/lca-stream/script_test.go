@@ -1,0 +1,56 @@
+package main
+
+import (
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"lca-stream": main})
+}
+
+// TestScripts runs the program as a user does, one script a command. Scripts find an embedded broker
+// at $KAFKA and the repository at $ROOT.
+func TestScripts(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			b := kafkatest.Start(t, kafkatest.Embedded)
+			e.Setenv("KAFKA", b.Addrs()[0])
+			e.Setenv("ROOT", root)
+			e.Setenv("HOME", e.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code},
+	})
+}
+
+// code N COMMAND...: the command must end with exit code N. What it prints is for stdout and stderr.
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N command...")
+	}
+	got := "0"
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		exit, ok := err.(interface{ ExitCode() int })
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = strconv.Itoa(exit.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("exit code %s, want %s", got, args[0])
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+func (p *program) topicsCommand() *cobra.Command {
+	return group(
+		&cobra.Command{Use: "topics", Short: "Create or verify the topics of a configuration"},
+		p.topicsInitCommand(),
+		p.topicsCheckCommand(),
+	)
+}
+
+func (p *program) topicsInitCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "init",
+		Short: "Create the topics that are missing, then verify all",
+		Long: `Creates the topics that are missing: the output with as many partitions as the source, snapshots and
+checkpoints compacted, with one partition. A topic that exists is never altered. Exit code 2 when one is
+not as it must be.`,
+		Example: "  lca-stream topics init -c stream.yaml --partitions 6 --replication 3",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	var creation topics.Creation
+	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "partitions of the source topic, if that is missing; 0: the broker's default")
+	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor of topics that are created; 0: the broker's default")
+	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
+	return command(c, func(ctx context.Context, _ []string) error {
+		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+			return topics.Init(ctx, cl, wants, creation)
+		})
+	})
+}
+
+func (p *program) topicsCheckCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Verify partitions, cleanup.policy and max.message.bytes",
+		Long:  "Verifies every topic and says how to mend what is wrong. Exit code 2 when a topic is not as it must be.",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
+	return command(c, func(ctx context.Context, _ []string) error {
+		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+			return topics.Check(ctx, cl, wants)
+		})
+	})
+}
+
+func (p *program) examineTopics(o *options, asJSON bool, examine func(*cluster.Cluster, []topics.Want) ([]topics.Finding, error)) error {
+	cfg, err := p.load(o)
+	if err != nil {
+		return err
+	}
+	cl, err := cluster.Open(cfg.Cluster())
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	findings, err := examine(cl, topics.Wanted(cfg))
+	if err != nil {
+		return err
+	}
+	faulty := false
+	for _, f := range findings {
+		faulty = faulty || !f.OK()
+		if asJSON {
+			err = json.NewEncoder(p.stdout).Encode(f)
+		} else {
+			_, err = fmt.Fprintln(p.stdout, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if faulty {
+		return errors.New("some topics are not as they must be")
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/heartbeat"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// beatsPerSession is how many heartbeats fit into a session timeout: so many less one may be late
+// or lost, when the processor is busy with mathematics, before the member is thrown out.
+const beatsPerSession = 5
+
+// begin starts what accompanies a generation: heartbeats, and if it leads the group, the watch for
+// new partitions. Generation.end waits for both.
+func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
+	gen.ctx, gen.cancel = context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	gen.beating = cancel
+	gen.wait.Go(func() { g.beat(ctx, gen) })
+	if gen.leader {
+		gen.wait.Go(func() { g.watch(ctx, gen, topics) })
+	}
+}
+
+// end ends the context and the goroutines of a generation.
+func (g *Generation) end(why error) {
+	g.cancel(why)
+	g.beating()
+	g.wait.Wait()
+}
+
+// beat tells the coordinator that the member lives, also while it finishes its work after the
+// generation's context has ended. The context ends when the coordinator says so, and when no
+// heartbeat was answered for a session timeout: the partitions then belong to others, whatever
+// the network hides from us.
+func (g *Group) beat(ctx context.Context, gen *Generation) {
+	session := g.config.SessionTimeout
+	every := session / beatsPerSession
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	alive := time.Now() // when the last request was sent that was answered
+	expire := func() {
+		if silent := time.Since(alive); silent >= session {
+			gen.cancel(fmt.Errorf("%w: no heartbeat was answered for %s", ErrMemberLost, silent.Round(time.Millisecond)))
+		}
+	}
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		expire() // first: after a long suspension there may be no time for an answer
+		sent := time.Now()
+		err := g.heartbeat(ctx, gen, max(min(2*every, time.Until(alive.Add(session))), every))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			alive = sent
+		case errors.Is(err, kafka.RebalanceInProgress):
+			alive = sent
+			gen.cancel(ErrRebalance)
+		case errors.Is(err, kafka.UnknownMemberId), errors.Is(err, kafka.IllegalGeneration), errors.Is(err, kafka.FencedInstanceID):
+			gen.cancel(fmt.Errorf("%w: %w", ErrMemberLost, err))
+			return
+		default:
+			expire()
+		}
+	}
+}
+
+// heartbeat sends one. kafka-go's client would send it to any broker; only the coordinator will do.
+func (g *Group) heartbeat(ctx context.Context, gen *Generation, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	m, err := g.config.Cluster.Send(ctx, cluster.Request{
+		Group: g.config.Group,
+		Message: &heartbeat.Request{
+			GroupID:         g.config.Group,
+			GenerationID:    gen.ID,
+			MemberID:        gen.Member,
+			GroupInstanceID: g.config.InstanceID,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if code := m.(*heartbeat.Response).ErrorCode; code != 0 {
+		return kafka.Error(code)
+	}
+	return nil
+}
+
+// watch ends the generation when a topic has got partitions: nobody would read them otherwise.
+func (g *Group) watch(ctx context.Context, gen *Generation, topics map[string][]Partition) {
+	ticker := time.NewTicker(g.config.RefreshEvery)
+	defer ticker.Stop()
+	names := slices.Collect(maps.Keys(topics))
+	if len(names) == 0 {
+		return // a static leader that has come back: the coordinator has kept the division
+	}
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		now, err := g.partitions(ctx, names)
+		if err != nil {
+			continue // the heartbeats say if it matters
+		}
+		for name, parts := range now {
+			if len(parts) > len(topics[name]) {
+				gen.cancel(fmt.Errorf("%w: topic %q has grown from %d to %d partitions", ErrRebalance, name, len(topics[name]), len(parts)))
+				return
+			}
+		}
+	}
+}

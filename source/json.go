@@ -1,0 +1,254 @@
+package source
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// JSON is read as rows: one object, an array of objects, or objects a line each. The keys of all
+// rows are the columns, in the order they are first met; a row without a key is null there.
+//
+//	{"t": 21.5, "p": 1013}                 float64 columns t, p
+//	{"id": "a7", "x": [0.1, 0.2, 0.3]}     utf8 column id, FixedSizeList<float64, 3> column x
+//
+// Types are those of a whole message: numbers are float64 (int64 or uint64 where one of only
+// integers has more than 15 digits, so that identifiers survive), strings utf8, true and false bool. An
+// array of numbers is a list, of fixed size where all its rows have one length. Other arrays and
+// objects are kept as their JSON text in a utf8 column. A column of nothing but null is float64.
+// 1e999 is read as +Inf, as everywhere, and then is an invalid row, not an invalid message.
+
+// jsonDepth bounds the nesting of a value; nothing here recurses, but readers downstream may.
+const jsonDepth = 64
+
+// jsonKind is the type of a column so far.
+type jsonKind uint8
+
+const (
+	jsonNull jsonKind = iota
+	jsonNumber
+	jsonBool
+	jsonString
+	jsonList // arrays of numbers and null
+	jsonText // other arrays, objects: kept as they stand
+)
+
+func (k jsonKind) String() string {
+	return [...]string{"null", "a number", "true or false", "a string", "an array of numbers", "an object or array"}[k]
+}
+
+// jsonColumn is what the first pass learns about a column; with it the second pass allocates
+// once, and exactly.
+type jsonColumn struct {
+	name     string
+	key      []byte // name as it was first written, with its quotes
+	kind     jsonKind
+	row      int   // last row that has it
+	text     int64 // bytes of strings, at most
+	numbers  int64 // numbers in lists
+	size     int   // of every list so far; -1 where they differ
+	signed   bool  // no number needs uint64
+	unsigned bool  // no number is negative
+	whole    bool  // every number is an integer that int64 or uint64 holds
+	long     bool  // one has more than 15 digits, which float64 may round
+}
+
+// jsonTable is the state of reading one value.
+type jsonTable struct {
+	limits  ipcguard.Limits
+	rows    int
+	columns []*jsonColumn
+	byName  map[string]int
+	next    int // column that is expected, as rows tend to repeat their keys in order
+}
+
+// decodeJSON reads one value in two passes over its text: what columns are there, then their
+// values.
+func (d *Decoder) decodeJSON(value []byte) (arrow.Record, error) {
+	t := &jsonTable{limits: ipcguard.MessageLimits(), byName: map[string]int{}}
+	if err := jsonRows(value, t.measure); err != nil {
+		return nil, err
+	}
+	if need := t.bytes(); need > t.limits.Decoded {
+		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows a message",
+			t.rows, len(t.columns), need, t.limits.Decoded)
+	}
+	return t.fill(value)
+}
+
+// measure is the first pass over one row.
+func (t *jsonTable) measure(row int, text []byte) error {
+	if t.rows++; int64(t.rows) > t.limits.Rows {
+		return decodeErrorf(CodeJSONTooLarge, "more than %d rows; send fewer a message", t.limits.Rows)
+	}
+	if text[0] != '{' {
+		return decodeErrorf(CodeJSONType, "row %d is %s; a row is an object, such as {\"x\": [1, 2]}", row, describeJSON(text))
+	}
+	t.next = 0
+	for c := (cursor{b: text, i: 1}); c.more('}'); {
+		key, value := c.pair()
+		col := t.column(key)
+		if len(t.columns) > t.limits.Fields {
+			return decodeErrorf(CodeJSONTooLarge, "row %d: more than %d keys; send numbers as one array", row, t.limits.Fields)
+		}
+		if col.row == row {
+			return decodeErrorf(CodeJSONInvalid, "row %d: key %q is there twice", row, clip(col.name))
+		}
+		col.row = row
+		if err := col.measure(value); err != nil {
+			return decodeErrorf(err.Code, "row %d, key %q: %w", row, clip(col.name), err.Err)
+		}
+	}
+	return nil
+}
+
+// column finds the column of a key; if there is none, it makes one.
+func (t *jsonTable) column(key []byte) *jsonColumn {
+	if t.next < len(t.columns) && bytes.Equal(t.columns[t.next].key, key) {
+		t.next++
+		return t.columns[t.next-1]
+	}
+	i, ok := t.byName[unquote(key)]
+	if !ok {
+		i = len(t.columns)
+		name := strings.Clone(unquote(key))
+		t.columns = append(t.columns, &jsonColumn{name: name, key: key, row: -1, signed: true, unsigned: true, whole: true})
+		t.byName[name] = i
+	}
+	t.next = i + 1
+	return t.columns[i]
+}
+
+// measure takes one more value into the type of the column.
+func (c *jsonColumn) measure(value []byte) *DecodeError {
+	kind := kindOf(value)
+	switch kind {
+	case jsonNull:
+		return nil
+	case jsonNumber:
+		c.measureNumber(value)
+	case jsonString:
+		c.text += int64(len(value) - 2)
+	case jsonList, jsonText:
+		if tooDeep(value, jsonDepth) {
+			return decodeErrorf(CodeJSONTooLarge, "nested deeper than %d", jsonDepth)
+		}
+		c.text += int64(len(value)) // in case the column is of JSON text
+	}
+	if kind == jsonList {
+		c.measureList(value)
+	}
+	switch {
+	case c.kind == jsonNull:
+		c.kind = kind
+	case c.kind == jsonList && kind == jsonText:
+		c.kind = jsonText // an empty array tells no type
+	case c.kind == jsonText && kind == jsonList:
+	case c.kind != kind:
+		return decodeErrorf(CodeJSONType, "%s, where earlier rows have %s", kind, c.kind)
+	}
+	return nil
+}
+
+// measureNumber finds out whether the column needs integers. Up to 15 digits float64 is exact.
+func (c *jsonColumn) measureNumber(value []byte) {
+	if bytes.ContainsAny(value, ".eE") {
+		c.whole = false
+		return
+	}
+	if value[0] == '-' {
+		c.unsigned = false
+	}
+	if len(value) <= 15 {
+		return
+	}
+	c.long = true
+	if _, err := strconv.ParseInt(aliased(value), 10, 64); err != nil {
+		c.signed = false
+		if _, err = strconv.ParseUint(aliased(value), 10, 64); err != nil {
+			c.whole = false
+		}
+	}
+}
+
+func (c *jsonColumn) measureList(value []byte) {
+	n := 0
+	for a := (cursor{b: value, i: 1}); a.more(']'); n++ {
+		a.value()
+	}
+	if c.numbers == 0 && c.size == 0 {
+		c.size = n
+	}
+	if c.size != n || n == 0 {
+		c.size = -1
+	}
+	c.numbers += int64(n)
+}
+
+// kindOf tells the kind of a value by its first byte; arrays are looked through.
+func kindOf(value []byte) jsonKind {
+	switch value[0] {
+	case 'n':
+		return jsonNull
+	case 't', 'f':
+		return jsonBool
+	case '"':
+		return jsonString
+	case '{':
+		return jsonText
+	case '[':
+		for a := (cursor{b: value, i: 1}); a.more(']'); {
+			if k := a.value()[0]; k == '"' || k == '{' || k == '[' || k == 't' || k == 'f' {
+				return jsonText
+			}
+		}
+		return jsonList
+	}
+	return jsonNumber
+}
+
+// bytes is what the columns will take.
+func (t *jsonTable) bytes() int64 {
+	var need int64
+	for _, c := range t.columns {
+		need += c.bytes(int64(t.rows))
+	}
+	return need
+}
+
+func (c *jsonColumn) bytes(rows int64) int64 {
+	bitmap := (rows + 7) / 8
+	switch c.kind {
+	case jsonBool:
+		return 2 * bitmap
+	case jsonString, jsonText:
+		return bitmap + 4*(rows+1) + c.text
+	case jsonList:
+		if c.size > 0 {
+			return bitmap + rows*int64(c.size)*8 + (rows*int64(c.size)+7)/8
+		}
+		return bitmap + 4*(rows+1) + c.numbers*8 + (c.numbers+7)/8
+	}
+	return bitmap + 8*rows
+}
+
+// describeJSON names a value in an error.
+func describeJSON(text []byte) string {
+	if k := kindOf(text); k != jsonList && k != jsonText {
+		return k.String()
+	}
+	return "an array"
+}
+
+// clip shortens a name in an error.
+func clip(name string) string {
+	const most = 64
+	if len(name) > most {
+		return strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
