@@ -1,0 +1,316 @@
+package snapshot
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// Assembler puts snapshots together from the messages of the topic, in the topic's order. It
+// trusts a version only when every part has all of its chunks, of that version and with the right
+// checksum; until then, and where decoding fails, the next older one is the newest. It is for one
+// goroutine.
+type Assembler struct {
+	// Retain is how many whole versions of a model id keep their bytes, newest first; older ones
+	// are listed but cannot be read any more. 0 = all that the topic holds.
+	Retain int
+	// Pin is a version that keeps its bytes whatever Retain says. 0 = none.
+	Pin uint64
+
+	models map[string]map[int]*slot // model id → slot number
+}
+
+// Entry is a version as List sees it.
+type Entry struct {
+	Version uint64
+	Slot    int
+	Chunks  Chunks    // as the headers announce them
+	Bytes   int       // of all chunks at hand
+	Time    time.Time // the newest timestamp of its chunks
+	Fault   error     // why it cannot be read; nil where it can
+}
+
+// slot holds the chunks under one slot's keys, be they of one version or, half overwritten, of two.
+type slot struct {
+	chunks  map[chunkID]chunk
+	decoded *Snapshot // once asked for
+	fault   error     // of decoding
+	dropped bool      // whole once, but its bytes are gone: Retain
+}
+
+type chunkID struct {
+	part  string
+	index int
+}
+
+type chunk struct {
+	version uint64
+	n       int // chunks of the part
+	value   []byte
+	size    int
+	time    time.Time
+}
+
+// maxChunks bounds what a header may announce. At 900 kB each it is 59 GB.
+const maxChunks = 1 << 16
+
+// Add takes one message. It keeps a copy of the value. The error concerns this message alone: it
+// is not part of any snapshot, nor is the one it replaces under its key.
+func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time) error {
+	p, err := parseKey(key)
+	if err != nil {
+		return err
+	}
+	s := a.slotOf(p)
+	id := chunkID{p.part, p.index}
+	delete(s.chunks, id)
+	s.decoded, s.fault, s.dropped = nil, nil, false
+	if value == nil {
+		return nil
+	}
+	c, err := parseChunk(p, value, headers)
+	if err != nil {
+		return fmt.Errorf("snapshot: message %s: %w", key, err)
+	}
+	c.value, c.time = slices.Clone(value), at
+	s.chunks[id] = c
+	if _, ok := s.whole(); ok {
+		a.drop(p.modelID)
+	}
+	return nil
+}
+
+func (a *Assembler) slotOf(p place) *slot {
+	if a.models == nil {
+		a.models = make(map[string]map[int]*slot)
+	}
+	slots := a.models[p.modelID]
+	if slots == nil {
+		slots = make(map[int]*slot)
+		a.models[p.modelID] = slots
+	}
+	if slots[p.slot] == nil {
+		slots[p.slot] = &slot{chunks: make(map[chunkID]chunk)}
+	}
+	return slots[p.slot]
+}
+
+// parseChunk checks a chunk against its headers and its key.
+func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err error) {
+	text := func(key string) string {
+		for _, h := range headers {
+			if h.Key == key {
+				return string(h.Value)
+			}
+		}
+		return ""
+	}
+	if c.version, err = strconv.ParseUint(text(headerVersion), 10, 64); err != nil || c.version == 0 {
+		return c, fmt.Errorf("header %s is %q, want a number from 1", headerVersion, text(headerVersion))
+	}
+	if text(headerModelID) != p.modelID || text(headerPart) != p.part {
+		return c, fmt.Errorf("headers say model %q, part %q", text(headerModelID), text(headerPart))
+	}
+	index, n, _ := strings.Cut(text(headerChunk), "/")
+	c.n, err = strconv.Atoi(n)
+	if err != nil || index != strconv.Itoa(p.index) || c.n <= p.index || c.n > maxChunks {
+		return c, fmt.Errorf("header %s is %q, want %d/n with n up to %d", headerChunk, text(headerChunk), p.index, maxChunks)
+	}
+	if got := strconv.FormatUint(uint64(checksum(value)), 10); got != text(headerCRC) {
+		return c, fmt.Errorf("header %s is %q, but the value's checksum is %s: the bytes are damaged", headerCRC, text(headerCRC), got)
+	}
+	c.size = len(value)
+	return c, nil
+}
+
+// whole says which version all chunks of both parts are there of. Chunks that a former, larger
+// version left behind do not matter.
+func (s *slot) whole() (uint64, bool) {
+	first, ok := s.chunks[chunkID{PartModel, 0}]
+	if !ok {
+		return 0, false
+	}
+	for _, part := range []string{PartModel, PartNeighbours} {
+		n := s.chunks[chunkID{part, 0}].n
+		for i := range max(1, n) {
+			if c, ok := s.chunks[chunkID{part, i}]; !ok || c.version != first.version || c.n != n {
+				return 0, false
+			}
+		}
+	}
+	return first.version, true
+}
+
+// drop gives back the bytes of versions that Retain does not cover.
+func (a *Assembler) drop(modelID string) {
+	if a.Retain <= 0 {
+		return
+	}
+	kept := 0
+	for _, s := range a.byVersion(modelID) {
+		version, ok := s.whole()
+		if !ok || s.dropped {
+			continue
+		}
+		if kept++; kept <= a.Retain || version == a.Pin {
+			continue
+		}
+		for id, c := range s.chunks {
+			c.value = nil
+			s.chunks[id] = c
+		}
+		s.decoded, s.dropped = nil, true
+	}
+}
+
+// Newest is the newest version of a model id that is whole and sound.
+func (a *Assembler) Newest(modelID string) (*Snapshot, bool) {
+	for _, s := range a.byVersion(modelID) {
+		if snapshot, err := s.decode(modelID); err == nil {
+			return snapshot, true
+		}
+	}
+	return nil, false
+}
+
+// NewestVersion is the newest whole version, which it does not decode: a cheap way to learn
+// whether Newest may have news.
+func (a *Assembler) NewestVersion(modelID string) (uint64, bool) {
+	for _, s := range a.byVersion(modelID) {
+		if version, ok := s.whole(); ok && s.fault == nil && !s.dropped {
+			return version, true
+		}
+	}
+	return 0, false
+}
+
+// Version is one version of a model id.
+func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
+	for _, s := range a.byVersion(modelID) {
+		if s.version() == version {
+			return s.decode(modelID)
+		}
+	}
+	return nil, fmt.Errorf("snapshot: no version %d of model %q in the topic: older ones are overwritten after snapshot.keep more", version, modelID)
+}
+
+// Models lists the model ids, sorted.
+func (a *Assembler) Models() []string { return slices.Sorted(maps.Keys(a.models)) }
+
+// List lists the versions of a model id, newest first, those that cannot be read with the reason.
+func (a *Assembler) List(modelID string) []Entry {
+	var entries []Entry
+	for number, s := range a.models[modelID] {
+		if len(s.chunks) == 0 {
+			continue
+		}
+		e := Entry{Version: s.version(), Slot: number}
+		for id, c := range s.chunks {
+			if c.version != e.Version {
+				continue
+			}
+			e.Bytes += c.size
+			if c.time.After(e.Time) {
+				e.Time = c.time
+			}
+			if id.part == PartModel {
+				e.Chunks.Model = c.n
+			} else {
+				e.Chunks.Neighbours = c.n
+			}
+		}
+		_, e.Fault = s.decode(modelID)
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(x, y Entry) int {
+		return cmp.Or(cmp.Compare(y.Version, x.Version), cmp.Compare(x.Slot, y.Slot))
+	})
+	return entries
+}
+
+// Slots is what the topic holds of a model id, for a writer that goes on there.
+func (a *Assembler) Slots(modelID string) Slots {
+	slots := make(Slots)
+	for number, s := range a.models[modelID] {
+		var c Chunks
+		for id := range s.chunks {
+			if id.part == PartModel {
+				c.Model = max(c.Model, id.index+1)
+			} else {
+				c.Neighbours = max(c.Neighbours, id.index+1)
+			}
+		}
+		if c != (Chunks{}) {
+			slots[number] = c
+		}
+	}
+	return slots
+}
+
+// byVersion lists the slots of a model id, newest version first.
+func (a *Assembler) byVersion(modelID string) []*slot {
+	slots := slices.Collect(maps.Values(a.models[modelID]))
+	slices.SortFunc(slots, func(x, y *slot) int { return cmp.Compare(y.version(), x.version()) })
+	return slots
+}
+
+// version is the newest version that the slot has a chunk of.
+func (s *slot) version() (v uint64) {
+	for _, c := range s.chunks {
+		v = max(v, c.version)
+	}
+	return v
+}
+
+// decode reads the slot's version, once.
+func (s *slot) decode(modelID string) (*Snapshot, error) {
+	if s.decoded != nil || s.fault != nil {
+		return s.decoded, s.fault
+	}
+	version, ok := s.whole()
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("snapshot: version %d is not whole: chunks are missing, damaged, or of another version", s.version())
+	case s.dropped:
+		return nil, fmt.Errorf("snapshot: version %d is too old: its bytes were given back to save memory", version)
+	}
+	snapshot, err := s.join(modelID, version)
+	if err != nil {
+		s.fault = fmt.Errorf("version %d: %w", version, err)
+		return nil, s.fault
+	}
+	s.decoded = snapshot
+	return snapshot, nil
+}
+
+func (s *slot) join(modelID string, version uint64) (*Snapshot, error) {
+	var d decoder
+	var at time.Time
+	for _, part := range []string{PartModel, PartNeighbours} {
+		for i := range s.chunks[chunkID{part, 0}].n {
+			c := s.chunks[chunkID{part, i}]
+			if _, err := d.add(part, c.value, ipcguard.MessageLimits()); err != nil {
+				return nil, err
+			}
+			if c.time.After(at) {
+				at = c.time
+			}
+		}
+	}
+	snapshot, err := d.finish()
+	if err != nil {
+		return nil, err
+	}
+	if snapshot.ModelID != modelID || snapshot.Version != version {
+		return nil, fmt.Errorf("snapshot: headers say model %s version %d, the bytes model %s version %d", modelID, version, snapshot.ModelID, snapshot.Version)
+	}
+	snapshot.Time = at
+	return snapshot, nil
+}

@@ -1,0 +1,192 @@
+package snapshot
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// decoder puts a snapshot together from its streams, in the order of their rows.
+type decoder struct {
+	snapshot   *Snapshot
+	metadata   arrow.Metadata
+	table      table
+	neighbours []float32
+}
+
+// add decodes the stream that data begins with as rows of a part, and returns the bytes after it.
+func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
+	schema, records, rest, err := readStream(data, limits)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: part %s: %w", part, err)
+	}
+	if name, ok := schema.Metadata().GetValue(partKey); ok && name != part {
+		return nil, fmt.Errorf("snapshot: part %s: its %s says %q", part, partKey, name)
+	}
+	if err := d.agree(schema.Metadata()); err != nil {
+		return nil, fmt.Errorf("%w (part %s)", err, part)
+	}
+	for _, rec := range records {
+		if part == PartModel {
+			err = d.addDirections(rec)
+		} else {
+			err = d.addNeighbours(rec)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// agree takes over the first stream's metadata; those of later streams must be of the same model.
+func (d *decoder) agree(m arrow.Metadata) error {
+	s, err := parseMetadata(m)
+	if err != nil {
+		return err
+	}
+	if d.snapshot == nil {
+		d.snapshot, d.metadata, d.table.d = s, m, s.Model.Dim
+		return nil
+	}
+	if was := d.snapshot; s.ModelID != was.ModelID || s.Version != was.Version || s.Model.Dim != was.Model.Dim {
+		return fmt.Errorf("snapshot: chunks of two models: %s version %d of %d columns, then %s version %d of %d columns",
+			was.ModelID, was.Version, was.Model.Dim, s.ModelID, s.Version, s.Model.Dim)
+	}
+	return nil
+}
+
+func (d *decoder) addDirections(rec arrow.Record) error {
+	kind, err := column[*array.String](rec, "kind")
+	if err != nil {
+		return err
+	}
+	index, err := column[*array.Int32](rec, "index")
+	if err != nil {
+		return err
+	}
+	eigenvalue, err := column[*array.Float64](rec, "eigenvalue")
+	if err != nil {
+		return err
+	}
+	vector, err := vectors[*array.Float64](rec, "vector", d.table.d)
+	if err != nil {
+		return err
+	}
+	for i := range kind.Len() {
+		d.table.kind = append(d.table.kind, kind.Value(i))
+	}
+	d.table.index = append(d.table.index, index.Int32Values()...)
+	d.table.eigenvalue = append(d.table.eigenvalue, eigenvalue.Float64Values()...)
+	d.table.vector = append(d.table.vector, vector.Float64Values()...)
+	return nil
+}
+
+func (d *decoder) addNeighbours(rec arrow.Record) error {
+	x, err := vectors[*array.Float32](rec, "x", d.table.d)
+	if err != nil {
+		return err
+	}
+	d.neighbours = append(d.neighbours, x.Float32Values()...)
+	return nil
+}
+
+// finish makes the snapshot once both parts are in.
+func (d *decoder) finish() (*Snapshot, error) {
+	s := d.snapshot
+	if s == nil {
+		return nil, errors.New("snapshot: no bytes")
+	}
+	if err := d.table.fill(s.Model); err != nil {
+		return nil, err
+	}
+	s.Model.Neighbours = d.neighbours
+	for _, f := range fields() {
+		text, ok := d.metadata.GetValue(f.key)
+		if ok && f.set == nil && text != f.get(s) {
+			return nil, fmt.Errorf("snapshot: %s is %s, but the rows make it %s: something is missing", f.key, text, f.get(s))
+		}
+	}
+	return s, s.Validate()
+}
+
+// column finds a column by name, of the type A and without nulls.
+func column[A arrow.Array](rec arrow.Record, name string) (A, error) {
+	var none A
+	found := rec.Schema().FieldIndices(name)
+	if len(found) != 1 {
+		return none, fmt.Errorf("snapshot: %d columns %q, want 1", len(found), name)
+	}
+	a, ok := rec.Column(found[0]).(A)
+	if !ok {
+		return none, fmt.Errorf("snapshot: column %q has type %s", name, rec.Column(found[0]).DataType())
+	}
+	if a.NullN() > 0 {
+		return none, fmt.Errorf("snapshot: column %q has %d nulls", name, a.NullN())
+	}
+	return a, nil
+}
+
+// vectors finds a column of lists of d numbers, and returns the numbers.
+func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
+	var none A
+	lists, err := column[*array.FixedSizeList](rec, name)
+	if err != nil {
+		return none, err
+	}
+	if n := int(lists.DataType().(*arrow.FixedSizeListType).Len()); n != d {
+		return none, fmt.Errorf("snapshot: column %q holds %d numbers a row, but lca.d is %d", name, n, d)
+	}
+	values, ok := lists.ListValues().(A)
+	if !ok || values.NullN() > 0 {
+		return none, fmt.Errorf("snapshot: column %q has type %s and %d nulls within", name, lists.DataType(), lists.ListValues().NullN())
+	}
+	if values.Len() < lists.Len()*d {
+		return none, fmt.Errorf("snapshot: column %q has %d numbers for %d rows of %d", name, values.Len(), lists.Len(), d)
+	}
+	return array.NewSlice(values, 0, int64(lists.Len()*d)).(A), nil
+}
+
+// readStream reads the stream that data begins with, after the guard has seen all of it, and
+// returns the bytes after its end. The bytes may come from anywhere: the topic is not ours alone.
+func readStream(data []byte, limits ipcguard.Limits) (_ *arrow.Schema, _ []arrow.Record, rest []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("broken Arrow stream: %v", p)
+		}
+	}()
+	guard := ipcguard.NewStream(limits)
+	for rest = data; err == nil; {
+		_, rest, err = guard.Next(rest)
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, nil, nil, err
+	}
+	if guard.Schema() == nil {
+		return nil, nil, nil, errors.New("no Arrow stream where one should begin")
+	}
+	r, err := ipc.NewReader(bytes.NewReader(data[:len(data)-len(rest)]))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	defer r.Release()
+	var records []arrow.Record
+	for r.Next() {
+		rec := r.Record()
+		rec.Retain()
+		for i, col := range rec.Columns() {
+			if err := guard.Validate(col.Data(), &guard.Schema().Fields[i]); err != nil {
+				return nil, nil, nil, err
+			}
+		}
+		records = append(records, rec)
+	}
+	return r.Schema(), records, rest, r.Err()
+}

@@ -1,0 +1,84 @@
+// Package snapshot turns models into Arrow bytes that any Arrow reader opens, and back: messages
+// of a compacted Kafka topic, files, and the formats of other programs (npz, safetensors, ONNX,
+// JSON).
+//
+// # Format 1
+//
+// A snapshot is two parts, each a table. A part is one Arrow IPC stream (uncompressed, one
+// batch, end-of-stream mark), or, where it is larger than a chunk, several such streams with the
+// same schema, to be concatenated by rows:
+//
+//	part "model", one row a direction; nothing is nullable
+//	  kind        utf8
+//	  index       int32                      position within the kind, from 0
+//	  eigenvalue  float64                    e of parzen and gaussian rows; 0 elsewhere
+//	  vector      FixedSizeList<float64, d>
+//
+//	  kind      rows   vector
+//	  mean      1      μ
+//	  whiten    d      rows of W: y = W(x−μ) is what transform applies
+//	  parzen    d_P    columns of B_L, eigenvalue e < 1 of I_G C_L I_G, ascending (Proposition 1)
+//	  gaussian  d_G    columns of B_G, eigenvalue e ≥ 1, ascending
+//	  c_l       d      rows of C_L + νI (eq. 5); left out by a model that has none
+//	  c_g       d      rows of C_G + ν_g I; likewise
+//
+//	part "neighbours"
+//	  x           FixedSizeList<float32, d>  the centres x_j of the Parzen part
+//
+// All is in the units of the input; a constant column has weight 0. float64 values are exact.
+// There is no clock in the bytes: the same model is the same bytes, so that the SHA-256 of the
+// model part as one stream names it (Fingerprint). The time of a snapshot is the timestamp of
+// its Kafka record.
+//
+// The schema of every chunk carries metadata, all of it text. Floats are the shortest decimal
+// that reads back exactly, or NaN where not known yet:
+//
+//	lca.format                1
+//	lca.part                  model | neighbours
+//	lca.model_id              snapshot.model_id
+//	lca.model_version         rows learnt when the snapshot was taken; grows for ever
+//	lca.number                how many snapshots came before; decides the slot
+//	lca.parent_version        version of the predecessor, 0 for the first
+//	lca.d, lca.d_gaussian     columns, columns of B_G
+//	lca.features              JSON array of d names, in order; list column v: "v[0]", "v[1]", …
+//	lca.kind, lca.metric      lca | lca_gauss | …, full | diagonal | isotropic | low_rank
+//	lca.coordinates           aligned | components | symmetric: the rotation of W
+//	lca.components            all | parzen: the part of the metric that W carries
+//	lca.rows_seen             rows handed to the learner
+//	lca.rows_learnt           rows that entered the statistics
+//	lca.nll, lca.gaussian_nll running leave-one-out NLL of the model, and of a single Gaussian; nats/row
+//	lca.gamma, lca.pass_rows  γ, n of γ^(B/n)
+//	lca.nu, lca.nu_gaussian, lca.nu_unit
+//	lca.minibatch             B
+//	lca.neighbours            rows of the part neighbours
+//	lca.effective_neighbours  mean exp(H(λ_i))
+//	lca.drift                 largest principal angle to the previous reference, radians
+//	lca.alarms, lca.gated_rows, lca.copies
+//	lca.constant_columns      JSON array of column numbers
+//	lca.input_offsets         JSON {"topic": {"partition": next offset}}
+//	lca.producer              program and version that wrote it
+//
+// Readers ignore kinds, columns and keys that they do not know, and refuse a greater lca.format.
+// A meaning, once given, does not change: a removed or redefined name raises lca.format. Every
+// format ever written stays readable.
+//
+// # Topic
+//
+// Messages writes a snapshot as one message a chunk, to partition 0 of a compacted topic:
+//
+//	key      MODEL_ID/SLOT/PART/CHUNK     SLOT = lca.number mod keep, CHUNK from 0
+//	value    the chunk, at most MaxChunk bytes
+//	headers  content-type: application/vnd.apache.arrow.stream
+//	         lca-model-id, lca-model-version
+//	         lca-part: model | neighbours
+//	         lca-chunk: i/n               i from 0 as in the key, of n chunks of this part
+//	         lca-crc32c                   of the value, Castagnoli, decimal
+//
+// keep slots thus hold the last keep snapshots. A snapshot of fewer chunks than its slot's
+// former owner deletes the surplus keys with tombstones. All of it is one transaction of the
+// writer; an Assembler yet trusts nothing but a version all of whose chunks are there.
+//
+// # File
+//
+// WriteFile writes the two parts, each as one stream, one after the other.
+package snapshot

@@ -1,0 +1,48 @@
+package snapshot
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// WriteFile writes the two parts, each as one Arrow stream, one after the other. In Python:
+//
+//	with open(path, "rb") as f:
+//	    model = pa.ipc.open_stream(f).read_all()
+//	    neighbours = pa.ipc.open_stream(f).read_all()
+func WriteFile(w io.Writer, s *Snapshot) error {
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	for _, p := range []part{modelPart(s), neighboursPart(s)} {
+		b, err := onlyChunk(p)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(b); err != nil {
+			return fmt.Errorf("snapshot: write part %s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// ReadFile reads what WriteFile wrote.
+func ReadFile(r io.Reader) (*Snapshot, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: read: %w", err)
+	}
+	var d decoder
+	for _, name := range []string{PartModel, PartNeighbours} {
+		if data, err = d.add(name, data, ipcguard.BatchLimits()); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(bytes.TrimLeft(data, "\x00")); n > 0 {
+		return nil, fmt.Errorf("snapshot: %d bytes after the second part", n)
+	}
+	return d.finish()
+}

@@ -1,0 +1,134 @@
+package snapshot
+
+import (
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// The headers of a chunk, beside content-type.
+const (
+	headerModelID = "lca-model-id"
+	headerVersion = "lca-model-version"
+	headerPart    = "lca-part"
+	headerChunk   = "lca-chunk"
+	headerCRC     = "lca-crc32c"
+
+	contentType = "application/vnd.apache.arrow.stream"
+)
+
+// Slots is what the topic holds of one model id: slot → number of chunks. A writer carries it
+// from one snapshot to the next, so as to know which keys a smaller one must delete; after losing
+// it, Assembler.Slots finds it again.
+type Slots map[int]Chunks
+
+// Chunks counts the chunks of each part.
+type Chunks struct{ Model, Neighbours int }
+
+// Messages writes a snapshot for the topic, and returns what the topic's slots then hold. before
+// is what they hold now; keys of it that the snapshot does not take over, and slots beyond keep,
+// get tombstones. All messages belong into one transaction.
+func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message, Slots, error) {
+	if keep < 1 {
+		return nil, nil, fmt.Errorf("snapshot: keep is %d, want at least 1", keep)
+	}
+	if err := s.Validate(); err != nil {
+		return nil, nil, err
+	}
+	var messages []sink.Message
+	slot := int(s.Number % uint64(keep))
+	count := make(map[string]int)
+	for _, p := range []part{modelPart(s), neighboursPart(s)} {
+		chunks, err := p.chunks(MaxChunk)
+		if err != nil {
+			return nil, nil, err
+		}
+		count[p.name] = len(chunks)
+		for i, value := range chunks {
+			messages = append(messages, sink.Message{
+				Topic:   topic,
+				Key:     place{s.ModelID, slot, p.name, i}.key(),
+				Value:   value,
+				Headers: s.headers(p.name, i, len(chunks), value),
+			})
+		}
+	}
+	now := Chunks{Model: count[PartModel], Neighbours: count[PartNeighbours]}
+	after := make(Slots, len(before)+1)
+	for _, k := range slices.Sorted(maps.Keys(before)) {
+		switch {
+		case k == slot:
+			messages = appendTombstones(messages, topic, s.ModelID, k, before[k], now)
+		case k >= keep: // the topic was kept longer once
+			messages = appendTombstones(messages, topic, s.ModelID, k, before[k], Chunks{})
+		default:
+			after[k] = before[k]
+		}
+	}
+	after[slot] = now
+	return messages, after, nil
+}
+
+func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header {
+	text := func(key, value string) source.Header { return source.Header{Key: key, Value: []byte(value)} }
+	return []source.Header{
+		text("content-type", contentType),
+		text(headerModelID, s.ModelID),
+		text(headerVersion, strconv.FormatUint(s.Version, 10)),
+		text(headerPart, part),
+		text(headerChunk, fmt.Sprintf("%d/%d", i, n)),
+		text(headerCRC, strconv.FormatUint(uint64(checksum(value)), 10)),
+	}
+}
+
+func checksum(value []byte) uint32 { return crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)) }
+
+func appendTombstones(messages []sink.Message, topic, modelID string, slot int, before, now Chunks) []sink.Message {
+	for i := now.Model; i < before.Model; i++ {
+		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartModel, i}.key()})
+	}
+	for i := now.Neighbours; i < before.Neighbours; i++ {
+		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartNeighbours, i}.key()})
+	}
+	return messages
+}
+
+// place is where a chunk stands in the topic.
+type place struct {
+	modelID string
+	slot    int
+	part    string
+	index   int
+}
+
+func (p place) key() []byte {
+	return fmt.Appendf(nil, "%s/%d/%s/%d", p.modelID, p.slot, p.part, p.index)
+}
+
+// parseKey is the inverse of key. It splits from the right, so that a model id may hold slashes.
+func parseKey(key []byte) (place, error) {
+	refuse := func() (place, error) {
+		return place{}, fmt.Errorf("snapshot: key %q is not MODEL_ID/SLOT/PART/CHUNK: the topic is shared with something else", key)
+	}
+	fields := strings.Split(string(key), "/")
+	if len(fields) < 4 {
+		return refuse()
+	}
+	id, last := strings.Join(fields[:len(fields)-3], "/"), fields[len(fields)-3:]
+	slot, errSlot := strconv.ParseUint(last[0], 10, 31)
+	index, errIndex := strconv.ParseUint(last[2], 10, 31)
+	if id == "" || errSlot != nil || errIndex != nil || last[1] != PartModel && last[1] != PartNeighbours {
+		return refuse()
+	}
+	p := place{id, int(slot), last[1], int(index)}
+	if string(p.key()) != string(key) { // 007 is not 7: two keys would share one place
+		return refuse()
+	}
+	return p, nil
+}

@@ -1,0 +1,228 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// format is the newest format, and the one that is written.
+const format = 1
+
+// field is one key of the metadata: how it is read off a snapshot, and how it is put into one.
+// Keys of the contract that parsing must find are required; the others have a zero value.
+type field struct {
+	key      string
+	required bool
+	get      func(*Snapshot) string
+	set      func(*Snapshot, string) error
+}
+
+// fields are all keys in the order of the bytes, lca.format and lca.part apart, which come first.
+func fields() []field {
+	model := func(s *Snapshot) *lca.Model { return s.Model }
+	info := func(s *Snapshot) *lca.Info { return &s.Model.Info }
+	return []field{
+		{"lca.model_id", true, func(s *Snapshot) string { return s.ModelID }, func(s *Snapshot, v string) error { s.ModelID = v; return nil }},
+		unsigned("lca.model_version", true, func(s *Snapshot) *uint64 { return &s.Version }),
+		unsigned("lca.number", false, func(s *Snapshot) *uint64 { return &s.Number }),
+		unsigned("lca.parent_version", false, func(s *Snapshot) *uint64 { return &s.Parent }),
+		integer("lca.d", true, func(s *Snapshot) *int { return &model(s).Dim }),
+		counted("lca.d_gaussian", func(s *Snapshot) int { return model(s).Gaussian() }),
+		inJSON("lca.features", func(s *Snapshot) *[]string { return &s.Features }),
+		named("lca.kind", func(s *Snapshot) *lca.Kind { return &model(s).Kind }, lca.ParseKind),
+		named("lca.metric", func(s *Snapshot) *lca.Metric { return &model(s).Metric }, lca.ParseMetric),
+		named("lca.coordinates", func(s *Snapshot) *lca.Coordinates { return &model(s).Coordinates }, lca.ParseCoordinates),
+		named("lca.components", func(s *Snapshot) *lca.Components { return &model(s).Components }, lca.ParseComponents),
+		unsigned("lca.rows_seen", false, func(s *Snapshot) *uint64 { return &info(s).Rows }),
+		unsigned("lca.rows_learnt", false, func(s *Snapshot) *uint64 { return &info(s).Learnt }),
+		float("lca.nll", func(s *Snapshot) *float64 { return &info(s).NLL }),
+		float("lca.gaussian_nll", func(s *Snapshot) *float64 { return &info(s).GaussianNLL }),
+		float("lca.gamma", func(s *Snapshot) *float64 { return &info(s).Gamma }),
+		float("lca.pass_rows", func(s *Snapshot) *float64 { return &info(s).PassRows }),
+		float("lca.nu", func(s *Snapshot) *float64 { return &info(s).Nu }),
+		float("lca.nu_gaussian", func(s *Snapshot) *float64 { return &info(s).NuGaussian }),
+		named("lca.nu_unit", func(s *Snapshot) *lca.Unit { return &info(s).NuUnit }, lca.ParseUnit),
+		integer("lca.minibatch", false, func(s *Snapshot) *int { return &info(s).Minibatch }),
+		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
+		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
+		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),
+		unsigned("lca.alarms", false, func(s *Snapshot) *uint64 { return &info(s).Alarms }),
+		unsigned("lca.gated_rows", false, func(s *Snapshot) *uint64 { return &info(s).Gated }),
+		unsigned("lca.copies", false, func(s *Snapshot) *uint64 { return &info(s).Copies }),
+		inJSON("lca.constant_columns", func(s *Snapshot) *[]int { return &info(s).Constant }),
+		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }},
+		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = v; return nil }},
+	}
+}
+
+func unsigned(key string, required bool, at func(*Snapshot) *uint64) field {
+	return field{key, required,
+		func(s *Snapshot) string { return strconv.FormatUint(*at(s), 10) },
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseUint(v, 10, 64); return err }}
+}
+
+func integer(key string, required bool, at func(*Snapshot) *int) field {
+	return field{key, required,
+		func(s *Snapshot) string { return strconv.Itoa(*at(s)) },
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.Atoi(v); return err }}
+}
+
+// counted is a number that the rows give as well: it is written for readers of the metadata, and
+// compared after decoding.
+func counted(key string, count func(*Snapshot) int) field {
+	return field{key, false, func(s *Snapshot) string { return strconv.Itoa(count(s)) }, nil}
+}
+
+func float(key string, at func(*Snapshot) *float64) field {
+	return field{key, false,
+		func(s *Snapshot) string { return strconv.FormatFloat(*at(s), 'g', -1, 64) },
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseFloat(v, 64); return err }}
+}
+
+// named is an enumeration; its zero value, "unknown", is the empty text.
+func named[T interface {
+	comparable
+	String() string
+}](key string, at func(*Snapshot) *T, parse func(string) (T, error)) field {
+	return field{key, false,
+		func(s *Snapshot) string {
+			var zero T
+			if *at(s) == zero {
+				return ""
+			}
+			return (*at(s)).String()
+		},
+		func(s *Snapshot, v string) (err error) {
+			if v != "" {
+				*at(s), err = parse(v)
+			}
+			return err
+		}}
+}
+
+// inJSON is a list; none is [].
+func inJSON[T any](key string, at func(*Snapshot) *[]T) field {
+	return field{key, false,
+		func(s *Snapshot) string { return mustJSON(append([]T{}, *at(s)...)) },
+		func(s *Snapshot, v string) error {
+			if err := json.Unmarshal([]byte(v), at(s)); err != nil {
+				return err
+			}
+			if len(*at(s)) == 0 {
+				*at(s) = nil
+			}
+			return nil
+		}}
+}
+
+// mustJSON encodes strings and integers, which cannot fail.
+func mustJSON(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("snapshot: internal error: %v", err))
+	}
+	return string(b)
+}
+
+// offsetsJSON writes {"topic": {"partition": next}}; encoding/json sorts the keys.
+func offsetsJSON(offsets source.Offsets) string {
+	topics := make(map[string]map[int32]int64)
+	for p, next := range offsets {
+		if topics[p.Topic] == nil {
+			topics[p.Topic] = make(map[int32]int64)
+		}
+		topics[p.Topic][p.ID] = next
+	}
+	return mustJSON(topics)
+}
+
+func parseOffsets(s *Snapshot, text string) error {
+	var topics map[string]map[int32]int64
+	if err := json.Unmarshal([]byte(text), &topics); err != nil {
+		return err
+	}
+	for topic, partitions := range topics {
+		for id, next := range partitions {
+			if s.Offsets == nil {
+				s.Offsets = make(source.Offsets)
+			}
+			s.Offsets[source.Partition{Topic: topic, ID: id}] = next
+		}
+	}
+	return nil
+}
+
+const (
+	formatKey = "lca.format"
+	partKey   = "lca.part"
+)
+
+// knownKeys are the keys that the format has a meaning for.
+func knownKeys() map[string]bool {
+	known := map[string]bool{formatKey: true, partKey: true}
+	for _, f := range fields() {
+		known[f.key] = true
+	}
+	return known
+}
+
+// metadata is a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
+func (s *Snapshot) metadata(part string) *arrow.Metadata {
+	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}
+	for _, f := range fields() {
+		keys, values = append(keys, f.key), append(values, f.get(s))
+	}
+	extra := make([]string, 0, len(s.Extra))
+	for key := range s.Extra {
+		extra = append(extra, key)
+	}
+	sort.Strings(extra)
+	for _, key := range extra {
+		keys, values = append(keys, key), append(values, s.Extra[key])
+	}
+	m := arrow.NewMetadata(keys, values)
+	return &m
+}
+
+// parseMetadata starts a Snapshot from a chunk's metadata: everything but the model's arrays.
+func parseMetadata(m arrow.Metadata) (*Snapshot, error) {
+	text, ok := m.GetValue(formatKey)
+	if !ok {
+		return nil, fmt.Errorf("snapshot: no %s in the schema's metadata: not a snapshot", formatKey)
+	}
+	if f, err := strconv.Atoi(text); err != nil || f < 1 || f > format {
+		return nil, fmt.Errorf("snapshot: format %q: this program reads formats up to %d, use a newer one", text, format)
+	}
+	s := &Snapshot{Model: &lca.Model{}}
+	s.Model.Info.NLL, s.Model.Info.GaussianNLL = math.NaN(), math.NaN()
+	for _, f := range fields() {
+		text, ok := m.GetValue(f.key)
+		switch {
+		case !ok && f.required:
+			return nil, fmt.Errorf("snapshot: no %s in the schema's metadata", f.key)
+		case !ok || f.set == nil:
+			continue
+		}
+		if err := f.set(s, text); err != nil {
+			return nil, fmt.Errorf("snapshot: %s is %q: %w", f.key, text, err)
+		}
+	}
+	known := knownKeys()
+	for i, key := range m.Keys() {
+		if !known[key] {
+			if s.Extra == nil {
+				s.Extra = make(map[string]string)
+			}
+			s.Extra[key] = m.Values()[i]
+		}
+	}
+	return s, nil
+}

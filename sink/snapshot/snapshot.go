@@ -1,0 +1,130 @@
+package snapshot
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+	"unicode/utf8"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Snapshot is a model and where it comes from.
+type Snapshot struct {
+	Model    *lca.Model
+	ModelID  string            // any text without '/', not empty
+	Version  uint64            // rows learnt when it was taken, ≥ 1; grows for ever for a model id
+	Number   uint64            // how many snapshots came before
+	Parent   uint64            // Version of the predecessor, 0 for the first
+	Features []string          // one name a column
+	Offsets  source.Offsets    // what was learnt: next offsets; may be nil
+	Producer string            // program and version
+	Extra    map[string]string // further metadata, under keys that the format does not use; may be nil
+
+	// Time is the timestamp of the Kafka record. It is not part of the bytes, and zero where the
+	// snapshot does not come from a topic.
+	Time time.Time
+}
+
+// Validate says what keeps a snapshot from being written. It is checked when one is read, too:
+// a reader never gets a model with NaN, or of contradictory sizes.
+func (s *Snapshot) Validate() error {
+	m := s.Model
+	if m == nil {
+		return errors.New("snapshot: no model")
+	}
+	d, parzen, gaussian := m.Dim, m.Parzen(), m.Gaussian()
+	switch {
+	case s.ModelID == "" || !utf8.ValidString(s.ModelID):
+		return fmt.Errorf("snapshot: model id %q: want text that is not empty", s.ModelID)
+	case s.Version < 1:
+		return errors.New("snapshot: version 0 means no model: want at least 1")
+	case d < 1:
+		return fmt.Errorf("snapshot: model of %d columns", d)
+	case len(s.Features) != d:
+		return fmt.Errorf("snapshot: %d feature names for a model of %d columns", len(s.Features), d)
+	case len(m.Ratio) != parzen+gaussian:
+		return fmt.Errorf("snapshot: %d eigenvalues for %d + %d directions", len(m.Ratio), parzen, gaussian)
+	case len(m.Neighbours)%d != 0:
+		return fmt.Errorf("snapshot: %d numbers are not rows of %d neighbours", len(m.Neighbours), d)
+	case len(m.Mean) != d:
+		return fmt.Errorf("snapshot: mean of %d numbers for a model of %d columns", len(m.Mean), d)
+	}
+	for _, name := range s.Features {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("snapshot: feature name %q is not UTF-8", name)
+		}
+	}
+	known := knownKeys()
+	for key := range s.Extra {
+		if key == "" || known[key] {
+			return fmt.Errorf("snapshot: extra metadata may not be called %q: the format has a meaning for it", key)
+		}
+	}
+	return errors.Join(
+		checkMatrix("B_L", m.BL, d, parzen), checkMatrix("B_G", m.BG, d, gaussian),
+		checkMatrix("W", m.W, rowsOf(m.W), d), checkSymmetric("C_L", m.CL, d), checkSymmetric("C_G", m.CG, d),
+		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkFinite32("neighbours", m.Neighbours))
+}
+
+func rowsOf(m *mat.Dense) int {
+	if m == nil || m.IsEmpty() {
+		return 0
+	}
+	r, _ := m.Dims()
+	return r
+}
+
+func checkMatrix(name string, m *mat.Dense, rows, columns int) error {
+	if rows == 0 || columns == 0 {
+		return nil // an empty part
+	}
+	if r, c := m.Dims(); r != rows || c != columns {
+		return fmt.Errorf("snapshot: %s is %d×%d, want %d×%d", name, r, c, rows, columns)
+	}
+	for i := range rows {
+		if err := checkFinite(name, m.RawRowView(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSymmetric(name string, m *mat.SymDense, d int) error {
+	if m == nil {
+		return nil
+	}
+	if n := m.SymmetricDim(); n != d {
+		return fmt.Errorf("snapshot: %s is %d×%d, want %d×%d", name, n, n, d, d)
+	}
+	for i := range d {
+		for j := i; j < d; j++ {
+			if v := m.At(i, j); v-v != 0 {
+				return fmt.Errorf("snapshot: %s holds %v at %d, %d", name, v, i, j)
+			}
+		}
+	}
+	return nil
+}
+
+func checkFinite(name string, values []float64) error {
+	for i, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("snapshot: %s holds %v at %d", name, v, i)
+		}
+	}
+	return nil
+}
+
+func checkFinite32(name string, values []float32) error {
+	for i, v := range values {
+		if v-v != 0 {
+			return fmt.Errorf("snapshot: %s holds %v at %d", name, v, i)
+		}
+	}
+	return nil
+}
