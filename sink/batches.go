@@ -32,7 +32,7 @@ func shares(msgs []Message, now time.Time) ([]*share, error) {
 	for i := range msgs {
 		m := &msgs[i]
 		if m.Topic == "" || m.Partition < 0 {
-			return nil, fmt.Errorf("sink: message %d has no destination: topic %q, partition %d", i, m.Topic, m.Partition)
+			return nil, fmt.Errorf("message %d has no destination: topic %q, partition %d", i, m.Topic, m.Partition)
 		}
 		to := topicPartition{m.Topic, m.Partition}
 		s := by[to]

@@ -131,3 +131,25 @@ func classify(err error) error {
 	}
 	return err
 }
+
+// failure is the error of an answer's code, nil for 0.
+func failure(code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return kafka.Error(code)
+}
+
+// failures picks from the codes of several partitions the one that says most.
+type failures struct {
+	first error
+	code  int16
+}
+
+func (f *failures) add(topic string, partition int32, code int16) {
+	const notAttempted = 55 // because another partition was refused
+	if code == 0 || f.first != nil && f.code != notAttempted {
+		return
+	}
+	f.first, f.code = fmt.Errorf("%s/%d: %w", topic, partition, kafka.Error(code)), code
+}

@@ -87,8 +87,8 @@ const (
 )
 
 var (
-	errLost   = errors.New("sink: lost: the last transaction could not be ended; open the sink again")
-	errClosed = errors.New("sink: closed")
+	errLost   = errors.New("lost: the last transaction could not be ended; open the sink again")
+	errClosed = errors.New("closed")
 )
 
 // OpenKafka takes the transactional id over: it fences the former owner and ends what that one left
@@ -127,14 +127,14 @@ func (k *Kafka) Put(ctx context.Context, msgs []Message, claim source.Claim) err
 	defer k.mu.Unlock()
 	switch k.state {
 	case isFenced:
-		return ErrFenced
+		return k.explain(ErrFenced)
 	case lost:
-		return errLost
+		return k.explain(errLost)
 	case closed:
-		return errClosed
+		return k.explain(errClosed)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // nothing was sent
+		return k.explain(err) // nothing was sent
 	}
 	commits := claim.Group != "" && len(claim.Next) > 0
 	if len(msgs) == 0 && !commits {

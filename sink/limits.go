@@ -3,7 +3,6 @@ package sink
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync"
 
@@ -104,12 +103,7 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 	return nil
 }
 
-// tooLarge names the limit that one record exceeds.
+// tooLarge names the limit that one record exceeds: as it is now, not as it was remembered.
 func (k *Kafka) tooLarge(ctx context.Context, s *share, rec []recordbatch.Record, index int) error {
-	limit, _ := k.limits.has(s.topic)
-	if size := recordbatch.Size(rec); limit >= size {
-		limit = k.limits.ask(ctx, s.topic) // it was lowered since
-	}
-	return fmt.Errorf("message %d: %w", index, &TooLargeError{
-		Index: index, Topic: s.topic, Partition: s.id, Size: recordbatch.Size(rec), Limit: limit})
+	return &TooLargeError{Index: index, Topic: s.topic, Partition: s.id, Size: recordbatch.Size(rec), Limit: k.limits.ask(ctx, s.topic)}
 }

@@ -4,7 +4,8 @@
 // Kafka puts into topics, in one transaction; Dir puts into files, in one rename. Both promise the
 // same to their caller, the loop in package pipeline:
 //
-//   - nil: every message and every offset is visible to read_committed readers, once.
+//   - nil: every message and every offset is committed, once; read_committed readers see it as soon
+//     as the broker has written its markers, milliseconds later.
 //   - ErrFenced: nothing of it is visible, and nothing that this process sends will ever be. Stop.
 //   - ErrRevoked: nothing of it is visible; the group gave the partition to somebody else. End its loop.
 //   - *TooLargeError: nothing of it is visible, and this message never will be: dead-letter it.
@@ -34,11 +35,11 @@ type Message struct {
 // ErrFenced means that another process owns the work: stop, do not retry. (A transaction that was
 // left open for longer than its timeout, because this process stood still, ends the same way: the
 // broker aborts it and fences its owner, who cannot tell the difference.)
-var ErrFenced = errors.New("sink: fenced: another instance owns this work")
+var ErrFenced = errors.New("fenced: another instance owns this work")
 
 // ErrRevoked means that the group's coordinator refused the offsets, because this member has left
 // or the group has a newer generation: the partition belongs to somebody else now.
-var ErrRevoked = errors.New("sink: revoked: the group has given this partition away")
+var ErrRevoked = errors.New("revoked: the group has given this partition away")
 
 // TooLargeError is a message that the topic will never take.
 type TooLargeError struct {
@@ -55,6 +56,6 @@ func (e *TooLargeError) Error() string {
 	if e.Limit > 0 {
 		limit = fmt.Sprintf("%d", e.Limit)
 	}
-	return fmt.Sprintf("sink: message of %d bytes for %s/%d is larger than the topic takes (max.message.bytes = %s): raise the topic's max.message.bytes, and the fetch limits of its readers",
-		e.Size, e.Topic, e.Partition, limit)
+	return fmt.Sprintf("message %d of %d bytes for %s/%d is larger than the topic takes (max.message.bytes = %s): raise the topic's max.message.bytes, and the fetch limits of its readers",
+		e.Index, e.Size, e.Topic, e.Partition, limit)
 }

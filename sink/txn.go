@@ -61,18 +61,16 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 	}
 }
 
-// ask sends one request to the transaction's coordinator. code reads the error from its answer.
-func (k *Kafka) ask(ctx context.Context, m protocol.Message, code func(protocol.Message) int16) (protocol.Message, error) {
-	return k.askAt(ctx, k.key(), m, code)
+// ask sends one request to the transaction's coordinator. refused reads the error from its answer.
+func (k *Kafka) ask(ctx context.Context, m protocol.Message, refused func(protocol.Message) error) (protocol.Message, error) {
+	return k.askAt(ctx, k.key(), m, refused)
 }
 
-func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, m protocol.Message, code func(protocol.Message) int16) (protocol.Message, error) {
+func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, m protocol.Message, refused func(protocol.Message) error) (protocol.Message, error) {
 	res, err := k.coord.send(ctx, key, m)
 	if err == nil {
-		if c := code(res); c != 0 {
-			err = kafka.Error(c)
-			k.coord.forgetAfter(key, err)
-		}
+		err = refused(res)
+		k.coord.forgetAfter(key, err)
 	}
 	if err != nil && unanswered(err) {
 		k.doubt = true
@@ -87,7 +85,7 @@ func (k *Kafka) initialise(ctx context.Context) error {
 		m, err := k.ask(ctx, &initproducerid.Request{
 			TransactionalID: k.config.TransactionalID, TransactionTimeoutMs: int32(k.config.Timeout.Milliseconds()),
 			ProducerID: k.id, ProducerEpoch: k.epoch,
-		}, func(m protocol.Message) int16 { return m.(*initproducerid.Response).ErrorCode })
+		}, func(m protocol.Message) error { return failure(m.(*initproducerid.Response).ErrorCode) })
 		if err != nil {
 			return err
 		}
@@ -129,35 +127,24 @@ func (k *Kafka) addPartitions(ctx context.Context, all []*share) error {
 		req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: topic, Partitions: by[topic]})
 	}
 	return k.repeat(ctx, "AddPartitionsToTxn", func(ctx context.Context) error {
-		_, err := k.ask(ctx, req, func(m protocol.Message) int16 {
-			var codes []int16
+		_, err := k.ask(ctx, req, func(m protocol.Message) error {
+			var f failures
 			for _, t := range m.(*addpartitionstotxn.Response).Results {
 				for _, p := range t.Results {
-					codes = append(codes, p.ErrorCode)
+					f.add(t.Name, p.PartitionIndex, p.ErrorCode)
 				}
 			}
-			return firstCode(codes)
+			return f.first
 		})
 		return err
 	})
-}
-
-// firstCode picks the code that says most: the others are often only "not attempted" (55).
-func firstCode(codes []int16) (first int16) {
-	const notAttempted = 55
-	for _, c := range codes {
-		if c != 0 && (first == 0 || first == notAttempted) {
-			first = c
-		}
-	}
-	return first
 }
 
 // addOffsets makes the group's offsets part of the transaction.
 func (k *Kafka) addOffsets(ctx context.Context, group string) error {
 	req := &addoffsetstotxn.Request{TransactionalID: k.config.TransactionalID, ProducerID: k.id, ProducerEpoch: k.epoch, GroupID: group}
 	return k.repeat(ctx, "AddOffsetsToTxn", func(ctx context.Context) error {
-		_, err := k.ask(ctx, req, func(m protocol.Message) int16 { return m.(*addoffsetstotxn.Response).ErrorCode })
+		_, err := k.ask(ctx, req, func(m protocol.Message) error { return failure(m.(*addoffsetstotxn.Response).ErrorCode) })
 		return err
 	})
 }
@@ -207,14 +194,14 @@ func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 	}
 	key := coordinatorKey{kafka.CoordinatorKeyTypeConsumer, c.Group}
 	err := k.repeat(ctx, "TxnOffsetCommit", func(ctx context.Context) error {
-		_, err := k.askAt(ctx, key, req, func(m protocol.Message) int16 {
-			var codes []int16
+		_, err := k.askAt(ctx, key, req, func(m protocol.Message) error {
+			var f failures
 			for _, t := range m.(*txnoffsetcommit.Response).Topics {
 				for _, p := range t.Partitions {
-					codes = append(codes, p.ErrorCode)
+					f.add(t.Name, p.Partition, p.ErrorCode)
 				}
 			}
-			return firstCode(codes)
+			return f.first
 		})
 		if revoked(err) { // asked before "retriable": a rebalance does not pass for this generation
 			return fmt.Errorf("%w: %w", ErrRevoked, err)
@@ -245,7 +232,7 @@ func (k *Kafka) commit(ctx context.Context) error {
 func (k *Kafka) sendEnd(ctx context.Context, commit bool) error {
 	_, err := k.ask(ctx, &endtxn.Request{
 		TransactionalID: k.config.TransactionalID, ProducerID: k.id, ProducerEpoch: k.epoch, Committed: commit,
-	}, func(m protocol.Message) int16 { return m.(*endtxn.Response).ErrorCode })
+	}, func(m protocol.Message) error { return failure(m.(*endtxn.Response).ErrorCode) })
 	return err
 }
 

@@ -84,3 +84,41 @@ func freePorts(t testing.TB, n int) []int {
 	}
 	return ports
 }
+
+// AlterTopic changes settings of a topic, and returns once the broker shows them.
+func (b *Broker) AlterTopic(t testing.TB, name string, configs map[string]string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	res := kafka.IncrementalAlterConfigsRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: name}
+	for _, k := range slices.Sorted(maps.Keys(configs)) {
+		res.Configs = append(res.Configs, kafka.IncrementalAlterConfigsRequestConfig{Name: k, Value: configs[k], ConfigOperation: kafka.ConfigOperationSet})
+	}
+	c := b.Client()
+	got, err := c.IncrementalAlterConfigs(ctx, &kafka.IncrementalAlterConfigsRequest{Resources: []kafka.IncrementalAlterConfigsRequestResource{res}})
+	if err == nil {
+		err = got.Resources[0].Error
+	}
+	for err == nil && !b.shows(ctx, name, configs) {
+		time.Sleep(10 * time.Millisecond)
+		err = ctx.Err()
+	}
+	if err != nil {
+		t.Fatalf("kafkatest: alter topic %q: %v", name, err)
+	}
+}
+
+func (b *Broker) shows(ctx context.Context, topic string, configs map[string]string) bool {
+	res, err := b.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
+		Resources: []kafka.DescribeConfigRequestResource{{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic}}})
+	if err != nil || len(res.Resources) != 1 {
+		return false
+	}
+	found := 0
+	for _, e := range res.Resources[0].ConfigEntries {
+		if want, ok := configs[e.ConfigName]; ok && want == e.ConfigValue {
+			found++
+		}
+	}
+	return found == len(configs)
+}

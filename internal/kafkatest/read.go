@@ -1,0 +1,174 @@
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// What is read here is read with franz-go, not with our own code: a judge must not share the
+// mistakes of the judged.
+
+// kgo is a client for one question, closed after it.
+func (b *Broker) kgo(t testing.TB, opts ...kgo.Opt) (*kgo.Client, context.Context, func()) {
+	t.Helper()
+	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))...)
+	if err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	return c, ctx, func() { cancel(); c.Close() }
+}
+
+// ReadCommitted returns every record of a topic that a read_committed reader sees now, partition
+// after partition, each in the order of its offsets. It fails the test when it cannot get there.
+func (b *Broker) ReadCommitted(t testing.TB, topic string) []*kgo.Record {
+	t.Helper()
+	start := b.ListOffsets(t, topic, -2, 1)
+	stable := b.ListOffsets(t, topic, -1, 1)
+	at := make(map[int32]kgo.Offset)
+	for p, end := range stable {
+		if start[p] < end {
+			at[p] = kgo.NewOffset().At(start[p])
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	c, ctx, done := b.kgo(t, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: at}))
+	defer done()
+	by := make(map[int32][]*kgo.Record)
+	for len(at) > 0 {
+		fetched := c.PollFetches(ctx)
+		if err := fetched.Err(); err != nil {
+			t.Fatalf("kafkatest: read %s: %v; not yet at the end: %v", topic, err, at)
+		}
+		// Control records are kept, so that the end is seen even where nothing else is there.
+		fetched.EachRecord(func(r *kgo.Record) {
+			if !r.Attrs.IsControl() && r.Offset < stable[r.Partition] {
+				by[r.Partition] = append(by[r.Partition], r)
+			}
+			if r.Offset >= stable[r.Partition]-1 {
+				delete(at, r.Partition)
+			}
+		})
+	}
+	var all []*kgo.Record
+	for p := range int32(len(stable)) {
+		all = append(all, by[p]...)
+	}
+	return all
+}
+
+// ListOffsets returns an offset of each partition: time −2 is the start, −1 the end. isolation 0 is
+// read_uncommitted (the end is that of the log), 1 is read_committed (the end is the last stable
+// offset, where the first open transaction begins).
+func (b *Broker) ListOffsets(t testing.TB, topic string, at int64, isolation int8) map[int32]int64 {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	meta := kmsg.NewPtrMetadataRequest()
+	mt := kmsg.NewMetadataRequestTopic()
+	mt.Topic = kmsg.StringPtr(topic)
+	meta.Topics = append(meta.Topics, mt)
+	topics, err := meta.RequestWith(ctx, c)
+	if err != nil || len(topics.Topics) != 1 || topics.Topics[0].ErrorCode != 0 {
+		t.Fatalf("kafkatest: metadata of %s: %v %+v", topic, err, topics)
+	}
+	req := kmsg.NewPtrListOffsetsRequest()
+	req.IsolationLevel = isolation
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = topic
+	for _, p := range topics.Topics[0].Partitions {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp = p.Partition, at
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	req.Topics = append(req.Topics, rt)
+	offsets := make(map[int32]int64)
+	for _, shard := range c.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			t.Fatalf("kafkatest: offsets of %s: %v", topic, shard.Err)
+		}
+		for _, rt := range shard.Resp.(*kmsg.ListOffsetsResponse).Topics {
+			for _, p := range rt.Partitions {
+				if p.ErrorCode != 0 {
+					t.Fatalf("kafkatest: offsets of %s/%d: error %d", topic, p.Partition, p.ErrorCode)
+				}
+				offsets[p.Partition] = p.Offset
+			}
+		}
+	}
+	return offsets
+}
+
+// OpenTransaction reports whether a transaction in a topic has not been ended: readers wait there.
+func (b *Broker) OpenTransaction(t testing.TB, topic string) bool {
+	t.Helper()
+	stable, end := b.ListOffsets(t, topic, -1, 1), b.ListOffsets(t, topic, -1, 0)
+	for p := range end {
+		if stable[p] < end[p] {
+			return true
+		}
+	}
+	return false
+}
+
+// GroupOffsets returns what a group has committed, as "topic/partition" to the next offset.
+// Offsets of open transactions are waited for.
+func (b *Broker) GroupOffsets(t testing.TB, group string) map[string]int64 {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group, req.RequireStable = group, true
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group = group
+	req.Groups = append(req.Groups, rg)
+	for ctx.Err() == nil {
+		res, err := req.RequestWith(ctx, c)
+		if err != nil {
+			t.Fatalf("kafkatest: offsets of group %s: %v", group, err)
+		}
+		offsets, again := groupOffsets(t, res)
+		if !again {
+			return offsets
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatalf("kafkatest: offsets of group %s are not stable", group)
+	return nil
+}
+
+func groupOffsets(t testing.TB, res *kmsg.OffsetFetchResponse) (offsets map[string]int64, again bool) {
+	t.Helper()
+	const notFound, unstable, loading, moved = 69, 88, 14, 16
+	offsets = make(map[string]int64)
+	for _, g := range res.Groups {
+		switch g.ErrorCode {
+		case 0:
+		case notFound: // the embedded broker's way to say that there are none
+			return offsets, false
+		case unstable, loading, moved:
+			return nil, true
+		default:
+			t.Fatalf("kafkatest: offsets of group %s: error %d", g.Group, g.ErrorCode)
+		}
+		for _, rt := range g.Topics {
+			for _, p := range rt.Partitions {
+				switch {
+				case p.ErrorCode == unstable:
+					return nil, true
+				case p.Offset >= 0:
+					offsets[fmt.Sprintf("%s/%d", rt.Topic, p.Partition)] = p.Offset
+				}
+			}
+		}
+	}
+	return offsets, false
+}

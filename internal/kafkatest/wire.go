@@ -1,0 +1,208 @@
+package kafkatest
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Wire is a network between a client and the brokers that a test can break at one request:
+//
+//	w := &kafkatest.Wire{}
+//	cluster.Config{Dial: w.Dial, …}
+//	w.CutAfter(26)                    // the next EndTxn is carried out, and its answer lost
+//	held, release := w.Hold(26)       // the next EndTxn waits on the way, for as long as the test likes
+//
+// Requests are told apart by their API key (https://kafka.apache.org/protocol#protocol_api_keys).
+type Wire struct {
+	mu    sync.Mutex
+	rules []*rule
+	seen  map[int16]int
+	still chan struct{} // not nil while paused
+}
+
+type rule struct {
+	key    int16
+	action action
+	held   chan struct{}
+	free   chan struct{}
+}
+
+type action int
+
+const (
+	cutBefore action = iota + 1
+	cutAfter
+	hold
+)
+
+// CutBefore breaks the connection instead of sending the next request with this key.
+func (w *Wire) CutBefore(key int16) { w.add(&rule{key: key, action: cutBefore}) }
+
+// CutAfter sends the next request with this key, waits until the broker has answered, and breaks
+// the connection instead of passing the answer on.
+func (w *Wire) CutAfter(key int16) { w.add(&rule{key: key, action: cutAfter}) }
+
+// Hold keeps the next request with this key on the way. held is closed when it is there; release
+// lets it go on to the broker, even if the client has stopped waiting for it.
+func (w *Wire) Hold(key int16) (held <-chan struct{}, release func()) {
+	r := &rule{key: key, action: hold, held: make(chan struct{}), free: make(chan struct{})}
+	w.add(r)
+	return r.held, sync.OnceFunc(func() { close(r.free) })
+}
+
+// Pause holds every request on the way, as if the client's process stood still, until resume.
+func (w *Wire) Pause() (resume func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	still := make(chan struct{})
+	w.still = still
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		w.still = nil
+		w.mu.Unlock()
+		close(still)
+	})
+}
+
+func (w *Wire) paused() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.still
+}
+
+// Count is how many requests with this key were sent.
+func (w *Wire) Count(key int16) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen[key]
+}
+
+// Idle reports whether every rule has been used up.
+func (w *Wire) Idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.rules) == 0
+}
+
+func (w *Wire) add(r *rule) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rules = append(w.rules, r)
+}
+
+// take returns the oldest rule for key, and removes it.
+func (w *Wire) take(key int16) *rule {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen == nil {
+		w.seen = make(map[int16]int)
+	}
+	w.seen[key]++
+	for i, r := range w.rules {
+		if r.key == key {
+			w.rules = append(w.rules[:i:i], w.rules[i+1:]...)
+			return r
+		}
+	}
+	return nil
+}
+
+// Dial connects like net.Dialer.
+func (w *Wire) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &wireConn{Conn: c, wire: w}, nil
+}
+
+// wireConn follows the frames a client sends: 4 bytes of size, then 2 of API key.
+type wireConn struct {
+	net.Conn
+	wire *Wire
+	head []byte // of a frame, until its key is known
+	left int    // bytes of the frame that are still to come
+	mute bool   // the next answer is swallowed
+
+	mu   sync.Mutex
+	free bool // deadlines do not count: the request was held
+}
+
+func (c *wireConn) Write(p []byte) (int, error) {
+	for n := 0; n < len(p); {
+		if c.left > 0 {
+			m := min(c.left, len(p)-n)
+			if _, err := c.Conn.Write(p[n : n+m]); err != nil {
+				return n, err
+			}
+			c.left -= m
+			n += m
+			continue
+		}
+		c.head = append(c.head, p[n])
+		n++
+		if len(c.head) == 6 {
+			if err := c.frame(); err != nil {
+				return n, err
+			}
+		}
+	}
+	return len(p), nil
+}
+
+// frame decides what becomes of the frame whose first six bytes are in c.head, and sends those.
+func (c *wireConn) frame() error {
+	if still := c.wire.paused(); still != nil {
+		<-still
+	}
+	r := c.wire.take(int16(binary.BigEndian.Uint16(c.head[4:])))
+	if r != nil {
+		switch r.action {
+		case cutBefore:
+			return c.cut("write")
+		case cutAfter:
+			c.mute = true
+		case hold:
+			c.ignoreDeadlines()
+			close(r.held)
+			<-r.free
+		}
+	}
+	c.left = int(binary.BigEndian.Uint32(c.head)) - 2
+	_, err := c.Conn.Write(c.head)
+	c.head = c.head[:0]
+	return err
+}
+
+func (c *wireConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil && c.mute {
+		return 0, c.cut("read")
+	}
+	return n, err
+}
+
+func (c *wireConn) cut(op string) error {
+	_ = c.Conn.Close()
+	return &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: syscall.ECONNRESET}
+}
+
+func (c *wireConn) ignoreDeadlines() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free = true
+	_ = c.Conn.SetDeadline(time.Time{})
+}
+
+func (c *wireConn) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.free {
+		return nil
+	}
+	return c.Conn.SetDeadline(t)
+}

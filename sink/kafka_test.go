@@ -1,0 +1,270 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// API keys, as the wire knows them.
+const (
+	keyProduce         = 0
+	keyFindCoordinator = 10
+	keyInitProducer    = 22
+	keyAddPartitions   = 24
+	keyAddOffsets      = 25
+	keyEndTxn          = 26
+	keyTxnOffsetCommit = 28
+)
+
+// TestKafka runs every promise of Put on every broker. One broker serves all cases of its kind.
+func TestKafka(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	cases := []struct {
+		name string
+		run  func(*testing.T, *rig)
+	}{
+		{"everything in one transaction", testEverythingAtOnce},
+		{"cut at every request", testCutAtEveryRequest},
+		{"the old owner is fenced", testOldOwnerIsFenced},
+		{"a zombie does not disturb the new owner", testZombieDoesNotDisturb},
+		{"a late commit commits nothing", testLateCommit},
+		{"left open for longer than its timeout", testTimeout},
+		{"the group has moved on", testRevoked},
+		{"too large", testTooLarge},
+		{"many batches", testManyBatches},
+		{"a limit that was lowered", testLoweredLimit},
+		{"context ends inside", testContextEnds},
+		{"unknown topic", testUnknownTopic},
+		{"broker killed and restarted", testBrokerRestart}, // last: it disturbs the others' broker
+	}
+	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+		for i, c := range cases {
+			t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+				c.run(t, &rig{Broker: b, t: t, name: fmt.Sprintf("case%d", i)})
+			})
+		}
+	})
+}
+
+// The learner's commit: output, snapshot chunks with a tombstone, checkpoint and input offsets of
+// two partitions, over four topics, in one transaction; order, headers and times arrive as given.
+func testEverythingAtOnce(t *testing.T, r *rig) {
+	in := r.topic("in", 2, nil)
+	out := r.topic("out", 3, nil)
+	snap := r.topic("snap", 1, map[string]string{"cleanup.policy": "compact"})
+	check := r.topic("check", 1, map[string]string{"cleanup.policy": "compact"})
+	k := r.open(20*time.Second, nil)
+	at := time.UnixMilli(time.Now().UnixMilli() - 1000)
+	var msgs []sink.Message
+	for i := range 9 {
+		m := message(out, int32(i%3), fmt.Sprint(i))
+		m.Time, m.Headers = at, []source.Header{{Key: "lca-source-offset", Value: []byte(fmt.Sprint(i))}, {Key: "empty", Value: []byte{}}}
+		msgs = append(msgs, m)
+	}
+	chunk := func(key, value string) sink.Message {
+		m := sink.Message{Topic: snap, Key: []byte(key)}
+		if value != "" {
+			m.Value = []byte(value)
+		}
+		return m
+	}
+	msgs = append(msgs, chunk("m/0/model/0", "W"), chunk("m/0/neighbours/0", "X"), chunk("m/0/neighbours/1", ""), message(check, 0, "state"))
+	claim := source.Claim{Group: r.name, Generation: -1, Next: source.Offsets{{Topic: in, ID: 0}: 41, {Topic: in, ID: 1}: 42}}
+	mustPut(t, k, msgs, claim)
+
+	r.want(out, "0:0", "0:3", "0:6", "1:1", "1:4", "1:7", "2:2", "2:5", "2:8")
+	r.want(snap, "0:W", "0:X", "0:∅")
+	r.want(check, "0:state")
+	if diff := cmp.Diff(map[string]int64{in + "/0": 41, in + "/1": 42}, r.GroupOffsets(t, r.name)); diff != "" {
+		t.Errorf("committed offsets (-want +got):\n%s", diff)
+	}
+	for _, rec := range r.ReadCommitted(t, out) {
+		if !rec.Timestamp.Equal(at) || len(rec.Headers) != 2 || string(rec.Headers[0].Value) != string(rec.Value) || rec.Headers[1].Value == nil {
+			t.Errorf("record came as %v %v %v", rec.Timestamp, rec.Headers, rec.Value)
+		}
+	}
+	mustPut(t, k, nil, source.Claim{}) // nothing to do is not a transaction
+	mustPut(t, k, nil, r.claim(in, 50))
+	r.wantOffset(in, 50)
+	mustPut(t, k, []sink.Message{message(out, 0, "no claim")}, source.Claim{})
+	if got := r.settled(out); len(got) != 10 {
+		t.Errorf("%d records after a Put without a claim, want 10", len(got))
+	}
+}
+
+// Whichever request of a transaction loses its connection, before or after it was carried out: Put
+// tells the truth, or the committed offset does; nothing is lost, doubled or left open.
+func testCutAtEveryRequest(t *testing.T, r *rig) {
+	in := r.topic("in", 1, nil)
+	out, side := r.topic("out", 2, nil), r.topic("side", 1, nil)
+	wire := &kafkatest.Wire{}
+	k := r.open(20*time.Second, wire)
+	var want, wantSide []string
+	next := int64(0)
+	for _, key := range []int16{keyFindCoordinator, keyAddPartitions, keyAddOffsets, keyTxnOffsetCommit, keyProduce, keyEndTxn} {
+		for _, how := range []func(int16){wire.CutBefore, wire.CutAfter} {
+			how(key)
+			if key == keyEndTxn { // and the repair is cut as well, at each of its requests
+				how(keyEndTxn)
+				how(keyInitProducer)
+			}
+			next++
+			v := fmt.Sprint(next)
+			msgs := []sink.Message{message(out, 0, v), message(out, 1, v), message(side, 0, v)}
+			for tries := 0; ; tries++ {
+				err := put(t, k, msgs, r.claim(in, next))
+				if err == nil {
+					break
+				}
+				if tries > 3 || !sink.Retriable(err) {
+					t.Fatalf("API key %d: %v", key, err)
+				}
+				if r.GroupOffsets(t, r.name)[in+"/0"] == next {
+					break // it was committed, though the answer was lost
+				}
+			}
+			want, wantSide = append(want, v), append(wantSide, "0:"+v)
+		}
+	}
+	if wire.Count(keyFindCoordinator) > 30 {
+		t.Errorf("%d FindCoordinator requests: the coordinator should be remembered", wire.Count(keyFindCoordinator))
+	}
+	var both []string
+	for p := range 2 {
+		for _, v := range want {
+			both = append(both, fmt.Sprintf("%d:%s", p, v))
+		}
+	}
+	r.want(out, both...)
+	r.want(side, wantSide...)
+	r.wantOffset(in, next)
+}
+
+// Opening the same id fences the former owner, in a transaction or not, for ever.
+func testOldOwnerIsFenced(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	old := r.open(20*time.Second, wire)
+	mustPut(t, old, []sink.Message{message(out, 0, "old 1")}, r.claim(in, 1))
+
+	held, release := wire.Hold(keyEndTxn)
+	failed := make(chan error, 1)
+	go func() {
+		failed <- old.Put(context.Background(), []sink.Message{message(out, 0, "old 2")}, r.claim(in, 2))
+	}()
+	<-held
+	young := r.open(20*time.Second, nil)
+	r.wantOffset(in, 1) // what the new owner reads is final
+	release()
+	if err := <-failed; !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("the old owner's open transaction ended with %v, want ErrFenced", err)
+	}
+	mustPut(t, young, []sink.Message{message(out, 0, "young 2")}, r.claim(in, 2))
+	if err := put(t, old, []sink.Message{message(out, 0, "old 3")}, r.claim(in, 3)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("once fenced: %v, want ErrFenced", err)
+	}
+	third := r.open(20*time.Second, nil)
+	if err := put(t, young, []sink.Message{message(out, 0, "young 3")}, r.claim(in, 3)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("an idle owner after a takeover: %v, want ErrFenced", err)
+	} else if sink.Retriable(err) {
+		t.Error("being fenced is reported as retriable")
+	}
+	mustPut(t, third, []sink.Message{message(out, 0, "third 3")}, r.claim(in, 3))
+	r.want(out, "0:old 1", "0:young 2", "0:third 3")
+	r.wantOffset(in, 3)
+}
+
+// A process that stood still wakes up while its successor is inside a transaction, and finds its
+// own connections gone. What it does to recover must neither end the successor's transaction nor
+// take the work back (InitProducerId with the old epoch would: see renew).
+func testZombieDoesNotDisturb(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	oldWire, youngWire := &kafkatest.Wire{}, &kafkatest.Wire{}
+	old := r.open(20*time.Second, oldWire)
+	young := r.open(20*time.Second, youngWire)
+
+	held, release := youngWire.Hold(keyEndTxn)
+	done := make(chan error, 1)
+	go func() {
+		done <- young.Put(context.Background(), []sink.Message{message(out, 0, "young")}, r.claim(in, 1))
+	}()
+	<-held
+	oldWire.CutAfter(keyAddPartitions)
+	if err := put(t, old, []sink.Message{message(out, 0, "zombie")}, r.claim(in, 9)); !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("the zombie: %v, want ErrFenced", err)
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Errorf("the new owner: %v", err)
+	}
+	mustPut(t, young, []sink.Message{message(out, 0, "young again")}, r.claim(in, 2))
+	r.want(out, "0:young", "0:young again")
+	r.wantOffset(in, 2)
+}
+
+// EndTxn is lost on the way, and arrives when the next transaction is open: Kafka's protocol
+// without KIP-890 would commit that one half written.
+func testLateCommit(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	k := r.open(4*time.Second, wire) // requests are given up after a second
+	held, deliver := wire.Hold(keyEndTxn)
+	defer deliver()
+	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
+	<-held
+	if err == nil || !sink.Retriable(err) {
+		t.Fatalf("Put without an answer to EndTxn: %v, want a retriable error", err)
+	}
+	r.wantOffset(in, 0)
+
+	second, release := wire.Hold(keyEndTxn)
+	done := make(chan error, 1)
+	go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "again")}, r.claim(in, 1)) }()
+	<-second
+	deliver()
+	time.Sleep(200 * time.Millisecond) // the late request needs to reach the broker; nothing waits for it
+	if got := r.values(out); len(got) != 0 {
+		t.Errorf("the late EndTxn has committed the open transaction: %v", got)
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Fatalf("Put: %v", err)
+	}
+	r.want(out, "0:again")
+	r.wantOffset(in, 1)
+}
+
+// A transaction that outlives its timeout is aborted by the broker, and its owner is told so.
+func testTimeout(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	k := r.open(2*time.Second, wire)
+	mustPut(t, k, []sink.Message{message(out, 0, "before")}, r.claim(in, 1))
+	held, release := wire.Hold(keyProduce)
+	done := make(chan error, 1)
+	go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "late")}, r.claim(in, 2)) }()
+	<-held
+	resume := wire.Pause()
+	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
+	release()
+	resume()
+	if err := <-done; !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("Put after the timeout: %v, want ErrFenced", err)
+	}
+	r.want(out, "0:before")
+	next := r.open(2*time.Second, nil)
+	mustPut(t, next, []sink.Message{message(out, 0, "after")}, r.claim(in, 2))
+	r.want(out, "0:before", "0:after")
+}
+
