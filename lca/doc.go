@@ -63,7 +63,7 @@
 //   - Pairs that are near copies of each other, as redelivered records are, count as the row itself does:
 //     λ = 0. Otherwise they pull the kernel to width 0. A row with no other neighbour is left out of C_L and
 //     of the NLL. (TestDuplicates)
-//   - ν and ν_g differ, and the paper's "single hyperparameter" is ν = ν_g.
+//   - ν and ν_g are two numbers, as in section 6.2; Algorithm 1 is ν = ν_g.
 //   - LCA-Gauss takes the structured metrics too (splitWithin); the paper has them for LCA alone.
 //   - Search adds starts from directions of minimum kurtosis to LCA-Gauss-Red, and chooses by fresh rows.
 //   - λ below e^−80 of a row's largest is 0; TestVectors shows that no digit is lost.

@@ -52,6 +52,9 @@ func newFitting(x *mat.Dense, c FitConfig) (*fitting, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Metric == MetricLowRank && c.Rank >= len(w.active) {
+		return nil, fmt.Errorf("lca: fit: Rank is %d, want less than the %d columns that vary", c.Rank, len(w.active))
+	}
 	f := &fitting{FitConfig: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
 	f.cg = ridge(w.covariance(), f.NuGaussian)
 	if f.ig, err = inverseRoot(f.cg); err != nil {
@@ -112,7 +115,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 			return state{}, err
 		}
 		if e.Used == 0 {
-			return state{}, fmt.Errorf("lca: fit: every row is a near copy of all others: nothing local to learn")
+			return state{}, fmt.Errorf("lca: fit: in this metric every row is a near copy of all others: lower Nu (%v)", f.Nu)
 		}
 		s.evaluate(f, e)
 		f.trace(run, s)

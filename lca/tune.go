@@ -50,7 +50,8 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c FitConfig, grid TuneGr
 		if len(values) > 0 && math.IsInf(lowest, 1) {
 			return fmt.Errorf("lca: tune: the fit collapsed for every ν of %v: %w", values, errSingular)
 		}
-		found.Kind, c = c.Kind, found
+		found.Kind = c.Kind
+		c = found
 		return nil
 	}
 	if err := best(KindGaussian, grid.NuGaussian, func(t *FitConfig, v float64) { t.NuGaussian = v }); err != nil {
