@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
@@ -133,13 +134,39 @@ func joinRecords(schema *arrow.Schema, recs []arrow.Record, mem *cappedAllocator
 
 func joinColumn(dt arrow.DataType, recs []arrow.Record, i int, mem *cappedAllocator) (arrow.Array, error) {
 	if len(recs) == 0 {
-		return array.MakeArrayOfNull(mem, dt, 0), nil
+		return array.MakeFromData(emptyData(dt)), nil
 	}
 	parts := make([]arrow.Array, len(recs))
 	for k, r := range recs {
 		parts[k] = r.Column(i)
 	}
 	return array.Concatenate(parts, mem)
+}
+
+// emptyData is an array without values.
+func emptyData(dt arrow.DataType) *array.Data {
+	typ := dt
+	if ext, ok := dt.(arrow.ExtensionType); ok {
+		typ = ext.StorageType()
+	}
+	n := len(typ.Layout().Buffers)
+	if _, ok := typ.(arrow.UnionType); ok {
+		n++ // its arrays have a slot for a bitmap that its layout leaves out
+	}
+	buffers := make([]*memory.Buffer, 1, n)
+	for len(buffers) < n {
+		buffers = append(buffers, memory.NewBufferBytes(nil))
+	}
+	if d, ok := typ.(*arrow.DictionaryType); ok {
+		return array.NewDataWithDictionary(dt, 0, buffers, 0, 0, emptyData(d.ValueType))
+	}
+	var children []arrow.ArrayData
+	if nested, ok := typ.(arrow.NestedType); ok {
+		for _, f := range nested.Fields() {
+			children = append(children, emptyData(f.Type))
+		}
+	}
+	return array.NewData(dt, 0, buffers, children, 0, 0)
 }
 
 // errBudget ends what would take more memory than one input may.

@@ -1,11 +1,17 @@
 package source
 
 import (
+	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
 // What is accepted equals what pyarrow reads, for every type and layout that it writes.
@@ -37,4 +43,69 @@ func TestDecodeEqualsPyarrow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A stream that ends after its schema is a record of no rows, of every type; and what comes of it
+// can be written again, as pass-through columns are.
+func TestDecodeSchemaOnly(t *testing.T) {
+	for name, s := range streams(t) {
+		if s.Code != "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			rec, err := NewDecoder(DecoderConfig{}).Decode(ipcguard.First(s.data(t)), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rec.NumRows() != 0 || int(rec.NumCols()) != len(s.Columns) {
+				t.Errorf("%d rows, %d columns", rec.NumRows(), rec.NumCols())
+			}
+			encode(t, rec)
+		})
+	}
+}
+
+// Records come out of the Arrow writer as they went in, so the arrays that the loader makes are
+// what the library expects.
+func TestDecodedRecordsCanBeWritten(t *testing.T) {
+	for name, s := range streams(t) {
+		if s.Code != "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			d := NewDecoder(DecoderConfig{})
+			rec, err := d.Decode(s.data(t), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(name, "dictionary_view") || strings.Contains(name, "polars") {
+				// arrow/go v15's writer repeats the buffer counts of views in dictionaries in
+				// later batches, which no reader can make sense of.
+				if _, err = d.Decode(encode(t, rec), ""); err == nil {
+					t.Error("the writer has learnt views in dictionaries: drop this exception")
+				}
+				return
+			}
+			again, err := d.Decode(encode(t, rec), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(dumpRecord(rec), dumpRecord(again)); diff != "" {
+				t.Error(diff)
+			}
+			if !rec.Schema().Equal(again.Schema()) || !rec.Schema().Metadata().Equal(again.Schema().Metadata()) {
+				t.Errorf("schema %s became %s", rec.Schema(), again.Schema())
+			}
+		})
+	}
+}
+
+func encode(t *testing.T, rec arrow.Record) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := ipc.NewWriter(&b, ipc.WithSchema(rec.Schema()))
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }

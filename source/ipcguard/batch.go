@@ -41,7 +41,10 @@ func (s *Stream) checkBatch(t table, b *Batch, fields []Field) *Error {
 	if t.w.err != nil {
 		return t.w.err
 	}
-	if b.Rows < 0 || b.Rows > s.limits.Rows {
+	if b.Rows < 0 {
+		return errorf(Invalid, "a batch of %d rows", b.Rows)
+	}
+	if b.Rows > s.limits.Rows {
 		return errorf(TooLarge, "a batch of %d rows, at most %d are read", b.Rows, s.limits.Rows)
 	}
 	if b.V4 && s.schema.unions {

@@ -1,0 +1,277 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"testing"
+
+	flatbuffers "github.com/google/flatbuffers/go"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// memoryLimit is what one input may allocate: 64 MiB, and what errors, schemas and decompressors
+// take beside it.
+const memoryLimit = 72 << 20
+
+// allocated is the number of bytes that were ever allocated.
+func allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// decodeHostile decodes and touches every value, and checks what must hold for any bytes at all:
+// nothing escapes but a DecodeError, no library panics, and memory is bounded.
+func decodeHostile(t testing.TB, d *Decoder, in []byte) error {
+	t.Helper()
+	before := allocated()
+	rec, err := d.Decode(in, "")
+	if n := allocated() - before; n > memoryLimit {
+		t.Errorf("%d bytes allocated for an input of %d", n, len(in))
+	}
+	if err != nil {
+		if de, ok := err.(*DecodeError); !ok || de.Code == CodeDecodePanic {
+			t.Errorf("%v", err)
+		}
+		return err
+	}
+	if cells := rec.NumRows() * (rec.NumCols() + 1); cells < 1<<14 {
+		dumpRecord(rec)
+	}
+	rec.Release()
+	return nil
+}
+
+// bombs are small inputs that ask for much.
+func bombs(t testing.TB) []struct {
+	name, code, says string
+	in               []byte
+} {
+	many := func(n, width int) func(f forge) flatbuffers.UOffsetT {
+		return func(f forge) flatbuffers.UOffsetT {
+			child := f.field(f.b.CreateString(strings.Repeat("n", width)), fbFloat, 1)
+			fields := make([]flatbuffers.UOffsetT, n)
+			for i := range fields {
+				fields[i] = child
+			}
+			return f.schema(fields...)
+		}
+	}
+	nested := func(depth, fan int, kind int) func(f forge) flatbuffers.UOffsetT {
+		return func(f forge) flatbuffers.UOffsetT {
+			name := f.b.CreateString("c")
+			field := f.field(name, fbFloat, 1)
+			for range depth {
+				kids := make([]flatbuffers.UOffsetT, fan)
+				for i := range kids {
+					kids[i] = field
+				}
+				field = f.field(name, kind, 0, kids...)
+			}
+			return f.schema(field)
+		}
+	}
+	one := func(rows int64, codec int, nodes, buffers [][2]int64, variadic ...int64) func(f forge) flatbuffers.UOffsetT {
+		return func(f forge) flatbuffers.UOffsetT { return f.batch(rows, codec, nodes, buffers, variadic...) }
+	}
+	float := oneColumn(fbFloat, 1)
+	zeros := binary.LittleEndian.AppendUint64(nil, 4<<30)
+	liar := zstdBomb(t, 1<<20)
+	lz4Liar := lz4Bomb(t, 1<<20)
+	return []struct {
+		name, code, says string
+		in               []byte
+	}{
+		{"1 MB that says it is 4 GB", CodeArrowTooLarge, "4294967296", forged(float, one(10, 1, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, 1 << 20}}), append(zeros, make([]byte, 1<<20-8)...))},
+		{"zstd of 4 GB that says it is 1 MB", CodeArrowInvalid, "more bytes than it announces", forged(float, one(10, 1, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, int64(len(liar))}}), liar)},
+		{"lz4 of 3 GB that says it is 1 MB", CodeArrowInvalid, "more bytes than it announces", forged(float, one(10, 0, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, int64(len(lz4Liar))}}), lz4Liar)},
+		{"2^31 rows of nothing", CodeArrowTooLarge, "2147483648 rows", forged(oneColumn(fbNull, 0), one(1<<31, -1, [][2]int64{{1 << 31, 1 << 31}}, nil), nil)},
+		{"2^31 rows of floats", CodeArrowTooLarge, "2147483648 rows", forged(float, one(1<<31, -1, [][2]int64{{1 << 31, 0}}, [][2]int64{{0, 0}, {0, 8}}), make([]byte, 8))},
+		{"negative rows", CodeArrowInvalid, "-2 rows", forged(float, one(-2, -1, [][2]int64{{-2, 0}}, [][2]int64{{0, 0}, {0, 8}}), make([]byte, 8))},
+		{"2^40 values of a child", CodeArrowInvalid, "1048576", forged(func(f forge) flatbuffers.UOffsetT {
+			n := f.b.CreateString("c")
+			return f.schema(f.field(n, fbFixedSizeList, 1<<20, f.field(n, fbFloat, 1)))
+		}, one(1, -1, [][2]int64{{1, 0}, {1, 0}}, [][2]int64{{0, 0}, {0, 0}, {0, 8}}), make([]byte, 8))},
+		{"a child of 2^62 values", CodeArrowTooLarge, "4611686018427387904", forged(func(f forge) flatbuffers.UOffsetT {
+			n := f.b.CreateString("c")
+			return f.schema(f.field(n, fbList, 0, f.field(n, fbNull, 0)))
+		}, one(1, -1, [][2]int64{{1, 0}, {1 << 62, 0}}, [][2]int64{{0, 0}, {0, 8}}), make([]byte, 8))},
+		{"a million columns", CodeArrowTooLarge, "8192 fields", forged(many(1e6, 1), nil, nil)},
+		{"a long name for all columns", CodeArrowTooLarge, "names and metadata", forged(many(8000, 1<<20), nil, nil)},
+		{"nested ten thousand deep", CodeArrowTooLarge, "nested", forged(nested(1e4, 1, fbList), nil, nil)},
+		{"2^28 fields by sharing", CodeArrowTooLarge, "8192 fields", forged(nested(28, 2, fbStruct), nil, nil)},
+		{"metadata of 2 GiB", CodeArrowTruncated, "2147483647 bytes is announced", []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F, 16, 0, 0, 0}},
+		{"negative metadata", CodeArrowInvalid, "negative", []byte{0xFF, 0xFF, 0xFF, 0xFF, 0xFE, 0xFF, 0xFF, 0xFF, 16, 0, 0, 0}},
+		{"8000 columns over the same bytes", CodeArrowTooLarge, "buffers of more than", forged(many(8000, 1), func(f forge) flatbuffers.UOffsetT {
+			var nodes, buffers [][2]int64
+			for range 8000 {
+				nodes, buffers = append(nodes, [2]int64{1 << 18, 0}), append(buffers, [2]int64{0, 0}, [2]int64{0, 1 << 20})
+			}
+			return f.batch(1<<18, -1, nodes, buffers)
+		}, make([]byte, 1<<20))},
+		{"views that spell a terabyte", CodeArrowTooLarge, "views of more than", viewBomb()},
+		{"JSON of the wrong kind", CodeJSONType, "a row is an object", []byte(`["not", "rows"]`)},
+		{"an Arrow file", CodeArrowFileFormat, "pa.ipc.new_stream", append([]byte("ARROW1\x00\x00"), make([]byte, 100)...)},
+		{"Avro with a registry's prefix", CodeFormatUnknown, "registry", []byte{0, 0, 0, 0, 7, 2, 'h', 'i'}},
+		{"text", CodeFormatUnknown, "no known format", []byte("1.5,2.5\n")},
+		{"only the end of a stream", CodeArrowInvalid, "without a schema", []byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}},
+		{"no bytes", CodeEmpty, "no bytes", nil},
+		{"17 MiB", CodeTooLarge, "max_message_bytes", make([]byte, 17<<20)},
+	}
+}
+
+func zstdBomb(t testing.TB, says uint64) []byte {
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	return append(binary.LittleEndian.AppendUint64(nil, says), bytes.Repeat(w.EncodeAll(make([]byte, 8<<20), nil), 512)...)
+}
+
+func lz4Bomb(t testing.TB, says uint64) []byte {
+	var b bytes.Buffer
+	w := lz4.NewWriter(&b)
+	for range 8 {
+		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	out := append(binary.LittleEndian.AppendUint64(nil, says), bytes.Repeat(b.Bytes(), 400)...)
+	return append(out, make([]byte, -len(out)&7)...)
+}
+
+// viewBomb is a column of 2^18 string views, all of the same 4 MB.
+func viewBomb() []byte {
+	const rows, size = 1 << 18, 4 << 20
+	body := make([]byte, 16*rows+size)
+	for i := range rows {
+		binary.LittleEndian.PutUint32(body[16*i:], size)
+	}
+	return forged(oneColumn(fbUtf8View, 0), func(f forge) flatbuffers.UOffsetT {
+		return f.batch(rows, -1, [][2]int64{{rows, 0}}, [][2]int64{{0, 0}, {0, 16 * rows}, {16 * rows, size}}, 1)
+	}, body)
+}
+
+func TestBombs(t *testing.T) {
+	for _, c := range bombs(t) {
+		t.Run(c.name, func(t *testing.T) {
+			err := decodeHostile(t, NewDecoder(DecoderConfig{}), c.in)
+			if err == nil {
+				t.Fatal("accepted")
+			}
+			checkRefusal(t, err, c.code, c.says)
+		})
+	}
+}
+
+// The forger forges nothing when it does not try to: otherwise the bombs could be refused for
+// faults of its own.
+func TestForgeIsSound(t *testing.T) {
+	in := forged(oneColumn(fbFloat, 1), func(f forge) flatbuffers.UOffsetT {
+		return f.batch(2, -1, [][2]int64{{2, 0}}, [][2]int64{{0, 0}, {0, 8}})
+	}, []byte{0, 0, 0x80, 0x3F, 0, 0, 0, 0x40})
+	rec, err := NewDecoder(DecoderConfig{}).Decode(in, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := describe(rec); len(got) != 1 || got[0] != "c float32 "+f(1)+" "+f(2) {
+		t.Error(got)
+	}
+}
+
+// Every prefix of a message is refused or, at the end of a batch, read as what came before.
+func TestTruncatedAtEveryByte(t *testing.T) {
+	all := streams(t)
+	for _, name := range []string{"layout_plain", "layout_zstd", "layout_batches", "dictionary_of_struct", "polars_lz4"} {
+		t.Run(name, func(t *testing.T) {
+			in := all[name].data(t)
+			d := NewDecoder(DecoderConfig{Format: FormatArrow})
+			for n := range in {
+				if err := decodeHostile(t, d, in[:n:n]); err == nil && n < len(in)-8 && name != "layout_batches" {
+					// only a whole schema, or schema and dictionaries, is a stream: of no rows
+					if rec, _ := d.Decode(in[:n:n], ""); rec.NumRows() > 0 {
+						t.Fatalf("%d of %d bytes give %d rows", n, len(in), rec.NumRows())
+					}
+				}
+			}
+		})
+	}
+}
+
+// Each bit of small messages of very different layouts, flipped alone.
+func TestEachBitFlipped(t *testing.T) {
+	all := streams(t)
+	for _, name := range []string{"string", "fsl", "dictionary_delta", "union_dense", "string_view", "ree_int32", "map", "layout_legacy", "two_list"} {
+		t.Run(name, func(t *testing.T) {
+			in := all[name].data(t)
+			d := NewDecoder(DecoderConfig{})
+			for bit := range len(in) * 8 {
+				in[bit/8] ^= 1 << (bit % 8)
+				decodeHostile(t, d, in)
+				in[bit/8] ^= 1 << (bit % 8)
+			}
+		})
+	}
+}
+
+// FuzzDecode mutates streams of all types; whatever it makes of them is refused or safe to read.
+func FuzzDecode(f *testing.F) {
+	for _, s := range streams(f) {
+		f.Add(s.data(f))
+	}
+	for _, c := range bombs(f) {
+		if len(c.in) < 1<<16 {
+			f.Add(c.in)
+		}
+	}
+	d := NewDecoder(DecoderConfig{})
+	f.Fuzz(func(t *testing.T, in []byte) { decodeHostile(t, d, in) })
+}
+
+// FuzzDecodeNumbers changes numbers, not structure: a seed's flatbuffers stay well formed more
+// often than under FuzzDecode, so that more of them reach the checks of values.
+func FuzzDecodeNumbers(f *testing.F) {
+	names, all := []string{}, streams(f)
+	for name := range all {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i := range names {
+		f.Add(uint16(i), uint64(i), uint8(3))
+	}
+	d := NewDecoder(DecoderConfig{})
+	f.Fuzz(func(t *testing.T, which uint16, seed uint64, changes uint8) {
+		in := all[names[int(which)%len(names)]].data(t)
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for range changes%8 + 1 {
+			mutate(in, rng)
+		}
+		decodeHostile(t, d, in)
+	})
+}
+
+// mutate replaces one aligned number by one that is likely to be a boundary of something.
+func mutate(in []byte, rng *rand.Rand) {
+	if len(in) < 8 {
+		return
+	}
+	width := []int{1, 2, 4, 8}[rng.IntN(4)]
+	at := rng.IntN(len(in)/width) * width
+	old := int64(0)
+	for i := range width {
+		old |= int64(in[at+i]) << (8 * i)
+	}
+	v := []int64{0, 1, -1, old + 1, old - 1, old * 2, old / 2, -old, 1 << 31, 1<<31 - 1, 1 << 62, int64(len(in)), rng.Int64N(64), rng.Int64()}[rng.IntN(14)]
+	for i := range width {
+		in[at+i] = byte(v >> (8 * i))
+	}
+}
