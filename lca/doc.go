@@ -66,5 +66,5 @@
 //   - ν and ν_g are two numbers, as in section 6.2; Algorithm 1 is ν = ν_g.
 //   - LCA-Gauss takes the structured metrics too (splitWithin); the paper has them for LCA alone.
 //   - Search adds starts from directions of minimum kurtosis to LCA-Gauss-Red, and chooses by fresh rows.
-//   - λ below e^−80 of a row's largest is 0; TestVectors shows that no digit is lost.
+//   - λ below e^−60 of a row's largest is 0; TestVectors shows that no digit is lost.
 package lca

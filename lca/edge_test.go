@@ -81,7 +81,7 @@ func TestConstantColumns(t *testing.T) {
 		}
 		for a, i := range active {
 			for b, k := range active {
-				nearly(t, "W", m.W.At(i, k), want.W.At(a, b), 1e-10)
+				nearly(t, "W", m.W.At(i, k), want.W.At(a, b), 1e-12)
 				nearly(t, "C_L", m.CL.At(i, k), want.CL.At(a, b), 1e-10)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 // metric and with every penalty: the M-steps are exact.
 func TestMonotone(t *testing.T) {
 	for seed := range uint64(2) {
-		five, _ := toy("five", 120, 3, seed)
+		five, _ := toy("five", 80, 2, seed)
 		x, _, _ := mixed(five, seed)
 		for _, kind := range []lca.Kind{lca.KindLCA, lca.KindLCAGauss} {
 			for _, metric := range metrics {
@@ -23,13 +23,13 @@ func TestMonotone(t *testing.T) {
 					for _, unit := range []lca.Unit{lca.UnitAbsolute, lca.UnitRelative} {
 						t.Run(caseName(seed, "/", kind, "/", metric, "/ν=", nu, "/", unit), func(t *testing.T) {
 							c := paperConfig(kind, nu)
-							c.NuGaussian, c.NuUnit, c.Metric, c.Rank, c.MaxIter, c.Tol = nu/3, unit, metric, 2, 60, -1
+							c.NuGaussian, c.NuUnit, c.Metric, c.Rank, c.MaxIter, c.Tol = nu/3, unit, metric, 2, 40, -1
 							var trace []lca.Iteration
 							c.Trace = func(i lca.Iteration) { trace = append(trace, i) }
 							fit(t, x, c)
 							// An all-Gaussian model has nothing left to learn, and ends the run early.
-							if last := trace[len(trace)-1]; len(trace) < 61 && last.Parzen > 0 {
-								t.Fatalf("%d steps were traced, want 61", len(trace))
+							if last := trace[len(trace)-1]; len(trace) < 41 && last.Parzen > 0 {
+								t.Fatalf("%d steps were traced, want 41", len(trace))
 							}
 							for k := 1; k < len(trace); k++ {
 								if rise := trace[k].Penalised - trace[k-1].Penalised; rise > 1e-9 {

@@ -15,9 +15,9 @@ const (
 	// Rows of λ held at once. Sums run within a block and then over blocks in order, whatever the
 	// number of threads, so that a fit gives the same bits on every machine of one architecture.
 	blockRows = 128
-	// A weight below e^−80 of the row's largest is set to 0: it is beyond the last bit of every sum
-	// it could enter, and exact zeros spare the product ΛX most of its work and all subnormals.
-	negligible = -80
+	// A weight below e^−60 ≈ 1e−26 of the row's largest is set to 0: a million of them are beyond the
+	// last bit of every sum they enter, and exact zeros spare the product ΛX most of its work and all subnormals.
+	negligible = -60
 )
 
 // expectation is what an E-step yields.
@@ -93,18 +93,16 @@ func localCovariance(s pairs, near *mat.Dense, column []float64, e expectation) 
 			floats.SubTo(offset.RawRowView(i), s.q.RawRowView(i), near.RawRowView(i))
 		}
 	}
-	weighted := mat.DenseCopyOf(s.p)
+	weighted := mat.DenseCopyOf(s.p) // √S P
 	for j, w := range column {
-		floats.Scale(w, weighted.RawRowView(j))
+		floats.Scale(math.Sqrt(w), weighted.RawRowView(j))
 	}
-	var c, spread, centre mat.Dense
-	c.Mul(offset.T(), offset)
-	spread.Mul(s.p.T(), weighted)
-	centre.Mul(near.T(), near)
-	spread.Sub(&spread, &centre)
-	c.Add(&c, &spread)
-	c.Scale(1/float64(e.Used), &c)
-	return symmetric(&c)
+	var c mat.SymDense
+	c.SymOuterK(1, weighted.T())
+	c.SymRankK(&c, -1, near.T())
+	c.SymRankK(&c, 1, offset.T())
+	c.ScaleSym(1/float64(e.Used), &c)
+	return &c
 }
 
 // softmax turns a row of logits into weights λ that sum to 1, with the exact maximum, so that a
@@ -113,7 +111,9 @@ func localCovariance(s pairs, near *mat.Dense, column []float64, e expectation) 
 func softmax(row []float64) (logSum float64, admissible int, effective float64) {
 	top := math.Inf(-1)
 	for _, l := range row {
-		top = math.Max(top, l)
+		if l > top {
+			top = l
+		}
 	}
 	if math.IsInf(top, -1) {
 		clear(row)

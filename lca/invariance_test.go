@@ -78,14 +78,14 @@ func TestDensityIntegratesToOne(t *testing.T) {
 					c := paperConfig(kind, 0.02)
 					c.Metric = metric
 					m := fit(t, x, c)
-					// The grid's axes are those of C_G, so that it covers ten standard deviations evenly.
+					// The grid's axes are those of C_G, so that it covers seven standard deviations evenly.
 					var chol mat.Cholesky
 					if !chol.Factorize(m.CG) {
 						t.Fatal("C_G is singular")
 					}
 					var l mat.TriDense
 					chol.LTo(&l)
-					const side, reach = 240, 10.
+					const side, reach = 140, 7.
 					grid := mat.NewDense(side*side, 2, nil)
 					for i := range side * side {
 						u := mat.NewVecDense(2, []float64{reach * (2*float64(i%side)/side - 1), reach * (2*float64(i/side)/side - 1)})

@@ -84,15 +84,11 @@ func normaliser(b parts) float64 {
 	all := b.joined()
 	_, d := all.Dims()
 	square := mat.NewDense(d, d, nil)
-	logDet, row := 0.0, 0
-	for k := range all.RawMatrix().Rows {
+	logDet := 0.0
+	for row, k := range nonzeroRows(all) {
 		length := floats.Norm(all.RawRowView(k), 2)
-		if length == 0 {
-			continue
-		}
 		floats.ScaleTo(square.RawRowView(row), 1/length, all.RawRowView(k))
 		logDet += math.Log(length)
-		row++
 	}
 	rest, _ := mat.LogDet(square)
 	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - rest

@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -42,7 +43,13 @@ func whitening(bl, bg *mat.Dense, coords Coordinates, comps Components) *mat.Den
 		w.Slice(0, columns(b), 0, d).(*mat.Dense).Copy(b.T())
 		return w
 	}
-	w.Copy(metricRoot(b))
+	active := nonzeroRows(b) // a constant column's weight is exactly 0
+	root := metricRoot(take(b, active))
+	for i, k := range active {
+		for j, l := range active {
+			w.Set(k, l, root.At(i, j))
+		}
+	}
 	return w
 }
 
@@ -59,20 +66,21 @@ func metricRoot(b *mat.Dense) *mat.Dense {
 	d, _ := m.Dims()
 	unit := func(k int) float64 { return math.Sqrt(m.At(k, k)) }
 	correlations := mat.NewDense(d, d, nil)
-	for i := range d {
-		for j := range d {
-			if u := unit(i) * unit(j); u > 0 {
-				correlations.Set(i, j, m.At(i, j)/u)
-			}
-		}
-	}
+	correlations.Apply(func(i, j int, v float64) float64 { return v / (unit(i) * unit(j)) }, &m)
 	root = rootOf(correlations)
-	for i := range d {
-		for j := range d {
-			root.Set(i, j, root.At(i, j)*unit(j))
+	root.Apply(func(_, j int, v float64) float64 { return v * unit(j) }, root)
+	return root
+}
+
+// nonzeroRows returns the indices of the rows of b that are not all 0.
+func nonzeroRows(b *mat.Dense) []int {
+	var rows []int
+	for k := range b.RawMatrix().Rows {
+		if floats.Norm(b.RawRowView(k), 2) > 0 {
+			rows = append(rows, k)
 		}
 	}
-	return root
+	return rows
 }
 
 // rootOf returns the symmetric root of a positive semidefinite matrix.

@@ -8,8 +8,8 @@ import (
 )
 
 // A column whose variance is below constantVariance of its mean square is constant: what moves
-// is the rounding of the numbers, not the data. An sd of 1 on an offset of 1e7 is well inside.
-const constantVariance = 1e-20
+// is the rounding of float64, not the data. An sd of 1 on an offset of 1e7, or of 1e-3 on 1e9, is not.
+const constantVariance = 1e-26
 
 // working holds rows in the coordinates that are learnt in: the active columns only, centred,
 // and divided by their standard deviation s unless ν is in the paper's absolute units. So columns
