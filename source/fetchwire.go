@@ -96,6 +96,22 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	if version < 4 {
 		return nil, fmt.Errorf("the broker speaks Fetch v%d; v4 (Kafka 0.11) is needed", version)
 	}
+	kept, err := readResponse(in, r.limit)
+	if err != nil {
+		return nil, err
+	}
+	res := new(fetchResponse)
+	p := wire{b: kept}
+	p.skip(4) // correlation id
+	p.fetchResponse(res, r.partition, version)
+	if p.failed {
+		return nil, errors.New("the response does not parse")
+	}
+	return res, nil
+}
+
+// readResponse reads one response: its size, then as many bytes, of which it keeps the first limit.
+func readResponse(in io.Reader, limit int) ([]byte, error) {
 	var sizeBytes [4]byte
 	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
 		return nil, noEOF(err)
@@ -104,20 +120,14 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	if size < 0 {
 		return nil, fmt.Errorf("a response of %d bytes", size)
 	}
-	kept := make([]byte, min(size, int64(r.limit)))
+	kept := make([]byte, min(size, int64(limit)))
 	if _, err := io.ReadFull(in, kept); err != nil {
 		return nil, noEOF(err)
 	}
 	if _, err := io.CopyN(io.Discard, in, size-int64(len(kept))); err != nil {
 		return nil, noEOF(err)
 	}
-	res := new(fetchResponse)
-	p := wire{b: kept}
-	p.fetchResponse(res, r.partition, version)
-	if p.failed {
-		return nil, errors.New("the response does not parse")
-	}
-	return res, nil
+	return kept, nil
 }
 
 // noEOF: within a response the end of the connection is never the end of the data.
@@ -136,7 +146,7 @@ type wire struct {
 }
 
 func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) {
-	w.skip(4 + 4) // correlation id, throttle time
+	w.skip(4) // throttle time
 	if version >= 7 {
 		res.code = w.int16()
 		w.skip(4) // session id

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/leavegroup"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
@@ -158,13 +159,7 @@ func (g *Group) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	response, err := g.config.Cluster.Client().LeaveGroup(ctx, &kafka.LeaveGroupRequest{
-		GroupID: g.config.Group,
-		Members: []kafka.LeaveGroupRequestMember{{ID: g.member}},
-	})
-	if err == nil {
-		err = errors.Join(response.Error, response.Members[0].Error)
-	}
+	err := g.tell(ctx, &leavegroup.Request{GroupID: g.config.Group, Members: []leavegroup.RequestMember{{MemberID: g.member}}})
 	g.member = ""
 	if err != nil && !errors.Is(err, kafka.UnknownMemberId) {
 		return fmt.Errorf("source: leave group %q: %w", g.config.Group, g.config.Cluster.Explain(err))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/heartbeat"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
@@ -78,26 +80,65 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 	}
 }
 
-// heartbeat sends one. kafka-go's client would send it to any broker; only the coordinator will do.
 func (g *Group) heartbeat(ctx context.Context, gen *Generation, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	m, err := g.config.Cluster.Send(ctx, cluster.Request{
-		Group: g.config.Group,
-		Message: &heartbeat.Request{
-			GroupID:         g.config.Group,
-			GenerationID:    gen.ID,
-			MemberID:        gen.Member,
-			GroupInstanceID: g.config.InstanceID,
+	return g.tell(ctx, &heartbeat.Request{
+		GroupID:         g.config.Group,
+		GenerationID:    gen.ID,
+		MemberID:        gen.Member,
+		GroupInstanceID: g.config.InstanceID,
+	})
+}
+
+// tell sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two
+// with throttle time and error code the wrong way round, so that it never sees an error; and it
+// sends a Heartbeat to any broker.
+func (g *Group) tell(ctx context.Context, m protocol.Message) error {
+	answer, err := g.config.Cluster.Send(ctx, cluster.Request{
+		Group:   g.config.Group,
+		Message: m,
+		Read: func(in io.Reader, version int16) (protocol.Message, error) {
+			return readAnswer(in, version, m.ApiKey())
 		},
 	})
 	if err != nil {
 		return err
 	}
-	if code := m.(*heartbeat.Response).ErrorCode; code != 0 {
-		return kafka.Error(code)
+	if code := answer.(*groupAnswer).code; code != 0 {
+		return code
 	}
 	return nil
+}
+
+// groupAnswer is the beginning, the same in both, of the responses to Heartbeat and LeaveGroup.
+type groupAnswer struct {
+	key  protocol.ApiKey
+	code kafka.Error
+}
+
+// ApiKey makes it a protocol.Message.
+func (a *groupAnswer) ApiKey() protocol.ApiKey { return a.key }
+
+func readAnswer(in io.Reader, version int16, key protocol.ApiKey) (protocol.Message, error) {
+	const enough = 64 << 10
+	b, err := readResponse(in, enough)
+	if err != nil {
+		return nil, err
+	}
+	w := wire{b: b}
+	w.skip(4) // correlation id
+	if version >= 4 {
+		w.skip(1) // tagged fields of the header: none are defined
+	}
+	if version >= 1 {
+		w.skip(4) // throttle time
+	}
+	a := &groupAnswer{key: key, code: kafka.Error(w.int16())}
+	if w.failed {
+		return nil, fmt.Errorf("the answer to %s does not parse", key)
+	}
+	return a, nil
 }
 
 // watch ends the generation when a topic has got partitions: nobody would read them otherwise.

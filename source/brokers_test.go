@@ -1,0 +1,253 @@
+package source_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// TestBrokers is what must hold on every broker, the embedded one and the real ones.
+func TestBrokers(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+		for _, c := range []struct {
+			name string
+			test func(*testing.T, *kafkatest.Broker)
+		}{
+			{"transactions", testTransactions},
+			{"compaction", testCompaction},
+			{"codecs", testCodecs},
+			{"offsets", testOffsets},
+			{"unknown", testUnknown},
+			{"bounded", testBounded},
+			{"live", testLive},
+			{"group", testGroup},
+			{"static", testStaticMember},
+		} {
+			t.Run(c.name, func(t *testing.T) { c.test(t, b) })
+		}
+	})
+}
+
+func testTransactions(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "transactions", 1, nil)
+	plain := producer(t, b.Addrs())
+	one := producer(t, b.Addrs(), kgo.TransactionalID("one"))
+	two := producer(t, b.Addrs(), kgo.TransactionalID("two"))
+	r := func(v string) *kgo.Record { return record("transactions", 0, "", v) }
+	write(t, plain, r("plain 1"))                     // 0
+	writeTxn(t, one, kgo.TryAbort, r("aborted 1"))    // 1, marker 2
+	writeTxn(t, one, kgo.TryCommit, r("committed 1")) // 3, marker 4
+	writeTxn(t, one, kgo.TryAbort, r("aborted 2"))    // 5, marker 6
+	if err := two.BeginTransaction(); err != nil {    // an open transaction around those of others
+		t.Fatal(err)
+	}
+	write(t, two, r("aborted 3"))                     // 7
+	writeTxn(t, one, kgo.TryCommit, r("committed 2")) // 8, marker 9
+	write(t, plain, r("plain 2"))                     // 10
+
+	p := source.Partition{Topic: "transactions"}
+	config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: p, MaxWait: 50 * time.Millisecond}
+	f := source.NewFetcher(config)
+	values, last := fetchAll(t, f)
+	if diff := cmp.Diff([]string{"plain 1", "committed 1"}, values); diff != "" {
+		t.Errorf("while a transaction is open (-want +got):\n%s", diff)
+	}
+	if last.Next != 7 || last.LastStable != 7 || last.HighWatermark != 11 || last.LogStart != 0 {
+		t.Errorf("next %d, stable %d, high %d, start %d; want 7, 7, 11, 0", last.Next, last.LastStable, last.HighWatermark, last.LogStart)
+	}
+	if err := two.EndTransaction(within(t), kgo.TryAbort); err != nil { // marker 11
+		t.Fatal(err)
+	}
+	values, last = fetchAll(t, f)
+	if diff := cmp.Diff([]string{"committed 2", "plain 2"}, values); diff != "" {
+		t.Errorf("after it was aborted (-want +got):\n%s", diff)
+	}
+	if last.Next != 12 {
+		t.Errorf("next %d, want 12, behind the marker", last.Next)
+	}
+
+	config.ReadUncommitted = true
+	values, _ = fetchAll(t, source.NewFetcher(config))
+	if want := []string{"plain 1", "aborted 1", "committed 1", "aborted 2", "aborted 3", "committed 2", "plain 2"}; !cmp.Equal(want, values) {
+		t.Errorf("read_uncommitted (-want +got):\n%s", cmp.Diff(want, values))
+	}
+	// Every place to begin at shows the committed records behind it, no more and no less.
+	config.ReadUncommitted = false
+	for at, want := range map[int64]int{1: 3, 2: 3, 3: 3, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 1, 10: 1, 11: 0} {
+		config.Offset = at
+		if values, _ = fetchAll(t, source.NewFetcher(config)); len(values) != want {
+			t.Errorf("from offset %d: %q, want %d records", at, values, want)
+		}
+	}
+}
+
+// testCompaction reads what the cleaner leaves: empty batches of idempotent producers (compressed
+// ones have made readers panic, segmentio/kafka-go#1416), markers whose records are gone.
+func testCompaction(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "compaction", 1, map[string]string{
+		"cleanup.policy": "compact", "segment.ms": "200", "min.cleanable.dirty.ratio": "0.01",
+		"max.compaction.lag.ms": "500", "delete.retention.ms": "100",
+	})
+	r := func(k, v string) *kgo.Record { return record("compaction", 0, k, v) }
+	for i := range 4 { // four producers whose keys are all overwritten
+		p := producer(t, b.Addrs(), kgo.ProducerBatchCompression(kgo.ZstdCompression()))
+		write(t, p, r("a", fmt.Sprintf("old a%d", i)), r("b", fmt.Sprintf("old b%d", i)))
+	}
+	txn := producer(t, b.Addrs(), kgo.TransactionalID("compaction"))
+	writeTxn(t, txn, kgo.TryAbort, r("a", "aborted"))
+	writeTxn(t, txn, kgo.TryCommit, r("c", "kept c"))
+	writeTxn(t, txn, kgo.TryAbort, r("c", "aborted too"))
+	plain := producer(t, b.Addrs())
+	write(t, plain, r("a", "kept a"), r("b", "kept b"))
+
+	config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "compaction"}, MaxWait: 50 * time.Millisecond}
+	config.ReadUncommitted = true
+	want := []string{"kept c", "kept a", "kept b"}
+	for ctx := within(t); ; { // until the cleaner has been there; new records roll the segment
+		if b.Kind == kafkatest.Embedded {
+			b.Embedded().Cluster().Compact()
+		}
+		starts, err := source.ListOffsets(ctx, config.Cluster, []source.Partition{config.Partition}, source.Earliest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Offset = starts[config.Partition]
+		raw, _ := fetchAll(t, source.NewFetcher(config))
+		if !strings.Contains(strings.Join(raw, " "), "old") {
+			break
+		}
+		write(t, plain, r("tick", "tick"))
+		time.Sleep(200 * time.Millisecond)
+	}
+	config.ReadUncommitted = false
+	values, last := fetchAll(t, source.NewFetcher(config))
+	var kept []string
+	for _, v := range values {
+		if v != "tick" {
+			kept = append(kept, v)
+		}
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("after compaction (-want +got):\n%s", diff)
+	}
+	if last.Next != last.HighWatermark {
+		t.Errorf("next %d, want the end, %d", last.Next, last.HighWatermark)
+	}
+}
+
+func testCodecs(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "codecs", 1, nil)
+	var want []string
+	for _, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), kgo.SnappyCompression(), kgo.Lz4Compression(), kgo.ZstdCompression()} {
+		p := producer(t, b.Addrs(), kgo.ProducerBatchCompression(codec))
+		var recs []*kgo.Record
+		for i := range 20 {
+			v := strings.Repeat(fmt.Sprintf("codec %v, %d; ", codec, i), 50)
+			want = append(want, v)
+			recs = append(recs, record("codecs", 0, "k", v))
+		}
+		write(t, p, recs...)
+	}
+	// One byte at a time is asked for, and a batch at a time comes.
+	f := source.NewFetcher(source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "codecs"}, MaxBytes: 1})
+	values, _ := fetchAll(t, f)
+	if diff := cmp.Diff(want, values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func testOffsets(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "offsets", 2, nil)
+	c, ctx := open(t, b.Addrs()...), within(t)
+	plain := producer(t, b.Addrs())
+	for i := range 5 {
+		r := record("offsets", 0, "", "v")
+		r.Timestamp = time.UnixMilli(int64(1000 * i))
+		write(t, plain, r)
+	}
+	txn := producer(t, b.Addrs(), kgo.TransactionalID("offsets"))
+	if err := txn.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	open := record("offsets", 0, "", "open")
+	open.Timestamp = time.UnixMilli(9000)
+	write(t, txn, open)
+
+	parts, err := source.Partitions(ctx, c, "offsets")
+	zero, one := source.Partition{Topic: "offsets", ID: 0}, source.Partition{Topic: "offsets", ID: 1}
+	if want := []source.Partition{zero, one}; err != nil || !cmp.Equal(want, parts) {
+		t.Fatalf("partitions %v, %v; want %v", parts, err, want)
+	}
+	for _, q := range []struct {
+		name string
+		at   source.At
+		want source.Offsets
+	}{
+		{"earliest", source.Earliest, source.Offsets{zero: 0, one: 0}},
+		{"latest", source.Latest, source.Offsets{zero: 6, one: 0}},
+		{"latest stable", source.LatestStable, source.Offsets{zero: 5, one: 0}},
+		{"a record's time", source.AtTime(time.UnixMilli(2000)), source.Offsets{zero: 2, one: 0}},
+		{"between two", source.AtTime(time.UnixMilli(2001)), source.Offsets{zero: 3, one: 0}},
+		{"before all", source.AtTime(time.UnixMilli(0)), source.Offsets{zero: 0, one: 0}},
+		{"before 1970", source.AtTime(time.UnixMilli(-5000)), source.Offsets{zero: 0, one: 0}},
+		{"after all", source.AtTime(time.UnixMilli(1e12)), source.Offsets{zero: 6, one: 0}}, // Kafka says -1
+	} {
+		got, err := source.ListOffsets(ctx, c, parts, q.at)
+		if err != nil || !cmp.Equal(q.want, got) {
+			t.Errorf("%s: %v, %v; want %v", q.name, got, err, q.want)
+		}
+	}
+	if err := txn.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+
+	none := source.Offsets{zero: -1, one: -1}
+	if got, err := source.Committed(ctx, c, "nobody", parts); err != nil || !cmp.Equal(none, got) {
+		t.Errorf("committed by nobody: %v, %v; want %v", got, err, none)
+	}
+	response, err := c.Client().OffsetCommit(ctx, &kafka.OffsetCommitRequest{
+		GroupID: "somebody", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"offsets": {{Partition: 0, Offset: 3}}},
+	})
+	if err != nil || response.Topics["offsets"][0].Error != nil {
+		t.Fatal(err, response)
+	}
+	want := source.Offsets{zero: 3, one: -1}
+	if got, err := source.Committed(ctx, c, "somebody", parts); err != nil || !cmp.Equal(want, got) {
+		t.Errorf("committed: %v, %v; want %v", got, err, want)
+	}
+	testOutOfRange(t, b)
+}
+
+func testOutOfRange(t *testing.T, b *kafkatest.Broker) {
+	f := source.NewFetcher(source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "offsets"}, Offset: 100})
+	_, err := f.Fetch(within(t))
+	var beyond *source.OffsetError
+	if !errors.As(err, &beyond) {
+		t.Fatalf("got %v, want an OffsetError", err)
+	}
+	if beyond.Offset != 100 || beyond.Start != 0 || beyond.End != 7 || !strings.Contains(err.Error(), "created again") {
+		t.Errorf("got %v (%+v)", err, beyond)
+	}
+}
+
+func testUnknown(t *testing.T, b *kafkatest.Broker) {
+	c, ctx := open(t, b.Addrs()...), within(t)
+	_, err := source.Partitions(ctx, c, "nothing")
+	if !errors.Is(err, kafka.UnknownTopicOrPartition) || !strings.Contains(err.Error(), `"nothing"`) || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("an unknown topic: %v", err)
+	}
+	b.CreateTopic(t, "known", 2, nil)
+	_, err = source.OpenKafka(ctx, source.KafkaConfig{Cluster: c, Start: source.Offsets{{Topic: "known", ID: 2}: 0}})
+	if err == nil || !strings.Contains(err.Error(), "known/2 does not exist") || !strings.Contains(err.Error(), "2 partitions") {
+		t.Errorf("an unknown partition: %v", err)
+	}
+}
