@@ -51,8 +51,9 @@ type part struct {
 	columns  func(from, to int) []arrow.Array
 }
 
-func modelPart(s *Snapshot) part {
-	t := tableOf(s.Model)
+func modelPart(s *Snapshot) part { return partOf(s, tableOf(s.Model)) }
+
+func partOf(s *Snapshot, t *table) part {
 	d := t.d
 	vector := arrow.FixedSizeListOfNonNullable(int32(d), arrow.PrimitiveTypes.Float64)
 	return part{

@@ -22,7 +22,7 @@ func example(d, parzen, neighbours int, version uint64) *Snapshot {
 	numbers := func(n int) []float64 {
 		v := make([]float64, n)
 		for i := range v {
-			v[i] = math.Ldexp(r.NormFloat64(), r.IntN(60)-30)
+			v[i] = float64(int64(r.Uint64())) * 0x1p-50 // all 53 bits
 		}
 		return v
 	}
