@@ -1,0 +1,166 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// expRow generates the softmax's exponentials and their two sums.
+//
+//	registers 0 … g−1  Σ w,  g = vectors in sixteen lanes; reduce needs registers 0 and 1
+//	next g             Σ w·t
+//	then the exponential's, and as many constants as there is room for
+func (k kernel) expRow() {
+	k.text("expRow", "func(s *float%[1]d, n int, max float%[1]d) (sum, dot float%[1]d)", "expRow for n logits, a positive multiple of 16.")
+	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	g := k.group()
+	sum := func(i int) reg.VecPhysical { return k.v(i) }
+	first := max(g, 2)
+	dot := func(i int) reg.VecPhysical { return k.v(first + i) }
+	e := k.newExp(first + g)
+	for i := range g {
+		k.clear(sum(i))
+		k.clear(dot(i))
+	}
+	top, _ := Param("max").Resolve()
+	k.broadcast(top.Addr, e.max)
+
+	Label("loop")
+	for i := range g {
+		at := Mem{Base: s, Disp: i * k.bytes}
+		w := e.weight(at)
+		k.add(w, sum(i), sum(i))
+		k.fma(w, e.t, dot(i))
+		k.load(w, at)
+	}
+	k.step(n, "loop", s)
+
+	k.reduce(k.add)
+	Store(xmm(0), ReturnIndex(0))
+	for i := range g {
+		k.load(dot(i), k.v(i))
+	}
+	k.reduce(k.add)
+	Store(xmm(0), ReturnIndex(1))
+	k.end()
+}
+
+func (k kernel) clear(v reg.VecPhysical) {
+	if k.bytes == 64 {
+		VPXORQ(v, v, v)
+	} else {
+		VPXOR(v, v, v)
+	}
+}
+
+// exponential is the register plan of one exp.
+type exponential struct {
+	kernel
+	max, t, n, r, p reg.VecPhysical
+	held            map[string]reg.VecPhysical // constants in registers
+}
+
+func (k kernel) newExp(first int) *exponential {
+	e := &exponential{kernel: k, held: map[string]reg.VecPhysical{}}
+	next := func() reg.VecPhysical { first++; return k.v(first - 1) }
+	e.max, e.t, e.n, e.r, e.p = next(), next(), next(), next(), next()
+	last := 16
+	if k.bytes == 64 {
+		last = 32
+	}
+	for _, name := range append([]string{"low", "magic", "log2e", "high", "rest", "cut"}, k.c.terms...) {
+		if first < last-1 { // one is left for constants from memory
+			e.held[name] = next()
+			k.broadcast(k.c.at[name], e.held[name])
+		}
+	}
+	e.held["spare"] = k.v(last - 1)
+	return e
+}
+
+// constant returns a register that holds it.
+func (e *exponential) constant(name string) reg.VecPhysical {
+	if v, ok := e.held[name]; ok {
+		return v
+	}
+	e.broadcast(e.c.at[name], e.held["spare"])
+	return e.held["spare"]
+}
+
+// weight computes exp32 or exp64 of the logits at a place in memory; the clamped argument is in e.t.
+func (e *exponential) weight(at Mem) reg.VecPhysical {
+	e.load(at, e.t)
+	e.sub(e.max, e.t, e.t)
+	e.max2(e.constant("low"), e.t)
+	e.load(e.constant("magic"), e.n)
+	e.fma(e.constant("log2e"), e.t, e.n)
+	e.load(e.t, e.r)
+	e.load(e.n, e.p)
+	e.sub(e.constant("magic"), e.p, e.p)
+	e.fma(e.constant("high"), e.p, e.r)
+	e.fma(e.constant("rest"), e.p, e.r)
+	e.load(e.constant(e.c.terms[0]), e.p)
+	for _, name := range e.c.terms[1:] {
+		e.fma213(e.constant(name), e.r, e.p)
+	}
+	if e.size == 4 {
+		e.shift(U8(23), e.n, e.n)
+	} else {
+		e.shift(U8(52), e.n, e.n)
+	}
+	e.addInt(e.n, e.p, e.p)
+	const less = 1
+	if e.bytes == 64 {
+		const notLess = 5
+		e.cmp(U8(notLess), e.constant("cut"), e.t, reg.K1)
+		if e.size == 4 {
+			VMOVAPS_Z(e.p, reg.K1, e.p)
+		} else {
+			VMOVAPD_Z(e.p, reg.K1, e.p)
+		}
+		return e.p
+	}
+	e.cmp(U8(less), e.constant("cut"), e.t, e.r)
+	if e.size == 4 {
+		VANDNPS(e.p, e.r, e.p)
+	} else {
+		VANDNPD(e.p, e.r, e.p)
+	}
+	return e.p
+}
+
+// max2 is t > low ? t : low.
+func (e *exponential) max2(low, t reg.VecPhysical) { e.kernel.numbers.max(low, t, t) }
+
+// reduce folds the sixteen lanes in vectors 0 … g−1 by the tree 8, 4, 2, 1 into lane 0 of register
+// 0. The low registers are used because VEX instructions reach no others.
+func (k kernel) reduce(op func(...Op)) {
+	a, b := 0, 1
+	switch {
+	case k.group() == 1: // one register of sixteen
+		VEXTRACTF32X8(U8(1), zmm(a), ymm(b))
+		op(ymm(b), ymm(a), ymm(a))
+	case k.group() == 4: // four registers of four: l and l+8 are two registers apart
+		op(ymm(2), ymm(0), ymm(0))
+		op(ymm(3), ymm(1), ymm(1))
+		op(ymm(1), ymm(0), ymm(0))
+	default: // two registers of eight
+		op(k.v(b), k.v(a), k.v(a))
+	}
+	// Now eight (float32), eight or four (float64) lanes in register 0.
+	if k.size == 8 && k.bytes == 64 {
+		VEXTRACTF64X4(U8(1), zmm(a), ymm(b))
+		op(ymm(b), ymm(a), ymm(a))
+	}
+	VEXTRACTF128(U8(1), ymm(a), xmm(b))
+	op(xmm(b), xmm(a), xmm(a))
+	if k.size == 4 {
+		VPERMILPS(U8(0x0e), xmm(a), xmm(b))
+		op(xmm(b), xmm(a), xmm(a))
+		VPERMILPS(U8(0x01), xmm(a), xmm(b))
+	} else {
+		VPERMILPD(U8(1), xmm(a), xmm(b))
+	}
+	op(xmm(b), xmm(a), xmm(a))
+}

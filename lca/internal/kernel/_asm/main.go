@@ -1,0 +1,94 @@
+// The generator of ../kernel_amd64.s. It is a module of its own, so that users of the library
+// never download avo. Run "go generate" in the parent directory; a test compares the result.
+//
+// Each function computes exactly what the Go function named in its comment computes: the same
+// chains of multiply-adds in the same order, only more of them side by side.
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func main() {
+	ConstraintExpr("!purego")
+	for _, t := range types() {
+		c := constants(t)
+		for _, s := range sets() {
+			k := kernel{t, s, c}
+			for _, rows := range s.rows {
+				k.tile(rows, 2)
+				if s.halves {
+					k.tile(rows, 1)
+				}
+			}
+			k.rowMax()
+			k.findGE()
+			k.expRow()
+			k.scaleRows()
+			k.fold("addTo", VADDPD)
+			k.fold("subFrom", VSUBPD)
+		}
+	}
+	Generate()
+}
+
+// numbers is float32 or float64, with its instructions.
+type numbers struct {
+	bits, size                                                           int
+	load, broadcast, fma, fma213, add, sub, mul, max, cmp, shift, addInt func(...Op)
+}
+
+// set is an instruction set.
+type set struct {
+	name   string
+	bytes  int   // of a vector
+	rows   []int // heights of tiles, largest first
+	halves bool  // half a panel is one vector: a second form of each tile
+}
+
+// kernel generates the functions of one set for one type.
+type kernel struct {
+	numbers
+	set
+	c *table
+}
+
+func sets() []set {
+	return []set{
+		{"AVX512", 64, []int{14, 8, 4, 2, 1}, true},
+		{"AVX2", 32, []int{6, 4, 2, 1}, false},
+	}
+}
+
+func types() []numbers {
+	wrap2 := func(f func(a, b Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1]) } }
+	return []numbers{
+		{32, 4, wrap2(func(a, b Op) { VMOVUPS(a, b) }), wrap2(func(a, b Op) { VBROADCASTSS(a, b) }),
+			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VCMPPS, VPSLLD, VPADDD},
+		{64, 8, wrap2(func(a, b Op) { VMOVUPD(a, b) }), wrap2(func(a, b Op) { VBROADCASTSD(a, b) }),
+			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VCMPPD, VPSLLQ, VPADDQ},
+	}
+}
+
+// v returns vector register i of the set's width.
+func (k kernel) v(i int) reg.VecPhysical {
+	if k.bytes == 64 {
+		return zmm(i)
+	}
+	return ymm(i)
+}
+
+func zmm(i int) reg.VecPhysical {
+	return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+		reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}[i]
+}
+
+func ymm(i int) reg.VecPhysical {
+	return []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10, reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15}[i]
+}
+
+func xmm(i int) reg.VecPhysical {
+	return []reg.VecPhysical{reg.X0, reg.X1, reg.X2, reg.X3}[i]
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// table holds the constants of one type in memory, one number each.
+type table struct {
+	at    map[string]Mem
+	terms []string // the polynomial, highest power first
+}
+
+func constants(t numbers) *table {
+	c := &table{at: map[string]Mem{}}
+	put := func(name string, v float64) {
+		full := fmt.Sprintf("%s%d", name, t.bits)
+		// avo prints float constants that are whole numbers as integers, so the bits are given.
+		if t.bits == 32 {
+			c.at[name] = ConstData(full, U32(math.Float32bits(float32(v))))
+		} else {
+			c.at[name] = ConstData(full, U64(math.Float64bits(v)))
+		}
+	}
+	put("inf", math.Inf(-1))
+	put("log2e", math.Log2E)
+	degree := 13
+	if t.bits == 32 {
+		degree = 7
+		put("cut", -67)
+		put("low", -68)
+		put("magic", 1.5*(1<<23))
+		put("high", -0.693359375)
+		put("rest", 2.12194440054690583e-4)
+	} else {
+		put("cut", -688)
+		put("low", -689)
+		put("magic", 1.5*(1<<52))
+		put("high", -6.93147180369123816490e-01)
+		put("rest", -1.90821492927058770002e-10)
+	}
+	f, terms := 1.0, make([]string, degree+1)
+	for i := range degree + 1 {
+		terms[degree-i] = fmt.Sprintf("term%d_", i)
+		put(terms[degree-i], 1/f)
+		f *= float64(i + 1)
+	}
+	c.terms = terms
+	return c
+}
+
+func (k kernel) text(name, signature, doc string) {
+	name = fmt.Sprintf("%s%d%s", name, k.bits, k.name)
+	TEXT(name, NOSPLIT, fmt.Sprintf(signature, k.bits))
+	Pragma("noescape")
+	Doc(name + " is " + doc)
+}
+
+// group is the number of vectors in sixteen lanes.
+func (k kernel) group() int { return 16 * k.size / k.bytes }
+
+// step advances p by sixteen numbers and jumps to label while any group of sixteen is left.
+func (k kernel) step(n reg.Register, label string, pointers ...reg.Register) {
+	for _, p := range pointers {
+		ADDQ(U32(16*k.size), p)
+	}
+	SUBQ(U8(16), n)
+	JNZ(LabelRef(label))
+}
+
+// rowMax generates the maximum. MAXPS(x, m) is x > m ? x : m, as the Go code has it.
+func (k kernel) rowMax() {
+	k.text("rowMax", "func(s *float%[1]d, n int) float%[1]d", "rowMax for n numbers, a positive multiple of 16.")
+	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	g := k.group()
+	for i := range g {
+		k.broadcast(k.c.at["inf"], k.v(i))
+	}
+	Label("loop")
+	for i := range g {
+		k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(g+i))
+		k.max(k.v(i), k.v(g+i), k.v(i))
+	}
+	k.step(n, "loop", s)
+	k.reduce(k.max)
+	Store(xmm(0), ReturnIndex(0))
+	k.end()
+}
+
+// findGE generates the search, sixteen numbers at a time: a bit for each that is at least v.
+func (k kernel) findGE() {
+	k.text("findGE", "func(s *float%[1]d, n int, v float%[1]d) int", "findGE for n numbers, a positive multiple of 16.")
+	const greaterEqual = 13 // ordered: false for NaN
+	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	v, _ := Param("v").Resolve()
+	k.broadcast(v.Addr, k.v(0))
+	at, bits, part := GP64(), GP64(), GP64()
+	XORQ(at, at)
+	Label("loop")
+	g := k.group()
+	for i := range g {
+		m := Mem{Base: s, Disp: i * k.bytes}
+		k.load(m, k.v(1+i))
+		to := bits
+		if i > 0 {
+			to = part
+		}
+		if k.bytes == 64 {
+			k.cmp(U8(greaterEqual), k.v(0), k.v(1+i), reg.K1)
+			KMOVW(reg.K1, to.As32())
+		} else {
+			k.cmp(U8(greaterEqual), k.v(0), k.v(1+i), k.v(1+i))
+			if k.size == 4 {
+				VMOVMSKPS(k.v(1+i), to.As32())
+			} else {
+				VMOVMSKPD(k.v(1+i), to.As32())
+			}
+		}
+		if i > 0 {
+			SHLQ(U8(i*k.bytes/k.size), part)
+			ORQ(part, bits)
+		}
+	}
+	TESTQ(bits, bits)
+	JNZ(LabelRef("found"))
+	ADDQ(U8(16), at)
+	k.step(n, "loop", s)
+	Store(at, ReturnIndex(0))
+	k.end()
+	Label("found")
+	BSFQ(bits, bits)
+	ADDQ(bits, at)
+	Store(at, ReturnIndex(0))
+	k.end()
+}
+
+// scaleRows generates the multiplication of a panel's rows.
+func (k kernel) scaleRows() {
+	k.text("scaleRows", "func(dst, src, s *float%[1]d, n int)", "scaleRows for n ≥ 1 rows.")
+	dst, src, s, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	Label("loop")
+	k.broadcast(Mem{Base: s}, k.v(0))
+	for i := range 128 / k.bytes {
+		k.mul(Mem{Base: src, Disp: i * k.bytes}, k.v(0), k.v(1+i))
+		k.load(k.v(1+i), Mem{Base: dst, Disp: i * k.bytes})
+	}
+	ADDQ(U8(k.size), s)
+	ADDQ(U32(128), src)
+	ADDQ(U32(128), dst)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	k.end()
+}
+
+// fold generates the addition of T to float64 sums.
+func (k kernel) fold(name string, op func(...Op)) {
+	k.text(name, "func(dst *float64, src *float%[1]d, n int)", name+" for n numbers, a positive multiple of 16.")
+	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
+	Label("loop")
+	for i := range 128 / k.bytes { // sixteen float64
+		from := Mem{Base: src, Disp: i * k.bytes * k.size / 8}
+		if k.size == 4 {
+			VCVTPS2PD(from, k.v(i))
+		} else {
+			VMOVUPD(from, k.v(i))
+		}
+		to := Mem{Base: dst, Disp: i * k.bytes}
+		VMOVUPD(to, k.v(8+i))
+		op(k.v(i), k.v(8+i), k.v(8+i))
+		VMOVUPD(k.v(8+i), to)
+	}
+	ADDQ(U32(128), dst)
+	ADDQ(U32(16*k.size), src)
+	SUBQ(U8(16), n)
+	JNZ(LabelRef("loop"))
+	k.end()
+}

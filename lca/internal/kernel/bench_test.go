@@ -1,0 +1,85 @@
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"testing"
+)
+
+// flops counts an update as it is usually written: logits and ΛZ in full, Ĉ in full.
+func flops(rows, n, dim int) float64 {
+	return 4*float64(rows)*float64(n)*float64(dim) + float64(2*rows+n)*float64(dim)*float64(dim)
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	for _, s := range [][3]int{{100, 3000, 16}, {1000, 3000, 16}, {100, 3000, 64}, {1000, 3000, 64}, {100, 3000, 256}, {1000, 3000, 256}, {1000, 6000, 1024}} {
+		b.Run(fmt.Sprintf("B=%d/N=%d/d=%d/float32", s[0], s[1], s[2]), func(b *testing.B) { benchmarkUpdate[float32](b, s[0], s[1], s[2]) })
+		b.Run(fmt.Sprintf("B=%d/N=%d/d=%d/float64", s[0], s[1], s[2]), func(b *testing.B) { benchmarkUpdate[float64](b, s[0], s[1], s[2]) })
+	}
+}
+
+func benchmarkUpdate[T Float](b *testing.B, rows, n, dim int) {
+	q, _ := points[T](1, rows, dim, 1)
+	z, _ := points[T](2, n, dim, 1)
+	var m Moments
+	var s Scratch[T]
+	var pool Neighbours[T]
+	pool.Pack(z, n, dim, dim)
+	measure(b, flops(rows, n, dim), func() {
+		Update(&m, &s, q, rows, &pool, Exclusion{NearCopy: 1e-6 * float64(dim)})
+	})
+}
+
+func BenchmarkPack(b *testing.B) {
+	for _, dim := range []int{16, 64, 256} {
+		b.Run(fmt.Sprintf("N=3000/d=%d/float32", dim), func(b *testing.B) {
+			z, _ := points[float32](2, 3000, dim, 1)
+			var pool Neighbours[float32]
+			measure(b, 3000*float64(dim), func() { pool.Pack(z, 3000, dim, dim) })
+		})
+	}
+}
+
+func BenchmarkLSE(b *testing.B) {
+	for _, dim := range []int{16, 64, 256} {
+		b.Run(fmt.Sprintf("rows=1000/N=3000/d=%d/float32", dim), func(b *testing.B) {
+			q, _ := points[float32](1, 1000, dim, 1)
+			z, _ := points[float32](2, 3000, dim, 1)
+			var pool Neighbours[float32]
+			var s Scratch[float32]
+			lse := make([]float64, 1000)
+			pool.Pack(z, 3000, dim, dim)
+			measure(b, 2*1000*3000*float64(dim), func() { LSE(lse, &s, q, 1000, &pool) })
+		})
+	}
+}
+
+func BenchmarkProjection(b *testing.B) {
+	for _, dim := range []int{16, 64, 256} {
+		for _, rows := range []int{1, 100, 8192} {
+			b.Run(fmt.Sprintf("rows=%d/d=%d", rows, dim), func(b *testing.B) {
+				x, _ := points[float64](1, rows, dim, 1)
+				w, _ := points[float64](2, dim, dim, 1)
+				y := make([]float32, rows*dim)
+				var p Projection
+				var s Scratch[float64]
+				p.Pack(w[:dim], w, dim, dim)
+				measure(b, 2*float64(rows*dim*dim), func() { p.Apply(y, &s, x, rows) })
+			})
+		}
+	}
+}
+
+// BenchmarkPeak times the tallest tile on operands in the L1 cache: what the rest is measured by.
+func BenchmarkPeak(b *testing.B) {
+	const rows, depth = 14, 128
+	f := functionsOf[float32]()
+	a, c := make([]float32, rows*depth), make([]float32, rows*32)
+	p, zero := make([]float32, depth*32), make([]float32, 32)
+	measure(b, 100*2*rows*32*depth, func() {
+		for range 100 {
+			f.tile(c, 32, zero, 0, a, depth, 1, p, 32, depth, rows, 32)
+		}
+	})
+}

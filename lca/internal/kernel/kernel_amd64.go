@@ -1,0 +1,35 @@
+//go:build !purego
+
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go run -C _asm . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+
+// native lists the assembly that this processor and operating system can run, the fastest first.
+func native() (list []*implementation) {
+	x := cpu.X86
+	if x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL {
+		list = append(list, avx512())
+	}
+	if x.HasAVX2 && x.HasFMA {
+		list = append(list, avx2())
+	}
+	return list
+}
+
+func avx512() *implementation {
+	return &implementation{
+		name: "avx512", fast: true,
+		f32: functions[float32]{tile32AVX512, max32AVX512, find32AVX512, exp32AVX512, scale32AVX512, add32AVX512, sub32AVX512},
+		f64: functions[float64]{tile64AVX512, max64AVX512, find64AVX512, exp64AVX512, scale64AVX512, add64AVX512, sub64AVX512},
+	}
+}
+
+func avx2() *implementation {
+	return &implementation{
+		name: "avx2", fast: true,
+		f32: functions[float32]{tile32AVX2, max32AVX2, find32AVX2, exp32AVX2, scale32AVX2, add32AVX2, sub32AVX2},
+		f64: functions[float64]{tile64AVX2, max64AVX2, find64AVX2, exp64AVX2, scale64AVX2, add64AVX2, sub64AVX2},
+	}
+}

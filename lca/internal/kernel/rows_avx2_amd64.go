@@ -1,0 +1,110 @@
+//go:build !purego
+
+package kernel
+
+// Slices in, pointers out: the checks that the assembly cannot make, and the ends of slices that are
+// not a multiple of sixteen long.
+
+func max32AVX2(s []float32) float32 {
+	n := len(s) &^ (lanes - 1)
+	m := rowMax(s[n:])
+	if n > 0 {
+		m = max(m, rowMax32AVX2(&s[0], n))
+	}
+	return m
+}
+
+func find32AVX2(s []float32, v float32) int {
+	n := len(s) &^ (lanes - 1)
+	if n > 0 {
+		if j := findGE32AVX2(&s[0], n, v); j < n {
+			return j
+		}
+	}
+	return n + findGE(s[n:], v)
+}
+
+func exp32AVX2(s []float32, max float32) (sum, dot float32) {
+	if len(s) < lanes {
+		return 0, 0
+	}
+	return expRow32AVX2(&s[0], len(s)&^(lanes-1), max)
+}
+
+func scale32AVX2(dst, src, s []float32) {
+	if len(s) > 0 {
+		end := len(s)*32 - 1
+		_, _ = dst[end], src[end]
+		scaleRows32AVX2(&dst[0], &src[0], &s[0], len(s))
+	}
+}
+
+func add32AVX2(dst []float64, src []float32) {
+	n := len(dst) &^ (lanes - 1)
+	src = src[:len(dst)]
+	if n > 0 {
+		addTo32AVX2(&dst[0], &src[0], n)
+	}
+	addTo(dst[n:], src[n:])
+}
+
+func sub32AVX2(dst []float64, src []float32) {
+	n := len(dst) &^ (lanes - 1)
+	src = src[:len(dst)]
+	if n > 0 {
+		subFrom32AVX2(&dst[0], &src[0], n)
+	}
+	subFrom(dst[n:], src[n:])
+}
+
+func max64AVX2(s []float64) float64 {
+	n := len(s) &^ (lanes - 1)
+	m := rowMax(s[n:])
+	if n > 0 {
+		m = max(m, rowMax64AVX2(&s[0], n))
+	}
+	return m
+}
+
+func find64AVX2(s []float64, v float64) int {
+	n := len(s) &^ (lanes - 1)
+	if n > 0 {
+		if j := findGE64AVX2(&s[0], n, v); j < n {
+			return j
+		}
+	}
+	return n + findGE(s[n:], v)
+}
+
+func exp64AVX2(s []float64, max float64) (sum, dot float64) {
+	if len(s) < lanes {
+		return 0, 0
+	}
+	return expRow64AVX2(&s[0], len(s)&^(lanes-1), max)
+}
+
+func scale64AVX2(dst, src, s []float64) {
+	if len(s) > 0 {
+		end := len(s)*16 - 1
+		_, _ = dst[end], src[end]
+		scaleRows64AVX2(&dst[0], &src[0], &s[0], len(s))
+	}
+}
+
+func add64AVX2(dst []float64, src []float64) {
+	n := len(dst) &^ (lanes - 1)
+	src = src[:len(dst)]
+	if n > 0 {
+		addTo64AVX2(&dst[0], &src[0], n)
+	}
+	addTo(dst[n:], src[n:])
+}
+
+func sub64AVX2(dst []float64, src []float64) {
+	n := len(dst) &^ (lanes - 1)
+	src = src[:len(dst)]
+	if n > 0 {
+		subFrom64AVX2(&dst[0], &src[0], n)
+	}
+	subFrom(dst[n:], src[n:])
+}

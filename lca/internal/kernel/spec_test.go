@@ -1,0 +1,239 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// These tests hold every implementation against the generic functions, bit for bit. Inputs lie
+// unaligned between guards of NaN: a read outside them shows in the result, a write in the guard.
+
+const guard = 40
+
+// guarded is a slice with NaN before and after it.
+type guarded[T Float] struct{ all, s []T }
+
+func newGuarded[T Float](n, shift int, fill func() T) guarded[T] {
+	all := make([]T, guard+shift+n+guard)
+	for i := range all {
+		all[i] = T(math.NaN())
+	}
+	s := all[guard+shift:][:n]
+	for i := range s {
+		s[i] = fill()
+	}
+	return guarded[T]{all, s}
+}
+
+func (g guarded[T]) clone() guarded[T] {
+	all := append([]T(nil), g.all...)
+	lo := 0
+	for &g.all[lo] != &g.s[:1][0] {
+		lo++
+	}
+	return guarded[T]{all, all[lo:][:len(g.s)]}
+}
+
+// same compares bits, except that all NaN are one.
+func same[T Float](a, b T) bool {
+	return math.Float64bits(float64(a)) == math.Float64bits(float64(b)) || a != a && b != b
+}
+
+func compare[T Float](t *testing.T, what string, got, want []T) {
+	t.Helper()
+	for i := range want {
+		if !same(got[i], want[i]) {
+			t.Fatalf("%s: element %d of %d is %x, want %x", what, i, len(want), got[i], want[i])
+		}
+	}
+}
+
+// source draws numbers of one range.
+type source[T Float] struct {
+	kind string
+	fill func() T
+}
+
+// numbersOf lists the ranges: ordinary, far, denormal, half-way points, and every special value.
+func numbersOf[T Float](r *rand.Rand) []source[T] {
+	special := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, -math.MaxFloat32, 0x1p-126, 0x1p-149, -0x1p-149}
+	tiny := 0x1p-140
+	if sizeOf[T]() == 8 {
+		tiny = 0x1p-1060
+		special = append(special, math.MaxFloat64, 0x1p-1022, 0x1p-1074)
+	}
+	return []source[T]{
+		{"ordinary", func() T { return T(r.NormFloat64()) }},
+		{"far", func() T { return T(r.NormFloat64() * math.Pow(10, 15*r.Float64())) }},
+		{"denormal", func() T { return T(r.NormFloat64() * tiny) }},
+		{"half-way", func() T { return T(1 + float64(r.IntN(4))*0x1p-12) }},
+		{"special", func() T { return T(special[r.IntN(len(special))]) }},
+		{"small set", func() T { return T(r.IntN(3)) }},
+	}
+}
+
+// specification runs f for both types, each implementation, and each range of numbers.
+func specification(t *testing.T, f32 func(t *testing.T, got, want *functions[float32], r *rand.Rand, fill func() float32),
+	f64 func(t *testing.T, got, want *functions[float64], r *rand.Rand, fill func() float64)) {
+	spec := generic()
+	Each(func(name string) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for _, from := range numbersOf[float32](r) {
+			t.Run(fmt.Sprintf("%s/float32/%s", name, from.kind), func(t *testing.T) { f32(t, functionsOf[float32](), &spec.f32, r, from.fill) })
+		}
+		for _, from := range numbersOf[float64](r) {
+			t.Run(fmt.Sprintf("%s/float64/%s", name, from.kind), func(t *testing.T) { f64(t, functionsOf[float64](), &spec.f64, r, from.fill) })
+		}
+	})
+}
+
+func TestTileBits(t *testing.T) { specification(t, tileBits[float32], tileBits[float64]) }
+
+func tileBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {
+	w := panelWidth[T]()
+	for rows := range 68 {
+		cols, depth := 1+r.IntN(w), r.IntN(68)
+		rs, cs := depth+r.IntN(5), 1
+		if rows%3 == 0 { // the transposed A of a covariance
+			rs, cs = 1, max(1, rows)+r.IntN(5)
+		}
+		ldc, bs := w+r.IntN(3), w+r.IntN(3)
+		ldi := []int{0, w, w + 1}[r.IntN(3)]
+		size := func(outer, stride, inner int) int { return max(0, (outer-1)*stride+inner) }
+		a := newGuarded(size(rows, rs, size(depth, cs, 1)), r.IntN(8), fill)
+		b := newGuarded(size(depth, bs, w), r.IntN(8), fill)
+		init := newGuarded(size(rows, ldi, w), r.IntN(8), fill)
+		c := newGuarded(size(rows, ldc, w), r.IntN(8), fill)
+		if rows == 0 {
+			got.tile(c.s, ldc, init.s, ldi, a.s, rs, cs, b.s, bs, depth, rows, cols)
+			continue
+		}
+		c2 := c.clone()
+		got.tile(c.s, ldc, init.s, ldi, a.s, rs, cs, b.s, bs, depth, rows, cols)
+		want.tile(c2.s, ldc, init.s, ldi, a.s, rs, cs, b.s, bs, depth, rows, cols)
+		compare(t, fmt.Sprintf("tile of %d×%d, depth %d", rows, cols, depth), c.all, c2.all)
+		got.tile(c.s, ldc, c.s, ldc, a.s, rs, cs, b.s, bs, depth, rows, cols)
+		want.tile(c2.s, ldc, c2.s, ldc, a.s, rs, cs, b.s, bs, depth, rows, cols)
+		compare(t, "tile added to itself", c.all, c2.all)
+	}
+}
+
+// TestTileBlocking shows that cutting the depth does not show in the bits.
+func TestTileBlocking(t *testing.T) {
+	Each(func(name string) {
+		f := functionsOf[float32]()
+		r := rand.New(rand.NewPCG(5, 6))
+		const rows, depth, w = 31, 600, 32
+		fill := func() float32 { return float32(r.NormFloat64()) }
+		a, b, zero := newGuarded(rows*depth, 1, fill), newGuarded(depth*w, 3, fill), make([]float32, w)
+		whole, parts := make([]float32, rows*w), make([]float32, rows*w)
+		f.tile(whole, w, zero, 0, a.s, depth, 1, b.s, w, depth, rows, w)
+		init, ldi := zero, 0
+		for k := 0; k < depth; {
+			d := min(1+r.IntN(99), depth-k)
+			f.tile(parts, w, init, ldi, a.s[k:], depth, 1, b.s[k*w:], w, d, rows, w)
+			init, ldi = parts, w
+			k += d
+		}
+		compare(t, name, parts, whole)
+	})
+}
+
+func TestRowBits(t *testing.T) { specification(t, rowBits[float32], rowBits[float64]) }
+
+func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {
+	w := panelWidth[T]()
+	for n := 1; n < 68; n++ {
+		s := newGuarded(n, r.IntN(8), fill)
+		if g, x := got.rowMax(s.s), want.rowMax(s.s); g != x {
+			t.Fatalf("maximum of %v is %v, want %v", s.s, g, x)
+		}
+		for _, v := range []T{s.s[r.IntN(n)], fill(), T(math.Inf(1))} {
+			if g, x := got.findGE(s.s, v), want.findGE(s.s, v); g != x {
+				t.Fatalf("first of %d at least %v is %d, want %d", n, v, g, x)
+			}
+		}
+		rows := n
+		panel, scale := newGuarded(rows*w, r.IntN(8), fill), newGuarded(rows, r.IntN(8), fill)
+		d1, d2 := newGuarded(rows*w, 5, fill), newGuarded(rows*w, 5, fill)
+		got.scale(d1.s, panel.s, scale.s)
+		want.scale(d2.s, panel.s, scale.s)
+		compare(t, "scaled panel", d1.all, d2.all)
+		sums := newGuarded(n, r.IntN(8), func() float64 { return r.NormFloat64() })
+		sums2 := sums.clone()
+		got.addTo(sums.s, s.s)
+		want.addTo(sums2.s, s.s)
+		compare(t, "sum", sums.all, sums2.all)
+		got.subFrom(sums.s, s.s)
+		want.subFrom(sums2.s, s.s)
+		compare(t, "difference", sums.all, sums2.all)
+	}
+}
+
+func TestSoftmaxBits(t *testing.T) { specification(t, softmaxBits[float32], softmaxBits[float64]) }
+
+func softmaxBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {
+	least := 0x1p-126
+	if sizeOf[T]() == 8 {
+		least = 0x1p-1022
+	}
+	for n := lanes; n < 68+lanes; n += lanes {
+		for _, scale := range []T{1, 30, 300} {
+			s := newGuarded(n, r.IntN(8), func() T { return fill() * scale })
+			top := want.rowMax(s.s)
+			s2 := s.clone()
+			z, d := got.expRow(s.s, top)
+			z2, d2 := want.expRow(s2.s, top)
+			compare(t, "weights", s.all, s2.all)
+			compare(t, "sums", []T{z, d}, []T{z2, d2})
+			for _, v := range s.s {
+				if v != 0 && float64(v) < least || v > 1 || v != v {
+					t.Fatalf("weight %v, want 0 or a normal number up to 1", v)
+				}
+			}
+		}
+	}
+}
+
+// TestUpdateBits runs whole updates: implementation and number of threads must not show.
+func TestUpdateBits(t *testing.T) {
+	for i, p := range problems() {
+		t.Run(p.name, func(t *testing.T) {
+			updateBits[float32](t, uint64(i), p)
+			updateBits[float64](t, uint64(i), p)
+		})
+	}
+}
+
+func updateBits[T Float](t *testing.T, seed uint64, p problem) {
+	qf, zf := p.data(seed)
+	q, z := convert[T](qf), convert[T](zf)
+	run := func(threads int) (m Moments, lse []float64) {
+		s := Scratch[T]{Threads: threads}
+		var pool Neighbours[T]
+		pool.Pack(z, p.n, p.dim, p.parzen)
+		lse = make([]float64, p.rows)
+		Update(&m, &s, q, p.rows, &pool, p.ex)
+		LSE(lse, &s, q, p.rows, &pool)
+		return m, lse
+	}
+	forced.Store(generic())
+	want, wantLSE := run(1)
+	forced.Store(nil)
+	Each(func(name string) {
+		for _, threads := range []int{1, 3} {
+			got, lse := run(threads)
+			what := fmt.Sprintf("%s, %T, %d threads: ", name, *new(T), threads)
+			compare(t, what+"Cov", got.Cov, want.Cov)
+			compare(t, what+"LSE", got.LSE, want.LSE)
+			compare(t, what+"Nearest", got.Nearest, want.Nearest)
+			compare(t, what+"Effective", got.Effective, want.Effective)
+			compare(t, what+"LSE alone", lse, wantLSE)
+			if fmt.Sprint(got.Admissible, got.Used, got.Rows, got.Copies) != fmt.Sprint(want.Admissible, want.Used, want.Rows, want.Copies) {
+				t.Fatalf("%s%v, want %v", what, got, want)
+			}
+		}
+	})
+}
