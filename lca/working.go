@@ -7,9 +7,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// A column whose variance is below constantVariance of its mean square is constant: what moves
-// is the rounding of float64, not the data. An sd of 1 on an offset of 1e7, or of 1e-3 on 1e9, is not.
-const constantVariance = 1e-26
+const (
+	// A column whose variance is below constantVariance of its mean square is constant for a stream,
+	// whose running moments carry their own rounding.
+	constantVariance = 1e-20
+	// With all rows at hand the moments are exact, and only the rounding of the rows themselves is left
+	// to tell from data: an sd of 1 on an offset of 1e7, or of 1e-3 on 1e9, is data.
+	roundingVariance = 1e-26
+)
 
 // working holds rows in the coordinates that are learnt in: the active columns only, centred,
 // and divided by their standard deviation s unless ν is in the paper's absolute units. So columns
@@ -35,7 +40,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 			return nil, columnFault(x, k)
 		}
 		w.mean[k] = mean
-		if variance <= constantVariance*(mean*mean+variance) {
+		if variance <= roundingVariance*(mean*mean+variance) {
 			w.constant = append(w.constant, k)
 			continue
 		}
