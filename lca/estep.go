@@ -35,8 +35,15 @@ type expectation struct {
 //
 //	C_L = (1/n) Σ_ij λ_ij (x_i−x_j)(x_i−x_j)ᵀ     (eq. 5; section 4, below eq. 6)
 //
-// not pair by pair, which takes n²d² operations, but as in localCovariance.
+// not pair by pair, which takes n²d² operations, but as in localCovariance. The kernels do the same
+// sums, faster (kernelStep).
 func eStep(ctx context.Context, s pairs, b parts, wantCL bool) (expectation, error) {
+	switch s.precision {
+	case Float32:
+		return kernelStep[float32](ctx, s, b)
+	case Float64:
+		return kernelStep[float64](ctx, s, b)
+	}
 	n, d := s.q.Dims()
 	out := expectation{LogSum: make([]float64, n), Admissible: make([]int, n)}
 	k := newKernel(s, b)

@@ -102,7 +102,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 		return f.stochastic(ctx, s, most)
 	}
 	run := f.nextRun()
-	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies}
+	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
 	for last := math.Inf(1); ; s.Iter++ {
 		if columns(s.BL) == 0 { // nothing local is left to learn
 			g := f.gaussian()

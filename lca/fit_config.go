@@ -26,6 +26,10 @@ type FitConfig struct {
 	Gamma      float64 // γ of eq. 8, 0 ≤ γ < 1; 0 forgets the earlier C_L at once, as plain EM does
 	TargetRows int     // kernel width corrected from N to this many neighbours, (N/target)^{2/(d_P+4)}; 0 = off
 
+	// Precision of the E-step's kernels, default Float64. 0 is the plain loops of estep.go, which are there
+	// to be read and to check the kernels against.
+	Precision Precision
+
 	NearCopies  bool // leave out pairs closer than d·1e-6 in squared whitened distance; default true, false for discrete data
 	Coordinates Coordinates
 	Components  Components
@@ -51,7 +55,7 @@ type Iteration struct {
 func DefaultFitConfig() FitConfig {
 	return FitConfig{
 		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitRelative,
-		NearCopies: true, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
+		Precision: Float64, NearCopies: true, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
 	}
 }
 
@@ -87,6 +91,7 @@ func (c FitConfig) Validate() error {
 	check(c.Neighbours >= 0, "Neighbours is %d, want 0 (all) or more", c.Neighbours)
 	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
 	check(c.TargetRows >= 0, "TargetRows is %d, want 0 (off) or more", c.TargetRows)
+	check(c.Precision == 0 || precisionNames[c.Precision] != "", "unknown Precision %d", c.Precision)
 	check(coordinatesNames[c.Coordinates] != "", "unknown Coordinates %d", c.Coordinates)
 	check(componentsNames[c.Components] != "", "unknown Components %d", c.Components)
 	return errors.Join(faults...)

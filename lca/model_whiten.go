@@ -43,33 +43,35 @@ func whitening(bl, bg *mat.Dense, coords Coordinates, comps Components) *mat.Den
 		w.Slice(0, columns(b), 0, d).(*mat.Dense).Copy(b.T())
 		return w
 	}
-	active := nonzeroRows(b) // a constant column's weight is exactly 0
-	root := metricRoot(take(b, active))
+	w.Copy(metricRoot(b))
+	return w
+}
+
+// metricRoot returns the symmetric root M^½ of M = B Bᵀ; a constant column's weight is exactly 0. Where
+// the columns of the input differ so much in scale that a symmetric root cannot hold M in float64, it
+// returns the root of the metric in units of equal precision instead, R^½ diag(√M_kk): the same distances,
+// in rotated coordinates.
+func metricRoot(b *mat.Dense) *mat.Dense {
+	d, _ := b.Dims()
+	active := nonzeroRows(b)
+	varying := take(b, active)
+	var m mat.Dense
+	m.Mul(varying, varying.T())
+	root := rootOf(&m)
+	if !reproduces(root, &m) {
+		unit := func(k int) float64 { return math.Sqrt(m.At(k, k)) }
+		correlations := mat.NewDense(len(active), len(active), nil)
+		correlations.Apply(func(i, j int, v float64) float64 { return v / (unit(i) * unit(j)) }, &m)
+		root = rootOf(correlations)
+		root.Apply(func(_, j int, v float64) float64 { return v * unit(j) }, root)
+	}
+	w := mat.NewDense(d, d, nil)
 	for i, k := range active {
 		for j, l := range active {
 			w.Set(k, l, root.At(i, j))
 		}
 	}
 	return w
-}
-
-// metricRoot returns the symmetric root M^½ of M = B Bᵀ. Where the columns of the input differ so
-// much in scale that a symmetric root cannot hold M in float64, it returns the root of the metric in
-// units of equal precision instead, R^½ diag(√M_kk): the same distances, in rotated coordinates.
-func metricRoot(b *mat.Dense) *mat.Dense {
-	var m mat.Dense
-	m.Mul(b, b.T())
-	root := rootOf(&m)
-	if reproduces(root, &m) {
-		return root
-	}
-	d, _ := m.Dims()
-	unit := func(k int) float64 { return math.Sqrt(m.At(k, k)) }
-	correlations := mat.NewDense(d, d, nil)
-	correlations.Apply(func(i, j int, v float64) float64 { return v / (unit(i) * unit(j)) }, &m)
-	root = rootOf(correlations)
-	root.Apply(func(_, j int, v float64) float64 { return v * unit(j) }, root)
-	return root
 }
 
 // nonzeroRows returns the indices of the rows of b that are not all 0.

@@ -43,11 +43,11 @@ func mStep(kind Kind, metric Metric, rank int, m1, m1InverseRoot, m2 *mat.SymDen
 // the family, which is B^(−T) diag(1 … 1, e_G) B⁻¹ for B = (B_L, B_G), since B_L carries its e already.
 func covarianceOf(b parts) (*mat.SymDense, error) {
 	d := len(b.Ratio)
-	var inverse mat.Dense
-	if err := inverse.Inverse(b.joined()); err != nil {
-		return nil, fmt.Errorf("lca: inverse of (B_L, B_G): %w", errSingular)
+	inverse, err := b.inverse()
+	if err != nil {
+		return nil, err
 	}
-	scaled := mat.DenseCopyOf(&inverse)
+	scaled := mat.DenseCopyOf(inverse)
 	for k := columns(b.BL); k < d; k++ {
 		for j := range d {
 			scaled.Set(k, j, scaled.At(k, j)*b.Ratio[k])
@@ -69,6 +69,24 @@ func (b parts) joined() *mat.Dense {
 	var all mat.Dense
 	all.Augment(b.BL, b.BG)
 	return &all
+}
+
+// inverse returns (B_L, B_G)⁻¹. Columns of very different length are what B is made of, and cost no
+// digits: each is divided by its length first.
+func (b parts) inverse() (*mat.Dense, error) {
+	all := b.joined()
+	_, d := all.Dims()
+	lengths := make([]float64, d)
+	for k := range lengths {
+		lengths[k] = mat.Norm(all.ColView(k), 2)
+	}
+	all.Apply(func(_, k int, v float64) float64 { return v / lengths[k] }, all)
+	var inverse mat.Dense
+	if err := inverse.Inverse(all); err != nil {
+		return nil, fmt.Errorf("lca: inverse of (B_L, B_G): %w", errSingular)
+	}
+	inverse.Apply(func(k, _ int, v float64) float64 { return v / lengths[k] }, &inverse)
+	return &inverse, nil
 }
 
 // ridge returns c + ν I.

@@ -20,6 +20,7 @@ type pairs struct {
 	// self[i] is the row of p that is row i of q itself, or −1; nil when no row is in both.
 	self       []int
 	nearCopies bool
+	precision  Precision // of the kernels; 0 = the plain loops
 }
 
 // pairKernel evaluates log exp(−½|B_Lᵀ(x_i−x_j)|²) for the rows of pairs, in the coordinates

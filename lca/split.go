@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // parts is an M-step's result: the matrices of Proposition 1 and the eigenvalues behind them.
@@ -80,27 +82,12 @@ func inverseRoot(m *mat.SymDense) (*mat.SymDense, error) {
 // eigenSym returns the eigenvalues ascending and the eigenvectors as columns, each with its
 // component of largest magnitude positive, so that equal input gives equal output.
 func eigenSym(m *mat.SymDense) ([]float64, *mat.Dense, error) {
-	var eig mat.EigenSym
-	if !eig.Factorize(m, true) {
-		return nil, nil, fmt.Errorf("eigendecomposition did not converge (is an entry NaN or Inf?): %w", errSingular)
+	d := m.SymmetricDim()
+	values, vectors, err := linalg.EigenSym(flat(m), d)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", err, errSingular)
 	}
-	var v mat.Dense
-	eig.VectorsTo(&v)
-	d, _ := v.Dims()
-	for j := range d {
-		largest := 0.0
-		for i := range d {
-			if c := v.At(i, j); math.Abs(c) > math.Abs(largest) {
-				largest = c
-			}
-		}
-		if largest < 0 {
-			for i := range d {
-				v.Set(i, j, -v.At(i, j))
-			}
-		}
-	}
-	return eig.Values(nil), &v, nil
+	return values, mat.NewDense(d, d, vectors), nil
 }
 
 // spectral returns V diag(f(w)) Vᵀ.

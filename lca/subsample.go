@@ -99,7 +99,7 @@ func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state,
 	if columns(s.BL) == 0 {
 		return f.gaussian(), nil
 	}
-	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies}
+	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
 	e, err := eStep(ctx, all, s.parts, false)
 	if err != nil {
 		return state{}, err
@@ -134,7 +134,7 @@ func (f *fitting) draw(ctx context.Context, rows []int, b parts) (expectation, *
 	for slot, row := range slots {
 		slotOf[row] = slot
 	}
-	s := pairs{q: take(f.rows, rows), p: take(f.rows, slots), self: make([]int, len(rows)), nearCopies: f.NearCopies}
+	s := pairs{q: take(f.rows, rows), p: take(f.rows, slots), self: make([]int, len(rows)), nearCopies: f.NearCopies, precision: f.Precision}
 	for i, row := range rows {
 		slot, drawn := slotOf[row]
 		if !drawn {
