@@ -43,6 +43,8 @@ func (s *Snapshot) Validate() error {
 		return fmt.Errorf("snapshot: model id %q: want text that is not empty", s.ModelID)
 	case s.Version < 1:
 		return errors.New("snapshot: version 0 means no model: want at least 1")
+	case !utf8.ValidString(s.Producer):
+		return fmt.Errorf("snapshot: producer %q is not UTF-8", s.Producer)
 	case d < 1:
 		return fmt.Errorf("snapshot: model of %d columns", d)
 	case len(s.Features) != d:
@@ -60,9 +62,12 @@ func (s *Snapshot) Validate() error {
 		}
 	}
 	known := knownKeys()
-	for key := range s.Extra {
+	for key, value := range s.Extra {
 		if key == "" || known[key] {
 			return fmt.Errorf("snapshot: extra metadata may not be called %q: the format has a meaning for it", key)
+		}
+		if !utf8.ValidString(key + value) {
+			return fmt.Errorf("snapshot: extra metadata %q is not UTF-8", key)
 		}
 	}
 	return errors.Join(
