@@ -15,7 +15,7 @@ type parts struct {
 	Ratio  []float64  // e, d of them: first those of BL's columns, then those of BG's, each ascending
 }
 
-// split solves Proposition 1 (section 4, eq. 7):
+// split solves Proposition 1 (section 4, eq. 7; proof in the appendix, eq. 9):
 //
 //	min over B_G, B_L of  tr B_Gᵀ M₁ B_G + tr B_Lᵀ M₂ B_L − log det(B_G B_Gᵀ + B_L B_Lᵀ)
 //

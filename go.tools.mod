@@ -1,0 +1,3 @@
+module github.com/lca-stream/lca-stream
+
+go 1.26.0

@@ -1,0 +1,103 @@
+package house
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lca-stream/lca-stream/"
+
+// layer says what the packages at and below a directory may import. Tests may in addition import what
+// testsMay allows.
+type layer struct {
+	dir       string
+	ours      string // directories of ours, space-separated; each allows what is below it
+	forbidden string // import paths of others that it must not know, space-separated; each covers what is below it
+}
+
+// layers is the picture `source | minibatch | lca | sink | pipeline | cmd`, left to right: imports point
+// left. The longest matching dir counts.
+var layers = []layer{
+	{"lca", "lca", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json"},
+	{"minibatch", "", "github.com/segmentio github.com/twmb os net log time"},
+	{"source", "source internal/cluster internal/recordbatch", "gonum.org github.com/goccy github.com/spf13 github.com/twmb net/http"},
+	{"source/ipcguard", "source/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log"},
+	{"sink", "source internal/cluster internal/recordbatch", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb net/http"},
+	{"sink/snapshot", "source sink lca", "github.com/segmentio github.com/twmb github.com/goccy net"},
+	{"pipeline", "source minibatch lca sink", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag"},
+	{"cmd", "source minibatch lca sink pipeline internal cmd", ""},
+	{"internal/cluster", "", "github.com/twmb github.com/apache gonum.org"},
+	{"internal/recordbatch", "", "github.com/segmentio github.com/twmb github.com/apache gonum.org net os"},
+	{"internal/embedded", "", "github.com/segmentio gonum.org"},
+	{"internal/kafkatest", "internal/embedded", "gonum.org"},
+	{"internal/status", "pipeline", "github.com/segmentio github.com/twmb gonum.org github.com/apache github.com/goccy github.com/spf13"},
+	{"internal/bench", "source minibatch lca sink pipeline internal", ""},
+	{"internal/house", "", "github.com gonum.org"},
+}
+
+// testsMay is what any test may import of ours: fakes of the protocol, and the packages beside it.
+const testsMay = "internal/kafkatest internal/embedded"
+
+func layerOf(dir string) (found layer, ok bool) {
+	for _, l := range layers {
+		if under(dir, l.dir) && len(l.dir) >= len(found.dir) {
+			found, ok = l, true
+		}
+	}
+	return found, ok
+}
+
+func under(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+func anyUnder(path, dirs string) bool {
+	for dir := range strings.FieldsSeq(dirs) {
+		if under(path, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestImportsPointLeft(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if strings.Contains(f.path, "/_") {
+			continue // generators with a go.mod of their own
+		}
+		l, ok := layerOf(f.dir())
+		if !ok {
+			t.Errorf("%s belongs to no layer: add its directory to the table in this file", f.path)
+			continue
+		}
+		for _, spec := range f.syntax.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, isOurs := strings.CutPrefix(path, module)
+			switch {
+			case isOurs && f.isTest() && (anyUnder(ours, testsMay) || anyUnder(ours, "source minibatch lca sink internal/cluster internal/recordbatch")):
+			case isOurs && !anyUnder(ours, l.ours) && !under(ours, f.dir()):
+				t.Errorf("%s imports %s; %s may import of ours only: %q", f.path, ours, l.dir, l.ours)
+			case !isOurs && !f.isTest() && anyUnder(path, l.forbidden):
+				t.Errorf("%s imports %s, which %s must not know", f.path, path, l.dir)
+			}
+			if !f.isTest() && isOurs && anyUnder(ours, "internal/kafkatest") && !under(f.dir(), "internal/kafkatest") {
+				t.Errorf("%s imports %s, which is for tests", f.path, ours)
+			}
+		}
+	}
+}
+
+// A test that cannot fail is worth nothing, so the rule itself is tried on imports that must be refused.
+func TestImportRuleRefuses(t *testing.T) {
+	for _, c := range []struct{ dir, ours string }{
+		{"lca", "source"}, {"lca/internal/kernel", "minibatch"}, {"source", "sink"}, {"source", "lca"}, {"minibatch", "lca"}, {"sink", "pipeline"},
+		{"pipeline", "cmd"}, {"pipeline", "internal/cluster"}, {"internal/status", "lca"}, {"source/ipcguard", "internal/recordbatch"},
+	} {
+		l, ok := layerOf(c.dir)
+		if !ok || anyUnder(c.ours, l.ours) {
+			t.Errorf("%s may import %s", c.dir, c.ours)
+		}
+	}
+}
