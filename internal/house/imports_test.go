@@ -30,14 +30,15 @@ var layers = []layer{
 	{"internal/cluster", "", "github.com/twmb github.com/apache gonum.org"},
 	{"internal/recordbatch", "", "github.com/segmentio github.com/twmb github.com/apache gonum.org net os"},
 	{"internal/embedded", "", "github.com/segmentio gonum.org"},
-	{"internal/kafkatest", "internal/embedded", "gonum.org"},
+	{"internal/kafkatest", "internal/embedded internal/testtools", "gonum.org"},
+	{"internal/testtools", "", "github.com gonum.org"},
 	{"internal/status", "pipeline", "github.com/segmentio github.com/twmb gonum.org github.com/apache github.com/goccy github.com/spf13"},
 	{"internal/bench", "source minibatch lca sink pipeline internal", ""},
 	{"internal/house", "", "github.com gonum.org"},
 }
 
 // testsMay is what any test may import of ours: fakes of the protocol, and the packages beside it.
-const testsMay = "internal/kafkatest internal/embedded"
+const testsMay = "internal/kafkatest internal/embedded internal/testtools"
 
 func layerOf(dir string) (found layer, ok bool) {
 	for _, l := range layers {
@@ -82,7 +83,7 @@ func TestImportsPointLeft(t *testing.T) {
 			case !isOurs && !f.isTest() && anyUnder(path, l.forbidden):
 				t.Errorf("%s imports %s, which %s must not know", f.path, path, l.dir)
 			}
-			if !f.isTest() && isOurs && anyUnder(ours, "internal/kafkatest") && !under(f.dir(), "internal/kafkatest") {
+			if !f.isTest() && isOurs && anyUnder(ours, "internal/kafkatest internal/testtools") && !under(f.dir(), "internal/kafkatest") {
 				t.Errorf("%s imports %s, which is for tests", f.path, ours)
 			}
 		}

@@ -4,12 +4,12 @@ package kafkatest
 
 import (
 	"embed"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 //go:embed poms/*.xml
@@ -24,13 +24,13 @@ const copyJars = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-de
 //	$XDG_CACHE_HOME/lca-stream/kafka/kafka-4.1.0/jars/*.jar
 func jars(t testing.TB, k Kind) string {
 	t.Helper()
-	home := cacheDir(t, "kafka", string(k))
-	defer lock(t, home)()
+	home := testtools.CacheDir(t, "kafka", string(k))
+	defer testtools.Lock(t, home)()
 	dir := filepath.Join(home, "jars")
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
-	mvn := tool(t, "mvn", "to fetch Kafka's jars from Maven Central, once", "apt-get install maven", "brew install maven")
+	mvn := testtools.Tool(t, "mvn", "to fetch Kafka's jars from Maven Central, once", "apt-get install maven", "brew install maven")
 	pom, err := poms.ReadFile("poms/" + string(k) + ".xml")
 	if err != nil {
 		t.Fatalf("kafkatest: no pom for %s: %v", k, err)
@@ -55,42 +55,4 @@ func jars(t testing.TB, k Kind) string {
 		t.Fatalf("kafkatest: %v", err)
 	}
 	return dir
-}
-
-// tool finds a program, or fails the test saying how to get it.
-func tool(t testing.TB, name, why, debian, mac string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Fatalf("kafkatest: %s is needed %s, and is not in PATH.\nInstall it: %s (Debian, Ubuntu) or %s (macOS).", name, why, debian, mac)
-	}
-	return path
-}
-
-// cacheDir returns (and makes) a directory below the project's in the user's cache.
-func cacheDir(t testing.TB, parts ...string) string {
-	t.Helper()
-	base, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatalf("kafkatest: no cache directory: %v; set XDG_CACHE_HOME", err)
-	}
-	dir := filepath.Join(append([]string{base, "lca-stream"}, parts...)...)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatalf("kafkatest: %v", err)
-	}
-	return dir
-}
-
-// lock keeps other test binaries out of dir until the returned function is called; the system
-// gives the lock back when a process dies.
-func lock(t testing.TB, dir string) (unlock func()) {
-	t.Helper()
-	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
-	if err == nil {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-	}
-	if err != nil {
-		t.Fatalf("kafkatest: %v", fmt.Errorf("lock %s: %w", dir, err))
-	}
-	return func() { _ = f.Close() }
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // javaNode is one Apache Kafka process in KRaft mode, broker and controller in one.
@@ -80,8 +82,8 @@ func (j *javaNode) write(t testing.TB, name, text string) {
 func (j *javaNode) format(t testing.TB) {
 	t.Helper()
 	classpath := jars(t, j.kind)
-	home := cacheDir(t, "kafka", string(j.kind))
-	defer lock(t, home)()
+	home := testtools.CacheDir(t, "kafka", string(j.kind))
+	defer testtools.Lock(t, home)()
 	made := filepath.Join(home, fmt.Sprintf("formatted-%d", j.id))
 	if _, err := os.Stat(made); err != nil {
 		cmd := exec.Command(java(t), "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", classpath+"/*:"+j.dir,
@@ -104,7 +106,7 @@ func (j *javaNode) format(t testing.TB) {
 
 func java(t testing.TB) string {
 	t.Helper()
-	return tool(t, "java", "to run a real Kafka broker", "apt-get install default-jre-headless", "brew install openjdk")
+	return testtools.Tool(t, "java", "to run a real Kafka broker", "apt-get install default-jre-headless", "brew install openjdk")
 }
 
 func (j *javaNode) start(t testing.TB) {

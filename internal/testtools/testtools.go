@@ -1,0 +1,123 @@
+//go:build unix
+
+// Package testtools brings what tests need beside Go: a Python with pinned packages, and Helm. Each
+// is made once, on first use, in the user's cache directory, and shared by all tests of all checkouts:
+//
+//	$XDG_CACHE_HOME/lca-stream/python/HASH/venv/bin/python
+//	$XDG_CACHE_HOME/lca-stream/helm/VERSION/helm
+//
+// What it cannot bring (python3 itself) it asks for: a missing program fails the test and says how to
+// install it. Nothing is skipped, since a suite that passes without its judges has proved nothing.
+package testtools
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// HelmVersion is the Helm that charts are tested with.
+const HelmVersion = "v3.22.0"
+
+//go:embed requirements.txt
+var requirements []byte
+
+// Tool finds a program in PATH, or fails the test saying what it is for and how to get it.
+func Tool(t testing.TB, name, why, debian, mac string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is needed %s, and is not in PATH.\nInstall it: %s (Debian, Ubuntu) or %s (macOS).", name, why, debian, mac)
+	}
+	return path
+}
+
+// CacheDir returns (and makes) a directory below the project's in the user's cache.
+func CacheDir(t testing.TB, parts ...string) string {
+	t.Helper()
+	base, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatalf("no cache directory: %v; set XDG_CACHE_HOME", err)
+	}
+	dir := filepath.Join(append([]string{base, "lca-stream"}, parts...)...)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Lock keeps other test binaries out of dir until the returned function is called; the system gives
+// the lock back when a process dies.
+func Lock(t testing.TB, dir string) (unlock func()) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatalf("lock %s: %v", dir, err)
+	}
+	return func() { _ = f.Close() }
+}
+
+// Python returns the interpreter of a virtual environment with the packages of requirements.txt.
+func Python(t testing.TB) string {
+	t.Helper()
+	sum := sha256.Sum256(requirements)
+	home := CacheDir(t, "python", hex.EncodeToString(sum[:6]))
+	defer Lock(t, home)()
+	venv := filepath.Join(home, "venv")
+	python := filepath.Join(venv, "bin", "python")
+	if exists(filepath.Join(home, "complete")) {
+		return python
+	}
+	python3 := Tool(t, "python3", "to read what we write with pyarrow and confluent-kafka", "apt-get install python3 python3-venv", "brew install python")
+	wanted := filepath.Join(home, "requirements.txt")
+	if err := os.WriteFile(wanted, requirements, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("making a Python environment in %s", home)
+	run(t, "Is python3-venv installed (Debian: apt-get install python3-venv)?", python3, "-m", "venv", "--clear", venv)
+	run(t, "Is the Python package index reachable?", python, "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:", "-r", wanted)
+	if err := os.WriteFile(filepath.Join(home, "complete"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return python
+}
+
+// Helm returns the Helm program, built from source by Go: it needs no download but the modules.
+func Helm(t testing.TB) string {
+	t.Helper()
+	home := CacheDir(t, "helm", HelmVersion)
+	defer Lock(t, home)()
+	helm := filepath.Join(home, "helm")
+	if exists(helm) {
+		return helm
+	}
+	t.Logf("building Helm %s into %s: a few minutes, once", HelmVersion, home)
+	cmd := exec.Command("go", "install", "helm.sh/helm/v3/cmd/helm@"+HelmVersion)
+	cmd.Env = append(os.Environ(), "GOBIN="+home, "GOFLAGS=")
+	cmd.Dir = home // outside any module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s\nIs the Go module proxy reachable?", cmd, err, out)
+	}
+	return helm
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func run(t testing.TB, hint string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", cmd, err, out, hint)
+	}
+}
