@@ -16,9 +16,14 @@ import (
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
 
-// beatsPerSession is how many heartbeats fit into a session timeout: so many less one may be late
-// or lost, when the processor is busy with mathematics, before the member is thrown out.
-const beatsPerSession = 5
+const (
+	// beatsPerSession is how many heartbeats fit into a session timeout at least: so many less one
+	// may be late or lost, when the processor is busy with mathematics, before the member is out.
+	beatsPerSession = 5
+
+	// maxBeat bounds how long a member takes to notice a rebalance, for which all others wait.
+	maxBeat = time.Second
+)
 
 // begin starts what accompanies a generation: heartbeats, and if it leads the group, the watch for
 // new partitions. Generation.end waits for both.
@@ -45,7 +50,7 @@ func (g *Generation) end(why error) {
 // the network hides from us.
 func (g *Group) beat(ctx context.Context, gen *Generation) {
 	session := g.config.SessionTimeout
-	every := session / beatsPerSession
+	every := min(session/beatsPerSession, maxBeat)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	alive := time.Now() // when the last request was sent that was answered
@@ -62,7 +67,7 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 		}
 		expire() // first: after a long suspension there may be no time for an answer
 		sent := time.Now()
-		err := g.heartbeat(ctx, gen, max(min(2*every, time.Until(alive.Add(session))), every))
+		err := g.heartbeat(ctx, gen, max(min(session/2, time.Until(alive.Add(session))), every))
 		switch {
 		case ctx.Err() != nil:
 			return

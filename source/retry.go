@@ -23,8 +23,11 @@ const (
 	retryFor = time.Minute
 
 	// topicGrace is how long a topic may be unknown: one created a moment ago is not known to all
-	// brokers at once.
+	// brokers at once, and to kafka-go's transport only after its metadata have aged.
 	topicGrace = 5 * time.Second
+
+	// lookupGrace is the same for questions that do not go through the transport's metadata.
+	lookupGrace = time.Second
 
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
@@ -35,12 +38,13 @@ type retry struct {
 	cluster *cluster.Cluster
 	what    string // such as "fetch events/3@1042", for errors and logs
 	limit   time.Duration
-	started time.Time // of the trouble
-	tries   int       // that failed
+	grace   time.Duration // for unknown topics
+	started time.Time     // of the trouble
+	tries   int           // that failed
 }
 
 func newRetry(c *cluster.Cluster, limit time.Duration, what string) *retry {
-	return &retry{cluster: c, what: what, limit: limit}
+	return &retry{cluster: c, what: what, limit: limit, grace: topicGrace}
 }
 
 // again waits before another try. It returns the error to give up with: at once if err will not
@@ -57,7 +61,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	switch {
 	case !retriable(err):
 		return r.failed(err)
-	case unknown && since > min(topicGrace, r.limit):
+	case unknown && since > min(r.grace, r.limit):
 		return r.failed(fmt.Errorf("the topic or partition does not exist: create it, or correct its name: %w", err))
 	case since > r.limit:
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))

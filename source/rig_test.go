@@ -88,6 +88,24 @@ func fetchAll(t testing.TB, f *source.Fetcher) (values []string, last source.Fet
 	}
 }
 
+// fetchEnd reads a partition to its end, waiting for open transactions and late markers.
+func fetchEnd(t testing.TB, f *source.Fetcher) (values []string, offsets []int64) {
+	t.Helper()
+	ctx := within(t)
+	for {
+		got, err := f.Fetch(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range got.Records {
+			values, offsets = append(values, string(r.Value)), append(offsets, r.Offset)
+		}
+		if got.Next == got.HighWatermark {
+			return values, offsets
+		}
+	}
+}
+
 // readAll reads a bounded source to its end: the values of each partition, and the last claim.
 func readAll(t testing.TB, k *source.Kafka) (values map[int32][]string, order []string, claim source.Claim) {
 	t.Helper()

@@ -42,6 +42,7 @@ func (c *Cluster) hint(err error) string {
 		return hint
 	}
 	var dns *net.DNSError
+	var timeout net.Error
 	switch {
 	case errors.Is(err, kafka.SASLAuthenticationFailed):
 		return "the broker refuses the credentials: check kafka.sasl.username, password and mechanism"
@@ -61,6 +62,8 @@ func (c *Cluster) hint(err error) string {
 		return "the name does not resolve: check kafka.brokers, and the brokers' advertised.listeners"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return c.closedHint()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return c.silentHint()
 	}
 	return ""
 }
@@ -70,7 +73,7 @@ func certificateHint(err error) string {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var record tls.RecordHeaderError
-	var alert tls.AlertError
+	var alert *net.OpError
 	switch {
 	case errors.As(err, &authority):
 		return "the broker's certificate is signed by an authority that is not trusted here: set kafka.tls.ca_file"
@@ -80,7 +83,7 @@ func certificateHint(err error) string {
 		return "the broker's certificate is not valid now, or not for this use"
 	case errors.As(err, &record):
 		return "the broker does not speak TLS on this port: set kafka.tls.enabled: false or use its TLS port"
-	case errors.As(err, &alert):
+	case errors.As(err, &alert) && alert.Op == "remote error": // crypto/tls: an alert from the other side
 		return "the broker refused the TLS handshake: it may want a client certificate, kafka.tls.cert_file and key_file"
 	}
 	return ""
@@ -94,7 +97,15 @@ func (c *Cluster) closedHint() string {
 	case c.config.TLS.Enabled:
 		return "the broker closed the connection: it may speak plain text on this port (kafka.tls.enabled: false), or want kafka.sasl"
 	case !c.config.SASL.off():
-		return "the broker closed the connection: it may expect TLS (kafka.tls.enabled: true), another SASL mechanism, or other credentials"
+		return "the broker closed the connection: it may expect TLS (kafka.tls.enabled: true), or another kafka.sasl.mechanism or password"
 	}
 	return "the broker closed the connection: it may be restarting, or expect TLS (kafka.tls.enabled: true) or SASL (kafka.sasl)"
+}
+
+// silentHint is for a broker that accepted a connection or a request and said nothing.
+func (c *Cluster) silentHint() string {
+	if c.config.TLS.Enabled {
+		return "no answer in time: the broker is overloaded, a firewall drops packets, or the port speaks plain text (kafka.tls.enabled: false)"
+	}
+	return "no answer in time: the broker is overloaded, or a firewall drops packets"
 }
