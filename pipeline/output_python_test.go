@@ -1,0 +1,44 @@
+//go:build unix
+
+package pipeline
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// TestPyarrowReadsOutput: pyarrow finds every column that it wrote, and ours, valid to its
+// strictest check; also in a second message, which needs its own dictionaries.
+func TestPyarrowReadsOutput(t *testing.T) {
+	const input = "testdata/passthrough.arrows"
+	data, err := os.ReadFile(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := readStream(t, data)
+	n := int(in.NumRows())
+	y, score, invalid := make([]float32, 2*n), make([]float32, n), make([]minibatch.Reason, n)
+	for i := range y {
+		y[i], score[i/2] = float32(i+1), float32(i/2)
+	}
+	invalid[3] = minibatch.ReasonNull
+	o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+	for range 2 {
+		out, err := o.Append(nil, in, y, 2, score, invalid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "output.arrows")
+		if err := os.WriteFile(path, out, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := kafkatest.Python(t, "", "testdata/read_output.py", input, path); !strings.HasPrefix(got, "42 columns") {
+			t.Errorf("got %q", got)
+		}
+	}
+}
