@@ -1,6 +1,43 @@
-.PHONY: build test
+# make build   the program, as bin/lca-stream
+# make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
+# make test    all tests, with everything they need, on a machine with Go and nothing else
+# make check   make test, and: format, linters, race detector, builds without assembly and with assertions
+# make lint    the linters alone
+# make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
+.PHONY: build demo test check lint bench tools
+
+GOTOOL  := go tool -modfile=go.tools.mod
+SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
+# Packages run side by side, so one that waits for a download needs more than Go's default of 10 minutes.
+LIMIT   := -timeout 18m
+
 build:
 	go build -o bin/lca-stream ./cmd/lca-stream
-test:
+
+demo: build
+	bin/lca-stream demo
+
+test: tools
 	go vet ./...
-	go test ./...
+	$(SUMMARY) -- $(LIMIT) ./...
+
+check: lint test
+	go vet -tags purego ./...
+	$(SUMMARY) -- $(LIMIT) -tags purego ./lca/... ./pipeline/...
+	$(SUMMARY) -- $(LIMIT) -tags invariants ./lca/... ./pipeline/...
+	CGO_ENABLED=1 $(SUMMARY) -- $(LIMIT) -race ./...
+
+lint:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	go vet ./...
+	$(GOTOOL) golangci-lint run
+
+bench:
+	@mkdir -p build
+	go test -run '^$$' -bench . -benchmem -count 6 ./lca/... ./source/... ./sink/... ./pipeline/... | tee build/bench.txt
+
+# Programs that are not Go (java, Maven, Python), then what is made of them once: see internal/testtools
+# and internal/kafkatest.
+tools:
+	@.ci/tools
+	@go test -count 1 -timeout 30m ./internal/testtools
