@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -37,7 +37,7 @@ func TestPyarrowReadsOutput(t *testing.T) {
 		if err := os.WriteFile(path, out, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := kafkatest.Python(t, "", "testdata/read_output.py", input, path); !strings.HasPrefix(got, "42 columns") {
+		if got := testtools.RunPython(t, "testdata/read_output.py", input, path); !strings.HasPrefix(got, "42 columns") {
 			t.Errorf("got %q", got)
 		}
 	}

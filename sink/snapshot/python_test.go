@@ -13,7 +13,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // TestPythonReadsAll: each form of a snapshot opens in its own library, and gives the same y.
@@ -58,5 +58,5 @@ func TestPythonReadsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("x.npz", b.Bytes())
-	t.Log("\n" + kafkatest.Python(t, "", "testdata/read_exports.py", dir))
+	t.Log("\n" + testtools.RunPython(t, "testdata/read_exports.py", dir))
 }
