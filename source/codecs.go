@@ -77,3 +77,27 @@ func (c *codecs) fromZstd(dst, src []byte) error {
 	}
 	return nil
 }
+
+// grow is decompress for a size too large to be believed: memory grows with the bytes that come.
+func (c *codecs) grow(codec ipcguard.Codec, src []byte, size int) ([]byte, error) {
+	var r io.Reader = lz4.NewReader(bytes.NewReader(src))
+	if codec == ipcguard.Zstd {
+		z, err := zstd.NewReader(bytes.NewReader(src), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		r = z
+	}
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(r, int64(size)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decompressing %d bytes to %d: %w", len(src), size, err)
+	case n > int64(size):
+		return nil, errLength
+	case n < int64(size):
+		return nil, fmt.Errorf("%d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
+	}
+	return b.Bytes(), nil
+}

@@ -34,6 +34,7 @@ const (
 	CodeJSONInvalid      = "json_invalid"      // not JSON, not UTF-8, or a key twice in one row
 	CodeJSONType         = "json_type"         // a row that is no object, or a column of mixed types
 	CodeJSONTooLarge     = "json_too_large"    // more rows, columns, nesting or cells than the limits
+	CodeParquetInvalid   = "parquet_invalid"   // a Parquet file that breaks off, or holds nothing that is read
 	CodeDecodePanic      = "decode_panic"      // a fault of ours, or of a library; the bytes are worth a bug report
 )
 
@@ -118,13 +119,22 @@ func (d *Decoder) Decode(value []byte, contentType string) (rec arrow.Record, er
 
 // asDecodeError gives an error of the guard its code.
 func asDecodeError(err error) *DecodeError {
+	if de := decodeErrorOf(err); de != nil {
+		return de
+	}
+	return &DecodeError{Code: CodeArrowInvalid, Err: err}
+}
+
+// decodeErrorOf finds the fault of the bytes in err; nil if it is of another kind, such as of a
+// disk.
+func decodeErrorOf(err error) *DecodeError {
 	var de *DecodeError
 	if errors.As(err, &de) {
 		return de
 	}
 	var ge *ipcguard.Error
 	if errors.As(err, &ge) {
-		return &DecodeError{Code: "arrow_" + string(ge.Cause), Err: ge.Err}
+		return &DecodeError{Code: "arrow_" + string(ge.Cause), Err: err}
 	}
-	return &DecodeError{Code: CodeArrowInvalid, Err: err}
+	return nil
 }

@@ -178,10 +178,22 @@ func (l *loader) decompress(src []byte, size int) []byte {
 		l.fail(decodeErrorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows a message", l.budget))
 		return nil
 	}
-	dst := l.mem.Allocate(size)
-	if err := l.codecs.decompress(l.batch.Codec, dst, src); err != nil {
+	var dst []byte
+	var err error
+	if size > trustedSize {
+		l.mem.left -= int64(size)
+		dst, err = l.codecs.grow(l.batch.Codec, src, size)
+	} else {
+		dst = l.mem.Allocate(size)
+		err = l.codecs.decompress(l.batch.Codec, dst, src)
+	}
+	if err != nil {
 		l.fail(decodeErrorf(CodeArrowInvalid, "buffer %d: %w", l.buffer-1, err))
 		return nil
 	}
 	return dst
 }
+
+// trustedSize is the largest length that a compressed buffer is believed before its bytes come.
+// Only buffers of files may be longer.
+const trustedSize = 64 << 20

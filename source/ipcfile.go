@@ -1,0 +1,291 @@
+package source
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// arrowFile is an IPC file or stream on disk. Opening it reads the metadata of all messages, which
+// is where they stand and how many rows they have; bodies are read when their turn comes.
+type arrowFile struct {
+	f       *os.File
+	size    int64
+	limits  ipcguard.Limits
+	maxRows int
+	schema  *arrow.Schema
+	loader  *loader
+	codecs  codecs
+
+	messages []fileMessage // dictionaries and batches, in the order they are to be read
+	pieces   []piece
+	total    int64
+
+	done   int          // messages[:done]: of these all dictionaries are loaded
+	at     int          // the message that was loaded last
+	record arrow.Record // what came of it, or
+	fault  error
+}
+
+// fileMessage is where a message stands.
+type fileMessage struct {
+	kind   ipcguard.MessageKind
+	offset int64
+	length int64 // prefix, metadata, body
+}
+
+// piece is a run of rows of one batch.
+type piece struct {
+	message int
+	from    int64
+	to      int64
+}
+
+func openArrowFile(path string, maxRows int) (_ *arrowFile, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	a := &arrowFile{f: f, limits: ipcguard.BatchLimits(), maxRows: maxRows, at: -1}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("reading its index: %v", p)
+		}
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	a.size = info.Size()
+	head := make([]byte, min(a.size, ipcguard.FileHead))
+	if _, err = f.ReadAt(head, 0); err != nil {
+		return nil, err
+	}
+	if bytes.HasPrefix(head, []byte("ARROW1")) {
+		return a, a.indexFile()
+	}
+	return a, a.indexStream()
+}
+
+// indexFile takes the places of messages from the footer.
+func (a *arrowFile) indexFile() error {
+	tail := make([]byte, ipcguard.FileTail)
+	if a.size < int64(ipcguard.FileHead+len(tail)) {
+		return decodeErrorf(CodeArrowTruncated, "%d bytes are no Arrow file", a.size)
+	}
+	if _, err := a.f.ReadAt(tail, a.size-int64(len(tail))); err != nil {
+		return err
+	}
+	n, err := ipcguard.FooterLength(tail, a.size)
+	if err != nil {
+		return err
+	}
+	end := a.size - int64(len(tail)) - n
+	b := make([]byte, n)
+	if _, err := a.f.ReadAt(b, end); err != nil {
+		return err
+	}
+	footer, err := ipcguard.CheckFooter(b, end, a.limits)
+	if err != nil {
+		return fmt.Errorf("footer: %w", err)
+	}
+	if _, err := a.open(ipcguard.FileHead, end); err != nil {
+		return err
+	}
+	if !a.loader.guard.Schema().Same(footer.Schema) {
+		return decodeErrorf(CodeArrowInvalid, "the schemas at the beginning and in the footer differ")
+	}
+	for _, d := range footer.Dictionaries {
+		a.messages = append(a.messages, fileMessage{ipcguard.DictionaryMessage, d.Offset, d.Meta + d.Body})
+	}
+	for k, d := range footer.Batches {
+		h, _, err := a.head(d.Offset, end)
+		if err != nil {
+			return fmt.Errorf("batch %d: %w", k, err)
+		}
+		if h.Kind != ipcguard.BatchMessage {
+			return decodeErrorf(CodeArrowInvalid, "the footer names a message of type %d as a batch", h.Kind)
+		}
+		if err := a.add(h, d.Offset, d.Meta+d.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// indexStream walks from message to message. A stream may end without its mark.
+func (a *arrowFile) indexStream() error {
+	at, err := a.open(0, a.size)
+	if err != nil {
+		return err
+	}
+	for at < a.size {
+		h, meta, err := a.head(at, a.size)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("at byte %d: %w", at, err)
+		}
+		if h.Body > a.size-at-meta {
+			return decodeErrorf(CodeArrowTruncated, "at byte %d: a body of %d bytes is announced, %d are left", at, h.Body, a.size-at-meta)
+		}
+		if err := a.add(h, at, meta+h.Body); err != nil {
+			return err
+		}
+		at += meta + h.Body
+	}
+	return nil
+}
+
+// add appends a message, and the pieces of a batch.
+func (a *arrowFile) add(h ipcguard.Head, offset, length int64) error {
+	a.messages = append(a.messages, fileMessage{h.Kind, offset, length})
+	if h.Kind != ipcguard.BatchMessage {
+		return nil
+	}
+	if h.Rows > a.limits.Rows {
+		return decodeErrorf(CodeArrowTooLarge, "a batch of %d rows, at most %d are read", h.Rows, a.limits.Rows)
+	}
+	a.total += h.Rows
+	for from := int64(0); from < h.Rows; from += int64(a.maxRows) {
+		a.pieces = append(a.pieces, piece{len(a.messages) - 1, from, min(h.Rows, from+int64(a.maxRows))})
+	}
+	return nil
+}
+
+// head reads the metadata of the message at an offset and returns it with its length, prefix
+// included; io.EOF at the mark of the end.
+func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err error) {
+	prefix := make([]byte, min(8, end-at))
+	if _, err := a.f.ReadAt(prefix, at); err != nil {
+		return h, 0, err
+	}
+	if len(prefix) < 8 {
+		return h, 0, decodeErrorf(CodeArrowTruncated, "%d bytes where a message begins", len(prefix))
+	}
+	n, skip := int64(int32(binary.LittleEndian.Uint32(prefix))), int64(4)
+	if n == -1 {
+		n, skip = int64(int32(binary.LittleEndian.Uint32(prefix[4:]))), 8
+	}
+	switch {
+	case n == 0:
+		return h, 0, io.EOF
+	case n < 0 || n > a.limits.Metadata:
+		return h, 0, decodeErrorf(CodeArrowInvalid, "metadata of %d bytes", n)
+	case n > end-at-skip:
+		return h, 0, decodeErrorf(CodeArrowTruncated, "metadata of %d bytes is announced, %d are left", n, end-at-skip)
+	}
+	meta := make([]byte, n)
+	if _, err := a.f.ReadAt(meta, at+skip); err != nil {
+		return h, 0, err
+	}
+	h, err = ipcguard.ReadHead(meta)
+	return h, skip + n, err
+}
+
+// open reads the schema message at an offset and returns where the next message begins.
+func (a *arrowFile) open(at, end int64) (int64, error) {
+	_, n, err := a.head(at, end)
+	if err == io.EOF {
+		return 0, decodeErrorf(CodeArrowInvalid, "no schema")
+	}
+	if err != nil {
+		return 0, err
+	}
+	frame := make([]byte, n)
+	if _, err := a.f.ReadAt(frame, at); err != nil {
+		return 0, err
+	}
+	guard := ipcguard.NewStream(a.limits)
+	m, _, err := guard.Next(frame)
+	if err != nil {
+		return 0, err
+	}
+	if m.Kind != ipcguard.SchemaMessage {
+		return 0, decodeErrorf(CodeArrowInvalid, "it does not begin with its schema")
+	}
+	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
+	if err != nil {
+		return 0, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
+	}
+	defer r.Release()
+	a.schema = r.Schema()
+	a.loader = newLoader(guard, a.schema, &a.codecs, a.limits.Decoded)
+	return at + n, nil
+}
+
+func (a *arrowFile) rows() int64  { return a.total }
+func (a *arrowFile) batches() int { return len(a.pieces) }
+func (a *arrowFile) close() error { return a.f.Close() }
+
+func (a *arrowFile) read(i int) (arrow.Record, error) {
+	p := a.pieces[i]
+	if a.at != p.message {
+		a.record, a.fault = nil, nil // let go before the next is loaded
+		a.record, a.fault = a.load(p.message)
+		a.at = p.message
+	}
+	if a.fault != nil {
+		return nil, a.fault
+	}
+	if a.record.NumRows() < p.to {
+		return nil, decodeErrorf(CodeArrowInvalid, "a batch of %d rows where the index says %d or more", a.record.NumRows(), p.to)
+	}
+	return a.record.NewSlice(p.from, p.to), nil
+}
+
+// load reads message k, a batch, after the dictionaries before it.
+func (a *arrowFile) load(k int) (arrow.Record, error) {
+	if k < a.done { // back: later dictionaries must not be in force
+		a.loader.guard.Forget()
+		clear(a.loader.dicts)
+		a.done = 0
+	}
+	for ; a.done < k; a.done++ {
+		if a.messages[a.done].kind != ipcguard.DictionaryMessage {
+			continue
+		}
+		m, err := a.message(a.done)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.loader.dictionary(&m.Batch); err != nil {
+			return nil, err
+		}
+	}
+	m, err := a.message(k)
+	if err != nil {
+		return nil, err
+	}
+	return a.loader.record(&m.Batch)
+}
+
+// message reads and checks message k.
+func (a *arrowFile) message(k int) (ipcguard.Message, error) {
+	m := a.messages[k]
+	if m.length > a.limits.Decoded {
+		return ipcguard.Message{}, decodeErrorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
+	}
+	b := make([]byte, m.length)
+	if _, err := a.f.ReadAt(b, m.offset); err != nil {
+		return ipcguard.Message{}, err
+	}
+	a.loader.guard.Renew()
+	a.loader.mem.left = a.limits.Decoded
+	got, _, err := a.loader.guard.Next(b)
+	if err == nil && got.Kind != m.kind {
+		err = decodeErrorf(CodeArrowInvalid, "a message of type %d where the index says %d", got.Kind, m.kind)
+	}
+	return got, err
+}
