@@ -66,7 +66,7 @@ type Preset uint8
 
 // Presets: for clustering and neighbours, or for density scores.
 const (
-	PresetMetric  Preset = iota + 1 // ν = 1: keeps low-variance directions from being blown up
+	PresetMetric  Preset = iota + 1 // ν = 0.1: keeps low-variance directions from being blown up
 	PresetDensity                   // ν = 1e-2: the sharpest density
 )
 
@@ -166,7 +166,7 @@ type Config struct {
 	Rank   int    // rank of MetricLowRank, 1 ≤ Rank < Dim; 0 otherwise
 
 	Preset     Preset  // default PresetMetric
-	Nu         float64 // ν of the Parzen part; Auto: by preset (metric 1, density 1e-2); else ≥ 0
+	Nu         float64 // ν of the Parzen part; Auto: by preset (metric 0.1, density 1e-2); else ≥ 0
 	NuGaussian float64 // ν_g of the Gaussian part; Auto: 1e-3 (see presets); else ≥ 0
 	NuUnit     Unit    // default UnitRelative
 

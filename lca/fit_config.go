@@ -14,7 +14,7 @@ type FitConfig struct {
 	Rank   int    // rank of MetricLowRank, 1 ≤ Rank < number of columns; 0 otherwise
 
 	Preset     Preset  // default PresetMetric; decides Nu and NuGaussian where they are Auto
-	Nu         float64 // ν of the Parzen part, ≥ 0; Auto: metric 1, density 1e-2
+	Nu         float64 // ν of the Parzen part, ≥ 0; Auto: metric 0.1, density 1e-2
 	NuGaussian float64 // ν_g of the Gaussian part, ≥ 0; Auto: 1e-3
 	NuUnit     Unit    // default UnitRelative; UnitAbsolute is the paper's and scales no column
 
@@ -116,7 +116,7 @@ func (c FitConfig) resolved() FitConfig {
 // resolveNu replaces Auto by what the preset stands for.
 func resolveNu(p Preset, nu, nuGaussian float64) (float64, float64) {
 	if nu == Auto {
-		nu = 1
+		nu = 0.1
 		if p == PresetDensity {
 			nu = 1e-2
 		}

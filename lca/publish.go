@@ -109,3 +109,11 @@ func (l *Learner) info() Info {
 	}
 	return i
 }
+
+// Info returns how far the learner has come; it is what the next Model would carry.
+func (l *Learner) Info() Info {
+	if l.metric == nil {
+		return Info{Rows: l.counts.Rows, NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN()}
+	}
+	return l.info()
+}
