@@ -1,0 +1,171 @@
+package pipeline
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Checkpoint is all that a learner needs to go on as if it had never stopped (invariant 2): it
+// travels in the same transaction as the offsets it stands for.
+//
+// Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
+//
+//	0  magic "LCAC"
+//	4  uint16 format = 1
+//	6  uint64 sequence   number of this checkpoint, grows by one
+//	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
+//	   uint64 published  version of the newest snapshot (any trigger)
+//	   uint64 parent     version of the newest snapshot that was due by its rows
+//	   string model id · string config digest
+//	   uint32 n, n × string            feature names in order
+//	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
+//	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
+//	   []byte rows of the unfinished minibatch (minibatch.Batcher)
+//	   []byte learner (lca.Learner)
+//	   uint32 CRC-32C of everything before
+type Checkpoint struct {
+	Sequence  uint64
+	Snapshots uint64
+	Published uint64
+	Parent    uint64
+	ModelID   string
+	Digest    string
+	Features  []string
+	Offsets   source.Offsets
+	Slots     snapshot.Slots
+	Batcher   []byte
+	Learner   []byte
+}
+
+const (
+	checkpointMagic  = "LCAC"
+	checkpointFormat = 1
+	checkpointLimit  = 1 << 30 // bytes; far above any learner, so a damaged length allocates little
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendBinary appends the bytes drawn above.
+func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
+	start := len(b)
+	le := binary.LittleEndian
+	str := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
+	b = append(b, checkpointMagic...)
+	b = le.AppendUint16(b, checkpointFormat)
+	for _, v := range []uint64{c.Sequence, c.Snapshots, c.Published, c.Parent} {
+		b = le.AppendUint64(b, v)
+	}
+	str(c.ModelID)
+	str(c.Digest)
+	b = le.AppendUint32(b, uint32(len(c.Features)))
+	for _, f := range c.Features {
+		str(f)
+	}
+	b = le.AppendUint32(b, uint32(len(c.Offsets)))
+	for _, p := range sortedPartitions(c.Offsets) {
+		str(p.Topic)
+		b = le.AppendUint32(b, uint32(p.ID))
+		b = le.AppendUint64(b, uint64(c.Offsets[p]))
+	}
+	b = le.AppendUint32(b, uint32(len(c.Slots)))
+	for slot := range sortedKeys(c.Slots) {
+		n := c.Slots[slot]
+		b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, uint32(slot)), uint32(n.Model)), uint32(n.Neighbours))
+	}
+	str(string(c.Batcher))
+	str(string(c.Learner))
+	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
+}
+
+// UnmarshalBinary is the inverse; a damaged or foreign checkpoint is an error, never a panic.
+func (c *Checkpoint) UnmarshalBinary(b []byte) error {
+	if len(b) < 10 || len(b) > checkpointLimit || string(b[:4]) != checkpointMagic {
+		return errors.New("pipeline: these bytes are not a checkpoint")
+	}
+	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
+	if got := crc32.Checksum(body, castagnoli); got != sum {
+		return fmt.Errorf("pipeline: checkpoint is damaged: CRC-32C %08x, want %08x", got, sum)
+	}
+	r := &reader{b: body[4:]}
+	if f := r.uint16(); f != checkpointFormat {
+		return fmt.Errorf("pipeline: checkpoint has format %d; this binary reads %d: use a newer one", f, checkpointFormat)
+	}
+	d := Checkpoint{Offsets: source.Offsets{}, Slots: snapshot.Slots{}}
+	d.Sequence, d.Snapshots, d.Published, d.Parent = r.uint64(), r.uint64(), r.uint64(), r.uint64()
+	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
+	for range r.count(4) {
+		d.Features = append(d.Features, string(r.bytes()))
+	}
+	for range r.count(16) {
+		p := source.Partition{Topic: string(r.bytes()), ID: int32(r.uint32())}
+		d.Offsets[p] = int64(r.uint64())
+	}
+	for range r.count(12) {
+		slot := int(r.uint32())
+		d.Slots[slot] = snapshot.Chunks{Model: int(r.uint32()), Neighbours: int(r.uint32())}
+	}
+	d.Batcher, d.Learner = slices.Clone(r.bytes()), slices.Clone(r.bytes())
+	if r.short || len(r.b) != 0 {
+		return errors.New("pipeline: checkpoint has a wrong length")
+	}
+	*c = d
+	return nil
+}
+
+// reader takes fields off a slice; once it is short it yields zeros and says so at the end.
+type reader struct {
+	b     []byte
+	short bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n > len(r.b) {
+		r.b, r.short = nil, true
+		return make([]byte, 8)[:min(n, 8)]
+	}
+	head := r.b[:n]
+	r.b = r.b[n:]
+	return head
+}
+
+func (r *reader) uint16() uint16 { return binary.LittleEndian.Uint16(r.take(2)) }
+func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
+func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
+func (r *reader) bytes() []byte  { return r.take(int(r.uint32())) }
+
+// count reads the number of elements that follow, each at least size bytes.
+func (r *reader) count(size int) int {
+	n := int(r.uint32())
+	if n > len(r.b)/size {
+		r.b, r.short = nil, true
+		return 0
+	}
+	return n
+}
+
+func sortedPartitions(o source.Offsets) []source.Partition {
+	parts := make([]source.Partition, 0, len(o))
+	for p := range o {
+		parts = append(parts, p)
+	}
+	slices.SortFunc(parts, func(a, b source.Partition) int {
+		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
+			return c
+		}
+		return int(a.ID) - int(b.ID)
+	})
+	return parts
+}
+
+func sortedKeys(m snapshot.Slots) iter.Seq[int] {
+	return slices.Values(slices.Sorted(maps.Keys(m)))
+}

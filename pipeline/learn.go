@@ -1,0 +1,305 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// LearnConfig says what is learnt, and when it is published. A snapshot is due by rows at a
+// minibatch boundary, which the data alone decide; the clock may publish in between, from the
+// same state and without touching it (invariant 3).
+type LearnConfig struct {
+	ModelID         string
+	Topic           string // snapshot topic
+	Keep            int    // snapshot slots, ≥ 1
+	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this; earlier at every doubling
+	SnapshotEvery   time.Duration
+	CheckpointRows  uint64
+	CheckpointEvery time.Duration
+	Columns         []string   // source.features
+	Learner         lca.Config // Dim 0: taken from the features
+	SkipWhenBehind  bool
+	StopAtReject    bool // no dead-letter topic is configured: stop rather than pass a bad record over
+	LearnRest       bool // learn the unfinished minibatch at the end and publish: a replay
+	Producer        string
+	Start           func(context.Context) (source.Offsets, error) // where to read without a checkpoint
+	Lag             func() int64                                  // records behind the end; nil = never behind
+	Checkpoints     *Checkpoints                                  // nil = none: a replay starts over
+	WarmStart       *snapshot.Snapshot                            // used when there is no checkpoint
+	OnSnapshot      func(*snapshot.Snapshot)                      // sees each snapshot before it is put; may be nil
+	Stats           *Stats
+	Log             *slog.Logger
+	Now             func() time.Time
+}
+
+// Learn is the stage that feeds the learner. Its state changes provisionally with Do and is what
+// the last checkpoint says after Rewind, so that state and offsets cannot disagree (invariant 2).
+type Learn struct {
+	LearnConfig
+
+	features minibatch.Features
+	learner  *lca.Learner
+	batcher  *minibatch.Batcher
+	rows     minibatch.Rows
+	x        []float64
+	ids      []uint64
+	offsets  source.Offsets
+	slots    snapshot.Slots
+	state    Checkpoint // counters of the provisional state
+
+	pending   []sink.Message // snapshots not yet put
+	published int            // how many snapshots are in pending
+	sinceRows uint64         // rows since the last checkpoint
+	keptAt    time.Time      // when the last checkpoint was put
+	shownAt   time.Time      // when the last snapshot was made
+	skip      skipper
+	curve     curve
+}
+
+// Do learns every full minibatch of the batch. It asks for a put when a snapshot or a checkpoint
+// is due, and then adds the checkpoint that belongs to the batch's offsets.
+func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
+	l.skip.measure(l.SkipWhenBehind, l.Lag)
+	for i := range b.Messages {
+		if err := l.message(ctx, &b.Messages[i]); err != nil {
+			return Work{}, err
+		}
+	}
+	for p, next := range b.Claim.Next {
+		l.offsets[p] = next
+	}
+	now := l.Now()
+	if l.SnapshotEvery > 0 && now.Sub(l.shownAt) >= l.SnapshotEvery {
+		if err := l.publish(false); err != nil {
+			return Work{}, err
+		}
+	}
+	due := l.sinceRows >= max(l.CheckpointRows, 1) || (l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
+	if len(l.pending) == 0 && !due {
+		return Work{}, nil
+	}
+	return l.work()
+}
+
+// Finish puts what is left: on a replay the last rows and their snapshot, live the checkpoint.
+func (l *Learn) Finish(context.Context) (Work, error) {
+	if l.learner == nil {
+		if l.LearnRest {
+			return Work{}, &Stop{Err: errors.New("no rows to learn from"), Hint: "see what the range holds with --dry-run or inspect"}
+		}
+		return Work{}, nil
+	}
+	if l.LearnRest {
+		if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
+			if err := l.minibatch(rest); err != nil {
+				return Work{}, err
+			}
+		}
+		if err := l.publish(true); err != nil {
+			return Work{}, err
+		}
+		if l.state.Published == 0 {
+			return Work{}, &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features", l.learner.Info().Rows, len(l.features.Names)), Hint: "replay a longer range"}
+		}
+	}
+	return l.work()
+}
+
+// work adds the checkpoint to the snapshots that are waiting.
+func (l *Learn) work() (Work, error) {
+	work := Work{Messages: l.pending, Commit: true}
+	if l.Checkpoints == nil || l.learner == nil {
+		return work, nil
+	}
+	msgs, err := l.checkpoint()
+	if err != nil {
+		return Work{}, err
+	}
+	work.Messages = append(work.Messages, msgs...)
+	return work, nil
+}
+
+// Kept clears what has been put.
+func (l *Learn) Kept() {
+	l.Stats.Snapshots.Add(uint64(l.published))
+	l.pending, l.published, l.sinceRows = nil, 0, 0
+	l.keptAt = l.Now()
+	if l.Checkpoints != nil {
+		l.Stats.lastCheckpoint.Store(l.keptAt.UnixNano())
+	}
+}
+
+// Rewind loads the last checkpoint, or starts anew where there is none.
+func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
+	start, err := l.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.reset(start)
+	if l.Checkpoints == nil {
+		return start, nil
+	}
+	c, err := l.Checkpoints.Load(ctx)
+	if err != nil || c == nil {
+		return start, err
+	}
+	if err := l.restore(c); err != nil {
+		return nil, err
+	}
+	return l.offsets.Clone(), nil
+}
+
+// Restart begins another pass over the same rows: what was learnt stays, the offsets go back.
+func (l *Learn) Restart(start source.Offsets) { l.offsets = start.Clone() }
+
+func (l *Learn) reset(start source.Offsets) {
+	l.learner, l.batcher, l.features = nil, nil, minibatch.Features{}
+	l.offsets = start.Clone()
+	l.slots = snapshot.Slots{}
+	l.state = Checkpoint{ModelID: l.ModelID}
+	l.pending, l.published, l.sinceRows = nil, 0, 0
+	l.keptAt, l.shownAt = l.Now(), l.Now()
+}
+
+// message learns one message's rows and moves its offset.
+func (l *Learn) message(ctx context.Context, m *source.Message) error {
+	defer func() { l.offsets[m.Partition] = m.Offset + 1 }()
+	if m.Err != nil {
+		return l.reject(m, m.Err)
+	}
+	if m.Record == nil || m.Record.NumRows() == 0 {
+		return nil
+	}
+	if l.learner == nil {
+		if err := l.begin(m); err != nil {
+			return l.reject(m, refused(m, err))
+		}
+	}
+	if err := l.features.Gather(&l.rows, m.Record); err != nil {
+		return l.reject(m, refused(m, err))
+	}
+	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
+	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset)
+	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
+	for mb := range l.batcher.Add(l.x, l.ids) {
+		if err := l.minibatch(mb); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reject passes a bad record over: the transform sets it aside. Without a dead-letter topic the
+// learner stops like the transform does, so that nothing is passed over unseen (invariant 4).
+func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
+	var stop *Stop
+	if errors.As(bad.Err, &stop) {
+		return stop
+	}
+	if l.StopAtReject {
+		return &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
+	}
+	return nil
+}
+
+// begin fixes the features by the first usable record and makes the learner for them.
+func (l *Learn) begin(m *source.Message) error {
+	f, err := minibatch.ResolveRecord(m.Record, l.Columns)
+	if err != nil {
+		return err
+	}
+	c := l.Learner
+	c.Dim = len(f.Names)
+	c.Minibatch = max(c.Minibatch, (c.Dim+3)/4)
+	learner, err := lca.NewLearner(c)
+	if err != nil {
+		return &Stop{Err: err, Hint: "see the lca section of the configuration"}
+	}
+	if w := l.WarmStart; w != nil {
+		if err := warm(learner, w, f.Names); err != nil {
+			return &Stop{Err: err}
+		}
+		l.state.Published, l.state.Parent = w.Version, w.Version
+	}
+	l.learner, l.features = learner, f
+	l.state.Features = f.Names
+	l.batcher = minibatch.NewBatcher(c.Dim, c.Minibatch)
+	l.Log.Info("learning", "features", len(f.Names), "model_id", l.ModelID)
+	return nil
+}
+
+// minibatch is one stochastic EM step, or an even skip when the learner is behind.
+func (l *Learn) minibatch(mb minibatch.Minibatch) error {
+	if l.skip.now() {
+		l.learner.Skip(len(mb.IDs))
+		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
+		return nil
+	}
+	start := time.Now()
+	if _, err := l.learner.Learn(mb.X, mb.IDs); err != nil {
+		return fmt.Errorf("pipeline: learn: %w", err)
+	}
+	l.Stats.Update.observe(time.Since(start))
+	l.Stats.Updates.Add(1)
+	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))
+	l.sinceRows += uint64(len(mb.IDs))
+	l.note()
+	if l.dueByRows() {
+		return l.publish(true)
+	}
+	return nil
+}
+
+// dueByRows depends on the rows learnt alone: the first model, every doubling, then every multiple.
+func (l *Learn) dueByRows() bool {
+	v, parent, every := l.learner.Info().Rows, l.state.Parent, max(l.SnapshotRows, 1)
+	return parent == 0 || v/every > parent/every || (v < every && v >= 2*parent)
+}
+
+// publish makes a snapshot of the learner as it is, unless this version exists already.
+func (l *Learn) publish(byRows bool) error {
+	if l.learner == nil {
+		return nil
+	}
+	model, err := l.learner.Model()
+	if errors.Is(err, lca.ErrWarmup) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pipeline: model after %d rows: %w", l.learner.Info().Rows, err)
+	}
+	version := model.Info.Rows
+	if version <= l.state.Published {
+		return nil
+	}
+	s := &snapshot.Snapshot{
+		Model: model, ModelID: l.ModelID, Version: version, Number: l.state.Snapshots, Parent: l.state.Parent,
+		Features: l.features.Names, Offsets: l.offsets.Clone(), Producer: l.Producer,
+	}
+	msgs, slots, err := snapshot.Messages(s, l.Topic, l.Keep, l.slots)
+	if err != nil {
+		return fmt.Errorf("pipeline: snapshot %d: %w", version, err)
+	}
+	l.slots = slots
+	l.pending = append(l.pending, msgs...)
+	l.published++
+	l.state.Snapshots++
+	l.state.Published = version
+	if byRows {
+		l.state.Parent = version
+	}
+	l.shownAt = l.Now()
+	if l.OnSnapshot != nil {
+		l.OnSnapshot(s)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// checkpoint makes the messages of a checkpoint of the provisional state.
+func (l *Learn) checkpoint() ([]sink.Message, error) {
+	c := l.state
+	c.Sequence++
+	c.Offsets, c.Slots, c.Digest = l.offsets, l.slots, l.digest()
+	var err error
+	if c.Learner, err = l.learner.AppendBinary(nil); err != nil {
+		return nil, fmt.Errorf("pipeline: checkpoint: %w", err)
+	}
+	if c.Batcher, err = l.batcher.AppendBinary(nil); err != nil {
+		return nil, fmt.Errorf("pipeline: checkpoint: %w", err)
+	}
+	msgs, err := l.Checkpoints.Messages(&c)
+	if err != nil {
+		return nil, err
+	}
+	l.state.Sequence = c.Sequence
+	return msgs, nil
+}
+
+// restore takes over a checkpoint, unless the configuration asks for something that the learnt
+// state cannot become.
+func (l *Learn) restore(c *Checkpoint) error {
+	if l.Columns != nil && len(c.Features) == len(l.Columns) && !slices.Equal(c.Features, l.Columns) {
+		return &Stop{
+			Err:  fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, c.Features, l.Columns),
+			Hint: "set another snapshot.model_id to learn anew, or the former features to go on",
+		}
+	}
+	cfg := l.Learner
+	cfg.Dim = len(c.Features)
+	cfg.Minibatch = max(cfg.Minibatch, (cfg.Dim+3)/4)
+	learner, err := lca.NewLearner(cfg)
+	if err != nil {
+		return &Stop{Err: err, Hint: "see the lca section of the configuration"}
+	}
+	if err := learner.UnmarshalBinary(c.Learner); err != nil {
+		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn anew"}
+	}
+	batcher := minibatch.NewBatcher(cfg.Dim, cfg.Minibatch)
+	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
+		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
+	}
+	for p, next := range c.Offsets {
+		if _, ok := l.offsets[p]; ok {
+			l.offsets[p] = next
+		}
+	}
+	if was := c.Digest; was != l.digest() {
+		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
+	}
+	l.learner, l.batcher, l.features = learner, batcher, minibatch.Features{Names: c.Features}
+	l.slots = c.Slots
+	l.state = *c
+	l.state.Learner, l.state.Batcher, l.state.Offsets = nil, nil, nil
+	l.note()
+	return nil
+}
+
+// digest names the settings that decide the bits that are learnt.
+func (l *Learn) digest() string {
+	c := l.Learner
+	c.Dim = 0
+	return fmt.Sprintf("%+v", c)
+}
+
+// warm starts a learner from a snapshot of the same features.
+func warm(learner *lca.Learner, s *snapshot.Snapshot, features []string) error {
+	if !slices.Equal(s.Features, features) {
+		return fmt.Errorf("snapshot %d of model %q has features %v, and the stream has %v", s.Version, s.ModelID, s.Features, features)
+	}
+	return learner.WarmStart(s.Model)
+}
+
+// note shows the learner's state of mind to whoever watches.
+func (l *Learn) note() {
+	i := l.learner.Info()
+	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
+	l.Stats.learning.Store(&Learning{
+		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
+		Alarms: i.Alarms, Gated: i.Gated, Copies: i.Copies, Constant: len(i.Constant), PassRows: i.PassRows,
+		Curve: l.curve.points,
+	})
+}
+
+// curve keeps at most curvePoints points: when full, every other one goes and the step doubles.
+type curve struct {
+	points []Point
+	step   uint64
+	seen   uint64
+}
+
+const curvePoints = 512
+
+func (c *curve) add(p Point) {
+	c.step = max(c.step, 1)
+	c.seen++
+	if c.seen%c.step != 0 {
+		return
+	}
+	// A fresh slice each time: readers hold the former one.
+	points := append(slices.Clone(c.points), p)
+	if len(points) > curvePoints {
+		half := points[:0:0]
+		for i := 1; i < len(points); i += 2 {
+			half = append(half, points[i])
+		}
+		points, c.step = half, 2*c.step
+	}
+	c.points = points
+}

@@ -1,0 +1,93 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Ownership is a set of partitions that this process may work on until Context ends.
+type Ownership interface {
+	Context() context.Context
+	Claim() source.Claim // Group, Member, InstanceID and Generation; Next is nil
+	Owned() []source.Partition
+	Done() // every loop of this ownership has returned
+}
+
+// Members hands out ownerships one after the other: a consumer group, or a static list once.
+type Members interface {
+	Next(context.Context) (Ownership, error)
+}
+
+// Transforms runs one loop for each owned partition, generation after generation, until ctx ends.
+type Transforms struct {
+	Members Members
+	// Open makes the loop of one partition. It must first fence the former owner (open the sink),
+	// and only then read the committed offsets: the other order reads offsets that the former
+	// owner may still move (invariant 5).
+	Open func(context.Context, source.Partition, source.Claim) (*Loop, error)
+	Log  *slog.Logger
+}
+
+// Run returns nil when ctx ends and the first fatal error otherwise.
+func (t *Transforms) Run(ctx context.Context) error {
+	for {
+		own, err := t.Members.Next(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("pipeline: join: %w", err)
+		}
+		err = t.generation(ctx, own)
+		own.Done()
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// generation works until the ownership ends; every goroutine it starts has returned by then.
+func (t *Transforms) generation(ctx context.Context, own Ownership) error {
+	live, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(own.Context(), cancel)()
+	g, gctx := errgroup.WithContext(live)
+	for _, p := range own.Owned() {
+		g.Go(func() error { return t.partition(gctx, p, own.Claim()) })
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	<-live.Done() // fenced or idle: wait for the next generation instead of spinning
+	return nil
+}
+
+// partition runs one loop to its end. Losing the partition ends the loop and nothing else.
+func (t *Transforms) partition(ctx context.Context, p source.Partition, claim source.Claim) error {
+	loop, err := t.Open(ctx, p, claim)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { _ = loop.Sink.Close() }()
+	defer func() { _ = loop.Source.Close() }()
+	err = loop.Run(ctx)
+	static := claim.Member == ""
+	switch {
+	case errors.Is(err, sink.ErrFenced) && static:
+		return err // two processes have the same static partition: one of them must go
+	case errors.Is(err, sink.ErrFenced), errors.Is(err, sink.ErrRevoked):
+		t.Log.Info("partition moved to another instance", "partition", p.String())
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Source is where a loop reads. Read returns source.ErrEnd when a bounded range is exhausted.
+type Source interface {
+	Read(context.Context) (source.Batch, error)
+	Seek(context.Context, source.Offsets) error
+	Close() error
+}
+
+// Sink is where a loop writes: messages and claim become visible together, or neither does.
+type Sink interface {
+	Put(context.Context, []sink.Message, source.Claim) error
+	Close() error
+}
+
+// Work is what a stage made of a batch.
+type Work struct {
+	Messages []sink.Message
+	Commit   bool // put now; false lets the stage gather more before anything becomes visible
+}
+
+// Stage is Learn or Transform.
+type Stage interface {
+	// Do may change the stage's state, provisionally: Kept or Rewind follows a put.
+	Do(context.Context, source.Batch) (Work, error)
+	// Kept says that the last Work and its offsets are visible for ever.
+	Kept()
+	// Rewind returns to the state of the last Kept, and says where to read on.
+	Rewind(context.Context) (source.Offsets, error)
+}
+
+// Finisher is a stage with something left to put when reading has ended for good.
+type Finisher interface {
+	Finish(context.Context) (Work, error)
+}
+
+// Loop is one Source, Stage and Sink tied together.
+type Loop struct {
+	Source Source
+	Stage  Stage
+	Sink   Sink
+	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
+	Stats  *Stats
+	Log    *slog.Logger
+
+	claim source.Claim // of the last batch: what Finish commits
+}
+
+// Run reads until ctx ends, the source ends, or a fault that retrying cannot mend. A context that
+// ends is a request to stop: reading stops at once, what is in flight is finished within Grace,
+// and Run returns nil. A failed Put is retried for ever from the last kept state, with back-off,
+// because a broker may be away for long; only sink.ErrFenced and sink.ErrRevoked end the loop.
+func (l *Loop) Run(ctx context.Context) error {
+	work, cancel := graceful(ctx, l.Grace)
+	defer cancel()
+	for {
+		batch, err := l.Source.Read(ctx)
+		if err != nil {
+			return l.end(ctx, work, err)
+		}
+		if err := l.step(ctx, work, batch); err != nil {
+			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// step takes one batch through the stage and the sink.
+func (l *Loop) step(ctx, work context.Context, batch source.Batch) error {
+	defer batch.Release()
+	l.Stats.read(&batch)
+	l.claim = batch.Claim
+	done, err := l.Stage.Do(work, batch)
+	if err != nil {
+		return err
+	}
+	if !done.Commit {
+		return nil
+	}
+	err = l.put(work, done)
+	if err == nil || final(err) {
+		return err
+	}
+	return l.rewind(ctx, err)
+}
+
+// put makes the work and its offsets visible together (invariant 1).
+func (l *Loop) put(ctx context.Context, done Work) error {
+	start := time.Now()
+	if err := l.Sink.Put(ctx, done.Messages, l.claim); err != nil {
+		l.Stats.TransactionsAborted.Add(1)
+		return err
+	}
+	l.Stats.Transaction.observe(time.Since(start))
+	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
+	l.Stage.Kept()
+	return nil
+}
+
+// rewind goes back to the last kept state after a put that is known not to be visible, or whose
+// outcome the offsets will tell. The sink has a new epoch by now, so nothing late can join in.
+func (l *Loop) rewind(ctx context.Context, cause error) error {
+	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		offsets, err := l.Stage.Rewind(ctx)
+		if err == nil {
+			err = l.Source.Seek(ctx, offsets)
+		}
+		if err == nil {
+			return nil
+		}
+		if final(err) {
+			return err
+		}
+		if !sleep(ctx, wait) {
+			return ctx.Err()
+		}
+		l.Log.Warn("cannot go back to the last commit yet", "error", err, "retry_in", wait)
+	}
+}
+
+// end finishes the stage when reading has ended: by request, or because the range is done.
+func (l *Loop) end(ctx, work context.Context, cause error) error {
+	ended := errors.Is(cause, source.ErrEnd)
+	if !ended && ctx.Err() == nil {
+		return fmt.Errorf("pipeline: read: %w", cause)
+	}
+	f, ok := l.Stage.(Finisher)
+	if !ok {
+		return nil
+	}
+	done, err := f.Finish(work)
+	if err != nil {
+		return err
+	}
+	if !done.Commit {
+		return nil
+	}
+	err = l.put(work, done)
+	if err != nil && !ended && !final(err) {
+		l.Log.Warn("the last checkpoint was not written; the next start resumes from the one before", "error", err)
+		return nil
+	}
+	return err
+}
+
+// final tells the errors that no retry mends.
+func final(err error) bool {
+	return errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrRevoked) || errors.Is(err, context.Canceled) || errors.As(err, new(*Stop))
+}
+
+// Stop is a fault of the data or the configuration that a person must look at; nothing is lost.
+type Stop struct {
+	Err  error
+	Hint string // what to do
+}
+
+// Error says what happened and what to do.
+func (s *Stop) Error() string {
+	if s.Hint == "" {
+		return "pipeline: stopped: " + s.Err.Error()
+	}
+	return "pipeline: stopped: " + s.Err.Error() + ": " + s.Hint
+}
+
+// Unwrap returns the cause.
+func (s *Stop) Unwrap() error { return s.Err }
+
+// graceful returns a context that ends `grace` after ctx does.
+func graceful(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		sleep(work, grace)
+		cancel()
+	})
+	return work, func() { stop(); cancel() }
+}
+
+// sleep waits, and says false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Sample is the stage that draws a uniform sample of at most Rows rows, for the batch algorithms,
+// which need all rows at once. A row is kept by the hash of its identity, so the sample depends on
+// the range alone; it comes in the order in which the rows were read.
+type Sample struct {
+	Columns []string // source.features
+	Rows    int      // most rows kept, ≥ 1
+	Stats   *Stats
+
+	features minibatch.Features
+	gathered minibatch.Rows
+	x        []float64
+	ids      []uint64
+	kept     keptRows
+	seen     uint64
+	rejected uint64
+}
+
+// keptRows is a heap with the largest identity on top: the first to go.
+type keptRows []keptRow
+
+type keptRow struct {
+	id  uint64
+	seq uint64
+	x   []float64
+}
+
+func (k keptRows) Len() int           { return len(k) }
+func (k keptRows) Less(i, j int) bool { return k[i].id > k[j].id }
+func (k keptRows) Swap(i, j int)      { k[i], k[j] = k[j], k[i] }
+
+// Push is heap.Interface's.
+func (k *keptRows) Push(v any) { *k = append(*k, v.(keptRow)) }
+
+// Pop is heap.Interface's.
+func (k *keptRows) Pop() any {
+	last := (*k)[len(*k)-1]
+	*k = (*k)[:len(*k)-1]
+	return last
+}
+
+// Do takes the rows of a batch; bad messages and rows are counted and passed over.
+func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		if m.Record == nil || m.Record.NumRows() == 0 {
+			if m.Err != nil {
+				s.rejected++
+			}
+			continue
+		}
+		if err := s.take(m); err != nil {
+			s.rejected++
+			s.Stats.rejectRows(refused(m, err).Code, uint64(m.Record.NumRows()))
+		}
+	}
+	return Work{}, nil
+}
+
+func (s *Sample) take(m *source.Message) error {
+	if len(s.features.Names) == 0 {
+		f, err := minibatch.ResolveRecord(m.Record, s.Columns)
+		if err != nil {
+			return err
+		}
+		s.features = f
+	}
+	if err := s.features.Gather(&s.gathered, m.Record); err != nil {
+		return err
+	}
+	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
+	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset)
+	d := len(s.features.Names)
+	for i, id := range s.ids {
+		s.seen++
+		row := s.x[i*d : (i+1)*d]
+		if len(s.kept) < s.Rows {
+			heap.Push(&s.kept, keptRow{id: id, seq: s.seen, x: slices.Clone(row)})
+			continue
+		}
+		if top := &s.kept[0]; id < top.id {
+			top.id, top.seq = id, s.seen
+			copy(top.x, row)
+			heap.Fix(&s.kept, 0)
+		}
+	}
+	s.Stats.LearntRows.Add(uint64(len(s.ids)))
+	return nil
+}
+
+// Kept has nothing to keep: a sample is never put.
+func (s *Sample) Kept() {}
+
+// Rewind is never asked for: a sample is never put.
+func (s *Sample) Rewind(context.Context) (source.Offsets, error) {
+	return nil, errors.New("pipeline: internal error: a sample cannot be rewound")
+}
+
+// Matrix returns the sample, the features and the number of rows that were read.
+func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64) {
+	if len(s.kept) == 0 {
+		return nil, nil, s.seen
+	}
+	slices.SortFunc(s.kept, func(a, b keptRow) int { return cmp.Compare(a.seq, b.seq) })
+	d := len(s.features.Names)
+	x = mat.NewDense(len(s.kept), d, nil)
+	for i, r := range s.kept {
+		x.SetRow(i, r.x)
+	}
+	return x, s.features.Names, s.seen
+}

@@ -1,0 +1,216 @@
+package pipeline
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Stats counts what the loops of one process do. Writers use atomics; whoever shows the numbers
+// reads a Status, so no lock of the pipeline is ever held for a scrape. The comments are the help
+// texts of the metrics.
+type Stats struct {
+	SourceRows          atomic.Uint64 // Rows read from the source topic.
+	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
+	Updates             atomic.Uint64 // Stochastic updates of the learner (minibatches learnt).
+	LearntRows          atomic.Uint64 // Rows handed to the learner.
+	SkippedRows         atomic.Uint64 // Rows the learner skipped evenly because it was behind.
+	TransformRows       atomic.Uint64 // Rows whitened.
+	SinkRecords         atomic.Uint64 // Records written and committed.
+	Snapshots           atomic.Uint64 // Snapshots written and committed.
+	TransactionsAborted atomic.Uint64 // Transactions that were aborted and tried again.
+	OpenTransactions    atomic.Int64  // Input partitions whose last stable offset is behind the end: somebody's transaction is open.
+
+	Update      Timing // Time of one stochastic update.
+	Transform   Timing // Time to whiten one batch of records.
+	Transaction Timing // Time of one transaction, from its begin to its commit.
+
+	lastCheckpoint atomic.Int64 // unix nanoseconds; 0 = none
+	learning       atomic.Pointer[Learning]
+	inForce        atomic.Pointer[InForce]
+	ready          atomic.Pointer[Readiness]
+
+	mu      sync.Mutex // guards the maps below; taken once per batch and per scrape, never nested
+	records map[source.Partition]uint64
+	lag     map[source.Partition]int64
+	reject  map[string]uint64
+	dead    map[string]uint64
+	past    []Past
+}
+
+// Past is what is remembered of a model that came into force.
+type Past struct {
+	Version     uint64    `json:"version"`
+	Published   time.Time `json:"published"`
+	Eigenvalues []float64 `json:"eigenvalues"`
+	Drift       float64   `json:"drift_radians"` // largest principal angle to the model before it
+}
+
+// pastModels bounds how many models are remembered.
+const pastModels = 24
+
+// Learning is the learner's state of mind after an update.
+type Learning struct {
+	Version     uint64  `json:"version"`  // rows learnt
+	NLL         float64 `json:"nll"`      // running prequential NLL, nats/row
+	GaussianNLL float64 `json:"gaussian"` // the same of a single Gaussian
+	Effective   float64 `json:"effective_neighbours"`
+	Alarms      uint64  `json:"alarms"`
+	Gated       uint64  `json:"gated_rows"`
+	Copies      uint64  `json:"copies"`
+	Constant    int     `json:"constant_columns"`
+	PassRows    float64 `json:"pass_rows"` // the n of γ^(B/n) in force
+	Curve       []Point `json:"curve,omitempty"`
+}
+
+// Point is one point of the NLL curve, thinned to a few hundred.
+type Point struct {
+	Rows     uint64  `json:"rows"`
+	NLL      float64 `json:"nll"`
+	Gaussian float64 `json:"gaussian"`
+}
+
+// Readiness says whether the process does its work, and if not, what it waits for.
+type Readiness struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// NewStats returns an empty Stats.
+func NewStats() *Stats {
+	return &Stats{
+		records: map[source.Partition]uint64{}, lag: map[source.Partition]int64{},
+		reject: map[string]uint64{}, dead: map[string]uint64{},
+	}
+}
+
+// Timing is a running histogram in powers of two from 2^-20 s (1 µs) to 2^5 s (32 s).
+type Timing struct {
+	count   atomic.Uint64
+	nanos   atomic.Uint64
+	buckets [26]atomic.Uint64
+}
+
+// TimingBounds are the upper bounds of the buckets, seconds; the last bucket is open.
+func TimingBounds() []float64 {
+	bounds := make([]float64, 25)
+	for i := range bounds {
+		bounds[i] = math.Ldexp(1, i-20)
+	}
+	return bounds
+}
+
+func (t *Timing) observe(d time.Duration) {
+	s := d.Seconds()
+	i := 0
+	for limit := math.Ldexp(1, -20); i < len(t.buckets)-1 && s > limit; i++ {
+		limit *= 2
+	}
+	t.buckets[i].Add(1)
+	t.count.Add(1)
+	t.nanos.Add(uint64(d))
+}
+
+// Read returns the number of observations, their sum in seconds, and the count in each bucket.
+func (t *Timing) Read() (count uint64, seconds float64, buckets []uint64) {
+	buckets = make([]uint64, len(t.buckets))
+	for i := range t.buckets {
+		buckets[i] = t.buckets[i].Load()
+	}
+	return t.count.Load(), float64(t.nanos.Load()) / 1e9, buckets
+}
+
+func (s *Stats) read(b *source.Batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		s.records[m.Partition]++
+		s.SourceBytes.Add(uint64(len(m.Value)))
+		if m.Record != nil {
+			s.SourceRows.Add(uint64(m.Record.NumRows()))
+		}
+	}
+}
+
+func (s *Stats) rejectRows(reason string, rows uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reject[reason] += rows
+}
+
+func (s *Stats) deadLetter(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dead[reason]++
+}
+
+// SetLag notes how far behind the end of its partition (read_uncommitted) the reader is, and how
+// many of the partitions are held up by an open transaction.
+func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.lag)
+	maps.Copy(s.lag, lag)
+	s.OpenTransactions.Store(open)
+}
+
+// SetReady notes whether the process is ready, and why not.
+func (s *Stats) SetReady(r Readiness) { s.ready.Store(&r) }
+
+// Ready returns what SetReady noted last; a process that has said nothing is not ready.
+func (s *Stats) Ready() Readiness {
+	if r := s.ready.Load(); r != nil {
+		return *r
+	}
+	return Readiness{Reason: "starting"}
+}
+
+// Learning returns the learner's last note, or nil where no learner runs.
+func (s *Stats) Learning() *Learning { return s.learning.Load() }
+
+func (s *Stats) setInForce(m *InForce, drift float64) {
+	s.inForce.Store(m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.past = append(s.past, Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Drift: drift})
+	if len(s.past) > pastModels {
+		s.past = slices.Clone(s.past[1:])
+	}
+}
+
+// Past returns the models that were in force, oldest first, the present one included.
+func (s *Stats) Past() []Past {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.past)
+}
+
+// InForce returns the model that whitens now, or nil before the first.
+func (s *Stats) InForce() *InForce { return s.inForce.Load() }
+
+// CheckpointAge is the time since the last checkpoint; false before the first.
+func (s *Stats) CheckpointAge() (time.Duration, bool) {
+	at := s.lastCheckpoint.Load()
+	return time.Duration(time.Now().UnixNano() - at), at != 0
+}
+
+// Tables are the counters that have labels.
+type Tables struct {
+	Records     map[source.Partition]uint64 // Records read, by partition.
+	Lag         map[source.Partition]int64  // Records between the reader and the end of its partition (read_uncommitted).
+	Rejected    map[string]uint64           // Rows that could not be whitened or learnt, by reason.
+	DeadLetters map[string]uint64           // Records set aside, by reason.
+}
+
+// Tables returns copies.
+func (s *Stats) Tables() Tables {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Tables{Records: maps.Clone(s.records), Lag: maps.Clone(s.lag), Rejected: maps.Clone(s.reject), DeadLetters: maps.Clone(s.dead)}
+}

@@ -1,0 +1,286 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// UntilModel says what happens to records before there is a model.
+type UntilModel uint8
+
+// The policies of transform.until_model.
+const (
+	Hold        UntilModel = iota // nothing is consumed
+	PassThrough                   // written with lca null and version 0
+	Drop                          // consumed and not written, counted
+)
+
+// OnInvalid says what happens to a row with a null, NaN or Inf feature.
+type OnInvalid uint8
+
+// The policies of source.on_invalid.
+const (
+	NullRow   OnInvalid = iota // the row is kept, its lca is null
+	RejectRow                  // its message goes to the dead-letter topic
+	StopAtRow                  // the process stops
+)
+
+// TransformConfig is what all partitions of one process share.
+type TransformConfig struct {
+	Topic       string   // output topic
+	Columns     []string // source.features; decides only before there is a model, which names its own
+	Output      OutputConfig
+	Coordinates lca.Coordinates
+	Components  lca.Components
+	UntilModel  UntilModel
+	OnInvalid   OnInvalid
+	MaxModelAge time.Duration // 0 = no limit
+	StopOnStale bool
+	DeadLetter  DeadLetter
+	Follow      *Follow
+	Stats       *Stats
+	Log         *slog.Logger
+	Now         func() time.Time
+}
+
+// Transform is the stage that whitens one partition. It is stateless: what it does to a record
+// depends on the record and the model in force alone.
+type Transform struct {
+	TransformConfig
+	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
+
+	model    *InForce // what scorer and features were made for
+	scorer   *lca.Scorer
+	features minibatch.Features
+	output   *Output
+	rows     minibatch.Rows
+	y        []float32
+	score    []float32
+	rejects  rejects
+	stale    bool
+}
+
+// Do whitens a batch with one model: the newest when the batch began.
+func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
+	start := time.Now()
+	if err := t.adopt(t.Follow.Current()); err != nil {
+		return Work{}, err
+	}
+	if err := t.checkAge(); err != nil {
+		return Work{}, err
+	}
+	work := Work{Commit: true, Messages: make([]sink.Message, 0, len(b.Messages))}
+	for i := range b.Messages {
+		out, ok, err := t.message(&b.Messages[i])
+		if err != nil {
+			return Work{}, err
+		}
+		if ok {
+			work.Messages = append(work.Messages, out)
+		}
+	}
+	t.Stats.Transform.observe(time.Since(start))
+	return work, nil
+}
+
+// Kept has nothing to keep.
+func (t *Transform) Kept() {}
+
+// Rewind reads the committed offsets again: that is all the state there is.
+func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) { return t.Committed(ctx) }
+
+// adopt prepares for a model that has come into force since the last batch.
+func (t *Transform) adopt(m *InForce) error {
+	if t.output == nil {
+		t.output = NewOutput(t.Output)
+	}
+	if m == nil || m == t.model {
+		return nil
+	}
+	view, err := m.Model.View(t.Coordinates, t.Components)
+	if err != nil {
+		return &Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
+	}
+	t.model, t.scorer = m, view.NewScorer()
+	t.features = minibatch.Features{Names: m.Features}
+	return nil
+}
+
+// message makes the output of one input message; ok is false when there is none to write.
+func (t *Transform) message(m *source.Message) (sink.Message, bool, error) {
+	if m.Record == nil && m.Err == nil {
+		return sink.Message{}, false, nil
+	}
+	value, bad := t.whiten(m)
+	if bad == nil {
+		t.rejects.add(t.window(), false)
+		if value == nil {
+			return sink.Message{}, false, nil
+		}
+		return t.wrap(m, value), true, nil
+	}
+	var stop *Stop
+	if errors.As(bad.Err, &stop) {
+		return sink.Message{}, false, stop
+	}
+	dead, err := t.DeadLetter.reject(m, bad, t.rejects.add(t.window(), true))
+	if err != nil {
+		return sink.Message{}, false, err
+	}
+	t.Stats.deadLetter(bad.Code)
+	return dead, true, nil
+}
+
+func (t *Transform) window() int { return max(t.DeadLetter.Window, 1) }
+
+// whiten returns the output value, nil when there is nothing to write, or why the message is bad.
+func (t *Transform) whiten(m *source.Message) ([]byte, *source.RecordError) {
+	if m.Err != nil {
+		return nil, m.Err
+	}
+	n := int(m.Record.NumRows())
+	if n == 0 {
+		return nil, nil
+	}
+	if t.model == nil {
+		return t.withoutModel(m)
+	}
+	if err := t.features.Gather(&t.rows, m.Record); err != nil {
+		return nil, refused(m, err)
+	}
+	if bad := t.invalid(m); bad != nil {
+		return nil, bad
+	}
+	k := t.model.Model.Dim
+	t.y, t.score = sized(t.y, n*k), sized(t.score, n)
+	score := t.score
+	if !t.Output.Score {
+		score = nil
+	}
+	t.scorer.Score(t.y, score, t.rows.X, n)
+	return t.encode(m, t.y, k, score, t.rows.Invalid)
+}
+
+// invalid applies source.on_invalid and counts.
+func (t *Transform) invalid(m *source.Message) *source.RecordError {
+	count := uint64(0)
+	for i, reason := range t.rows.Invalid {
+		if reason == minibatch.ReasonNone {
+			continue
+		}
+		t.Stats.rejectRows(reason.String(), 1)
+		count++
+		switch t.OnInvalid {
+		case RejectRow:
+			return bad(m, "row_invalid", fmt.Errorf("row %d has a feature that is %v", i, reason))
+		case StopAtRow:
+			return bad(m, "row_invalid", &Stop{
+				Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, i, reason),
+				Hint: "mend the producer, or set source.on_invalid to null or dead_letter",
+			})
+		}
+	}
+	t.Stats.TransformRows.Add(uint64(len(t.rows.Invalid)) - count)
+	return nil
+}
+
+// withoutModel applies transform.until_model; under Hold nothing is read before the first model.
+func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError) {
+	if t.UntilModel == Drop {
+		t.Stats.rejectRows("no_model", uint64(m.Record.NumRows()))
+		return nil, nil
+	}
+	f, err := minibatch.ResolveRecord(m.Record, t.Columns)
+	if err != nil {
+		return nil, refused(m, err)
+	}
+	n, k := int(m.Record.NumRows()), len(f.Names)
+	none := make([]minibatch.Reason, n)
+	for i := range none {
+		none[i] = minibatch.ReasonNull
+	}
+	return t.encode(m, make([]float32, n*k), k, make([]float32, n), none)
+}
+
+func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, *source.RecordError) {
+	value, err := t.output.Append(nil, m.Record, y, k, score, invalid)
+	if err != nil {
+		return nil, refused(m, err)
+	}
+	return value, nil
+}
+
+// wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
+func (t *Transform) wrap(m *source.Message, value []byte) sink.Message {
+	id, version := t.Follow.ModelID, uint64(0)
+	if t.model != nil {
+		version = t.model.Version
+	}
+	headers := make([]source.Header, 0, len(m.Headers)+6)
+	for _, h := range m.Headers {
+		if h.Key != "content-type" {
+			headers = append(headers, h)
+		}
+	}
+	headers = append(headers,
+		text("content-type", "application/vnd.apache.arrow.stream"),
+		text("lca-model-id", id),
+		text("lca-model-version", strconv.FormatUint(version, 10)),
+		text("lca-source-topic", m.Partition.Topic),
+		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
+		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
+	)
+	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Headers: headers, Time: m.Time}
+}
+
+// checkAge applies transform.max_model_age.
+func (t *Transform) checkAge() error {
+	if t.MaxModelAge == 0 || t.model == nil {
+		return nil
+	}
+	age := t.model.Age(t.Now())
+	old := age > t.MaxModelAge
+	if old && t.StopOnStale {
+		return &Stop{
+			Err:  fmt.Errorf("snapshot %d is %v old, more than transform.max_model_age = %v", t.model.Version, age.Round(time.Second), t.MaxModelAge),
+			Hint: "see whether the learner runs, or set transform.on_stale to warn",
+		}
+	}
+	if old && !t.stale {
+		t.Log.Warn("the model in force is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
+	}
+	t.stale = old
+	return nil
+}
+
+func refused(m *source.Message, err error) *source.RecordError {
+	var feature *minibatch.FeatureError
+	if errors.As(err, &feature) {
+		return bad(m, feature.Code, err)
+	}
+	var output *OutputError
+	if errors.As(err, &output) {
+		return bad(m, output.Code, err)
+	}
+	return bad(m, "refused", err)
+}
+
+func bad(m *source.Message, code string, err error) *source.RecordError {
+	return &source.RecordError{Partition: m.Partition, Offset: m.Offset, Code: code, Err: err}
+}
+
+func sized(s []float32, n int) []float32 {
+	if cap(s) < n {
+		return make([]float32, n)
+	}
+	return s[:n]
+}
