@@ -1,0 +1,130 @@
+package status
+
+import (
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+)
+
+// collector turns pipeline.Stats into Prometheus metrics at each scrape: the pipeline itself never
+// touches a registry. Names and labels are a contract with dashboards; no metric has a label per
+// dimension, so the number of series is bounded by partitions and reasons.
+type collector struct {
+	stats *pipeline.Stats
+	build Build
+}
+
+// desc is a metric's description with its help text and labels.
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	sourceRecords   = desc("lca_source_records_total", "Records read from the source topic, by partition.", "topic", "partition")
+	sourceRows      = desc("lca_source_rows_total", "Rows read from the source topic.")
+	sourceBytes     = desc("lca_source_bytes_total", "Bytes of record values read from the source topic.")
+	sourceLag       = desc("lca_source_lag_records", "Records between the reader and the end of its partition (read_uncommitted), by partition.", "partition")
+	openTxns        = desc("lca_source_open_transactions", "Source partitions whose last stable offset is held back by an open transaction.")
+	rejectedRows    = desc("lca_rejected_rows_total", "Rows that could not be whitened or learnt, by reason.", "reason")
+	updates         = desc("lca_updates_total", "Stochastic updates of the learner: minibatches learnt.")
+	updateTime      = desc("lca_update_duration_seconds", "Time of one stochastic update.")
+	learntRows      = desc("lca_learnt_rows_total", "Rows handed to the learner.")
+	skippedRows     = desc("lca_skipped_rows_total", "Rows the learner skipped evenly because it was behind.")
+	nll             = desc("lca_nll", "Running prequential negative log-likelihood, nats per row.")
+	gaussianNLL     = desc("lca_gaussian_nll", "The same of the running single Gaussian, nats per row.")
+	dimensions      = desc("lca_dimensions", "Dimensions of the model in force, by part.", "part")
+	effective       = desc("lca_effective_neighbours", "Mean effective number of neighbours of a row, exp of the entropy of its weights.")
+	alarms          = desc("lca_drift_alarms_total", "Drift alarms of the learner.")
+	gatedRows       = desc("lca_gated_rows_total", "Rows the outlier gate kept out of the statistics.")
+	copies          = desc("lca_copies_total", "Neighbour pairs left out as the same record or a near copy.")
+	constantColumns = desc("lca_constant_columns", "Columns that are constant and carry no weight.")
+	modelVersion    = desc("lca_model_version", "Version of the model in force: rows learnt when it was taken.")
+	modelAge        = desc("lca_model_age_seconds", "Time since the model in force was published.")
+	modelDrift      = desc("lca_model_drift_radians", "Largest principal angle between the Parzen subspaces of the model in force and its reference.")
+	snapshots       = desc("lca_snapshots_total", "Snapshots written and committed.")
+	checkpointAge   = desc("lca_checkpoint_age_seconds", "Time since the last checkpoint of this process.")
+	transformRows   = desc("lca_transform_rows_total", "Rows whitened.")
+	transformTime   = desc("lca_transform_duration_seconds", "Time to whiten one batch of records.")
+	transactionTime = desc("lca_transaction_duration_seconds", "Time of one transaction, from its begin to its commit.")
+	aborted         = desc("lca_transactions_aborted_total", "Transactions that were aborted and tried again.")
+	sinkRecords     = desc("lca_sink_records_total", "Records written and committed.")
+	deadLetters     = desc("lca_dead_letter_records_total", "Records set aside, by reason.", "reason")
+	buildInfo       = desc("lca_build_info", "Build of this process; the value is always 1.", "version", "revision", "goversion")
+)
+
+// Describe leaves the collector unchecked: which metrics exist depends on what the process runs.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads every counter once.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s := c.stats
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	tables := s.Tables()
+	for p, n := range tables.Records {
+		counter(sourceRecords, n, p.Topic, strconv.Itoa(int(p.ID)))
+	}
+	for p, n := range tables.Lag {
+		gauge(sourceLag, float64(n), strconv.Itoa(int(p.ID)))
+	}
+	for reason, n := range tables.Rejected {
+		counter(rejectedRows, n, reason)
+	}
+	for reason, n := range tables.DeadLetters {
+		counter(deadLetters, n, reason)
+	}
+	counter(sourceRows, s.SourceRows.Load())
+	counter(sourceBytes, s.SourceBytes.Load())
+	gauge(openTxns, float64(s.OpenTransactions.Load()))
+	counter(updates, s.Updates.Load())
+	counter(learntRows, s.LearntRows.Load())
+	counter(skippedRows, s.SkippedRows.Load())
+	counter(snapshots, s.Snapshots.Load())
+	counter(transformRows, s.TransformRows.Load())
+	counter(aborted, s.TransactionsAborted.Load())
+	counter(sinkRecords, s.SinkRecords.Load())
+	out <- histogram(updateTime, &s.Update)
+	out <- histogram(transformTime, &s.Transform)
+	out <- histogram(transactionTime, &s.Transaction)
+	gauge(buildInfo, 1, c.build.Version, c.build.Revision, runtime.Version())
+	if age, ok := s.CheckpointAge(); ok {
+		gauge(checkpointAge, age.Seconds())
+	}
+	if l := s.Learning(); l != nil {
+		gauge(nll, l.NLL)
+		gauge(gaussianNLL, l.GaussianNLL)
+		gauge(effective, l.Effective)
+		counter(alarms, l.Alarms)
+		counter(gatedRows, l.Gated)
+		counter(copies, l.Copies)
+		gauge(constantColumns, float64(l.Constant))
+	}
+	if m := s.InForce(); m != nil {
+		gauge(dimensions, float64(m.Model.Gaussian()), "gaussian")
+		gauge(dimensions, float64(m.Model.Parzen()), "parzen")
+		gauge(modelVersion, float64(m.Version))
+		gauge(modelAge, m.Age(time.Now()).Seconds())
+		gauge(modelDrift, m.Model.Info.Drift)
+	}
+}
+
+// histogram converts a Timing to Prometheus' cumulative buckets.
+func histogram(d *prometheus.Desc, t *pipeline.Timing) prometheus.Metric {
+	count, sum, counts := t.Read()
+	bounds := pipeline.TimingBounds()
+	cumulative := make(map[float64]uint64, len(bounds))
+	total := uint64(0)
+	for i, bound := range bounds {
+		total += counts[i]
+		cumulative[bound] = total
+	}
+	return prometheus.MustNewConstHistogram(d, max(count, total), sum, cumulative)
+}

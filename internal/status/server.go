@@ -1,0 +1,155 @@
+// Package status is what a running process shows of itself over HTTP: the page, /ping, /ready,
+// /version, /metrics and the JSON API. It reads pipeline.Stats through atomics and copies only, so
+// nobody who looks can hold up a record. Everything is read-only: GET and HEAD, nothing else.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+)
+
+// Build names the binary.
+type Build struct {
+	Version   string `json:"version"`
+	Revision  string `json:"revision"`
+	GoVersion string `json:"go_version"`
+}
+
+// Config says where to listen and what to show.
+type Config struct {
+	Listen string // host:port; "" = no server; port 0 = any
+	Debug  bool   // also /debug/pprof/* and /debug/config
+	Build  Build
+	Masked func() any // the configuration with its secrets masked, for /debug/config
+	Stats  *pipeline.Stats
+	Log    *slog.Logger
+}
+
+// Server is a listening status server.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+	done     chan struct{}
+}
+
+// Limits of a connection: a slow or idle client costs one goroutine for at most these times.
+const (
+	headerTimeout  = 5 * time.Second
+	requestTimeout = 30 * time.Second
+	idleTimeout    = 60 * time.Second
+	headerBytes    = 16 << 10
+	maxConns       = 256
+)
+
+// Start listens and serves until Close.
+func Start(c Config) (*Server, error) {
+	l, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("status: http.listen %s: %w", c.Listen, err)
+	}
+	s := &Server{listener: l, done: make(chan struct{})}
+	s.http = &http.Server{
+		Handler:           readOnly(handler(c)),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		defer close(s.done)
+		if err := s.http.Serve(limit(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
+			c.Log.Error("the status server stopped", "error", err)
+		}
+	}()
+	return s, nil
+}
+
+// Addr is the address it listens on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// Close stops the server and waits for it.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	<-s.done
+	return err
+}
+
+func handler(c Config) http.Handler {
+	mux := http.NewServeMux()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&collector{stats: c.Stats, build: c.Build}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("pong\n")) })
+	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		r := c.Stats.Ready()
+		if !r.Ready {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		writeJSON(w, r)
+	})
+	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
+		b := c.Build
+		b.GoVersion = runtime.Version()
+		writeJSON(w, b)
+	})
+	mux.HandleFunc("/", page)
+	api(mux, c)
+	if c.Debug {
+		debug(mux, c)
+	}
+	return mux
+}
+
+func debug(mux *http.ServeMux, c Config) {
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/config", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, c.Masked()) })
+}
+
+// readOnly refuses every method that could change something, and says what a browser may do with a page.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "read-only: use GET or HEAD", http.StatusMethodNotAllowed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
