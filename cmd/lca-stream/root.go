@@ -57,6 +57,10 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 	root.AddCommand(
 		p.lintCommand(),
 		p.configCommand(),
+		p.runCommand(),
+		p.learnCommand(),
+		p.transformCommand(),
+		p.demoCommand(),
 		p.topicsCommand(),
 		p.versionCommand(),
 	)

@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/internal/status"
 )
 
 // build is what this binary was made from.
@@ -58,4 +60,9 @@ func (p *program) versionCommand() *cobra.Command {
 		_, err := fmt.Fprintf(p.stdout, "lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
 		return err
 	})
+}
+
+// status is what the status page shows of it.
+func (b build) status() status.Build {
+	return status.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}
 }

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const (
+	demoMessageRows = 100
+	judgeRows       = 1000
+	demoPatience    = 10 * time.Minute // far beyond any machine: a demo that hangs must end
+)
+
+// demoRun streams, waits, and judges.
+type demoRun struct {
+	system *system
+	stream *demo.Stream
+	flags  demoFlags
+	screen *screen
+	failed <-chan error
+
+	labels   [][]int // by message: the truth, which never enters Kafka
+	sent     int     // messages; the number of each is its key
+	producer *sink.Kafka
+	schema   *arrow.Schema
+}
+
+func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, demoPatience)
+	defer cancel()
+	var err error
+	d.producer, err = sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: d.system.cluster, TransactionalID: "demo-producer", Log: d.system.log})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = d.producer.Close() }()
+	d.schema = d.makeSchema()
+	rest := d.flags.rows % demoMessageRows
+	rows := d.flags.rows - rest
+
+	start := time.Now()
+	out := newDemoReader(d)
+	if err := d.produce(ctx, rows); err != nil {
+		return nil, d.why(err)
+	}
+	if err := d.settle(ctx, out, rows); err != nil {
+		return nil, d.why(err)
+	}
+	seconds := time.Since(start).Seconds()
+	out.keep = true
+	if err := d.produce(ctx, judgeRows); err != nil {
+		return nil, d.why(err)
+	}
+	if err := d.settle(ctx, out, rows+judgeRows); err != nil {
+		return nil, d.why(err)
+	}
+	d.screen.end()
+	return d.judge(out, rows, seconds)
+}
+
+// why prefers the fault that stopped the pipeline to the wait that ended because of it.
+func (d *demoRun) why(err error) error {
+	select {
+	case cause := <-d.failed:
+		if cause != nil {
+			return cause
+		}
+	default:
+	}
+	return err
+}
+
+// produce streams rows as Arrow messages of 100 rows, round robin over the partitions.
+func (d *demoRun) produce(ctx context.Context, rows int) error {
+	for rows > 0 {
+		var msgs []sink.Message
+		for len(msgs) < 20 && rows > 0 {
+			n := min(rows, demoMessageRows)
+			x, labels := make([]float64, n*d.stream.Dim), make([]int, n)
+			d.stream.Next(x, labels)
+			value, err := d.encode(x, n)
+			if err != nil {
+				return err
+			}
+			p := d.sent % demoPartitions
+			d.labels = append(d.labels, labels)
+			msgs = append(msgs, sink.Message{Topic: d.system.config.Source.Topic, Partition: int32(p), Key: strconv.AppendInt(nil, int64(d.sent), 10), Value: value})
+			d.sent++
+			rows -= n
+		}
+		if err := d.producer.Put(ctx, msgs, source.Claim{}); err != nil {
+			return fmt.Errorf("produce: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeSchema is one list column for images and named columns for the toys.
+func (d *demoRun) makeSchema() *arrow.Schema {
+	if d.flags.data == "digits" {
+		t := arrow.FixedSizeListOf(int32(d.stream.Dim), arrow.PrimitiveTypes.Float32)
+		return arrow.NewSchema([]arrow.Field{{Name: "x", Type: t}}, nil)
+	}
+	fields := make([]arrow.Field, d.stream.Dim)
+	for i := range fields {
+		fields[i] = arrow.Field{Name: fmt.Sprintf("sensor_%02d", i), Type: arrow.PrimitiveTypes.Float32}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func (d *demoRun) encode(x []float64, n int) ([]byte, error) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, d.schema)
+	defer b.Release()
+	for i := range n {
+		row := x[i*d.stream.Dim : (i+1)*d.stream.Dim]
+		if list, ok := b.Field(0).(*array.FixedSizeListBuilder); ok {
+			list.Append(true)
+			for _, v := range row {
+				list.ValueBuilder().(*array.Float32Builder).Append(float32(v))
+			}
+			continue
+		}
+		for j, v := range row {
+			b.Field(j).(*array.Float32Builder).Append(float32(v))
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(d.schema))
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+// settle waits until all rows have come back whitened, and the learner has learnt them and its
+// newest snapshot is in force.
+func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
+	for {
+		if err := out.read(ctx); err != nil {
+			return err
+		}
+		learnt := d.system.stats.LearntRows.Load()
+		in := d.system.stats.InForce()
+		pending := uint64(rows) % uint64(d.system.config.Minibatch.Rows)
+		if out.rows >= rows && learnt+pending >= uint64(rows) && in != nil && in.Version+pending >= uint64(rows)-uint64(d.system.config.Snapshot.EveryRows) {
+			return nil
+		}
+		select {
+		case err := <-d.failed:
+			return fmt.Errorf("the pipeline stopped: %w", err)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+		d.screen.progress(out.rows, d.flags.rows+judgeRows)
+	}
+}
+
+// judge clusters the last records three ways and compares each with the truth.
+func (d *demoRun) judge(out *demoReader, rows int, seconds float64) (*demoResult, error) {
+	in := d.system.stats.InForce()
+	r := &demoResult{
+		Rows: rows, Seconds: seconds, RowsPerSecond: float64(rows) / seconds,
+		Gaussian: in.Model.Gaussian(), Parzen: in.Model.Parzen(),
+		Versions: out.versions(), ExactlyOnce: out.exactlyOnce(d.sent),
+		NLL: demoNLL{Gaussian: in.Model.Info.GaussianNLL, LCA: in.Model.Info.NLL},
+	}
+	whitened, err := demo.Whiten(out.raw, d.stream.Dim)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		x   []float64
+		dim int
+		ari *float64
+	}{{out.raw, d.stream.Dim, &r.ARI.Raw}, {whitened, d.stream.Dim, &r.ARI.Whitened}, {out.y, len(out.y) / len(out.labels), &r.ARI.LCA}} {
+		found := demo.Spectral(c.x, c.dim, d.stream.Clusters, rand.New(rand.NewPCG(d.flags.seed, 2)))
+		*c.ari = demo.AdjustedRand(found, out.labels)
+	}
+	return r, nil
+}
+
+// demoReader reads the output topic back with read_committed, as a user's program would.
+type demoReader struct {
+	run      *demoRun
+	fetchers [demoPartitions]*source.Fetcher
+	seen     map[[2]int64]int // source partition and offset → times seen
+	version  map[uint64]int
+	rows     int
+	keep     bool // also keep what is read, for the judge
+	raw, y   []float64
+	labels   []int
+	decoder  *source.Decoder
+}
+
+func newDemoReader(d *demoRun) *demoReader {
+	r := &demoReader{run: d, seen: map[[2]int64]int{}, version: map[uint64]int{}, decoder: source.NewDecoder(source.DecoderConfig{})}
+	for i := range r.fetchers {
+		p := source.Partition{Topic: d.system.config.Transform.Topic, ID: int32(i)}
+		r.fetchers[i] = source.NewFetcher(source.FetcherConfig{Cluster: d.system.cluster, Partition: p, MaxWait: 10 * time.Millisecond})
+	}
+	return r
+}
+
+func (r *demoReader) read(ctx context.Context) error {
+	for _, f := range r.fetchers {
+		got, err := f.Fetch(ctx)
+		if err != nil {
+			return err
+		}
+		for _, rec := range got.Records {
+			headers := map[string]string{}
+			for _, h := range rec.Headers {
+				headers[h.Key] = string(h.Value)
+			}
+			if err := r.take(string(rec.Key), rec.Value, headers); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *demoReader) take(key string, value []byte, headers map[string]string) error {
+	partition, err1 := strconv.ParseInt(headers["lca-source-partition"], 10, 32)
+	offset, err2 := strconv.ParseInt(headers["lca-source-offset"], 10, 64)
+	version, err3 := strconv.ParseUint(headers["lca-model-version"], 10, 64)
+	message, err4 := strconv.Atoi(key)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return fmt.Errorf("output record without its key or headers: %w", err)
+	}
+	r.seen[[2]int64{partition, offset}]++
+	r.version[version]++
+	rec, err := r.decoder.Decode(value, headers["content-type"])
+	if err != nil {
+		return err
+	}
+	defer rec.Release()
+	r.rows += int(rec.NumRows())
+	if !r.keep {
+		return nil
+	}
+	r.labels = append(r.labels, r.run.labels[message]...)
+	for i := range int(rec.NumRows()) {
+		for j := range rec.Schema().Fields() {
+			switch name := rec.ColumnName(j); name {
+			case "lca_score":
+			case "lca":
+				r.y = appendFloats(r.y, rec.Column(j), i)
+			default:
+				r.raw = appendFloats(r.raw, rec.Column(j), i)
+			}
+		}
+	}
+	return nil
+}
+
+func appendFloats(dst []float64, a arrow.Array, i int) []float64 {
+	switch a := a.(type) {
+	case *array.Float32:
+		return append(dst, float64(a.Value(i)))
+	case *array.FixedSizeList:
+		values, n := a.ListValues().(*array.Float32), int(a.DataType().(*arrow.FixedSizeListType).Len())
+		for j := range n {
+			dst = append(dst, float64(values.Value((a.Offset()+i)*n+j)))
+		}
+	}
+	return dst
+}
+
+func (r *demoReader) versions() []uint64 {
+	var v []uint64
+	for n := range r.version {
+		v = append(v, n)
+	}
+	slices.Sort(v)
+	return v
+}
+
+// exactlyOnce is counted: every message that was sent came back once.
+func (r *demoReader) exactlyOnce(sent int) bool {
+	for _, times := range r.seen {
+		if times != 1 {
+			return false
+		}
+	}
+	return len(r.seen) == sent
+}

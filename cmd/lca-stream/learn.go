@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+func (p *program) learnCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "learn",
+		Short: "Learn the metric of the source topic and publish snapshots",
+		Long: `Learns from all partitions of the source topic and publishes snapshots to the snapshot topic.
+There is one learner per model: a second one takes over, and the first stops with exit code 3.
+A restart resumes from the last checkpoint, bit for bit.`,
+		Example: "  lca-stream learn -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	var from string
+	c.Flags().StringVar(&from, "from-snapshot", "", "start from a snapshot where there is no checkpoint: a `FILE`, or a version on the snapshot topic")
+	return command(c, func(ctx context.Context, _ []string) error {
+		cfg, err := p.load(o)
+		if err != nil {
+			return err
+		}
+		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Snapshot.Topic, cfg.Checkpoint.Topic)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		defer s.close()
+		warm, err := s.warmStart(ctx, from)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		s.stats.SetReady(pipeline.Readiness{Ready: true})
+		return s.learn(ctx, warm)
+	})
+}
+
+func (p *program) runCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Learn and whiten in one process",
+		Long: `Runs the learner and the transform in one process: records are whitened live with a metric that is
+learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn) and
+never wait for one another.`,
+		Example: "  lca-stream run -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	return command(c, func(ctx context.Context, _ []string) error {
+		cfg, err := p.load(o)
+		if err != nil {
+			return err
+		}
+		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic, cfg.Checkpoint.Topic)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		defer s.close()
+		return s.run(ctx)
+	})
+}
+
+// run is the learner and the transform side by side; the first that fails stops the other.
+func (s *system) run(ctx context.Context) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.learn(gctx, nil) })
+	g.Go(func() error { return s.transform(gctx) })
+	return g.Wait()
+}
+
+// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model.
+func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot) error {
+	c := s.config
+	group := c.Source.Group + ".learn"
+	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
+		Cluster: s.cluster, TransactionalID: group + "-" + c.Snapshot.ModelID, Log: s.log,
+	})
+	if err != nil {
+		return stopped(ctx, s.cluster.Explain(err))
+	}
+	defer func() { _ = k.Close() }()
+	parts, err := s.input(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	stage, err := s.learnStage(parts, warm)
+	if err != nil {
+		return err
+	}
+	start, err := stage.Rewind(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer func() { _ = src.Close() }()
+	stage.Lag = func() (behind int64) {
+		for _, l := range src.Lag() {
+			behind += max(l.High-l.Next, 0)
+		}
+		return behind
+	}
+	loop := &pipeline.Loop{Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace()}
+	return loop.Run(ctx)
+}
+
+func (s *system) learnStage(parts []source.Partition, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+	c := s.config
+	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known with the first record
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: c.Snapshot.Keep,
+		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
+		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
+		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
+		StopAtReject: c.DeadLetter.Topic == "", Producer: producer(),
+		Start: func(ctx context.Context) (source.Offsets, error) { return s.withStart(ctx, source.Offsets{}, parts) },
+		Checkpoints: &pipeline.Checkpoints{
+			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID,
+			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic),
+		},
+		WarmStart: warm, Stats: s.stats, Log: s.log, Now: time.Now,
+	}}, nil
+}
+
+// producer is what snapshots say of the program that made them; it must not change between two
+// runs of one binary, because the bytes of a snapshot depend on data alone.
+func producer() string { return "lca-stream " + buildInfo().Version }
+
+// warmStart finds the snapshot to start from: "" is none, a number a version on the topic.
+func (s *system) warmStart(ctx context.Context, from string) (*snapshot.Snapshot, error) {
+	if from == "" {
+		return nil, nil
+	}
+	if version, err := strconv.ParseUint(from, 10, 64); err == nil {
+		a, err := s.snapshots(ctx)
+		if err != nil {
+			return nil, err
+		}
+		snap, err := a.Version(s.config.Snapshot.ModelID, version)
+		if err != nil {
+			return nil, fmt.Errorf("--from-snapshot %d: %w: see `lca-stream snapshot list`", version, err)
+		}
+		return snap, nil
+	}
+	snap, err := readSnapshotFile(from)
+	if err != nil {
+		return nil, fmt.Errorf("--from-snapshot: %w", err)
+	}
+	return snap, nil
+}
+
+// snapshots reads the whole snapshot topic.
+func (s *system) snapshots(ctx context.Context) (*snapshot.Assembler, error) {
+	topic := s.config.Snapshot.Topic
+	end, err := s.end(topic)(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log, err := s.openLog(topic)(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &snapshot.Assembler{}
+	for next := int64(0); next < end; {
+		got, err := log.Fetch(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range got.Records {
+			if err := a.Add(r.Key, r.Value, pipeline.Headers(r), time.UnixMilli(r.Timestamp)); err != nil {
+				s.log.Warn("a snapshot chunk is unusable", "offset", r.Offset, "error", err)
+			}
+		}
+		next = got.Next
+	}
+	return a, nil
+}

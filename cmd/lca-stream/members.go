@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// members joins the consumer group, or takes the static list of partitions.
+func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
+	c := s.config.Source
+	if c.Assignment == "static" {
+		parts, err := s.input(ctx)
+		return &staticMembers{ctx: ctx, group: c.Group, parts: parts}, func() {}, err
+	}
+	g, err := source.JoinGroup(ctx, source.GroupConfig{Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, RetryFor: patience})
+	if err != nil {
+		return nil, nil, s.cluster.Explain(err)
+	}
+	leave := func() {
+		if err := g.Close(); err != nil {
+			s.log.Debug("leaving the group", "error", err)
+		}
+	}
+	return &groupMembers{group: g}, leave, nil
+}
+
+// groupMembers hands out the generations of a consumer group.
+type groupMembers struct {
+	group *source.Group
+}
+
+// Next waits for the next generation.
+func (m *groupMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
+	g, err := m.group.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return generation{g}, nil
+}
+
+type generation struct{ *source.Generation }
+
+// Owned are the partitions of this member in this generation.
+func (g generation) Owned() []source.Partition { return g.Partitions }
+
+// staticMembers owns its partitions until the process ends.
+type staticMembers struct {
+	ctx   context.Context
+	group string
+	parts []source.Partition
+	given bool
+}
+
+// Next gives the static list once, and then waits for the end.
+func (m *staticMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
+	if m.given {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	m.given = true
+	return m, nil
+}
+
+// Context never ends before the process does.
+func (m *staticMembers) Context() context.Context { return m.ctx }
+
+// Claim is that of a group without members.
+func (m *staticMembers) Claim() source.Claim { return source.Claim{Group: m.group, Generation: -1} }
+
+// Owned is the static list.
+func (m *staticMembers) Owned() []source.Partition { return m.parts }
+
+// Done has nothing to give back.
+func (m *staticMembers) Done() {}
+
+// lags collects the lags of several readers; a reader that is closed reports nothing any more.
+type lags struct {
+	mu      sync.Mutex
+	readers map[source.Partition]*source.Kafka
+}
+
+func newLags() *lags { return &lags{readers: map[source.Partition]*source.Kafka{}} }
+
+func (l *lags) add(k *source.Kafka) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p := range k.Lag() {
+		l.readers[p] = k
+	}
+}
+
+func (l *lags) read() map[source.Partition]source.Lag {
+	l.mu.Lock()
+	readers := maps.Clone(l.readers)
+	l.mu.Unlock()
+	all := map[source.Partition]source.Lag{}
+	for _, k := range readers {
+		maps.Copy(all, k.Lag())
+	}
+	return all
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// system is what run, learn, transform and replay are made of: one connection pool, one set of
+// counters, one log, and the status server.
+type system struct {
+	config  *config.Config
+	cluster *cluster.Cluster
+	stats   *pipeline.Stats
+	log     *slog.Logger
+	status  *status.Server
+}
+
+// openSystem connects, checks that the topics exist, and starts the status server.
+func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics ...string) (*system, error) {
+	cl, err := cluster.Open(clusterConfig(c))
+	if err != nil {
+		return nil, err
+	}
+	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log}
+	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
+	if c.HTTP.Listen != "" {
+		s.status, err = status.Start(status.Config{
+			Listen: c.HTTP.Listen, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
+			Masked: func() any { return config.Print(c) },
+		})
+		if err != nil {
+			cl.Close()
+			return nil, err
+		}
+		log.Info("status page", "url", "http://"+s.status.Addr()+"/")
+	}
+	for _, topic := range topics {
+		if _, err := s.partitions(ctx, topic); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *system) close() {
+	if s.status != nil {
+		if err := s.status.Close(); err != nil {
+			s.log.Debug("closing the status server", "error", err)
+		}
+	}
+	s.cluster.Close()
+}
+
+// partitions lists a topic's partitions, with a hint when it is missing or cannot be reached.
+func (s *system) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
+	parts, err := source.Partitions(ctx, s.cluster, topic)
+	if err != nil {
+		return nil, s.cluster.Explain(err)
+	}
+	return parts, nil
+}
+
+// input are the partitions this process works on: the static list, or all.
+func (s *system) input(ctx context.Context) ([]source.Partition, error) {
+	c := s.config.Source
+	all, err := s.partitions(ctx, c.Topic)
+	if err != nil || c.Assignment != "static" || len(c.Partitions) == 0 {
+		return all, err
+	}
+	var own []source.Partition
+	for _, id := range c.Partitions {
+		if int(id) >= len(all) {
+			return nil, fmt.Errorf("source.partitions: topic %s has no partition %d: it has %d", c.Topic, id, len(all))
+		}
+		own = append(own, source.Partition{Topic: c.Topic, ID: id})
+	}
+	return own, nil
+}
+
+// committed are the offsets of group, with source.start_offset where there are none.
+func (s *system) committed(ctx context.Context, group string, parts []source.Partition) (source.Offsets, error) {
+	offsets, err := source.Committed(ctx, s.cluster, group, parts)
+	if err != nil {
+		return nil, err
+	}
+	return s.withStart(ctx, offsets, parts)
+}
+
+// withStart fills in the partitions that have no offset yet.
+func (s *system) withStart(ctx context.Context, offsets source.Offsets, parts []source.Partition) (source.Offsets, error) {
+	var fresh []source.Partition
+	for _, p := range parts {
+		if next, ok := offsets[p]; !ok || next < 0 {
+			fresh = append(fresh, p)
+		}
+	}
+	if len(fresh) == 0 {
+		return offsets, nil
+	}
+	at := source.Earliest
+	if s.config.Source.StartOffset == "latest" {
+		at = source.Latest
+	}
+	start, err := source.ListOffsets(ctx, s.cluster, fresh, at)
+	if err != nil {
+		return nil, err
+	}
+	full := offsets.Clone()
+	for p, next := range start {
+		full[p] = next
+	}
+	return full, nil
+}
+
+// patience is how long brokers may be away: a process that gave up would only be started again.
+const patience = 10 * 365 * 24 * time.Hour
+
+// end is the last stable offset of the single partition of a topic of our own.
+func (s *system) end(topic string) func(context.Context) (int64, error) {
+	p := source.Partition{Topic: topic}
+	return func(ctx context.Context) (int64, error) {
+		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.LatestStable)
+		return o[p], err
+	}
+}
+
+// log opens the single partition of a topic of our own from its beginning.
+func (s *system) openLog(topic string) func(context.Context) (pipeline.Log, error) {
+	p := source.Partition{Topic: topic}
+	return func(ctx context.Context) (pipeline.Log, error) {
+		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
+		if err != nil {
+			return nil, err
+		}
+		return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: o[p], RetryFor: patience}), nil
+	}
+}
+
+// How much one Read gathers. A transaction of the transform should be worth its round trips, and
+// short; the learner puts nothing between two batches, so small ones let a due snapshot out soon.
+const (
+	transformGather = 1 << 20
+	learnGather     = 64 << 10
+)
+
+// reader opens the input topic at the given offsets.
+func (s *system) reader(ctx context.Context, start, end source.Offsets, claim source.Claim, gather int) (*source.Kafka, error) {
+	c := s.config.Source
+	return source.OpenKafka(ctx, source.KafkaConfig{
+		Cluster: s.cluster, Start: start, End: end, Claim: claim,
+		ReadUncommitted: c.IsolationLevel == "read_uncommitted", MaxMessageBytes: c.MaxMessageBytes,
+		Decoder:  source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes}),
+		RetryFor: patience, GatherBytes: gather,
+	})
+}
+
+// watch keeps the lag metrics fresh until ctx ends.
+func (s *system) watch(ctx context.Context, lag func() map[source.Partition]source.Lag) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			behind, open := map[source.Partition]int64{}, int64(0)
+			for p, l := range lag() {
+				behind[p] = max(l.High-l.Next, 0)
+				if l.Stable < l.High {
+					open++
+				}
+			}
+			s.stats.SetLag(behind, open)
+		}
+	}
+}
+
+func clusterConfig(c *config.Config) cluster.Config {
+	k := c.Kafka
+	return cluster.Config{
+		Brokers: k.Brokers, ClientID: k.ClientID,
+		TLS: cluster.TLS{
+			Enabled: k.TLS.Enabled, CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
+			ServerName: k.TLS.ServerName, InsecureSkipVerify: k.TLS.InsecureSkipVerify,
+		},
+		SASL: cluster.SASL{
+			Mechanism: k.SASL.Mechanism, Username: k.SASL.Username,
+			Password: string(k.SASL.Password), PasswordFile: k.SASL.PasswordFile,
+		},
+	}
+}

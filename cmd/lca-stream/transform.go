@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+func (p *program) transformCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "transform",
+		Short: "Whiten live records with the newest snapshot",
+		Long: `Whitens every record of the source topic with the newest snapshot and writes it to the output topic,
+exactly once. Run as many as there are partitions: they share the consumer group source.group.
+Stops in order on SIGTERM, within shutdown_timeout.`,
+		Example: "  lca-stream transform -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	return command(c, func(ctx context.Context, _ []string) error {
+		cfg, err := p.load(o)
+		if err != nil {
+			return err
+		}
+		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		defer s.close()
+		return s.transform(ctx)
+	})
+}
+
+// stopped is nil when the process was asked to stop before it had begun.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// transform follows the snapshot topic and whitens until ctx ends.
+func (s *system) transform(ctx context.Context) error {
+	shared, err := s.transformConfig(ctx)
+	if err != nil {
+		return err
+	}
+	// The follower must outlive the loops: a loop that ends may still be whitening.
+	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	g, gctx := errgroup.WithContext(ctx)
+	follower := make(chan struct{})
+	go func() {
+		defer close(follower)
+		shared.Follow.Run(following)
+	}()
+	defer func() { stopFollowing(); <-follower }()
+	g.Go(func() error { return s.whiten(gctx, shared) })
+	return g.Wait()
+}
+
+func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) error {
+	if shared.UntilModel == pipeline.Hold {
+		s.stats.SetReady(pipeline.Readiness{Reason: "no model yet on topic " + s.config.Snapshot.Topic})
+		if err := shared.Follow.AwaitModel(ctx); err != nil {
+			return stopped(ctx, err)
+		}
+	}
+	s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
+	members, leave, err := s.members(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer leave()
+	lags := newLags()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go s.watch(watching, lags.read)
+	t := &pipeline.Transforms{Members: members, Log: s.log, Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
+		return s.openTransform(ctx, shared, p, claim, lags)
+	}}
+	return t.Run(ctx)
+}
+
+// openTransform makes one partition's loop, in the order that ARCHITECTURE.md gives for a take-over.
+func (s *system) openTransform(ctx context.Context, shared pipeline.TransformConfig, p source.Partition, claim source.Claim, lags *lags) (*pipeline.Loop, error) {
+	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
+		Cluster:         s.cluster,
+		TransactionalID: fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID),
+		Log:             s.log,
+	})
+	if err != nil {
+		return nil, s.cluster.Explain(err)
+	}
+	committed := func(ctx context.Context) (source.Offsets, error) {
+		return s.committed(ctx, s.config.Source.Group, []source.Partition{p})
+	}
+	start, err := committed(ctx)
+	if err == nil {
+		err = shared.Follow.CatchUp(ctx)
+	}
+	var src *source.Kafka
+	if err == nil {
+		src, err = s.reader(ctx, start, nil, claim, transformGather)
+	}
+	if err != nil {
+		return nil, errors.Join(s.cluster.Explain(err), k.Close())
+	}
+	lags.add(src)
+	s.stats.SetReady(pipeline.Readiness{Ready: true})
+	return &pipeline.Loop{
+		Source: src, Sink: k, Stats: s.stats, Log: s.log.With("partition", p.String()), Grace: s.grace(),
+		Stage: &pipeline.Transform{TransformConfig: shared, Committed: committed},
+	}, nil
+}
+
+// grace leaves some of the shutdown timeout for leaving the group and closing connections.
+func (s *system) grace() time.Duration { return s.config.ShutdownTimeout * 8 / 10 }
+
+func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
+	c := s.config
+	coordinates, err := lca.ParseCoordinates(c.Transform.Coordinates)
+	if err != nil {
+		return pipeline.TransformConfig{}, err
+	}
+	components, err := lca.ParseComponents(c.Transform.Components)
+	if err != nil {
+		return pipeline.TransformConfig{}, err
+	}
+	dead, err := s.deadLetter(ctx)
+	if err != nil {
+		return pipeline.TransformConfig{}, err
+	}
+	layout := pipeline.LayoutVector
+	if c.Transform.Layout == "columns" {
+		layout = pipeline.LayoutColumns
+	}
+	return pipeline.TransformConfig{
+		Topic: c.Transform.Topic, Columns: c.Source.Features,
+		Output:      pipeline.OutputConfig{Column: c.Transform.Column, Layout: layout, Score: c.Transform.Score, Passthrough: c.Transform.Passthrough},
+		Coordinates: coordinates, Components: components,
+		UntilModel:  map[string]pipeline.UntilModel{"hold": pipeline.Hold, "pass_through": pipeline.PassThrough, "drop": pipeline.Drop}[c.Transform.UntilModel],
+		OnInvalid:   map[string]pipeline.OnInvalid{"null": pipeline.NullRow, "dead_letter": pipeline.RejectRow, "stop": pipeline.StopAtRow}[c.Source.OnInvalid],
+		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == "stop",
+		DeadLetter: dead, Stats: s.stats, Log: s.log, Now: time.Now,
+		Follow: &pipeline.Follow{
+			Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic),
+			ModelID: c.Snapshot.ModelID, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+		},
+	}, nil
+}
+
+func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
+	c := s.config.DeadLetter
+	d := pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn"}
+	if c.Topic == "" {
+		return d, nil
+	}
+	parts, err := s.partitions(ctx, c.Topic)
+	d.Partitions = int32(len(parts))
+	return d, err
+}
