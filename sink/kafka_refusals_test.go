@@ -124,7 +124,7 @@ func testContextEnds(t *testing.T, r *rig) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- k.Put(ctx, []sink.Message{message(out, 0, "given up")}, r.claim(in, 1)) }()
-		<-held
+		await(t, held)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("API key %d: %v, want the context's error", key, err)
@@ -165,21 +165,16 @@ func testBrokerRestart(t *testing.T, r *rig) {
 	k := r.open(60*time.Second, nil)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	stop, done := make(chan struct{}), make(chan error, 1)
-	progress := make(chan int64, 1)
+	stop, progress := make(chan struct{}), make(chan int64)
 	var next int64
+	var failed error
 	go func() {
+		defer close(progress)
 		for {
-			select {
-			case <-stop:
-				done <- nil
-				return
-			default:
-			}
 			v := fmt.Sprint(next)
 			err := k.Put(ctx, []sink.Message{message(out, 0, v+"a"), message(out, 0, v+"b")}, r.claim(in, next+1))
 			if err != nil && !sink.Retriable(err) {
-				done <- err
+				failed = err
 				return
 			}
 			if err == nil || r.GroupOffsets(t, r.name)[in+"/0"] == next+1 {
@@ -187,22 +182,28 @@ func testBrokerRestart(t *testing.T, r *rig) {
 			}
 			select {
 			case progress <- next:
-			default:
+			case <-stop:
+				return
 			}
 		}
 	}()
-	for round := range 2 {
-		for from := <-progress; <-progress < from+3; { // a fault counts only after progress
+	for restarts := 0; ; restarts++ {
+		for from := <-progress; ; { // a fault counts only after progress
+			if now, alive := <-progress; !alive || now >= from+3 {
+				break
+			}
+		}
+		if restarts == 2 {
+			break
 		}
 		r.Kill()
 		r.Restart()
-		t.Logf("restart %d done", round+1)
-	}
-	for from := <-progress; <-progress < from+3; {
 	}
 	close(stop)
-	if err := <-done; err != nil {
-		t.Fatalf("Put: %v", err)
+	for range progress {
+	}
+	if failed != nil {
+		t.Fatalf("Put: %v", failed)
 	}
 	var want []string
 	for i := range next {
@@ -211,4 +212,3 @@ func testBrokerRestart(t *testing.T, r *rig) {
 	r.want(out, want...)
 	r.wantOffset(in, next)
 }
-

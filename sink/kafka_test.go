@@ -39,6 +39,7 @@ func TestKafka(t *testing.T) {
 		{"the old owner is fenced", testOldOwnerIsFenced},
 		{"a zombie does not disturb the new owner", testZombieDoesNotDisturb},
 		{"a late commit commits nothing", testLateCommit},
+		{"a late request opens nothing", testLateRequest},
 		{"left open for longer than its timeout", testTimeout},
 		{"the group has moved on", testRevoked},
 		{"too large", testTooLarge},
@@ -163,7 +164,7 @@ func testOldOwnerIsFenced(t *testing.T, r *rig) {
 	go func() {
 		failed <- old.Put(context.Background(), []sink.Message{message(out, 0, "old 2")}, r.claim(in, 2))
 	}()
-	<-held
+	await(t, held)
 	young := r.open(20*time.Second, nil)
 	r.wantOffset(in, 1) // what the new owner reads is final
 	release()
@@ -185,23 +186,29 @@ func testOldOwnerIsFenced(t *testing.T, r *rig) {
 	r.wantOffset(in, 3)
 }
 
-// A process that stood still wakes up while its successor is inside a transaction, and finds its
-// own connections gone. What it does to recover must neither end the successor's transaction nor
-// take the work back (InitProducerId with the old epoch would: see renew).
+// A process that stood still inside its commit wakes up while its successor is inside a
+// transaction, and gets no answer. What it does to recover must neither end the successor's
+// transaction nor take the work back (InitProducerId with the old epoch would: see renew).
 func testZombieDoesNotDisturb(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	oldWire, youngWire := &kafkatest.Wire{}, &kafkatest.Wire{}
-	old := r.open(20*time.Second, oldWire)
-	young := r.open(20*time.Second, youngWire)
+	old := r.open(12*time.Second, oldWire) // gives requests up after 3 s, time for what follows
+	oldHeld, drop := oldWire.Hold(keyEndTxn)
+	defer drop()
+	woken := make(chan error, 1)
+	go func() {
+		woken <- old.Put(context.Background(), []sink.Message{message(out, 0, "zombie")}, r.claim(in, 9))
+	}()
+	await(t, oldHeld)
 
-	held, release := youngWire.Hold(keyEndTxn)
+	young := r.open(20*time.Second, youngWire)
+	youngHeld, release := youngWire.Hold(keyEndTxn)
 	done := make(chan error, 1)
 	go func() {
 		done <- young.Put(context.Background(), []sink.Message{message(out, 0, "young")}, r.claim(in, 1))
 	}()
-	<-held
-	oldWire.CutAfter(keyAddPartitions)
-	if err := put(t, old, []sink.Message{message(out, 0, "zombie")}, r.claim(in, 9)); !errors.Is(err, sink.ErrFenced) {
+	await(t, youngHeld)
+	if err := <-woken; !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie: %v, want ErrFenced", err)
 	}
 	release()
@@ -222,7 +229,7 @@ func testLateCommit(t *testing.T, r *rig) {
 	held, deliver := wire.Hold(keyEndTxn)
 	defer deliver()
 	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
-	<-held
+	await(t, held)
 	if err == nil || !sink.Retriable(err) {
 		t.Fatalf("Put without an answer to EndTxn: %v, want a retriable error", err)
 	}
@@ -231,7 +238,7 @@ func testLateCommit(t *testing.T, r *rig) {
 	second, release := wire.Hold(keyEndTxn)
 	done := make(chan error, 1)
 	go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "again")}, r.claim(in, 1)) }()
-	<-second
+	await(t, second)
 	deliver()
 	time.Sleep(200 * time.Millisecond) // the late request needs to reach the broker; nothing waits for it
 	if got := r.values(out); len(got) != 0 {
@@ -245,6 +252,21 @@ func testLateCommit(t *testing.T, r *rig) {
 	r.wantOffset(in, 1)
 }
 
+// AddPartitionsToTxn gets no answer, its repetition does, and the first copy arrives after the
+// commit: it must not open a transaction, which nobody would end and whose timeout would fence us.
+func testLateRequest(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	k := r.open(2*time.Second, wire) // requests are given up after half a second
+	_, deliver := wire.Hold(keyAddPartitions)
+	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 1))
+	deliver()
+	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
+	mustPut(t, k, []sink.Message{message(out, 0, "b")}, r.claim(in, 2))
+	r.want(out, "0:a", "0:b")
+	r.wantOffset(in, 2)
+}
+
 // A transaction that outlives its timeout is aborted by the broker, and its owner is told so.
 func testTimeout(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
@@ -254,7 +276,7 @@ func testTimeout(t *testing.T, r *rig) {
 	held, release := wire.Hold(keyProduce)
 	done := make(chan error, 1)
 	go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "late")}, r.claim(in, 2)) }()
-	<-held
+	await(t, held)
 	resume := wire.Pause()
 	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
 	release()
@@ -267,4 +289,3 @@ func testTimeout(t *testing.T, r *rig) {
 	mustPut(t, next, []sink.Message{message(out, 0, "after")}, r.claim(in, 2))
 	r.want(out, "0:before", "0:after")
 }
-

@@ -122,3 +122,13 @@ func (r *rig) setLimit(topic, bytes string) {
 	r.t.Helper()
 	r.AlterTopic(r.t, topic, map[string]string{"max.message.bytes": bytes})
 }
+
+// await waits for a request to reach the wire's hold; a Put that failed before never gets there.
+func await(t *testing.T, held <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-held:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the request that the test waits for was not sent")
+	}
+}
