@@ -302,3 +302,32 @@ func TestGolden(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkMessages(b *testing.B) {
+	for _, d := range []int{64, 256} {
+		s := example(d, d/4, 3000, 7)
+		messages, _ := mustMessages(b, s, 16, nil)
+		bytes := int64(0)
+		for _, m := range messages {
+			bytes += int64(len(m.Value))
+		}
+		b.Run(fmt.Sprintf("write/d=%d", d), func(b *testing.B) {
+			b.SetBytes(bytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				mustMessages(b, s, 16, nil)
+			}
+		})
+		b.Run(fmt.Sprintf("read/d=%d", d), func(b *testing.B) {
+			b.SetBytes(bytes)
+			b.ReportAllocs()
+			for b.Loop() {
+				var a Assembler
+				add(b, &a, time.Time{}, messages...)
+				if _, ok := a.Newest("default"); !ok {
+					b.Fatal("not whole")
+				}
+			}
+		})
+	}
+}
