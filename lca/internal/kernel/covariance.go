@@ -7,10 +7,22 @@ func (s *Scratch[T]) covariance() {
 	panels := ceil(dim, w) / w
 	s.cov = grow(s.cov, panels*w*panels*w)
 	s.run(panels, phaseCovariance)
-	for a := range dim {
-		for c := a; c < dim; c++ {
-			v := s.cov[c/w*w*panels*w+a*w+c%w]
-			s.m.Cov[a*dim+c], s.m.Cov[c*dim+a] = v, v
+	for c := 0; c < dim; c += w {
+		mirror(s.m.Cov, s.cov[c*panels*w:][:panels*w*w], dim, c, w)
+	}
+}
+
+// mirror copies a panel of the columns from first on, which is whole down to the diagonal, and
+// its transpose. Blocks of eight rows keep both sides of the diagonal in the L1 cache.
+func mirror(dst, panel []float64, dim, first, w int) {
+	end := min(first+w, dim)
+	for a := 0; a < end; a += 8 {
+		for c := first; c < end; c++ {
+			column := panel[c-first:]
+			for r := a; r < min(a+8, c+1); r++ {
+				v := column[r*w]
+				dst[r*dim+c], dst[c*dim+r] = v, v
+			}
 		}
 	}
 }

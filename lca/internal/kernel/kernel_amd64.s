@@ -10,6 +10,9 @@ GLOBL inf32<>(SB), RODATA|NOPTR, $4
 DATA log2e32<>+0(SB)/4, $0x3fb8aa3b
 GLOBL log2e32<>(SB), RODATA|NOPTR, $4
 
+DATA half32<>+0(SB)/8, $0xbfe0000000000000
+GLOBL half32<>(SB), RODATA|NOPTR, $8
+
 DATA cut32<>+0(SB)/4, $0xc2860000
 GLOBL cut32<>(SB), RODATA|NOPTR, $4
 
@@ -50,7 +53,7 @@ DATA term7_32<>+0(SB)/4, $0x39500d01
 GLOBL term7_32<>(SB), RODATA|NOPTR, $4
 
 // func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile32x14AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -120,7 +123,9 @@ tiles:
 
 depth:
 	VMOVUPS      (R12), Z28
+	PREFETCHT0   5120(R12)
 	VMOVUPS      64(R12), Z29
+	PREFETCHT0   5184(R12)
 	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
@@ -226,7 +231,7 @@ store:
 	RET
 
 // func tile32x14AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile32x14AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -282,6 +287,7 @@ tiles:
 
 depth:
 	VMOVUPS      (R12), Z14
+	PREFETCHT0   5120(R12)
 	VBROADCASTSS (R9), Z15
 	VFMADD231PS  Z14, Z15, Z0
 	VBROADCASTSS (R9)(DX*1), Z16
@@ -359,7 +365,7 @@ store:
 	RET
 
 // func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile32x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -409,7 +415,9 @@ tiles:
 
 depth:
 	VMOVUPS      (R11), Z16
+	PREFETCHT0   5120(R11)
 	VMOVUPS      64(R11), Z17
+	PREFETCHT0   5184(R11)
 	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -478,7 +486,7 @@ store:
 	RET
 
 // func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile32x8AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -520,6 +528,7 @@ tiles:
 
 depth:
 	VMOVUPS      (R11), Z8
+	PREFETCHT0   5120(R11)
 	VBROADCASTSS (R9), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (R9)(DX*1), Z10
@@ -1129,6 +1138,49 @@ loop:
 	VZEROUPPER
 	RET
 
+// func norms32AVX512(dst *float32, panel *float32, depth int)
+// Requires: AVX, AVX512F
+TEXT ·norms32AVX512(SB), NOSPLIT, $0-24
+	MOVQ   dst+0(FP), AX
+	MOVQ   panel+8(FP), CX
+	MOVQ   depth+16(FP), DX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	VPXORQ Z2, Z2, Z2
+	VPXORQ Z3, Z3, Z3
+	TESTQ  DX, DX
+	JZ     store
+
+loop:
+	VCVTPS2PD   (CX), Z4
+	VFMADD231PD Z4, Z4, Z0
+	VCVTPS2PD   32(CX), Z4
+	VFMADD231PD Z4, Z4, Z1
+	VCVTPS2PD   64(CX), Z4
+	VFMADD231PD Z4, Z4, Z2
+	VCVTPS2PD   96(CX), Z4
+	VFMADD231PD Z4, Z4, Z3
+	ADDQ        $0x00000080, CX
+	DECQ        DX
+	JNZ         loop
+
+store:
+	VBROADCASTSD half32<>+0(SB), Z4
+	VMULPD       Z4, Z0, Z0
+	VCVTPD2PS    Z0, Y0
+	VMOVUPS      Y0, (AX)
+	VMULPD       Z4, Z1, Z1
+	VCVTPD2PS    Z1, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMULPD       Z4, Z2, Z2
+	VCVTPD2PS    Z2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VMULPD       Z4, Z3, Z3
+	VCVTPD2PS    Z3, Y3
+	VMOVUPS      Y3, 96(AX)
+	VZEROUPPER
+	RET
+
 // func tile32x6AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 // Requires: AVX, FMA3
 TEXT ·tile32x6AVX2(SB), NOSPLIT, $0-88
@@ -1680,11 +1732,140 @@ loop:
 	VZEROUPPER
 	RET
 
+// func norms32AVX2(dst *float32, panel *float32, depth int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·norms32AVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  panel+8(FP), CX
+	MOVQ  depth+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	TESTQ DX, DX
+	JZ    store
+
+loop:
+	VCVTPS2PD   (CX), Y8
+	VFMADD231PD Y8, Y8, Y0
+	VCVTPS2PD   16(CX), Y8
+	VFMADD231PD Y8, Y8, Y1
+	VCVTPS2PD   32(CX), Y8
+	VFMADD231PD Y8, Y8, Y2
+	VCVTPS2PD   48(CX), Y8
+	VFMADD231PD Y8, Y8, Y3
+	VCVTPS2PD   64(CX), Y8
+	VFMADD231PD Y8, Y8, Y4
+	VCVTPS2PD   80(CX), Y8
+	VFMADD231PD Y8, Y8, Y5
+	VCVTPS2PD   96(CX), Y8
+	VFMADD231PD Y8, Y8, Y6
+	VCVTPS2PD   112(CX), Y8
+	VFMADD231PD Y8, Y8, Y7
+	ADDQ        $0x00000080, CX
+	DECQ        DX
+	JNZ         loop
+
+store:
+	VBROADCASTSD half32<>+0(SB), Y8
+	VMULPD       Y8, Y0, Y0
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (AX)
+	VMULPD       Y8, Y1, Y1
+	VCVTPD2PSY   Y1, X1
+	VMOVUPS      X1, 16(AX)
+	VMULPD       Y8, Y2, Y2
+	VCVTPD2PSY   Y2, X2
+	VMOVUPS      X2, 32(AX)
+	VMULPD       Y8, Y3, Y3
+	VCVTPD2PSY   Y3, X3
+	VMOVUPS      X3, 48(AX)
+	VMULPD       Y8, Y4, Y4
+	VCVTPD2PSY   Y4, X4
+	VMOVUPS      X4, 64(AX)
+	VMULPD       Y8, Y5, Y5
+	VCVTPD2PSY   Y5, X5
+	VMOVUPS      X5, 80(AX)
+	VMULPD       Y8, Y6, Y6
+	VCVTPD2PSY   Y6, X6
+	VMOVUPS      X6, 96(AX)
+	VMULPD       Y8, Y7, Y7
+	VCVTPD2PSY   Y7, X7
+	VMOVUPS      X7, 112(AX)
+	VZEROUPPER
+	RET
+
+// func transpose32AVX2(dst *float32, src *float32, lds int, blocks int)
+// Requires: AVX
+TEXT ·transpose32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+24(FP), DX
+	MOVQ lds+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+
+loop:
+	LEAQ       (CX)(BX*4), DI
+	VMOVUPS    (CX), Y0
+	VMOVUPS    (CX)(BX*1), Y1
+	VMOVUPS    (CX)(BX*2), Y2
+	VMOVUPS    (CX)(SI*1), Y3
+	VMOVUPS    (DI), Y4
+	VMOVUPS    (DI)(BX*1), Y5
+	VMOVUPS    (DI)(BX*2), Y6
+	VMOVUPS    (DI)(SI*1), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VUNPCKLPS  Y3, Y2, Y10
+	VUNPCKHPS  Y3, Y2, Y11
+	VUNPCKLPS  Y5, Y4, Y12
+	VUNPCKHPS  Y5, Y4, Y13
+	VUNPCKLPS  Y7, Y6, Y14
+	VUNPCKHPS  Y7, Y6, Y15
+	VSHUFPS    $0x44, Y10, Y8, Y0
+	VSHUFPS    $0xee, Y10, Y8, Y1
+	VSHUFPS    $0x44, Y11, Y9, Y2
+	VSHUFPS    $0xee, Y11, Y9, Y3
+	VSHUFPS    $0x44, Y14, Y12, Y4
+	VSHUFPS    $0xee, Y14, Y12, Y5
+	VSHUFPS    $0x44, Y15, Y13, Y6
+	VSHUFPS    $0xee, Y15, Y13, Y7
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y12
+	VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y13
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y14
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y15
+	VMOVUPS    Y8, (AX)
+	VMOVUPS    Y9, 128(AX)
+	VMOVUPS    Y10, 256(AX)
+	VMOVUPS    Y11, 384(AX)
+	VMOVUPS    Y12, 512(AX)
+	VMOVUPS    Y13, 640(AX)
+	VMOVUPS    Y14, 768(AX)
+	VMOVUPS    Y15, 896(AX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000400, AX
+	DECQ       DX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
 DATA inf64<>+0(SB)/8, $0xfff0000000000000
 GLOBL inf64<>(SB), RODATA|NOPTR, $8
 
 DATA log2e64<>+0(SB)/8, $0x3ff71547652b82fe
 GLOBL log2e64<>(SB), RODATA|NOPTR, $8
+
+DATA half64<>+0(SB)/8, $0xbfe0000000000000
+GLOBL half64<>(SB), RODATA|NOPTR, $8
 
 DATA cut64<>+0(SB)/8, $0xc085800000000000
 GLOBL cut64<>(SB), RODATA|NOPTR, $8
@@ -1744,7 +1925,7 @@ DATA term13_64<>+0(SB)/8, $0x3de6124613a86d09
 GLOBL term13_64<>(SB), RODATA|NOPTR, $8
 
 // func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile64x14AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -1814,7 +1995,9 @@ tiles:
 
 depth:
 	VMOVUPD      (R12), Z28
+	PREFETCHT0   5120(R12)
 	VMOVUPD      64(R12), Z29
+	PREFETCHT0   5184(R12)
 	VBROADCASTSD (R9), Z30
 	VFMADD231PD  Z28, Z30, Z0
 	VFMADD231PD  Z29, Z30, Z1
@@ -1920,7 +2103,7 @@ store:
 	RET
 
 // func tile64x14AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile64x14AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -1976,6 +2159,7 @@ tiles:
 
 depth:
 	VMOVUPD      (R12), Z14
+	PREFETCHT0   5120(R12)
 	VBROADCASTSD (R9), Z15
 	VFMADD231PD  Z14, Z15, Z0
 	VBROADCASTSD (R9)(DX*1), Z16
@@ -2053,7 +2237,7 @@ store:
 	RET
 
 // func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile64x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -2103,7 +2287,9 @@ tiles:
 
 depth:
 	VMOVUPD      (R11), Z16
+	PREFETCHT0   5120(R11)
 	VMOVUPD      64(R11), Z17
+	PREFETCHT0   5184(R11)
 	VBROADCASTSD (R9), Z18
 	VFMADD231PD  Z16, Z18, Z0
 	VFMADD231PD  Z17, Z18, Z1
@@ -2172,7 +2358,7 @@ store:
 	RET
 
 // func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·tile64x8AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
@@ -2214,6 +2400,7 @@ tiles:
 
 depth:
 	VMOVUPD      (R11), Z8
+	PREFETCHT0   5120(R11)
 	VBROADCASTSD (R9), Z9
 	VFMADD231PD  Z8, Z9, Z0
 	VBROADCASTSD (R9)(DX*1), Z10
@@ -2871,6 +3058,35 @@ loop:
 	ADDQ    $0x00000080, CX
 	SUBQ    $0x10, DX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func norms64AVX512(dst *float64, panel *float64, depth int)
+// Requires: AVX, AVX512F
+TEXT ·norms64AVX512(SB), NOSPLIT, $0-24
+	MOVQ   dst+0(FP), AX
+	MOVQ   panel+8(FP), CX
+	MOVQ   depth+16(FP), DX
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	TESTQ  DX, DX
+	JZ     store
+
+loop:
+	VMOVUPD     (CX), Z2
+	VFMADD231PD Z2, Z2, Z0
+	VMOVUPD     64(CX), Z2
+	VFMADD231PD Z2, Z2, Z1
+	ADDQ        $0x00000080, CX
+	DECQ        DX
+	JNZ         loop
+
+store:
+	VBROADCASTSD half64<>+0(SB), Z2
+	VMULPD       Z2, Z0, Z0
+	VMOVUPD      Z0, (AX)
+	VMULPD       Z2, Z1, Z1
+	VMOVUPD      Z1, 64(AX)
 	VZEROUPPER
 	RET
 
@@ -3570,5 +3786,79 @@ loop:
 	ADDQ    $0x00000080, CX
 	SUBQ    $0x10, DX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func norms64AVX2(dst *float64, panel *float64, depth int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·norms64AVX2(SB), NOSPLIT, $0-24
+	MOVQ  dst+0(FP), AX
+	MOVQ  panel+8(FP), CX
+	MOVQ  depth+16(FP), DX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	TESTQ DX, DX
+	JZ    store
+
+loop:
+	VMOVUPD     (CX), Y4
+	VFMADD231PD Y4, Y4, Y0
+	VMOVUPD     32(CX), Y4
+	VFMADD231PD Y4, Y4, Y1
+	VMOVUPD     64(CX), Y4
+	VFMADD231PD Y4, Y4, Y2
+	VMOVUPD     96(CX), Y4
+	VFMADD231PD Y4, Y4, Y3
+	ADDQ        $0x00000080, CX
+	DECQ        DX
+	JNZ         loop
+
+store:
+	VBROADCASTSD half64<>+0(SB), Y4
+	VMULPD       Y4, Y0, Y0
+	VMOVUPD      Y0, (AX)
+	VMULPD       Y4, Y1, Y1
+	VMOVUPD      Y1, 32(AX)
+	VMULPD       Y4, Y2, Y2
+	VMOVUPD      Y2, 64(AX)
+	VMULPD       Y4, Y3, Y3
+	VMOVUPD      Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func transpose64AVX2(dst *float64, src *float64, lds int, blocks int)
+// Requires: AVX
+TEXT ·transpose64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ blocks+24(FP), DX
+	MOVQ lds+16(FP), BX
+	SHLQ $0x03, BX
+	LEAQ (BX)(BX*2), SI
+
+loop:
+	LEAQ       (CX)(BX*4), DI
+	VMOVUPD    (CX), Y0
+	VMOVUPD    (CX)(BX*1), Y1
+	VMOVUPD    (CX)(BX*2), Y2
+	VMOVUPD    (CX)(SI*1), Y3
+	VUNPCKLPD  Y1, Y0, Y4
+	VUNPCKHPD  Y1, Y0, Y5
+	VUNPCKLPD  Y3, Y2, Y6
+	VUNPCKHPD  Y3, Y2, Y7
+	VPERM2F128 $0x20, Y6, Y4, Y0
+	VPERM2F128 $0x31, Y6, Y4, Y2
+	VPERM2F128 $0x20, Y7, Y5, Y1
+	VPERM2F128 $0x31, Y7, Y5, Y3
+	VMOVUPD    Y0, (AX)
+	VMOVUPD    Y1, 128(AX)
+	VMOVUPD    Y2, 256(AX)
+	VMOVUPD    Y3, 384(AX)
+	ADDQ       $0x00000020, CX
+	ADDQ       $0x00000200, AX
+	DECQ       DX
+	JNZ        loop
 	VZEROUPPER
 	RET

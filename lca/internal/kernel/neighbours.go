@@ -33,43 +33,14 @@ func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
 	p.points = grow(p.points, ceil(n, w)*parzen)
 	p.coords = grow(p.coords, ceil(dim, w)*n)
 	p.bias = grow(p.bias, ceil(n, w))
+	f := functionsOf[T]()
 	packCoords(p.coords, z, n, dim)
-	packPoints(p.points, z, n, dim, parzen)
-	for j := range n {
-		p.bias[j] = T(-0.5 * normSquared(z[j*dim:][:parzen]))
+	packPoints(f, p.points, z, n, dim, parzen)
+	for j := 0; j < n; j += w {
+		f.norms(p.bias[j:][:w], p.points[j*parzen:][:w*parzen])
 	}
 	for j := n; j < len(p.bias); j++ {
 		p.bias[j] = T(math.Inf(-1))
-	}
-}
-
-// packCoords copies rows into panels of coordinates, the last padded with zeros.
-func packCoords[T Float](dst, z []T, n, dim int) {
-	w := panelWidth[T]()
-	for c := 0; c < dim; c += w {
-		width := min(w, dim-c)
-		panel := dst[c*n:][:n*w]
-		for j := range n {
-			row := panel[j*w:][:w]
-			clear(row[copy(row, z[j*dim+c:][:width]):])
-		}
-	}
-}
-
-// packPoints copies the first parzen coordinates into panels of points, the last padded with zeros.
-func packPoints[T Float](dst, z []T, n, dim, parzen int) {
-	w := panelWidth[T]()
-	for j := 0; j < n; j += w {
-		panel := dst[j*parzen:][:w*parzen]
-		points := min(w, n-j)
-		if points < w {
-			clear(panel)
-		}
-		for l := range points {
-			for k, v := range z[(j+l)*dim:][:parzen] {
-				panel[k*w+l] = v
-			}
-		}
 	}
 }
 

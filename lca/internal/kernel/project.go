@@ -22,7 +22,7 @@ func (p *Projection) Pack(mean, w []float64, dim, out int) {
 	p.dim, p.out = dim, out
 	p.mean = append(p.mean[:0], mean[:dim]...)
 	p.panels = grow(p.panels, ceil(out, width)*dim)
-	packPoints(p.panels, w, out, dim, dim)
+	packPoints(functionsOf[float64](), p.panels, w, out, dim, dim)
 }
 
 // Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the

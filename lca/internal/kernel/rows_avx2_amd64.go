@@ -2,6 +2,8 @@
 
 package kernel
 
+import "unsafe"
+
 // Slices in, pointers out: the checks that the assembly cannot make, and the ends of slices that are
 // not a multiple of sixteen long.
 
@@ -107,4 +109,14 @@ func sub64AVX2(dst []float64, src []float64) {
 		subFrom64AVX2(&dst[0], &src[0], n)
 	}
 	subFrom(dst[n:], src[n:])
+}
+
+func norm32AVX2(dst, panel []float32) {
+	_ = dst[32-1]
+	norms32AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/32)
+}
+
+func norm64AVX2(dst, panel []float64) {
+	_ = dst[16-1]
+	norms64AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }

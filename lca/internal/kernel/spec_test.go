@@ -161,6 +161,9 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 		got.scale(d1.s, panel.s, scale.s)
 		want.scale(d2.s, panel.s, scale.s)
 		compare(t, "scaled panel", d1.all, d2.all)
+		got.norms(d1.s, panel.s)
+		want.norms(d2.s, panel.s)
+		compare(t, "norms", d1.all, d2.all)
 		sums := newGuarded(n, r.IntN(8), func() float64 { return r.NormFloat64() })
 		sums2 := sums.clone()
 		got.addTo(sums.s, s.s)
@@ -192,6 +195,29 @@ func softmaxBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, f
 				if v != 0 && float64(v) < least || v > 1 || v != v {
 					t.Fatalf("weight %v, want 0 or a normal number up to 1", v)
 				}
+			}
+		}
+	}
+}
+
+func TestTransposeBits(t *testing.T) {
+	specification(t, transposeBits[float32], transposeBits[float64])
+}
+
+func transposeBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {
+	w := panelWidth[T]()
+	for cols := range 68 {
+		rows, lds := 1+r.IntN(w), cols+r.IntN(5)
+		src := newGuarded((rows-1)*lds+cols, r.IntN(8), fill)
+		d1 := newGuarded(cols*w, r.IntN(8), fill)
+		d2 := newGuarded(cols*w, r.IntN(8), fill)
+		copy(d2.s, d1.s)
+		got.transpose(d1.s, src.s, lds, rows, cols)
+		want.transpose(d2.s, src.s, lds, rows, cols)
+		compare(t, fmt.Sprintf("transpose of %d×%d", rows, cols), d1.s, d2.s)
+		for i, v := range d1.all {
+			if (i < guard || i >= len(d1.all)-guard) && v == v {
+				t.Fatalf("transpose of %d×%d wrote outside", rows, cols)
 			}
 		}
 	}

@@ -84,6 +84,11 @@ func addTo32AVX512(dst *float64, src *float32, n int)
 //go:noescape
 func subFrom32AVX512(dst *float64, src *float32, n int)
 
+// norms32AVX512 is norms for one panel.
+//
+//go:noescape
+func norms32AVX512(dst *float32, panel *float32, depth int)
+
 // tile32x6AVX2 is tile32 for 6·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
@@ -133,6 +138,16 @@ func addTo32AVX2(dst *float64, src *float32, n int)
 //
 //go:noescape
 func subFrom32AVX2(dst *float64, src *float32, n int)
+
+// norms32AVX2 is norms for one panel.
+//
+//go:noescape
+func norms32AVX2(dst *float32, panel *float32, depth int)
+
+// transpose32AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
+//
+//go:noescape
+func transpose32AVX2(dst *float32, src *float32, lds int, blocks int)
 
 // tile64x14AVX512 is tile64 for 14·tiles rows (tiles ≥ 1) and 16 columns.
 //
@@ -214,6 +229,11 @@ func addTo64AVX512(dst *float64, src *float64, n int)
 //go:noescape
 func subFrom64AVX512(dst *float64, src *float64, n int)
 
+// norms64AVX512 is norms for one panel.
+//
+//go:noescape
+func norms64AVX512(dst *float64, panel *float64, depth int)
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -263,3 +283,13 @@ func addTo64AVX2(dst *float64, src *float64, n int)
 //
 //go:noescape
 func subFrom64AVX2(dst *float64, src *float64, n int)
+
+// norms64AVX2 is norms for one panel.
+//
+//go:noescape
+func norms64AVX2(dst *float64, panel *float64, depth int)
+
+// transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
+//
+//go:noescape
+func transpose64AVX2(dst *float64, src *float64, lds int, blocks int)

@@ -29,6 +29,10 @@ func main() {
 			k.scaleRows()
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
+			k.norms()
+			if k.name == "AVX2" { // AVX-512 uses it too
+				k.transpose()
+			}
 		}
 	}
 	Generate()
@@ -90,5 +94,5 @@ func ymm(i int) reg.VecPhysical {
 }
 
 func xmm(i int) reg.VecPhysical {
-	return []reg.VecPhysical{reg.X0, reg.X1, reg.X2, reg.X3}[i]
+	return []reg.VecPhysical{reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7}[i]
 }

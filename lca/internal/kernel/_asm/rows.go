@@ -28,6 +28,7 @@ func constants(t numbers) *table {
 	}
 	put("inf", math.Inf(-1))
 	put("log2e", math.Log2E)
+	c.at["half"] = ConstData(fmt.Sprintf("half%d", t.bits), U64(math.Float64bits(-0.5)))
 	degree := 13
 	if t.bits == 32 {
 		degree = 7

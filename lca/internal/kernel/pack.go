@@ -1,0 +1,52 @@
+package kernel
+
+import "math"
+
+// packCoords copies rows into panels of coordinates, the last padded with zeros.
+func packCoords[T Float](dst, z []T, n, dim int) {
+	w := panelWidth[T]()
+	for c := 0; c < dim; c += w {
+		width := min(w, dim-c)
+		panel := dst[c*n:][:n*w]
+		for j := range n {
+			row := panel[j*w:][:w]
+			clear(row[copy(row, z[j*dim+c:][:width]):])
+		}
+	}
+}
+
+// packPoints copies the first parzen coordinates into panels of points, the last padded with zeros.
+func packPoints[T Float](f *functions[T], dst, z []T, n, dim, parzen int) {
+	w := panelWidth[T]()
+	for j := 0; j < n; j += w {
+		panel := dst[j*parzen:][:w*parzen]
+		points := min(w, n-j)
+		if points < w {
+			clear(panel)
+		}
+		f.transpose(panel, z[j*dim:], dim, points, parzen)
+	}
+}
+
+// transpose writes the rows × cols matrix src, of stride lds, into the first rows columns of a panel.
+func transpose[T Float](panel, src []T, lds, rows, cols int) {
+	w := panelWidth[T]()
+	for r := range rows {
+		for c, v := range src[r*lds:][:cols] {
+			panel[c*w+r] = v
+		}
+	}
+}
+
+// norms writes −½ Σ_k x_k² of each column x of a panel: one float64 chain of multiply-adds, k
+// ascending, then rounded to T.
+func norms[T Float](dst, panel []T) {
+	w := panelWidth[T]()
+	for c := range dst[:w] {
+		var s float64
+		for k := c; k < len(panel); k += w {
+			s = math.FMA(float64(panel[k]), float64(panel[k]), s)
+		}
+		dst[c] = T(-0.5 * s)
+	}
+}
