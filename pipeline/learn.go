@@ -149,8 +149,11 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 		return start, nil
 	}
 	c, err := l.Checkpoints.Load(ctx)
-	if err != nil || c == nil {
-		return start, err
+	if err != nil {
+		return nil, err
+	}
+	if c == nil {
+		return start, nil
 	}
 	if err := l.restore(c); err != nil {
 		return nil, err
