@@ -31,6 +31,7 @@ func TestBrokers(t *testing.T) {
 			{"live", testLive},
 			{"group", testGroup},
 			{"static", testStaticMember},
+			{"restart", testRestart}, // the last: it takes the broker down
 		} {
 			t.Run(c.name, func(t *testing.T) { c.test(t, b) })
 		}
@@ -260,4 +261,45 @@ func testUnknown(t *testing.T, b *kafkatest.Broker) {
 	if err == nil || !strings.Contains(err.Error(), "known/2 does not exist") || !strings.Contains(err.Error(), "2 partitions") {
 		t.Errorf("an unknown partition: %v", err)
 	}
+}
+
+// testRestart: a fetcher and a member live through a broker that dies and comes back.
+func testRestart(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "restart", 1, nil)
+	c := open(t, b.Addrs()...)
+	w := join(t, c, source.GroupConfig{Topics: []string{"restart"}, Group: "restart", SessionTimeout: 6 * time.Second})
+	gen := w.next(t)
+	p := producer(t, b.Addrs())
+	write(t, p, record("restart", 0, "", "before"))
+	f := source.NewFetcher(source.FetcherConfig{Cluster: c, Partition: source.Partition{Topic: "restart"}, MaxWait: 50 * time.Millisecond})
+	values, _ := fetchEnd(t, f)
+	b.Kill()
+	after := make(chan string)
+	go func() { // while the broker is down, and until the next record is there
+		defer close(after)
+		for ctx := within(t); ; {
+			got, err := f.Fetch(ctx)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if len(got.Records) > 0 {
+				after <- string(got.Records[0].Value)
+				return
+			}
+		}
+	}()
+	b.Restart()
+	write(t, p, record("restart", 0, "", "after"))
+	values = append(values, <-after)
+	if diff := cmp.Diff([]string{"before", "after"}, values); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for gen.Context().Err() != nil {
+		gen = w.next(t)
+	}
+	if len(gen.Partitions) != 1 {
+		t.Errorf("the member has %v", gen.Partitions)
+	}
+	w.leave(t)
 }

@@ -97,7 +97,7 @@ func (c *Cluster) closedHint() string {
 	case c.config.TLS.Enabled:
 		return "the broker closed the connection: it may speak plain text on this port (kafka.tls.enabled: false), or want kafka.sasl"
 	case !c.config.SASL.off():
-		return "the broker closed the connection: it may expect TLS (kafka.tls.enabled: true), or another kafka.sasl.mechanism or password"
+		return "the broker closed the connection: it may expect TLS (kafka.tls.enabled: true), another kafka.sasl.mechanism, or other credentials"
 	}
 	return "the broker closed the connection: it may be restarting, or expect TLS (kafka.tls.enabled: true) or SASL (kafka.sasl)"
 }
