@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+const chart = "../../deploy/helm/lca-stream"
+
+// kubeVersion is what charts are rendered and validated for.
+const kubeVersion = "1.34.0"
+
+// helm runs Helm and returns what it prints, on both streams.
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(testtools.Helm(t), args...)
+	cmd.Env = append(os.Environ(), "HELM_NO_PLUGINS=1")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func render(args ...string) []string {
+	return append([]string{"template", "my", chart, "--namespace", "streams", "--kube-version", kubeVersion}, args...)
+}
+
+// object is a Kubernetes object, as far as these tests look into it.
+type object struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct{ Name string }
+	Data       map[string]string
+	Spec       struct {
+		Template struct{ Spec podSpec }
+	}
+}
+
+type podSpec struct {
+	AutomountServiceAccountToken *bool `yaml:"automountServiceAccountToken"`
+	SecurityContext              struct {
+		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	Containers []struct {
+		SecurityContext struct {
+			AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+			ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+			Capabilities             struct{ Drop []string }
+		} `yaml:"securityContext"`
+		LivenessProbe  probe `yaml:"livenessProbe"`
+		ReadinessProbe probe `yaml:"readinessProbe"`
+	}
+}
+
+type probe struct {
+	HTTPGet struct{ Path string } `yaml:"httpGet"`
+}
+
+// Every value set of ci/ passes Helm's linter, renders what its golden file says, is valid for
+// Kubernetes to the last field, and holds a configuration that this program takes.
+func TestChart(t *testing.T) {
+	sets, err := filepath.Glob(chart + "/ci/*-values.yaml")
+	if err != nil || len(sets) < 6 {
+		t.Fatalf("%d value sets: %v", len(sets), err)
+	}
+	for _, values := range sets {
+		name := strings.TrimSuffix(filepath.Base(values), "-values.yaml")
+		t.Run(name, func(t *testing.T) {
+			if out, err := helm(t, "lint", "--strict", "--kube-version", kubeVersion, chart, "-f", values); err != nil {
+				t.Errorf("helm lint: %v\n%s", err, out)
+			}
+			rendered, err := helm(t, render("-f", values)...)
+			if err != nil {
+				t.Fatalf("helm template: %v\n%s", err, rendered)
+			}
+			compareGolden(t, "testdata/chart/"+name+".yaml", rendered)
+			pods := 0
+			for _, doc := range documents(rendered) {
+				var o object
+				if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+					t.Fatalf("%v\n%s", err, doc)
+				}
+				if text, ok := o.Data["lca-stream.yaml"]; ok {
+					lintRendered(t, text)
+				}
+				if o.Kind == "Deployment" || o.Kind == "StatefulSet" {
+					pods++
+					isHardened(t, o)
+				}
+			}
+			if pods == 0 {
+				t.Error("renders no pods")
+			}
+			validate(t, rendered)
+		})
+	}
+}
+
+func documents(rendered string) []string {
+	var docs []string
+	for doc := range strings.SplitSeq("\n"+rendered, "\n---\n") {
+		if strings.Contains(doc, "\nkind: ") {
+			docs = append(docs, doc)
+		}
+	}
+	return docs
+}
+
+func compareGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; rewrite with -update):\n%s", path, diff)
+	}
+}
+
+func lintRendered(t *testing.T, text string) {
+	t.Helper()
+	p, stdout, _ := inTest()
+	p.stdin = strings.NewReader(text)
+	if code := p.run(t.Context(), []string{"lint", "-"}); code != exitDone {
+		t.Errorf("lint of the rendered configuration: exit code %d\n%s\n%s", code, stdout, text)
+	}
+}
+
+// isHardened: what Kubernetes' restricted profile asks for, and no token in the pod.
+func isHardened(t *testing.T, o object) {
+	t.Helper()
+	pod := o.Spec.Template.Spec
+	ok := pod.AutomountServiceAccountToken != nil && !*pod.AutomountServiceAccountToken &&
+		pod.SecurityContext.RunAsNonRoot && pod.SecurityContext.SeccompProfile.Type == "RuntimeDefault" && len(pod.Containers) == 1
+	for _, c := range pod.Containers {
+		s := c.SecurityContext
+		ok = ok && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation && s.ReadOnlyRootFilesystem &&
+			cmp.Equal(s.Capabilities.Drop, []string{"ALL"}) && c.LivenessProbe.HTTPGet.Path == "/ping" && c.ReadinessProbe.HTTPGet.Path == "/ready"
+	}
+	if !ok {
+		t.Errorf("%s %s is not hardened or not probed: %+v", o.Kind, o.Metadata.Name, pod)
+	}
+}
+
+// validate holds the objects of Kubernetes itself against its strict schemas; those of operators have none there.
+func validate(t *testing.T, rendered string) {
+	t.Helper()
+	var own []string
+	for _, doc := range documents(rendered) {
+		if !strings.Contains(doc, "apiVersion: monitoring.coreos.com/") && !strings.Contains(doc, "apiVersion: keda.sh/") {
+			own = append(own, doc)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(own, "\n---\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	validator := filepath.Join(filepath.Dir(testtools.Python(t)), "kubernetes-validate")
+	if out, err := exec.Command(validator, "--strict", "-k", kubeVersion, file).CombinedOutput(); err != nil {
+		t.Errorf("kubernetes-validate: %v\n%s", err, out)
+	}
+}
+
+// Values that would harm are refused, with a word that says which.
+func TestChartRefuses(t *testing.T) {
+	for _, c := range []struct{ name, set, want string }{
+		{"a password in the ConfigMap", "config.kafka.sasl.password=secret", "auth.existingSecret"},
+		{"two autoscalers", "autoscaling.enabled=true,keda.enabled=true", "choose one"},
+		{"probes that cannot reach the pod", "config.http.listen=127.0.0.1:8095", "config.http.listen"},
+		{"no server to probe", "config.http.listen=", "config.http.listen"},
+		{"a slip in a value", "transfrom.replicas=2", "transfrom"},
+		{"a slip in the configuration", "config.lca.gama=0.5", "gama"},
+		{"a configuration out of range", "config.lca.gamma=1.5", "gamma"},
+		{"a digest that is none", "image.digest=latest", "digest"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if out, err := helm(t, render("--set", c.set)...); err == nil || !strings.Contains(out, c.want) {
+				t.Errorf("--set %s: %v, want a refusal that says %q\n%s", c.set, err, c.want, out)
+			}
+		})
+	}
+}
+
+// The chart's schema holds the configuration's, word for word.
+func TestChartSchemaIsTheConfigurations(t *testing.T) {
+	const path = chart + "/values.schema.json"
+	var whole map[string]any
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(file, &whole); err != nil {
+		t.Fatal(err)
+	}
+	var ours map[string]any
+	if err := json.Unmarshal(config.Schema(), &ours); err != nil {
+		t.Fatal(err)
+	}
+	delete(ours, "$schema")
+	properties := whole["properties"].(map[string]any)
+	if *update {
+		properties["config"] = ours
+		var out bytes.Buffer
+		encoder := json.NewEncoder(&out)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(whole); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(ours, properties["config"]); diff != "" {
+		t.Errorf("rewrite %s with -update (-configuration +chart):\n%s", path, diff)
+	}
+}
+
+// Every value has a place in the schema, so that a slip is refused.
+func TestChartValuesAreDescribed(t *testing.T) {
+	file, err := os.ReadFile(chart + "/values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := yaml.Unmarshal(file, &values); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := os.ReadFile(chart + "/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole struct{ Properties map[string]any }
+	if err := json.Unmarshal(schema, &whole); err != nil {
+		t.Fatal(err)
+	}
+	for name := range values {
+		if whole.Properties[name] == nil {
+			t.Errorf("value %s is not in values.schema.json", name)
+		}
+	}
+	for name := range whole.Properties {
+		if _, ok := values[name]; !ok && name != "global" { // Helm's own
+			t.Errorf("values.schema.json has %s, values.yaml does not", name)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+{{- define "lca-stream.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* Names of at most 52 characters: the longest of what is added is "-transform". */ -}}
+{{- define "lca-stream.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "lca-stream.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "lca-stream.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "lca-stream.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "lca-stream.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "lca-stream.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "lca-stream.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "lca-stream.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{- end }}
+{{- end }}
+
+{{- /* The configuration of the pods: the values, and where the mounted secrets are. */ -}}
+{{- define "lca-stream.config" -}}
+{{- $config := deepCopy .Values.config }}
+{{- if ((($config.kafka).sasl).password) }}
+{{- fail "config.kafka.sasl.password would stand in a ConfigMap: put it into a Secret and set auth.existingSecret" }}
+{{- end }}
+{{- if .Values.auth.existingSecret }}
+{{- $_ := set $config "kafka" (merge (dict "sasl" (dict "password_file" (printf "/etc/lca-stream/auth/%s" .Values.auth.passwordKey))) (default dict $config.kafka)) }}
+{{- end }}
+{{- if .Values.tls.existingSecret }}
+{{- $tls := dict "enabled" true "ca_file" "/etc/lca-stream/tls/ca.crt" }}
+{{- if .Values.tls.client }}
+{{- $_ := set $tls "cert_file" "/etc/lca-stream/tls/tls.crt" }}
+{{- $_ := set $tls "key_file" "/etc/lca-stream/tls/tls.key" }}
+{{- end }}
+{{- $_ := set $config "kafka" (merge (dict "tls" $tls) (default dict $config.kafka)) }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* The port that the pods listen on. */ -}}
+{{- define "lca-stream.port" -}}
+{{- $listen := (.Values.config.http).listen | default "" }}
+{{- $port := regexFind "[0-9]+$" $listen }}
+{{- if or (not $port) (eq $port "0") (hasPrefix "127." $listen) (hasPrefix "localhost" $listen) }}
+{{- fail (printf "config.http.listen is %q: the probes need an address that other hosts reach, such as 0.0.0.0:8095" $listen) }}
+{{- end }}
+{{- $port }}
+{{- end }}
+
+{{- /* One pod of a role: (dict "root" . "role" "transform" "values" .Values.transform "args" (list …)) */ -}}
+{{- define "lca-stream.pod" -}}
+{{- $root := .root }}
+metadata:
+  annotations:
+    checksum/config: {{ include "lca-stream.config" $root | sha256sum }}
+    {{- with .values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels:
+    {{- include "lca-stream.labels" $root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+    {{- with .values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  serviceAccountName: {{ include "lca-stream.serviceAccountName" $root }}
+  terminationGracePeriodSeconds: {{ $root.Values.terminationGracePeriodSeconds }}
+  {{- with $root.Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- with $root.Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  securityContext:
+    {{- toYaml $root.Values.podSecurityContext | nindent 4 }}
+  containers:
+    - name: lca-stream
+      image: {{ include "lca-stream.image" $root | quote }}
+      imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      args: [{{ .role | replace "learner" "learn" }}, -c, /etc/lca-stream/config/lca-stream.yaml]
+      {{- with $root.Values.env }}
+      env:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- with $root.Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      ports:
+        - name: http
+          containerPort: {{ include "lca-stream.port" $root }}
+      startupProbe:
+        httpGet: {path: /ping, port: http}
+        {{- toYaml $root.Values.probes.startup | nindent 8 }}
+      livenessProbe:
+        httpGet: {path: /ping, port: http}
+        {{- toYaml $root.Values.probes.liveness | nindent 8 }}
+      readinessProbe:
+        httpGet: {path: /ready, port: http}
+        {{- toYaml $root.Values.probes.readiness | nindent 8 }}
+      resources:
+        {{- toYaml .values.resources | nindent 8 }}
+      securityContext:
+        {{- toYaml $root.Values.securityContext | nindent 8 }}
+      volumeMounts:
+        - {name: config, mountPath: /etc/lca-stream/config, readOnly: true}
+        {{- if $root.Values.auth.existingSecret }}
+        - {name: auth, mountPath: /etc/lca-stream/auth, readOnly: true}
+        {{- end }}
+        {{- if $root.Values.tls.existingSecret }}
+        - {name: tls, mountPath: /etc/lca-stream/tls, readOnly: true}
+        {{- end }}
+        {{- with $root.Values.extraVolumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    - name: config
+      configMap: {name: {{ include "lca-stream.fullname" $root }}}
+    {{- with $root.Values.auth.existingSecret }}
+    - name: auth
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with $root.Values.tls.existingSecret }}
+    - name: tls
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with $root.Values.extraVolumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.topologySpreadConstraints }}
+  topologySpreadConstraints:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
