@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math/rand/v2"
 	"runtime/metrics"
 	"slices"
@@ -237,26 +238,49 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) { decodeHostile(t, d, in) })
 }
 
-// FuzzDecodeNumbers changes numbers, not structure: a seed's flatbuffers stay well formed more
-// often than under FuzzDecode, so that more of them reach the checks of values.
+// seeds are the bytes of all streams, in the order of their names.
+func seeds(t testing.TB) (all [][]byte) {
+	s := streams(t)
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		all = append(all, s[name].data(t))
+	}
+	return all
+}
+
+// mutant is a seed in which some numbers are others. Its flatbuffers stay well formed more often
+// than under FuzzDecode, so more of them reach the checks of values.
+func mutant(all [][]byte, rng *rand.Rand) []byte {
+	in := bytes.Clone(all[rng.IntN(len(all))])
+	for range rng.IntN(6) + 1 {
+		mutate(in, rng)
+	}
+	return in
+}
+
+// FuzzDecodeNumbers lets the fuzzer choose the mutants.
 func FuzzDecodeNumbers(f *testing.F) {
-	names, all := []string{}, streams(f)
-	for name := range all {
-		names = append(names, name)
+	for i := range uint64(64) {
+		f.Add(i, i)
 	}
-	slices.Sort(names)
-	for i := range names {
-		f.Add(uint16(i), uint64(i), uint8(3))
-	}
-	d := NewDecoder(DecoderConfig{})
-	f.Fuzz(func(t *testing.T, which uint16, seed uint64, changes uint8) {
-		in := all[names[int(which)%len(names)]].data(t)
-		rng := rand.New(rand.NewPCG(seed, 1))
-		for range changes%8 + 1 {
-			mutate(in, rng)
-		}
-		decodeHostile(t, d, in)
+	all, d := seeds(f), NewDecoder(DecoderConfig{})
+	f.Fuzz(func(t *testing.T, seed1, seed2 uint64) {
+		decodeHostile(t, d, mutant(all, rand.New(rand.NewPCG(seed1, seed2))))
 	})
+}
+
+// BenchmarkMutants is FuzzDecodeNumbers without a fuzzer in the way, for many executions:
+//
+//	go test ./source -run - -bench Mutants -benchtime 10000000x
+func BenchmarkMutants(b *testing.B) {
+	all, d := seeds(b), NewDecoder(DecoderConfig{})
+	rng := rand.New(rand.NewPCG(uint64(b.N), 2))
+	accepted := 0
+	for b.Loop() {
+		if decodeHostile(b, d, mutant(all, rng)) == nil {
+			accepted++
+		}
+	}
+	b.ReportMetric(100*float64(accepted)/float64(b.N), "%accepted")
 }
 
 // mutate replaces one aligned number by one that is likely to be a boundary of something.

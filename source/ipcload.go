@@ -105,8 +105,9 @@ func (l *loader) load(f *ipcguard.Field, dt arrow.DataType) *array.Data {
 		return array.NewData(dt, length, buffers, l.children(f, dt), 0, 0)
 	}
 	bitmap, nulls := l.validity(n)
-	buffers := []*memory.Buffer{bitmap}
-	for range l.after(f) {
+	after := l.after(f)
+	buffers := append(make([]*memory.Buffer, 0, 1+after), bitmap)
+	for range after {
 		buffers = append(buffers, l.take())
 	}
 	return array.NewData(dt, length, buffers, l.children(f, dt), nulls, 0)
@@ -140,10 +141,12 @@ func (l *loader) children(f *ipcguard.Field, dt arrow.DataType) []arrow.ArrayDat
 
 // validity takes the bitmap of nulls, and counts them where the writer did not.
 func (l *loader) validity(n ipcguard.Node) (*memory.Buffer, int) {
+	if n.Nulls == 0 {
+		l.buffer++ // the bitmap, if any, has no meaning
+		return nil, 0
+	}
 	bitmap := l.take()
 	switch {
-	case n.Nulls == 0:
-		return nil, 0 // the bitmap, if any, has no meaning
 	case n.Nulls < 0 && l.err == nil:
 		return bitmap, ipcguard.CountNulls(bitmap.Bytes(), int(n.Len))
 	}

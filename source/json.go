@@ -60,7 +60,7 @@ type jsonColumn struct {
 // jsonTable is the state of reading one value.
 type jsonTable struct {
 	limits  ipcguard.Limits
-	rows    int
+	rows    []span
 	columns []*jsonColumn
 	byName  map[string]int
 	next    int // column that is expected, as rows tend to repeat their keys in order
@@ -70,19 +70,23 @@ type jsonTable struct {
 // values.
 func (d *Decoder) decodeJSON(value []byte) (arrow.Record, error) {
 	t := &jsonTable{limits: ipcguard.MessageLimits(), byName: map[string]int{}}
-	if err := jsonRows(value, t.measure); err != nil {
+	err := jsonRows(value, func(row int, at span) error {
+		t.rows = append(t.rows, at)
+		return t.measure(row, at.of(value))
+	})
+	if err != nil {
 		return nil, err
 	}
 	if need := t.bytes(); need > t.limits.Decoded {
 		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows a message",
-			t.rows, len(t.columns), need, t.limits.Decoded)
+			len(t.rows), len(t.columns), need, t.limits.Decoded)
 	}
-	return t.fill(value)
+	return t.fill(value), nil
 }
 
 // measure is the first pass over one row.
 func (t *jsonTable) measure(row int, text []byte) error {
-	if t.rows++; int64(t.rows) > t.limits.Rows {
+	if int64(len(t.rows)) > t.limits.Rows {
 		return decodeErrorf(CodeJSONTooLarge, "more than %d rows; send fewer a message", t.limits.Rows)
 	}
 	if text[0] != '{' {
@@ -156,9 +160,11 @@ func (c *jsonColumn) measure(value []byte) *DecodeError {
 
 // measureNumber finds out whether the column needs integers. Up to 15 digits float64 is exact.
 func (c *jsonColumn) measureNumber(value []byte) {
-	if bytes.ContainsAny(value, ".eE") {
-		c.whole = false
-		return
+	for _, b := range value {
+		if b == '.' || b == 'e' || b == 'E' {
+			c.whole = false
+			return
+		}
 	}
 	if value[0] == '-' {
 		c.unsigned = false
@@ -215,7 +221,7 @@ func kindOf(value []byte) jsonKind {
 func (t *jsonTable) bytes() int64 {
 	var need int64
 	for _, c := range t.columns {
-		need += c.bytes(int64(t.rows))
+		need += c.bytes(int64(len(t.rows)))
 	}
 	return need
 }

@@ -17,32 +17,28 @@ type jsonFiller interface {
 }
 
 // fill is the second pass: it allocates what the first one measured, and reads the values.
-func (t *jsonTable) fill(value []byte) (arrow.Record, error) {
+func (t *jsonTable) fill(value []byte) arrow.Record {
 	fillers := make([]jsonFiller, len(t.columns))
 	fields := make([]arrow.Field, len(t.columns))
 	for i, c := range t.columns {
 		fields[i].Name, fields[i].Nullable = c.name, true
-		fillers[i], fields[i].Type = c.filler(t.rows)
+		fillers[i], fields[i].Type = c.filler(len(t.rows))
 	}
-	err := jsonRows(value, func(row int, text []byte) error {
+	for row, at := range t.rows {
 		t.next = 0
-		for c := (cursor{b: text, i: 1}); c.more('}'); {
+		for c := (cursor{b: at.of(value), i: 1}); c.more('}'); {
 			key, v := c.pair()
 			t.column(key)
 			if v[0] != 'n' {
 				fillers[t.next-1].set(row, v)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
 	cols := make([]arrow.Array, len(fillers))
 	for i, f := range fillers {
-		cols[i] = array.MakeFromData(f.done(t.rows))
+		cols[i] = array.MakeFromData(f.done(len(t.rows)))
 	}
-	return array.NewRecord(arrow.NewSchema(fields, nil), cols, int64(t.rows)), nil
+	return array.NewRecord(arrow.NewSchema(fields, nil), cols, int64(len(t.rows)))
 }
 
 // filler returns what receives the values of c, and the type they will have.

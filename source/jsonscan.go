@@ -9,54 +9,66 @@ import (
 	"unsafe"
 )
 
+// span is where the text of a row stands in a value.
+type span struct{ from, to int32 }
+
+func (s span) of(value []byte) []byte { return value[s.from:s.to] }
+
 // jsonRows cuts value into the texts of its rows: an object is one row, an array has one in each
 // element, and lines are a row each. It calls visit for each in order. All that visit sees is
 // valid JSON; that a row is an object is for visit to check.
-func jsonRows(value []byte, visit func(row int, text []byte) error) error {
-	value = trimJSON(bytes.TrimPrefix(value, []byte("\xef\xbb\xbf")))
-	if len(value) == 0 {
+func jsonRows(value []byte, visit func(row int, at span) error) error {
+	from := len(value) - len(bytes.TrimLeft(bytes.TrimPrefix(value, []byte(byteOrderMark)), jsonSpace))
+	value = bytes.TrimRight(value, jsonSpace)
+	if from >= len(value) {
 		return decodeErrorf(CodeEmpty, "nothing but space; write an Arrow IPC stream or a JSON object")
 	}
 	if !utf8.Valid(value) {
 		return decodeErrorf(CodeJSONInvalid, "not UTF-8")
 	}
-	if json.Valid(value) {
-		if value[0] != '[' {
-			return visit(0, value)
-		}
-		return jsonElements(value, visit)
+	if !json.Valid(value[from:]) {
+		return jsonLines(value, from, visit)
 	}
-	row, first := 0, true
-	for line := range bytes.Lines(value) {
-		line = trimJSON(line)
-		if len(line) == 0 {
+	if value[from] != '[' {
+		return visit(0, span{int32(from), int32(len(value))})
+	}
+	c := cursor{b: value, i: from + 1}
+	for row := 0; c.more(']'); row++ {
+		at := c.i
+		c.value()
+		if err := visit(row, span{int32(at), int32(c.i)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func jsonLines(value []byte, from int, visit func(row int, at span) error) error {
+	row, whole := 0, value[from:]
+	for line := range bytes.Lines(whole) {
+		at := span{int32(from), int32(from + len(line))}
+		if from += len(line); len(bytes.Trim(line, jsonSpace)) == 0 {
 			continue
 		}
+		at.from += int32(len(line) - len(bytes.TrimLeft(line, jsonSpace)))
 		if !json.Valid(line) {
-			if first { // then it is no row a line; say where the whole breaks
-				return decodeErrorf(CodeJSONInvalid, "%w", syntaxError(value))
+			if row == 0 { // then it is no row a line; say where the whole breaks
+				return decodeErrorf(CodeJSONInvalid, "%w", syntaxError(whole))
 			}
 			return decodeErrorf(CodeJSONInvalid, "row %d: %w", row, syntaxError(line))
 		}
-		if err := visit(row, line); err != nil {
+		if err := visit(row, at); err != nil {
 			return err
 		}
-		row, first = row+1, false
+		row++
 	}
 	return nil
 }
 
-func jsonElements(array []byte, visit func(row int, text []byte) error) error {
-	c := cursor{b: array, i: 1}
-	for row := 0; c.more(']'); row++ {
-		if err := visit(row, c.value()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func trimJSON(b []byte) []byte { return bytes.Trim(b, " \t\r\n") }
+const (
+	jsonSpace     = " \t\r\n"
+	byteOrderMark = "\xef\xbb\xbf"
+)
 
 // syntaxError says what json.Valid only denies.
 func syntaxError(b []byte) error {

@@ -35,8 +35,7 @@ func looksJSON(value []byte) bool {
 	if bytes.IndexByte(value[:min(len(value), 8)], 0) >= 0 {
 		return false
 	}
-	value = bytes.TrimPrefix(value, []byte("\xef\xbb\xbf"))
-	value = bytes.TrimLeft(value, " \t\r\n")
+	value = bytes.TrimLeft(bytes.TrimPrefix(value, []byte(byteOrderMark)), jsonSpace)
 	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
 }
 
