@@ -58,6 +58,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.lintCommand(),
 		p.configCommand(),
 		p.runCommand(),
+		p.replayCommand(),
 		p.learnCommand(),
 		p.transformCommand(),
 		p.demoCommand(),

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// replayFlags are the flags of `lca-stream replay`.
+type replayFlags struct {
+	from, to  string
+	algorithm string
+	passes    int
+	inputs    []string
+	output    string
+	modelID   string
+	sample    int
+	dryRun    bool
+	json      bool
+}
+
+func (p *program) replayCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Refit from topic history or from files, into a new snapshot",
+		Long: `Learns from a range of the source topic, or from .arrow, .arrows and .parquet files, writes one snapshot
+and exits. The snapshot goes to the snapshot topic under a model id, or to a file. With --input and
+--output no Kafka is needed, and no configuration. The same range gives the same snapshot: its
+fingerprint is printed.
+
+A place in the topic is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...]; --to is
+exclusive and resolved once, at the start, so a replay ends.
+
+The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper:
+lca, lca-gauss and lca-gauss-red, on a uniform sample of at most --sample rows.`,
+		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
+  lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json`,
+	}
+	o := configFlags(c)
+	f := replayFlags{}
+	c.Flags().StringVar(&f.from, "from", "earliest", "first `PLACE` of the range")
+	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
+	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: stochastic, lca, lca-gauss or lca-gauss-red")
+	c.Flags().IntVar(&f.passes, "passes", -1, "passes over the range (stochastic; default 1), or most EM iterations (batch; 0 = to convergence, the default)")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
+	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
+	c.Flags().IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be read, and stop")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.file) }
+	return command(c, func(ctx context.Context, _ []string) error {
+		cfg, err := p.load(o)
+		if err != nil {
+			return err
+		}
+		if f.modelID != "" {
+			cfg.Snapshot.ModelID = f.modelID
+		}
+		return stopped(ctx, p.replay(ctx, cfg, f))
+	})
+}
+
+func (f *replayFlags) check(configFile string) error {
+	switch f.algorithm {
+	case "stochastic", "lca", "lca-gauss", "lca-gauss-red":
+	default:
+		return fmt.Errorf("--algorithm is %q; want stochastic, lca, lca-gauss or lca-gauss-red", f.algorithm)
+	}
+	if f.passes < -1 || (f.passes == 0 && f.algorithm == "stochastic") {
+		return fmt.Errorf("--passes is %d; want at least 1 (stochastic), or 0 for convergence (batch)", f.passes)
+	}
+	if f.sample < 2 {
+		return fmt.Errorf("--sample is %d; want at least 2 rows", f.sample)
+	}
+	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {
+		return errors.New("required flag \"config\" not set: only --input together with --output does without Kafka")
+	}
+	return nil
+}
+
+// replayResult is the JSON object of --json.
+type replayResult struct {
+	Rows         uint64  `json:"rows"`
+	Passes       int     `json:"passes"`
+	NLL          float64 `json:"nll"`
+	Gaussian     int     `json:"d_gaussian"`
+	Parzen       int     `json:"d_parzen"`
+	ModelVersion uint64  `json:"model_version"`
+	Fingerprint  string  `json:"fingerprint"`
+	Seconds      float64 `json:"seconds"`
+}
+
+func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
+	start := time.Now()
+	r := &replay{flags: f, config: cfg, log: p.logger(cfg.Logger), stats: pipeline.NewStats()}
+	defer r.close()
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	if f.dryRun {
+		return r.describe(p.stdout)
+	}
+	r.progress = newReplayScreen(p, r)
+	fit := r.stochastic
+	if f.algorithm != "stochastic" {
+		fit = r.batch
+	}
+	snap, passes, err := fit(ctx)
+	if err != nil {
+		return err
+	}
+	r.progress.end()
+	if err := r.write(ctx, snap); err != nil {
+		return err
+	}
+	fingerprint, err := snapshot.Fingerprint(snap)
+	if err != nil {
+		return err
+	}
+	m := snap.Model
+	result := replayResult{
+		Rows: m.Info.Rows, Passes: passes, NLL: m.Info.NLL, Gaussian: m.Gaussian(), Parzen: m.Parzen(),
+		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
+	}
+	if f.json {
+		return json.NewEncoder(p.stdout).Encode(result)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%d rows in %.1f s: NLL %.4f nats/row, %d Parzen and %d Gaussian directions\nversion %d to %s\nfingerprint %s\n",
+		result.Rows, result.Seconds, result.NLL, result.Parzen, result.Gaussian, result.ModelVersion, r.target(), fingerprint)
+	return err
+}
+
+// stochastic runs the live learner over the range, pass after pass.
+func (r *replay) stochastic(ctx context.Context) (*snapshot.Snapshot, int, error) {
+	passes := max(r.flags.passes, 1)
+	var last *snapshot.Snapshot
+	learner, err := r.config.Learner(r.config.LCA.Rank + 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	if rows := r.rows; rows > 0 {
+		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
+	}
+	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true,
+		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: producer(),
+		Start:      func(context.Context) (source.Offsets, error) { return r.start, nil },
+		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
+		Stats:      r.stats, Log: r.log, Now: time.Now,
+		CheckpointRows: 1 << 62,
+	}}
+	if _, err := stage.Rewind(ctx); err != nil {
+		return nil, 0, err
+	}
+	for pass := range passes {
+		if pass > 0 {
+			if err := r.source.Seek(ctx, r.start); err != nil {
+				return nil, 0, err
+			}
+			stage.Restart(r.start)
+		}
+		stage.LearnRest = pass == passes-1
+		loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
+		if err := loop.Run(ctx); err != nil {
+			return nil, 0, err
+		}
+		if ctx.Err() != nil {
+			return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
+		}
+	}
+	return last, passes, nil
+}
+
+// batch fits one of the paper's algorithms to a sample of the range.
+func (r *replay) batch(ctx context.Context) (*snapshot.Snapshot, int, error) {
+	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.sample, Stats: r.stats}
+	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
+	if err := loop.Run(ctx); err != nil {
+		return nil, 0, err
+	}
+	if ctx.Err() != nil {
+		return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
+	}
+	x, features, seen := sample.Matrix()
+	if x == nil {
+		return nil, 0, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
+	}
+	learner, err := r.config.Learner(len(features))
+	if err != nil {
+		return nil, 0, err
+	}
+	fit := learner.Fit()
+	fit.Kind = map[string]lca.Kind{"lca": lca.KindLCA, "lca-gauss": lca.KindLCAGauss, "lca-gauss-red": lca.KindLCAGaussRed}[r.flags.algorithm]
+	fit.MaxIter = max(r.flags.passes, 0)
+	iterations := 0
+	fit.Trace = func(i lca.Iteration) {
+		iterations = max(iterations, i.Iter)
+		r.progress.iteration(i)
+	}
+	m, err := lca.Fit(ctx, x, fit)
+	if err != nil {
+		return nil, 0, err
+	}
+	m.Info.Rows = seen
+	return &snapshot.Snapshot{
+		Model: m, ModelID: r.config.Snapshot.ModelID, Version: seen, Features: features,
+		Offsets: r.end, Producer: producer(),
+	}, iterations, nil
+}
+
+// discard is the sink of a replay, which writes its one snapshot at the very end.
+type discard struct{}
+
+// Put drops the messages: a replay's snapshot is taken by OnSnapshot.
+func (discard) Put(context.Context, []sink.Message, source.Claim) error { return nil }
+
+// Close has nothing to close.
+func (discard) Close() error { return nil }

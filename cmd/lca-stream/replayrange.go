@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// replay is one refit: where it reads, and where its snapshot goes.
+type replay struct {
+	flags    replayFlags
+	config   *config.Config
+	log      *slog.Logger
+	stats    *pipeline.Stats
+	progress *replayScreen
+
+	system     *system // nil without Kafka
+	source     pipeline.Source
+	start, end source.Offsets
+	rows       int64 // in the range; 0 where it is not known beforehand
+	messages   int64 // in the range, counting the gaps that compaction and transactions left
+}
+
+func (r *replay) open(ctx context.Context) error {
+	if len(r.flags.inputs) == 0 || (r.flags.output == "" && !r.flags.dryRun) {
+		cl, err := cluster.Open(clusterConfig(r.config))
+		if err != nil {
+			return err
+		}
+		r.system = &system{config: r.config, cluster: cl, stats: r.stats, log: r.log}
+	}
+	if len(r.flags.inputs) > 0 {
+		return r.openFiles()
+	}
+	return r.openRange(ctx)
+}
+
+func (r *replay) openFiles() error {
+	files, err := source.OpenFiles(r.flags.inputs)
+	if err != nil {
+		return err
+	}
+	r.source, r.rows = files, files.Rows()
+	return nil
+}
+
+// openRange resolves --from and --to once; a reader for each partition, merged by time.
+func (r *replay) openRange(ctx context.Context) error {
+	parts, err := r.system.input(ctx)
+	if err != nil {
+		return err
+	}
+	if r.start, err = r.place(ctx, parts, r.flags.from); err != nil {
+		return fmt.Errorf("--from %s: %w", r.flags.from, err)
+	}
+	if r.end, err = r.place(ctx, parts, r.flags.to); err != nil {
+		return fmt.Errorf("--to %s: %w", r.flags.to, err)
+	}
+	var readers []pipeline.Source
+	for _, p := range parts {
+		if r.start[p] >= r.end[p] {
+			continue
+		}
+		r.messages += r.end[p] - r.start[p]
+		k, err := r.system.reader(ctx, source.Offsets{p: r.start[p]}, source.Offsets{p: r.end[p]}, source.Claim{}, learnGather)
+		if err != nil {
+			return errors.Join(err, pipeline.NewMerge(readers).Close())
+		}
+		readers = append(readers, k)
+	}
+	r.source = pipeline.NewMerge(readers)
+	return nil
+}
+
+// place turns earliest, latest, a time or PARTITION=OFFSET[,…] into offsets. A time before the
+// beginning is the beginning, one past the end is the end.
+func (r *replay) place(ctx context.Context, parts []source.Partition, text string) (source.Offsets, error) {
+	cl := r.system.cluster
+	switch text {
+	case "earliest":
+		return source.ListOffsets(ctx, cl, parts, source.Earliest)
+	case "latest":
+		return source.ListOffsets(ctx, cl, parts, source.LatestStable)
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return source.ListOffsets(ctx, cl, parts, source.AtTime(at))
+	}
+	offsets := source.Offsets{}
+	for _, item := range strings.Split(text, ",") {
+		p, o, ok := strings.Cut(item, "=")
+		id, err1 := strconv.ParseInt(p, 10, 32)
+		next, err2 := strconv.ParseInt(o, 10, 64)
+		if !ok || err1 != nil || err2 != nil || next < 0 {
+			return nil, fmt.Errorf("%q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", item)
+		}
+		part := source.Partition{Topic: r.config.Source.Topic, ID: int32(id)}
+		if !slices.Contains(parts, part) {
+			return nil, fmt.Errorf("topic %s has no partition %d to read", part.Topic, id)
+		}
+		offsets[part] = next
+	}
+	return offsets, nil // partitions that are not named are left out: 0 … 0
+}
+
+// describe is --dry-run.
+func (r *replay) describe(w io.Writer) error {
+	if len(r.flags.inputs) > 0 {
+		_, err := fmt.Fprintf(w, "%d files, %d rows\n", len(r.flags.inputs), r.rows)
+		return err
+	}
+	parts := make([]source.Partition, 0, len(r.start))
+	for p := range r.start {
+		parts = append(parts, p)
+	}
+	slices.SortFunc(parts, func(a, b source.Partition) int { return int(a.ID - b.ID) })
+	for _, p := range parts {
+		if _, err := fmt.Fprintf(w, "%s from %d to %d: %d messages\n", p, r.start[p], r.end[p], max(r.end[p]-r.start[p], 0)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(w, "%d messages at most, for model %q by %s, into %s\n", r.messages, r.config.Snapshot.ModelID, r.flags.algorithm, r.target())
+	return err
+}
+
+func (r *replay) target() string {
+	if r.flags.output != "" {
+		return r.flags.output
+	}
+	return "topic " + r.config.Snapshot.Topic
+}
+
+// write puts the snapshot into a file, whole or not at all, or onto the topic in one transaction.
+func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
+	if r.flags.output != "" {
+		return writeSnapshotFile(r.flags.output, s)
+	}
+	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
+		Cluster: r.system.cluster, Log: r.log,
+		TransactionalID: r.config.Source.Group + ".replay-" + r.config.Snapshot.ModelID,
+	})
+	if err != nil {
+		return r.system.cluster.Explain(err)
+	}
+	defer func() { _ = k.Close() }()
+	a, err := r.system.snapshots(ctx)
+	if err != nil {
+		return err
+	}
+	// A version only grows for a model id: rows that were learnt before this replay count on.
+	if newest, ok := a.Newest(s.ModelID); ok {
+		s.Number, s.Parent, s.Version = newest.Number+1, newest.Version, newest.Version+s.Version
+		s.Model.Info.Rows = s.Version
+	}
+	msgs, _, err := snapshot.Messages(s, r.config.Snapshot.Topic, r.config.Snapshot.Keep, a.Slots(s.ModelID))
+	if err != nil {
+		return err
+	}
+	return k.Put(ctx, msgs, source.Claim{})
+}
+
+func (r *replay) close() {
+	if r.source != nil {
+		_ = r.source.Close()
+	}
+	if r.system != nil {
+		r.system.cluster.Close()
+	}
+}
