@@ -38,9 +38,10 @@ func split(m1InverseRoot, m2 *mat.SymDense, parzen int) (parts, error) {
 
 // ratios returns e ascending and U of M₁^(−½) M₂ M₁^(−½) = U diag(e) Uᵀ (Algorithm 1: eig(I_G C_L I_G)).
 func ratios(m1InverseRoot, m2 *mat.SymDense) (e []float64, u *mat.Dense, err error) {
-	var left, both mat.Dense
-	left.Mul(m1InverseRoot, m2)
-	both.Mul(&left, m1InverseRoot)
+	ig := mat.DenseCopyOf(m1InverseRoot) // gonum multiplies dense matrices fastest
+	var both mat.Dense
+	both.Mul(ig, mat.DenseCopyOf(m2))
+	both.Mul(&both, ig)
 	e, u, err = eigenSym(symmetric(&both))
 	if err != nil {
 		return nil, nil, fmt.Errorf("lca: eigenvalues of I_G C_L I_G: %w", err)
@@ -56,7 +57,7 @@ func ratios(m1InverseRoot, m2 *mat.SymDense) (e []float64, u *mat.Dense, err err
 func assemble(m1InverseRoot *mat.SymDense, u *mat.Dense, e []float64, parzen int) parts {
 	d := len(e)
 	var b mat.Dense
-	b.Mul(m1InverseRoot, u)
+	b.Mul(mat.DenseCopyOf(m1InverseRoot), u)
 	for j := range parzen {
 		r := 1 / math.Sqrt(e[j])
 		for i := range d {
