@@ -33,7 +33,6 @@ type fetchResponse struct {
 	logStart      int64
 	aborted       []abortedTxn
 	records       []byte // record batches, the last one may be cut off
-	size          int64  // of the records before they were cut to the limit
 }
 
 // ApiKey makes it a protocol.Message.
@@ -165,6 +164,7 @@ func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) 
 	res.code = w.int16()
 	res.highWatermark = w.int64()
 	res.lastStable = w.int64()
+	res.logStart = -1
 	if version >= 5 {
 		res.logStart = w.int64()
 	}
@@ -174,8 +174,8 @@ func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) 
 	if version >= 11 {
 		w.skip(4) // preferred read replica: we name no rack
 	}
-	res.size = int64(w.int32())
-	res.records = w.b[:min(int64(len(w.b)), max(res.size, 0))]
+	size := int(w.int32())
+	res.records = w.b[:min(len(w.b), max(size, 0))]
 }
 
 // take returns the next n bytes, or n zeros.

@@ -138,6 +138,7 @@ func (k *Kafka) Seek(_ context.Context, to Offsets) error {
 // Close stops reading. The cluster stays open.
 func (k *Kafka) Close() error {
 	k.halt()
+	k.failed = errors.New("source: read after Close")
 	return nil
 }
 

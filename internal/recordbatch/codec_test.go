@@ -20,7 +20,7 @@ func recompress(t *testing.T, raw []byte, c codec, compress func([]byte) []byte)
 	return seal(b, uint16(c))
 }
 
-func kgoCompressor(t *testing.T, c kgo.CompressionCodec) func([]byte) []byte {
+func kgoCompressor(t testing.TB, c kgo.CompressionCodec) func([]byte) []byte {
 	t.Helper()
 	compressor, err := kgo.DefaultCompressor(c)
 	if err != nil {
