@@ -26,7 +26,7 @@
 //	|--------------------------------------|-----------------------------|------------------------------------------------|
 //	| L(Σ), the leave-one-out cost, / n    | Model.LeaveOneOutNLL        | section 3, eq. 1                               |
 //	| its bound by Jensen                  | what EM lowers: fit.go      | section 3, eq. 2                               |
-//	| λ_ij; λ_ii = 0                       | eStep: lambda; exclude      | section 3, eqs. 3, 4; Algorithm 1              |
+//	| λ_ij; λ_ii = 0                       | eStep: lambda; kernelStep   | section 3, eqs. 3, 4; Algorithm 1              |
 //	| Σ*, C_L (+ ν I)                      | localCovariance; Model.CL   | section 3, eq. 5; section 4, below eq. 6       |
 //	| μ, C_G (+ ν_g I)                     | Model.Mean, Model.CG        | section 4, below eq. 6; Algorithm 1            |
 //	| p(x) = p_G p_L                       | Model.LogDensity            | section 4, before eq. 6                        |
@@ -66,5 +66,15 @@
 //   - ν and ν_g are two numbers, as in section 6.2; Algorithm 1 is ν = ν_g.
 //   - LCA-Gauss takes the structured metrics too (splitWithin); the paper has them for LCA alone.
 //   - Search adds starts from directions of minimum kurtosis to LCA-Gauss-Red, and chooses by fresh rows.
-//   - λ below e^−60 of a row's largest is 0; TestVectors shows that no digit is lost.
+//   - λ below e^−60 of a row's largest is 0 in the plain loops of the E-step, and below e^−688 (float32: e^−67)
+//     in the kernels; TestVectors shows that no digit is lost. The kernels also have an exp of their own, so
+//     that all processors give the same bits.
+//
+// And on a stream, which has no n and no second pass (each in the file that says why):
+//
+//   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
+//   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
+//   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
+//   - Rows far from every neighbour do not learn (gate.go), and a drift alarm restarts n (drift.go).
+//   - W is rotated towards its predecessor (align.go), which changes no distance.
 package lca

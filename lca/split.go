@@ -20,7 +20,8 @@ type parts struct {
 //	min over B_G, B_L of  tr B_Gᵀ M₁ B_G + tr B_Lᵀ M₂ B_L − log det(B_G B_Gᵀ + B_L B_Lᵀ)
 //
 // With M₁^(−½) M₂ M₁^(−½) = U diag(e) Uᵀ the minimiser is B_G = M₁^(−½) U₊ (e ≥ 1) and
-// B_L = M₁^(−½) U₋ D₋^(−½) (e < 1); the minimum is d + log det M₁ + Σ_{e<1} log e.
+// B_L = M₁^(−½) U₋ D₋^(−½) (e < 1); the minimum is d + log det M₁ + Σ_{e<1} log e. The appendix proves
+// it: for given B_L, eq. 9 makes B_G orthonormal in M₁'s metric, and orthogonal to B_L.
 //
 // M₁ enters by its inverse root (see inverseRoot), which a batch fit computes once. parzen fixes
 // the number of columns of B_L, those of the smallest e; Auto cuts at e = 1 as the proposition does.
