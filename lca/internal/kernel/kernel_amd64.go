@@ -4,7 +4,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-//go:generate go run -C _asm . -out ../kernel_amd64.s -stubs ../stubs_amd64.go -pkg kernel
+//go:generate go run -C _asm . -out kernel_amd64.s -stubs stubs_amd64.go -pkg kernel
 
 // native lists the assembly that this processor and operating system can run, the fastest first.
 func native() (list []*implementation) {
