@@ -996,6 +996,57 @@ found:
 	VZEROUPPER
 	RET
 
+// func countGE32AVX512(s *float32, n int, v float32) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·countGE32AVX512(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS v+16(FP), Z0
+	XORQ         DX, DX
+
+loop:
+	VMOVUPS (AX), Z1
+	VCMPPS  $0x0d, Z0, Z1, K1
+	KMOVW   K1, BX
+	POPCNTQ BX, BX
+	ADDQ    BX, DX
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
+	MOVQ    DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func gather32AVX512(dst *float32, panel *float32, index *int32, value *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·gather32AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), AX
+	MOVQ   panel+8(FP), CX
+	MOVQ   index+16(FP), DX
+	MOVQ   value+24(FP), BX
+	MOVQ   n+32(FP), SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	TESTQ  SI, SI
+	JZ     store
+
+loop:
+	MOVLQSX      (DX), DI
+	SHLQ         $0x07, DI
+	VBROADCASTSS (BX), Z2
+	VFMADD231PS  (CX)(DI*1), Z2, Z0
+	VFMADD231PS  64(CX)(DI*1), Z2, Z1
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNZ          loop
+
+store:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VZEROUPPER
+	RET
+
 // func expRow32AVX512(s *float32, n int, max float32) (sum float32, dot float32)
 // Requires: AVX, AVX512DQ, AVX512F, SSE
 TEXT ·expRow32AVX512(SB), NOSPLIT, $0-32
@@ -1533,6 +1584,68 @@ found:
 	BSFQ BX, BX
 	ADDQ BX, DX
 	MOVQ DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func countGE32AVX2(s *float32, n int, v float32) int
+// Requires: AVX, POPCNT
+TEXT ·countGE32AVX2(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS v+16(FP), Y0
+	XORQ         DX, DX
+
+loop:
+	VMOVUPS   (AX), Y1
+	VCMPPS    $0x0d, Y0, Y1, Y1
+	VMOVMSKPS Y1, BX
+	VMOVUPS   32(AX), Y2
+	VCMPPS    $0x0d, Y0, Y2, Y2
+	VMOVMSKPS Y2, SI
+	SHLQ      $0x08, SI
+	ORQ       SI, BX
+	POPCNTQ   BX, BX
+	ADDQ      BX, DX
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x10, CX
+	JNZ       loop
+	MOVQ      DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func gather32AVX2(dst *float32, panel *float32, index *int32, value *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gather32AVX2(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  panel+8(FP), CX
+	MOVQ  index+16(FP), DX
+	MOVQ  value+24(FP), BX
+	MOVQ  n+32(FP), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	TESTQ SI, SI
+	JZ    store
+
+loop:
+	MOVLQSX      (DX), DI
+	SHLQ         $0x07, DI
+	VBROADCASTSS (BX), Y4
+	VFMADD231PS  (CX)(DI*1), Y4, Y0
+	VFMADD231PS  32(CX)(DI*1), Y4, Y1
+	VFMADD231PS  64(CX)(DI*1), Y4, Y2
+	VFMADD231PS  96(CX)(DI*1), Y4, Y3
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNZ          loop
+
+store:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
 	VZEROUPPER
 	RET
 
@@ -2875,6 +2988,62 @@ found:
 	VZEROUPPER
 	RET
 
+// func countGE64AVX512(s *float64, n int, v float64) int
+// Requires: AVX, AVX512F, POPCNT
+TEXT ·countGE64AVX512(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD v+16(FP), Z0
+	XORQ         DX, DX
+
+loop:
+	VMOVUPD (AX), Z1
+	VCMPPD  $0x0d, Z0, Z1, K1
+	KMOVW   K1, BX
+	VMOVUPD 64(AX), Z2
+	VCMPPD  $0x0d, Z0, Z2, K1
+	KMOVW   K1, SI
+	SHLQ    $0x08, SI
+	ORQ     SI, BX
+	POPCNTQ BX, BX
+	ADDQ    BX, DX
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
+	MOVQ    DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func gather64AVX512(dst *float64, panel *float64, index *int32, value *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·gather64AVX512(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), AX
+	MOVQ   panel+8(FP), CX
+	MOVQ   index+16(FP), DX
+	MOVQ   value+24(FP), BX
+	MOVQ   n+32(FP), SI
+	VPXORQ Z0, Z0, Z0
+	VPXORQ Z1, Z1, Z1
+	TESTQ  SI, SI
+	JZ     store
+
+loop:
+	MOVLQSX      (DX), DI
+	SHLQ         $0x07, DI
+	VBROADCASTSD (BX), Z2
+	VFMADD231PD  (CX)(DI*1), Z2, Z0
+	VFMADD231PD  64(CX)(DI*1), Z2, Z1
+	ADDQ         $0x04, DX
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          loop
+
+store:
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z1, 64(AX)
+	VZEROUPPER
+	RET
+
 // func expRow64AVX512(s *float64, n int, max float64) (sum float64, dot float64)
 // Requires: AVX, AVX512F, SSE2
 TEXT ·expRow64AVX512(SB), NOSPLIT, $0-40
@@ -3458,6 +3627,78 @@ found:
 	BSFQ BX, BX
 	ADDQ BX, DX
 	MOVQ DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func countGE64AVX2(s *float64, n int, v float64) int
+// Requires: AVX, POPCNT
+TEXT ·countGE64AVX2(SB), NOSPLIT, $0-32
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD v+16(FP), Y0
+	XORQ         DX, DX
+
+loop:
+	VMOVUPD   (AX), Y1
+	VCMPPD    $0x0d, Y0, Y1, Y1
+	VMOVMSKPD Y1, BX
+	VMOVUPD   32(AX), Y2
+	VCMPPD    $0x0d, Y0, Y2, Y2
+	VMOVMSKPD Y2, SI
+	SHLQ      $0x04, SI
+	ORQ       SI, BX
+	VMOVUPD   64(AX), Y3
+	VCMPPD    $0x0d, Y0, Y3, Y3
+	VMOVMSKPD Y3, SI
+	SHLQ      $0x08, SI
+	ORQ       SI, BX
+	VMOVUPD   96(AX), Y4
+	VCMPPD    $0x0d, Y0, Y4, Y4
+	VMOVMSKPD Y4, SI
+	SHLQ      $0x0c, SI
+	ORQ       SI, BX
+	POPCNTQ   BX, BX
+	ADDQ      BX, DX
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x10, CX
+	JNZ       loop
+	MOVQ      DX, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func gather64AVX2(dst *float64, panel *float64, index *int32, value *float64, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gather64AVX2(SB), NOSPLIT, $0-40
+	MOVQ  dst+0(FP), AX
+	MOVQ  panel+8(FP), CX
+	MOVQ  index+16(FP), DX
+	MOVQ  value+24(FP), BX
+	MOVQ  n+32(FP), SI
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	TESTQ SI, SI
+	JZ    store
+
+loop:
+	MOVLQSX      (DX), DI
+	SHLQ         $0x07, DI
+	VBROADCASTSD (BX), Y4
+	VFMADD231PD  (CX)(DI*1), Y4, Y0
+	VFMADD231PD  32(CX)(DI*1), Y4, Y1
+	VFMADD231PD  64(CX)(DI*1), Y4, Y2
+	VFMADD231PD  96(CX)(DI*1), Y4, Y3
+	ADDQ         $0x04, DX
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNZ          loop
+
+store:
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD Y3, 96(AX)
 	VZEROUPPER
 	RET
 

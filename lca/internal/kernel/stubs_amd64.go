@@ -64,6 +64,16 @@ func rowMax32AVX512(s *float32, n int) float32
 //go:noescape
 func findGE32AVX512(s *float32, n int, v float32) int
 
+// countGE32AVX512 is countGE for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func countGE32AVX512(s *float32, n int, v float32) int
+
+// gather32AVX512 is gather32 for n ≥ 0 rows.
+//
+//go:noescape
+func gather32AVX512(dst *float32, panel *float32, index *int32, value *float32, n int)
+
 // expRow32AVX512 is expRow for n logits, a positive multiple of 16.
 //
 //go:noescape
@@ -118,6 +128,16 @@ func rowMax32AVX2(s *float32, n int) float32
 //
 //go:noescape
 func findGE32AVX2(s *float32, n int, v float32) int
+
+// countGE32AVX2 is countGE for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func countGE32AVX2(s *float32, n int, v float32) int
+
+// gather32AVX2 is gather32 for n ≥ 0 rows.
+//
+//go:noescape
+func gather32AVX2(dst *float32, panel *float32, index *int32, value *float32, n int)
 
 // expRow32AVX2 is expRow for n logits, a positive multiple of 16.
 //
@@ -209,6 +229,16 @@ func rowMax64AVX512(s *float64, n int) float64
 //go:noescape
 func findGE64AVX512(s *float64, n int, v float64) int
 
+// countGE64AVX512 is countGE for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func countGE64AVX512(s *float64, n int, v float64) int
+
+// gather64AVX512 is gather64 for n ≥ 0 rows.
+//
+//go:noescape
+func gather64AVX512(dst *float64, panel *float64, index *int32, value *float64, n int)
+
 // expRow64AVX512 is expRow for n logits, a positive multiple of 16.
 //
 //go:noescape
@@ -263,6 +293,16 @@ func rowMax64AVX2(s *float64, n int) float64
 //
 //go:noescape
 func findGE64AVX2(s *float64, n int, v float64) int
+
+// countGE64AVX2 is countGE for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func countGE64AVX2(s *float64, n int, v float64) int
+
+// gather64AVX2 is gather64 for n ≥ 0 rows.
+//
+//go:noescape
+func gather64AVX2(dst *float64, panel *float64, index *int32, value *float64, n int)
 
 // expRow64AVX2 is expRow for n logits, a positive multiple of 16.
 //

@@ -31,6 +31,8 @@ func main() {
 			}
 			k.rowMax()
 			k.findGE()
+			k.countGE()
+			k.gather()
 			k.expRow()
 			k.scaleRows()
 			k.fold("addTo", VADDPD)
