@@ -64,7 +64,7 @@ func keptOnFailure(t testing.TB) string {
 			return
 		}
 		_ = os.RemoveAll(filepath.Join(dir, "data"))
-		t.Logf("kafkatest: the broker's log is kept in %s; it ends with:\n%s", dir, tail(filepath.Join(dir, "server.log"), 20))
+		t.Logf("kafkatest: the broker's log is kept in %s; its last warnings:\n%s", dir, warnings(filepath.Join(dir, "server.log"), 10))
 	})
 	return dir
 }
@@ -167,4 +167,15 @@ func tail(path string, lines int) string {
 	text, _ := io.ReadAll(f)
 	all := strings.Split(string(bytes.TrimSpace(text)), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
+
+// warnings returns the last lines of a log that are more than information.
+func warnings(path string, lines int) string {
+	var found []string
+	for line := range strings.Lines(tail(path, 1000)) {
+		if !strings.Contains(line, " INFO ") {
+			found = append(found, line)
+		}
+	}
+	return strings.Join(found[max(0, len(found)-lines):], "")
 }

@@ -16,9 +16,10 @@ import (
 //   - one partition for the internal topics: fewer files, and a quick start.
 func serverProperties(j *javaNode, voters []string) string {
 	n := len(voters)
-	minISR := 1
+	// A node alone is never replaced, so it may be as slow as a busy machine makes it.
+	minISR, session := 1, 120000
 	if n >= 3 {
-		minISR = 2
+		minISR, session = 2, 6000
 	}
 	lines := []string{
 		"process.roles=broker,controller",
@@ -47,7 +48,7 @@ func serverProperties(j *javaNode, voters []string) string {
 		"num.network.threads=2",
 		"num.io.threads=4",
 		"broker.heartbeat.interval.ms=500",
-		"broker.session.timeout.ms=3000",
+		fmt.Sprintf("broker.session.timeout.ms=%d", session),
 		"controlled.shutdown.enable=true",
 	}
 	return strings.Join(lines, "\n") + "\n"

@@ -1,0 +1,136 @@
+"""Writes a stream of Arrow messages into a topic: real digits, or eight sensors of different scale.
+
+    python load.py --brokers HOST:PORT --topic T --rows 20000 --per-message 20 --rate 2000 --data sensors
+
+Every row has a unique `id`. The same seed writes the same bytes. Prints one JSON object at the end:
+rows, messages, bad (messages that cannot be used), invalid (rows with a null or NaN), stopped.
+SIGTERM ends it early, with what was written so far.
+"""
+
+import argparse
+import io
+import json
+import signal
+import sys
+import time
+
+import confluent_kafka as ck
+import numpy as np
+import pyarrow as pa
+
+SENSORS = ["temperature", "pressure", "flow", "current", "voltage", "vibration", "speed", "humidity"]
+
+
+def sensors(rng, n):
+    """Three operating points of a machine, seen by eight sensors whose units differ by up to 10^9."""
+    state = rng.integers(0, 3, n)
+    hidden = rng.normal(size=(n, 3)) * 0.3 + np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2]])[state]
+    mix = np.array([[1, .2, .1, .8, 0, .3, .9, .1], [.1, 1, .5, 0, .2, .9, .1, .4], [.3, .1, 1, .2, .9, .1, .4, .8]])
+    x = hidden @ mix + rng.normal(size=(n, 8)) * 0.2
+    scale = np.array([5, 2e5, 1e-3, 3, 40, 1e-4, 900, 12])
+    mean = np.array([60, 3e6, 2e-2, 20, 230, 1e-3, 3000, 45])
+    return {name: x[:, i] * scale[i] + mean[i] for i, name in enumerate(SENSORS)}
+
+
+class Sensors:
+    def table(self, rng, first, n, invalid):
+        columns = {"id": pa.array(range(first, first + n), pa.int64())}
+        for name, v in sensors(rng, n).items():
+            columns[name] = pa.array(v, pa.float64())
+        count = 0
+        if invalid:
+            row, name = int(rng.integers(n)), SENSORS[int(rng.integers(8))]
+            v = columns[name].to_pylist()
+            v[row] = [None, float("nan"), float("inf")][int(rng.integers(3))]
+            columns[name], count = pa.array(v, pa.float64()), 1
+        return pa.table(columns), count
+
+
+class Digits:
+    def __init__(self, path):
+        t = pa.ipc.open_file(path).read_all().combine_chunks()
+        self.type, self.rows = t["x"].type, np.asarray(t["x"].chunk(0).flatten()).reshape(-1, 64)
+        self.label = t["label"].to_numpy()
+
+    def table(self, rng, first, n, invalid):
+        pick = (first + np.arange(n)) % len(self.rows)
+        x, count = self.rows[pick].copy(), 0
+        if invalid:
+            x[rng.integers(n), rng.integers(64)], count = np.nan, 1
+        array = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1), pa.float32()), type=self.type)
+        return pa.table({"id": pa.array(range(first, first + n), pa.int64()), "x": array, "label": pa.array(self.label[pick])},
+                        schema=pa.schema([("id", pa.int64()), pa.field("x", self.type), ("label", pa.int32())])), count
+
+
+def stream(table):
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as w:
+        w.write_table(table.combine_chunks())
+    return out.getvalue()
+
+
+def bad(rng, table):
+    """One of the ways in which a message can be useless."""
+    value = stream(table)
+    return [
+        lambda: value[: len(value) // 2], lambda: rng.bytes(200), lambda: b"", lambda: b"{\"not\": ",
+        lambda: stream(pa.table({"other": [1.0, 2.0]})), lambda: b"\xff\xff\xff\xff\x00\x00\x00\x7f" + b"\x00" * 64,
+    ][int(rng.integers(6))]()
+
+
+def main():
+    a = argparse.ArgumentParser()
+    a.add_argument("--brokers", required=True)
+    a.add_argument("--topic", required=True)
+    a.add_argument("--data", default="sensors", help="sensors, or the path of digits.arrow")
+    a.add_argument("--rows", type=int, required=True)
+    a.add_argument("--per-message", type=int, default=20)
+    a.add_argument("--rate", type=float, default=0, help="rows a second; 0: as fast as it goes")
+    a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
+    a.add_argument("--invalid", type=float, default=0, help="share of messages with one null, NaN or Inf")
+    a = a.parse_args()
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    rng = np.random.default_rng(a.seed)
+    data = Sensors() if a.data == "sensors" else Digits(a.data)
+    failed = []
+    p = ck.Producer({"bootstrap.servers": a.brokers, "enable.idempotence": True, "linger.ms": 5, "queue.buffering.max.messages": 20000,
+                     "message.max.bytes": 16 << 20, "delivery.timeout.ms": 300000, "log_level": 3})
+    partitions = len(p.list_topics(a.topic, timeout=30).topics[a.topic].partitions)
+    done = {"rows": 0, "messages": 0, "bad": 0, "invalid": 0}
+    began = time.monotonic()
+    while done["rows"] < a.rows and not stop and not failed:
+        n = min(a.per_message, a.rows - done["rows"])
+        spoil = rng.random(2)
+        table, invalid = data.table(rng, done["rows"], n, spoil[1] < a.invalid)
+        m = done["messages"]
+        send(p, a.topic, m % partitions, m, stream(table), failed)
+        done["rows"], done["messages"], done["invalid"] = done["rows"] + n, m + 1, done["invalid"] + invalid
+        if spoil[0] < a.bad:
+            send(p, a.topic, m % partitions, m, bad(rng, table), failed)
+            done["bad"] += 1
+        if a.rate:
+            late = began + done["rows"] / a.rate - time.monotonic()
+            if late > 0:
+                p.poll(late)
+    if p.flush(300) or failed:
+        sys.exit(f"not delivered: {failed[:3]}")
+    done["stopped"], done["seconds"] = bool(stop), round(time.monotonic() - began, 2)
+    print(json.dumps(done))
+
+
+def send(p, topic, partition, m, value, failed):
+    headers = [("content-type", b"application/vnd.apache.arrow.stream"), ("trace", str(m).encode())]
+    key = None if m % 7 == 0 else f"k{m % 50}".encode()
+    while True:
+        try:
+            p.produce(topic, value, key, partition, headers=headers, on_delivery=lambda e, _: failed.append(str(e)) if e else None)
+            p.poll(0)
+            return
+        except BufferError:
+            p.poll(0.5)
+
+
+if __name__ == "__main__":
+    main()

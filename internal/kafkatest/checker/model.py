@@ -1,0 +1,184 @@
+"""Snapshots as the topic holds them, put together from their chunks, and the two formulas of a model.
+
+Written from docs/wire-format.md and the paper, and sharing no code with the program that is checked:
+
+    y     = W (x - mean)
+    score = 1/2 |B_G'(x-mean)|^2 + d/2 log 2 pi - log|det(B_G, B_L)|
+            - log( 1/N sum_j exp(-1/2 |B_L'(x - x_j)|^2) )
+"""
+
+import json
+import re
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+STREAM = "application/vnd.apache.arrow.stream"
+
+
+class Model:
+    """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours (N,d), and its metadata."""
+
+    def __init__(self, version, model, neighbours):
+        meta = {k.decode(): v.decode() for k, v in (model.schema.metadata or {}).items()}
+        self.version, self.meta, self.d = version, meta, int(meta["lca.d"])
+        if int(meta["lca.format"]) != 1:
+            raise ValueError(f"format {meta['lca.format']}")
+        if int(meta["lca.model_version"]) != version:
+            raise Conflict(f"version {version} in the header, {meta['lca.model_version']} in the body")
+        self.features = json.loads(meta["lca.features"])
+        if len(self.features) != self.d:
+            raise ValueError(f"{len(self.features)} features for d = {self.d}")
+        for name in ("kind", "index", "eigenvalue", "vector"):
+            if model[name].null_count:
+                raise ValueError(f"nulls in {name}")
+        if model.schema.field("vector").type.list_size != self.d:
+            raise ValueError("vectors are not d long")
+        kind = np.array(model["kind"].to_pylist())
+        index = model["index"].to_numpy()
+        vector = rows_of(model["vector"], self.d)
+        value = model["eigenvalue"].to_numpy()
+        if not (np.isfinite(vector).all() and np.isfinite(value).all()):
+            raise ValueError("not finite")
+        for k in set(kind):
+            if (index[kind == k] != np.arange((kind == k).sum())).any():
+                raise ValueError(f"rows of kind {k} are not numbered 0, 1, ...")
+        self.mean, self.W = vector[kind == "mean"], vector[kind == "whiten"]
+        self.BG, self.BL = vector[kind == "gaussian"].T, vector[kind == "parzen"].T
+        if len(self.mean) != 1 or len(self.W) == 0:
+            raise ValueError("no mean or no whitening matrix")
+        self.mean = self.mean[0]
+        if self.BG.shape[1] != int(meta["lca.d_gaussian"]):
+            raise ValueError(f"{self.BG.shape[1]} gaussian directions, metadata say {meta['lca.d_gaussian']}")
+        if meta.get("lca.kind") != "lca" and ((value[kind == "gaussian"] < 1).any() or (value[kind == "parzen"] >= 1).any()):
+            raise ValueError("a direction is in the wrong part for its eigenvalue")
+        self.neighbours = rows_of(neighbours["x"], self.d).astype(np.float64)
+        if len(self.neighbours) != int(meta["lca.neighbours"]) or not np.isfinite(self.neighbours).all():
+            raise ValueError("the neighbours are not as many as the metadata say, or not finite")
+        self.logdet = log_det(np.hstack([self.BG, self.BL]))
+
+    def whiten(self, x):
+        return (x - self.mean) @ self.W.T
+
+    def whiten_bound(self, x):
+        """What 32 roundings of float32 can do to y: 32 eps |W| (|x| + |mean|)."""
+        eps = np.finfo(np.float32).eps
+        return 32 * eps * (np.abs(x) + np.abs(self.mean)) @ np.abs(self.W).T
+
+    def score(self, x):
+        d = self.BG.shape[1] + self.BL.shape[1]
+        s = 0.5 * d * np.log(2 * np.pi) - self.logdet + 0.5 * (((x - self.mean) @ self.BG) ** 2).sum(1)
+        if self.BL.shape[1]:
+            z, q = (self.neighbours - self.mean) @ self.BL, (x - self.mean) @ self.BL
+            logits = -0.5 * ((q**2).sum(1)[:, None] - 2 * q @ z.T + (z**2).sum(1)[None, :])
+            top = logits.max(1)
+            s -= top + np.log(np.exp(logits - top[:, None]).mean(1))
+        return s
+
+
+class Conflict(ValueError):
+    """One version that says two things."""
+
+
+def rows_of(column, d):
+    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return flat.reshape(-1, d)
+
+
+def log_det(b):
+    """log|det| of (B_G, B_L); constant columns have a zero row and no direction, and are left out."""
+    b = b[np.abs(b).max(1) > 0]
+    if b.shape[0] != b.shape[1]:
+        raise ValueError(f"{b.shape[1]} directions for {b.shape[0]} columns that vary")
+    return np.linalg.slogdet(b)[1]
+
+
+def read_models(records, model_id, fault):
+    """Models by version, from the records of the snapshot topic. fault(code, text) is told what is wrong."""
+    chunks, order, last_of_slot = {}, [], {}
+    for r in records:
+        parsed = read_chunk(r, model_id, fault)
+        if parsed is None:
+            continue
+        version, slot, part, i, n = parsed
+        if version not in chunks:
+            if order and version <= order[-1]:
+                fault("SNAP_ORDER", f"version {version} after {order[-1]}")
+            order.append(version)
+            chunks[version] = {}
+        last_of_slot[slot] = version
+        held = chunks[version].setdefault((part, i), (r["value"], n, slot))
+        if held != (r["value"], n, slot):
+            fault("SNAP_CONFLICT", f"version {version} has two chunks {part}/{i}")
+    models = {}
+    for version in order:
+        try:
+            models[version] = put_together(version, chunks[version])
+        except Conflict as e:
+            fault("SNAP_CONFLICT", str(e))
+        except Exception as e:  # whatever a damaged snapshot makes numpy or pyarrow say
+            slot = next(iter(chunks[version].values()))[2]
+            if last_of_slot[slot] == version:  # an older one may have lost chunks to its successor
+                fault("SNAP_BAD", f"version {version}: {e}")
+    return models
+
+
+def read_chunk(r, model_id, fault):
+    headers = {k: v.decode(errors="replace") for k, v in r["headers"] if v is not None}
+    if r["value"] is None or headers.get("lca-model-id") != model_id:
+        return None
+    try:
+        owner, slot, part, chunk = r["key"].decode().rsplit("/", 3)
+        i, n = (int(v) for v in headers["lca-chunk"].split("/"))
+        if owner != model_id or part != headers["lca-part"] or int(chunk) != i:
+            raise ValueError(f"key {r['key']!r} and headers {headers} differ")
+        if headers["content-type"] != STREAM:
+            raise ValueError(f"content-type {headers['content-type']}")
+        if len(r["value"]) > 900_000:
+            raise ValueError(f"chunk of {len(r['value'])} bytes")
+        if int(headers["lca-crc32c"]) != google_crc32c.value(r["value"]):
+            raise ValueError("lca-crc32c does not fit the value")
+        return int(headers["lca-model-version"]), int(slot), part, i, n
+    except (ValueError, KeyError) as e:
+        fault("SNAP_BAD", f"offset {r['offset']}: {e}")
+        return None
+
+
+def put_together(version, chunks):
+    tables = {}
+    for part in ("model", "neighbours"):
+        n = next((n for (p, _), (_, n, _) in chunks.items() if p == part), 0)
+        if n == 0 or any((part, i) not in chunks for i in range(n)):
+            raise ValueError(f"chunks of {part} are missing")
+        tables[part] = pa.concat_tables(pa.ipc.open_stream(chunks[part, i][0]).read_all() for i in range(n))
+    return Model(version, tables["model"], tables["neighbours"])
+
+
+def features_of(table, names):
+    """The numbers a model sees: columns by name, or one list column v whose parts are v[0], v[1], ...
+
+    Returns X (rows, d) with NaN for null, or None when the table does not have them.
+    """
+    lists = [re.fullmatch(r"(.*)\[(\d+)\]", n) for n in names]
+    if all(lists) and len({m[1] for m in lists}) == 1 and lists[0][1] in table.column_names:
+        return list_column(table[lists[0][1]], len(names))
+    if any(n not in table.column_names for n in names):
+        return None
+    columns = []
+    for n in names:
+        if not (pa.types.is_integer(table[n].type) or pa.types.is_floating(table[n].type)):
+            return None
+        columns.append(np.array([np.nan if v is None else v for v in table[n].to_pylist()], dtype=np.float64))
+    return np.stack(columns, 1) if columns else None
+
+
+def list_column(column, d):
+    x = np.full((len(column), d), np.nan)
+    for i, row in enumerate(column.to_pylist()):
+        if row is None:
+            continue
+        if len(row) != d:
+            return None
+        x[i] = [np.nan if v is None else v for v in row]
+    return x

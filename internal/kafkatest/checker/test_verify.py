@@ -1,0 +1,394 @@
+"""The checker checked: good histories give no code, and every spoiled one gives exactly its codes."""
+
+import copy
+import io
+import json
+import time
+import unittest
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+import verify
+from model import STREAM
+
+NOW = int(time.time() * 1000)  # brokers delete what is old
+D, N, ROWS, PER = 5, 40, 6, 9  # features, neighbours, rows a message, messages a partition
+
+
+def stream(table, metadata=None):
+    if metadata is not None:
+        table = table.replace_schema_metadata(metadata)
+    out = io.BytesIO()
+    with pa.ipc.new_stream(out, table.schema) as w:
+        for batch in table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]:
+            w.write_batch(batch)
+    return out.getvalue()
+
+
+def lists(rows, kind):
+    flat = pa.array(np.ascontiguousarray(rows).reshape(-1), kind)
+    return pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("item", kind, nullable=False), rows.shape[1]))
+
+
+class Truth:
+    """A model made up here, and the messages that describe it."""
+
+    def __init__(self, version, number, seed, features):
+        rng = np.random.default_rng(seed)
+        self.version, self.number, self.features = version, number, features
+        self.mean = np.array([30.0, -5, 0, 100, 8]) + rng.normal(size=D) / 10
+        b = rng.normal(size=(D, D)) / 4 + np.eye(D)
+        self.BG, self.BL, self.W = b[:, :2], b[:, 2:], np.linalg.qr(rng.normal(size=(D, D)))[0] @ b.T
+        self.x = (self.mean + rng.normal(size=(N, D))).astype(np.float32)
+
+    def apply(self, x):
+        """y and score, written out term by term rather than as the checker does."""
+        y = np.array([[sum(self.W[i, j] * (r[j] - self.mean[j]) for j in range(D)) for i in range(D)] for r in x])
+        s = []
+        for r in x:
+            g, l = (r - self.mean) @ self.BG, [(r - n) @ self.BL for n in self.x.astype(float)]
+            parzen = np.log(np.mean([np.exp(-0.5 * v @ v) for v in l]))
+            s.append(0.5 * g @ g + D / 2 * np.log(2 * np.pi) - np.log(abs(np.linalg.det(np.hstack([self.BG, self.BL])))) - parzen)
+        return y.astype(np.float32), np.array(s).astype(np.float32)
+
+    def records(self):
+        rows = [("mean", 0, 0.0, self.mean)]
+        rows += [("whiten", i, 0.0, r) for i, r in enumerate(self.W)]
+        rows += [("parzen", i, 0.5, r) for i, r in enumerate(self.BL.T)] + [("gaussian", i, 1.5, r) for i, r in enumerate(self.BG.T)]
+        meta = {"lca.format": "1", "lca.model_version": str(self.version), "lca.d": str(D), "lca.d_gaussian": "2",
+                "lca.features": json.dumps(self.features), "lca.neighbours": str(N), "lca.kind": "lca_gauss"}
+        parts = {"model": [pa.table({
+            "kind": [r[0] for r in rows], "index": pa.array([r[1] for r in rows], pa.int32()),
+            "eigenvalue": [r[2] for r in rows], "vector": lists(np.array([r[3] for r in rows]), pa.float64())})],
+            "neighbours": [pa.table({"x": lists(self.x[:25], pa.float32())}), pa.table({"x": lists(self.x[25:], pa.float32())})]}
+        for part, tables in parts.items():
+            for i, t in enumerate(tables):
+                value = stream(t, meta)
+                yield {"key": f"m/{self.number % 3}/{part}/{i}".encode(), "value": value, "headers": [
+                    ("content-type", STREAM.encode()), ("lca-model-id", b"m"), ("lca-model-version", str(self.version).encode()),
+                    ("lca-part", part.encode()), ("lca-chunk", f"{i}/{len(tables)}".encode()),
+                    ("lca-crc32c", str(google_crc32c.value(value)).encode())]}
+
+
+def log(records, every=4):
+    """Gives records of one partition their offsets, with the gaps that transaction markers leave."""
+    for i, r in enumerate(records):
+        r.setdefault("partition", 0)
+        r["offset"], r["timestamp"] = i + i // every, r.get("timestamp", NOW)
+    return records
+
+
+def history(shape="list", layout="vector", passthrough=True, score=True, gaps=True):
+    features = [f"x[{i}]" for i in range(D)] if shape == "list" else ["b", "a", "e", "d", "c"]
+    truths = [Truth(100, 0, 1, features), Truth(250, 1, 2, features)]
+    h = {"input": [], "output": [], "dead": [], "snapshots": log([r for t in truths for r in t.records()])}
+    rng = np.random.default_rng(3)
+    for p in range(2):
+        into, out, dead = [], [], []
+        for m in range(PER):
+            x = rng.normal(size=(ROWS, D)) + truths[0].mean
+            table = make_input(x, shape, first=1000 * p + ROWS * m, null=m == 4)
+            source = {"partition": p, "key": f"{p}-{m}".encode(), "timestamp": NOW + m, "headers": [("own", b"h"), ("content-type", b"arrow")]}
+            source["value"] = b"rubbish" if m == 6 else stream(table)
+            into.append(source)
+            truth = truths[m > 5]
+            record = dict(source, headers=[("own", b"h")])
+            record["from"], record["truth"] = source, truth
+            (dead if m == 6 else out).append(record)
+        log(into, 4 if gaps else 10**9)
+        for r in out + dead:
+            identity = [("lca-source-topic", b"in"), ("lca-source-partition", str(p).encode()), ("lca-source-offset", str(r["from"]["offset"]).encode())]
+            if r in dead:
+                r["headers"] = r["from"]["headers"] + identity + [("lca-error-code", b"arrow_bad"), ("lca-error", b"no"), ("lca-source-timestamp", b"5")]
+            else:
+                r["headers"] += identity + [("content-type", STREAM.encode()), ("lca-model-id", b"m"), ("lca-model-version", str(r["truth"].version).encode())]
+                r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score)
+            del r["from"], r["truth"]
+        h["input"] += into
+        h["output"] += log(out)
+        h["dead"] += log(dead)
+    return h
+
+
+def make_input(x, shape, first, null):
+    if null:
+        x[2, 1] = np.nan
+    ids = pa.array(range(first, first + len(x)), pa.int64())
+    if shape == "list":
+        return pa.table({"id": ids, "x": lists(x.astype(np.float32), pa.float32())})
+    columns = {n: pa.array(x[:, i], pa.float64(), from_pandas=True) for i, n in zip(range(D), "bacde")}
+    return pa.table({"id": ids, **columns})
+
+
+def numbers(table, features, shape):
+    if shape == "list":
+        return np.asarray(table["x"].combine_chunks().flatten()).reshape(-1, D).astype(float)
+    return np.stack([table[n].to_numpy() for n in features], 1)
+
+
+def make_output(source, truth, features, shape, layout, passthrough, score):
+    table = pa.ipc.open_stream(source["value"]).read_all()
+    x = numbers(table, features, shape)
+    null = ~np.isfinite(x).all(1)
+    y, s = truth.apply(np.where(null[:, None], truth.mean, x))
+    table = table if passthrough else table.select([])
+    columns = dict(zip(table.column_names, table.columns))
+    if layout == "vector":
+        flat = pa.array(y.reshape(-1), pa.float32())
+        columns["lca"] = pa.FixedSizeListArray.from_arrays(flat, type=pa.list_(pa.field("item", pa.float32(), nullable=False), D), mask=pa.array(null))
+    else:
+        columns |= {f"lca_{i}": pa.array(y[:, i], pa.float32(), mask=null) for i in range(D)}
+    if score:
+        columns["lca_score"] = pa.array(s, pa.float32(), mask=null)
+    return stream(pa.table(columns))
+
+
+def codes(h, **options):
+    return verify.verify(h, verify.Options(model_id="m", **options))
+
+
+def header(r, name, value):
+    r["headers"] = [(k, value if k == name else v) for k, v in r["headers"] if not (k == name and value is None)]
+
+
+def edit(r, change):
+    t = pa.ipc.open_stream(r["value"]).read_all()
+    r["value"] = stream(change(t))
+
+
+def replace(name, change):
+    def do(t):
+        column = t[name].combine_chunks()
+        return t.set_column(t.column_names.index(name), t.schema.field(name), change(column))
+    return do
+
+
+def flat(change):
+    """Changes the numbers of a FixedSizeList column."""
+    def do(column):
+        v = np.array(column.flatten())
+        change(v)
+        return pa.FixedSizeListArray.from_arrays(pa.array(v), type=column.type)
+    return do
+
+
+def set_at(i, f):
+    def change(v):
+        v[i] = f(v[i])
+    return change
+
+
+def swap(h, i, j):
+    a, b = h["output"][i], h["output"][j]
+    a["offset"], b["offset"] = b["offset"], a["offset"]
+    h["output"][i], h["output"][j] = b, a
+
+
+def scalar(f):
+    def do(column):
+        v = np.array(column.to_numpy(zero_copy_only=False))
+        v[1] = f(v[1])
+        return pa.array(v, column.type)
+    return do
+
+
+def snapshot_edit(h, i, change):
+    r = h["snapshots"][i]
+    edit(r, change)
+    header(r, "lca-crc32c", str(google_crc32c.value(r["value"])).encode())
+
+
+def shuffle_rows(t):
+    return t.take(pa.array([1, 0] + list(range(2, t.num_rows))))
+
+
+def clone(h, where, i):
+    h[where].insert(i + 1, copy.deepcopy(h[where][i]))
+
+
+def wrong_width(t):
+    return t.set_column(t.column_names.index("lca"), "lca", lists(np.zeros((t.num_rows, D - 1), np.float32), pa.float32()))
+
+
+# name, what is done to a good history, the codes it must give, and no others
+SPOILED = [
+    ("lost message", lambda h: h["output"].pop(3), {"LOSS"}),
+    ("lost dead letter", lambda h: h["dead"].pop(0), {"LOSS"}),
+    ("everything lost", lambda h: h["output"].clear(), {"LOSS"}),
+    ("twice", lambda h: clone(h, "output", 3), {"DUP"}),
+    ("twice, far apart", lambda h: h["output"].insert(7, copy.deepcopy(h["output"][0])), {"DUP", "VERSION_BACK"}),
+    ("order of messages", lambda h: swap(h, 1, 2), {"REORDER"}),
+    ("order of rows, values too", lambda h: edit(h["output"][0], shuffle_rows), {"REORDER"}),
+    ("partition", lambda h: h["output"][0].update(partition=1), {"WRONG_PARTITION"}),
+    ("unknown source", lambda h: header(h["output"][7], "lca-source-offset", b"999"), {"UNKNOWN_SRC", "LOSS"}),
+    ("rows cut off", lambda h: edit(h["output"][0], lambda t: t.slice(0, 4)), {"ROWS"}),
+    ("id", lambda h: edit(h["output"][0], replace("id", scalar(lambda v: v + 1))), {"ID"}),
+    ("a feature", lambda h: edit(h["output"][0], replace("x", flat(set_at(0, lambda v: v + 1)))), {"ID"}),
+    ("column dropped", lambda h: edit(h["output"][0], lambda t: t.drop_columns(["id"])), {"ID"}),
+    ("key", lambda h: h["output"][0].update(key=b"other"), {"KEY"}),
+    ("no key", lambda h: h["output"][0].update(key=None), {"KEY"}),
+    ("own header", lambda h: header(h["output"][0], "own", None), {"META"}),
+    ("time", lambda h: h["output"][0].update(timestamp=1), {"META"}),
+    ("value", lambda h: edit(h["output"][0], replace("lca", flat(set_at(7, lambda v: v * 1.001)))), {"VALUE"}),
+    ("value, slightly", lambda h: edit(h["output"][0], replace("lca", flat(set_at(np.s_[0:D], lambda v: v * (1 + 3e-5))))), {"VALUE"}),
+    ("values of another version", lambda h: header(h["output"][0], "lca-model-version", b"250"), {"VALUE", "SCORE", "VERSION_BACK"}),
+    ("width", lambda h: edit(h["output"][0], wrong_width), {"VALUE"}),
+    ("score", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: v + 0.01))), {"SCORE"}),
+    ("score without a constant", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: v - D / 2 * np.log(2 * np.pi)))), {"SCORE"}),
+    ("NaN", lambda h: edit(h["output"][0], replace("lca", flat(set_at(3, lambda v: np.nan)))), {"NONFINITE"}),
+    ("infinite score", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: np.inf))), {"NONFINITE"}),
+    ("not Arrow", lambda h: h["output"][0].update(value=b"{}"), {"DECODE"}),
+    ("no values", lambda h: edit(h["output"][0], lambda t: t.drop_columns(["lca"])), {"DECODE"}),
+    ("null where good", lambda h: edit(h["output"][0], nulls), {"VALUE"}),
+    ("no source", lambda h: header(h["output"][0], "lca-source-offset", None), {"NO_HEADER", "LOSS"}),
+    ("no version", lambda h: header(h["output"][0], "lca-model-version", None), {"NO_HEADER", "LOSS"}),
+    ("other model", lambda h: header(h["output"][0], "lca-model-id", b"n"), {"NO_HEADER", "LOSS"}),
+    ("unknown version", lambda h: header(h["output"][-1], "lca-model-version", b"999"), {"VERSION_UNKNOWN"}),
+    ("version 0", lambda h: header(h["output"][0], "lca-model-version", b"0"), {"VERSION_UNKNOWN"}),
+    ("version back", lambda h: go_back(h), {"VERSION_BACK"}),
+    ("two contents", lambda h: conflict(h), {"SNAP_CONFLICT"}),
+    ("header and body differ", lambda h: renumber(h), {"SNAP_CONFLICT", "VERSION_UNKNOWN"}),
+    ("chunk lost", lambda h: h["snapshots"].pop(-1), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("checksum", lambda h: header(h["snapshots"][0], "lca-crc32c", b"1"), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("infinite W", lambda h: snapshot_edit(h, 0, replace("vector", flat(set_at(D, lambda v: np.inf)))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("one neighbour missing", lambda h: snapshot_edit(h, 1, lambda t: t.slice(1)), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("neighbours of another model", lambda h: snapshot_edit(h, 1, replace("x", flat(set_at(np.s_[0:20], lambda v: v + 1)))), {"SCORE"}),
+    ("order of snapshots", lambda h: h.update(snapshots=h["snapshots"][3:] + h["snapshots"][:3]), {"SNAP_ORDER"}),
+    ("in both", lambda h: both(h), {"DLQ_BOTH", "DLQ_GOOD"}),
+    ("dead letter twice", lambda h: clone(h, "dead", 0), {"DLQ_DUP"}),
+    ("good one in the dead letters", lambda h: (both(h), h["output"].pop(0)), {"DLQ_GOOD"}),
+    ("dead letter changed", lambda h: h["dead"][0].update(value=b"rubbisch"), {"DLQ_CHANGED"}),
+    ("dead letter without its header", lambda h: header(h["dead"][0], "own", None), {"DLQ_CHANGED"}),
+    ("dead letter without a reason", lambda h: header(h["dead"][0], "lca-error-code", None), {"NO_HEADER"}),
+    ("dead letter of nothing", lambda h: header(h["dead"][0], "lca-source-offset", b"999"), {"UNKNOWN_SRC", "LOSS"}),
+    ("dead letter without a source", lambda h: header(h["dead"][0], "lca-source-partition", None), {"NO_HEADER", "LOSS"}),
+    ("bad one passed", lambda h: bad_passed(h), {"BAD_PASSED", "LOSS"}),
+    ("values for a NaN row", lambda h: edit(h["output"][4], fill), {"BAD_PASSED"}),
+    ("open transaction", lambda h: h.update(open={"out": 2}), {"OPEN_TXN"}),
+]
+
+
+def nulls(t):
+    for n in ("lca", "lca_score"):
+        t = t.set_column(t.column_names.index(n), t.schema.field(n), pa.nulls(t.num_rows, t.schema.field(n).type))
+    return t
+
+
+def fill(t):
+    t = replace("lca_score", lambda c: pa.array(np.nan_to_num(c.to_numpy(zero_copy_only=False)), pa.float32()))(t)
+    full = np.zeros((t.num_rows, D), np.float32)
+    for i, v in enumerate(t["lca"].to_pylist()):
+        if v is not None:
+            full[i] = v
+    return t.set_column(t.column_names.index("lca"), t.schema.field("lca"), lists(full, pa.float32()))
+
+
+def go_back(h):
+    """The same work with the older model at the end: right values, but the version goes back."""
+    good = history()
+    truth = Truth(100, 0, 1, [f"x[{i}]" for i in range(D)])
+    r = h["output"][7]
+    at = dict(r["headers"])["lca-source-offset"]
+    source = next(m for m in good["input"] if m["partition"] == 0 and m["offset"] == int(at))
+    r["value"] = make_output(source, truth, truth.features, "list", "vector", True, True)
+    header(r, "lca-model-version", b"100")
+
+
+def conflict(h):
+    other = copy.deepcopy(h["snapshots"][1])
+    other["value"] = stream(pa.ipc.open_stream(other["value"]).read_all().slice(1))
+    header(other, "lca-crc32c", str(google_crc32c.value(other["value"])).encode())
+    h["snapshots"].insert(2, other)
+
+
+def renumber(h):
+    for r in h["snapshots"][3:]:
+        header(r, "lca-model-version", b"251")
+
+
+def both(h):
+    dead = copy.deepcopy(h["dead"][0])
+    source = h["input"][0]
+    dead.update(value=source["value"], key=source["key"])
+    header(dead, "lca-source-offset", b"0")
+    h["dead"].insert(0, dead)
+
+
+def bad_passed(h):
+    lost = h["dead"].pop(0)
+    at = dict(lost["headers"])["lca-source-offset"]
+    passed = copy.deepcopy(h["output"][5])
+    header(passed, "lca-source-offset", at)
+    source = next(m for m in h["input"] if m["partition"] == 0 and m["offset"] == int(at))
+    passed.update(key=source["key"], timestamp=source["timestamp"])
+    h["output"].insert(6, passed)
+    h["output"].pop(0)
+
+
+class Good(unittest.TestCase):
+    def test_good(self):
+        for shape in ("list", "columns"):
+            for layout in ("vector", "columns"):
+                for passthrough, score in ((True, True), (False, False)):
+                    with self.subTest(shape=shape, layout=layout, passthrough=passthrough, score=score):
+                        r = codes(history(shape, layout, passthrough, score), layout=layout, passthrough=passthrough, score=score)
+                        self.assertEqual(dict(r.codes), {}, r.examples)
+                        self.assertEqual((r.rows, r.messages, r.dead_letters, r.null_rows), (2 * (PER - 1) * ROWS, 2 * (PER - 1), 2, 2))
+                        self.assertEqual((r.versions, r.models), ({100, 250}, 2))
+                        self.assertTrue(0 < r.worst_value < 1e-6 and 0 < r.worst_bound < 0.5, (r.worst_value, r.worst_bound))
+
+    def test_nothing_is_not_enough(self):
+        r = codes({"input": [], "output": [], "dead": [], "snapshots": []})
+        self.assertEqual((dict(r.codes), r.rows), ({}, 0))
+
+    def test_before_the_first_model(self):
+        h = history()
+        edit(h["output"][0], nulls)
+        header(h["output"][0], "lca-model-version", b"0")
+        self.assertEqual(dict(codes(h, without_model=True).codes), {})
+        self.assertEqual(set(codes(h).codes), {"VERSION_UNKNOWN"})
+
+    def test_dead_letter_policy(self):
+        """on_invalid: dead_letter makes the messages with a NaN row bad: here they passed."""
+        self.assertEqual(dict(codes(history(), on_invalid="dead_letter").codes), {"BAD_PASSED": 2})
+
+    def test_slots_are_reused(self):
+        """A version whose slot was overwritten may be incomplete; rows under it cannot be checked."""
+        h = history()
+        h["snapshots"] = [r for i, r in enumerate(h["snapshots"]) if i != 1] + list(Truth(400, 3, 9, [f"x[{i}]" for i in range(D)]).records())
+        self.assertEqual(set(codes({**h, "snapshots": log(h["snapshots"])}).codes), {"VERSION_UNKNOWN"})
+
+
+class Spoiled(unittest.TestCase):
+    def test_exactly_its_codes(self):
+        for name, spoil, want in SPOILED:
+            with self.subTest(name):
+                h = history()
+                spoil(h)
+                r = codes(h)
+                self.assertEqual(set(r.codes), want, dict(r.examples))
+
+    def test_every_code_is_shown(self):
+        self.assertEqual(set().union(*(want for _, _, want in SPOILED)), set(verify.CODES))
+
+    def test_every_position(self):
+        n = len(history()["output"])
+        for i in range(n):
+            h = history()
+            h["output"].pop(i)
+            self.assertEqual(dict(codes(h).codes), {"LOSS": ROWS}, f"lost {i}")
+            h = history()
+            clone(h, "output", i)
+            self.assertEqual(dict(codes(h).codes), {"DUP": ROWS}, f"twice {i}")
+
+    def test_every_element(self):
+        for i in range(ROWS * D):
+            h = history()
+            edit(h["output"][0], replace("lca", flat(set_at(i, lambda v: v + 0.01))))
+            self.assertEqual(dict(codes(h).codes), {"VALUE": 1}, f"element {i}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,308 @@
+"""The promises of the program, checked on what it left in its topics. No Kafka in here.
+
+A history is a dict of lists of records ("input", "output", "dead", "snapshots"), each record a dict:
+partition, offset, timestamp, key, value, headers [(name, bytes)]. verify() returns a Report.
+"""
+
+import collections
+
+import numpy as np
+import pyarrow as pa
+
+import model
+
+CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE NONFINITE DECODE NO_HEADER
+VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
+OPEN_TXN""".split()
+
+# The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
+TOLERANCE = 1e-5
+
+
+class Options:
+    """How the program was configured: what counts as bad, and where its columns are."""
+
+    def __init__(self, **given):
+        self.model_id = "default"
+        self.column = "lca"  # its score is COLUMN_score
+        self.layout = "vector"  # or columns: COLUMN_0, COLUMN_1, ...
+        self.score = True
+        self.passthrough = True
+        self.on_invalid = "null"  # or dead_letter
+        self.without_model = False  # until_model: pass_through, version 0
+        for name, value in given.items():
+            if not hasattr(self, name):
+                raise TypeError(f"no option {name}")
+            setattr(self, name, value)
+
+
+class Report:
+    def __init__(self):
+        self.codes = collections.Counter()
+        self.examples = collections.defaultdict(list)
+        self.rows = self.messages = self.dead_letters = self.null_rows = 0
+        self.versions, self.models = set(), 0
+        self.worst_value = self.worst_bound = self.worst_score = 0.0
+
+    def fault(self, code, text, count=1):
+        assert code in CODES, code
+        self.codes[code] += count
+        if len(self.examples[code]) < 5:
+            self.examples[code].append(text)
+
+    def as_dict(self):
+        return {
+            "ok": not self.codes, "codes": dict(self.codes), "examples": dict(self.examples), "rows": self.rows,
+            "messages": self.messages, "null_rows": self.null_rows, "dead_letters": self.dead_letters,
+            "versions": len(self.versions), "first_version": min(self.versions, default=0),
+            "last_version": max(self.versions, default=0), "models": self.models, "worst_value": self.worst_value,
+            "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
+        }
+
+
+def verify(history, options):
+    r = Report()
+    models = model.read_models(history["snapshots"], options.model_id, r.fault)
+    r.models = len(models)
+    inputs = {(m["partition"], m["offset"]): m for m in history["input"]}
+    names = next(iter(models.values())).features if models else None
+    kinds = {at: kind_of(m, names, options) for at, m in inputs.items()}
+    out = check_outputs(history["output"], inputs, kinds, models, options, r)
+    dead = check_dead(history["dead"], inputs, kinds, r)
+    for at, kind in kinds.items():
+        rows = kind if isinstance(kind, int) else 1
+        if out[at] > 1:
+            r.fault("DUP", f"input {at} came out {out[at]} times", (out[at] - 1) * rows)
+        if dead[at] > 1:
+            r.fault("DLQ_DUP", f"input {at} is {dead[at]} times in the dead letters", dead[at] - 1)
+        if out[at] and dead[at]:
+            r.fault("DLQ_BOTH", f"input {at} is in the output and in the dead letters")
+        if not out[at] and not dead[at] and kind != 0:
+            r.fault("LOSS", f"input {at} ({kind if kind == 'bad' else f'{kind} rows'}) is nowhere", rows)
+    for topic, count in history.get("open", {}).items():
+        if count:
+            r.fault("OPEN_TXN", f"{topic}: {count} offsets behind an open transaction", count)
+    return r
+
+
+def kind_of(message, names, options):
+    """"bad": it belongs into the dead letters. Else its number of rows; 0 leaves no trace."""
+    if message["value"] is None:
+        return 0
+    try:
+        table = pa.ipc.open_stream(message["value"]).read_all()
+    except Exception:  # pyarrow has many ways to refuse bytes
+        return "bad"
+    if table.num_rows == 0 or names is None:
+        return table.num_rows
+    x = model.features_of(table, names)
+    if x is None or options.on_invalid == "dead_letter" and not np.isfinite(x).all():
+        return "bad"
+    return table.num_rows
+
+
+def source_of(record, r, where):
+    headers = {k: v for k, v in record["headers"]}
+    try:
+        at = int(headers["lca-source-partition"]), int(headers["lca-source-offset"])
+        headers["lca-source-topic"].decode()
+        return at, headers
+    except (KeyError, ValueError, AttributeError, TypeError):
+        r.fault("NO_HEADER", f"{where} {record['partition']}@{record['offset']} does not say where it is from")
+        return None, headers
+
+
+def kept(record, source):
+    """The input's own headers, in their order, and its time."""
+    own = [h for h in source["headers"] if h[0] != "content-type"]
+    rest = [h for h in record["headers"] if not h[0].startswith("lca-") and h[0] != "content-type"]
+    return own == rest and record["timestamp"] == source["timestamp"]
+
+
+def check_outputs(records, inputs, kinds, models, options, r):
+    seen, newest, last = collections.Counter(), {}, {}
+    for rec in records:
+        where = f"output {rec['partition']}@{rec['offset']}"
+        at, headers = source_of(rec, r, "output")
+        try:
+            version = int(headers["lca-model-version"])
+            if headers["lca-model-id"].decode() != options.model_id or headers["content-type"].decode() != model.STREAM:
+                raise ValueError
+        except (KeyError, ValueError):
+            r.fault("NO_HEADER", f"{where} lacks its model, version or content type")
+            continue
+        if at is None:
+            continue
+        if at not in inputs:
+            r.fault("UNKNOWN_SRC", f"{where} names input {at}, which does not exist")
+            continue
+        seen[at] += 1
+        if rec["partition"] != at[0]:
+            r.fault("WRONG_PARTITION", f"{where} is from partition {at[0]}")
+        elif seen[at] == 1:
+            if at[1] < last.get(at[0], -1):
+                r.fault("REORDER", f"{where}: input {at} after {last[at[0]]}")
+            last[at[0]] = max(at[1], last.get(at[0], -1))
+        pair = at[0], rec["partition"]  # between partitions there is no order to judge
+        if version < newest.get(pair, 0):
+            r.fault("VERSION_BACK", f"{where}: version {version} after {newest[pair]}")
+        newest[pair] = max(version, newest.get(pair, 0))
+        if rec["key"] != inputs[at]["key"]:
+            r.fault("KEY", f"{where}: key {rec['key']!r}, of the input {inputs[at]['key']!r}")
+        if not kept(rec, inputs[at]):
+            r.fault("META", f"{where}: headers or time differ from the input's")
+        if kinds[at] == "bad":
+            r.fault("BAD_PASSED", f"{where}: input {at} is bad")
+            continue
+        if version == 0 and options.without_model:
+            chosen = None
+        elif version not in models:
+            r.fault("VERSION_UNKNOWN", f"{where}: version {version} is not in the snapshot topic")
+            continue
+        else:
+            chosen = models[version]
+            r.versions.add(version)
+        check_rows(where, rec, inputs[at], chosen, options, r)
+    return seen
+
+
+def check_rows(where, rec, source, chosen, options, r):
+    before = pa.ipc.open_stream(source["value"]).read_all()
+    try:
+        reader = pa.ipc.open_stream(rec["value"])
+        batches = list(reader)
+        after = pa.Table.from_batches(batches, reader.schema)
+        if len(batches) != 1:
+            raise ValueError(f"{len(batches)} batches")
+        y, score = columns_of(after, options, chosen)
+    except Exception as e:  # pyarrow has many ways to refuse bytes
+        r.fault("DECODE", f"{where}: {e}")
+        return
+    if after.num_rows != before.num_rows:
+        r.fault("ROWS", f"{where}: {after.num_rows} rows of {before.num_rows}")
+        return
+    r.messages += 1
+    r.rows += after.num_rows
+    if options.passthrough and not same_columns(before, after):
+        r.fault(*id_fault(where, before, after))
+        return
+    if chosen is not None:
+        check_values(where, model.features_of(before, chosen.features), y, score, chosen, r)
+    elif y is not None:
+        r.fault("VALUE", f"{where}: values without a model")
+
+
+def columns_of(table, options, chosen):
+    """y (rows, k) with NaN rows for null, None if all are null; score likewise, None if there is none."""
+    if options.layout == "vector":
+        column = table[options.column].combine_chunks()
+        if not pa.types.is_fixed_size_list(column.type) or column.type.value_type != pa.float32() or column.type.value_field.nullable:
+            raise ValueError(f"{options.column} is {column.type}")
+        null = column.is_null().to_numpy(zero_copy_only=False)
+        y = np.full((len(column), column.type.list_size), np.nan)
+        y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
+    else:
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score
+        parts = [table[f"{options.column}_{i}"] for i in range(k)]
+        null = np.array([v is None for v in parts[0].to_pylist()])
+        y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
+    score = None
+    if options.score:
+        column = table[options.column + "_score"]
+        if column.type != pa.float32():
+            raise ValueError(f"score is {column.type}")
+        score = np.array([np.nan if v is None else v for v in column.to_pylist()], float)
+        if (np.array([v is None for v in column.to_pylist()]) != null).any():
+            raise ValueError("score and values are null in different rows")
+    if not np.isnan(y[null]).all():
+        raise ValueError("a null row has values")
+    y = np.ma.array(y, mask=np.repeat(null[:, None], y.shape[1], 1))
+    return (None if null.all() and chosen is None else y), score
+
+
+def same_columns(before, after):
+    if after.column_names[: len(before.column_names)] != before.column_names:
+        return False
+    return all(same_column(before[n], after[n]) for n in before.column_names)
+
+
+def same_column(a, b):
+    if a.type != b.type:
+        return False
+    if a.equals(b):
+        return True
+    a, b = a.to_pylist(), b.to_pylist()
+    return len(a) == len(b) and all(same(v, w) for v, w in zip(a, b))
+
+
+def same(v, w):
+    if isinstance(v, list) and isinstance(w, list):
+        return len(v) == len(w) and all(same(p, q) for p, q in zip(v, w))
+    return v == w or (v != v and w != w)
+
+
+def id_fault(where, before, after):
+    if set(before.column_names) <= set(after.column_names):
+        key = lambda row: repr(sorted(row.items(), key=lambda kv: kv[0]))
+        was, now = before.to_pylist(), after.select(before.column_names).to_pylist()
+        if sorted(map(key, was)) == sorted(map(key, now)):
+            return "REORDER", f"{where}: rows in another order"
+    return "ID", f"{where}: input columns changed"
+
+
+def check_values(where, x, y, score, chosen, r):
+    if y.shape[1] != len(chosen.W):
+        r.fault("VALUE", f"{where}: {y.shape[1]} values a row, W has {len(chosen.W)} rows")
+        return
+    null, good = y.mask[:, 0] if y.shape[1] else np.zeros(len(y), bool), np.isfinite(x).all(1)
+    r.null_rows += int(null.sum())
+    if (~null & ~good).any():
+        r.fault("BAD_PASSED", f"{where}: row {np.argmax(~null & ~good)} has a null, NaN or Inf, and values", int((~null & ~good).sum()))
+    if (null & good).any():
+        r.fault("VALUE", f"{where}: row {np.argmax(null & good)} is good, and null", int((null & good).sum()))
+    use = good & ~null
+    x, y = x[use], np.asarray(y.data)[use]
+    finite = np.isfinite(y).all(1) & (np.isfinite(score[use]) if score is not None else True)
+    if not finite.all():
+        r.fault("NONFINITE", f"{where}: {(~finite).sum()} rows", int((~finite).sum()))
+    x, y = x[finite], y[finite]
+    if not len(x):
+        return
+    want = chosen.whiten(x)
+    error = np.abs(y - want)
+    relative = error.max(1) / np.maximum(np.abs(want).max(1), np.finfo(np.float32).tiny)
+    bound = (error / np.maximum(chosen.whiten_bound(x), np.finfo(np.float32).tiny)).max(1)
+    r.worst_value, r.worst_bound = max(r.worst_value, relative.max()), max(r.worst_bound, bound.max())
+    wrong = (relative > TOLERANCE) | (bound > 1)
+    if wrong.any():
+        r.fault("VALUE", f"{where}: row {np.argmax(wrong)}: relative error {relative[wrong].max():.3g}, {bound[wrong].max():.3g} of the bound", int(wrong.sum()))
+    if score is not None:
+        want = chosen.score(x)
+        off = np.abs(score[use][finite] - want) / np.maximum(1, np.abs(want))
+        r.worst_score = max(r.worst_score, off.max())
+        if (off > TOLERANCE).any():
+            i = np.argmax(off)
+            r.fault("SCORE", f"{where}: row {i}: {score[use][finite][i]:.9g}, want {want[i]:.9g}", int((off > TOLERANCE).sum()))
+
+
+def check_dead(records, inputs, kinds, r):
+    seen = collections.Counter()
+    for rec in records:
+        where = f"dead letter {rec['partition']}@{rec['offset']}"
+        at, headers = source_of(rec, r, "dead letter")
+        if at is None:
+            continue
+        if not headers.get("lca-error-code") or not headers.get("lca-error") or not headers.get("lca-source-timestamp"):
+            r.fault("NO_HEADER", f"{where} does not say why")
+        if at not in inputs:
+            r.fault("UNKNOWN_SRC", f"{where} names input {at}, which does not exist")
+            continue
+        seen[at] += 1
+        r.dead_letters += 1
+        source = inputs[at]
+        own = [h for h in rec["headers"] if not h[0].startswith("lca-")]
+        if (rec["value"], rec["key"], own) != (source["value"], source["key"], [h for h in source["headers"]]):
+            r.fault("DLQ_CHANGED", f"{where}: value, key or headers differ from the input's")
+        if kinds[at] != "bad":
+            r.fault("DLQ_GOOD", f"{where}: input {at} is good")
+    return seen
