@@ -14,7 +14,6 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -36,7 +35,7 @@ type replay struct {
 
 func (r *replay) open(ctx context.Context) error {
 	if len(r.flags.inputs) == 0 || (r.flags.output == "" && !r.flags.dryRun) {
-		cl, err := cluster.Open(clusterConfig(r.config))
+		cl, err := cluster.Open(r.config.Cluster())
 		if err != nil {
 			return err
 		}
@@ -147,28 +146,7 @@ func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	if r.flags.output != "" {
 		return writeSnapshotFile(r.flags.output, s)
 	}
-	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
-		Cluster: r.system.cluster, Log: r.log,
-		TransactionalID: r.config.Source.Group + ".replay-" + r.config.Snapshot.ModelID,
-	})
-	if err != nil {
-		return r.system.cluster.Explain(err)
-	}
-	defer func() { _ = k.Close() }()
-	a, err := r.system.snapshots(ctx)
-	if err != nil {
-		return err
-	}
-	// A version only grows for a model id: rows that were learnt before this replay count on.
-	if newest, ok := a.Newest(s.ModelID); ok {
-		s.Number, s.Parent, s.Version = newest.Number+1, newest.Version, newest.Version+s.Version
-		s.Model.Info.Rows = s.Version
-	}
-	msgs, _, err := snapshot.Messages(s, r.config.Snapshot.Topic, r.config.Snapshot.Keep, a.Slots(s.ModelID))
-	if err != nil {
-		return err
-	}
-	return k.Put(ctx, msgs, source.Claim{})
+	return r.system.publish(ctx, ".replay-", s)
 }
 
 func (r *replay) close() {

@@ -62,6 +62,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.learnCommand(),
 		p.transformCommand(),
 		p.demoCommand(),
+		p.snapshotCommand(),
 		p.topicsCommand(),
 		p.versionCommand(),
 	)
@@ -105,13 +106,17 @@ func command(c *cobra.Command, run func(ctx context.Context, args []string) erro
 	return c
 }
 
+// usage is an error of what was asked for that only the command could see.
+type usage struct{ error }
+
 func exitCode(err error) int {
 	var faults config.Faults
 	var running *begun
+	var wrong usage
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &faults), errors.Is(err, errSaid), !errors.As(err, &running):
+	case errors.As(err, &faults), errors.As(err, &wrong), errors.Is(err, errSaid), !errors.As(err, &running):
 		return exitUsage
 	case errors.Is(err, sink.ErrFenced):
 		return exitFenced

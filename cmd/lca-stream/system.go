@@ -25,7 +25,7 @@ type system struct {
 
 // openSystem connects, checks that the topics exist, and starts the status server.
 func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics ...string) (*system, error) {
-	cl, err := cluster.Open(clusterConfig(c))
+	cl, err := cluster.Open(c.Cluster())
 	if err != nil {
 		return nil, err
 	}
@@ -181,20 +181,5 @@ func (s *system) watch(ctx context.Context, lag func() map[source.Partition]sour
 			}
 			s.stats.SetLag(behind, open)
 		}
-	}
-}
-
-func clusterConfig(c *config.Config) cluster.Config {
-	k := c.Kafka
-	return cluster.Config{
-		Brokers: k.Brokers, ClientID: k.ClientID,
-		TLS: cluster.TLS{
-			Enabled: k.TLS.Enabled, CAFile: k.TLS.CAFile, CertFile: k.TLS.CertFile, KeyFile: k.TLS.KeyFile,
-			ServerName: k.TLS.ServerName, InsecureSkipVerify: k.TLS.InsecureSkipVerify,
-		},
-		SASL: cluster.SASL{
-			Mechanism: k.SASL.Mechanism, Username: k.SASL.Username,
-			Password: string(k.SASL.Password), PasswordFile: k.SASL.PasswordFile,
-		},
 	}
 }

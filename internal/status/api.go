@@ -1,10 +1,8 @@
 package status
 
 import (
-	"cmp"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,29 +63,17 @@ type Point struct {
 
 // Model is the model in force.
 type Model struct {
-	ID          string      `json:"id"`
-	Version     uint64      `json:"version"`
-	AgeSeconds  float64     `json:"age_seconds"`
-	Dim         int         `json:"d"`
-	Gaussian    int         `json:"d_gaussian"`
-	Parzen      int         `json:"d_parzen"`
-	NLL         *float64    `json:"nll"`
-	GaussianNLL *float64    `json:"gaussian_nll"`
-	Drift       *float64    `json:"drift_radians"`
-	Eigenvalues []float64   `json:"eigenvalues"`
-	Directions  []Direction `json:"directions"`
-}
-
-// Direction is one Parzen direction and the features that weigh most in it.
-type Direction struct {
-	Eigenvalue float64   `json:"eigenvalue"`
-	Features   []Loading `json:"features"`
-}
-
-// Loading is a feature's share of a direction, between −1 and 1, in standard deviations of the feature.
-type Loading struct {
-	Feature string  `json:"feature"`
-	Weight  float64 `json:"weight"`
+	ID          string               `json:"id"`
+	Version     uint64               `json:"version"`
+	AgeSeconds  float64              `json:"age_seconds"`
+	Dim         int                  `json:"d"`
+	Gaussian    int                  `json:"d_gaussian"`
+	Parzen      int                  `json:"d_parzen"`
+	NLL         *float64             `json:"nll"`
+	GaussianNLL *float64             `json:"gaussian_nll"`
+	Drift       *float64             `json:"drift_radians"`
+	Eigenvalues []float64            `json:"eigenvalues"`
+	Directions  []snapshot.Direction `json:"directions"`
 }
 
 // Scatter shows the pool before and after: the two raw columns of largest variance, and the first
@@ -172,29 +158,8 @@ func model(m *pipeline.InForce) *Model {
 		ID: m.ModelID, Version: m.Version, AgeSeconds: m.Age(time.Now()).Seconds(),
 		Dim: m.Model.Dim, Gaussian: m.Model.Gaussian(), Parzen: m.Model.Parzen(),
 		NLL: known(m.Model.Info.NLL), GaussianNLL: known(m.Model.Info.GaussianNLL), Drift: known(m.Model.Info.Drift),
-		Eigenvalues: m.Model.Ratio, Directions: directions(m),
+		Eigenvalues: m.Model.Ratio, Directions: m.Directions(shownDirections, shownLoadings),
 	}
-}
-
-// directions lists the features that weigh most in the first Parzen directions. A loading is the
-// column of B_L times the feature's standard deviation, so that units do not matter.
-func directions(m *pipeline.InForce) []Direction {
-	out := []Direction{}
-	for k := range min(m.Model.Parzen(), shownDirections) {
-		all := make([]Loading, m.Model.Dim)
-		norm := 0.0
-		for i := range all {
-			w := m.Model.BL.At(i, k) * math.Sqrt(m.Model.CG.At(i, i))
-			all[i] = Loading{Feature: m.Features[i], Weight: w}
-			norm += w * w
-		}
-		for i := range all {
-			all[i].Weight /= max(math.Sqrt(norm), math.SmallestNonzeroFloat64)
-		}
-		slices.SortStableFunc(all, func(a, b Loading) int { return cmp.Compare(math.Abs(b.Weight), math.Abs(a.Weight)) })
-		out = append(out, Direction{Eigenvalue: m.Model.Ratio[k], Features: all[:min(len(all), shownLoadings)]})
-	}
-	return out
 }
 
 func scatter(m *pipeline.InForce) *Scatter {

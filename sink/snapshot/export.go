@@ -136,13 +136,7 @@ func shape(name string, rows, columns int) []int {
 
 func arraysOf(s *Snapshot) *arrays {
 	d := s.Model.Dim
-	a := &arrays{metadata: make(map[string]string), float64s: make(map[string]matrix), x: s.Model.Neighbours, d: d}
-	m := s.metadata("")
-	for i, key := range m.Keys() {
-		if key != partKey {
-			a.metadata[key] = m.Values()[i]
-		}
-	}
+	a := &arrays{metadata: s.Metadata(), float64s: make(map[string]matrix), x: s.Model.Neighbours, d: d}
 	t := tableOf(s.Model)
 	for _, kind := range kinds() {
 		a.float64s[kind] = matrix{columns: d}

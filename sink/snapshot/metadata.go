@@ -174,6 +174,17 @@ func knownKeys() map[string]bool {
 	return known
 }
 
+// Metadata is what every chunk says of the snapshot, as text; lca.part apart.
+func (s *Snapshot) Metadata() map[string]string {
+	m, text := s.metadata(""), map[string]string{}
+	for i, key := range m.Keys() {
+		if key != partKey {
+			text[key] = m.Values()[i]
+		}
+	}
+	return text
+}
+
 // metadata is a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
 func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}

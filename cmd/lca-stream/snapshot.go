@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+func (p *program) snapshotCommand() *cobra.Command {
+	return group(
+		&cobra.Command{
+			Use:   "snapshot",
+			Short: "List, show, compare, export and import models",
+			Long: `A snapshot is a model as it was published. It comes from the snapshot topic of a configuration (-c), or
+from a file (--file) in any format that export writes.`,
+		},
+		p.snapshotListCommand(),
+		p.snapshotShowCommand(),
+		p.snapshotDiffCommand(),
+		p.snapshotExportCommand(),
+		p.snapshotImportCommand(),
+	)
+}
+
+// choice says which snapshot a command is about.
+type choice struct {
+	options *options
+	file    string
+	version uint64
+}
+
+func choiceFlags(c *cobra.Command) *choice {
+	ch := &choice{options: configFlags(c)}
+	c.Flags().StringVar(&ch.file, "file", "", "read the snapshot `FILE` instead of the topic")
+	c.Flags().Uint64Var(&ch.version, "version", 0, "`VERSION` on the topic; 0: the newest")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if (ch.file == "") == (ch.options.file == "") {
+			return errors.New("say where the snapshot is: either -c FILE, for the topic of a configuration, or --file PATH")
+		}
+		if ch.file != "" && ch.version != 0 {
+			return errors.New("--version is of the topic: a file holds one snapshot")
+		}
+		return nil
+	}
+	return ch
+}
+
+// snapshotOf reads the snapshot that is chosen.
+func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot, error) {
+	if c.file != "" {
+		return readSnapshotFile(c.file)
+	}
+	var s *snapshot.Snapshot
+	err := p.withTopic(ctx, c.options, func(id string, a *snapshot.Assembler) (err error) {
+		s, err = pick(a, id, c.version)
+		return err
+	})
+	return s, err
+}
+
+// withTopic reads the whole snapshot topic of a configuration.
+func (p *program) withTopic(ctx context.Context, o *options, use func(modelID string, a *snapshot.Assembler) error) error {
+	s, err := p.connect(o)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if _, err := s.partitions(ctx, s.config.Snapshot.Topic); err != nil {
+		return err
+	}
+	a, err := s.snapshots(ctx)
+	if err != nil {
+		return s.cluster.Explain(err)
+	}
+	return use(s.config.Snapshot.ModelID, a)
+}
+
+// connect is a system without a status server, for commands that look and end.
+func (p *program) connect(o *options) (*system, error) {
+	cfg, err := p.load(o)
+	if err != nil {
+		return nil, err
+	}
+	cl, err := cluster.Open(cfg.Cluster())
+	if err != nil {
+		return nil, err
+	}
+	return &system{config: cfg, cluster: cl, stats: pipeline.NewStats(), log: p.quietLogger(cfg.Logger)}, nil
+}
+
+// pick takes a version, or the newest for 0.
+func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snapshot, error) {
+	if version != 0 {
+		s, err := a.Version(modelID, version)
+		if err != nil {
+			return nil, fmt.Errorf("%w: see `lca-stream snapshot list`", err)
+		}
+		return s, nil
+	}
+	s, ok := a.Newest(modelID)
+	if !ok {
+		return nil, fmt.Errorf("the topic has no whole snapshot of model %q; it has models %q", modelID, a.Models())
+	}
+	return s, nil
+}
+
+// oneOrFile reads a snapshot that is named by a version on the topic or by a file.
+func (p *program) oneOrFile(ctx context.Context, o *options, name string) (*snapshot.Snapshot, error) {
+	version, err := strconv.ParseUint(name, 10, 64)
+	if err != nil || o.file == "" {
+		return readSnapshotFile(name)
+	}
+	return p.snapshotOf(ctx, &choice{options: o, version: version})
+}
+
+// quietLogger logs warnings and worse, unless the configuration asks for more: commands that print
+// an answer should print nothing else.
+func (p *program) quietLogger(c config.Logger) *slog.Logger {
+	if c.Level == "info" {
+		c.Level = "warn"
+	}
+	return p.logger(c)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+func (p *program) snapshotExportCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write a model for other programs: arrow, npz, safetensors, onnx or json",
+		Long: `Writes a snapshot to a file (or standard output, -o -). Every format holds the same arrays under the same
+names: mean, whiten, parzen, gaussian, c_l, c_g, eigenvalues, neighbours; y = whiten (x - mean). An ONNX
+file is a graph with input x and output y. Without --format the ending of the file decides.`,
+		Example: `  lca-stream snapshot export -c stream.yaml -o model.onnx
+  lca-stream snapshot export --file model.arrows --format npz -o model.npz`,
+	}
+	ch := choiceFlags(c)
+	var format, out string
+	c.Flags().StringVar(&format, "format", "", "`FORMAT`: arrow, npz, safetensors, onnx or json; default: by the ending of -o, else arrow")
+	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
+	if err := c.MarkFlagRequired("output"); err != nil {
+		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+	}
+	return command(c, func(ctx context.Context, _ []string) error {
+		f, err := formatOf(format, out)
+		if err != nil {
+			return usage{err}
+		}
+		s, err := p.snapshotOf(ctx, ch)
+		if err != nil {
+			return err
+		}
+		if out == "-" {
+			return snapshot.Export(p.stdout, s, f)
+		}
+		return exportSnapshotFile(out, s, f)
+	})
+}
+
+// formatOf is the format that is named, or else that of the file's ending.
+func formatOf(name, file string) (snapshot.Format, error) {
+	if name != "" {
+		return snapshot.ParseFormat(name)
+	}
+	ending := strings.TrimPrefix(filepath.Ext(file), ".")
+	if ending == "arrows" || ending == "" {
+		return snapshot.FormatArrow, nil
+	}
+	f, err := snapshot.ParseFormat(ending)
+	if err != nil {
+		return "", fmt.Errorf("cannot tell the format from %s: set --format to one of %v", file, snapshot.Formats())
+	}
+	return f, nil
+}
+
+func (p *program) snapshotImportCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "import",
+		Short: "Publish a model from a file to the snapshot topic",
+		Long: `Reads a snapshot in any format that export writes and publishes it under snapshot.model_id. Transforms of
+that model follow it at once. If the topic has the model already, the version goes on from there. Give
+it an id of its own (--set snapshot.model_id=NAME) while a learner publishes the other.`,
+		Example: "  lca-stream snapshot import -c stream.yaml --file model.npz --set snapshot.model_id=january",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	var file string
+	c.Flags().StringVar(&file, "file", "", "the snapshot `FILE`")
+	if err := c.MarkFlagRequired("file"); err != nil {
+		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+	}
+	return command(c, func(ctx context.Context, _ []string) error {
+		snap, err := readSnapshotFile(file)
+		if err != nil {
+			return err
+		}
+		s, err := p.connect(o)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		if _, err := s.partitions(ctx, s.config.Snapshot.Topic); err != nil {
+			return err
+		}
+		snap.ModelID = s.config.Snapshot.ModelID
+		if err := s.publish(ctx, ".import-", snap); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(p.stdout, "published model %s as version %d to %s\n", snap.ModelID, snap.Version, s.config.Snapshot.Topic)
+		return err
+	})
+}

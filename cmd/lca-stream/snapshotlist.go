@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// listed is one version, as list prints it.
+type listed struct {
+	ModelID string    `json:"model_id"`
+	Version uint64    `json:"version"`
+	Slot    int       `json:"slot"`
+	Chunks  int       `json:"chunks"`
+	Bytes   int       `json:"bytes"`
+	Time    time.Time `json:"time"`
+	Fault   string    `json:"fault,omitempty"` // why it cannot be read
+}
+
+func (p *program) snapshotListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the versions of every model on the snapshot topic",
+		Long: `Lists what the snapshot topic holds, newest first: the last snapshot.keep versions of each model id. One
+that cannot be read is listed with the reason.`,
+		Example: "  lca-stream snapshot list -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object a version")
+	return command(c, func(ctx context.Context, _ []string) error {
+		return p.withTopic(ctx, o, func(_ string, a *snapshot.Assembler) error {
+			all := list(a)
+			if *asJSON {
+				for _, l := range all {
+					if err := json.NewEncoder(p.stdout).Encode(l); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return writeList(p.stdout, all, time.Now())
+		})
+	})
+}
+
+func list(a *snapshot.Assembler) []listed {
+	var all []listed
+	for _, id := range a.Models() {
+		for _, e := range a.List(id) {
+			l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours, Bytes: e.Bytes, Time: e.Time.UTC()}
+			if e.Fault != nil {
+				l.Fault = e.Fault.Error()
+			}
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+func writeList(w io.Writer, all []listed, now time.Time) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "no snapshots yet")
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "MODEL\tVERSION\tAGE\tTIME\tSLOT\tCHUNKS\tBYTES\tSTATE")
+	for _, l := range all {
+		state := "ok"
+		if l.Fault != "" {
+			state = l.Fault
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", l.ModelID, l.Version, age(now.Sub(l.Time)), l.Time.Format(time.RFC3339), l.Slot, l.Chunks, l.Bytes, state)
+	}
+	return t.Flush()
+}
+
+// age is a duration for people: two units at most.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return d.Round(time.Second).String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// How much of a large model show prints.
+const (
+	shownDirections  = 8
+	shownFeatures    = 5
+	shownEigenvalues = 12 // on each side of the cut
+	barWidth         = 40
+)
+
+// shown is what show --json prints.
+type shown struct {
+	Metadata    map[string]string    `json:"metadata"`
+	Eigenvalues []float64            `json:"eigenvalues"` // of parzen, then of gaussian, each ascending
+	Directions  []snapshot.Direction `json:"directions"`  // of the Parzen part
+	Fingerprint string               `json:"fingerprint"` // sha256 of the model part
+	Time        *time.Time           `json:"time,omitempty"`
+}
+
+func (p *program) snapshotShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show a model: dimensions, spectrum, directions, likelihood",
+		Long: `Shows where a model comes from, its likelihood, and the spectrum of C_G^(-1/2) C_L C_G^(-1/2): directions
+below 1 have local structure (Parzen), those from 1 on have none (Gaussian). For each of the most
+structured directions it names the features that weigh most, in standard deviations of the feature.`,
+		Example: `  lca-stream snapshot show -c stream.yaml
+  lca-stream snapshot show --file model.arrows --json`,
+	}
+	ch := choiceFlags(c)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object: metadata, eigenvalues, directions, fingerprint")
+	return command(c, func(ctx context.Context, _ []string) error {
+		s, err := p.snapshotOf(ctx, ch)
+		if err != nil {
+			return err
+		}
+		fingerprint, err := snapshot.Fingerprint(s)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			out := shown{Metadata: s.Metadata(), Eigenvalues: append([]float64{}, s.Model.Ratio...), Directions: s.Directions(s.Model.Dim, shownFeatures), Fingerprint: fingerprint}
+			if at := s.Time.UTC(); !s.Time.IsZero() {
+				out.Time = &at
+			}
+			return json.NewEncoder(p.stdout).Encode(out)
+		}
+		_, err = io.WriteString(p.stdout, describe(s, fingerprint, time.Now()))
+		return err
+	})
+}
+
+func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
+	var b strings.Builder
+	m, info := s.Model, s.Model.Info
+	fmt.Fprintf(&b, "model        %s, version %d", s.ModelID, s.Version)
+	if s.Parent > 0 {
+		fmt.Fprintf(&b, ", after %d", s.Parent)
+	}
+	if !s.Time.IsZero() {
+		fmt.Fprintf(&b, ", published %s ago (%s)", age(now.Sub(s.Time)), s.Time.UTC().Format(time.RFC3339))
+	}
+	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
+	fmt.Fprintf(&b, "made by      %s: %s, metric %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Coordinates, m.Components)
+	fmt.Fprintf(&b, "rows         %d seen, %d learnt, %d gated as outliers; minibatches of %d\n", info.Rows, info.Learnt, info.Gated, info.Minibatch)
+	fmt.Fprintf(&b, "memory       γ %.4g, n %.4g rows; ν %s, ν_g %s (%s)\n", info.Gamma, info.PassRows, regular(info.Nu), regular(info.NuGaussian), info.NuUnit)
+	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), known(info.Effective))
+	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", known(info.NLL), known(info.GaussianNLL))
+	fmt.Fprintf(&b, "drift        %s radians since the model before; %d alarms\n", known(info.Drift), info.Alarms)
+	fmt.Fprintf(&b, "dimensions   %d: %d Parzen, %d Gaussian, %d constant\n", m.Dim, m.Parzen(), m.Gaussian(), len(info.Constant))
+	b.WriteString(spectrum(m.Ratio, m.Parzen()))
+	b.WriteString(directions(s))
+	return b.String()
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+// known writes a number that may not be known yet.
+func known(v float64) string {
+	if math.IsNaN(v) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// regular writes a ν, which may have been left to its default.
+func regular(v float64) string {
+	if v < 0 {
+		return "auto"
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// spectrum draws the eigenvalues on a logarithmic scale, with the cut at 1.
+func spectrum(e []float64, parzen int) string {
+	if len(e) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	low := math.Inf(1)
+	for _, v := range e {
+		if v > 0 {
+			low = min(low, v)
+		}
+	}
+	scale := max(-math.Log(low), 1) // e = 1/e fills the bar at least: small differences must not look large
+	b.WriteString("\nspectrum     e of C_G^(-1/2) C_L C_G^(-1/2); the longer the bar, the more structure\n")
+	row := func(kind string, i int) {
+		bar := 0
+		if e[i] < 1 && e[i] > 0 {
+			bar = int(math.Round(-math.Log(e[i]) / scale * barWidth))
+		}
+		line := fmt.Sprintf("  %-8s %4d  %10.4g  %s", kind, i, e[i], strings.Repeat("█", min(bar, barWidth)))
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	for i := range min(parzen, shownEigenvalues) {
+		row("parzen", i)
+	}
+	if left := parzen - shownEigenvalues; left > 0 {
+		fmt.Fprintf(&b, "  … and %d more, up to %.4g\n", left, e[parzen-1])
+	}
+	fmt.Fprintf(&b, "  ──────── cut at 1 ────────\n")
+	for i := parzen; i < min(len(e), parzen+shownEigenvalues); i++ {
+		row("gaussian", i)
+	}
+	if left := len(e) - parzen - shownEigenvalues; left > 0 {
+		fmt.Fprintf(&b, "  … and %d more, up to %.4g\n", left, e[len(e)-1])
+	}
+	return b.String()
+}
+
+func directions(s *snapshot.Snapshot) string {
+	all := s.Directions(shownDirections, shownFeatures)
+	if len(all) == 0 {
+		return "\nno direction has local structure\n"
+	}
+	var b strings.Builder
+	b.WriteString("\ndirections   with most structure, and the features that weigh most in them\n")
+	for i, d := range all {
+		fmt.Fprintf(&b, "  %4d ", i)
+		for _, f := range d.Features {
+			fmt.Fprintf(&b, "  %+.2f %s", f.Weight, f.Feature)
+		}
+		b.WriteByte('\n')
+	}
+	if left := s.Model.Parzen() - len(all); left > 0 {
+		fmt.Fprintf(&b, "  … and %d more (--json has them all)\n", left)
+	}
+	return b.String()
+}
