@@ -138,6 +138,6 @@ func widenAll[T number](dst []float64, src []T) {
 
 func widenHalf(dst []float64, src []float16.Num) {
 	for i, v := range src[:len(dst)] {
-		dst[i] = float64(v.Float32())
+		dst[i] = halfToFloat(v.Uint16())
 	}
 }

@@ -49,7 +49,7 @@ func Headers(r recordbatch.Record) []source.Header {
 
 // Run reads the snapshot topic until ctx ends. A faulty chunk is logged and passed over: the last
 // whole snapshot stays in force.
-func (f *Follow) Run(ctx context.Context) error {
+func (f *Follow) Run(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
 		err := f.tail(ctx, &wait)
 		if err == nil || ctx.Err() != nil {
@@ -58,7 +58,6 @@ func (f *Follow) Run(ctx context.Context) error {
 		f.Log.Warn("cannot follow the snapshot topic; the model in force stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
 	}
-	return nil
 }
 
 func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {

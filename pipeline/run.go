@@ -45,6 +45,11 @@ type Finisher interface {
 	Finish(context.Context) (Work, error)
 }
 
+// Refuser is a stage that knows what to put instead of a message that is too large for its topic.
+type Refuser interface {
+	Refuse(work Work, index int, cause error) (Work, error)
+}
+
 // Loop is one Source, Stage and Sink tied together.
 type Loop struct {
 	Source Source
@@ -90,11 +95,29 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) error {
 	if !done.Commit {
 		return nil
 	}
-	err = l.put(work, done)
+	for {
+		err = l.put(work, done)
+		var large *sink.TooLargeError
+		if !errors.As(err, &large) {
+			break
+		}
+		if done, err = l.replace(done, large); err != nil {
+			return err
+		}
+	}
 	if err == nil || final(err) {
 		return err
 	}
 	return l.rewind(ctx, err)
+}
+
+// replace asks the stage for something smaller than the message that its topic will never take.
+func (l *Loop) replace(done Work, large *sink.TooLargeError) (Work, error) {
+	r, ok := l.Stage.(Refuser)
+	if !ok {
+		return Work{}, &Stop{Err: large}
+	}
+	return r.Refuse(done, large.Index, large)
 }
 
 // put makes the work and its offsets visible together (invariant 1).

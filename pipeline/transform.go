@@ -67,6 +67,7 @@ type Transform struct {
 	score    []float32
 	rejects  rejects
 	stale    bool
+	inputs   []*source.Message // of the batch at hand: the input of each message of its Work
 }
 
 // Do whitens a batch with one model: the newest when the batch began.
@@ -79,6 +80,7 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 		return Work{}, err
 	}
 	work := Work{Commit: true, Messages: make([]sink.Message, 0, len(b.Messages))}
+	t.inputs = t.inputs[:0]
 	for i := range b.Messages {
 		out, ok, err := t.message(&b.Messages[i])
 		if err != nil {
@@ -86,9 +88,26 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 		}
 		if ok {
 			work.Messages = append(work.Messages, out)
+			t.inputs = append(t.inputs, &b.Messages[i])
 		}
 	}
 	t.Stats.Transform.observe(time.Since(start))
+	return work, nil
+}
+
+// Refuse sets the input aside whose output its topic will never take. A dead letter that is itself
+// too large stops the process.
+func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
+	m := t.inputs[index]
+	if work.Messages[index].Topic != t.Topic {
+		return Work{}, &Stop{Err: cause}
+	}
+	dead, err := t.DeadLetter.reject(m, bad(m, "output_too_large", cause), t.rejects.add(t.window(), true))
+	if err != nil {
+		return Work{}, err
+	}
+	t.Stats.deadLetter("output_too_large")
+	work.Messages[index] = dead
 	return work, nil
 }
 

@@ -109,8 +109,9 @@ func dumpScalar(a arrow.Array, i int) string {
 		return "f" + hex.EncodeToString(binary.BigEndian.AppendUint64(nil, math.Float64bits(x)))
 	}
 	switch a := a.(type) {
-	case *array.Float16:
-		return float(float64(a.Value(i).Float32()))
+	case *array.Float16: // not by its Float32, which scales subnormals wrongly
+		h := int(a.Value(i).Uint16())
+		return float(half(h>>15, h>>10&31, h&1023))
 	case *array.Float32:
 		return float(float64(a.Value(i)))
 	case *array.Float64:
@@ -163,4 +164,21 @@ func dumpRecord(rec arrow.Record) [][]string {
 		}
 	}
 	return cols
+}
+
+// half is the value of a float16 by the formula of IEEE 754.
+func half(sign, exponent, fraction int) float64 {
+	v := math.Ldexp(float64(1024+fraction), exponent-25)
+	switch {
+	case exponent == 31 && fraction > 0:
+		v = math.Float64frombits(0x7FF<<52 | uint64(fraction)<<42)
+	case exponent == 31:
+		v = math.Inf(1)
+	case exponent == 0:
+		v = math.Ldexp(float64(fraction), -24)
+	}
+	if sign == 1 {
+		return math.Copysign(v, -1)
+	}
+	return v
 }

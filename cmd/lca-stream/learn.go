@@ -42,8 +42,7 @@ A restart resumes from the last checkpoint, bit for bit.`,
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		s.stats.SetReady(pipeline.Readiness{Ready: true})
-		return s.learn(ctx, warm)
+		return s.learnAlone(ctx, warm)
 	})
 }
 
@@ -72,16 +71,27 @@ never wait for one another.`,
 	})
 }
 
+// learnAlone also follows its own snapshots, so that the page and the metrics show the model, and
+// reports the learner's lag, which a transform in the same process would report as its own.
+func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
+	following, stop := context.WithCancel(ctx)
+	follower := make(chan struct{})
+	go func() { defer close(follower); s.follow().Run(following) }()
+	defer func() { stop(); <-follower }()
+	s.stats.SetReady(pipeline.Readiness{Ready: true})
+	return s.learn(ctx, warm, func(src *source.Kafka) { go s.watch(following, src.Lag) })
+}
+
 // run is the learner and the transform side by side; the first that fails stops the other.
 func (s *system) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.learn(gctx, nil) })
+	g.Go(func() error { return s.learn(gctx, nil, func(*source.Kafka) {}) })
 	g.Go(func() error { return s.transform(gctx) })
 	return g.Wait()
 }
 
 // learn runs the learner until ctx ends. Opening the sink fences a former learner of this model.
-func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot) error {
+func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func(*source.Kafka)) error {
 	c := s.config
 	group := c.Source.Group + ".learn"
 	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
@@ -108,6 +118,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot) error {
 		return stopped(ctx, err)
 	}
 	defer func() { _ = src.Close() }()
+	opened(src)
 	stage.Lag = func() (behind int64) {
 		for _, l := range src.Lag() {
 			behind += max(l.High-l.Next, 0)

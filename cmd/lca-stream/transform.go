@@ -151,11 +151,16 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		OnInvalid:   map[string]pipeline.OnInvalid{"null": pipeline.NullRow, "dead_letter": pipeline.RejectRow, "stop": pipeline.StopAtRow}[c.Source.OnInvalid],
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == "stop",
 		DeadLetter: dead, Stats: s.stats, Log: s.log, Now: time.Now,
-		Follow: &pipeline.Follow{
-			Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic),
-			ModelID: c.Snapshot.ModelID, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
-		},
+		Follow: s.follow(),
 	}, nil
+}
+
+func (s *system) follow() *pipeline.Follow {
+	c := s.config
+	return &pipeline.Follow{
+		Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic),
+		ModelID: c.Snapshot.ModelID, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+	}
 }
 
 func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {

@@ -1,5 +1,7 @@
 """Writes streams.json: one small Arrow IPC stream (base64) for every type and layout that pyarrow
-and polars produce, with what pyarrow itself reads from each.
+and polars produce, with what pyarrow itself reads from each. And mutants.txt: streams of these with
+some numbers changed that pyarrow still takes as fully valid, with a digest of what it reads: name,
+changed bytes as offset:hex, first 16 digits of the SHA-256 of all values, a line each.
 
     pip install pyarrow==26.0.1 polars==2.1.0 numpy
     python make_arrow.py
@@ -11,9 +13,11 @@ in {}. A stream that the decoder must refuse has the code of the error instead o
 import base64
 import datetime
 import decimal
+import hashlib
 import io
 import json
 import pathlib
+import random
 import struct
 import uuid
 
@@ -106,7 +110,7 @@ def numbers():
     for t in (pa.float16(), pa.float32(), pa.float64()):
         d = t.to_pandas_dtype()
         v = np.array([0, -0.0, 1.5, np.nan, np.inf, -np.inf, np.finfo(d).max, np.finfo(d).smallest_subnormal], d)
-        yield str(t), pa.array(v, t, mask=np.array([0, 0, 0, 0, 0, 0, 0, 1], bool))
+        yield str(t), pa.array(v, t, mask=np.array([0, 0, 0, 0, 0, 0, 1, 0], bool))
     yield "bool", pa.array([True, False, None, True, True, False, False, True, None])
     yield "null", pa.nulls(5)
 
@@ -257,6 +261,41 @@ def refused():
     add("refused_two_streams", two + two, "arrow_invalid")
 
 
+def mutate(data, rng):
+    """Changes up to four aligned numbers of data, and returns the changed bytes by offset."""
+    changed = {}
+    for _ in range(rng.randint(1, 4)):
+        width = rng.choice([1, 2, 4, 8])
+        at = rng.randrange(len(data) // width) * width
+        old = int.from_bytes(data[at:at + width], "little")
+        new = rng.choice([0, 1, -1, old + 1, old - 1, old * 2, old // 2, -old, 1 << 31, 1 << 62, len(data), rng.randrange(64), rng.randrange(1 << 62)])
+        changed.update(enumerate((new % (1 << 8 * width)).to_bytes(width, "little"), at))
+    return {k: v for k, v in changed.items() if data[k] != v}
+
+
+def mutants(count):
+    rng = random.Random(1)
+    names = sorted(k for k, v in CASES.items() if "code" not in v)
+    lines = []
+    while len(lines) < count:
+        name = rng.choice(names)
+        data = bytearray(base64.b64decode(CASES[name]["bytes"]))
+        changed = mutate(data, rng)
+        for k, v in changed.items():
+            data[k] = v
+        try:
+            t = pa.ipc.open_stream(bytes(data)).read_all()
+            t.validate(full=True)
+            values = [dump(c) for c in t.columns] if t.num_rows < 1000 else None
+        except Exception:
+            continue
+        if values is not None and changed:
+            text = "\n".join(" ".join(v) for v in values)
+            edits = ",".join("%d:%02x" % kv for kv in sorted(changed.items()))
+            lines.append(name + " " + edits + " " + hashlib.sha256(text.encode()).hexdigest()[:16])
+    return "\n".join(lines) + "\n"
+
+
 def main():
     for group in (numbers, others, nested, dictionaries, extensions):
         for name, a in group():
@@ -264,6 +303,7 @@ def main():
     for group in (layouts, many_batches, changing_dictionaries, polars, refused):
         group()
     lines = [json.dumps(k) + ": " + json.dumps(v) for k, v in CASES.items()]
+    OUT.with_name("mutants.txt").write_text(mutants(2000))
     OUT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 

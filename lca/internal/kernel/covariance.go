@@ -37,10 +37,10 @@ func (s *Scratch[T]) covariancePanel(w *worker[T], item int) {
 	clear(w.tile) // a half that is not computed is folded as zeros
 	w.scaled = grow(w.scaled, foldRows*width)
 	clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
-	for k := 0; k < p.n; k += foldRows {
-		depth := min(foldRows, p.n-k)
-		s.f.scale(w.scaled, p.coords[c*width*p.n+k*width:], s.weightT[k:][:depth])
-		s.products(w, c, p.coords, p.n, k, w.scaled, depth, s.f.addTo)
+	for k := 0; k < s.points; k += foldRows {
+		depth := min(foldRows, s.points-k)
+		s.f.scale(w.scaled, s.coords[c*width*s.points+k*width:], s.weightT[k:][:depth])
+		s.products(w, c, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
 	}
 	for i := 0; i < s.rows; i += foldRows {
 		depth := min(foldRows, s.rows-i)

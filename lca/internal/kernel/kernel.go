@@ -31,6 +31,8 @@
 //   - sums over rows are formed per block of fixed size and folded in float64 in block order,
 //     whatever the number of threads;
 //   - exp is our own; math.Exp chooses its instructions by processor;
+//   - a row whose weights are few keeps only those above e^−21 of the largest (float32; e^−40 in
+//     float64), by a rule that looks at the row alone (sparse.go);
 //   - weights below e^−67 (float32) or e^−688 (float64) are exactly zero, so that no subnormal
 //     number ever enters a product (they are up to a hundred times slower).
 //

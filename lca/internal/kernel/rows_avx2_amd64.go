@@ -120,3 +120,41 @@ func norm64AVX2(dst, panel []float64) {
 	_ = dst[16-1]
 	norms64AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
+
+func count32AVX2(s []float32, v float32) int {
+	n := len(s) &^ (lanes - 1)
+	count := countGE(s[n:], v)
+	if n > 0 {
+		count += countGE32AVX2(&s[0], n, v)
+	}
+	return count
+}
+
+// sum32AVX2 is gather32. The slots are looked at here, because the assembly looks at none.
+func sum32AVX2(dst, panel []float32, index []int32, value []float32) {
+	_ = dst[32-1]
+	value = value[:len(index)]
+	for _, j := range index {
+		_ = panel[int(j)*32+32-1]
+	}
+	gather32AVX2(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+}
+
+func count64AVX2(s []float64, v float64) int {
+	n := len(s) &^ (lanes - 1)
+	count := countGE(s[n:], v)
+	if n > 0 {
+		count += countGE64AVX2(&s[0], n, v)
+	}
+	return count
+}
+
+// sum64AVX2 is gather64. The slots are looked at here, because the assembly looks at none.
+func sum64AVX2(dst, panel []float64, index []int32, value []float64) {
+	_ = dst[16-1]
+	value = value[:len(index)]
+	for _, j := range index {
+		_ = panel[int(j)*16+16-1]
+	}
+	gather64AVX2(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+}

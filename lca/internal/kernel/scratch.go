@@ -28,7 +28,10 @@ type Scratch[T Float] struct {
 	weights  []T       // λᵀ1 of each block of rows
 	copies   []int     // near copies found in each block
 	weight   []float64 // λᵀ1
-	weightT  []T       // the same, rounded
+	weightT  []T       // the same, rounded, of the points in coords
+	points   int       // how many those are
+	coords   []T       // the pool's panels, or
+	kept     []T       // a copy without the points that weigh nothing
 	cov      []float64 // Ĉ as panels of columns
 
 	phase phase
@@ -41,11 +44,17 @@ type Scratch[T Float] struct {
 
 // worker is what one goroutine needs for itself.
 type worker[T Float] struct {
-	logits []T // a block of rows of Λ
-	q      []T // the block's queries, at a stride that suits the cache
-	inv    []T // 1/Σ_j w_ij of each row of the block, 0 for a row that is left out
-	tile   []T // a product of foldRows terms, before it is folded
-	scaled []T // foldRows rows of a panel times their weights
+	logits   []T       // a block of rows of Λ
+	q        []T       // the block's queries, at a stride that suits the cache
+	dense    []int     // the block's rows that use all their weights, and
+	inv      []T       // their 1/Σ_j w_ij
+	lists    []list[T] // the sparse rows
+	index    []int32
+	value    []T
+	from, to int // the list just made
+	sum      []T // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
+	tile     []T // a product of foldRows terms, before it is folded
+	scaled   []T // foldRows rows of a panel times their weights
 }
 
 // phase is a step of a call that goroutines share; a number, because a closure would be allocated.
@@ -120,6 +129,6 @@ func (s *Scratch[T]) begin() {
 
 // end forgets the call's arguments, so that a Scratch keeps nobody else's memory alive.
 func (s *Scratch[T]) end() {
-	s.q, s.pool, s.m, s.lse = nil, nil, nil, nil
+	s.q, s.pool, s.m, s.lse, s.coords = nil, nil, nil, nil, nil
 	s.ex = Exclusion{}
 }

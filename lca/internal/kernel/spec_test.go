@@ -154,6 +154,9 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 			if g, x := got.findGE(s.s, v), want.findGE(s.s, v); g != x {
 				t.Fatalf("first of %d at least %v is %d, want %d", n, v, g, x)
 			}
+			if g, x := got.countGE(s.s, v), want.countGE(s.s, v); g != x {
+				t.Fatalf("%d of %d at least %v, want %d", g, n, v, x)
+			}
 		}
 		rows := n
 		panel, scale := newGuarded(rows*w, r.IntN(8), fill), newGuarded(rows, r.IntN(8), fill)
@@ -164,6 +167,13 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 		got.norms(d1.s, panel.s)
 		want.norms(d2.s, panel.s)
 		compare(t, "norms", d1.all, d2.all)
+		index := make([]int32, r.IntN(n+1))
+		for e := range index {
+			index[e] = int32(r.IntN(rows))
+		}
+		got.gather(d1.s[:w], panel.s, index, scale.s[:len(index)])
+		want.gather(d2.s[:w], panel.s, index, scale.s[:len(index)])
+		compare(t, "weighted sum", d1.all, d2.all)
 		sums := newGuarded(n, r.IntN(8), func() float64 { return r.NormFloat64() })
 		sums2 := sums.clone()
 		got.addTo(sums.s, s.s)

@@ -78,9 +78,7 @@ func (s *Scratch[T]) responsibilities() {
 		s.f.addTo(s.weight, s.weights[b*padded:][:padded])
 		s.m.Copies += s.copies[b]
 	}
-	for j, v := range s.weight {
-		s.weightT[j] = T(v)
-	}
+	s.compact()
 	for _, u := range s.m.Used {
 		if u {
 			s.m.Rows++
@@ -88,20 +86,34 @@ func (s *Scratch[T]) responsibilities() {
 	}
 }
 
-// updateBlock handles one block of rows.
+// updateBlock handles one block of rows. Rows whose weights are all to be used move up to the top
+// of the block; sparse rows leave it as lists, and rows that are left out leave nothing.
 func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	rows := min(blockRows[T](), s.rows-first)
-	w.inv = grow(w.inv, rows)
+	w.begin(p.n, ceil(p.dim, panelWidth[T]()))
 	s.copies[block] = 0
 	ld := s.logits(w, first, rows)
+	padded := ceil(p.n, panelWidth[T]())
 	for r := range rows {
-		row := w.logits[r*ld:][:ceil(p.n, panelWidth[T]())]
-		w.inv[r] = s.softmax(row, first+r, block)
+		row := w.logits[r*ld:][:padded]
+		inv, dense := s.softmax(w, row, first+r, block)
+		switch {
+		case inv == 0:
+			s.leaveOut(first + r)
+		case dense:
+			if slot := len(w.dense); slot < r {
+				copy(w.logits[slot*ld:][:padded], row)
+			}
+			w.dense, w.inv = append(w.dense, first+r), append(w.inv, inv)
+		default:
+			w.closeList(first+r, inv)
+		}
 	}
-	s.sumWeights(w, ld, rows, block)
-	s.means(w, ld, first, rows)
+	s.sumWeights(w, ld, block)
+	s.denseMeans(w, ld)
+	s.sparseMeans(w)
 }
 
 // logits fills w.logits with q_i·z_j − ½|z_j|² for rows from first on, and returns its stride.
@@ -121,9 +133,9 @@ func (s *Scratch[T]) logits(w *worker[T], first, rows int) (ld int) {
 	return ld
 }
 
-// softmax turns the logits of row i into weights exp(s_ij − max), zero where not admissible, and
-// returns 1/Σ_j w_ij, or 0 when the row is left out.
-func (s *Scratch[T]) softmax(row []T, i, block int) T {
+// softmax turns the logits of row i into weights exp(s_ij − max), zero where not admissible: in
+// place, or as a list when few matter. It returns 1/Σ_j w_ij, 0 when the row is left out.
+func (s *Scratch[T]) softmax(w *worker[T], row []T, i, block int) (inv T, dense bool) {
 	p, m := s.pool, s.m
 	q := s.q[i*p.dim:][:p.dim]
 	excluded := s.exclude(row, i)
@@ -138,19 +150,22 @@ func (s *Scratch[T]) softmax(row []T, i, block int) T {
 	m.Admissible[i] = int32(p.n - excluded)
 	if math.IsInf(float64(top), 0) {
 		m.LSE[i], m.Nearest[i], m.Effective[i], m.Used[i] = math.Inf(-1), math.Inf(1), 0, false
-		clear(row)
-		return 0
+		return 0, false
 	}
 	m.Nearest[i] = p.distance(q, s.f.findGE(row, top), p.parzen, math.Inf(1))
-	sum, dot := s.f.expRow(row, top)
+	weights := s.list(w, row, top)
+	if dense = weights == nil; dense {
+		weights = row
+	}
+	sum, dot := s.f.expRow(weights, top)
 	log := math.Log(float64(sum))
 	m.LSE[i] = log - 0.5*m.Nearest[i]
 	m.Effective[i] = 1 / expNegative(float64(dot)/float64(sum)-log)
 	m.Used[i] = m.Nearest[i] <= s.ex.Gate
 	if !m.Used[i] {
-		return 0
+		return 0, false
 	}
-	return 1 / sum
+	return 1 / sum, dense
 }
 
 // expNegative is exp for t ≤ 0, by our own exp.
@@ -159,66 +174,33 @@ func expNegative(t float64) float64 {
 	return exp64(max(low64, min(t, 0)), &c)
 }
 
-// exclude sets the logits of the slots that hold row i's own record to −Inf, and counts them.
-func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
-	if s.ex.Start == nil {
-		return 0
-	}
-	for _, j := range s.ex.Index[s.ex.Start[i]:s.ex.Start[i+1]] {
-		if float64(row[j]) != math.Inf(-1) {
-			excluded++
-		}
-		row[j] = T(math.Inf(-1))
-	}
-	return excluded
-}
-
-// excludeCopies sets the logits of near copies to −Inf, and counts them. Logits cannot tell a copy
-// from a near point: ½|q|² − s is the small difference of large numbers. So every pair whose logit
-// could be that of a copy, the rounding errors of its chain of parzen terms allowed for, is looked
-// at again, coordinate by coordinate over the full metric.
-func (s *Scratch[T]) excludeCopies(row, q []T, top T) (copies int) {
-	p, limit := s.pool, s.ex.NearCopy
-	norm := normSquared(q[:p.parzen])
-	unit := 0x1p-24
-	if sizeOf[T]() == 8 {
-		unit = 0x1p-53
-	}
-	reach := math.Sqrt(norm) + math.Sqrt(limit) // |z_j| of a copy is at most this
-	slack := 2 * float64(p.parzen+4) * unit * reach * reach
-	least := T(0.5*(norm-limit) - slack)
-	if !(top >= least) {
-		return 0
-	}
-	for j := 0; ; j++ {
-		if j += s.f.findGE(row[j:], least); j >= p.n {
-			return copies
-		}
-		if p.distance(q, j, p.dim, limit) < limit {
-			row[j] = T(math.Inf(-1))
-			copies++
-		}
-	}
-}
-
-// sumWeights adds the block's λ_ij over its rows: one chain of multiply-adds w_ij·(1/Σ) a column.
-func (s *Scratch[T]) sumWeights(w *worker[T], ld, rows, block int) {
+// sumWeights adds the block's λ_ij over its rows: one chain of multiply-adds w_ij·(1/Σ) a column,
+// over the dense rows, then the sparse ones.
+func (s *Scratch[T]) sumWeights(w *worker[T], ld, block int) {
 	width := panelWidth[T]()
 	padded := ceil(s.pool.n, width)
 	sums := s.weights[block*padded:][:padded]
 	for j := 0; j < padded; j += width {
-		s.f.tile(sums[j:], width, s.zero, 0, w.inv, 0, 1, w.logits[j:], ld, rows, 1, width)
+		s.f.tile(sums[j:], width, s.zero, 0, w.inv, 0, 1, w.logits[j:], ld, len(w.dense), 1, width)
+	}
+	for _, l := range w.lists {
+		for e, j := range w.index[l.from:l.to] {
+			sums[j] = s.f.fma(w.value[l.from+e], l.inv, sums[j])
+		}
 	}
 }
 
-// means forms ΛZ and Q − ΛZ for the block's rows: the chain over j of w_ij z_j, then one
-// multiplication by 1/Σ. Rows that are left out become zero in both.
-func (s *Scratch[T]) means(w *worker[T], ld, first, rows int) {
-	p, width := s.pool, panelWidth[T]()
+// denseMeans forms ΛZ and Q − ΛZ for the dense rows: the chain over j of w_ij z_j, then one
+// multiplication by 1/Σ.
+func (s *Scratch[T]) denseMeans(w *worker[T], ld int) {
+	p, width, rows := s.pool, panelWidth[T](), len(w.dense)
+	if rows == 0 {
+		return
+	}
 	for k := 0; k < p.n; k += chainRows {
 		depth := min(chainRows, p.n-k)
 		for c := 0; c < p.dim; c += width {
-			out := s.mean[c*s.rows+first*width:]
+			out := w.sum[c*blockRows[T]():]
 			init, ldi := out, width
 			if k == 0 {
 				init, ldi = s.zero, 0
@@ -227,27 +209,36 @@ func (s *Scratch[T]) means(w *worker[T], ld, first, rows int) {
 		}
 	}
 	for c := 0; c < p.dim; c += width {
-		cols := min(width, p.dim-c)
-		for r := range rows {
-			i := first + r
-			mean, residual := s.mean[c*s.rows+i*width:][:width], s.residual[c*s.rows+i*width:][:width]
-			if inv := w.inv[r]; inv == 0 {
-				clear(mean)
-				clear(residual)
-			} else {
-				center(mean[:cols], residual, s.q[i*p.dim+c:], inv)
-				clear(mean[cols:])
-				clear(residual[cols:])
-			}
+		for slot, i := range w.dense {
+			s.center(i, c, w.sum[c*blockRows[T]()+slot*width:], w.inv[slot])
 		}
 	}
 }
 
-func center[T Float](mean, residual, q []T, inv T) {
-	q, residual = q[:len(mean)], residual[:len(mean)]
-	for k, v := range mean {
+// center finishes the coordinates from c on of row i: its mean is sum/Σ, its residual q − mean.
+func (s *Scratch[T]) center(i, c int, sum []T, inv T) {
+	width := panelWidth[T]()
+	cols := min(width, s.pool.dim-c)
+	at := c*s.rows + i*width
+	center(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
+	clear(s.mean[at+cols:][:width-cols])
+	clear(s.residual[at+cols:][:width-cols])
+}
+
+func center[T Float](mean, residual, sum, q []T, inv T) {
+	q, residual, sum = q[:len(mean)], residual[:len(mean)], sum[:len(mean)]
+	for k, v := range sum {
 		v = T(v * inv)
 		mean[k] = v
 		residual[k] = q[k] - v
+	}
+}
+
+// leaveOut makes row i count for nothing in the covariance.
+func (s *Scratch[T]) leaveOut(i int) {
+	width := panelWidth[T]()
+	for c := 0; c < s.pool.dim; c += width {
+		clear(s.mean[c*s.rows+i*width:][:width])
+		clear(s.residual[c*s.rows+i*width:][:width])
 	}
 }

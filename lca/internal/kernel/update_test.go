@@ -7,6 +7,28 @@ import (
 	"testing"
 )
 
+// TestSparseProblems says that the two problems above are what they are called.
+func TestSparseProblems(t *testing.T) {
+	for i, p := range problems() {
+		if p.name != "sparse rows among dense ones" && p.name != "most points weigh nothing" {
+			continue
+		}
+		q, z := p.data(uint64(i))
+		var m Moments
+		var s Scratch[float32]
+		var pool Neighbours[float32]
+		pool.Pack(convert[float32](z), p.n, p.dim, p.parzen)
+		Update(&m, &s, convert[float32](q), p.rows, &pool, p.ex)
+		dense, sparse := len(s.workers[0].dense), len(s.workers[0].lists)
+		t.Logf("%s: the last block has %d dense and %d sparse rows; %d of %d points weigh", p.name, dense, sparse, s.points, p.n)
+		if p.name == "most points weigh nothing" && s.points*2 >= p.n {
+			t.Errorf("%d of %d points weigh", s.points, p.n)
+		} else if p.name != "most points weigh nothing" && (dense == 0 || sparse == 0) {
+			t.Errorf("%d dense and %d sparse rows in a block", dense, sparse)
+		}
+	}
+}
+
 // textbook is eqs. 3 to 5 as they are written, in float64, pair by pair.
 func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 	m := &Moments{Cov: make([]float64, dim*dim)}
@@ -110,6 +132,8 @@ func problems() []problem {
 		{name: "one more than two panels", rows: 113, n: 65, dim: 65, parzen: 65, scale: 1},
 		{name: "many folds", rows: 300, n: 600, dim: 3, parzen: 2, scale: 1},
 		{name: "far apart: one effective neighbour", rows: 40, n: 80, dim: 8, parzen: 8, scale: 100},
+		{name: "sparse rows among dense ones", rows: 56, n: 400, dim: 3, parzen: 3, scale: 8},
+		{name: "most points weigh nothing", rows: 5, n: 400, dim: 40, parzen: 40, scale: 5},
 		{name: "gate", rows: 40, n: 80, dim: 4, parzen: 4, scale: 3, ex: Exclusion{Gate: 3}},
 		{name: "own record excluded", rows: 30, n: 70, dim: 4, parzen: 3, scale: 1, copies: true,
 			ex: Exclusion{Start: starts(30), Index: func() (x []int32) {

@@ -6,12 +6,18 @@
 package main
 
 import (
+	"log"
+	"os"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
 func main() {
+	if err := os.Chdir(".."); err != nil { // so that the outputs' headers name files as they are called there
+		log.Fatal(err)
+	}
 	ConstraintExpr("!purego")
 	for _, t := range types() {
 		c := constants(t)
@@ -25,6 +31,8 @@ func main() {
 			}
 			k.rowMax()
 			k.findGE()
+			k.countGE()
+			k.gather()
 			k.expRow()
 			k.scaleRows()
 			k.fold("addTo", VADDPD)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -58,7 +59,7 @@ func (k kernel) text(name, signature, doc string) {
 	name = fmt.Sprintf("%s%d%s", name, k.bits, k.name)
 	TEXT(name, NOSPLIT, fmt.Sprintf(signature, k.bits))
 	Pragma("noescape")
-	Doc(name + " is " + doc)
+	Doc(name + " is " + strings.ReplaceAll(doc, "%[1]d", fmt.Sprint(k.bits)))
 }
 
 // group is the number of vectors in sixteen lanes.
@@ -95,14 +96,77 @@ func (k kernel) rowMax() {
 // findGE generates the search, sixteen numbers at a time: a bit for each that is at least v.
 func (k kernel) findGE() {
 	k.text("findGE", "func(s *float%[1]d, n int, v float%[1]d) int", "findGE for n numbers, a positive multiple of 16.")
-	const greaterEqual = 13 // ordered: false for NaN
-	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	s, n := Load(Param("s"), GP64()).(reg.GPVirtual), Load(Param("n"), GP64())
 	v, _ := Param("v").Resolve()
 	k.broadcast(v.Addr, k.v(0))
-	at, bits, part := GP64(), GP64(), GP64()
+	at, bits := GP64(), GP64()
 	XORQ(at, at)
 	Label("loop")
-	g := k.group()
+	k.atLeast(s, bits)
+	TESTQ(bits, bits)
+	JNZ(LabelRef("found"))
+	ADDQ(U8(16), at)
+	k.step(n, "loop", s)
+	Store(at, ReturnIndex(0))
+	k.end()
+	Label("found")
+	BSFQ(bits, bits)
+	ADDQ(bits, at)
+	Store(at, ReturnIndex(0))
+	k.end()
+}
+
+// countGE generates the count, by the same bits.
+func (k kernel) countGE() {
+	k.text("countGE", "func(s *float%[1]d, n int, v float%[1]d) int", "countGE for n numbers, a positive multiple of 16.")
+	s, n := Load(Param("s"), GP64()).(reg.GPVirtual), Load(Param("n"), GP64())
+	v, _ := Param("v").Resolve()
+	k.broadcast(v.Addr, k.v(0))
+	count, bits := GP64(), GP64()
+	XORQ(count, count)
+	Label("loop")
+	k.atLeast(s, bits)
+	POPCNTQ(bits, bits)
+	ADDQ(bits, count)
+	k.step(n, "loop", s)
+	Store(count, ReturnIndex(0))
+	k.end()
+}
+
+// gather generates the weighted sum of a panel's rows.
+func (k kernel) gather() {
+	k.text("gather", "func(dst, panel *float%[1]d, index *int32, value *float%[1]d, n int)", "gather%[1]d for n ≥ 0 rows.")
+	dst, panel, index := Load(Param("dst"), GP64()), Load(Param("panel"), GP64()), Load(Param("index"), GP64())
+	value, n := Load(Param("value"), GP64()), Load(Param("n"), GP64())
+	vectors := 128 / k.bytes
+	for i := range vectors {
+		k.clear(k.v(i))
+	}
+	TESTQ(n, n)
+	JZ(LabelRef("store"))
+	Label("loop")
+	row := GP64()
+	MOVLQSX(Mem{Base: index}, row)
+	SHLQ(U8(7), row)
+	k.broadcast(Mem{Base: value}, k.v(vectors))
+	for i := range vectors {
+		k.fma(Mem{Base: panel, Index: row, Scale: 1, Disp: i * k.bytes}, k.v(vectors), k.v(i))
+	}
+	ADDQ(U8(4), index)
+	ADDQ(U8(k.size), value)
+	DECQ(n)
+	JNZ(LabelRef("loop"))
+	Label("store")
+	for i := range vectors {
+		k.load(k.v(i), Mem{Base: dst, Disp: i * k.bytes})
+	}
+	k.end()
+}
+
+// atLeast sets a bit for each of sixteen numbers at s that is at least register 0.
+func (k kernel) atLeast(s, bits reg.GPVirtual) {
+	const greaterEqual = 13 // ordered: false for NaN
+	g, part := k.group(), GP64()
 	for i := range g {
 		m := Mem{Base: s, Disp: i * k.bytes}
 		k.load(m, k.v(1+i))
@@ -126,17 +190,6 @@ func (k kernel) findGE() {
 			ORQ(part, bits)
 		}
 	}
-	TESTQ(bits, bits)
-	JNZ(LabelRef("found"))
-	ADDQ(U8(16), at)
-	k.step(n, "loop", s)
-	Store(at, ReturnIndex(0))
-	k.end()
-	Label("found")
-	BSFQ(bits, bits)
-	ADDQ(bits, at)
-	Store(at, ReturnIndex(0))
-	k.end()
 }
 
 // scaleRows generates the multiplication of a panel's rows.

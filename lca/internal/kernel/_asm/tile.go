@@ -23,9 +23,6 @@ func (k kernel) tile(rows, vectors int) {
 	Doc(fmt.Sprintf("%s is tile%d for %d·tiles rows (tiles ≥ 1) and %d columns.", name, k.bits, rows, vectors*k.bytes/k.size))
 
 	acc := func(r, v int) reg.VecPhysical { return k.v(r*vectors + v) }
-	bv := func(v int) reg.VecPhysical { return k.v(rows*vectors + v) }
-	spare := func(r int) reg.VecPhysical { return k.v(rows*vectors + vectors + r%2) }
-
 	c, start := Load(Param("c"), GP64()), Load(Param("start"), GP64())
 	rs, cs, bs := k.stride("rs"), k.stride("cs"), k.stride("bs")
 	tiles := Load(Param("tiles"), GP64())
@@ -53,18 +50,7 @@ func (k kernel) tile(rows, vectors int) {
 	JZ(LabelRef("store"))
 
 	Label("depth")
-	for v := range vectors {
-		k.load(Mem{Base: b, Disp: v * k.bytes}, bv(v))
-		if rows >= 8 { // B often comes from the L3 cache: ask for it 40 steps, more than a page, ahead
-			PREFETCHT0(Mem{Base: b, Disp: 40*128 + v*k.bytes})
-		}
-	}
-	for r := range rows {
-		k.broadcast(element(base[r/5], rs, rs3, r%5), spare(r))
-		for v := range vectors {
-			k.fma(bv(v), spare(r), acc(r, v))
-		}
-	}
+	k.oneStep(rows, vectors, b, base, rs, rs3)
 	ADDQ(bs, b)
 	for _, p := range base {
 		ADDQ(cs, p)
@@ -90,6 +76,24 @@ func (k kernel) tile(rows, vectors int) {
 	DECQ(tiles)
 	JNZ(LabelRef("tiles"))
 	k.end()
+}
+
+// oneStep generates one step of the chains: a row of B, and for each row of the tile its element of A.
+func (k kernel) oneStep(rows, vectors int, b reg.Register, base []reg.GPVirtual, rs, rs3 reg.Register) {
+	bv := func(v int) reg.VecPhysical { return k.v(rows*vectors + v) }
+	spare := func(r int) reg.VecPhysical { return k.v(rows*vectors + vectors + r%2) }
+	for v := range vectors {
+		k.load(Mem{Base: b, Disp: v * k.bytes}, bv(v))
+		if rows >= 8 { // B often comes from the L3 cache: ask for it 40 steps, more than a page, ahead
+			PREFETCHT0(Mem{Base: b, Disp: 40*128 + v*k.bytes})
+		}
+	}
+	for r := range rows {
+		k.broadcast(element(base[r/5], rs, rs3, r%5), spare(r))
+		for v := range vectors {
+			k.fma(bv(v), spare(r), k.v(r*vectors+v))
+		}
+	}
 }
 
 // element is row r < 5 below base.

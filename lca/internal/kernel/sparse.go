@@ -1,0 +1,132 @@
+package kernel
+
+import "math"
+
+// Most rows of Λ are sparse once the metric is learnt: at 256 dimensions a point has about one
+// effective neighbour. A row of which at most one weight in sparseShare is above e^sparseCut of its
+// largest keeps only those; the rest is zero. What is left out adds up to less than N·e^−21, 1e-6
+// of the row for a pool of thousands, which float32 does not see either. The rule looks at the row alone,
+// so that it does not depend on blocks, threads or implementations.
+const (
+	sparseShare = 16
+	sparseCut32 = -21
+	sparseCut64 = -40
+	countStep   = 512 // numbers counted before looking whether there are too many already
+)
+
+// list is one sparse row: the slots and weights from … to of its worker's index and value.
+type list[T Float] struct {
+	row, from, to int
+	inv           T
+}
+
+// begin empties the worker for a block over n points in padded dimensions.
+func (w *worker[T]) begin(n, dims int) {
+	rows := blockRows[T]()
+	w.inv, w.dense, w.lists = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0], grow(w.lists, rows)[:0]
+	w.index = grow(w.index, rows*ceil(n/sparseShare, lanes))[:0]
+	w.value = grow(w.value, rows*ceil(n/sparseShare, lanes))[:0]
+	w.sum = grow(w.sum, rows*dims)
+}
+
+// list appends the logits that matter to the worker's lists and returns them, padded with −Inf to a
+// multiple of lanes. It returns nil when the row is dense.
+func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
+	least, limit := top+sparseCut32, s.pool.n/sparseShare
+	if sizeOf[T]() == 8 {
+		least = top + sparseCut64
+	}
+	count := 0
+	for rest := row; len(rest) > 0; rest = rest[min(countStep, len(rest)):] {
+		if count += s.f.countGE(rest[:min(countStep, len(rest))], least); count > limit {
+			return nil
+		}
+	}
+	from := len(w.value)
+	for j := s.f.findGE(row, least); j < len(row); j++ {
+		w.index, w.value = append(w.index, int32(j)), append(w.value, row[j])
+		j += s.f.findGE(row[j+1:], least)
+	}
+	for len(w.value)%lanes != 0 {
+		w.index, w.value = append(w.index, 0), append(w.value, T(math.Inf(-1)))
+	}
+	w.from, w.to = from, from+count
+	return w.value[from:]
+}
+
+// closeList keeps the list just made for row i.
+func (w *worker[T]) closeList(i int, inv T) {
+	w.lists = append(w.lists, list[T]{i, w.from, w.to, inv})
+}
+
+// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows: the chain of w_ij z_j over the slots of the list.
+func (s *Scratch[T]) sparseMeans(w *worker[T]) {
+	p, width := s.pool, panelWidth[T]()
+	for _, l := range w.lists {
+		for c := 0; c < p.dim; c += width {
+			s.f.gather(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
+			s.center(l.row, c, w.sum, l.inv)
+		}
+	}
+}
+
+// compact chooses the points that ZᵀSZ runs over: all, or, when more than half weigh nothing, the others.
+// It sets s.points, s.coords and their weights s.weightT.
+func (s *Scratch[T]) compact() {
+	p, width := s.pool, panelWidth[T]()
+	s.weightT = s.weightT[:0]
+	for _, v := range s.weight[:p.n] {
+		if v != 0 {
+			s.weightT = append(s.weightT, T(v))
+		}
+	}
+	s.points, s.coords = len(s.weightT), p.coords
+	if 2*s.points >= p.n {
+		s.points, s.weightT = p.n, s.weightT[:0]
+		for _, v := range s.weight[:p.n] {
+			s.weightT = append(s.weightT, T(v))
+		}
+		return
+	}
+	s.kept = grow(s.kept, ceil(p.dim, width)*s.points)
+	for c := 0; c < p.dim; c += width {
+		from, to := p.coords[c*p.n:][:p.n*width], s.kept[c*s.points:]
+		for j, v := range s.weight[:p.n] {
+			if v != 0 {
+				copy(to[:width], from[j*width:])
+				to = to[width:]
+			}
+		}
+	}
+	s.coords = s.kept
+}
+
+// gather32 and gather64 write the sum over e of value[e] times row index[e] of a panel: one chain of
+// multiply-adds a column, e ascending.
+func gather32(dst, panel []float32, index []int32, value []float32) {
+	clear(dst)
+	for e, j := range index {
+		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
+			dst[c] = fma32(value[e], v, dst[c])
+		}
+	}
+}
+
+func gather64(dst, panel []float64, index []int32, value []float64) {
+	clear(dst)
+	for e, j := range index {
+		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
+			dst[c] = math.FMA(value[e], v, dst[c])
+		}
+	}
+}
+
+// countGE returns the number of elements that are at least v.
+func countGE[T Float](s []T, v T) (count int) {
+	for _, x := range s {
+		if x >= v {
+			count++
+		}
+	}
+	return count
+}

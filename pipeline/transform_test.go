@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// learnt is a world whose events have been learnt: there is a snapshot to whiten with.
+func learnt(t *testing.T) *world {
+	t.Helper()
+	w := newWorld()
+	w.events(t, 1, 14, 30)
+	loop, _ := w.learnLoop(t, 2)
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func header(m sink.Message, key string) string {
+	for _, h := range m.Headers {
+		if h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+var (
+	events = source.Partition{Topic: "events"}
+	out    = source.Partition{Topic: "out"}
+	dead   = source.Partition{Topic: "dead"}
+)
+
+// Key, timestamp and own headers are kept, and the output says what whitened it.
+func TestTransformKeepsTheRecordAndSaysItsModel(t *testing.T) {
+	w := learnt(t)
+	if err := w.transformLoop(t, events, 3).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.topics[out]) != len(w.topics[events]) {
+		t.Fatalf("%d outputs of %d inputs", len(w.topics[out]), len(w.topics[events]))
+	}
+	for i, got := range w.topics[out] {
+		in := w.topics[events][i]
+		if string(got.Key) != string(in.Key) || !got.Time.Equal(in.Time) || header(got, "trace") != header(in, "trace") {
+			t.Fatalf("output %d lost its key, time or header", i)
+		}
+		if header(got, "lca-source-offset") == "" || header(got, "lca-model-version") != "400" || header(got, "lca-model-id") != "m" {
+			t.Fatalf("output %d has headers %v", i, got.Headers)
+		}
+	}
+}
+
+// Bad bytes go to the dead-letter topic untouched; everything else is whitened.
+func TestTransformSetsBadRecordsAside(t *testing.T) {
+	tests := []struct {
+		name  string
+		value []byte
+		code  string
+	}{
+		{"random bytes", []byte("\x07garbage that is neither Arrow nor JSON"), source.CodeFormatUnknown},
+		{"an Arrow file", []byte("ARROW1\x00\x00 and more"), source.CodeArrowFileFormat},
+		{"wrong columns", []byte(`{"x": 1, "y": 2}`), "feature_missing"},
+		{"a column of text", []byte(`{"a": "one", "b": 2, "c": 3}`), "feature_type"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := learnt(t)
+			broken := w.topics[events][4]
+			broken.Value = tt.value
+			w.topics[events][4] = broken
+			if err := w.transformLoop(t, events, 3).Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if len(w.topics[dead]) != 1 || len(w.topics[out]) != len(w.topics[events])-1 {
+				t.Fatalf("%d dead letters and %d outputs of %d inputs", len(w.topics[dead]), len(w.topics[out]), len(w.topics[events]))
+			}
+			got := w.topics[dead][0]
+			if string(got.Value) != string(tt.value) || header(got, "lca-error-code") != tt.code || header(got, "lca-source-offset") != "4" {
+				t.Errorf("dead letter has code %q (want %q) and value %q", header(got, "lca-error-code"), tt.code, got.Value)
+			}
+		})
+	}
+}
+
+// Without a dead-letter topic the first bad record stops the process, and nothing behind it is read.
+func TestTransformStopsWithoutADeadLetterTopic(t *testing.T) {
+	w := learnt(t)
+	w.topics[events][4].Value = []byte("garbage")
+	loop := w.transformLoop(t, events, 1)
+	loop.Stage.(*Transform).DeadLetter.Topic = ""
+	err := loop.Run(context.Background())
+	var stop *Stop
+	if !errors.As(err, &stop) || !strings.Contains(err.Error(), "events/0@4") || !strings.Contains(err.Error(), "dead_letter.topic") {
+		t.Fatalf("stopped with %v, want the place and the remedy", err)
+	}
+	if n := len(w.topics[out]); n != 4 {
+		t.Errorf("%d records were written before the stop, want the 4 before the bad one", n)
+	}
+}
+
+// More rejects than max_rejects within the window stop the process: the stream has gone bad.
+func TestTransformStopsAtTheThreshold(t *testing.T) {
+	w := learnt(t)
+	for i := range 8 {
+		w.topics[events][i].Value = []byte("garbage")
+	}
+	err := w.transformLoop(t, events, 1).Run(context.Background())
+	var stop *Stop
+	if !errors.As(err, &stop) || !strings.Contains(err.Error(), "max_rejects = 5") {
+		t.Fatalf("ended with %v, want a stop at the threshold", err)
+	}
+	if n := len(w.topics[dead]); n != 5 {
+		t.Errorf("%d dead letters, want max_rejects of them", n)
+	}
+}
+
+// tightSink takes no message above its limit, as a topic's max.message.bytes.
+type tightSink struct {
+	*memorySink
+	limit int
+}
+
+func (s tightSink) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
+	for i, m := range msgs {
+		if m.Topic == "out" && len(m.Value) > s.limit {
+			return &sink.TooLargeError{Index: i, Topic: m.Topic, Partition: m.Partition, Size: len(m.Value), Limit: s.limit}
+		}
+	}
+	return s.memorySink.Put(ctx, msgs, claim)
+}
+
+// An output that its topic never takes is set aside by its input; its neighbours are whitened.
+func TestTransformSetsTooLargeOutputsAside(t *testing.T) {
+	w := learnt(t)
+	big := newWorld()
+	big.events(t, 1, 1, 500)
+	w.topics[events][6].Value = big.topics[events][0].Value
+	loop := w.transformLoop(t, events, 3)
+	loop.Sink = tightSink{loop.Sink.(*memorySink), 8000}
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.topics[dead]) != 1 || header(w.topics[dead][0], "lca-error-code") != "output_too_large" {
+		t.Fatalf("dead letters: %v", w.topics[dead])
+	}
+	if n := len(w.topics[out]); n != len(w.topics[events])-1 {
+		t.Errorf("%d outputs of %d inputs", n, len(w.topics[events]))
+	}
+}
