@@ -33,6 +33,8 @@ import (
 // time, and per second of the process's CPU time. The topic is full before the program starts.
 //
 //	go test ./internal/bench -run '^$' -bench EndToEnd -benchtime 1x
+//
+// With PROFILE_DIR set, a CPU profile of each program is left there.
 func BenchmarkEndToEnd(b *testing.B) {
 	const rows = 100
 	binary := filepath.Join(b.TempDir(), "lca-stream")
@@ -54,7 +56,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 func run(b *testing.B, binary string, broker *kafkatest.Broker, command string, d, rows int) {
 	b.StopTimer()
 	id := fmt.Sprintf("%s-%d-%d", command, d, time.Now().UnixNano())
-	messages := 60000 / d * 4
+	messages := 160000 / d * 4
 	if command == "learn" {
 		messages = 6000 / d * 8
 	}
@@ -69,6 +71,9 @@ func run(b *testing.B, binary string, broker *kafkatest.Broker, command string, 
 	b.StartTimer()
 	began := time.Now()
 	p := start(b, binary, append([]string{command}, args...))
+	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
+		go p.profile(b, filepath.Join(dir, id+".pprof"))
+	}
 	name := map[string]string{"learn": "lca_learnt_rows_total", "transform": "lca_transform_rows_total"}[command]
 	p.await(b, fmt.Sprintf(`(?m)^%s %s`, name, number(messages*rows, command)))
 	wall := time.Since(began)
@@ -218,6 +223,24 @@ func (p *process) await(b *testing.B, pattern string) {
 		}
 	}
 	b.Fatalf("%s never came", pattern)
+}
+
+// profile writes the process's CPU profile of two seconds.
+func (p *process) profile(b *testing.B, path string) {
+	resp, err := http.Get(p.url + "debug/pprof/profile?seconds=2")
+	if err != nil {
+		b.Log(err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := os.Create(path)
+	if err == nil {
+		_, err = io.Copy(f, resp.Body)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		b.Log(err)
+	}
 }
 
 // stop ends the process in order and returns its CPU time.
