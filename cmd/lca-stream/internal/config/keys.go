@@ -89,7 +89,7 @@ func modelKeys(c *Config) []Key {
 		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, "lca", "lca_gauss", "lca_gauss_red")},
 		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, "full", "diagonal", "isotropic", "low_rank")},
 		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
-		{"lca.preset", "metric", "What auto means for ν: metric for clustering and neighbours (ν = 1), density for scores (ν = 0.01).", oneOf(&m.Preset, "metric", "density")},
+		{"lca.preset", "metric", "What auto means for ν: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01).", oneOf(&m.Preset, "metric", "density")},
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
 		{"lca.nu_unit", "relative", "relative: multiples of the mean working variance; absolute: squared units of the input, without column scaling.", oneOf(&m.NuUnit, "relative", "absolute")},
