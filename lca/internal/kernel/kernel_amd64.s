@@ -3259,6 +3259,66 @@ store:
 	VZEROUPPER
 	RET
 
+// func rotate64AVX512(strip *float64, ld int, c *float64, s *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·rotate64AVX512(SB), NOSPLIT, $0-40
+	MOVQ    strip+0(FP), AX
+	MOVQ    c+16(FP), CX
+	MOVQ    s+24(FP), DX
+	MOVQ    n+32(FP), BX
+	MOVQ    ld+8(FP), SI
+	SHLQ    $0x03, SI
+	MOVQ    SI, DI
+	IMULQ   BX, DI
+	ADDQ    AX, DI
+	VMOVUPD (DI), Z0
+	VMOVUPD 64(DI), Z1
+	VMOVUPD 128(DI), Z2
+	VMOVUPD 192(DI), Z3
+
+loop:
+	MOVQ         DI, AX
+	SUBQ         SI, AX
+	VBROADCASTSD -8(CX)(BX*8), Z4
+	VBROADCASTSD -8(DX)(BX*8), Z5
+	VMOVUPD      (AX), Z6
+	VMULPD       Z6, Z5, Z7
+	VFMADD231PD  Z4, Z0, Z7
+	VMOVUPD      Z7, (DI)
+	VMULPD       Z6, Z4, Z6
+	VFNMADD231PD Z5, Z0, Z6
+	VMOVUPD      Z6, Z0
+	VMOVUPD      64(AX), Z6
+	VMULPD       Z6, Z5, Z7
+	VFMADD231PD  Z4, Z1, Z7
+	VMOVUPD      Z7, 64(DI)
+	VMULPD       Z6, Z4, Z6
+	VFNMADD231PD Z5, Z1, Z6
+	VMOVUPD      Z6, Z1
+	VMOVUPD      128(AX), Z6
+	VMULPD       Z6, Z5, Z7
+	VFMADD231PD  Z4, Z2, Z7
+	VMOVUPD      Z7, 128(DI)
+	VMULPD       Z6, Z4, Z6
+	VFNMADD231PD Z5, Z2, Z6
+	VMOVUPD      Z6, Z2
+	VMOVUPD      192(AX), Z6
+	VMULPD       Z6, Z5, Z7
+	VFMADD231PD  Z4, Z3, Z7
+	VMOVUPD      Z7, 192(DI)
+	VMULPD       Z6, Z4, Z6
+	VFNMADD231PD Z5, Z3, Z6
+	VMOVUPD      Z6, Z3
+	MOVQ         AX, DI
+	DECQ         BX
+	JNZ          loop
+	VMOVUPD      Z0, (DI)
+	VMOVUPD      Z1, 64(DI)
+	VMOVUPD      Z2, 128(DI)
+	VMOVUPD      Z3, 192(DI)
+	VZEROUPPER
+	RET
+
 // func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 // Requires: AVX, FMA3
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
@@ -4066,6 +4126,102 @@ store:
 	VMOVUPD      Y2, 64(AX)
 	VMULPD       Y4, Y3, Y3
 	VMOVUPD      Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func rotate64AVX2(strip *float64, ld int, c *float64, s *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·rotate64AVX2(SB), NOSPLIT, $0-40
+	MOVQ    strip+0(FP), AX
+	MOVQ    c+16(FP), CX
+	MOVQ    s+24(FP), DX
+	MOVQ    n+32(FP), BX
+	MOVQ    ld+8(FP), SI
+	SHLQ    $0x03, SI
+	MOVQ    SI, DI
+	IMULQ   BX, DI
+	ADDQ    AX, DI
+	VMOVUPD (DI), Y0
+	VMOVUPD 32(DI), Y1
+	VMOVUPD 64(DI), Y2
+	VMOVUPD 96(DI), Y3
+	VMOVUPD 128(DI), Y4
+	VMOVUPD 160(DI), Y5
+	VMOVUPD 192(DI), Y6
+	VMOVUPD 224(DI), Y7
+
+loop:
+	MOVQ         DI, AX
+	SUBQ         SI, AX
+	VBROADCASTSD -8(CX)(BX*8), Y8
+	VBROADCASTSD -8(DX)(BX*8), Y9
+	VMOVUPD      (AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y0, Y11
+	VMOVUPD      Y11, (DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y0, Y10
+	VMOVUPD      Y10, Y0
+	VMOVUPD      32(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y1, Y11
+	VMOVUPD      Y11, 32(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y1, Y10
+	VMOVUPD      Y10, Y1
+	VMOVUPD      64(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y2, Y11
+	VMOVUPD      Y11, 64(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y2, Y10
+	VMOVUPD      Y10, Y2
+	VMOVUPD      96(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y3, Y11
+	VMOVUPD      Y11, 96(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y3, Y10
+	VMOVUPD      Y10, Y3
+	VMOVUPD      128(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y4, Y11
+	VMOVUPD      Y11, 128(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y4, Y10
+	VMOVUPD      Y10, Y4
+	VMOVUPD      160(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y5, Y11
+	VMOVUPD      Y11, 160(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y5, Y10
+	VMOVUPD      Y10, Y5
+	VMOVUPD      192(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y6, Y11
+	VMOVUPD      Y11, 192(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y6, Y10
+	VMOVUPD      Y10, Y6
+	VMOVUPD      224(AX), Y10
+	VMULPD       Y10, Y9, Y11
+	VFMADD231PD  Y8, Y7, Y11
+	VMOVUPD      Y11, 224(DI)
+	VMULPD       Y10, Y8, Y10
+	VFNMADD231PD Y9, Y7, Y10
+	VMOVUPD      Y10, Y7
+	MOVQ         AX, DI
+	DECQ         BX
+	JNZ          loop
+	VMOVUPD      Y0, (DI)
+	VMOVUPD      Y1, 32(DI)
+	VMOVUPD      Y2, 64(DI)
+	VMOVUPD      Y3, 96(DI)
+	VMOVUPD      Y4, 128(DI)
+	VMOVUPD      Y5, 160(DI)
+	VMOVUPD      Y6, 192(DI)
+	VMOVUPD      Y7, 224(DI)
 	VZEROUPPER
 	RET
 

@@ -1,4 +1,4 @@
-package kernel
+package kernel_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
@@ -184,7 +185,7 @@ func pairwise(q, z []float64, rows, n, dim int, l []float64) []float64 {
 
 // computed is Ĉ as the learner computes it: centred and whitened in float64, rounded, summed by
 // Update.
-func computed[T Float](x []float64, rows, n, dim int, l []float64) []float64 {
+func computed[T kernel.Float](x []float64, rows, n, dim int, l []float64) []float64 {
 	mean := meanOf(x[rows*dim:], n, dim)
 	w := make([]T, len(x))
 	for i := range rows + n {
@@ -196,11 +197,11 @@ func computed[T Float](x []float64, rows, n, dim int, l []float64) []float64 {
 			w[i*dim+k] = T(y)
 		}
 	}
-	var m Moments
-	var s Scratch[T]
-	var pool Neighbours[T]
+	var m kernel.Moments
+	var s kernel.Scratch[T]
+	var pool kernel.Neighbours[T]
 	pool.Pack(w[rows*dim:], n, dim, dim)
-	Update(&m, &s, w, rows, &pool, Exclusion{})
+	kernel.Update(&m, &s, w, rows, &pool, kernel.Exclusion{})
 	return m.Cov
 }
 

@@ -158,3 +158,10 @@ func sum64AVX512(dst, panel []float64, index []int32, value []float64) {
 	}
 	gather64AVX512(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
+
+func turnRowsAVX512(strip []float64, ld int, c, s []float64) {
+	if n := len(c); n > 0 {
+		_, _ = strip[n*ld+RotateWidth-1], s[n-1]
+		rotate64AVX512(&strip[0], ld, &c[0], &s[0], n)
+	}
+}

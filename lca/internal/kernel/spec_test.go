@@ -233,6 +233,23 @@ func transposeBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand,
 	}
 }
 
+func TestRotateBits(t *testing.T) {
+	Each(func(name string) {
+		r := rand.New(rand.NewPCG(7, 8))
+		for _, from := range numbersOf[float64](r) {
+			for n := range 68 {
+				ld := RotateWidth + r.IntN(3)
+				strip := newGuarded(n*ld+RotateWidth, r.IntN(8), from.fill)
+				c, s := newGuarded(n, r.IntN(8), from.fill), newGuarded(n, r.IntN(8), from.fill)
+				want := strip.clone()
+				Rotate(strip.s, ld, c.s, s.s)
+				rotate(want.s, ld, c.s, s.s)
+				compare(t, name+": "+from.kind, strip.all, want.all)
+			}
+		}
+	})
+}
+
 // TestUpdateBits runs whole updates: implementation and number of threads must not show.
 func TestUpdateBits(t *testing.T) {
 	for i, p := range problems() {

@@ -264,6 +264,11 @@ func subFrom64AVX512(dst *float64, src *float64, n int)
 //go:noescape
 func norms64AVX512(dst *float64, panel *float64, depth int)
 
+// rotate64AVX512 is rotate for n ≥ 1 rotations.
+//
+//go:noescape
+func rotate64AVX512(strip *float64, ld int, c *float64, s *float64, n int)
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -328,6 +333,11 @@ func subFrom64AVX2(dst *float64, src *float64, n int)
 //
 //go:noescape
 func norms64AVX2(dst *float64, panel *float64, depth int)
+
+// rotate64AVX2 is rotate for n ≥ 1 rotations.
+//
+//go:noescape
+func rotate64AVX2(strip *float64, ld int, c *float64, s *float64, n int)
 
 // transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //

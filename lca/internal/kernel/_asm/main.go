@@ -38,6 +38,9 @@ func main() {
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
 			k.norms()
+			if k.bits == 64 {
+				k.rotate()
+			}
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()
 			}

@@ -1,0 +1,43 @@
+package kernel
+
+import "math"
+
+// RotateWidth is the width of the strips that [Rotate] works on.
+const RotateWidth = 32
+
+// Tile is the float64 product that everything here is made of, for the factorisations of package
+// linalg: see tile.go for what it computes and which columns beyond cols it may touch.
+func Tile(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs int, b []float64, bs, depth, rows, cols int) {
+	active().f64.tile(c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, cols)
+}
+
+// TileWidth is the number of columns of a [Tile].
+const TileWidth = panelBytes / 8
+
+// Transpose writes the rows × cols matrix src, of stride lds, into the first rows columns of a
+// panel of TileWidth columns.
+func Transpose(panel, src []float64, lds, rows, cols int) {
+	active().f64.transpose(panel, src, lds, rows, cols)
+}
+
+// Rotate applies the plane rotations (c[i], s[i]) to rows i and i+1 of a strip of RotateWidth columns, the
+// last first:
+//
+//	row i+1 ← s·row i + c·row i+1
+//	row i   ← c·row i − s·row i+1
+//
+// The product with row i is rounded, the other added to it by a fused multiply-add.
+func Rotate(strip []float64, ld int, c, s []float64) {
+	active().rotate(strip, ld, c, s)
+}
+
+func rotate(strip []float64, ld int, c, s []float64) {
+	for i := len(c) - 1; i >= 0; i-- {
+		upper, lower := strip[i*ld:][:RotateWidth], strip[(i+1)*ld:][:RotateWidth]
+		for k, g := range upper {
+			f := lower[k]
+			lower[k] = math.FMA(c[i], f, float64(s[i]*g))
+			upper[k] = math.FMA(-s[i], f, float64(c[i]*g))
+		}
+	}
+}

@@ -1,0 +1,202 @@
+package linalg
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+// panelColumns is the number of columns reduced before the rest of the matrix is updated.
+const panelColumns = 32
+
+// tridiagonal reduces a symmetric matrix A = Q T Qᵀ by Householder reflections.
+//
+// Reflection k is I − τ v vᵀ with v zero up to k and v_{k+1} = 1; it clears column k below the
+// subdiagonal. Then A ← A − v wᵀ − w vᵀ with w = p − ½τ(pᵀv)v and p = τAv. Within a panel of columns
+// that update is put off: the corrections to a column, and to p, are products with the v and w so
+// far, and the rest of A is updated once a panel. The pairs are kept in two forms, so that every
+// product is a row vector times a row-major matrix:
+//
+//	pairs   row 2i = w_i, row 2i+1 = v_i of the panel      (2·panelColumns × ld)
+//	left    column 2i = −v_i, column 2i+1 = −w_i           (n × 2·panelColumns)
+//
+// A is stored whole, both triangles, so that its rows are its columns.
+type tridiagonal struct {
+	n, ld int
+	a     []float64 // n × ld
+	d, e  []float64 // T: diagonal; e[k] couples k and k+1
+	v     []float64 // row k: the vector of reflection k
+	tau   []float64
+	q     []float64 // Qᵀ, n × ld
+
+	pairs, left []float64
+	column, p   []float64
+	small       [2 * panelColumns]float64
+	zero        [kernel.TileWidth]float64
+}
+
+// newTridiagonal copies the lower triangle of a, divided by norm.
+func newTridiagonal(a []float64, n int, norm float64) *tridiagonal {
+	ld := padded(n)
+	t := &tridiagonal{n: n, ld: ld, a: make([]float64, n*ld), d: make([]float64, n), e: make([]float64, n),
+		v: make([]float64, n*ld), tau: make([]float64, n), q: make([]float64, n*ld),
+		pairs: make([]float64, 2*panelColumns*ld), left: make([]float64, n*2*panelColumns),
+		column: make([]float64, ld), p: make([]float64, ld)}
+	for i := range n {
+		for j, v := range a[i*n:][:i+1] {
+			t.a[i*ld+j], t.a[j*ld+i] = v/norm, v/norm
+		}
+	}
+	return t
+}
+
+// padded is the row stride: whole strips of rotations, and an odd number of half strips, so that rows
+// do not compete for the same lines of a cache.
+func padded(n int) int {
+	const strip = kernel.RotateWidth
+	n = (n + strip - 1) / strip * strip
+	if n%(2*strip) == 0 {
+		n += strip
+	}
+	return n
+}
+
+// floor rounds a column down to the start of its tile.
+func floor(k int) int { return k / kernel.TileWidth * kernel.TileWidth }
+
+// times adds x·M to dst for the columns of M from first (a multiple of the tile's width) to n.
+func (t *tridiagonal) times(dst, x, m []float64, ld, first, n int) {
+	const width = kernel.TileWidth
+	for j := first; j < n; j += width {
+		kernel.Tile(dst[j:], width, dst[j:], width, x, 0, 1, m[j:], ld, len(x), 1, width)
+	}
+}
+
+func (t *tridiagonal) reduce() {
+	for k := 0; k < t.n; k += panelColumns {
+		clear(t.pairs)
+		clear(t.left)
+		last := min(k+panelColumns, t.n)
+		for c := k; c < last; c++ {
+			t.reduceColumn(c, 2*(c-k))
+		}
+		t.updateRest(last)
+	}
+}
+
+// reduceColumn makes reflection k, when used rows of pairs are in use.
+func (t *tridiagonal) reduceColumn(k, used int) {
+	const width = 2 * panelColumns
+	n, ld := t.n, t.ld
+	copy(t.column, t.a[k*ld:][:ld])
+	t.times(t.column, t.left[k*width:][:used], t.pairs, ld, floor(k), n)
+	t.d[k] = t.column[k]
+	if k == n-1 {
+		return
+	}
+	v := t.v[k*ld:][:ld]
+	copy(v[k+1:n], t.column[k+1:n])
+	t.e[k], t.tau[k] = reflection(v[k+1 : n])
+	tau := t.tau[k]
+	if tau == 0 {
+		return
+	}
+	clear(t.p)
+	first := floor(k + 1)
+	t.times(t.p, v[k+1:n], t.a[(k+1)*ld:], ld, first, n)
+	if used > 0 {
+		clear(t.small[:])
+		t.times(t.small[:], v[k+1:n], t.left[(k+1)*width:], width, 0, used)
+		t.times(t.p, t.small[:used], t.pairs, ld, first, n)
+	}
+	clear(t.p[:k+1])
+	half := -0.5 * tau * tau * dot(t.p[k+1:n], v[k+1:n])
+	w := t.pairs[used*ld:][:ld]
+	copy(t.pairs[(used+1)*ld:][:ld], v)
+	for i := k + 1; i < n; i++ {
+		w[i] = math.FMA(half, v[i], float64(tau*t.p[i]))
+		t.left[i*width+used], t.left[i*width+used+1] = -v[i], -w[i]
+	}
+}
+
+// reflection turns x into v with v_0 = 1, such that (I − τ v vᵀ) x = β e_0.
+func reflection(x []float64) (beta, tau float64) {
+	tail := dot(x[1:], x[1:])
+	if tail == 0 {
+		return x[0], 0
+	}
+	beta = -math.Copysign(math.Sqrt(math.FMA(x[0], x[0], tail)), x[0])
+	tau = (beta - x[0]) / beta
+	scale := 1 / (x[0] - beta)
+	for i := range x {
+		x[i] *= scale
+	}
+	x[0] = 1
+	return beta, tau
+}
+
+// updateRest adds the panel's pairs to the rows and columns of A from k on.
+func (t *tridiagonal) updateRest(k int) {
+	const depth = 2 * panelColumns
+	for j := floor(k); k < t.n && j < t.n; j += kernel.TileWidth {
+		c := t.a[k*t.ld+j:]
+		kernel.Tile(c, t.ld, c, t.ld, t.left[k*depth:], depth, 1, t.pairs[j:], t.ld, depth, t.n-k, kernel.TileWidth)
+	}
+}
+
+// accumulate forms Qᵀ, panel by panel from the last: with the panel's vectors as the columns of V, its
+// reflections are I − V U Vᵀ, U upper triangular, and Qᵀ ← Qᵀ (I − V Uᵀ Vᵀ). Rows and columns
+// before the panel's are still those of the identity.
+func (t *tridiagonal) accumulate() {
+	for i := range t.n {
+		t.q[i*t.ld+i] = 1
+	}
+	columns, product := make([]float64, t.n*panelColumns), make([]float64, t.n*panelColumns)
+	turned := make([]float64, t.n*panelColumns)
+	for k := (t.n - 1) / panelColumns * panelColumns; k >= 0; k -= panelColumns {
+		size := min(panelColumns, t.n-k)
+		rows := t.n - k
+		clear(columns)
+		for c := range size {
+			for i, v := range t.v[(k+c)*t.ld+k:][:rows] {
+				columns[i*panelColumns+c] = v
+			}
+		}
+		u := t.triangle(columns, k, size)
+		multiply32(product, t.q[k*t.ld+k:], t.ld, columns, rows, rows, t.zero[:])
+		multiply32(turned, product, panelColumns, u[:], rows, panelColumns, t.zero[:])
+		for j := floor(k); j < t.n; j += kernel.TileWidth {
+			c := t.q[k*t.ld+j:]
+			kernel.Tile(c, t.ld, c, t.ld, turned, panelColumns, 1, t.v[k*t.ld+j:], t.ld, size, rows, kernel.TileWidth)
+		}
+	}
+}
+
+// multiply32 computes C = A·B for B and C of panelColumns columns.
+func multiply32(c, a []float64, lda int, b []float64, rows, depth int, zero []float64) {
+	for j := 0; j < panelColumns; j += kernel.TileWidth {
+		kernel.Tile(c[j:], panelColumns, zero, 0, a, lda, 1, b[j:], panelColumns, depth, rows, kernel.TileWidth)
+	}
+}
+
+// triangle returns −Uᵀ of the panel from k on: U_ii = τ_i, and above it −τ_i U VᵀV e_i.
+func (t *tridiagonal) triangle(columns []float64, k, size int) (minus [panelColumns * panelColumns]float64) {
+	var gram [panelColumns * panelColumns]float64
+	rows := t.n - k
+	for j := 0; j < panelColumns; j += kernel.TileWidth {
+		kernel.Tile(gram[j:], panelColumns, t.zero[:], 0, t.v[k*t.ld+k:], t.ld, 1, columns[j:], panelColumns, rows, size, kernel.TileWidth)
+	}
+	for i := range size {
+		tau := t.tau[k+i]
+		for r := range i {
+			// Row r of U up to column i is column r of −Uᵀ: U_ri = −τ Σ_c U_rc (v_cᵀ v_i).
+			var s float64
+			for c := r; c < i; c++ {
+				s = math.FMA(minus[c*panelColumns+r], gram[c*panelColumns+i], s)
+			}
+			minus[i*panelColumns+r] = -tau * s
+		}
+		minus[i*panelColumns+i] = -tau
+	}
+	return minus
+}
