@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,9 @@ type InForce struct {
 
 // Age is the time since it was published, by its Kafka timestamp.
 func (m *InForce) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
+
+// Encode writes it as a snapshot file: the model part and the neighbours, each an Arrow stream.
+func (m *InForce) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
 
 // Headers converts the headers of a record.
 func Headers(r recordbatch.Record) []source.Header {

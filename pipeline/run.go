@@ -58,6 +58,7 @@ type Loop struct {
 	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
 	Stats  *Stats
 	Log    *slog.Logger
+	Second bool // another loop of this process reads the same records, and has counted them as read
 
 	claim source.Claim // of the last batch: what Finish commits
 }
@@ -86,7 +87,9 @@ func (l *Loop) Run(ctx context.Context) error {
 // step takes one batch through the stage and the sink.
 func (l *Loop) step(ctx, work context.Context, batch source.Batch) error {
 	defer batch.Release()
-	l.Stats.read(&batch)
+	if !l.Second {
+		l.Stats.read(&batch)
+	}
 	l.claim = batch.Claim
 	done, err := l.Stage.Do(work, batch)
 	if err != nil {

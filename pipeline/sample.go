@@ -65,7 +65,7 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 		}
 		if err := s.take(m); err != nil {
 			s.rejected++
-			s.Stats.rejectRows(refused(m, err).Code, uint64(m.Record.NumRows()))
+			s.Stats.reject.add(refused(m, err).Code, uint64(m.Record.NumRows()))
 		}
 	}
 	return Work{}, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Stats counts what the loops of one process do. Writers use atomics; whoever shows the numbers
-// reads a Status, so no lock of the pipeline is ever held for a scrape. The comments are the help
-// texts of the metrics.
+// Stats counts what the loops of one process do. Everything in it is atomic: there is no lock, so
+// whoever shows the numbers cannot hold up whoever makes them. The comments are the help texts of
+// the metrics.
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
 	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
@@ -35,12 +35,12 @@ type Stats struct {
 	inForce        atomic.Pointer[InForce]
 	ready          atomic.Pointer[Readiness]
 
-	mu      sync.Mutex // guards the maps below; taken once per batch and per scrape, never nested
-	records map[source.Partition]uint64
-	lag     map[source.Partition]int64
-	reject  map[string]uint64
-	dead    map[string]uint64
-	past    []Past
+	past atomic.Pointer[[]Past]
+	lag  atomic.Pointer[map[source.Partition]int64]
+
+	records tally[source.Partition]
+	reject  tally[string]
+	dead    tally[string]
 }
 
 // Past is what is remembered of a model that came into force.
@@ -81,12 +81,17 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NewStats returns an empty Stats.
+// NewStats returns an empty Stats. Every reason stands at 0 from the start: a rate sees the first
+// rejected record only if the series was there before it.
 func NewStats() *Stats {
-	return &Stats{
-		records: map[source.Partition]uint64{}, lag: map[source.Partition]int64{},
-		reject: map[string]uint64{}, dead: map[string]uint64{},
+	s := &Stats{}
+	for _, reason := range rowReasons {
+		s.reject.add(reason, 0)
 	}
+	for _, code := range recordCodes {
+		s.dead.add(code, 0)
+	}
+	return s
 }
 
 // Timing is a running histogram in powers of two from 2^-20 s (1 µs) to 2^5 s (32 s).
@@ -126,11 +131,9 @@ func (t *Timing) Read() (count uint64, seconds float64, buckets []uint64) {
 }
 
 func (s *Stats) read(b *source.Batch) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for i := range b.Messages {
 		m := &b.Messages[i]
-		s.records[m.Partition]++
+		s.records.add(m.Partition, 1)
 		s.SourceBytes.Add(uint64(len(m.Value)))
 		if m.Record != nil {
 			s.SourceRows.Add(uint64(m.Record.NumRows()))
@@ -138,25 +141,10 @@ func (s *Stats) read(b *source.Batch) {
 	}
 }
 
-func (s *Stats) rejectRows(reason string, rows uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reject[reason] += rows
-}
-
-func (s *Stats) deadLetter(reason string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dead[reason]++
-}
-
 // SetLag notes how far behind the end of its partition (read_uncommitted) the reader is, and how
-// many of the partitions are held up by an open transaction.
+// many of the partitions are held up by an open transaction. The map is the Stats' own from now on.
 func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.lag)
-	maps.Copy(s.lag, lag)
+	s.lag.Store(&lag)
 	s.OpenTransactions.Store(open)
 }
 
@@ -174,21 +162,20 @@ func (s *Stats) Ready() Readiness {
 // Learning returns the learner's last note, or nil where no learner runs.
 func (s *Stats) Learning() *Learning { return s.learning.Load() }
 
+// setInForce has one caller, Follow, which takes one model after the other.
 func (s *Stats) setInForce(m *InForce, drift float64) {
 	s.inForce.Store(m)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.past = append(s.past, Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Drift: drift})
-	if len(s.past) > pastModels {
-		s.past = slices.Clone(s.past[1:])
-	}
+	past := append(s.Past(), Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Drift: drift})
+	past = past[max(0, len(past)-pastModels):]
+	s.past.Store(&past)
 }
 
 // Past returns the models that were in force, oldest first, the present one included.
 func (s *Stats) Past() []Past {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.past)
+	if past := s.past.Load(); past != nil {
+		return slices.Clone(*past)
+	}
+	return nil
 }
 
 // InForce returns the model that whitens now, or nil before the first.
@@ -210,7 +197,31 @@ type Tables struct {
 
 // Tables returns copies.
 func (s *Stats) Tables() Tables {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return Tables{Records: maps.Clone(s.records), Lag: maps.Clone(s.lag), Rejected: maps.Clone(s.reject), DeadLetters: maps.Clone(s.dead)}
+	t := Tables{Records: s.records.read(), Lag: map[source.Partition]int64{}, Rejected: s.reject.read(), DeadLetters: s.dead.read()}
+	if lag := s.lag.Load(); lag != nil {
+		t.Lag = maps.Clone(*lag)
+	}
+	return t
+}
+
+// tally counts by label. Its readers never wait for its writers, nor the other way round.
+type tally[K comparable] struct {
+	counts sync.Map // K → *atomic.Uint64
+}
+
+func (t *tally[K]) add(label K, n uint64) {
+	count, ok := t.counts.Load(label)
+	if !ok {
+		count, _ = t.counts.LoadOrStore(label, new(atomic.Uint64))
+	}
+	count.(*atomic.Uint64).Add(n)
+}
+
+func (t *tally[K]) read() map[K]uint64 {
+	all := map[K]uint64{}
+	t.counts.Range(func(label, count any) bool {
+		all[label.(K)] = count.(*atomic.Uint64).Load()
+		return true
+	})
+	return all
 }

@@ -102,11 +102,11 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 	if work.Messages[index].Topic != t.Topic {
 		return Work{}, &Stop{Err: cause}
 	}
-	dead, err := t.DeadLetter.reject(m, bad(m, "output_too_large", cause), t.rejects.add(t.window(), true))
+	dead, err := t.DeadLetter.reject(m, bad(m, codeOutputTooLarge, cause), t.rejects.add(t.window(), true))
 	if err != nil {
 		return Work{}, err
 	}
-	t.Stats.deadLetter("output_too_large")
+	t.Stats.dead.add(codeOutputTooLarge, 1)
 	work.Messages[index] = dead
 	return work, nil
 }
@@ -155,7 +155,7 @@ func (t *Transform) message(m *source.Message) (sink.Message, bool, error) {
 	if err != nil {
 		return sink.Message{}, false, err
 	}
-	t.Stats.deadLetter(bad.Code)
+	t.Stats.dead.add(bad.Code, 1)
 	return dead, true, nil
 }
 
@@ -196,13 +196,13 @@ func (t *Transform) invalid(m *source.Message) *source.RecordError {
 		if reason == minibatch.ReasonNone {
 			continue
 		}
-		t.Stats.rejectRows(reason.String(), 1)
+		t.Stats.reject.add(reason.String(), 1)
 		count++
 		switch t.OnInvalid {
 		case RejectRow:
-			return bad(m, "row_invalid", fmt.Errorf("row %d has a feature that is %v", i, reason))
+			return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", i, reason))
 		case StopAtRow:
-			return bad(m, "row_invalid", &Stop{
+			return bad(m, codeRowInvalid, &Stop{
 				Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, i, reason),
 				Hint: "mend the producer, or set source.on_invalid to null or dead_letter",
 			})
@@ -215,7 +215,7 @@ func (t *Transform) invalid(m *source.Message) *source.RecordError {
 // withoutModel applies transform.until_model; under Hold nothing is read before the first model.
 func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError) {
 	if t.UntilModel == Drop {
-		t.Stats.rejectRows("no_model", uint64(m.Record.NumRows()))
+		t.Stats.reject.add(reasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil
 	}
 	f, err := minibatch.ResolveRecord(m.Record, t.Columns)
@@ -290,7 +290,7 @@ func refused(m *source.Message, err error) *source.RecordError {
 	if errors.As(err, &output) {
 		return bad(m, output.Code, err)
 	}
-	return bad(m, "refused", err)
+	return bad(m, codeRefused, err)
 }
 
 func bad(m *source.Message, code string, err error) *source.RecordError {

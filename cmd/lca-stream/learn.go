@@ -85,12 +85,14 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 // run is the learner and the transform side by side; the first that fails stops the other.
 func (s *system) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.learn(gctx, nil, func(*source.Kafka) {}) })
+	g.Go(func() error { return s.learn(gctx, nil, nil) })
 	g.Go(func() error { return s.transform(gctx) })
 	return g.Wait()
 }
 
 // learn runs the learner until ctx ends. Opening the sink fences a former learner of this model.
+// A learner that is alone in its process hands its reader to opened; beside a transform, opened is
+// nil, and the transform counts what is read.
 func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func(*source.Kafka)) error {
 	c := s.config
 	group := c.Source.Group + ".learn"
@@ -118,14 +120,16 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		return stopped(ctx, err)
 	}
 	defer func() { _ = src.Close() }()
-	opened(src)
+	if opened != nil {
+		opened(src)
+	}
 	stage.Lag = func() (behind int64) {
 		for _, l := range src.Lag() {
 			behind += max(l.High-l.Next, 0)
 		}
 		return behind
 	}
-	loop := &pipeline.Loop{Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace()}
+	loop := &pipeline.Loop{Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace(), Second: opened == nil}
 	return loop.Run(ctx)
 }
 

@@ -1,44 +1,63 @@
 package status
 
 import (
+	"container/list"
 	"net"
 	"sync"
 )
 
-// limit bounds the connections that are open at once: one more is closed at once, so that a flood
-// of slow clients costs neither memory nor file descriptors.
-func limit(l net.Listener, n int) net.Listener {
-	return &limited{Listener: l, free: make(chan struct{}, n)}
-}
+// limit bounds the connections that are open at once. When one more comes the oldest is closed: a
+// flood of clients that send nothing costs neither memory nor file descriptors, and does not keep
+// out the probe that comes after them, which a listener that refuses the newest would.
+func limit(l net.Listener, most int) net.Listener { return &limited{Listener: l, most: most} }
 
 type limited struct {
 	net.Listener
-	free chan struct{}
+	most int
+
+	mu   sync.Mutex // guards open; never held while a connection is used
+	open list.List  // of *tracked, oldest first
 }
 
-// Accept returns the next connection that there is room for.
+// Accept returns the next connection, and closes the oldest when there are too many.
 func (l *limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.free <- struct{}{}:
-			return &counted{Conn: c, done: sync.OnceFunc(func() { <-l.free })}, nil
-		default:
-			_ = c.Close()
-		}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
 	}
+	t := &tracked{Conn: c, listener: l}
+	if oldest := l.add(t); oldest != nil {
+		_ = oldest.Close()
+	}
+	return t, nil
 }
 
-type counted struct {
+// add notes a connection, and returns the one that has to go for it.
+func (l *limited) add(t *tracked) (oldest *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.place = l.open.PushBack(t)
+	if l.open.Len() > l.most {
+		oldest = l.open.Front().Value.(*tracked)
+		l.open.Remove(oldest.place)
+	}
+	return oldest
+}
+
+func (l *limited) forget(t *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.Remove(t.place) // does nothing when it is gone already
+}
+
+type tracked struct {
 	net.Conn
-	done func()
+	listener *limited
+	place    *list.Element
 }
 
-// Close gives the room back, once.
-func (c *counted) Close() error {
-	c.done()
-	return c.Conn.Close()
+// Close gives the room back.
+func (t *tracked) Close() error {
+	t.listener.forget(t)
+	return t.Conn.Close()
 }

@@ -53,6 +53,7 @@ const (
 	idleTimeout    = 60 * time.Second
 	headerBytes    = 16 << 10
 	maxConns       = 256
+	maxDownloads   = 2 // of a snapshot at once: each holds one in memory until the client has it
 )
 
 // Start listens and serves until Close.
@@ -103,16 +104,17 @@ func handler(c Config) http.Handler {
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("pong\n")) })
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		code := http.StatusServiceUnavailable
 		r := c.Stats.Ready()
-		if !r.Ready {
-			w.WriteHeader(http.StatusServiceUnavailable)
+		if r.Ready {
+			code = http.StatusOK
 		}
-		writeJSON(w, r)
+		writeJSON(w, code, r)
 	})
 	mux.HandleFunc("/version", func(w http.ResponseWriter, _ *http.Request) {
 		b := c.Build
 		b.GoVersion = runtime.Version()
-		writeJSON(w, b)
+		writeJSON(w, http.StatusOK, b)
 	})
 	mux.HandleFunc("/", page)
 	api(mux, c)
@@ -127,7 +129,7 @@ func debug(mux *http.ServeMux, c Config) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/config", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, c.Masked()) })
+	mux.HandleFunc("/debug/config", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, c.Masked()) })
 }
 
 // readOnly refuses every method that could change something, and says what a browser may do with a page.
@@ -145,11 +147,15 @@ func readOnly(next http.Handler) http.Handler {
 	})
 }
 
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+// writeJSON encodes before it writes, so that a fault gives an error and not half an answer.
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		http.Error(w, "status: "+err.Error(), http.StatusInternalServerError)
+		return
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(text, '\n'))
 }

@@ -25,3 +25,10 @@ func TestHelmIsTheOneThatIsPinned(t *testing.T) {
 		t.Errorf("%s: %v", out, err)
 	}
 }
+
+func TestPromtoolIsTheOneThatIsPinned(t *testing.T) {
+	out, err := exec.Command(Promtool(t), "check", "metrics", "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "check metrics") {
+		t.Errorf("%s: %v", out, err)
+	}
+}

@@ -1,0 +1,31 @@
+package pipeline
+
+import (
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Codes of records that are refused here; the others are those of source and minibatch.
+const (
+	codeRowInvalid     = "row_invalid"      // a row with a bad feature, under source.on_invalid: dead_letter
+	codeOutputTooLarge = "output_too_large" // what it whitens to is larger than the output topic takes
+	codeRefused        = "refused"          // an error without a code of its own
+)
+
+// reasonNoModel counts rows that are dropped before the first model, under transform.until_model: drop.
+const reasonNoModel = "no_model"
+
+// rowReasons are the reasons for which rows are rejected.
+var rowReasons = []string{
+	minibatch.ReasonWidth.String(), minibatch.ReasonNull.String(), minibatch.ReasonNaN.String(), minibatch.ReasonInf.String(),
+	reasonNoModel,
+}
+
+// recordCodes are the reasons for which whole records are set aside.
+var recordCodes = []string{
+	source.CodeEmpty, source.CodeTooLarge, source.CodeFormatUnknown,
+	source.CodeArrowTruncated, source.CodeArrowInvalid, source.CodeArrowFileFormat, source.CodeArrowTooLarge, source.CodeArrowUnsupported,
+	source.CodeJSONInvalid, source.CodeJSONType, source.CodeJSONTooLarge, source.CodeDecodePanic,
+	minibatch.CodeMissing, minibatch.CodeWidth, minibatch.CodeType, minibatch.CodeAmbiguous, minibatch.CodeNone, minibatch.CodeUnknown, minibatch.CodeCorrupt,
+	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeRefused,
+}

@@ -1,0 +1,36 @@
+package pipeline
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// A rate sees the first rejected record only if its series stood at 0 before. So every code that a
+// record of Kafka can be refused with is in the table, and a new one must be added.
+func TestEveryCodeStandsAtZeroFromTheStart(t *testing.T) {
+	constant := regexp.MustCompile(`(?m)^\s*(?:const )?[cC]ode\w+\s*=\s*"(\w+)"`)
+	zero := NewStats().Tables().DeadLetters
+	found := 0
+	for _, file := range []string{"../source/decode.go", "../minibatch/errors.go", "output.go", "reasons.go"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range constant.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if n, ok := zero[m[1]]; (!ok || n != 0) && m[1] != source.CodeParquetInvalid { // files are not dead-lettered
+				t.Errorf("%s has %q, which is not in recordCodes", file, m[1])
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d codes only: have their files moved?", found)
+	}
+	if rows := NewStats().Tables().Rejected; !slices.ContainsFunc(rowReasons, func(r string) bool { return r == reasonNoModel }) || len(rows) != len(rowReasons) {
+		t.Errorf("rows: %v", rows)
+	}
+}
