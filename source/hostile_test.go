@@ -119,6 +119,7 @@ func bombs(t testing.TB) []struct {
 			}
 			return f.batch(1<<18, -1, nodes, buffers)
 		}, make([]byte, 1<<20))},
+		{"8000 columns in 40 batches of nothing", CodeArrowTooLarge, "too many columns in too many batches", manyBatches(many(8000, 1), 8000, 40)},
 		{"views that spell a terabyte", CodeArrowTooLarge, "views of more than", viewBomb()},
 		{"JSON of the wrong kind", CodeJSONType, "a row is an object", []byte(`["not", "rows"]`)},
 		{"an Arrow file", CodeArrowFileFormat, "pa.ipc.new_stream", append([]byte("ARROW1\x00\x00"), make([]byte, 100)...)},
@@ -128,6 +129,17 @@ func bombs(t testing.TB) []struct {
 		{"no bytes", CodeEmpty, "no bytes", nil},
 		{"17 MiB", CodeTooLarge, "max_message_bytes", make([]byte, 17<<20)},
 	}
+}
+
+// manyBatches is a schema and so many batches without rows.
+func manyBatches(schema func(f forge) flatbuffers.UOffsetT, columns, batches int) []byte {
+	out := forged(schema, nil, nil)
+	f := newForge()
+	one := f.message(3, f.batch(0, -1, make([][2]int64, columns), make([][2]int64, 2*columns)), nil)
+	for range batches {
+		out = append(out, one...)
+	}
+	return out
 }
 
 func zstdBomb(t testing.TB, says uint64) []byte {
@@ -190,6 +202,28 @@ func TestForgeIsSound(t *testing.T) {
 	}
 	if got := describe(rec); len(got) != 1 || got[0] != "c float32 "+f(1)+" "+f(2) {
 		t.Error(got)
+	}
+}
+
+// A producer whose every message has another wide schema costs time, not memory.
+func TestSchemasAreBounded(t *testing.T) {
+	d := NewDecoder(DecoderConfig{})
+	for i := range 100 {
+		in := forged(func(f forge) flatbuffers.UOffsetT {
+			fields := []flatbuffers.UOffsetT{f.field(f.b.CreateString(fmt.Sprint("c", i)), fbFloat, 1)}
+			for range 2000 {
+				fields = append(fields, fields[0])
+			}
+			return f.schema(fields...)
+		}, nil, nil)
+		for range 2 {
+			if err := decodeHostile(t, d, in); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(d.schemas.known); n == 0 || n > 8 || d.schemas.weight > maxSchemas {
+			t.Fatalf("%d schemas of %d bytes after %d", n, d.schemas.weight, i)
+		}
 	}
 }
 

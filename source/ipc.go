@@ -54,8 +54,9 @@ func (d *Decoder) decodeArrow(value []byte) (arrow.Record, error) {
 // schemas remembers the schemas of a Decoder by the bytes of their message: producers repeat one
 // schema in every message, and decoding it costs more than the batch that follows.
 type schemas struct {
-	mu    sync.Mutex
-	known map[string]knownSchema
+	mu     sync.Mutex
+	known  map[string]knownSchema
+	weight int64 // bytes of all known
 }
 
 type knownSchema struct {
@@ -63,8 +64,9 @@ type knownSchema struct {
 	arrow *arrow.Schema
 }
 
-// maxSchemas bounds the memory of schemas: a topic has few; one with more only loses time.
-const maxSchemas = 64
+// maxSchemas bounds the bytes that schemas remembers: a topic has few of some KB; one with more
+// only loses time.
+const maxSchemas = 16 << 20
 
 // open returns the schema that value begins with and the bytes after it.
 func (c *schemas) open(guard *ipcguard.Stream, value []byte) (*arrow.Schema, []byte, error) {
@@ -90,14 +92,27 @@ func (c *schemas) open(guard *ipcguard.Stream, value []byte) (*arrow.Schema, []b
 		return nil, nil, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
 	}
 	defer r.Release()
-	known = knownSchema{guard: guard.Schema(), arrow: r.Schema()}
+	known = knownSchema{guard: guard.Schema(), arrow: plainSchema(r.Schema())}
+	c.keep(m.Frame, known)
+	return known.arrow, rest, nil
+}
+
+// keep remembers a schema, forgetting all others when there are too many.
+func (c *schemas) keep(frame []byte, s knownSchema) {
+	weight := s.guard.Weight() + int64(len(frame))
+	if weight > maxSchemas/4 {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxSchemas {
-		c.known = make(map[string]knownSchema, maxSchemas)
+	if _, ok := c.known[string(frame)]; ok {
+		return // another goroutine was first
 	}
-	c.known[string(m.Frame)] = known
-	return known.arrow, rest, nil
+	if c.known == nil || c.weight+weight > maxSchemas {
+		c.known, c.weight = map[string]knownSchema{}, 0
+	}
+	c.weight += weight
+	c.known[string(frame)] = s
 }
 
 // joinRecords makes one record of all batches of a stream. It copies, into mem, when there are

@@ -25,12 +25,18 @@ func (l *loader) dictionary(b *ipcguard.Batch) error {
 	}
 	plain := *schema.Value(b.Dict)
 	plain.Dict = nil // the values themselves
-	data := l.load(&plain, typ)
+	stored := storedType(&plain, typ)
+	data := l.load(&plain, stored)
 	if l.err != nil {
 		return l.err
 	}
 	if err := l.guard.Validate(data, &plain); err != nil {
 		return err
+	}
+	if stored != typ {
+		if data = l.plain(data, typ); l.err != nil {
+			return l.err
+		}
 	}
 	values := array.MakeFromData(data)
 	if old := l.dicts[b.Dict]; b.Delta && old != nil {

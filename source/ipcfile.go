@@ -220,7 +220,7 @@ func (a *arrowFile) open(at, end int64) (int64, error) {
 		return 0, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
 	}
 	defer r.Release()
-	a.schema = r.Schema()
+	a.schema = plainSchema(r.Schema())
 	a.loader = newLoader(guard, a.schema, &a.codecs, a.limits.Decoded)
 	return at + n, nil
 }

@@ -75,6 +75,10 @@ func (l *loader) begin(b *ipcguard.Batch) {
 // addresses; these architectures read them there.
 const unalignedReads = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "ppc64le" || runtime.GOARCH == "s390x"
 
+// arrayBytes is about what the objects of one array take: columns cost memory even without rows,
+// eight times what they take in a message.
+const arrayBytes = 512
+
 // load takes the next array of the batch. The guard has checked that all it takes is there.
 func (l *loader) load(f *ipcguard.Field, dt arrow.DataType) *array.Data {
 	if ext, ok := dt.(arrow.ExtensionType); ok {
@@ -87,6 +91,9 @@ func (l *loader) load(f *ipcguard.Field, dt arrow.DataType) *array.Data {
 	}
 	n := l.batch.Nodes[l.node]
 	l.node++
+	if l.mem.left -= arrayBytes; l.mem.left < 0 {
+		l.fail(decodeErrorf(CodeArrowTooLarge, "too many columns in too many batches; send one batch a message"))
+	}
 	length := int(n.Len)
 	if f.Dict != nil {
 		bitmap, nulls := l.validity(n)

@@ -56,8 +56,13 @@ type Dictionary struct {
 type Schema struct {
 	Fields []Field
 	values map[int64]*Field // dictionary id → a field that uses it, whose type is that of the values
-	unions bool             // a union or run-end-encoded field is within: metadata V4 lays them out differently
+	weight int64
+	unions bool // a union or run-end-encoded field is within: metadata V4 lays them out differently
 }
+
+// Weight is about how many bytes the schema takes in memory, decoded. Its message may be far
+// smaller, where fields share what they refer to.
+func (s *Schema) Weight() int64 { return s.weight }
 
 // Value returns the field whose type the values of dictionary id have; nil when no field uses it.
 func (s *Schema) Value(id int64) *Field { return s.values[id] }
@@ -82,6 +87,8 @@ func checkSchema(t table, l Limits) (*Schema, *Error) {
 	if w.err != nil {
 		return nil, w.err
 	}
+	const perField = 1 << 10
+	w.schema.weight = w.strings + int64(w.fields)*perField
 	return w.schema, nil
 }
 
