@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
@@ -28,12 +30,13 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			b := kafkatest.Start(t, kafkatest.Embedded)
+			e.Values["broker"] = b
 			e.Setenv("KAFKA", b.Addrs()[0])
 			e.Setenv("ROOT", root)
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce},
 	})
 }
 
@@ -53,4 +56,23 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s", got, args[0])
 	}
+}
+
+// produce TOPIC FILE...: each file is the value of one message, written in order.
+func produce(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: produce topic file...")
+	}
+	records := make([]kafka.Record, len(args)-1)
+	for i, name := range args[1:] {
+		records[i] = kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(ts.ReadFile(name)))}
+	}
+	b := ts.Value("broker").(*kafkatest.Broker)
+	answer, err := b.Client().Produce(context.Background(), &kafka.ProduceRequest{
+		Topic: args[0], RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+	})
+	if err == nil {
+		err = answer.Error
+	}
+	ts.Check(err)
 }

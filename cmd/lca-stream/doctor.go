@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+func (p *program) doctorCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check brokers, credentials, topics, limits and widths; say what to do",
+		Long: `Checks everything that run needs, in the order in which it is needed: files, brokers, login, topics,
+transactions, the newest messages and how wide they are, models. It changes nothing but the epoch of a
+transactional id of its own. Exit code 2 when a check fails.`,
+		Example: "  lca-stream doctor -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object a check")
+	return command(c, func(ctx context.Context, _ []string) error {
+		s, err := p.connect(o)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		d := &doctor{system: s, say: func(c check) error {
+			if *asJSON {
+				return json.NewEncoder(p.stdout).Encode(c)
+			}
+			_, err := fmt.Fprintln(p.stdout, c)
+			return err
+		}}
+		return d.examine(ctx)
+	})
+}
+
+// check is one thing that was looked at.
+type check struct {
+	Name   string `json:"check"`
+	State  string `json:"state"` // ok, warning or FAULT
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+func (c check) String() string {
+	line := fmt.Sprintf("%-8s %-12s %s", c.State, c.Name, c.Detail)
+	if c.Remedy != "" {
+		line += "\n" + fmt.Sprintf("%22s→ %s", "", c.Remedy)
+	}
+	return line
+}
+
+// doctor goes through the checks; those that need what has failed are left out.
+type doctor struct {
+	system *system
+	say    func(check) error
+	faults int
+	err    error // of say
+}
+
+func (d *doctor) ok(name, format string, args ...any) {
+	d.tell(check{Name: name, State: "ok", Detail: fmt.Sprintf(format, args...)})
+}
+
+func (d *doctor) warn(name, remedy, format string, args ...any) {
+	d.tell(check{Name: name, State: "warning", Detail: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+func (d *doctor) fault(name, remedy, format string, args ...any) {
+	d.faults++
+	d.tell(check{Name: name, State: "FAULT", Detail: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+func (d *doctor) tell(c check) {
+	if d.err == nil {
+		d.err = d.say(c)
+	}
+}
+
+func (d *doctor) examine(ctx context.Context) error {
+	d.ok("settings", "the configuration has no faults")
+	d.listen()
+	if d.brokers(ctx) {
+		if d.topics(ctx) {
+			d.messages(ctx)
+			d.models(ctx)
+		}
+		d.transactions(ctx)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	if d.faults > 0 {
+		return fmt.Errorf("%d of the checks failed", d.faults)
+	}
+	return nil
+}
+
+// listen tries the address of the status page.
+func (d *doctor) listen() {
+	address := d.system.config.HTTP.Listen
+	if address == "" {
+		d.warn("http", "set http.listen for the status page, probes and metrics", "no server")
+		return
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		d.warn("http", "another process has the address, this program perhaps; else set http.listen", "%v", err)
+		return
+	}
+	_ = l.Close()
+	d.ok("http", "%s is free", address)
+}
+
+// brokers asks each address, then the cluster: the addresses that brokers advertise are what clients use.
+func (d *doctor) brokers(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	cl, reached := d.system.cluster, 0
+	for _, address := range d.system.config.Kafka.Brokers {
+		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			d.warn("brokers", "check kafka.brokers, the name and the firewall", "%v", err)
+			continue
+		}
+		_ = conn.Close()
+		reached++
+	}
+	if reached == 0 {
+		d.fault("brokers", "start Kafka, or correct kafka.brokers", "none of %v can be reached", d.system.config.Kafka.Brokers)
+		return false
+	}
+	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{d.system.config.Source.Topic}})
+	if err != nil {
+		d.fault("brokers", "check kafka.tls and kafka.sasl against the listener's protocol", "a broker is there, but %v", cl.Explain(err))
+		return false
+	}
+	d.ok("brokers", "%d of %d addresses; the cluster has %d brokers", reached, len(d.system.config.Kafka.Brokers), len(answer.Brokers))
+	k := d.system.config.Kafka
+	if k.SASL.Mechanism == "plain" && !k.TLS.Enabled {
+		d.warn("login", "set kafka.tls.enabled, or use scram_sha_512", "sasl plain without TLS: the password goes over the network as it is")
+	}
+	for _, b := range answer.Brokers {
+		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(b.Host, fmt.Sprint(b.Port)))
+		if err != nil {
+			d.fault("brokers", "correct the broker's advertised.listeners, or make the name known here", "broker %d says it is at %s:%d, but %v", b.ID, b.Host, b.Port, err)
+			continue
+		}
+		_ = conn.Close()
+	}
+	return true
+}
+
+// topics reports what topics check would; it is true if the source is there.
+func (d *doctor) topics(ctx context.Context) bool {
+	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
+	if err != nil {
+		d.fault("topics", "the user needs DESCRIBE and DESCRIBE_CONFIGS on the topics", "%v", err)
+		return false
+	}
+	for _, f := range findings {
+		if f.OK() {
+			d.ok("topics", "%s: %d partitions, %s", f.Topic, f.Partitions, f.Policy)
+		} else {
+			d.fault("topics", f.Remedy, "%s (%s): %v", f.Topic, f.Path, f.Faults)
+		}
+	}
+	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {
+		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.config.Source.MaxMessageBytes)
+	}
+	return findings[0].Partitions > 0
+}
+
+// transactions opens a producer: it needs the coordinator, and rights on the transactional id.
+func (d *doctor) transactions(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	cl, id := d.system.cluster, d.system.config.Source.Group+".doctor"
+	answer, err := cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
+		Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
+	})
+	if err == nil {
+		err = answer.Error
+	}
+	if err != nil {
+		d.fault("transactions", "the user needs WRITE and DESCRIBE on transactional ids that begin with source.group; a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
+		return
+	}
+	d.ok("transactions", "transactional id %s: producer %d, epoch %d", id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
+}
+
+// messages reads the newest messages as the learner would, and weighs the settings against their width.
+func (d *doctor) messages(ctx context.Context) {
+	i := &inspection{columns: d.system.config.Source.Features, out: io.Discard}
+	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
+		d.fault("messages", "the user needs READ on the source topic", "%v", err)
+		return
+	}
+	for code, n := range i.rejected {
+		d.fault("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`; a dead_letter.topic keeps the stream going", "%d of the newest cannot be used: %s", n, code)
+	}
+	if i.features == nil {
+		if len(i.rejected) == 0 {
+			d.warn("messages", "write some, then run doctor again", "the source is empty")
+		}
+		return
+	}
+	d.ok("messages", "%d of the newest can be used: %d rows of %d features", i.usable, i.allRows, i.features.Dim())
+	d.width(d.system.config, i.features)
+}
+
+func (d *doctor) width(c *config.Config, f *minibatch.Features) {
+	dim := f.Dim()
+	if _, err := c.Learner(dim); err != nil {
+		d.fault("widths", "correct section lca", "%v", err)
+		return
+	}
+	if c.LCA.Neighbours < 10*dim {
+		d.warn("widths", fmt.Sprintf("set lca.neighbours to %d or more", 10*dim), "%d neighbours are few for %d features", c.LCA.Neighbours, dim)
+	}
+	// Vectors of float64: W, B_L and B_G, C_L, C_G and the mean; neighbours of float32.
+	model, pool := 8*dim*(4*dim+1), 4*c.LCA.Neighbours*dim
+	d.ok("widths", "d = %d: a snapshot takes about %d kB, in %d messages", dim, (model+pool)/1000, model/snapshot.MaxChunk+pool/snapshot.MaxChunk+2)
+}
+
+// models looks at what has been published.
+func (d *doctor) models(ctx context.Context) {
+	c := d.system.config
+	parts, err := d.system.cluster.Metadata(ctx, c.Snapshot.Topic)
+	if err != nil || parts[c.Snapshot.Topic].Err != nil {
+		return // topics has said so
+	}
+	a, err := d.system.snapshots(ctx)
+	if err != nil {
+		d.fault("models", "the user needs READ on the snapshot topic", "%v", d.system.cluster.Explain(err))
+		return
+	}
+	s, ok := a.Newest(c.Snapshot.ModelID)
+	if !ok {
+		d.warn("models", "run `lca-stream learn`, or correct snapshot.model_id", "no model %q yet; the topic has %q", c.Snapshot.ModelID, a.Models())
+		return
+	}
+	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, age(time.Since(s.Time)), s.Model.Dim)
+}
