@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -25,7 +24,7 @@ type replayFlags struct {
 	inputs    []string
 	output    string
 	modelID   string
-	sample    int
+	batch     batchFlags
 	dryRun    bool
 	json      bool
 }
@@ -42,8 +41,10 @@ fingerprint is printed.
 A place in the topic is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...]; --to is
 exclusive and resolved once, at the start, so a replay ends.
 
-The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper:
-lca, lca-gauss and lca-gauss-red, on a uniform sample of at most --sample rows.`,
+The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper,
+on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
+Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
+kurtosis compete, and the rows held back by --fresh choose.`,
 		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
   lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json`,
 	}
@@ -51,12 +52,12 @@ lca, lca-gauss and lca-gauss-red, on a uniform sample of at most --sample rows.`
 	f := replayFlags{}
 	c.Flags().StringVar(&f.from, "from", "earliest", "first `PLACE` of the range")
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
-	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: stochastic, lca, lca-gauss or lca-gauss-red")
+	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: "+algorithmNames)
 	c.Flags().IntVar(&f.passes, "passes", -1, "passes over the range (stochastic; default 1), or most EM iterations (batch; 0 = to convergence, the default)")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
-	c.Flags().IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
+	f.batch.add(c.Flags())
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be read, and stop")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.file) }
@@ -73,16 +74,14 @@ lca, lca-gauss and lca-gauss-red, on a uniform sample of at most --sample rows.`
 }
 
 func (f *replayFlags) check(configFile string) error {
-	switch f.algorithm {
-	case "stochastic", "lca", "lca-gauss", "lca-gauss-red":
-	default:
-		return fmt.Errorf("--algorithm is %q; want stochastic, lca, lca-gauss or lca-gauss-red", f.algorithm)
+	if _, ok := batchKind(f.algorithm); !ok && f.algorithm != "stochastic" {
+		return fmt.Errorf("--algorithm is %q; want %s", f.algorithm, algorithmNames)
 	}
 	if f.passes < -1 || (f.passes == 0 && f.algorithm == "stochastic") {
 		return fmt.Errorf("--passes is %d; want at least 1 (stochastic), or 0 for convergence (batch)", f.passes)
 	}
-	if f.sample < 2 {
-		return fmt.Errorf("--sample is %d; want at least 2 rows", f.sample)
+	if err := f.batch.check(f.algorithm); err != nil {
+		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {
 		return errors.New("required flag \"config\" not set: only --input together with --output does without Kafka")
@@ -181,43 +180,6 @@ func (r *replay) stochastic(ctx context.Context) (*snapshot.Snapshot, int, error
 		}
 	}
 	return last, passes, nil
-}
-
-// batch fits one of the paper's algorithms to a sample of the range.
-func (r *replay) batch(ctx context.Context) (*snapshot.Snapshot, int, error) {
-	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.sample, Stats: r.stats}
-	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
-	if err := loop.Run(ctx); err != nil {
-		return nil, 0, err
-	}
-	if ctx.Err() != nil {
-		return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
-	}
-	x, features, seen := sample.Matrix()
-	if x == nil {
-		return nil, 0, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
-	}
-	learner, err := r.config.Learner(len(features))
-	if err != nil {
-		return nil, 0, err
-	}
-	fit := learner.Fit()
-	fit.Kind = map[string]lca.Kind{"lca": lca.KindLCA, "lca-gauss": lca.KindLCAGauss, "lca-gauss-red": lca.KindLCAGaussRed}[r.flags.algorithm]
-	fit.MaxIter = max(r.flags.passes, 0)
-	iterations := 0
-	fit.Trace = func(i lca.Iteration) {
-		iterations = max(iterations, i.Iter)
-		r.progress.iteration(i)
-	}
-	m, err := lca.Fit(ctx, x, fit)
-	if err != nil {
-		return nil, 0, err
-	}
-	m.Info.Rows = seen
-	return &snapshot.Snapshot{
-		Model: m, ModelID: r.config.Snapshot.ModelID, Version: seen, Features: features,
-		Offsets: r.end, Producer: producer(),
-	}, iterations, nil
 }
 
 // discard is the sink of a replay, which writes its one snapshot at the very end.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// search is the algorithm that chooses among candidates by rows held back.
+const search = "lca-gauss-search"
+
+// batchKind returns the model that a batch algorithm of --algorithm fits, and whether there is such a one.
+func batchKind(algorithm string) (lca.Kind, bool) {
+	switch algorithm {
+	case "lca":
+		return lca.KindLCA, true
+	case "lca-gauss":
+		return lca.KindLCAGauss, true
+	case "lca-gauss-red", search:
+		return lca.KindLCAGaussRed, true
+	case "gaussian":
+		return lca.KindGaussian, true
+	}
+	return 0, false
+}
+
+// algorithmNames are what --algorithm takes, for messages.
+const algorithmNames = "stochastic, lca, lca-gauss, lca-gauss-red, lca-gauss-search or gaussian"
+
+// batchFlags are the flags of replay that only a batch algorithm reads.
+type batchFlags struct {
+	sample    int
+	fresh     int
+	tolerance float64
+	precision string
+	subsample bool
+}
+
+func (f *batchFlags) add(flags *pflag.FlagSet) {
+	flags.IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
+	flags.IntVar(&f.fresh, "fresh", 0, "last `ROWS` of the sample that judge the candidates of "+search+" and are not learnt; 0 = a fifth")
+	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row")
+	flags.StringVar(&f.precision, "precision", "float64", "`TYPE` of a batch algorithm's E-step: float64 or float32")
+	flags.BoolVar(&f.subsample, "subsample", false,
+		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn afresh, into a running C_L by lca.gamma; lca.target_rows corrects the width")
+}
+
+func (f *batchFlags) check(algorithm string) error {
+	if f.sample < 2 {
+		return fmt.Errorf("--sample is %d; want at least 2 rows", f.sample)
+	}
+	if f.fresh < 0 || (f.fresh > 0 && algorithm != search) {
+		return fmt.Errorf("--fresh is %d for %s; want 0 or more rows, and --algorithm %s", f.fresh, algorithm, search)
+	}
+	if !(f.tolerance > 0) {
+		return fmt.Errorf("--tolerance is %v; want more than 0", f.tolerance)
+	}
+	if _, err := lca.ParsePrecision(f.precision); err != nil {
+		return fmt.Errorf("--precision is %q; want float64 or float32", f.precision)
+	}
+	if kind, _ := batchKind(algorithm); f.subsample && (kind != lca.KindLCA && kind != lca.KindLCAGauss) {
+		return fmt.Errorf("--subsample is for the algorithms lca and lca-gauss, not %s", algorithm)
+	}
+	return nil
+}
+
+// batch fits one of the paper's algorithms to a sample of the range.
+func (r *replay) batch(ctx context.Context) (*snapshot.Snapshot, int, error) {
+	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.batch.sample, Stats: r.stats}
+	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
+	if err := loop.Run(ctx); err != nil {
+		return nil, 0, err
+	}
+	if ctx.Err() != nil {
+		return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
+	}
+	x, features, seen := sample.Matrix()
+	if x == nil {
+		return nil, 0, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
+	}
+	fit, err := r.fitConfig(len(features))
+	if err != nil {
+		return nil, 0, err
+	}
+	iterations := 0
+	fit.Trace = func(i lca.Iteration) {
+		iterations = max(iterations, i.Iter)
+		r.progress.iteration(i)
+	}
+	m, err := r.fit(ctx, x, fit)
+	if err != nil {
+		return nil, 0, err
+	}
+	m.Info.Rows = seen
+	return &snapshot.Snapshot{
+		Model: m, ModelID: r.config.Snapshot.ModelID, Version: seen, Features: features,
+		Offsets: r.end, Producer: producer(),
+	}, iterations, nil
+}
+
+// fitConfig is what the configuration and the flags say about a batch fit of dim features.
+func (r *replay) fitConfig(dim int) (lca.FitConfig, error) {
+	learner, err := r.config.Learner(dim)
+	if err != nil {
+		return lca.FitConfig{}, err
+	}
+	fit, f := learner.Fit(), &r.flags.batch
+	fit.Kind, _ = batchKind(r.flags.algorithm)
+	fit.MaxIter, fit.Tol = max(r.flags.passes, 0), f.tolerance
+	if fit.Precision, err = lca.ParsePrecision(f.precision); err != nil {
+		return lca.FitConfig{}, err
+	}
+	if f.subsample {
+		fit.Minibatch, fit.Neighbours, fit.Gamma = learner.Minibatch, learner.Neighbours, learner.Gamma
+		fit.TargetRows = learner.TargetRows
+	}
+	return fit, nil
+}
+
+// fit runs the algorithm; the last rows of x are held back where candidates are to be judged by them.
+func (r *replay) fit(ctx context.Context, x *mat.Dense, c lca.FitConfig) (*lca.Model, error) {
+	if r.flags.algorithm != search {
+		return lca.Fit(ctx, x, c)
+	}
+	n, d := x.Dims()
+	fresh := r.flags.batch.fresh
+	if fresh == 0 {
+		fresh = n / 5
+	}
+	if fresh < 1 || n-fresh < 2 {
+		return nil, fmt.Errorf("%d rows are too few to hold %d back", n, fresh)
+	}
+	train, judges := x.Slice(0, n-fresh, 0, d).(*mat.Dense), x.Slice(n-fresh, n, 0, d).(*mat.Dense)
+	m, candidates, err := lca.Search(ctx, train, judges, c)
+	for _, k := range candidates {
+		r.log.Info("candidate", "start", k.Name, "fresh_nll", k.NLL, "d_parzen", k.Parzen)
+	}
+	return m, err
+}
