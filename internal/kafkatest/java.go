@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ type javaNode struct {
 	dir        string // server.properties, log4j, data/, server.log
 	port       int
 	controller int
-	proc       *process
+	proc       *Process
 }
 
 // clusterID is any 22 characters of base64; all test clusters share it, so that a formatted data
@@ -124,7 +123,7 @@ func (j *javaNode) start(t testing.TB) {
 		"-Dlog4j2.configurationFile="+filepath.Join(j.dir, "log4j2.xml"),
 		"-cp", jars(t, j.kind)+"/*:"+j.dir, "kafka.Kafka", filepath.Join(j.dir, "server.properties"))
 	cmd.Stdout, cmd.Stderr = log, log
-	j.proc = startProcess(t, cmd, j.dir)
+	j.proc = StartProcess(t, cmd, j.dir)
 	// A node that dies at once (a port taken meanwhile, a bad setting) should not be waited for.
 	select {
 	case <-j.proc.done:
@@ -135,7 +134,7 @@ func (j *javaNode) start(t testing.TB) {
 
 func (j *javaNode) kill(testing.TB) {
 	if j.proc != nil {
-		j.proc.kill()
+		j.proc.Kill()
 		j.proc = nil
 	}
 }
@@ -145,7 +144,7 @@ func (j *javaNode) stop(t testing.TB) {
 	if j.proc == nil {
 		return
 	}
-	_ = j.proc.cmd.Process.Signal(syscall.SIGTERM)
+	j.proc.Terminate()
 	select {
 	case <-j.proc.done:
 	case <-time.After(60 * time.Second):
@@ -173,7 +172,7 @@ func tail(path string, lines int) string {
 func warnings(path string, lines int) string {
 	var found []string
 	for line := range strings.Lines(tail(path, 1000)) {
-		if !strings.Contains(line, " INFO ") {
+		if strings.Contains(line, " WARN ") || strings.Contains(line, " ERROR ") || strings.Contains(line, " FATAL ") || strings.Contains(line, "Exception") {
 			found = append(found, line)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/internal/testtools"
@@ -122,8 +121,8 @@ func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	p := startProcess(t, cmd, "")
-	t.Cleanup(p.kill)
+	p := StartProcess(t, cmd, "")
+	t.Cleanup(p.Kill)
 	wait = func() (done Loaded) {
 		t.Helper()
 		<-p.done
@@ -132,7 +131,7 @@ func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 		}
 		return done
 	}
-	return wait, func() { _ = cmd.Process.Signal(syscall.SIGTERM) }
+	return wait, p.Terminate
 }
 
 // python prepares one of the checker's programs.

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// process is a child in a process group of its own, with a watchdog that kills the group and
+// Process is a child in a process group of its own, with a watchdog that kills the group and
 // removes its directory when this test binary ends without having done so: a panic, a timeout or
 // a kill -9 leaves no broker behind.
-type process struct {
+type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child has ended
 	dog  *exec.Cmd
@@ -23,13 +23,15 @@ type process struct {
 // watchdog waits for a word on stdin. Its end without a word means that the test binary is gone.
 const watchdog = `read word || { kill -9 -"$1"; rm -rf "$2"; } 2>/dev/null`
 
-func startProcess(t testing.TB, cmd *exec.Cmd, dir string) *process {
+// StartProcess starts cmd so that it cannot outlive the test binary; dir, if there is one, goes with
+// it. The test calls Kill in the end.
+func StartProcess(t testing.TB, cmd *exec.Cmd, dir string) *Process {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("kafkatest: start %s: %v", cmd.Path, err)
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		_ = cmd.Wait()
@@ -41,15 +43,15 @@ func startProcess(t testing.TB, cmd *exec.Cmd, dir string) *process {
 		err = p.dog.Start()
 	}
 	if err != nil {
-		p.kill()
+		p.Kill()
 		t.Fatalf("kafkatest: start the watchdog: %v", err)
 	}
 	p.tell = tell
 	return p
 }
 
-// kill ends the whole group with SIGKILL and waits for the child.
-func (p *process) kill() {
+// Kill ends the whole group with SIGKILL and waits for the child.
+func (p *Process) Kill() {
 	select {
 	case <-p.done: // it is gone, and its number may be somebody else's by now
 	default:
@@ -63,3 +65,18 @@ func (p *process) kill() {
 		p.tell = nil
 	}
 }
+
+// Terminate asks the child to end, with SIGTERM.
+func (p *Process) Terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Pause makes the child stand still (SIGSTOP), as a machine that is out of memory or suspended does.
+func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets it go on (SIGCONT).
+func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Done is closed when the child has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// ExitCode is the child's, once it is done; −1 when a signal ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }

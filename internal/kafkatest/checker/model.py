@@ -51,7 +51,8 @@ class Model:
         self.mean = self.mean[0]
         if self.BG.shape[1] != int(meta["lca.d_gaussian"]):
             raise ValueError(f"{self.BG.shape[1]} gaussian directions, metadata say {meta['lca.d_gaussian']}")
-        if meta.get("lca.kind") != "lca" and ((value[kind == "gaussian"] < 1).any() or (value[kind == "parzen"] >= 1).any()):
+        # Parzen below 1, Gaussian from 1 on; a direction changes sides only beyond 0.98 and 1.02, so as not to flicker.
+        if meta.get("lca.kind") != "lca" and ((value[kind == "gaussian"] < 0.98).any() or (value[kind == "parzen"] > 1.02).any()):
             raise ValueError("a direction is in the wrong part for its eigenvalue")
         self.neighbours = rows_of(neighbours["x"], self.d).astype(np.float64)
         if len(self.neighbours) != int(meta["lca.neighbours"]) or not np.isfinite(self.neighbours).all():

@@ -187,9 +187,13 @@ def swap(h, i, j):
 
 
 def scalar(f):
+    return scalar_at(1, f)
+
+
+def scalar_at(i, f):
     def do(column):
         v = np.array(column.to_numpy(zero_copy_only=False))
-        v[1] = f(v[1])
+        v[i] = f(v[i])
         return pa.array(v, column.type)
     return do
 
@@ -253,6 +257,7 @@ SPOILED = [
     ("chunk lost", lambda h: h["snapshots"].pop(-1), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("checksum", lambda h: header(h["snapshots"][0], "lca-crc32c", b"1"), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("infinite W", lambda h: snapshot_edit(h, 0, replace("vector", flat(set_at(D, lambda v: np.inf)))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("a direction in the wrong part", lambda h: snapshot_edit(h, 0, replace("eigenvalue", scalar_at(-1, lambda v: 0.9))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("one neighbour missing", lambda h: snapshot_edit(h, 1, lambda t: t.slice(1)), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("neighbours of another model", lambda h: snapshot_edit(h, 1, replace("x", flat(set_at(np.s_[0:20], lambda v: v + 1)))), {"SCORE"}),
     ("order of snapshots", lambda h: h.update(snapshots=h["snapshots"][3:] + h["snapshots"][:3]), {"SNAP_ORDER"}),

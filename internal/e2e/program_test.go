@@ -1,0 +1,225 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// binary builds the program, once for all tests of the package.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "lca-stream-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "lca-stream")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/lca-stream").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// stream is one test's topics on a broker, and the configuration that names them.
+type stream struct {
+	*kafkatest.Broker
+	t    *testing.T
+	name string
+	file string // configuration
+	dir  string // logs
+}
+
+// settings are what a test changes in the configuration; the rest makes many versions in little time.
+type settings struct {
+	partitions int
+	static     bool   // assignment of all partitions to each process, instead of by group
+	features   string // YAML list
+	more       string // further YAML
+}
+
+func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
+	t.Helper()
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir()}
+	st.file = filepath.Join(st.dir, "stream.yaml")
+	assignment := "group"
+	if s.static {
+		assignment = fmt.Sprintf(`static, partitions: ["0-%d"]`, s.partitions-1)
+	}
+	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]}
+source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
+lca: {neighbours: 500, skip_when_behind: false}
+snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
+checkpoint: {topic: %[2]s-check, every_rows: 1000, every: 1s}
+transform: {topic: %[2]s-out}
+dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
+http: {listen: ""}
+logger: {level: debug}
+%[5]s`, strings.Join(b.Addrs(), ", "), name, assignment, s.features, s.more)
+	if err := os.WriteFile(st.file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.CreateTopic(t, name+"-in", s.partitions, nil)
+	st.command("topics", "init")
+	return st
+}
+
+func (s *stream) topic(suffix string) string { return s.name + "-" + suffix }
+
+// command runs a command to its end, which must be success.
+func (s *stream) command(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(s.path(), append(args, "-c", s.file)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%v: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+func (s *stream) path() string {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// program is a running command, restarted as often as the test likes. Its log is one file.
+type program struct {
+	*kafkatest.Process
+	s    *stream
+	args []string
+	log  string
+}
+
+func (s *stream) program(args ...string) *program {
+	s.t.Helper()
+	p := &program{s: s, args: args, log: filepath.Join(s.dir, args[0]+".log")}
+	s.t.Cleanup(func() {
+		p.Kill()
+		if s.t.Failed() {
+			s.t.Logf("%s ended its log with:\n%s", args[0], lastLines(p.log, 40))
+		}
+	})
+	p.start()
+	return p
+}
+
+func (p *program) start() {
+	p.s.t.Helper()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		p.s.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	cmd := exec.Command(p.s.path(), append(p.args, "-c", p.s.file)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	p.Process = kafkatest.StartProcess(p.s.t, cmd, "")
+}
+
+// alive fails the test when the program has ended by itself.
+func (p *program) alive() {
+	p.s.t.Helper()
+	select {
+	case <-p.Done():
+		p.s.t.Fatalf("%s ended by itself with exit code %d", p.args[0], p.ExitCode())
+	default:
+	}
+}
+
+// stop ends the program as a supervisor would; it must end in order.
+func (p *program) stop() {
+	p.s.t.Helper()
+	p.alive()
+	p.Terminate()
+	select {
+	case <-p.Done():
+	case <-time.After(40 * time.Second): // shutdown_timeout is 30 s
+		p.s.t.Fatalf("%s did not end within 40 s of SIGTERM", p.args[0])
+	}
+	if code := p.ExitCode(); code != 0 {
+		p.s.t.Errorf("%s ended with exit code %d after SIGTERM", p.args[0], code)
+	}
+}
+
+// committed is the sum of a group's next offsets over all partitions of the source topic.
+func (s *stream) committed(group string) (sum int64) {
+	s.t.Helper()
+	for _, next := range s.GroupOffsets(s.t, group) {
+		sum += next
+	}
+	return sum
+}
+
+// await waits until a group's committed offsets have passed a sum, while the programs live.
+func (s *stream) await(group string, sum int64, programs ...*program) {
+	s.t.Helper()
+	for deadline := time.Now().Add(4 * time.Minute); s.committed(group) < sum; {
+		for _, p := range programs {
+			p.alive()
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("group %s has committed %d of %d messages after 4 minutes", group, s.committed(group), sum)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// killInside kills the program while a transaction of its own in topic is open. A transaction is open
+// for milliseconds only, so the program is stopped at random moments until one is.
+func (p *program) killInside(topic string) {
+	p.s.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		p.alive()
+		p.Pause()
+		time.Sleep(20 * time.Millisecond) // what it has sent reaches the broker
+		if p.s.OpenTransaction(p.s.t, topic) {
+			p.Kill()
+			return
+		}
+		p.Resume()
+		if time.Now().After(deadline) {
+			p.s.t.Fatalf("%s was in no transaction at any of the moments it was stopped at", p.args[0])
+		}
+		time.Sleep(time.Duration(1+time.Now().UnixNano()%97) * time.Millisecond)
+	}
+}
+
+// check judges the topics of a finished run.
+func (s *stream) check(rows, versions int) kafkatest.Verdict {
+	s.t.Helper()
+	v := s.Check(s.t, kafkatest.Check{
+		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
+		MinRows: rows, MinVersions: versions,
+	})
+	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g",
+		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore)
+	return v
+}
+
+func lastLines(path string, n int) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}
