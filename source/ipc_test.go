@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"errors"
+	"sync"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -89,6 +90,27 @@ func TestDecodedRecordsCanBeWritten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One Decoder serves several goroutines.
+func TestDecodeConcurrently(t *testing.T) {
+	d := NewDecoder(DecoderConfig{})
+	all := streams(t)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for name, s := range all {
+				rec, err := d.Decode(s.data(t), "")
+				if (err == nil) != (s.Code == "") {
+					t.Errorf("%s: %v", name, err)
+				}
+				if err == nil && rec.NumRows() != s.Rows {
+					t.Errorf("%s: %d rows", name, rec.NumRows())
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func encode(t *testing.T, rec arrow.Record) []byte {
