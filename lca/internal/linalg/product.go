@@ -41,6 +41,7 @@ const (
 // Workspace holds the buffers of products; they grow once. The zero value is ready. It serves one call at a time.
 type Workspace struct {
 	panels, block, edge []float64
+	copied, inverse     []float64 // of the solvers
 	zero                [kernel.TileWidth]float64
 }
 

@@ -1,0 +1,39 @@
+package linalg
+
+import "gonum.org/v1/gonum/mat"
+
+// Mul is dst ← A·B, as gonum's dst.Mul(a, b), by our own product. An empty dst is sized; otherwise it must
+// have the product's size and share no memory with A or B.
+func Mul(dst *mat.Dense, a, b mat.Matrix) {
+	m, k := a.Dims()
+	rows, n := b.Dims()
+	va, okA := viewOf(a)
+	vb, okB := viewOf(b)
+	if !okA || !okB || rows != k {
+		dst.Mul(a, b) // triangles and the like; and gonum's words for sizes that do not fit
+		return
+	}
+	if dst.IsEmpty() {
+		dst.ReuseAs(m, n)
+	}
+	raw := dst.RawMatrix()
+	if raw.Rows != m || raw.Cols != n {
+		panic(mat.ErrShape)
+	}
+	var w Workspace
+	w.Product(raw.Data, raw.Stride, va, vb, m, n, k, Set)
+}
+
+// viewOf returns the view of a dense matrix or its transpose.
+func viewOf(m mat.Matrix) (Matrix, bool) {
+	if t, ok := m.(mat.Transpose); ok {
+		v, ok := viewOf(t.Matrix)
+		return v.T(), ok
+	}
+	d, ok := m.(*mat.Dense)
+	if !ok || d.IsEmpty() {
+		return Matrix{}, false
+	}
+	raw := d.RawMatrix()
+	return Matrix{raw.Data, raw.Stride, 1}, true
+}
