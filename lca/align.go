@@ -6,6 +6,8 @@ import (
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // alignEvery is the number of minibatches after which the reference that models are aligned to
@@ -66,14 +68,14 @@ func (r *reference) align(b *mat.Dense, cov []float64) (*mat.Dense, error) {
 	target := mat.NewDense(d, d, append([]float64(nil), r.w...))
 	target.Apply(func(i, j int, v float64) float64 { return v + 1e-9*root.At(i, j) }, target)
 	var left, cross mat.Dense
-	left.Mul(target, mat.NewDense(d, d, cov))
-	cross.Mul(&left, root.T())
+	linalg.Mul(&left, target, mat.NewDense(d, d, cov))
+	linalg.Mul(&cross, &left, root.T())
 	o, err := orthogonalFactor(&cross)
 	if err != nil {
 		return nil, err
 	}
 	var w mat.Dense
-	w.Mul(o, root)
+	linalg.Mul(&w, o, root)
 	return &w, nil
 }
 
@@ -89,13 +91,13 @@ func (r *reference) whitening(bl, bg *mat.Dense, comps Components, cg []float64)
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
 	d, n := b.Dims()
 	var cb, inner, q mat.Dense
-	cb.Mul(mat.NewDense(d, d, cg), b)
-	inner.Mul(b.T(), &cb)
+	linalg.Mul(&cb, mat.NewDense(d, d, cg), b)
+	linalg.Mul(&inner, b.T(), &cb)
 	low, _, err := factor(symmetrised(&inner), n)
 	if err != nil {
 		return nil, err
 	}
-	q.Mul(w, &cb)
+	linalg.Mul(&q, w, &cb)
 	solveRight(&q, low)
 	blas64.Trsm(blas.Right, blas.NoTrans, 1, low.RawTriangular(), q.RawMatrix())
 	var wp mat.Dense
@@ -112,7 +114,7 @@ func orthogonalFactor(a *mat.Dense) (*mat.Dense, error) {
 	var u, v, o mat.Dense
 	svd.UTo(&u)
 	svd.VTo(&v)
-	o.Mul(&u, v.T())
+	linalg.Mul(&o, &u, v.T())
 	return &o, nil
 }
 
@@ -127,8 +129,8 @@ func angle(a, b *mat.Dense, cov []float64) float64 {
 	}
 	d, _ := a.Dims()
 	var left, cosines mat.Dense
-	left.Mul(qa.T(), mat.NewDense(d, d, cov))
-	cosines.Mul(&left, qb)
+	linalg.Mul(&left, qa.T(), mat.NewDense(d, d, cov))
+	linalg.Mul(&cosines, &left, qb)
 	var svd mat.SVD
 	if !svd.Factorize(&cosines, mat.SVDNone) {
 		return math.Pi / 2
@@ -141,8 +143,8 @@ func angle(a, b *mat.Dense, cov []float64) float64 {
 func orthonormal(b *mat.Dense, cov []float64) (q *mat.Dense, ok bool) {
 	d, k := b.Dims()
 	var cb, inner mat.Dense
-	cb.Mul(mat.NewDense(d, d, cov), b)
-	inner.Mul(b.T(), &cb)
+	linalg.Mul(&cb, mat.NewDense(d, d, cov), b)
+	linalg.Mul(&inner, b.T(), &cb)
 	low, _, err := factor(symmetrised(&inner), k)
 	if err != nil {
 		return nil, false

@@ -6,6 +6,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // estimator is the E-step of a stream: λ (eqs. 3, 4) of a minibatch against the pool, and its
@@ -109,8 +110,8 @@ func (t *tiles[T]) project(dst []T, x []float64) {
 func (m *inForce) localCovariance(dst []float64, dim int, sum *kernel.Moments) {
 	n := len(m.active)
 	var left, c mat.Dense
-	left.Mul(m.inv.T(), mat.NewDense(n, n, sum.Cov[:n*n]))
-	c.Mul(&left, m.inv)
+	linalg.Mul(&left, m.inv.T(), mat.NewDense(n, n, sum.Cov[:n*n]))
+	linalg.Mul(&c, &left, m.inv)
 	clear(dst)
 	used := float64(sum.Rows)
 	for i, k := range m.active {

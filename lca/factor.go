@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/blas"
-	"gonum.org/v1/gonum/blas/blas64"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // The ridges that a singular matrix is tried with, as a share of its own diagonal. Collinear columns
@@ -17,17 +17,14 @@ var ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
 // it positive definite. a is not changed.
 func factor(a []float64, n int) (low *mat.TriDense, ridged bool, err error) {
 	for _, r := range ridges {
-		s := mat.NewSymDense(n, append([]float64(nil), a...))
+		l := append([]float64(nil), a...)
 		for k := range n {
-			s.SetSym(k, k, s.At(k, k)*(1+r))
+			l[k*n+k] *= 1 + r
 		}
-		var c mat.Cholesky
-		if !c.Factorize(s) {
+		if linalg.CholeskyLower(l, n) != nil {
 			continue
 		}
-		low = mat.NewTriDense(n, mat.Lower, nil)
-		c.LTo(low)
-		if regular(low, a) {
+		if low = mat.NewTriDense(n, mat.Lower, l); regular(low, a) {
 			return low, r > 0, nil
 		}
 	}
@@ -67,18 +64,29 @@ func ratiosBy(low *mat.TriDense, m2 []float64, n int) (e []float64, u *mat.Dense
 
 // solveLeft is B ← L⁻¹ B.
 func solveLeft(b *mat.Dense, low *mat.TriDense) {
-	blas64.Trsm(blas.Left, blas.NoTrans, 1, low.RawTriangular(), b.RawMatrix())
+	var w linalg.Workspace
+	raw := b.RawMatrix()
+	w.SolveLeft(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
 }
 
 // solveRight is B ← B L⁻ᵀ.
 func solveRight(b *mat.Dense, low *mat.TriDense) {
-	blas64.Trsm(blas.Right, blas.Trans, 1, low.RawTriangular(), b.RawMatrix())
+	var w linalg.Workspace
+	raw := b.RawMatrix()
+	w.SolveRight(triangle(low), raw.Data, raw.Stride, raw.Cols, raw.Rows)
 }
 
 // solveTransposed is dst ← L⁻ᵀ B.
 func solveTransposed(dst *mat.Dense, low *mat.TriDense, b *mat.Dense) {
 	dst.Copy(b)
-	blas64.Trsm(blas.Left, blas.Trans, 1, low.RawTriangular(), dst.RawMatrix())
+	var w linalg.Workspace
+	raw := dst.RawMatrix()
+	w.SolveLeftTransposed(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
+}
+
+func triangle(low *mat.TriDense) linalg.Matrix {
+	raw := low.RawTriangular()
+	return linalg.Dense(raw.Data, raw.Stride)
 }
 
 // logDiagonal returns log det L.
