@@ -1,7 +1,7 @@
 # make build   the program, as bin/lca-stream
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
 # make test    all tests, with everything they need, on a machine with Go and nothing else
-# make check   make test, and: format, linters, race detector, builds without assembly and with assertions
+# make check   make test, and: format, linters, race detector, the build without assembly
 # make lint    the linters alone
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 .PHONY: build demo test check lint bench tools
@@ -24,7 +24,6 @@ test: tools
 check: lint test
 	go vet -tags purego ./...
 	$(SUMMARY) -- $(LIMIT) -tags purego ./lca/... ./pipeline/...
-	$(SUMMARY) -- $(LIMIT) -tags invariants ./lca/... ./pipeline/...
 	CGO_ENABLED=1 $(SUMMARY) -- $(LIMIT) -race ./...
 
 lint:

@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"net"
+	"net/http"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/segmentio/kafka-go"
@@ -33,10 +37,17 @@ func TestScripts(t *testing.T) {
 			e.Values["broker"] = b
 			e.Setenv("KAFKA", b.Addrs()[0])
 			e.Setenv("ROOT", root)
+			for _, name := range []string{"HTTP1", "HTTP2"} {
+				address, err := freeAddress()
+				if err != nil {
+					return err
+				}
+				e.Setenv(name, address)
+			}
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "up": up},
 	})
 }
 
@@ -55,6 +66,37 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s", got, args[0])
+	}
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// up ADDRESS: waits until the program that serves there says that it is alive.
+func up(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: up address")
+	}
+	give := time.Now().Add(time.Minute)
+	for {
+		answer, err := http.Get("http://" + args[0] + "/ping")
+		if err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(answer.Status)
+		}
+		if time.Now().After(give) {
+			ts.Fatalf("%s is not up: %v", args[0], err)
+		}
+		<-time.After(20 * time.Millisecond)
 	}
 }
 
