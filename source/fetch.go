@@ -24,7 +24,7 @@ type FetcherConfig struct {
 	ReadUncommitted bool
 
 	MaxBytes        int           // of one response, except that one batch always fits; default 4 MiB
-	MaxMessageBytes int           // of one record; larger ones are rejected; default 16 MiB
+	MaxMessageBytes int           // of one value: a batch of more than 4 times this is rejected; default 16 MiB
 	MaxWait         time.Duration // that a broker waits for records; default 500 ms
 	RetryFor        time.Duration // a broker may be away this long before Fetch gives up; default 1 min
 }
@@ -232,12 +232,9 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 	}
 	got.Records = recs[:before]
 	for i := range recs[before:] {
-		r := &recs[before+i]
-		switch {
-		case r.Offset < f.next: // the batch began before the position
-		case len(r.Value) > f.config.MaxMessageBytes:
-			got.Rejected = append(got.Rejected, f.reject(r.Offset, r.Offset, fmt.Errorf("a value of %d bytes, more than the limit of %d (source.max_message_bytes)", len(r.Value), f.config.MaxMessageBytes)))
-		default:
+		// The batch may have begun before the position. A value over the limit stays: it is in memory
+		// already, the decoder refuses it, and the dead letter must hold its bytes untouched.
+		if r := &recs[before+i]; r.Offset >= f.next {
 			got.Records = append(got.Records, *r)
 		}
 	}

@@ -28,7 +28,7 @@ type KafkaConfig struct {
 	ReadUncommitted bool
 	Decoder         *Decoder // nil: values stay bytes, and null values are messages like others
 
-	MaxMessageBytes int           // larger values are rejected; default 16 MiB
+	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherWait      time.Duration // or this long after the first message; default 100 ms
 	PrefetchBytes   int           // shared by the partitions, see Kafka; default 64 MiB

@@ -187,7 +187,7 @@ func TestKafkaDecodes(t *testing.T) {
 	p := source.Partition{Topic: "decode"}
 	k, err := source.OpenKafka(within(t), source.KafkaConfig{
 		Cluster: open(t, b.Addrs()...), Start: source.Offsets{p: 0}, End: source.Offsets{p: 7},
-		Decoder: source.NewDecoder(source.DecoderConfig{}), MaxMessageBytes: 100000,
+		Decoder: source.NewDecoder(source.DecoderConfig{MaxBytes: 100000}), MaxMessageBytes: 100000,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,9 @@ func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Resume lets it go on (SIGCONT).
 func (p *Process) Resume() { _ = p.cmd.Process.Signal(syscall.SIGCONT) }
 
+// Pid is its process id.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
 // Done is closed when the child has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
