@@ -29,11 +29,13 @@ type implementation struct {
 	f64  functions[float64]
 
 	rotate func(strip []float64, ld int, c, s []float64)
+	shift  func(dst, x, mean []float64)
+	round  func(dst []float32, ld int, panel []float64, rows int)
 }
 
 func generic() *implementation {
 	return &implementation{
-		name: "generic", rotate: rotate,
+		name: "generic", rotate: rotate, shift: shift, round: round,
 		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], countGE[float32], gather32, fma32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32]},
 		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], countGE[float64], gather64, math.FMA, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64]},
 	}

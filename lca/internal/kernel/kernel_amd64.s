@@ -3319,6 +3319,50 @@ loop:
 	VZEROUPPER
 	RET
 
+// func center64AVX512(dst *float64, x *float64, mean *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·center64AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD (CX), Z0
+	VSUBPD  (DX), Z0, Z0
+	VMOVUPD Z0, (AX)
+	VMOVUPD 64(CX), Z1
+	VSUBPD  64(DX), Z1, Z1
+	VMOVUPD Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func round64AVX512(dst *float32, ld int, panel *float64, rows int)
+// Requires: AVX, AVX512F
+TEXT ·round64AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ ld+8(FP), CX
+	MOVQ panel+16(FP), DX
+	MOVQ rows+24(FP), BX
+	SHLQ $0x02, CX
+
+loop:
+	VCVTPD2PS (DX), Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS 64(DX), Y1
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $0x00000080, DX
+	ADDQ      CX, AX
+	DECQ      BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 // Requires: AVX, FMA3
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
@@ -4222,6 +4266,60 @@ loop:
 	VMOVUPD      Y5, 160(DI)
 	VMOVUPD      Y6, 192(DI)
 	VMOVUPD      Y7, 224(DI)
+	VZEROUPPER
+	RET
+
+// func center64AVX2(dst *float64, x *float64, mean *float64, n int)
+// Requires: AVX
+TEXT ·center64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD (CX), Y0
+	VSUBPD  (DX), Y0, Y0
+	VMOVUPD Y0, (AX)
+	VMOVUPD 32(CX), Y1
+	VSUBPD  32(DX), Y1, Y1
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD 64(CX), Y2
+	VSUBPD  64(DX), Y2, Y2
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD 96(CX), Y3
+	VSUBPD  96(DX), Y3, Y3
+	VMOVUPD Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func round64AVX2(dst *float32, ld int, panel *float64, rows int)
+// Requires: AVX
+TEXT ·round64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ ld+8(FP), CX
+	MOVQ panel+16(FP), DX
+	MOVQ rows+24(FP), BX
+	SHLQ $0x02, CX
+
+loop:
+	VCVTPD2PSY (DX), X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY 32(DX), X1
+	VMOVUPS    X1, 16(AX)
+	VCVTPD2PSY 64(DX), X2
+	VMOVUPS    X2, 32(AX)
+	VCVTPD2PSY 96(DX), X3
+	VMOVUPS    X3, 48(AX)
+	ADDQ       $0x00000080, DX
+	ADDQ       CX, AX
+	DECQ       BX
+	JNZ        loop
 	VZEROUPPER
 	RET
 

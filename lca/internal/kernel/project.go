@@ -53,23 +53,41 @@ func apply[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, ro
 
 // applyBlock projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
 func applyBlock[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, rows int) {
-	w, ld, width := &s.workers[0], stride[float64](p.dim), panelWidth[float64]()
+	w, ld, width, use := &s.workers[0], stride[float64](p.dim), panelWidth[float64](), active()
 	w.q = grow(w.q, blockRows[float64]()*ld)
 	w.tile = grow(w.tile, blockRows[float64]()*width)
 	for r := range rows {
-		to := w.q[r*ld:][:p.dim]
-		for k, v := range x[r*p.dim:][:p.dim] {
-			to[k] = v - p.mean[k]
-		}
+		use.shift(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
 	for c := 0; c < p.out; c += width {
 		cols := min(width, p.out-c)
 		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.dim, rows, cols)
+		if to, ok := any(dst).([]float32); ok && cols == width {
+			use.round(to[c:], p.out, w.tile, rows)
+			continue
+		}
 		for r := range rows {
 			to := dst[r*p.out+c:][:cols]
 			for k, v := range w.tile[r*width:][:cols] {
 				to[k] = T(v)
 			}
+		}
+	}
+}
+
+// shift writes x − mean.
+func shift(dst, x, mean []float64) {
+	for k, v := range x[:len(dst)] {
+		dst[k] = v - mean[k]
+	}
+}
+
+// round writes the rows of a panel as float32 rows of stride ld.
+func round(dst []float32, ld int, panel []float64, rows int) {
+	for r := range rows {
+		to := dst[r*ld:][:TileWidth]
+		for k, v := range panel[r*TileWidth:][:TileWidth] {
+			to[k] = float32(v)
 		}
 	}
 }

@@ -165,3 +165,19 @@ func turnRowsAVX2(strip []float64, ld int, c, s []float64) {
 		rotate64AVX2(&strip[0], ld, &c[0], &s[0], n)
 	}
 }
+
+func shiftAVX2(dst, x, mean []float64) {
+	n := len(dst) &^ (lanes - 1)
+	x, mean = x[:len(dst)], mean[:len(dst)]
+	if n > 0 {
+		center64AVX2(&dst[0], &x[0], &mean[0], n)
+	}
+	shift(dst[n:], x[n:], mean[n:])
+}
+
+func roundAVX2(dst []float32, ld int, panel []float64, rows int) {
+	if rows > 0 {
+		_, _ = dst[(rows-1)*ld+TileWidth-1], panel[rows*TileWidth-1]
+		round64AVX2(&dst[0], ld, &panel[0], rows)
+	}
+}

@@ -165,3 +165,19 @@ func turnRowsAVX512(strip []float64, ld int, c, s []float64) {
 		rotate64AVX512(&strip[0], ld, &c[0], &s[0], n)
 	}
 }
+
+func shiftAVX512(dst, x, mean []float64) {
+	n := len(dst) &^ (lanes - 1)
+	x, mean = x[:len(dst)], mean[:len(dst)]
+	if n > 0 {
+		center64AVX512(&dst[0], &x[0], &mean[0], n)
+	}
+	shift(dst[n:], x[n:], mean[n:])
+}
+
+func roundAVX512(dst []float32, ld int, panel []float64, rows int) {
+	if rows > 0 {
+		_, _ = dst[(rows-1)*ld+TileWidth-1], panel[rows*TileWidth-1]
+		round64AVX512(&dst[0], ld, &panel[0], rows)
+	}
+}

@@ -269,6 +269,16 @@ func norms64AVX512(dst *float64, panel *float64, depth int)
 //go:noescape
 func rotate64AVX512(strip *float64, ld int, c *float64, s *float64, n int)
 
+// center64AVX512 is center for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func center64AVX512(dst *float64, x *float64, mean *float64, n int)
+
+// round64AVX512 is round for rows ≥ 1 of 16 numbers.
+//
+//go:noescape
+func round64AVX512(dst *float32, ld int, panel *float64, rows int)
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -338,6 +348,16 @@ func norms64AVX2(dst *float64, panel *float64, depth int)
 //
 //go:noescape
 func rotate64AVX2(strip *float64, ld int, c *float64, s *float64, n int)
+
+// center64AVX2 is center for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func center64AVX2(dst *float64, x *float64, mean *float64, n int)
+
+// round64AVX2 is round for rows ≥ 1 of 16 numbers.
+//
+//go:noescape
+func round64AVX2(dst *float32, ld int, panel *float64, rows int)
 
 // transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //

@@ -21,20 +21,20 @@ func SymRoot(a []float64, n int) (root, inverse []float64, err error) {
 		return nil, nil, err
 	}
 	root, inverse = make([]float64, n*n), make([]float64, n*n)
+	left, right := make([]float64, n*n), make([]float64, n*n) // V diag(e^½) and V diag(e^−½)
 	for k, e := range values {
 		if !(e > 0) {
 			return nil, nil, fmt.Errorf("linalg: root of order %d, eigenvalue %d is %g: %w", n, k, e, ErrNotPositiveDefinite)
 		}
 		r := math.Sqrt(e)
 		for i := range n {
-			for j := range i + 1 {
-				v := vectors[i*n+k] * vectors[j*n+k]
-				root[i*n+j] = math.FMA(v, r, root[i*n+j])
-				inverse[i*n+j] = math.FMA(v, 1/r, inverse[i*n+j])
-			}
+			left[i*n+k], right[i*n+k] = vectors[i*n+k]*r, vectors[i*n+k]/r
 		}
 	}
-	for i := range n {
+	var w Workspace
+	w.Product(root, n, Dense(left, n), Dense(vectors, n).T(), n, n, n, Set)
+	w.Product(inverse, n, Dense(right, n), Dense(vectors, n).T(), n, n, n, Set)
+	for i := range n { // the products are symmetric but for rounding
 		for j := range i {
 			root[j*n+i], inverse[j*n+i] = root[i*n+j], inverse[i*n+j]
 		}

@@ -40,6 +40,8 @@ func main() {
 			k.norms()
 			if k.bits == 64 {
 				k.rotate()
+				k.center()
+				k.round()
 			}
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()
