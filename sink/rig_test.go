@@ -3,6 +3,7 @@ package sink_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,3 +133,5 @@ func await(t *testing.T, held <-chan struct{}) {
 		t.Fatal("the request that the test waits for was not sent")
 	}
 }
+
+func contains(err error, text string) bool { return strings.Contains(err.Error(), text) }

@@ -1,8 +1,8 @@
 // Package sink is where bytes go. Put makes messages and the offsets they stand for visible
 // together, or neither (invariants 1 and 2 of ARCHITECTURE.md).
 //
-// Kafka puts into topics, in one transaction; Dir puts into files, in one rename. Both promise the
-// same to their caller, the loop in package pipeline:
+// Kafka puts into topics, one transaction for each Put. What its answer means to the caller, the loop
+// in package pipeline:
 //
 //   - nil: every message and every offset is committed, once; read_committed readers see it as soon
 //     as the broker has written its markers, milliseconds later.
@@ -10,8 +10,8 @@
 //   - ErrRevoked: nothing of it is visible; the group gave the partition to somebody else. End its loop.
 //   - *TooLargeError: nothing of it is visible, and this message never will be: dead-letter it.
 //   - anything else: the outcome is settled, though not known here: all of it or nothing. Read the
-//     committed offsets (or the checkpoint) again and go on from there; Retriable says whether the
-//     cause is expected to pass.
+//     committed offsets (or the checkpoint) again and go on from there, unless Permanent says that a
+//     person is needed.
 package sink
 
 import (

@@ -1,0 +1,179 @@
+package sink_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/sink"
+)
+
+// What Put makes of each code that a broker may answer with. The embedded broker is told to.
+func TestAnswers(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the broker's own
+	type end string
+	const (
+		repeated  end = "repeated until it is carried out" // Put succeeds
+		aborted   end = "ended with a new epoch"           // Put fails, the next one works
+		fenced    end = "fenced"
+		revoked   end = "revoked"
+		permanent end = "permanent" // Put fails for good, but a later one may work
+	)
+	transaction := []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn}
+	cases := []struct {
+		why   string
+		keys  []kmsg.Key
+		codes []kafka.Error
+		want  end
+	}{
+		{"the coordinator moves or loads", transaction, []kafka.Error{kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup}, repeated},
+		{"the transaction before is still being ended", transaction, []kafka.Error{kafka.ConcurrentTransactions}, repeated},
+		{"leaders move, followers are slow, disks fail", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.InvalidMessage, kafka.UnknownTopicOrPartition,
+			kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.NotEnoughReplicas, kafka.KafkaStorageError}, repeated},
+		{"written, and then the answer is an error: the same sequence is not written again", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.RequestTimedOut, kafka.NotEnoughReplicasAfterAppend}, repeated},
+		{"written already, by an earlier copy", []kmsg.Key{kmsg.TxnOffsetCommit}, []kafka.Error{kafka.RequestTimedOut}, repeated},
+		{"committed or not: nobody says", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut}, aborted},
+		{"the broker has lost our sequence", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId}, aborted},
+		{"the transaction was ended under us", append(transaction, kmsg.Produce), []kafka.Error{kafka.InvalidTransactionState}, aborted},
+		{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced, kafka.InvalidProducerEpoch}, fenced},
+		{"the group has moved on", []kmsg.Key{kmsg.TxnOffsetCommit}, []kafka.Error{kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.RebalanceInProgress, kafka.FencedInstanceID}, revoked},
+		{"no right", transaction, []kafka.Error{kafka.TransactionalIDAuthorizationFailed}, permanent},
+		{"no right to write", []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn}, []kafka.Error{kafka.TopicAuthorizationFailed}, permanent},
+		{"a record that the topic refuses", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.InvalidRecord, kafka.InvalidTimestamp}, permanent},
+	}
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	n := 0
+	for _, c := range cases {
+		for _, key := range c.keys {
+			for _, code := range c.codes {
+				n++
+				t.Run(fmt.Sprintf("%s/%s/%d", c.want, key.Name(), code), func(t *testing.T) {
+					r := &rig{Broker: b, t: t, name: fmt.Sprintf("answer%d", n)}
+					in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+					k := r.open(20*time.Second, nil)
+					mustPut(t, k, []sink.Message{message(out, 0, "0")}, r.claim(in, 1))
+					count := 1
+					if c.want == repeated {
+						count = 3
+					}
+					fault := b.Embedded().Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TypedErrorForCode(int16(code)), Count: count})
+					defer fault.Remove()
+					err := put(t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
+					if fault.Hits() != count {
+						t.Fatalf("%d answers of %d were given (%s)", fault.Hits(), count, c.why)
+					}
+					got := aborted
+					switch {
+					case err == nil:
+						got = repeated
+					case errors.Is(err, sink.ErrFenced):
+						got = fenced
+					case errors.Is(err, sink.ErrRevoked):
+						got = revoked
+					case sink.Permanent(err):
+						got = permanent
+					}
+					if got != c.want {
+						t.Fatalf("%s: %s, want %s: %v", c.why, got, c.want, err)
+					}
+					if got == fenced {
+						r.open(20*time.Second, nil) // ends what was left open
+						r.want(out, "0:0")
+						return
+					}
+					want := []string{"0:0", "0:1"}
+					if done := r.GroupOffsets(t, r.name)[in+"/0"] == 2; !done {
+						mustPut(t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
+					}
+					r.want(out, want...)
+					r.wantOffset(in, 2)
+				})
+			}
+		}
+	}
+}
+
+// Ending a transaction is refused, so its outcome stays open. The next Put settles it and says so
+// without writing anything, because what its caller has read since was not final.
+func TestLostAndFound(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	r := &rig{Broker: b, t: t, name: "lost"}
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	k := r.open(20*time.Second, nil)
+	fault := b.Embedded().Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: kerr.TransactionalIDAuthorizationFailed, Count: 3})
+	defer fault.Remove()
+	for i, want := range []string{"lost", "lost", "read the committed offsets again"} {
+		err := put(t, k, []sink.Message{message(out, 0, fmt.Sprint(i))}, r.claim(in, 1))
+		if err == nil || !contains(err, want) {
+			t.Fatalf("Put %d: %v, want %q", i, err, want)
+		}
+	}
+	r.want(out)
+	mustPut(t, k, []sink.Message{message(out, 0, "kept")}, r.claim(in, 1))
+	r.want(out, "0:kept")
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(t, k, []sink.Message{message(out, 0, "late")}, r.claim(in, 2)); err == nil || !contains(err, "closed") {
+		t.Errorf("Put after Close: %v", err)
+	}
+}
+
+// All coordinators and leaders move between four brokers while transactions follow each other.
+func TestMovingBrokers(t *testing.T) {
+	b := kafkatest.StartN(t, kafkatest.Embedded, 4)
+	r := &rig{Broker: b, t: t, name: "moving"}
+	in, out := r.topic("in", 1, nil), r.topic("out", 4, nil)
+	k := r.open(60*time.Second, nil)
+	var want [4][]string
+	for i := range 12 {
+		switch i % 3 {
+		case 1:
+			b.Embedded().Cluster().RehashCoordinators()
+		case 2:
+			b.Embedded().Cluster().ShufflePartitionLeaders()
+		}
+		var msgs []sink.Message
+		for p := range int32(4) {
+			msgs = append(msgs, message(out, p, fmt.Sprint(i)))
+			want[p] = append(want[p], fmt.Sprintf("%d:%d", p, i))
+		}
+		for tries := 0; ; tries++ {
+			err := put(t, k, msgs, r.claim(in, int64(i+1)))
+			if err == nil || r.GroupOffsets(t, r.name)[in+"/0"] == int64(i+1) {
+				break
+			}
+			if tries == 3 {
+				t.Fatalf("Put: %v", err)
+			}
+		}
+	}
+	var all []string
+	for _, w := range want {
+		all = append(all, w...)
+	}
+	r.want(out, all...)
+}
+
+// A transaction that may take longer than the broker allows is refused at the start, by name.
+func TestTimeoutBeyondTheBrokers(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	r := &rig{Broker: b, t: t, name: "long"}
+	_, err := sink.OpenKafka(context.Background(), sink.KafkaConfig{Cluster: r.cluster(nil), TransactionalID: "long", Timeout: 24 * time.Hour})
+	if err == nil || !sink.Permanent(err) || !contains(err, "long") {
+		t.Errorf("OpenKafka with a timeout of a day: %v", err)
+	}
+	if _, err := sink.OpenKafka(context.Background(), sink.KafkaConfig{Cluster: r.cluster(nil)}); err == nil {
+		t.Error("OpenKafka without a transactional id succeeded")
+	}
+}
