@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -69,8 +70,36 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	return nil
 }
 
-// partition runs one loop to its end. Losing the partition ends the loop and nothing else.
+// retakeAfter is longer than a member's heartbeat interval: by then an owner of old has heard of the
+// new generation, and will not fence us back.
+const retakeAfter = 5 * time.Second
+
+// partition runs one loop after the other until the partition is lost, which ends this and nothing
+// else.
 func (t *Transforms) partition(ctx context.Context, p source.Partition, claim source.Claim) error {
+	for {
+		err := t.loop(ctx, p, claim)
+		static := claim.Member == ""
+		switch {
+		case errors.Is(err, sink.ErrRevoked):
+			t.Log.Info("partition moved to another instance", "partition", p.String())
+			return nil
+		case !errors.Is(err, sink.ErrFenced):
+			return err
+		case static:
+			return err // two processes have the same static partition: one of them must go
+		}
+		// The group's word is that the partition is ours, for as long as ctx lives. Then it was fenced
+		// by an owner of old, or by the broker, which does so to a transaction that outlived its
+		// timeout, as in a long outage. Nobody else will take it up, so it is taken back.
+		t.Log.Warn("partition fenced; taking it back unless the group moves it", "partition", p.String(), "in", retakeAfter)
+		if !sleep(ctx, retakeAfter) {
+			return nil
+		}
+	}
+}
+
+func (t *Transforms) loop(ctx context.Context, p source.Partition, claim source.Claim) error {
 	loop, err := t.Open(ctx, p, claim)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -80,14 +109,5 @@ func (t *Transforms) partition(ctx context.Context, p source.Partition, claim so
 	}
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
-	err = loop.Run(ctx)
-	static := claim.Member == ""
-	switch {
-	case errors.Is(err, sink.ErrFenced) && static:
-		return err // two processes have the same static partition: one of them must go
-	case errors.Is(err, sink.ErrFenced), errors.Is(err, sink.ErrRevoked):
-		t.Log.Info("partition moved to another instance", "partition", p.String())
-		return nil
-	}
-	return err
+	return loop.Run(ctx)
 }

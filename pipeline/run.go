@@ -66,7 +66,8 @@ type Loop struct {
 // Run reads until ctx ends, the source ends, or a fault that retrying cannot mend. A context that
 // ends is a request to stop: reading stops at once, what is in flight is finished within Grace,
 // and Run returns nil. A failed Put is retried for ever from the last kept state, with back-off,
-// because a broker may be away for long; only sink.ErrFenced and sink.ErrRevoked end the loop.
+// because a broker may be away for long; only sink.ErrFenced, sink.ErrRevoked and what sink.Permanent
+// names end the loop.
 func (l *Loop) Run(ctx context.Context) error {
 	work, cancel := graceful(ctx, l.Grace)
 	defer cancel()
@@ -185,7 +186,8 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 
 // final tells the errors that no retry mends.
 func final(err error) bool {
-	return errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrRevoked) || errors.Is(err, context.Canceled) || errors.As(err, new(*Stop))
+	return errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrRevoked) || sink.Permanent(err) ||
+		errors.Is(err, context.Canceled) || errors.As(err, new(*Stop))
 }
 
 // Stop is a fault of the data or the configuration that a person must look at; nothing is lost.
