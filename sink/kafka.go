@@ -240,7 +240,11 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 		k.state = isFenced
 		return k.explain(cause)
 	}
-	k.log.Warn("transaction failed; ending it with a new producer epoch", "error", cause)
+	level := slog.LevelWarn
+	if errors.Is(cause, context.Canceled) {
+		level = slog.LevelDebug // the caller has given it up, and knows why
+	}
+	k.log.Log(ctx, level, "transaction failed; ending it with a new producer epoch", "error", cause)
 	k.state = ending
 	ctx, cancel := linger(ctx, endWithin)
 	defer cancel()

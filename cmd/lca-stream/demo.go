@@ -83,7 +83,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	go func() { failed <- s.run(running) }()
 	report, err := (&demoRun{system: s, stream: stream, flags: f, screen: show, failed: failed}).run(running)
 	if err != nil {
-		return err
+		return stopped(ctx, err)
 	}
 	if err := p.demoReport(f, stream, report); err != nil {
 		return err

@@ -77,7 +77,7 @@ func (m *staticMembers) Owned() []source.Partition { return m.parts }
 // Done has nothing to give back.
 func (m *staticMembers) Done() {}
 
-// lags collects the lags of several readers; a reader that is closed reports nothing any more.
+// lags collects the lags of this process's readers, one a partition.
 type lags struct {
 	mu      sync.Mutex
 	readers map[source.Partition]*source.Kafka
@@ -85,12 +85,18 @@ type lags struct {
 
 func newLags() *lags { return &lags{readers: map[source.Partition]*source.Kafka{}} }
 
-func (l *lags) add(k *source.Kafka) {
+// add reports a partition's lag until ctx ends: what has moved to another instance is its to report.
+func (l *lags) add(ctx context.Context, p source.Partition, k *source.Kafka) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for p := range k.Lag() {
-		l.readers[p] = k
-	}
+	l.readers[p] = k
+	context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.readers[p] == k {
+			delete(l.readers, p)
+		}
+	})
 }
 
 func (l *lags) read() map[source.Partition]source.Lag {

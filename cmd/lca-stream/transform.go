@@ -114,7 +114,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	if err != nil {
 		return nil, errors.Join(s.cluster.Explain(err), k.Close())
 	}
-	lags.add(src)
+	lags.add(ctx, p, src)
 	s.stats.SetReady(pipeline.Readiness{Ready: true})
 	return &pipeline.Loop{
 		Source: src, Sink: k, Stats: s.stats, Log: s.log.With("partition", p.String()), Grace: s.grace(),

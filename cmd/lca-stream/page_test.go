@@ -1,0 +1,351 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// pagePatience bounds every wait of the browser test; a loaded machine needs some of it.
+const pagePatience = 4 * time.Minute
+
+// TestPageInABrowser looks at the status page of a running demo as a person does. Screenshots are
+// left in build/screenshots.
+func TestPageInABrowser(t *testing.T) {
+	b := startBrowser(t)
+	d := startDemo(t)
+	b.open(t, d.url)
+
+	first := b.text(t, "in")
+	eval[bool](t, b, `window.sameDocument = true`)
+	d.await(t, "The status page stays at")
+	b.wait(t, `document.getElementById('in').textContent === '41,000'`)
+	if first == "41,000" {
+		t.Error("the page was opened after the last row: the demo should be longer")
+	}
+	if !eval[bool](t, b, `window.sameDocument === true`) {
+		t.Error("the page reloads itself")
+	}
+
+	numbersAgree(t, b, d)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{400, 1280} {
+			b.look(t, scheme, width)
+			legible(t, b, scheme, width)
+			b.screenshot(t, fmt.Sprintf("status-%s-%d.png", scheme, width))
+		}
+	}
+	if faults := b.faults(); len(faults) > 0 {
+		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
+	}
+}
+
+// What happens to the process shows on the page.
+func TestPageOfAProcessThatIsGone(t *testing.T) {
+	b := startBrowser(t)
+	d := startDemo(t)
+	b.open(t, d.url)
+	d.stop(t)
+	b.wait(t, `document.getElementById('state').textContent === 'no answer from the process'`)
+}
+
+// numbersAgree compares what is shown with /api/v1/status, digit by digit.
+func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
+	t.Helper()
+	resp, err := http.Get(d.url + "api/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var s struct {
+		Rows    status.Rows
+		Lag     map[string]int64 `json:"lag_records"`
+		Learner struct {
+			NLL       float64
+			Gaussian  float64 `json:"gaussian_nll"`
+			Effective float64 `json:"effective_neighbours"`
+		}
+		Model struct {
+			Version          uint64
+			D                int
+			Gaussian, Parzen int `json:"-"`
+			DGaussian        int `json:"d_gaussian"`
+			DParzen          int `json:"d_parzen"`
+			Eigenvalues      []float64
+			Directions       []status.Direction
+		}
+		History []any
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	whole := func(v uint64) string { return thousands(strconv.FormatUint(v, 10)) }
+	three := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+	for id, want := range map[string]string{
+		"in": whole(s.Rows.In), "learnt": whole(s.Rows.Learnt), "skipped": whole(s.Rows.Skipped), "out": whole(s.Rows.Out),
+		"snapshots": whole(s.Rows.Snapshots), "version": whole(s.Model.Version),
+		"d": strconv.Itoa(s.Model.D), "dp": strconv.Itoa(s.Model.DParzen), "dg": strconv.Itoa(s.Model.DGaussian),
+		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": three(s.Learner.Effective),
+		"lag": "0: 0   1: 0   2: 0", "lag-sum": "0", "dead": "0", "state": "ready",
+	} {
+		b.wait(t, fmt.Sprintf(`document.getElementById(%q).textContent === %q`, id, want))
+	}
+	if len(s.Lag) != 3 || s.Rows.In != 41000 || s.Rows.Out != 41000 {
+		t.Errorf("the demo has three partitions and 41000 rows: %+v, lag %v", s.Rows, s.Lag)
+	}
+	for what, want := range map[string]int{
+		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": len(s.History), "#directions li": min(s.Model.DParzen, 8), "#curve path.one": 1,
+	} {
+		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)); n != want {
+			t.Errorf("%d of %s, want %d", n, what, want)
+		}
+	}
+	for _, id := range []string{"before", "after"} {
+		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll('#%s circle').length`, id)); n < 300 {
+			t.Errorf("%d points in the scatter %q", n, id)
+		}
+	}
+}
+
+func thousands(digits string) string {
+	return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(digits, "$1,$2")
+}
+
+// legible checks that nothing hangs over the edge, and that all text stands out from what is behind
+// it: 4.5 to 1, as WCAG 2 asks for text of this size.
+func legible(t *testing.T, b *browser, scheme string, width int64) {
+	t.Helper()
+	type findings struct {
+		Scroll, Inner int64
+		Faint         []string
+	}
+	found := eval[findings](t, b, `(() => {
+		const lum = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
+		const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$/.test(c) && c !== 'transparent') return c } return 'rgb(255, 255, 255)' };
+		const faint = [];
+		for (const e of document.querySelectorAll('h1, h2, p, small, dt, dd, b, span.chip, #state, svg text')) {
+			if (!e.textContent.trim()) continue;
+			const style = getComputedStyle(e), a = lum(e.namespaceURI.endsWith('svg') ? style.fill : style.color), z = lum(behind(e));
+			const contrast = (Math.max(a, z) + .05) / (Math.min(a, z) + .05);
+			if (contrast < 4.5) faint.push(e.tagName + ' "' + e.textContent.slice(0, 20) + '" ' + contrast.toFixed(2));
+		}
+		return { Scroll: document.documentElement.scrollWidth, Inner: window.innerWidth, Faint: faint };
+	})()`)
+	if found.Inner != width || found.Scroll > width {
+		t.Errorf("%s, %d wide: the page is %d wide in a window of %d", scheme, width, found.Scroll, found.Inner)
+	}
+	if len(found.Faint) > 0 {
+		t.Errorf("%s, %d wide: too faint to read:\n%s", scheme, width, strings.Join(found.Faint, "\n"))
+	}
+}
+
+// demoProcess is `lca-stream demo --keep` in this process.
+type demoProcess struct {
+	url    string
+	cancel context.CancelFunc
+	ended  chan int
+	output *transcript
+}
+
+func startDemo(t *testing.T) *demoProcess {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := &demoProcess{cancel: cancel, ended: make(chan int, 1), output: &transcript{said: make(chan struct{}, 1)}}
+	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: d.output, getenv: os.LookupEnv}
+	go func() { d.ended <- p.run(ctx, []string{"demo", "--keep", "--rows", "40000", "--http", "127.0.0.1:0"}) }()
+	t.Cleanup(func() { d.stop(t) })
+	d.await(t, "Live page: ")
+	d.url = regexp.MustCompile(`http://\S+/`).FindString(d.output.String())
+	return d
+}
+
+// await waits until the demo has said something.
+func (d *demoProcess) await(t *testing.T, text string) {
+	t.Helper()
+	timeout := time.After(pagePatience)
+	for !strings.Contains(d.output.String(), text) {
+		select {
+		case <-d.output.said:
+		case code := <-d.ended:
+			t.Fatalf("the demo ended with code %d:\n%s", code, d.output)
+		case <-timeout:
+			t.Fatalf("no %q in:\n%s", text, d.output)
+		}
+	}
+}
+
+func (d *demoProcess) stop(t *testing.T) {
+	if d.cancel == nil {
+		return
+	}
+	d.cancel()
+	d.cancel = nil
+	if code := <-d.ended; code != exitDone {
+		t.Errorf("the demo ended with code %d:\n%s", code, d.output)
+	}
+}
+
+// transcript keeps what is written, and tells when there is more.
+type transcript struct {
+	mu   sync.Mutex
+	text strings.Builder
+	said chan struct{}
+}
+
+func (s *transcript) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.said <- struct{}{}:
+	default:
+	}
+	return s.text.Write(p)
+}
+
+func (s *transcript) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// browser is one tab of a browser without a screen.
+type browser struct {
+	tab context.Context //nolint:containedctx // a tab of chromedp is a context
+
+	mu     sync.Mutex
+	errors []string
+}
+
+func startBrowser(t *testing.T) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(testtools.Chromium(t)),
+		chromedp.NoSandbox, // tests may run as root, or where user namespaces are forbidden; the page is our own
+		chromedp.WSURLReadTimeout(pagePatience),
+	)
+	process, stop := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(stop)
+	tab, closeTab := chromedp.NewContext(process)
+	t.Cleanup(closeTab)
+	b := &browser{tab: tab}
+	b.do(t) // opens the tab
+	if err := chromedp.Listen(tab, b.listen); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, protocol(log.Enable, cdp.Empty{}), protocol(runtime.Enable, cdp.Empty{}))
+	return b
+}
+
+// listen collects whatever a developer would see in red or yellow.
+func (b *browser) listen(event any) {
+	var fault string
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		fault = fmt.Sprintf("%s: %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	case *runtime.EventConsoleAPICalled:
+		fault = fmt.Sprintf("console.%s: %v", e.Type, e.Args)
+	case *log.EventEntryAdded:
+		fault = fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL)
+	default:
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.errors = append(b.errors, fault)
+}
+
+func (b *browser) faults() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.errors
+}
+
+func (b *browser) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b.tab, steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// protocol is a command of the browser's own protocol.
+func protocol[P any](command cdp.Command[P, cdp.Empty], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, tab *chromedp.Target) error {
+		_, err := cdp.Call(ctx, tab, command, params)
+		return err
+	})
+}
+
+func eval[T any](t *testing.T, b *browser, script string) T {
+	t.Helper()
+	v, err := chromedp.Run(b.tab, chromedp.Evaluate[T](script))
+	if err != nil {
+		t.Fatalf("%s: %v", script, err)
+	}
+	return v
+}
+
+// open loads the page and waits for the first answer of the API.
+func (b *browser) open(t *testing.T, url string) {
+	t.Helper()
+	b.do(t, chromedp.Navigate(url))
+	b.wait(t, `document.getElementById('in').textContent !== '–'`)
+}
+
+func (b *browser) text(t *testing.T, id string) string {
+	t.Helper()
+	return eval[string](t, b, fmt.Sprintf(`document.getElementById(%q).textContent`, id))
+}
+
+// wait waits until a condition holds, and shows the page's text if it never does.
+func (b *browser) wait(t *testing.T, condition string) {
+	t.Helper()
+	_, err := chromedp.Run(b.tab, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(pagePatience/4), chromedp.WithPollingInterval(50*time.Millisecond)))
+	if err != nil {
+		t.Fatalf("%s: %v; the page shows:\n%s", condition, err, eval[string](t, b, `document.body.innerText`))
+	}
+}
+
+// look sets the window's width and the system's colours.
+func (b *browser) look(t *testing.T, scheme string, width int64) {
+	t.Helper()
+	b.do(t,
+		protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}),
+		protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500}))
+	if dark := eval[bool](t, b, `getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] < 128`); dark != (scheme == "dark") {
+		t.Errorf("the background does not follow the scheme %q", scheme)
+	}
+}
+
+func (b *browser) screenshot(t *testing.T, name string) {
+	t.Helper()
+	png, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join("..", "..", "build", "screenshots")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
