@@ -56,7 +56,7 @@ func Headers(r recordbatch.Record) []source.Header {
 func (f *Follow) Run(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
 		err := f.tail(ctx, &wait)
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			break
 		}
 		f.Log.Warn("cannot follow the snapshot topic; the model in force stays", "error", err, "retry_in", wait)

@@ -103,7 +103,6 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	if y == nil {
 		o.zeros = resize(o.zeros, max(n*k, n)) // never written to
 		y, score = o.zeros[:n*k], o.zeros[:n]
-		invalid = nil
 		o.valid = resize(o.valid, bitmapBytes(n))
 		clear(o.valid)
 		o.appendLCA(y, k, score, n)

@@ -52,7 +52,7 @@ func (c *codecs) fromLZ4(dst, src []byte) error {
 	switch n, err := r.Read(more[:]); {
 	case n > 0:
 		return errLength
-	case err != nil && err != io.EOF:
+	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	}
 	return nil

@@ -17,7 +17,7 @@ func rowsOf(t *testing.T, f *Files) map[string][]string {
 	cols := map[string][]string{}
 	for {
 		b, err := f.Read(context.Background())
-		if err == ErrEnd {
+		if errors.Is(err, ErrEnd) {
 			return cols
 		}
 		if err != nil {
@@ -98,7 +98,7 @@ func TestFilesSeek(t *testing.T) {
 			var all [][][]string
 			for {
 				b, err := f.Read(context.Background())
-				if err == ErrEnd {
+				if errors.Is(err, ErrEnd) {
 					break
 				}
 				if err != nil || b.Messages[0].Err != nil {
@@ -183,7 +183,7 @@ func TestOpenFilesRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f, err := OpenFiles(c.paths)
 			if err == nil {
-				f.Close()
+				_ = f.Close()
 				t.Fatal("opened")
 			}
 			if !strings.Contains(err.Error(), c.says) {
@@ -232,7 +232,7 @@ func TestFilesWithFlippedBytes(t *testing.T) {
 						t.Fatalf("byte %d: neither record nor error", at)
 					}
 				}
-				f.Close()
+				_ = f.Close()
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -40,7 +41,7 @@ func decodeHostile(t testing.TB, d *Decoder, in []byte) error {
 		t.Errorf("%d bytes allocated for an input of %d", n, len(in))
 	}
 	if err != nil {
-		if de, ok := err.(*DecodeError); !ok || de.Code == CodeDecodePanic {
+		if de := (*DecodeError)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
 			t.Errorf("%v", err)
 		}
 		return err
@@ -255,7 +256,7 @@ func TestEachBitFlipped(t *testing.T) {
 			d := NewDecoder(DecoderConfig{})
 			for bit := range len(in) * 8 {
 				in[bit/8] ^= 1 << (bit % 8)
-				decodeHostile(t, d, in)
+				_ = decodeHostile(t, d, in)
 				in[bit/8] ^= 1 << (bit % 8)
 			}
 		})
@@ -273,7 +274,7 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	d := NewDecoder(DecoderConfig{})
-	f.Fuzz(func(t *testing.T, in []byte) { decodeHostile(t, d, in) })
+	f.Fuzz(func(t *testing.T, in []byte) { _ = decodeHostile(t, d, in) })
 }
 
 // seeds are the bytes of all streams, in the order of their names.
@@ -343,7 +344,7 @@ func FuzzDecodeNumbers(f *testing.F) {
 	}
 	all, d := seeds(f), NewDecoder(DecoderConfig{})
 	f.Fuzz(func(t *testing.T, seed1, seed2 uint64) {
-		decodeHostile(t, d, mutant(all, rand.New(rand.NewPCG(seed1, seed2))))
+		_ = decodeHostile(t, d, mutant(all, rand.New(rand.NewPCG(seed1, seed2))))
 	})
 }
 

@@ -27,7 +27,7 @@ func (d *Decoder) decodeArrow(value []byte) (arrow.Record, error) {
 	var recs []arrow.Record
 	for {
 		m, after, err := guard.Next(rest)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			rest = after
 			break
 		}
@@ -80,7 +80,7 @@ func (c *schemas) open(guard *ipcguard.Stream, value []byte) (*arrow.Schema, []b
 	}
 	m, rest, err := guard.Next(value)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return nil, nil, decodeErrorf(CodeArrowInvalid, "a stream without a schema")
 	case err != nil:
 		return nil, nil, asDecodeError(err)

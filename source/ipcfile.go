@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -59,7 +60,7 @@ func openArrowFile(path string, maxRows int) (_ *arrowFile, err error) {
 			err = fmt.Errorf("reading its index: %v", p)
 		}
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	info, err := f.Stat()
@@ -131,7 +132,7 @@ func (a *arrowFile) indexStream() error {
 	}
 	for at < a.size {
 		h, meta, err := a.head(at, a.size)
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
@@ -197,7 +198,7 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 // open reads the schema message at an offset and returns where the next message begins.
 func (a *arrowFile) open(at, end int64) (int64, error) {
 	_, n, err := a.head(at, end)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return 0, decodeErrorf(CodeArrowInvalid, "no schema")
 	}
 	if err != nil {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -97,8 +98,8 @@ func TestDecodeJSONRefuses(t *testing.T) {
 
 func checkRefusal(t *testing.T, err error, code, says string) {
 	t.Helper()
-	de, ok := err.(*DecodeError)
-	if !ok || de.Code != code || !strings.Contains(err.Error(), says) {
+	var de *DecodeError
+	if !errors.As(err, &de) || de.Code != code || !strings.Contains(err.Error(), says) {
 		t.Errorf("got %.200q, want %s: …%s…", err, code, says)
 	}
 }
@@ -129,7 +130,7 @@ func FuzzDecodeJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		rec, err := d.Decode(in, "")
 		if err != nil {
-			if de := err.(*DecodeError); de.Code == CodeDecodePanic {
+			if de := (*DecodeError)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
 				t.Fatal(err)
 			}
 			return

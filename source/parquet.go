@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -41,7 +42,7 @@ func openParquetFile(path string, maxRows int) (_ *parquetFile, err error) {
 			err = decodeErrorf(CodeParquetInvalid, "its footer: %v", r)
 		}
 		if err != nil {
-			f.Close()
+			_ = f.Close()
 		}
 	}()
 	info, err := f.Stat()
@@ -95,7 +96,7 @@ func (p *parquetFile) close() error {
 
 func (p *parquetFile) leave() {
 	for _, r := range p.open {
-		r.pages.Close()
+		_ = r.pages.Close()
 	}
 	p.open, p.group = nil, -1
 }
@@ -161,10 +162,10 @@ func (r *leafReader) peek() (*parquet.Value, error) {
 		}
 		n, err := r.values.ReadValues(r.buffer[:])
 		r.ready = r.buffer[:n]
-		if err != nil && err != io.EOF {
+		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			r.values = nil
 		} else if n == 0 {
 			return nil, io.ErrNoProgress
@@ -182,7 +183,7 @@ func (c *parquetColumn) read(r *leafReader, n int) (arrow.ArrayData, error) {
 	b := c.builder(n)
 	for i := range n {
 		v, err := r.peek()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("it ends after %d of %d rows: %w", i, n, io.ErrUnexpectedEOF)
 		}
 		if err != nil {
@@ -205,7 +206,7 @@ func (c *parquetColumn) read(r *leafReader, n int) (arrow.ArrayData, error) {
 func (c *parquetColumn) readList(r *leafReader, b *parquetBuilder) error {
 	for first := true; ; first = false {
 		v, err := r.peek()
-		if err == io.EOF && !first {
+		if errors.Is(err, io.EOF) && !first {
 			break
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func readAll(t testing.TB, k *source.Kafka) (values map[int32][]string, order []
 	values = make(map[int32][]string)
 	for {
 		b, err := k.Read(ctx)
-		if err == source.ErrEnd {
+		if errors.Is(err, source.ErrEnd) {
 			return values, order, claim
 		}
 		if err != nil {

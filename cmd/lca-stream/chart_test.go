@@ -183,7 +183,7 @@ func TestChartRefuses(t *testing.T) {
 		{"two autoscalers", "autoscaling.enabled=true,keda.enabled=true", "choose one"},
 		{"probes that cannot reach the pod", "config.http.listen=127.0.0.1:8095", "config.http.listen"},
 		{"no server to probe", "config.http.listen=", "config.http.listen"},
-		{"a slip in a value", "transfrom.replicas=2", "transfrom"},
+		{"a slip in a value", "transform.replica=2", "replica"},
 		{"a slip in the configuration", "config.lca.gama=0.5", "gama"},
 		{"a configuration out of range", "config.lca.gamma=1.5", "gamma"},
 		{"a digest that is none", "image.digest=latest", "digest"},

@@ -3,6 +3,7 @@ package embedded_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -56,7 +57,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	c := client(t, b)
 	before := heap()
 	value := make([]byte, 512<<10)
-	rand.NewChaCha8([32]byte{1}).Read(value)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(value)
 	const total = 160 << 20 // twenty times the bound
 	for n := 0; n < total; n += len(value) {
 		produce(t, c, "events", nil, value)
@@ -121,7 +122,7 @@ func TestCompactedTopicKeepsEveryKey(t *testing.T) {
 		}
 		for {
 			r, err := res.Records.ReadRecord()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

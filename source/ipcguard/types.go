@@ -106,11 +106,9 @@ func (w *schemaWalk) intType(f *Field, t table) {
 func (w *schemaWalk) decimalType(f *Field, t table) {
 	w.arity(f, 0)
 	precision, scale, bits := t.i32(0, 0), t.i32(1, 0), t.i32(2, 128)
-	most := int32(38)
 	switch bits {
 	case 128, 256:
 		f.Width = int(bits / 8)
-		most = 38 * bits / 128 // 38 and 76 digits
 	case 32, 64:
 		w.fail(Unsupported, "column %s is decimal%d; cast it to decimal128 or double before sending", f.Path, bits)
 		return
@@ -118,6 +116,7 @@ func (w *schemaWalk) decimalType(f *Field, t table) {
 		w.fail(Invalid, "column %s has decimals of %d bits", f.Path, bits)
 		return
 	}
+	most := 38 * bits / 128 // 38 and 76 digits
 	if precision < 1 || precision > most || scale < -most || scale > most {
 		w.fail(Invalid, "column %s is decimal(%d, %d)", f.Path, precision, scale)
 	}
