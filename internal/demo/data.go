@@ -33,11 +33,11 @@ func Open(name string, seed uint64) (*Stream, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x1ca))
 	switch name {
 	case "five":
-		return toy(rng, "five", "five Gaussians in a plane, the middle one four times as heavy, and 10 noise columns", 5, 10, five), nil
+		return toy(rng, "five", "five Gaussians in a plane, the middle one four times as heavy, and 10 noise columns", 5, 10, 3, five), nil
 	case "two":
-		return toy(rng, "two", "two Gaussians six standard deviations apart, and 20 noise columns", 2, 20, two), nil
+		return toy(rng, "two", "two Gaussians six standard deviations apart, and 20 noise columns", 2, 20, 2.345, two), nil
 	case "circles":
-		return toy(rng, "circles", "two circles of radius 1 and 2, and 5 noise columns", 2, 5, circles), nil
+		return toy(rng, "circles", "two circles of radius 1 and 2, and 5 noise columns", 2, 5, 1.123, circles), nil
 	case "digits":
 		return digits(rng)
 	}
@@ -52,8 +52,9 @@ func (s *Stream) Next(x []float64, labels []int) {
 }
 
 // toy adds q noise columns to a plane, and rotates all so that no column is noise alone.
-// Columns are then scaled to the plane's own spread, so that only the noise hides the clusters.
-func toy(rng *rand.Rand, name, about string, clusters, noise int, plane func(*rand.Rand) (x, y float64, label int)) *Stream {
+// A noise column is as wide as a column of the plane (spread, the root mean square of the two): the
+// paper whitens everything before it starts, which has the same effect.
+func toy(rng *rand.Rand, name, about string, clusters, noise int, spread float64, plane func(*rand.Rand) (x, y float64, label int)) *Stream {
 	d := 2 + noise
 	mix := rotation(rng, d)
 	z := make([]float64, d)
@@ -61,7 +62,7 @@ func toy(rng *rand.Rand, name, about string, clusters, noise int, plane func(*ra
 		var label int
 		z[0], z[1], label = plane(rng)
 		for j := 2; j < d; j++ {
-			z[j] = rng.NormFloat64() * noiseScale
+			z[j] = rng.NormFloat64() * spread
 		}
 		for i := range x {
 			x[i] = 0
@@ -73,10 +74,6 @@ func toy(rng *rand.Rand, name, about string, clusters, noise int, plane func(*ra
 	}
 	return &Stream{Name: name, About: about, Dim: d, Clusters: clusters, Noise: noise, Preset: "density", row: row, rng: rng}
 }
-
-// noiseScale makes a noise column as wide as a column of the five Gaussians (variance 1 + 16·½):
-// the paper whitens everything before it starts, which has the same effect.
-const noiseScale = 3
 
 func five(rng *rand.Rand) (x, y float64, label int) {
 	centres := [5][2]float64{{0, 0}, {4, 4}, {4, -4}, {-4, 4}, {-4, -4}}
