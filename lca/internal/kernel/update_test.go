@@ -226,6 +226,44 @@ func near(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
+// TestUpdateLeavesOutWhatIsNotFinite says that a row that is not a number, or so far away that its
+// products overflow, is counted nowhere and harms no other.
+func TestUpdateLeavesOutWhatIsNotFinite(t *testing.T) {
+	const rows, n, dim = 60, 100, 5
+	q, _ := points[float32](1, rows, dim, 1)
+	z, _ := points[float32](2, n, dim, 1)
+	var pool Neighbours[float32]
+	pool.Pack(z, n, dim, dim)
+	bad := map[int]float32{3: float32(math.NaN()), 17: float32(math.Inf(1)), 58: math.MaxFloat32}
+	var good []float32
+	for i := range rows {
+		if _, ok := bad[i]; !ok {
+			good = append(good, q[i*dim:][:dim]...)
+		}
+	}
+	Each(func(name string) {
+		var got, m Moments
+		var s Scratch[float32]
+		mixed := append([]float32(nil), q...)
+		for i, v := range bad {
+			for k := range dim {
+				mixed[i*dim+k] = v
+			}
+		}
+		Update(&m, &s, good, rows-len(bad), &pool, Exclusion{NearCopy: 1e-6})
+		Update(&got, &s, mixed, rows, &pool, Exclusion{NearCopy: 1e-6})
+		if got.Rows != rows-len(bad) {
+			t.Fatalf("%s: %d rows used, want %d", name, got.Rows, rows-len(bad))
+		}
+		for i := range bad {
+			if got.Used[i] || !math.IsInf(got.LSE[i], -1) {
+				t.Errorf("%s: row %d is used %v with %v", name, i, got.Used[i], got.LSE[i])
+			}
+		}
+		near(t, name, got.Cov, m.Cov, 1e-4) // float32 sums in other blocks
+	})
+}
+
 func TestUpdateAllocatesNothing(t *testing.T) {
 	q, _ := points[float64](1, 60, 6, 1)
 	z, _ := points[float64](2, 100, 6, 1)
