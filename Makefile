@@ -4,7 +4,8 @@
 # make check   make test, and: format, linters, race detector, the build without assembly
 # make lint    the linters alone
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
-.PHONY: build demo test check lint bench tools
+# make paper   the paper's tables and pictures beside ours: docs/paper-results.md; USPS=FILE for its data; it resumes
+.PHONY: build demo test check lint bench paper tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -34,6 +35,16 @@ lint:
 bench:
 	@mkdir -p build
 	go test -run '^$$' -bench . -benchmem -count 6 ./lca/... ./source/... ./sink/... ./pipeline/... | tee build/bench.txt
+
+PAPER := build/paper/venv
+# Days on two cores with RUNS=100 and USPS, minutes with RUNS=2: see docs/paper/run.py.
+paper: build $(PAPER)/done
+	$(PAPER)/bin/python docs/paper/run.py $(if $(USPS),--usps $(USPS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SPLITS),--splits $(SPLITS)) $(if $(ONLY),--only $(ONLY))
+
+$(PAPER)/done: docs/paper/requirements.txt
+	python3 -m venv $(PAPER)
+	$(PAPER)/bin/pip install --quiet --no-input --only-binary=:all: -r docs/paper/requirements.txt
+	touch $@
 
 # Programs that are not Go (java, Maven, Python), then what is made of them once: see internal/testtools
 # and internal/kafkatest.

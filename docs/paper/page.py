@@ -1,0 +1,131 @@
+"""Writes docs/paper-results.md from the summaries in docs/paper/results."""
+import os
+
+import clustering
+import expected
+import pictures
+import prose
+import runs
+
+NAMES = {"whitening": "whitening", "fastica": "FastICA", "ngca": "NGCA", "lca": "LCA", "lca-gauss": "LCA-Gauss",
+         "lca-gauss-red": "LCA-Gauss-Red", "lca-gauss-search": "search (ours)"}
+MODELS = {"isotropic": "LCA, isotropic", "diagonal": "LCA, diagonal", "full": "LCA, full", "gaussian": "Gaussian",
+          "gauss": "LCA-Gauss", "gauss-red": "LCA-Gauss-Red"}
+
+
+def show(v, digits=1):
+    """12.3 ± 0.4 (13), the number of runs in brackets."""
+    if v is None:
+        return "–"
+    error = "" if v["se"] is None else f" ± {v['se']:.{digits}f}"
+    return f"{v['mean']:.{digits}f}{error} ({v['runs']})"
+
+
+def given(v, digits=2):
+    """A figure of the paper, or of the numpy implementation."""
+    if v is None:
+        return "–"
+    return f"{v[0]:.{digits}f}" + ("" if v[1] is None else f" ± {v[1]:.{digits}f}")
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def best_contrast(rows):
+    """FastICA by the contrast with the highest mean for that set and noise, as the paper has it."""
+    kept, best = [], {}
+    for r in rows:
+        if not r["method"].startswith("fastica"):
+            kept.append(r)
+            continue
+        at = (r["set"], r["noise"])
+        if at not in best or best[at]["accuracy"]["mean"] < r["accuracy"]["mean"]:
+            best[at] = dict(r, method="fastica")
+    return kept + list(best.values())
+
+
+def clustering_part(rows):
+    rows = best_contrast(rows)
+    methods = [m for m in NAMES if any(r["method"] == m for r in rows)]
+    found = {(r["set"], r["noise"], r["method"]): r for r in rows}
+    pictures.clustering(rows, methods)
+    body = []
+    for name in pictures.TITLES:
+        for q in clustering.NOISE:
+            cells = [found.get((name, q, m)) for m in methods]
+            if any(cells):
+                body.append([pictures.TITLES[name], str(q)] + [show(c and c["accuracy"]) for c in cells])
+    targets = [[pictures.TITLES[s], str(q), NAMES[m], given(t, 1), show(found[s, q, m]["accuracy"]),
+                expected.verdict(found[s, q, m]["accuracy"], t, True)]
+               for (s, q, m), t in expected.CLUSTERING.items() if (s, q, m) in found]
+    return prose.CLUSTERING.format(
+        table=table(["set", "noise"] + [NAMES[m] for m in methods], body),
+        targets=table(["set", "noise", "method", "numpy", "ours", ""], targets))
+
+
+def iterations_part(rows):
+    pictures.iterations(rows)
+    found = {(r["set"], r["noise"], r["iterations"]): r["accuracy"] for r in rows}
+    steps = [i for i in clustering.ITERATIONS if any(r["iterations"] == i for r in rows)]
+    body = [[pictures.TITLES[s], str(q)] + [show(found.get((s, q, i))) for i in steps]
+            for s in pictures.TITLES for q in clustering.NOISE if (s, q, 1) in found]
+    lines = []
+    for (s, q), t in expected.MPW.items():
+        one, end = found.get((s, q, 1)), found.get((s, q, 0))
+        if one and end:
+            lines.append(f"{pictures.TITLES[s].capitalize()} and {q} dimensions of noise: one iteration {show(one)} "
+                         f"(numpy: {given(t, 1)}), converged {show(end)}, {end['mean'] - one['mean']:.0f} points above.")
+    return prose.ITERATIONS.format(
+        table=table(["set", "noise"] + ["MPW (1)" if i == 1 else "converged" if i == 0 else str(i) for i in steps], body),
+        mpw="\n".join(lines))
+
+
+def tobe_part(rows):
+    texts = list(dict.fromkeys(r["text"] for r in rows))
+    width = {(r["text"], r["method"]): r["width"] for r in rows}
+    body = [[t, f"{width[t, 'PCA']:.2f}", f"{width[t, 'LCA']:.2f}"] for t in texts]
+    return prose.TOBE.format(table=table(["text", "PCA", "LCA"], body))
+
+
+def usps_part(rows):
+    found = {r["model"]: r for r in rows}
+    body = []
+    for m, name in MODELS.items():
+        r = found.get(m)
+        if r is None:
+            body.append([name, given(expected.USPS_PAPER[m]), given(expected.USPS.get(m)), "not run", "–", "–", "–"])
+            continue
+        target = expected.USPS.get(m, expected.USPS_PAPER[m])
+        body.append([name, given(expected.USPS_PAPER[m]), given(expected.USPS.get(m)), show(r["nll"], 2),
+                     expected.verdict(r["nll"], target, False), f"{r['parzen']['mean']:.0f}", f"{r['seconds']['mean']:.1f}"])
+    return prose.USPS.format(table=table(["model", "paper (20)", "numpy (20)", "ours", "", "d_P", "seconds a fit"], body))
+
+
+def subsampling_part(rows):
+    body = []
+    for r in rows:
+        cell = (r["gamma"], r["batch"], r["neighbours"])
+        if r["gamma"] == 0:
+            continue
+        train, test = expected.SUBSAMPLING.get(cell, (None, None))
+        body.append([f"{r['gamma']}", str(r["batch"]), str(r["neighbours"]),
+                     given(expected.SUBSAMPLING_TRAIN.get(cell)), given(train), show(r.get("train_difference"), 2),
+                     given(expected.SUBSAMPLING_TEST.get(cell)), given(test), show(r.get("test_difference"), 2)])
+    base = next((r for r in rows if r["gamma"] == 0), None)
+    return prose.SUBSAMPLING.format(
+        table=table(["γ", "B", "N", "train: paper", "numpy", "ours", "test: paper", "numpy", "ours"], body),
+        base=f"train {show(base['train'], 2)}, test {show(base['test'], 2)}" if base else "not run")
+
+
+def main():
+    parts = [prose.HEAD]
+    for name, write in [("tobe", tobe_part), ("clustering", clustering_part), ("iterations", iterations_part),
+                        ("usps", usps_part), ("subsampling", subsampling_part)]:
+        rows = runs.load(name)
+        if rows:
+            parts.append(write(rows))
+    parts.append(prose.TAIL)
+    with open(os.path.join(runs.HERE, "..", "paper-results.md"), "w") as f:
+        f.write("\n".join(p.strip("\n") + "\n" for p in parts))
