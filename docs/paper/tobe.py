@@ -59,11 +59,11 @@ def draw(drawn, path):
     for ax, method in zip(axes, ["PCA", "LCA"]):
         y = drawn[TEXTS[-1], method]
         y = y / np.ptp(y[:, 1])
-        ax.plot(*y.T, ".", ms=1, color="#1b4f72")
+        ax.plot(*y.T, ".", ms=1, color="#1b4f72", rasterized=True)
         ax.set_aspect("equal")
         ax.set_xlim(-8, 8)
         ax.set_title(method, fontsize=9, loc="left")
         ax.axis("off")
     figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    figure.savefig(path, dpi=200, metadata={"Date": None})
     plt.close(figure)
