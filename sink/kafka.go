@@ -240,11 +240,7 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 		k.state = isFenced
 		return k.explain(cause)
 	}
-	level := slog.LevelWarn
-	if errors.Is(cause, context.Canceled) {
-		level = slog.LevelDebug // the caller has given it up, and knows why
-	}
-	k.log.Log(ctx, level, "transaction failed; ending it with a new producer epoch", "error", cause)
+	k.log.Debug("transaction failed; ending it with a new producer epoch", "error", cause)
 	k.state = ending
 	ctx, cancel := linger(ctx, endWithin)
 	defer cancel()

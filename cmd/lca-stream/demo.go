@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +67,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	if err := demoTopics(broker, cfg); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	log := p.logger(config.Logger{Level: "warn", Format: "text"})
 	s, err := openSystem(ctx, cfg, log, cfg.Source.Topic)
 	if err != nil {
 		return err

@@ -2,11 +2,13 @@ package main
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/logs"
 )
 
 // options are the flags of every command that reads a configuration.
@@ -42,17 +44,22 @@ func (p *program) load(o *options) (*config.Config, error) {
 }
 
 // logger writes to standard error: text on a terminal, JSON elsewhere, unless the configuration says.
+// It is quiet in normal operation, and says what is wrong once a minute.
 func (p *program) logger(c config.Logger) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo // not reached: the configuration allows slog's names only
 	}
 	o := &slog.HandlerOptions{Level: level}
+	var h slog.Handler = slog.NewJSONHandler(p.stderr, o)
 	if c.Format == "text" || c.Format == "auto" && isTerminal(p.stderr) {
-		return slog.New(slog.NewTextHandler(p.stderr, o))
+		h = slog.NewTextHandler(p.stderr, o)
 	}
-	return slog.New(slog.NewJSONHandler(p.stderr, o))
+	return slog.New(logs.Limit(h, sameCause))
 }
+
+// sameCause is how long a fault that persists stays silent between two lines.
+const sameCause = time.Minute
 
 // isTerminal reports whether a person is looking.
 func isTerminal(w any) bool {

@@ -28,6 +28,7 @@ var layers = []layer{
 	{"pipeline", "source minibatch lca sink internal/recordbatch", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag"},
 	{"cmd", "source minibatch lca sink pipeline internal cmd", ""},
 	{"internal/cluster", "", "github.com/twmb github.com/apache gonum.org"},
+	{"internal/logs", "", "github.com gonum.org net os"},
 	{"internal/recordbatch", "", "github.com/segmentio github.com/twmb github.com/apache gonum.org net os"},
 	{"internal/embedded", "", "github.com/segmentio gonum.org"},
 	{"internal/kafkatest", "internal/embedded internal/testtools", "gonum.org"},

@@ -1,0 +1,136 @@
+// Package logs keeps a log readable while something is wrong. A broker that is down fails every
+// partition, again and again, and an operator needs to read that once:
+//
+//	log := slog.New(logs.Limit(slog.NewTextHandler(os.Stderr, nil), time.Minute))
+//
+// Warnings and errors that have the same cause are let through once a minute; the next one that
+// passes says how many did not. The cause is the message with its attributes "error" and "what",
+// digits left out, so that offsets, ports and durations do not make a new one. What is below a
+// warning passes: it tells of something that happened once.
+package logs
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxCauses bounds what is remembered; beyond it the cause that passed longest ago is forgotten.
+const maxCauses = 256
+
+// maxCause bounds the length of a cause, bytes.
+const maxCause = 512
+
+// Limit passes records on to next, of each cause one in every.
+func Limit(next slog.Handler, every time.Duration) slog.Handler {
+	return &limited{next: next, causes: &causes{every: every, seen: map[string]*cause{}}}
+}
+
+type limited struct {
+	next   slog.Handler
+	causes *causes // shared by all loggers made of one
+	known  string  // the part of the cause that With has fixed
+}
+
+// Enabled asks the handler behind.
+func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.next.Enabled(ctx, level)
+}
+
+// Handle passes a record on unless its cause has passed a moment ago.
+func (l *limited) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn {
+		return l.next.Handle(ctx, r)
+	}
+	key := r.Level.String() + " " + r.Message + l.known
+	r.Attrs(func(a slog.Attr) bool {
+		key += causeOf(a)
+		return true
+	})
+	passes, repeated := l.causes.pass(squeeze(key), r.Time)
+	if !passes {
+		return nil
+	}
+	if repeated > 0 {
+		r = r.Clone()
+		r.AddAttrs(slog.Int("repeated", repeated))
+	}
+	return l.next.Handle(ctx, r)
+}
+
+// WithAttrs returns a handler that shares what has passed.
+func (l *limited) WithAttrs(attrs []slog.Attr) slog.Handler {
+	known := l.known
+	for _, a := range attrs {
+		known += causeOf(a)
+	}
+	return &limited{next: l.next.WithAttrs(attrs), causes: l.causes, known: known}
+}
+
+// WithGroup returns a handler that shares what has passed.
+func (l *limited) WithGroup(name string) slog.Handler {
+	return &limited{next: l.next.WithGroup(name), causes: l.causes, known: l.known}
+}
+
+func causeOf(a slog.Attr) string {
+	if a.Key == "error" || a.Key == "what" {
+		return "\x00" + a.Value.String()
+	}
+	return ""
+}
+
+// squeeze leaves digits out.
+func squeeze(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
+	return s[:min(len(s), maxCause)]
+}
+
+// causes remembers when each cause has passed.
+type causes struct {
+	every time.Duration
+	mu    sync.Mutex // guards seen; never held while a record is written
+	seen  map[string]*cause
+}
+
+type cause struct {
+	passed time.Time
+	held   int // records held back since
+}
+
+// pass says whether a record may pass, and how many of its cause were held back before.
+func (c *causes) pass(key string, now time.Time) (passes bool, repeated int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known, ok := c.seen[key]
+	switch {
+	case !ok:
+		c.makeRoom()
+		c.seen[key] = &cause{passed: now}
+		return true, 0
+	case now.Sub(known.passed) < c.every:
+		known.held++
+		return false, 0
+	}
+	repeated, known.held, known.passed = known.held, 0, now
+	return true, repeated
+}
+
+func (c *causes) makeRoom() {
+	if len(c.seen) < maxCauses {
+		return
+	}
+	oldest, first := "", true
+	for key, k := range c.seen {
+		if first || k.passed.Before(c.seen[oldest].passed) {
+			oldest, first = key, false
+		}
+	}
+	delete(c.seen, oldest)
+}
