@@ -28,14 +28,16 @@ type LearnConfig struct {
 	Columns         []string   // source.features
 	Learner         lca.Config // Dim 0: taken from the features
 	SkipWhenBehind  bool
-	StopAtReject    bool // no dead-letter topic is configured: stop rather than pass a bad record over
-	LearnRest       bool // learn the unfinished minibatch at the end and publish: a replay
+	StopAtReject    bool   // no dead-letter topic is configured: stop rather than pass a bad record over
+	LearnRest       bool   // learn the unfinished minibatch at the end and publish: a replay
+	Every           uint64 // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
 	Producer        string
-	Start           func(context.Context) (source.Offsets, error) // where to read without a checkpoint
-	Lag             func() int64                                  // records behind the end; nil = never behind
-	Checkpoints     *Checkpoints                                  // nil = none: a replay starts over
-	WarmStart       *snapshot.Snapshot                            // used when there is no checkpoint
-	OnSnapshot      func(*snapshot.Snapshot)                      // sees each snapshot before it is put; may be nil
+	Start           func(context.Context) (source.Offsets, error)                     // where to read without a checkpoint
+	Lag             func() int64                                                      // records behind the end; nil = never behind
+	Checkpoints     *Checkpoints                                                      // nil = none: a replay starts over
+	WarmStart       *snapshot.Snapshot                                                // used when there is no checkpoint; nil = what Published gives
+	Published       func(context.Context) (*snapshot.Snapshot, snapshot.Slots, error) // what the topic holds of the model, newest nil if nothing; nil = do not look
+	OnSnapshot      func(*snapshot.Snapshot)                                          // sees each snapshot before it is put; may be nil
 	Stats           *Stats
 	Log             *slog.Logger
 	Now             func() time.Time
@@ -62,7 +64,10 @@ type Learn struct {
 	keptAt    time.Time      // when the last checkpoint was put
 	shownAt   time.Time      // when the last snapshot was made
 	skip      skipper
+	thin      uint64 // minibatches that Every has counted
 	curve     curve
+	before    *snapshot.Snapshot // published by somebody else before this learner began
+	passed    Passed
 }
 
 // Do learns every full minibatch of the batch. It asks for a put when a snapshot or a checkpoint
@@ -153,7 +158,7 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 		return nil, err
 	}
 	if c == nil {
-		return start, nil
+		return start, l.adopt(ctx)
 	}
 	if err := l.restore(c); err != nil {
 		return nil, err
@@ -162,14 +167,18 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 }
 
 // Restart begins another pass over the same rows: what was learnt stays, the offsets go back.
-func (l *Learn) Restart(start source.Offsets) { l.offsets = start.Clone() }
+func (l *Learn) Restart(start source.Offsets) { l.offsets, l.passed = start.Clone(), Passed{} }
+
+// Passed is what could not be learnt from since the start, or the last Restart.
+func (l *Learn) Passed() Passed { return l.passed }
 
 func (l *Learn) reset(start source.Offsets) {
 	l.learner, l.batcher, l.features = nil, nil, minibatch.Features{}
 	l.offsets = start.Clone()
 	l.slots = snapshot.Slots{}
 	l.state = Checkpoint{ModelID: l.ModelID}
-	l.pending, l.published, l.sinceRows = nil, 0, 0
+	l.pending, l.published, l.sinceRows, l.thin = nil, 0, 0, 0
+	l.before, l.passed = nil, Passed{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
 
@@ -192,6 +201,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	}
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset)
+	l.passed.rows(len(l.rows.Invalid), len(l.ids))
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	for mb := range l.batcher.Add(l.x, l.ids) {
 		if err := l.minibatch(mb); err != nil {
@@ -211,6 +221,7 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 	if l.StopAtReject {
 		return &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
 	}
+	l.passed.record(bad)
 	return nil
 }
 
@@ -227,11 +238,8 @@ func (l *Learn) begin(m *source.Message) error {
 	if err != nil {
 		return &Stop{Err: err, Hint: "see the lca section of the configuration"}
 	}
-	if w := l.WarmStart; w != nil {
-		if err := warm(learner, w, f.Names); err != nil {
-			return &Stop{Err: err}
-		}
-		l.state.Published, l.state.Parent = w.Version, w.Version
+	if err := l.warm(learner, f.Names); err != nil {
+		return &Stop{Err: err, Hint: "set another snapshot.model_id to learn anew"}
 	}
 	l.learner, l.features = learner, f
 	l.state.Features = f.Names
@@ -240,9 +248,10 @@ func (l *Learn) begin(m *source.Message) error {
 	return nil
 }
 
-// minibatch is one stochastic EM step, or an even skip when the learner is behind.
+// minibatch is one stochastic EM step, or an even skip when the learner is behind or told to.
 func (l *Learn) minibatch(mb minibatch.Minibatch) error {
-	if l.skip.now() {
+	l.thin++
+	if left := l.Every > 1 && (l.thin-1)%l.Every != 0; left || l.skip.now() {
 		l.learner.Skip(len(mb.IDs))
 		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
 		return nil

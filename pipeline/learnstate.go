@@ -1,13 +1,13 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
 // checkpoint makes the messages of a checkpoint of the provisional state.
@@ -76,12 +76,43 @@ func (l *Learn) digest() string {
 	return fmt.Sprintf("%+v", c)
 }
 
-// warm starts a learner from a snapshot of the same features.
-func warm(learner *lca.Learner, s *snapshot.Snapshot, features []string) error {
+// adopt goes on, where there is no checkpoint, from what a replay or an import has put onto the
+// snapshot topic: a version only grows, and the learner's snapshots take the slots after theirs.
+func (l *Learn) adopt(ctx context.Context) error {
+	if l.Published == nil {
+		return nil
+	}
+	newest, slots, err := l.Published(ctx)
+	if err != nil {
+		return err
+	}
+	l.slots, l.before = slots, newest
+	if newest != nil {
+		l.state.Snapshots, l.state.Published, l.state.Parent = newest.Number+1, newest.Version, newest.Version
+	}
+	return nil
+}
+
+// warm starts a learner from the snapshot that was chosen, or else from the newest on the topic.
+func (l *Learn) warm(learner *lca.Learner, features []string) error {
+	s := l.WarmStart
+	if s == nil {
+		s = l.before
+	}
+	if s == nil {
+		return nil
+	}
 	if !slices.Equal(s.Features, features) {
 		return fmt.Errorf("snapshot %d of model %q has features %v, and the stream has %v", s.Version, s.ModelID, s.Features, features)
 	}
-	return learner.WarmStart(s.Model)
+	model := *s.Model
+	model.Info.Rows = max(s.Version, l.state.Published)
+	if err := learner.WarmStart(&model); err != nil {
+		return fmt.Errorf("snapshot %d of model %q: %w", s.Version, s.ModelID, err)
+	}
+	l.state.Published, l.state.Parent = model.Info.Rows, model.Info.Rows
+	l.Log.Info("going on from a snapshot", "model_id", s.ModelID, "version", s.Version)
+	return nil
 }
 
 // note shows the learner's state of mind to whoever watches.

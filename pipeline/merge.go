@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -13,15 +16,26 @@ import (
 // is replayed twice is learnt in the same order twice (invariant 3), however the brokers answer.
 // It holds at most one batch of each source.
 type Merge struct {
-	sources []Source
+	parts   []source.Partition // in order
+	sources []Source           // of the same number
 	heads   []source.Batch
 	ended   []bool
 	claim   source.Claim
 }
 
 // NewMerge takes ownership of the sources.
-func NewMerge(sources []Source) *Merge {
-	return &Merge{sources: sources, heads: make([]source.Batch, len(sources)), ended: make([]bool, len(sources))}
+func NewMerge(sources map[source.Partition]Source) *Merge {
+	m := &Merge{heads: make([]source.Batch, len(sources)), ended: make([]bool, len(sources))}
+	for p := range sources {
+		m.parts = append(m.parts, p)
+	}
+	slices.SortFunc(m.parts, func(a, b source.Partition) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
+	})
+	for _, p := range m.parts {
+		m.sources = append(m.sources, sources[p])
+	}
+	return m
 }
 
 // mergeMost bounds the messages of one Read.
@@ -100,12 +114,17 @@ func before(a, b *source.Message) bool {
 	return a.Offset < b.Offset
 }
 
-// Seek starts over at the given offsets.
+// Seek starts over at the given offsets; those of partitions that are not merged do not matter.
 func (m *Merge) Seek(ctx context.Context, to source.Offsets) error {
 	m.drop()
 	clear(m.ended)
-	for _, s := range m.sources {
-		if err := s.Seek(ctx, to); err != nil {
+	m.claim = source.Claim{}
+	for i, p := range m.parts {
+		next, ok := to[p]
+		if !ok {
+			return fmt.Errorf("pipeline: seek: no offset for %s", p)
+		}
+		if err := m.sources[i].Seek(ctx, source.Offsets{p: next}); err != nil {
 			return err
 		}
 	}

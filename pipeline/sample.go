@@ -20,6 +20,7 @@ type Sample struct {
 	Columns []string // source.features
 	Rows    int      // most rows kept, ≥ 1
 	Stats   *Stats
+	Passed  Passed
 
 	features minibatch.Features
 	gathered minibatch.Rows
@@ -27,7 +28,6 @@ type Sample struct {
 	ids      []uint64
 	kept     keptRows
 	seen     uint64
-	rejected uint64
 }
 
 // keptRows is a heap with the largest identity on top: the first to go.
@@ -57,15 +57,17 @@ func (k *keptRows) Pop() any {
 func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 	for i := range b.Messages {
 		m := &b.Messages[i]
+		if m.Err != nil {
+			s.Passed.record(m.Err)
+			continue
+		}
 		if m.Record == nil || m.Record.NumRows() == 0 {
-			if m.Err != nil {
-				s.rejected++
-			}
 			continue
 		}
 		if err := s.take(m); err != nil {
-			s.rejected++
-			s.Stats.reject.add(refused(m, err).Code, uint64(m.Record.NumRows()))
+			bad := refused(m, err)
+			s.Passed.record(bad)
+			s.Stats.reject.add(bad.Code, uint64(m.Record.NumRows()))
 		}
 	}
 	return Work{}, nil
@@ -84,6 +86,7 @@ func (s *Sample) take(m *source.Message) error {
 	}
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset)
+	s.Passed.rows(len(s.gathered.Invalid), len(s.ids))
 	d := len(s.features.Names)
 	for i, id := range s.ids {
 		s.seen++

@@ -21,7 +21,9 @@ func (p *program) learnCommand() *cobra.Command {
 		Short: "Learn the metric of the source topic and publish snapshots",
 		Long: `Learns from all partitions of the source topic and publishes snapshots to the snapshot topic.
 There is one learner per model: a second one takes over, and the first stops with exit code 3.
-A restart resumes from the last checkpoint, bit for bit.`,
+A restart resumes from the last checkpoint, bit for bit. Where there is none it goes on from
+--from-snapshot, or else from the newest snapshot of the model on the topic, which a replay or an import
+has put there, and reads from source.start_offset.`,
 		Example: "  lca-stream learn -c stream.yaml",
 	}
 	o := configFlags(c)
@@ -149,6 +151,14 @@ func (s *system) learnStage(parts []source.Partition, warm *snapshot.Snapshot) (
 		Checkpoints: &pipeline.Checkpoints{
 			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID,
 			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic),
+		},
+		Published: func(ctx context.Context) (*snapshot.Snapshot, snapshot.Slots, error) {
+			a, err := s.snapshots(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			newest, _ := a.Newest(c.Snapshot.ModelID)
+			return newest, a.Slots(c.Snapshot.ModelID), nil
 		},
 		WarmStart: warm, Stats: s.stats, Log: s.log, Now: time.Now,
 	}}, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ type replayFlags struct {
 	from, to  string
 	algorithm string
 	passes    int
+	every     uint64
 	inputs    []string
 	output    string
 	modelID   string
@@ -39,7 +41,13 @@ and exits. The snapshot goes to the snapshot topic under a model id, or to a fil
 fingerprint is printed.
 
 A place in the topic is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...]; --to is
-exclusive and resolved once, at the start, so a replay ends.
+exclusive and resolved once, at the start, so a replay ends. Partitions that such a list does not name
+are left out. A time is the place of the first record at or after it, as the broker's index has it: the
+mark of a transaction counts, with the time of its commit. Records that cannot be used are passed over and counted.
+
+Transforms of the model follow the new snapshot at once. Give it an id of its own (--model-id) while a
+learner publishes the other. A learner without a checkpoint goes on from it, and so does
+` + "`learn --from-snapshot`" + `. An interrupt leaves the topic as it was, and exit code 2.
 
 The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper,
 on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
@@ -54,6 +62,7 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
 	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: "+algorithmNames)
 	c.Flags().IntVar(&f.passes, "passes", -1, "passes over the range (stochastic; default 1), or most EM iterations (batch; 0 = to convergence, the default)")
+	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
@@ -69,7 +78,11 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 		if f.modelID != "" {
 			cfg.Snapshot.ModelID = f.modelID
 		}
-		return stopped(ctx, p.replay(ctx, cfg, f))
+		err = p.replay(ctx, cfg, f)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("replay interrupted, and nothing was written: start it over: %w", context.Cause(ctx))
+		}
+		return err
 	})
 }
 
@@ -79,6 +92,9 @@ func (f *replayFlags) check(configFile string) error {
 	}
 	if f.passes < -1 || (f.passes == 0 && f.algorithm == "stochastic") {
 		return fmt.Errorf("--passes is %d; want at least 1 (stochastic), or 0 for convergence (batch)", f.passes)
+	}
+	if f.every < 1 || (f.every > 1 && f.algorithm != "stochastic") {
+		return fmt.Errorf("--every is %d; want at least 1, and 1 for a batch algorithm, which takes a --sample", f.every)
 	}
 	if err := f.batch.check(f.algorithm); err != nil {
 		return err
@@ -91,14 +107,25 @@ func (f *replayFlags) check(configFile string) error {
 
 // replayResult is the JSON object of --json.
 type replayResult struct {
-	Rows         uint64  `json:"rows"`
-	Passes       int     `json:"passes"`
-	NLL          float64 `json:"nll"`
-	Gaussian     int     `json:"d_gaussian"`
-	Parzen       int     `json:"d_parzen"`
-	ModelVersion uint64  `json:"model_version"`
-	Fingerprint  string  `json:"fingerprint"`
-	Seconds      float64 `json:"seconds"`
+	Rows         uint64   `json:"rows"` // usable rows of the range, once, whatever the passes
+	Passes       int      `json:"passes"`
+	NLL          *float64 `json:"nll"` // null where too few rows were learnt to tell
+	Gaussian     int      `json:"d_gaussian"`
+	Parzen       int      `json:"d_parzen"`
+	ModelVersion uint64   `json:"model_version"`
+	Fingerprint  string   `json:"fingerprint"`
+	Seconds      float64  `json:"seconds"`
+	LearntRows   uint64   `json:"learnt_rows"`      // handed to the algorithm, over all passes
+	Rejected     uint64   `json:"rejected_records"` // passed over: not decodable, or without a feature
+	Invalid      uint64   `json:"invalid_rows"`     // passed over: a feature is null, NaN or infinite
+}
+
+// refit is what an algorithm made of the range.
+type refit struct {
+	snapshot     *snapshot.Snapshot
+	passes       int
+	rows, learnt uint64
+	passed       pipeline.Passed
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
@@ -116,11 +143,18 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	if f.algorithm != "stochastic" {
 		fit = r.batch
 	}
-	snap, passes, err := fit(ctx)
+	made, err := fit(ctx)
+	if err == nil {
+		err = ctx.Err() // a loop that is interrupted ends in order
+	}
 	if err != nil {
 		return err
 	}
 	r.progress.end()
+	if bad := made.passed.First; bad != nil {
+		r.log.Warn("records were passed over", "records", made.passed.Records, "first", bad)
+	}
+	snap := made.snapshot
 	if err := r.write(ctx, snap); err != nil {
 		return err
 	}
@@ -129,31 +163,38 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return err
 	}
 	m := snap.Model
-	result := replayResult{
-		Rows: m.Info.Rows, Passes: passes, NLL: m.Info.NLL, Gaussian: m.Gaussian(), Parzen: m.Parzen(),
+	return r.report(p.stdout, replayResult{
+		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
+		LearntRows: made.learnt, Rejected: made.passed.Records, Invalid: made.passed.Rows,
+	})
+}
+
+func (r *replay) report(w io.Writer, result replayResult) error {
+	if r.flags.json {
+		return json.NewEncoder(w).Encode(result)
 	}
-	if f.json {
-		return json.NewEncoder(p.stdout).Encode(result)
+	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s nats/row, %d Parzen and %d Gaussian directions\nversion %d to %s\nfingerprint %s\n",
+		result.Rows, result.Seconds, maybe(result.NLL), result.Parzen, result.Gaussian, result.ModelVersion, r.target(), result.Fingerprint)
+	if err == nil && result.Rejected+result.Invalid > 0 {
+		_, err = fmt.Fprintf(w, "passed over: %d records, and %d rows with a null, NaN or infinity\n", result.Rejected, result.Invalid)
 	}
-	_, err = fmt.Fprintf(p.stdout, "%d rows in %.1f s: NLL %.4f nats/row, %d Parzen and %d Gaussian directions\nversion %d to %s\nfingerprint %s\n",
-		result.Rows, result.Seconds, result.NLL, result.Parzen, result.Gaussian, result.ModelVersion, r.target(), fingerprint)
 	return err
 }
 
 // stochastic runs the live learner over the range, pass after pass.
-func (r *replay) stochastic(ctx context.Context) (*snapshot.Snapshot, int, error) {
+func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	passes := max(r.flags.passes, 1)
 	var last *snapshot.Snapshot
 	learner, err := r.config.Learner(r.config.LCA.Rank + 1)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	if rows := r.rows; rows > 0 {
+	if rows := r.rows / int64(r.flags.every); rows > 0 {
 		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
 	}
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
-		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true,
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, Every: r.flags.every,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: producer(),
 		Start:      func(context.Context) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
@@ -161,25 +202,27 @@ func (r *replay) stochastic(ctx context.Context) (*snapshot.Snapshot, int, error
 		CheckpointRows: 1 << 62,
 	}}
 	if _, err := stage.Rewind(ctx); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	for pass := range passes {
 		if pass > 0 {
 			if err := r.source.Seek(ctx, r.start); err != nil {
-				return nil, 0, err
+				return nil, err
 			}
 			stage.Restart(r.start)
 		}
 		stage.LearnRest = pass == passes-1
 		loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
-		if err := loop.Run(ctx); err != nil {
-			return nil, 0, err
-		}
-		if ctx.Err() != nil {
-			return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
+		if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
+			return nil, err
 		}
 	}
-	return last, passes, nil
+	last.Number, last.Parent = 0, 0 // those before it on the way were published nowhere
+	if r.end != nil {
+		last.Offsets = r.end.Clone() // the range, not the last record that had rows
+	}
+	learnt := r.stats.LearntRows.Load()
+	return &refit{snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt, passed: stage.Passed()}, nil
 }
 
 // discard is the sink of a replay, which writes its one snapshot at the very end.

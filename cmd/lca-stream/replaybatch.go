@@ -72,22 +72,19 @@ func (f *batchFlags) check(algorithm string) error {
 }
 
 // batch fits one of the paper's algorithms to a sample of the range.
-func (r *replay) batch(ctx context.Context) (*snapshot.Snapshot, int, error) {
+func (r *replay) batch(ctx context.Context) (*refit, error) {
 	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.batch.sample, Stats: r.stats}
 	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
-	if err := loop.Run(ctx); err != nil {
-		return nil, 0, err
-	}
-	if ctx.Err() != nil {
-		return nil, 0, fmt.Errorf("replay interrupted: nothing was written: %w", ctx.Err())
+	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
+		return nil, err
 	}
 	x, features, seen := sample.Matrix()
 	if x == nil {
-		return nil, 0, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
+		return nil, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
 	}
 	fit, err := r.fitConfig(len(features))
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	iterations := 0
 	fit.Trace = func(i lca.Iteration) {
@@ -96,13 +93,15 @@ func (r *replay) batch(ctx context.Context) (*snapshot.Snapshot, int, error) {
 	}
 	m, err := r.fit(ctx, x, fit)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	m.Info.Rows = seen
-	return &snapshot.Snapshot{
+	s := &snapshot.Snapshot{
 		Model: m, ModelID: r.config.Snapshot.ModelID, Version: seen, Features: features,
 		Offsets: r.end, Producer: producer(),
-	}, iterations, nil
+	}
+	n, _ := x.Dims()
+	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), passed: sample.Passed}, nil
 }
 
 // fitConfig is what the configuration and the flags say about a batch fit of dim features.

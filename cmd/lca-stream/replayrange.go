@@ -62,26 +62,68 @@ func (r *replay) openRange(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.start, err = r.place(ctx, parts, r.flags.from); err != nil {
-		return fmt.Errorf("--from %s: %w", r.flags.from, err)
+	if err := r.resolve(ctx, parts); err != nil {
+		return r.system.cluster.Explain(err)
 	}
-	if r.end, err = r.place(ctx, parts, r.flags.to); err != nil {
-		return fmt.Errorf("--to %s: %w", r.flags.to, err)
-	}
-	var readers []pipeline.Source
-	for _, p := range parts {
-		if r.start[p] >= r.end[p] {
+	readers := map[source.Partition]pipeline.Source{}
+	for p, start := range r.start {
+		if start == r.end[p] {
 			continue
 		}
-		r.messages += r.end[p] - r.start[p]
-		k, err := r.system.reader(ctx, source.Offsets{p: r.start[p]}, source.Offsets{p: r.end[p]}, source.Claim{}, learnGather)
+		r.messages += r.end[p] - start
+		k, err := r.system.reader(ctx, source.Offsets{p: start}, source.Offsets{p: r.end[p]}, source.Claim{}, replayGather)
 		if err != nil {
 			return errors.Join(err, pipeline.NewMerge(readers).Close())
 		}
-		readers = append(readers, k)
+		readers[p] = k
 	}
 	r.source = pipeline.NewMerge(readers)
 	return nil
+}
+
+// replayGather is how much one Read of a partition gathers: nobody waits for it, so that few large
+// fetches are best.
+const replayGather = 1 << 20
+
+// resolve makes the range of --from and --to: the partitions that both name, within what is there
+// now. An end beyond the last record would be waited for.
+func (r *replay) resolve(ctx context.Context, parts []source.Partition) error {
+	from, err := r.place(ctx, parts, r.flags.from)
+	if err != nil {
+		return fmt.Errorf("--from %s: %w", r.flags.from, err)
+	}
+	to, err := r.place(ctx, parts, r.flags.to)
+	if err != nil {
+		return fmt.Errorf("--to %s: %w", r.flags.to, err)
+	}
+	first, err := r.place(ctx, parts, "earliest")
+	if err != nil {
+		return err
+	}
+	last, err := r.place(ctx, parts, "latest")
+	if err != nil {
+		return err
+	}
+	r.start, r.end = source.Offsets{}, source.Offsets{}
+	for _, p := range parts {
+		start, named := from[p]
+		end, bounded := to[p]
+		if !named || !bounded {
+			continue
+		}
+		r.start[p] = r.within(p, "--from", start, first[p], last[p])
+		r.end[p] = max(r.within(p, "--to", end, first[p], last[p]), r.start[p])
+	}
+	return nil
+}
+
+// within says so when an offset that was asked for is not there.
+func (r *replay) within(p source.Partition, flag string, offset, first, last int64) int64 {
+	is := min(max(offset, first), last)
+	if is != offset {
+		r.log.Warn("the partition does not reach there", "partition", p.String(), flag, offset, "taken", is, "first", first, "end", last)
+	}
+	return is
 }
 
 // place turns earliest, latest, a time or PARTITION=OFFSET[,…] into offsets. A time before the
@@ -92,6 +134,9 @@ func (r *replay) place(ctx context.Context, parts []source.Partition, text strin
 	case "earliest":
 		return source.ListOffsets(ctx, cl, parts, source.Earliest)
 	case "latest":
+		if r.config.Source.IsolationLevel == "read_uncommitted" {
+			return source.ListOffsets(ctx, cl, parts, source.Latest)
+		}
 		return source.ListOffsets(ctx, cl, parts, source.LatestStable)
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
@@ -109,9 +154,12 @@ func (r *replay) place(ctx context.Context, parts []source.Partition, text strin
 		if !slices.Contains(parts, part) {
 			return nil, fmt.Errorf("topic %s has no partition %d to read", part.Topic, id)
 		}
+		if _, twice := offsets[part]; twice {
+			return nil, fmt.Errorf("partition %d is named twice", id)
+		}
 		offsets[part] = next
 	}
-	return offsets, nil // partitions that are not named are left out: 0 … 0
+	return offsets, nil
 }
 
 // describe is --dry-run.

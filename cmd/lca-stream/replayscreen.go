@@ -24,19 +24,25 @@ type replayScreen struct {
 	start  time.Time
 	last   time.Time
 	rows   uint64
+	done   int64 // of total
+	total  int64 // rows of files, or offsets of a topic, over all passes; 0 = not known
 	iter   *lca.Iteration
 }
 
 func newReplayScreen(p *program, r *replay) *replayScreen {
 	s := &replayScreen{out: p.stderr, replay: r, start: time.Now(), last: time.Now()}
+	passes := int64(1)
+	if r.flags.algorithm == "stochastic" {
+		passes = int64(max(r.flags.passes, 1))
+	}
+	s.total = (r.rows + r.messages) * passes // one of the two is 0
 	if isTerminal(p.stderr) {
-		total := r.rows
-		if total == 0 {
-			total = -1 // a spinner: the number of rows in a topic is not known beforehand
+		most := s.total
+		if most == 0 {
+			most = -1 // a spinner
 		}
-		s.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr), progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("rows"), progressbar.OptionShowCount(), progressbar.OptionSetPredictTime(true),
-			progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+		s.bar = progressbar.NewOptions64(most, progressbar.OptionSetWriter(p.stderr),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
 	}
 	return s
 }
@@ -59,10 +65,16 @@ func (w *watchedSource) Read(ctx context.Context) (source.Batch, error) {
 }
 
 func (s *replayScreen) read(b *source.Batch) {
-	s.rows += uint64(b.Rows())
+	rows := b.Rows()
+	s.rows += uint64(rows)
+	if s.replay.rows > 0 {
+		s.done += rows
+	} else {
+		s.done += int64(len(b.Messages))
+	}
 	if s.bar != nil {
-		s.bar.Describe(s.mind())
-		_ = s.bar.Set64(int64(s.rows))
+		s.bar.Describe(fmt.Sprintf("%d rows, %.0f/s, %s", s.rows, float64(s.rows)/time.Since(s.start).Seconds(), s.mind()))
+		_ = s.bar.Set64(min(s.done, max(s.total, 1)))
 		return
 	}
 	s.line()
@@ -86,6 +98,9 @@ func (s *replayScreen) line() {
 	s.last = time.Now()
 	seconds := time.Since(s.start).Seconds()
 	line := map[string]any{"rows": s.rows, "rows_per_second": math.Round(float64(s.rows) / seconds), "seconds": math.Round(seconds)}
+	if s.done > 0 && s.total >= s.done && s.iter == nil {
+		line["eta_seconds"] = math.Round(seconds * float64(s.total-s.done) / float64(s.done))
+	}
 	if s.iter != nil {
 		line["run"], line["iteration"], line["nll"] = s.iter.Run, s.iter.Iter, s.iter.NLL
 		line["d_gaussian"], line["d_parzen"] = s.iter.Gaussian, s.iter.Parzen
