@@ -1,9 +1,14 @@
-"""Writes docs/paper-results.md from the summaries in docs/paper/results."""
-import os
+"""Writes docs/paper-results.md from the summaries in docs/paper/results, with Python alone:
 
-import clustering
+    python3 docs/paper/page.py            # writes it
+    python3 docs/paper/page.py --check    # fails where it is not what the summaries give
+"""
+import difflib
+import os
+import sys
+
+import design
 import expected
-import pictures
 import prose
 import runs
 
@@ -46,18 +51,22 @@ def best_contrast(rows):
     return kept + list(best.values())
 
 
-def clustering_part(rows):
+def clustering_rows(rows):
+    """The rows that are shown, and the methods among them in the order of NAMES."""
     rows = best_contrast(rows)
-    methods = [m for m in NAMES if any(r["method"] == m for r in rows)]
+    return rows, [m for m in NAMES if any(r["method"] == m for r in rows)]
+
+
+def clustering_part(rows):
+    rows, methods = clustering_rows(rows)
     found = {(r["set"], r["noise"], r["method"]): r for r in rows}
-    pictures.clustering(rows, methods)
     body = []
-    for name in pictures.TITLES:
-        for q in clustering.NOISE:
+    for name in design.TITLES:
+        for q in design.NOISE:
             cells = [found.get((name, q, m)) for m in methods]
             if any(cells):
-                body.append([pictures.TITLES[name], str(q)] + [show(c and c["accuracy"]) for c in cells])
-    targets = [[pictures.TITLES[s], str(q), NAMES[m], given(t, 1), show(found[s, q, m]["accuracy"]),
+                body.append([design.TITLES[name], str(q)] + [show(c and c["accuracy"]) for c in cells])
+    targets = [[design.TITLES[s], str(q), NAMES[m], given(t, 1), show(found[s, q, m]["accuracy"]),
                 expected.verdict(found[s, q, m]["accuracy"], t, True)]
                for (s, q, m), t in expected.CLUSTERING.items() if (s, q, m) in found]
     return prose.CLUSTERING.format(
@@ -66,16 +75,15 @@ def clustering_part(rows):
 
 
 def iterations_part(rows):
-    pictures.iterations(rows)
     found = {(r["set"], r["noise"], r["iterations"]): r["accuracy"] for r in rows}
-    steps = [i for i in clustering.ITERATIONS if any(r["iterations"] == i for r in rows)]
-    body = [[pictures.TITLES[s], str(q)] + [show(found.get((s, q, i))) for i in steps]
-            for s in pictures.TITLES for q in clustering.NOISE if (s, q, 1) in found]
+    steps = [i for i in design.ITERATIONS if any(r["iterations"] == i for r in rows)]
+    body = [[design.TITLES[s], str(q)] + [show(found.get((s, q, i))) for i in steps]
+            for s in design.TITLES for q in design.NOISE if (s, q, 1) in found]
     lines = []
     for (s, q), t in expected.MPW.items():
         one, end = found.get((s, q, 1)), found.get((s, q, 0))
         if one and end:
-            lines.append(f"{pictures.TITLES[s].capitalize()} and {q} dimensions of noise: one iteration {show(one)} "
+            lines.append(f"{design.TITLES[s].capitalize()} and {q} dimensions of noise: one iteration {show(one)} "
                          f"(numpy: {given(t, 1)}), converged {show(end)}, {end['mean'] - one['mean']:.0f} points above.")
     return prose.ITERATIONS.format(
         table=table(["set", "noise"] + ["MPW (1)" if i == 1 else "converged" if i == 0 else str(i) for i in steps], body),
@@ -85,7 +93,7 @@ def iterations_part(rows):
 def tobe_part(rows):
     texts = list(dict.fromkeys(r["text"] for r in rows))
     width = {(r["text"], r["method"]): r["width"] for r in rows}
-    body = [[t, f"{width[t, 'PCA']:.2f}", f"{width[t, 'LCA']:.2f}"] for t in texts]
+    body = [[t, f"{width[t, 'PCA']['mean']:.2f}", f"{width[t, 'LCA']['mean']:.2f}"] for t in texts]
     return prose.TOBE.format(table=table(["text", "PCA", "LCA"], body))
 
 
@@ -105,21 +113,25 @@ def usps_part(rows):
 
 def subsampling_part(rows):
     body = []
-    for r in rows:
-        cell = (r["gamma"], r["batch"], r["neighbours"])
-        if r["gamma"] == 0:
+    found = {(r["gamma"], r["batch"], r["neighbours"]): r for r in rows}
+    for cell in sorted(design.CELLS):
+        r = found.get(cell)
+        if r is None or cell == design.WHOLE:
             continue
         train, test = expected.SUBSAMPLING.get(cell, (None, None))
         body.append([f"{r['gamma']}", str(r["batch"]), str(r["neighbours"]),
                      given(expected.SUBSAMPLING_TRAIN.get(cell)), given(train), show(r.get("train_difference"), 2),
                      given(expected.SUBSAMPLING_TEST.get(cell)), given(test), show(r.get("test_difference"), 2)])
-    base = next((r for r in rows if r["gamma"] == 0), None)
+    base = found.get(design.WHOLE)
     return prose.SUBSAMPLING.format(
         table=table(["γ", "B", "N", "train: paper", "numpy", "ours", "test: paper", "numpy", "ours"], body),
         base=f"train {show(base['train'], 2)}, test {show(base['test'], 2)}" if base else "not run")
 
 
-def main():
+PAGE = os.path.join(runs.HERE, "..", "paper-results.md")
+
+
+def render():
     parts = [prose.HEAD]
     for name, write in [("tobe", tobe_part), ("clustering", clustering_part), ("iterations", iterations_part),
                         ("usps", usps_part), ("subsampling", subsampling_part)]:
@@ -127,5 +139,20 @@ def main():
         if rows:
             parts.append(write(rows))
     parts.append(prose.TAIL)
-    with open(os.path.join(runs.HERE, "..", "paper-results.md"), "w") as f:
-        f.write("\n".join(p.strip("\n") + "\n" for p in parts))
+    return "\n".join(p.strip("\n") + "\n" for p in parts)
+
+
+def main():
+    with open(PAGE, "w", encoding="utf-8") as f:
+        f.write(render())
+
+
+def check():
+    with open(PAGE, encoding="utf-8") as f:
+        differences = list(difflib.unified_diff(f.read().splitlines(), render().splitlines(), "docs/paper-results.md", "what the summaries give", lineterm=""))
+    if differences:
+        sys.exit("\n".join(differences) + "\nrun: python3 docs/paper/page.py")
+
+
+if __name__ == "__main__":
+    check() if sys.argv[1:] == ["--check"] else main()

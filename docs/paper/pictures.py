@@ -3,20 +3,21 @@ import os
 
 import matplotlib
 
+import design
+import page
 import runs
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 matplotlib.rcParams["svg.hashsalt"] = "lca-stream"  # the same figures give the same file
-TITLES = {"two": "two Gaussians", "circles": "two circles", "five": "five Gaussians"}
 CHANCE = {"two": 50, "circles": 50, "five": 20}
 
 
 def panels(rows, lines, across, path, legend):
     """One panel a set; a line for each of lines: (label, filter), accuracy over the figure named across."""
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.2), sharey=True)
-    for ax, name in zip(axes, TITLES):
+    for ax, name in zip(axes, design.TITLES):
         for label, keep in lines:
             points = sorted((r[across], r["accuracy"]["mean"], r["accuracy"]["se"] or 0) for r in rows if r["set"] == name and keep(r))
             if points:
@@ -25,7 +26,7 @@ def panels(rows, lines, across, path, legend):
                 if across == "iterations":
                     ax.set_xticks(range(len(at)), ["converged" if i >= 10 ** 9 else str(i) for i in at], rotation=45, fontsize=7)
         ax.axhline(CHANCE[name], color="grey", lw=.6, ls=":")
-        ax.set_title(TITLES[name], fontsize=9)
+        ax.set_title(design.TITLES[name], fontsize=9)
         ax.set_xlabel("EM iterations" if across == "iterations" else "dimensions of noise", fontsize=8)
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel("clustering accuracy, %", fontsize=8)
@@ -35,11 +36,19 @@ def panels(rows, lines, across, path, legend):
     plt.close(figure)
 
 
-def clustering(rows, methods):
-    panels(rows, [(m, lambda r, m=m: r["method"] == m) for m in methods], "noise", "clustering.svg", None)
+def clustering(rows):
+    rows, methods = page.clustering_rows(rows)
+    panels(rows, [(page.NAMES[m], lambda r, m=m: r["method"] == m) for m in methods], "noise", "clustering.svg", None)
 
 
 def iterations(rows):
     rows = [dict(r, iterations=r["iterations"] or 10 ** 9) for r in rows]
     noises = sorted({r["noise"] for r in rows})
     panels(rows, [(str(q), lambda r, q=q: r["noise"] == q) for q in noises], "iterations", "iterations.svg", "noise")
+
+
+def main():
+    for name, draw in [("clustering", clustering), ("iterations", iterations)]:
+        rows = runs.load(name)
+        if rows:
+            draw(rows)

@@ -28,6 +28,7 @@ class Model:
     gaussian: np.ndarray  # rows are the columns of B_G
     c_l: np.ndarray
     c_g: np.ndarray
+    ratio: np.ndarray  # eigenvalues e of I_G C_L I_G, as the rows of parzen and then those of gaussian have them
     info: dict
 
     def transform(self, X):
@@ -75,7 +76,9 @@ def read_model(path, info):
     d = int(t.schema.metadata[b"lca.d"])
     vectors = t["vector"].combine_chunks().flatten().to_numpy().reshape(-1, d)
     kind = np.array(t["kind"].to_pylist())
-    return Model(vectors[kind == "mean"][0], *(vectors[kind == k] for k in ("parzen", "gaussian", "c_l", "c_g")), info)
+    part = {k: vectors[kind == k] for k in ("parzen", "gaussian", "c_l", "c_g")}
+    e = t["eigenvalue"].to_numpy()
+    return Model(vectors[kind == "mean"][0], **part, ratio=np.r_[e[kind == "parzen"], e[kind == "gaussian"]], info=info)
 
 
 def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=(), settings=()):

@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import clustering
 import page
+import pictures
 import runs
 import tobe
 import usps
@@ -44,6 +45,7 @@ def main():
                 runs.save(name, r.summary(keys(counts[name]), base))
     if "tobe" in only:
         tobe.main()
+    pictures.main()
     page.main()
 
 

@@ -3,9 +3,8 @@ resumes, and their means and standard errors go to docs/paper/results, from whic
 import json
 import os
 import sys
+import statistics
 import time
-
-import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results")
@@ -77,18 +76,29 @@ class Runs:
 
 def spread(v):
     """Mean, standard error and number of runs."""
-    v = np.asarray(v, float)
-    error = float(v.std(ddof=1) / np.sqrt(len(v))) if len(v) > 1 else None
-    return {"mean": round(float(v.mean()), 4), "se": None if error is None else round(error, 4), "runs": len(v)}
+    error = statistics.stdev(v) / len(v) ** .5 if len(v) > 1 else None
+    return {"mean": round(statistics.fmean(v), 4), "se": None if error is None else round(error, 4), "runs": len(v)}
 
 
 def save(name, rows):
-    """Writes the summary that the page is made from, one row a line."""
-    if not rows:
+    """Writes the summary that the page is made from, one row a line. A row that is there with more runs stays, so that
+    a trial with few runs, or one that was broken off, takes nothing away."""
+    def parameters(row):
+        return Runs._id({k: v for k, v in row.items() if not isinstance(v, dict)})
+
+    def count(row):
+        return max((v["runs"] for v in row.values() if isinstance(v, dict)), default=0)
+
+    merged = {parameters(r): r for r in load(name)}
+    for r in rows:
+        old = merged.get(parameters(r))
+        if old is None or count(r) >= count(old):
+            merged[parameters(r)] = r
+    if not merged:
         return
     os.makedirs(RESULTS, exist_ok=True)
     with open(os.path.join(RESULTS, name + ".json"), "w") as f:
-        f.write("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
+        f.write("[\n" + ",\n".join(json.dumps(r) for r in merged.values()) + "\n]\n")
 
 
 def load(name):

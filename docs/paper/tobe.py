@@ -48,7 +48,7 @@ def main():
             W = root(m.c_g if method == "PCA" else m.c_l)
             drawn[text, method] = (X - m.mean) @ W
             # How much narrower a letter becomes against its height: 1 = as it was written.
-            rows.append({"text": text, "method": method, "width": round(float(W[0, 0] / W[1, 1]), 3), "points": len(X)})
+            rows.append({"text": text, "method": method, "width": runs.spread([float(W[0, 0] / W[1, 1])])})
     runs.save("tobe", rows)
     draw(drawn, os.path.join(runs.HERE, "to-be.svg"))
 
