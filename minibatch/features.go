@@ -63,6 +63,26 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 	return f, err
 }
 
+// LeftOut names the list columns of numbers that an empty choice of columns passes over because
+// there are numeric columns too: easily a surprise, so worth a word to the user.
+func LeftOut(schema *arrow.Schema, columns []string) []string {
+	if len(columns) > 0 {
+		return nil
+	}
+	var lists []string
+	numbers := false
+	for _, field := range schema.Fields() {
+		numbers = numbers || isNumber(field.Type)
+		if isNumberList(field.Type) {
+			lists = append(lists, field.Name)
+		}
+	}
+	if !numbers {
+		return nil
+	}
+	return lists
+}
+
 // numericColumns names all numeric columns, or the only list column of numbers.
 func numericColumns(schema *arrow.Schema) ([]string, error) {
 	var scalars, lists []string

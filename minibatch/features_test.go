@@ -2,6 +2,7 @@ package minibatch
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -79,6 +80,27 @@ func checkFeatureError(t *testing.T, err error, code, says string) {
 	}
 	if fe.Code != code || !strings.Contains(err.Error(), says) {
 		t.Errorf("got %s: %v; want %s: …%s…", fe.Code, err, code, says)
+	}
+}
+
+func TestLeftOut(t *testing.T) {
+	both := record(t, column{"label", arrow.PrimitiveTypes.Int32, `[1]`}, column{"v", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), `[[1, 2]]`}).Schema()
+	alone := record(t, column{"v", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), `[[1, 2]]`}).Schema()
+	for _, c := range []struct {
+		name    string
+		schema  *arrow.Schema
+		columns []string
+		want    string
+	}{
+		{"a vector beside a number", both, nil, "[v]"},
+		{"chosen", both, []string{"label"}, "[]"},
+		{"a vector alone is learnt", alone, nil, "[]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := fmt.Sprint(LeftOut(c.schema, c.columns)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

@@ -99,7 +99,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 func (l *Learn) Finish(context.Context) (Work, error) {
 	if l.learner == nil {
 		if l.LearnRest {
-			return Work{}, &Stop{Err: errors.New("no rows to learn from"), Hint: "see what the range holds with --dry-run or inspect"}
+			return Work{}, l.passed.nothing()
 		}
 		return Work{}, nil
 	}
@@ -245,6 +245,7 @@ func (l *Learn) begin(m *source.Message) error {
 	l.state.Features = f.Names
 	l.batcher = minibatch.NewBatcher(c.Dim, c.Minibatch)
 	l.Log.Info("learning", "features", len(f.Names), "model_id", l.ModelID)
+	warnLeftOut(l.Log, m, l.Columns, f)
 	return nil
 }
 

@@ -1,6 +1,12 @@
 package pipeline
 
-import "github.com/lca-stream/lca-stream/source"
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+)
 
 // Passed counts what a replay read and could not learn from.
 type Passed struct {
@@ -18,3 +24,22 @@ func (p *Passed) record(bad *source.RecordError) {
 
 // rows counts those of a message that are not valid.
 func (p *Passed) rows(all, valid int) { p.Rows += uint64(all - valid) }
+
+// nothing is the end of a replay that found no row to learn from: what it found instead.
+func (p *Passed) nothing() *Stop {
+	switch {
+	case p.First != nil:
+		return &Stop{Err: fmt.Errorf("no rows to learn from: %d messages are unusable, the first: %w", p.Records, p.First)}
+	case p.Rows > 0:
+		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, NaN or infinite", p.Rows), Hint: "name the columns that have numbers in source.features"}
+	}
+	return &Stop{Err: fmt.Errorf("no rows to learn from"), Hint: "see what the range holds with --dry-run or inspect"}
+}
+
+// warnLeftOut says so when the choice of features, left to us, passes a vector over.
+func warnLeftOut(log *slog.Logger, m *source.Message, columns []string, f minibatch.Features) {
+	if lists := minibatch.LeftOut(m.Record.Schema(), columns); len(lists) > 0 {
+		log.Warn("source.features is empty, so the numeric columns alone are learnt; name one of the list columns to learn that instead",
+			"learnt", f.Names, "left_out", lists)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
@@ -20,6 +21,7 @@ type Sample struct {
 	Columns []string // source.features
 	Rows    int      // most rows kept, ≥ 1
 	Stats   *Stats
+	Log     *slog.Logger
 	Passed  Passed
 
 	features minibatch.Features
@@ -80,6 +82,7 @@ func (s *Sample) take(m *source.Message) error {
 			return err
 		}
 		s.features = f
+		warnLeftOut(s.Log, m, s.Columns, f)
 	}
 	if err := s.features.Gather(&s.gathered, m.Record); err != nil {
 		return err
@@ -113,10 +116,10 @@ func (s *Sample) Rewind(context.Context) (source.Offsets, error) {
 	return nil, errors.New("pipeline: internal error: a sample cannot be rewound")
 }
 
-// Matrix returns the sample, the features and the number of rows that were read.
-func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64) {
+// Matrix returns the sample, the features and the number of rows that were read, or why there is none.
+func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64, err error) {
 	if len(s.kept) == 0 {
-		return nil, nil, s.seen
+		return nil, nil, s.seen, s.Passed.nothing()
 	}
 	slices.SortFunc(s.kept, func(a, b keptRow) int { return cmp.Compare(a.seq, b.seq) })
 	d := len(s.features.Names)
@@ -124,5 +127,5 @@ func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64) {
 	for i, r := range s.kept {
 		x.SetRow(i, r.x)
 	}
-	return x, s.features.Names, s.seen
+	return x, s.features.Names, s.seen, nil
 }

@@ -73,14 +73,14 @@ func (f *batchFlags) check(algorithm string) error {
 
 // batch fits one of the paper's algorithms to a sample of the range.
 func (r *replay) batch(ctx context.Context) (*refit, error) {
-	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.batch.sample, Stats: r.stats}
+	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.batch.sample, Stats: r.stats, Log: r.log}
 	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
 	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
 		return nil, err
 	}
-	x, features, seen := sample.Matrix()
-	if x == nil {
-		return nil, errors.New("no usable rows in the range: see --dry-run, or `lca-stream inspect`")
+	x, features, seen, err := sample.Matrix()
+	if err != nil {
+		return nil, err
 	}
 	fit, err := r.fitConfig(len(features))
 	if err != nil {
