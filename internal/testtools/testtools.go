@@ -29,6 +29,9 @@ const HelmVersion = "v3.22.0"
 //go:embed requirements.txt
 var requirements []byte
 
+//go:embed requirements-bench.txt
+var benchRequirements []byte
+
 // Tool finds a program in PATH, or fails the test saying what it is for and how to get it.
 func Tool(t testing.TB, name, why, debian, mac string) string {
 	t.Helper()
@@ -68,7 +71,12 @@ func Lock(t testing.TB, dir string) (unlock func()) {
 }
 
 // Python returns the interpreter of a virtual environment with the packages of requirements.txt.
-func Python(t testing.TB) string {
+func Python(t testing.TB) string { t.Helper(); return environment(t, requirements) }
+
+// BenchPython is Python with what the rivals of the benchmarks are written with; no test needs it.
+func BenchPython(t testing.TB) string { t.Helper(); return environment(t, benchRequirements) }
+
+func environment(t testing.TB, requirements []byte) string {
 	t.Helper()
 	sum := sha256.Sum256(requirements)
 	home := CacheDir(t, "python", hex.EncodeToString(sum[:6]))

@@ -1,0 +1,18 @@
+package kernel
+
+// PeakFlops does one product of a tile that stays in the L1 cache, and returns its flops: what
+// everything else is measured by.
+func PeakFlops[T Float](p *PeakOperands[T]) float64 {
+	const rows, depth, times = 14, 128, 400
+	w, f := panelWidth[T](), functionsOf[T]()
+	if p.a == nil {
+		p.a, p.b, p.c, p.zero = grow(p.a, rows*depth), grow(p.b, depth*w), grow(p.c, rows*w), make([]T, w)
+	}
+	for range times {
+		f.tile(p.c, w, p.zero, 0, p.a, depth, 1, p.b, w, depth, rows, w)
+	}
+	return 2 * rows * depth * times * float64(w)
+}
+
+// PeakOperands are what PeakFlops multiplies.
+type PeakOperands[T Float] struct{ a, b, c, zero []T }

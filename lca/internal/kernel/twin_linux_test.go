@@ -1,0 +1,164 @@
+package kernel_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// keep is γ^(B/n) of eq. 8, and eigenEvery the steps between two eigendecompositions, for both sides.
+const (
+	keep       = 0.98
+	eigenEvery = 10
+)
+
+// problem is one step's input, written to a directory for the twin.
+type problem struct {
+	dir          string
+	rows, n, dim int
+	q, z, c      []float64 // minibatch, pool, C_L
+}
+
+func (p *problem) write(b *testing.B) {
+	b.Helper()
+	for name, v := range map[string][]float64{"q": p.q, "z": p.z, "c": p.c} {
+		raw := make([]byte, 0, 8*len(v))
+		for _, x := range v {
+			raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(x))
+		}
+		if err := os.WriteFile(filepath.Join(p.dir, name+".f64"), raw, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (p *problem) read(b *testing.B, name string) []float64 {
+	b.Helper()
+	raw, err := os.ReadFile(filepath.Join(p.dir, name+".f64"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	v := make([]float64, len(raw)/8)
+	for k := range v {
+		v[k] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*k:]))
+	}
+	return v
+}
+
+// stepper is the step as the learner does it: Cholesky factor, centring and projection in float64,
+// the E-step in float32, and Ĉ_L brought back in float64.
+type stepper struct {
+	problem
+	threads                    int
+	low, inverse, centre, w, c []float64
+	projection                 kernel.Projection
+	doubles                    kernel.Scratch[float64]
+	scratch                    kernel.Scratch[float32]
+	pool                       kernel.Neighbours[float32]
+	moments                    kernel.Moments
+	zw, qw                     []float32
+	work                       linalg.Workspace
+}
+
+func newStepper(p problem, threads int) *stepper {
+	s := &stepper{problem: p, threads: threads}
+	d2 := p.dim * p.dim
+	s.low, s.inverse, s.w, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2), make([]float64, d2)
+	s.centre = meanOf(p.z, p.n, p.dim)
+	s.zw, s.qw = make([]float32, len(p.z)), make([]float32, len(p.q))
+	s.scratch.Threads, s.doubles.Threads = threads, threads
+	return s
+}
+
+func (s *stepper) run(b *testing.B) {
+	d := s.dim
+	copy(s.low, s.problem.c)
+	if err := linalg.CholeskyLower(s.low, d); err != nil {
+		b.Fatal(err)
+	}
+	copy(s.inverse, s.low)
+	linalg.InvertLower(s.inverse, d)
+	s.projection.Pack(s.centre, s.inverse, d, d)
+	s.projection.Apply(s.zw, &s.doubles, s.z, s.n)
+	s.projection.Apply(s.qw, &s.doubles, s.q, s.rows)
+	s.pool.Pack(s.zw, s.n, d, d)
+	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
+	s.work.Product(s.w, d, linalg.Dense(s.low, d), linalg.Dense(s.moments.Cov, d), d, d, d, linalg.Set)
+	s.work.Product(s.c, d, linalg.Dense(s.w, d), linalg.Dense(s.low, d).T(), d, d, d, linalg.Set)
+	share := (1 - keep) / float64(s.rows)
+	for k, v := range s.c {
+		s.c[k] = keep*s.problem.c[k] + share*v
+	}
+}
+
+// twin is testdata/twin.py, running.
+type twin struct {
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+type answer struct {
+	CPU, Wall float64
+	Block     int
+	Trmm      bool
+}
+
+func startTwin(b *testing.B, threads int) *twin {
+	b.Helper()
+	cmd := exec.Command(testtools.BenchPython(b), "testdata/twin.py")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("OPENBLAS_NUM_THREADS=%d", threads), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &twin{in: in, out: bufio.NewScanner(out)}
+}
+
+func (t *twin) ask(b *testing.B, do string, p *problem) answer {
+	b.Helper()
+	line, err := json.Marshal(map[string]any{"do": do, "path": p.dir, "rows": p.rows, "n": p.n, "dim": p.dim, "keep": keep})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := fmt.Fprintf(t.in, "%s\n", line); err != nil {
+		b.Fatal(err)
+	}
+	var a answer
+	if !t.out.Scan() {
+		b.Fatalf("the twin ended at %s", line)
+	}
+	if err := json.Unmarshal(t.out.Bytes(), &a); err != nil {
+		b.Fatalf("%v: %s", err, t.out.Bytes())
+	}
+	return a
+}
+
+// locked keeps the caller on one thread, whose processor time cpuSeconds reads.
+func locked(b *testing.B) {
+	runtime.LockOSThread()
+	b.Cleanup(runtime.UnlockOSThread)
+}
