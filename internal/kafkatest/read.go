@@ -123,52 +123,68 @@ func (b *Broker) OpenTransaction(t testing.TB, topic string) bool {
 // Offsets of open transactions are waited for.
 func (b *Broker) GroupOffsets(t testing.TB, group string) map[string]int64 {
 	t.Helper()
-	c, ctx, done := b.kgo(t)
-	defer done()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	offsets, err := b.Committed(ctx, group)
+	if err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	return offsets
+}
+
+// Committed is GroupOffsets for goroutines that may not end the test, and for brokers that may be
+// down: then it tries until ctx ends.
+func (b *Broker) Committed(ctx context.Context, group string) (map[string]int64, error) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group, req.RequireStable = group, true
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = group
 	req.Groups = append(req.Groups, rg)
-	for ctx.Err() == nil {
+	for {
 		res, err := req.RequestWith(ctx, c)
 		if err != nil {
-			t.Fatalf("kafkatest: offsets of group %s: %v", group, err)
+			return nil, fmt.Errorf("offsets of group %s: %w", group, err)
 		}
-		offsets, again := groupOffsets(t, res)
+		offsets, again, err := groupOffsets(res)
 		if !again {
-			return offsets
+			return offsets, err
 		}
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("offsets of group %s are not stable: %w", group, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
-	t.Fatalf("kafkatest: offsets of group %s are not stable", group)
-	return nil
 }
 
-func groupOffsets(t testing.TB, res *kmsg.OffsetFetchResponse) (offsets map[string]int64, again bool) {
-	t.Helper()
+func groupOffsets(res *kmsg.OffsetFetchResponse) (offsets map[string]int64, again bool, err error) {
 	const notFound, unstable, loading, moved = 69, 88, 14, 16
 	offsets = make(map[string]int64)
 	for _, g := range res.Groups {
 		switch g.ErrorCode {
 		case 0:
 		case notFound: // the embedded broker's way to say that there are none
-			return offsets, false
+			return offsets, false, nil
 		case unstable, loading, moved:
-			return nil, true
+			return nil, true, nil
 		default:
-			t.Fatalf("kafkatest: offsets of group %s: error %d", g.Group, g.ErrorCode)
+			return nil, false, fmt.Errorf("offsets of group %s: error %d", g.Group, g.ErrorCode)
 		}
 		for _, rt := range g.Topics {
 			for _, p := range rt.Partitions {
 				switch {
 				case p.ErrorCode == unstable:
-					return nil, true
+					return nil, true, nil
 				case p.Offset >= 0:
 					offsets[fmt.Sprintf("%s/%d", rt.Topic, p.Partition)] = p.Offset
 				}
 			}
 		}
 	}
-	return offsets, false
+	return offsets, false, nil
 }
