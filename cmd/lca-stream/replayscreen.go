@@ -15,8 +15,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// replayScreen shows how far a replay is: a bar with rows/s and ETA on a terminal, a JSON line every
-// two seconds elsewhere.
+// replayScreen shows how far a replay is: a bar with rows/s and ETA on a terminal, and one of a
+// batch fit's steps; a JSON line every two seconds elsewhere.
 type replayScreen struct {
 	out    io.Writer
 	replay *replay
@@ -37,14 +37,18 @@ func newReplayScreen(p *program, r *replay) *replayScreen {
 	}
 	s.total = (r.rows + r.messages) * passes // one of the two is 0
 	if isTerminal(p.stderr) {
-		most := s.total
-		if most == 0 {
-			most = -1 // a spinner
-		}
-		s.bar = progressbar.NewOptions64(most, progressbar.OptionSetWriter(p.stderr),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+		s.bar = newBar(p.stderr, s.total)
 	}
 	return s
+}
+
+// newBar is a bar to total, or a spinner where total is 0: a fit to convergence takes as many steps as it takes.
+func newBar(w io.Writer, total int64, more ...progressbar.Option) *progressbar.ProgressBar {
+	if total == 0 {
+		total = -1
+	}
+	return progressbar.NewOptions64(total, append(more, progressbar.OptionSetWriter(w),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())...)
 }
 
 // watched is the replay's source with its progress shown.
@@ -82,9 +86,15 @@ func (s *replayScreen) read(b *source.Batch) {
 
 // iteration shows one step of a batch fit.
 func (s *replayScreen) iteration(i lca.Iteration) {
+	if s.bar != nil && s.iter == nil { // all rows are read
+		_ = s.bar.Finish()
+		s.bar = newBar(s.out, int64(max(s.replay.flags.passes, 0)),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("steps"))
+	}
 	s.iter = &i
 	if s.bar != nil {
 		s.bar.Describe(s.mind())
+		_ = s.bar.Set(i.Iter)
 		return
 	}
 	s.line()
@@ -112,7 +122,10 @@ func (s *replayScreen) line() {
 
 func (s *replayScreen) mind() string {
 	if i := s.iter; i != nil {
-		return fmt.Sprintf("iteration %d: NLL %.4f, %d Parzen + %d Gaussian", i.Iter, i.NLL, i.Parzen, i.Gaussian)
+		if i.Run > 0 {
+			return fmt.Sprintf("run %d: NLL %.4f, %d Parzen + %d Gaussian", i.Run+1, i.NLL, i.Parzen, i.Gaussian)
+		}
+		return fmt.Sprintf("NLL %.4f, %d Parzen + %d Gaussian", i.NLL, i.Parzen, i.Gaussian)
 	}
 	if l := s.replay.stats.Learning(); l != nil && !math.IsNaN(l.NLL) {
 		return fmt.Sprintf("NLL %.4f", l.NLL)
