@@ -1,0 +1,92 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// The snippets of docs/python.md, run one after the other as they are printed, on the topics of a real
+// run, give what the program itself wrote.
+func TestPythonPageRuns(t *testing.T) {
+	page, err := os.ReadFile("../../docs/python.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	s := &stream{Broker: b, t: t, name: "lca-stream", dir: t.TempDir()} // the group is the default one
+	s.file = filepath.Join(s.dir, "stream.yaml")
+	text := fmt.Sprintf(`kafka: {brokers: [%s]}
+source: {topic: %s, features: [b, a, c]}
+lca: {neighbours: 400}
+snapshot: {every: 1s}
+checkpoint: {every: 1s}
+http: {listen: ""}
+`, b.Addrs()[0], s.topic("in"))
+	if err := os.WriteFile(s.file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.CreateTopic(t, s.topic("in"), 1, nil)
+	s.command("topics", "init")
+	var values [][]byte
+	for i := range 40 {
+		spoiled := spoil
+		if i%7 > 0 {
+			spoiled = nil
+		}
+		values = append(values, rowsABC(t, 30, spoiled, "a", "b", "c"))
+	}
+	s.produce(values)
+	learn := s.program("learn")
+	s.await(s.name+".learn", 20, learn)
+	learn.stop()
+	transform := s.program("transform") // with nobody learning, the newest model whitens all
+	s.await(s.name, int64(len(values)), transform)
+	transform.stop()
+
+	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(string(page), -1) {
+		cmd := exec.Command(s.path(), strings.Fields(m[1])...)
+		cmd.Dir = s.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", m[0], err, out)
+		}
+	}
+	var program strings.Builder
+	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		program.WriteString(m[1])
+	}
+	program.WriteString(pythonPageChecks)
+	code := strings.ReplaceAll(program.String(), "localhost:9092", b.Addrs()[0])
+	path := filepath.Join(s.dir, "page.py")
+	if err := os.WriteFile(path, []byte("import os\nos.chdir(os.path.dirname(__file__))\n"+code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(testtools.RunPython(t, path))
+}
+
+// pythonPageChecks compares what the page computes with what is on the topics.
+const pythonPageChecks = `
+
+assert features == ["b", "a", "c"] and len(df) == 40 * 30 - 6 * 3, len(df)
+then = (df["version"] == version).to_numpy()
+assert then.all(), (version, df["version"].unique())
+assert np.abs(offline - Y)[then].max() < 1e-5, np.abs(offline - Y)[then].max()
+ours = df["lca_score"].to_numpy()
+assert np.abs(score(X) - ours)[then].max() < 1e-4 * np.abs(ours).max(), np.abs(score(X) - ours)[then].max()
+assert np.abs(from_file - offline).max() < 1e-12 and np.abs(from_onnx - offline).max() < 1e-5 * np.abs(offline).max()
+assert len(unusual) == 10 and unusual["lca_score"].min() >= df["lca_score"].median()
+import duckdb
+import polars
+assert polars.from_arrow(whitened).shape == (1200, 6)
+assert len(duckdb.sql("SELECT version, avg(lca_score) FROM whitened GROUP BY 1").fetchall()) == df["version"].nunique()
+print(len(df), "rows,", len(every), "models")
+`
