@@ -72,6 +72,7 @@
 //
 // And on a stream, which has no n and no second pass (each in the file that says why):
 //
+//   - The warm-up rows are gone through until EM converges on them (settle.go), where they suffice.
 //   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
 //   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
 //   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.

@@ -17,7 +17,10 @@ const (
 //
 // The gate cannot tell an outlier from the first row of a new cluster. More than a tenth of a
 // minibatch beyond it is taken for drift, and the minibatch is learnt whole; a new cluster that is
-// rarer than that, and further than 10·d_P from all others, stays outside.
+// rarer than that, and further than 10·d_P from all others, stays outside. With Drift off the gate
+// never opens: what is far is an outlier however much of it there is. That is for scores against a
+// known good time, such as a machine's: its faults last for hundreds of rows, and a learner that took
+// them for the new normal would score them as such.
 func (c Config) gate(parzen int) float64 {
 	if c.OutlierGate != Auto {
 		return c.OutlierGate

@@ -176,7 +176,7 @@ func (l *Learner) expect(rows []float64, ids []uint64, s *Step) *kernel.Moments 
 			gated++
 		}
 	}
-	if s.Opened = opens(gated, len(ids)); s.Opened {
+	if s.Opened = l.cfg.Drift && opens(gated, len(ids)); s.Opened {
 		ex.Gate, gated = math.Inf(1), 0
 		m = l.estimator.update(rows, ex)
 	}

@@ -54,7 +54,8 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	return l.start(first, ids, s)
 }
 
-// start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start.
+// start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
+// update follows at once where the rows suffice for one.
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 	s.Entered = l.admit(rows, ids)
 	l.globals.startPool(l.pool)
@@ -69,6 +70,9 @@ func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 		return Step{}, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
+	if err := l.settle(rows, ids, &s); err != nil {
+		return Step{}, err
+	}
 	return s, nil
 }
 

@@ -1,0 +1,108 @@
+package lca
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// The warm-up rows alone, once they suffice, give the model that Fit finds for them.
+func TestSettleEqualsFit(t *testing.T) {
+	x := five(rand.New(rand.NewPCG(3, 1)), 400, 3)
+	c := DefaultConfig(5)
+	c.WarmupRows, c.Precision = 400, Float64
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, l, x, 100)
+	m, err := l.Model()
+	if err != nil {
+		t.Fatalf("no model after the warm-up: %v", err)
+	}
+	f, err := Fit(context.Background(), x, c.Fit())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// settle stops when a step gains less than 1e-3 nats, Fit at 1e-6: EM is then within a few steps
+	// of the end, which is hundredths of a nat.
+	if got, want := m.LeaveOneOutNLL(x), f.LeaveOneOutNLL(x); got-want > 0.03 || want-got > 0.03 {
+		t.Errorf("leave-one-out NLL %.4f after the warm-up, Fit has %.4f", got, want)
+	}
+	if m.Parzen() != f.Parzen() {
+		t.Errorf("d_P = %d, Fit has %d", m.Parzen(), f.Parzen())
+	}
+}
+
+// Where the caller counts the steps, or rows are few, the first update is the first minibatch.
+func TestSettleWaits(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"inner steps are given":    func(c *Config) { c.InnerSteps = 1 },
+		"no memory":                func(c *Config) { c.Gamma = 0 },
+		"few rows a column":        func(c *Config) { c.WarmupRows = 90 },
+		"as many as are collected": func(c *Config) { c.WarmupRows = 201 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := DefaultConfig(5)
+			change(&c)
+			l, err := NewLearner(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := five(rand.New(rand.NewPCG(3, 2)), 200, 3)
+			rows := 200
+			if c.WarmupRows == 90 {
+				rows = 90
+			}
+			feed(t, l, mat.DenseCopyOf(x.Slice(0, rows, 0, 5)), 30)
+			if _, err := l.Model(); !errors.Is(err, ErrWarmup) {
+				t.Errorf("Model after %d rows: %v, want ErrWarmup", rows, err)
+			}
+		})
+	}
+}
+
+// A fault that lasts for hundreds of rows is not learnt with Drift off, and becomes normal with it on.
+func TestLastingFault(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	normal, fault := five(r, 1500, 3), five(r, 500, 3)
+	fault.Apply(func(_, j int, v float64) float64 {
+		if j == 4 {
+			return 0.3*v + 12
+		}
+		return v
+	}, fault)
+	for name, drift := range map[string]bool{"drift off": false, "drift auto": true} {
+		t.Run(name, func(t *testing.T) {
+			c := DefaultConfig(5)
+			c.Preset, c.Drift = PresetDensity, drift
+			l, err := NewLearner(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			feed(t, l, normal, 100)
+			gated := 0
+			for i := 0; i < 500; i += 100 {
+				s, err := l.Learn(mat.DenseCopyOf(fault.Slice(i, i+100, 0, 5)), sequence(1500+i, 100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				gated += s.Gated
+			}
+			m, err := l.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			usual, strange := mean(m.LogDensity(nil, normal)), mean(m.LogDensity(nil, fault))
+			if drift && (gated > 0 || usual-strange > 5) {
+				t.Errorf("%d rows gated, the fault %.1f nats below the normal: it was not learnt", gated, usual-strange)
+			}
+			if !drift && (gated < 450 || usual-strange < 20) {
+				t.Errorf("%d of 500 rows gated, the fault only %.1f nats below the normal", gated, usual-strange)
+			}
+		})
+	}
+}
