@@ -1,0 +1,314 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+var update = flag.Bool("update", false, "write the golden messages of the current wire format")
+
+// wireFormat counts the golden files: a new one is added when what is written changes, and none is
+// ever changed or taken away.
+const wireFormat = 1
+
+// wireMessage is one line of a golden file.
+type wireMessage struct {
+	Topic     string      `json:"topic"`
+	Partition int32       `json:"partition"`
+	Key       []byte      `json:"key"`
+	Headers   [][2][]byte `json:"headers"`
+	Value     []byte      `json:"value"` // null: a tombstone
+	Time      int64       `json:"time_ms"`
+}
+
+func wireFile(format int) string {
+	return filepath.Join("testdata", fmt.Sprintf("wire%d.jsonl", format))
+}
+
+// wireWorld is a small run from end to end, with every kind of message in it.
+func wireWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld()
+	w.events(t, 1, 14, 30)
+	w.topics[events][4].Value = []byte(`{"x": 1}`)
+	w.topics[events][5].Value = []byte(`[{"a": 1, "b": null, "c": 3}, {"a": 4, "b": 5, "c": 60}]`)
+	learn, _ := w.learnLoop(t, 2)
+	if err := learn.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.transformLoop(t, events, 3).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func writeWire(t *testing.T, w *world) {
+	t.Helper()
+	var b bytes.Buffer
+	for _, topic := range []string{"events", "snapshots", "checkpoints", "out", "dead"} {
+		for _, m := range w.topics[source.Partition{Topic: topic}] {
+			line := wireMessage{Topic: m.Topic, Partition: m.Partition, Key: m.Key, Value: m.Value, Time: m.Time.UnixMilli()}
+			for _, h := range m.Headers {
+				line.Headers = append(line.Headers, [2][]byte{[]byte(h.Key), h.Value})
+			}
+			if err := json.NewEncoder(&b).Encode(line); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.WriteFile(wireFile(wireFormat), b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readWire(t *testing.T, format int) *world {
+	t.Helper()
+	data, err := os.ReadFile(wireFile(format))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld()
+	for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
+		var line wireMessage
+		if err := d.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		m := sink.Message{Topic: line.Topic, Partition: line.Partition, Key: line.Key, Value: line.Value, Time: time.UnixMilli(line.Time)}
+		for _, h := range line.Headers {
+			m.Headers = append(m.Headers, source.Header{Key: string(h[0]), Value: h[1]})
+		}
+		p := source.Partition{Topic: m.Topic, ID: m.Partition}
+		w.topics[p] = append(w.topics[p], m)
+	}
+	return w
+}
+
+// Messages of every format ever written are read as they were meant: snapshots whiten to the output that
+// was written with them, checkpoints restore, and what is written today has the same keys and headers.
+func TestWireFormatsOfOld(t *testing.T) {
+	now := wireWorld(t)
+	if *update {
+		writeWire(t, now)
+	}
+	for f := 1; f <= wireFormat; f++ {
+		t.Run(fmt.Sprint(f), func(t *testing.T) {
+			then := readWire(t, f)
+			for _, topic := range []string{"snapshots", "checkpoints", "out", "dead"} {
+				if len(then.topics[source.Partition{Topic: topic}]) == 0 {
+					t.Fatalf("no message of topic %s", topic)
+				}
+			}
+			again := readWire(t, f)
+			again.topics[out], again.topics[dead] = nil, nil
+			if err := again.transformLoop(t, events, 3).Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			sameOutput(t, then.topics[out], again.topics[out])
+			sameEnvelope(t, then.topics[dead], again.topics[dead])
+			restores(t, then)
+			if f == wireFormat {
+				sameEnvelope(t, then.topics[source.Partition{Topic: "snapshots"}], now.topics[source.Partition{Topic: "snapshots"}])
+				sameEnvelope(t, then.topics[out], now.topics[out])
+				sameBytes(t, then)
+			}
+		})
+	}
+}
+
+// volatile headers depend on the last bits of what was learnt.
+var volatile = []string{"lca-crc32c"}
+
+func sameEnvelope(t *testing.T, want, got []sink.Message) {
+	t.Helper()
+	if len(want) != len(got) {
+		t.Fatalf("%d messages, want %d", len(got), len(want))
+	}
+	for i := range want {
+		a, b := want[i], got[i]
+		if !bytes.Equal(a.Key, b.Key) || a.Partition != b.Partition || (a.Value == nil) != (b.Value == nil) || len(a.Headers) != len(b.Headers) {
+			t.Errorf("message %d is %s in partition %d with %d headers, was %s in %d with %d", i, b.Key, b.Partition, len(b.Headers), a.Key, a.Partition, len(a.Headers))
+			continue
+		}
+		for j, h := range a.Headers {
+			if b.Headers[j].Key != h.Key || (!slices.Contains(volatile, h.Key) && !bytes.Equal(b.Headers[j].Value, h.Value)) {
+				t.Errorf("message %d has header %s: %s, was %s: %s", i, b.Headers[j].Key, b.Headers[j].Value, h.Key, h.Value)
+			}
+		}
+	}
+}
+
+// sameOutput compares values too: those of the input exactly, ours to the rounding of float32.
+func sameOutput(t *testing.T, want, got []sink.Message) {
+	t.Helper()
+	sameEnvelope(t, want, got)
+	for i := range want {
+		a, b := readStream(t, want[i].Value), readStream(t, got[i].Value)
+		if !a.Schema().Equal(b.Schema()) {
+			t.Fatalf("output %d has the schema %v, had %v", i, b.Schema(), a.Schema())
+		}
+		for c := range int(a.NumCols()) {
+			if !array.ApproxEqual(a.Column(c), b.Column(c), array.WithAbsTolerance(1e-4)) {
+				t.Errorf("output %d, column %s: %v, was %v", i, a.ColumnName(c), b.Column(c), a.Column(c))
+			}
+		}
+	}
+}
+
+// restores: a checkpoint is found and its learner's state is taken in.
+func restores(t *testing.T, w *world) {
+	t.Helper()
+	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
+	if err != nil || c == nil {
+		t.Fatalf("no checkpoint: %v", err)
+	}
+	if c.ModelID != "m" || c.Offsets[events] == 0 || !slices.Equal(c.Features, []string{"a", "b", "c"}) {
+		t.Errorf("the checkpoint is of model %q, features %v, at %v", c.ModelID, c.Features, c.Offsets)
+	}
+	config := lca.DefaultConfig(3)
+	config.Neighbours, config.Minibatch, config.WarmupRows, config.Precision = 60, 20, 40, lca.Float64
+	learner, err := lca.NewLearner(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := learner.UnmarshalBinary(c.Learner); err != nil {
+		t.Fatal(err)
+	}
+	m, err := learner.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := assembled(t, w)
+	s, ok := a.Newest("m")
+	if !ok || len(a.List("m")) != 3 {
+		t.Fatalf("%d versions on the topic, want the 3 that are kept", len(a.List("m")))
+	}
+	if s.Model.Dim != 3 || m.Dim != 3 || len(s.Model.Neighbours) != 3*60 || s.Offsets[events] == 0 {
+		t.Errorf("the newest snapshot has %d columns, %d neighbours, offsets %v", s.Model.Dim, len(s.Model.Neighbours)/3, s.Offsets)
+	}
+	b, err := minibatch.NewBatcher(3, 20), error(nil)
+	if err = b.UnmarshalBinary(c.Batcher); err != nil {
+		t.Error(err)
+	}
+}
+
+func assembled(t *testing.T, w *world) *snapshot.Assembler {
+	t.Helper()
+	a := &snapshot.Assembler{}
+	for _, m := range w.topics[source.Partition{Topic: "snapshots"}] {
+		if err := a.Add(m.Key, m.Value, m.Headers, m.Time); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a
+}
+
+// sameBytes: the encoder gives the golden bytes for the golden numbers.
+func sameBytes(t *testing.T, w *world) {
+	t.Helper()
+	o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+	for i, m := range w.topics[out] {
+		in := w.topics[events][sourceOffset(t, m)]
+		rec, err := source.NewDecoder(source.DecoderConfig{}).Decode(in.Value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := readStream(t, m.Value)
+		y, score, invalid := ours(was)
+		got, err := o.Append(nil, rec, y, 3, score, invalid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, m.Value) {
+			t.Errorf("output %d has other bytes than it had: add a golden file, and say in docs/wire-format.md what has changed", i)
+		}
+	}
+}
+
+func ours(rec arrow.Record) (y, score []float32, invalid []minibatch.Reason) {
+	n := int(rec.NumRows())
+	list := rec.Column(int(rec.NumCols()) - 2).(*array.FixedSizeList)
+	values := list.ListValues().(*array.Float32)
+	scores := rec.Column(int(rec.NumCols()) - 1).(*array.Float32)
+	invalid = make([]minibatch.Reason, n)
+	for i := range n {
+		if list.IsNull(i) {
+			invalid[i] = minibatch.ReasonNull
+		}
+	}
+	return slices.Clone(values.Float32Values()), slices.Clone(scores.Float32Values()), invalid
+}
+
+func sourceOffset(t *testing.T, m sink.Message) (at int) {
+	t.Helper()
+	if _, err := fmt.Sscan(header(m, "lca-source-offset"), &at); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// docs/wire-format.md names every header and every metadata key that there is, and no other.
+func TestWireFormatPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/wire-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for p, log := range readWire(t, wireFormat).topics {
+		for _, m := range log {
+			for _, h := range m.Headers {
+				if strings.HasPrefix(h.Key, "lca-") {
+					there[h.Key] = true
+				}
+			}
+			if p.Topic != "snapshots" || m.Value == nil {
+				continue
+			}
+			r, err := ipc.NewReader(bytes.NewReader(m.Value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range r.Schema().Metadata().Keys() {
+				there[k] = true
+			}
+			r.Release()
+		}
+	}
+	named := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(lca[-.][a-z0-9_-]+)`").FindAllStringSubmatch(string(page), -1) {
+		named[m[1]] = true
+	}
+	delete(named, "lca-stream")
+	for k := range there {
+		if !named[k] {
+			t.Errorf("the page does not say what `%s` is", k)
+		}
+	}
+	for k := range named {
+		if !there[k] {
+			t.Errorf("the page has `%s`, which is nowhere", k)
+		}
+	}
+	if !strings.Contains(string(page), fmt.Sprintf("%d kB", snapshot.MaxChunk/1000)) {
+		t.Errorf("the page does not give the size of a chunk, %d kB", snapshot.MaxChunk/1000)
+	}
+}
