@@ -121,7 +121,7 @@ func ParsePrecision(s string) (Precision, error) { return valueOf(precisionNames
 // Coordinates is the rotation of y that is chosen; all give the same distances (metric M = B Bᵀ).
 type Coordinates uint8
 
-// The coordinates of MATH: y = O M^½ (x−μ).
+// The coordinates y = O M^½ (x−μ).
 const (
 	CoordinatesAligned    Coordinates = iota + 1 // Procrustes rotation towards the predecessor: fixed points hardly move
 	CoordinatesComponents                        // y = (B_L, B_G)ᵀ(x−μ), Parzen first, by e ascending
@@ -192,7 +192,7 @@ type Config struct {
 	Seed        uint64 // default 1
 }
 
-// DefaultConfig is the configuration that MATH section 3 found best for a stream of dim columns.
+// DefaultConfig is the configuration for a stream of dim columns; doc.go says where it departs from the paper.
 func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: KindLCAGauss, Metric: MetricFull,
