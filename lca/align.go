@@ -101,12 +101,44 @@ func (r *reference) whitening(bl, bg *mat.Dense, comps Components, cg []float64)
 	solveRight(&q, low)
 	blas64.Trsm(blas.Right, blas.NoTrans, 1, low.RawTriangular(), q.RawMatrix())
 	var wp mat.Dense
-	wp.Mul(q.Slice(0, d, 0, columns(bl)), bl.T())
+	linalg.Mul(&wp, q.Slice(0, d, 0, columns(bl)), bl.T())
 	return &wp, nil
 }
 
-// orthogonalFactor returns U Vᵀ of A = U S Vᵀ.
+// orthogonalFactor returns U Vᵀ of A = U S Vᵀ, which is A (AᵀA)^−½. Squaring costs digits that two steps
+// of Newton and Schulz, O ← O (3 − OᵀO)/2, win back; where it would cost too many, or A is singular,
+// the singular value decomposition is worth its time.
 func orthogonalFactor(a *mat.Dense) (*mat.Dense, error) {
+	const regular = 1e-10 // of squares: A loses at most five digits
+	d, _ := a.Dims()
+	var gram, scaled, root, o mat.Dense
+	linalg.Mul(&gram, a.T(), a)
+	e, v, err := eigenSym(symmetric(&gram))
+	if err != nil || !(e[0] > regular*e[d-1]) {
+		return singularFactor(a)
+	}
+	scaled.CloneFrom(v)
+	for i := range d {
+		for j, r := range e {
+			scaled.Set(i, j, scaled.At(i, j)/math.Sqrt(r))
+		}
+	}
+	linalg.Mul(&root, &scaled, v.T())
+	linalg.Mul(&o, a, &root)
+	for range 2 {
+		linalg.Mul(&gram, o.T(), &o)
+		gram.Scale(-0.5, &gram)
+		for k := range d {
+			gram.Set(k, k, gram.At(k, k)+1.5)
+		}
+		next := mat.NewDense(d, d, nil)
+		linalg.Mul(next, &o, &gram)
+		o = *next
+	}
+	return &o, nil
+}
+
+func singularFactor(a *mat.Dense) (*mat.Dense, error) {
 	var svd mat.SVD
 	if !svd.Factorize(a, mat.SVDFull) {
 		return nil, errSingular
@@ -131,12 +163,16 @@ func angle(a, b *mat.Dense, cov []float64) float64 {
 	var left, cosines mat.Dense
 	linalg.Mul(&left, qa.T(), mat.NewDense(d, d, cov))
 	linalg.Mul(&cosines, &left, qb)
-	var svd mat.SVD
-	if !svd.Factorize(&cosines, mat.SVDNone) {
+	if r, c := cosines.Dims(); r < c { // the smaller of the two Gram matrices has the same squares
+		cosines = *mat.DenseCopyOf(cosines.T())
+	}
+	var gram mat.Dense
+	linalg.Mul(&gram, cosines.T(), &cosines)
+	squares, _, err := eigenSym(symmetric(&gram))
+	if err != nil {
 		return math.Pi / 2
 	}
-	values := svd.Values(nil)
-	return math.Acos(math.Min(1, values[len(values)-1]))
+	return math.Acos(math.Sqrt(min(max(squares[0], 0), 1)))
 }
 
 // orthonormal returns columns of the same span with QᵀCQ = I; ok is false where C is singular on it.

@@ -64,14 +64,16 @@ func ratiosBy(low *mat.TriDense, m2 []float64, n int) (e []float64, u *mat.Dense
 
 // solveLeft is B ← L⁻¹ B.
 func solveLeft(b *mat.Dense, low *mat.TriDense) {
-	var w linalg.Workspace
+	w := linalg.Borrow()
+	defer w.Return()
 	raw := b.RawMatrix()
 	w.SolveLeft(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
 }
 
 // solveRight is B ← B L⁻ᵀ.
 func solveRight(b *mat.Dense, low *mat.TriDense) {
-	var w linalg.Workspace
+	w := linalg.Borrow()
+	defer w.Return()
 	raw := b.RawMatrix()
 	w.SolveRight(triangle(low), raw.Data, raw.Stride, raw.Cols, raw.Rows)
 }
@@ -79,9 +81,21 @@ func solveRight(b *mat.Dense, low *mat.TriDense) {
 // solveTransposed is dst ← L⁻ᵀ B.
 func solveTransposed(dst *mat.Dense, low *mat.TriDense, b *mat.Dense) {
 	dst.Copy(b)
-	var w linalg.Workspace
+	w := linalg.Borrow()
+	defer w.Return()
 	raw := dst.RawMatrix()
 	w.SolveLeftTransposed(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
+}
+
+// multiplyTransposed is dst ← Uᵀ Lᵀ.
+func multiplyTransposed(dst, u *mat.Dense, low *mat.TriDense) {
+	linalg.Mul(dst, u.T(), square(low).T())
+}
+
+// square is a lower triangle as a dense matrix, on the same numbers: factor leaves zeros above.
+func square(low *mat.TriDense) *mat.Dense {
+	raw := low.RawTriangular()
+	return mat.NewDense(raw.N, raw.N, raw.Data[:raw.N*raw.N])
 }
 
 func triangle(low *mat.TriDense) linalg.Matrix {

@@ -1,5 +1,7 @@
 package lca
 
+import "github.com/lca-stream/lca-stream/lca/internal/linalg"
+
 // exactEvery is the number of minibatches after which the pool's sums are formed anew about a
 // fresh origin: sums that rows enter and leave for ever would drift by rounding.
 const exactEvery = 64
@@ -22,10 +24,12 @@ type globals struct {
 
 	// Of the pool's rows: Σ(x−o) and Σ(x−o)(x−o)ᵀ, upper triangle, about an origin o near the mean.
 	origin, sum, square []float64
-	age                 int  // minibatches since the sums were exact
-	cancelled           bool // a row left whose square dwarfed all others: what remains is rounding
+	age                 int       // minibatches since the sums were exact
+	in, out             []float64 // rows that entered and left the pool in this minibatch
+	cancelled           bool      // a row left whose square dwarfed all others: what remains is rounding
 
-	count float64 // rows so far (all rows)
+	count   float64   // rows so far (all rows)
+	centred []float64 // scratch
 }
 
 // momentKind is the memory that μ and C_G have.
@@ -60,9 +64,7 @@ func (g *globals) start(x []float64) {
 	n := len(x) / g.dim
 	meanOf(g.mean, x, g.dim)
 	clear(g.square)
-	for i := range n {
-		g.addOuter(x[i*g.dim:(i+1)*g.dim], g.mean, 1)
-	}
+	g.addSquares(x, g.mean, linalg.Add)
 	g.covFrom(float64(n))
 	g.count = float64(n)
 }
@@ -75,28 +77,31 @@ func (g *globals) startPool(p *pool) {
 	}
 }
 
-// replace tells the sums that a row enters the pool and another, or nil, leaves it.
+// replace tells the sums that a row enters the pool and another, or nil, leaves it; learn takes
+// both into account.
 func (g *globals) replace(in, out []float64) {
-	if g.kind != momentsPool {
-		return
-	}
-	if out != nil {
-		g.leave(out)
-	}
-	g.addOuter(in, g.origin, 1)
-	for k, o := range g.origin {
-		g.sum[k] += in[k] - o
+	if g.kind == momentsPool {
+		g.in, g.out = append(g.in, in...), append(g.out, out...)
 	}
 }
 
-func (g *globals) leave(out []float64) {
+// exchange adds the rows that entered to the sums and takes off those that left.
+func (g *globals) exchange() {
+	g.addSquares(g.in, g.origin, linalg.Add)
 	before := trace(g.square, g.dim)
-	g.addOuter(out, g.origin, -1)
-	for k, o := range g.origin {
-		g.sum[k] -= out[k] - o
-	}
-	if trace(g.square, g.dim) < 1e-6*before {
-		g.cancelled = true
+	g.addSquares(g.out, g.origin, linalg.Subtract)
+	g.cancelled = g.cancelled || trace(g.square, g.dim) < 1e-6*before
+	g.addSum(g.in, 1)
+	g.addSum(g.out, -1)
+	g.in, g.out = g.in[:0], g.out[:0]
+}
+
+// addSum adds Σ w(x−o) over rows.
+func (g *globals) addSum(rows []float64, w float64) {
+	for ; len(rows) > 0; rows = rows[g.dim:] {
+		for k, o := range g.origin {
+			g.sum[k] += w * (rows[k] - o)
+		}
 	}
 }
 
@@ -104,6 +109,7 @@ func (g *globals) leave(out []float64) {
 func (g *globals) learn(x []float64, keep float64, p *pool) {
 	switch n := float64(len(x) / g.dim); {
 	case g.kind == momentsPool:
+		g.exchange()
 		if g.age++; g.age >= exactEvery || g.cancelled {
 			g.exact(p)
 		}
@@ -128,9 +134,7 @@ func (g *globals) merge(x []float64, w float64) {
 	for k := range g.square {
 		g.square[k] = g.cov[k] * ((1 - w) * n / w)
 	}
-	for i := range len(x) / d {
-		g.addOuter(x[i*d:(i+1)*d], centre, 1)
-	}
+	g.addSquares(x, centre, linalg.Add)
 	g.addOuter(centre, old, (1-w)*n)
 	g.covFrom(n / w)
 	for k := range g.mean {
@@ -143,14 +147,9 @@ func (g *globals) exact(p *pool) {
 	meanOf(g.origin, p.rows, g.dim)
 	clear(g.sum)
 	clear(g.square)
-	for s := range p.len() {
-		x := p.row(s)
-		g.addOuter(x, g.origin, 1)
-		for k, o := range g.origin {
-			g.sum[k] += x[k] - o
-		}
-	}
-	g.age, g.cancelled = 0, false
+	g.addSquares(p.rows, g.origin, linalg.Add)
+	g.addSum(p.rows, 1)
+	g.age, g.cancelled, g.in, g.out = 0, false, g.in[:0], g.out[:0]
 }
 
 // fromPool sets μ and C_G from the pool's sums.
@@ -176,6 +175,25 @@ func (g *globals) covFrom(n float64) {
 			c := g.square[i*d+j] / n
 			g.cov[i*d+j], g.cov[j*d+i] = c, c
 		}
+	}
+}
+
+// addSquares adds Σ (x−o)(x−o)ᵀ over rows to square, or subtracts it, a block of rows at a time.
+func (g *globals) addSquares(rows, o []float64, mode linalg.Mode) {
+	const block = 256
+	d := g.dim
+	w := linalg.Borrow()
+	defer w.Return()
+	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
+		n := min(block, len(rows)/d)
+		g.centred = resize(g.centred, n*d)
+		for i := range n {
+			for k, v := range o {
+				g.centred[i*d+k] = rows[i*d+k] - v
+			}
+		}
+		c := linalg.Dense(g.centred, d)
+		w.Product(g.square, d, c.T(), c, d, d, n, mode)
 	}
 }
 

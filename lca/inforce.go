@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 const (
@@ -106,7 +108,7 @@ func (m *inForce) proposition1(kind Kind, m2 []float64, previous int) error {
 	}
 	m.b, m.inv, m.logDet = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), -logDiagonal(m.gaussian)
 	solveTransposed(m.b, m.gaussian, u)
-	m.inv.Mul(u.T(), m.gaussian.T())
+	multiplyTransposed(m.inv, u, m.gaussian)
 	for k, v := range e[:m.parzen] {
 		root := math.Sqrt(v)
 		for i := range n {
@@ -142,8 +144,8 @@ func (m *inForce) cholesky(was *inForce, m1, m2 []float64) error {
 		}
 		b := was.b.Slice(0, n, part.from, part.to)
 		var mb, inner mat.Dense
-		mb.Mul(mat.NewDense(n, n, part.m), b)
-		inner.Mul(b.T(), &mb)
+		linalg.Mul(&mb, mat.NewDense(n, n, part.m), b)
+		linalg.Mul(&inner, b.T(), &mb)
 		low, ridged, err := factor(symmetrised(&inner), part.to-part.from)
 		if err != nil {
 			return err
@@ -154,7 +156,7 @@ func (m *inForce) cholesky(was *inForce, m1, m2 []float64) error {
 		var columns, rows mat.Dense
 		columns.CloneFrom(b)
 		solveRight(&columns, low)
-		rows.Mul(low.T(), was.inv.Slice(part.from, part.to, 0, n))
+		linalg.Mul(&rows, square(low).T(), was.inv.Slice(part.from, part.to, 0, n))
 		m.b.Slice(0, n, part.from, part.to).(*mat.Dense).Copy(&columns)
 		m.inv.Slice(part.from, part.to, 0, n).(*mat.Dense).Copy(&rows)
 		m.logDet -= logDiagonal(low)

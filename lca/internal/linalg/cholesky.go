@@ -15,7 +15,8 @@ const triangleBlock = 32
 // block on the diagonal is factored by loops, and the rows below are multiplied by its inverse.
 func CholeskyLower(a []float64, n int) error {
 	check("CholeskyLower", a, n)
-	var w Workspace
+	w := Borrow()
+	defer w.Return()
 	l := make([]float64, n*n)
 	for i := range n {
 		copy(l[i*n:][:i+1], a[i*n:])
@@ -103,7 +104,8 @@ func invertBlock(dst []float64, ldd int, l []float64, ldl, n int) {
 func InvertLower(l []float64, n int) {
 	check("InvertLower", l, n)
 	const columns = 128 // of the sum at a time: above its diagonal a column of the inverse is zero
-	var w Workspace
+	w := Borrow()
+	defer w.Return()
 	var inverse [triangleBlock * triangleBlock]float64
 	sum := make([]float64, triangleBlock*n)
 	for i := 0; i < n; i += triangleBlock {

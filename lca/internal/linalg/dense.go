@@ -1,6 +1,19 @@
 package linalg
 
-import "gonum.org/v1/gonum/mat"
+import (
+	"sync"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// spare holds workspaces between calls: buffers, not state.
+var spare = sync.Pool{New: func() any { return new(Workspace) }}
+
+// Borrow returns a workspace for one call, to be given back with Return.
+func Borrow() *Workspace { return spare.Get().(*Workspace) }
+
+// Return ends a loan.
+func (w *Workspace) Return() { spare.Put(w) }
 
 // Mul is dst ← A·B, as gonum's dst.Mul(a, b), by our own product. An empty dst is sized; otherwise it must
 // have the product's size and share no memory with A or B.
@@ -20,7 +33,8 @@ func Mul(dst *mat.Dense, a, b mat.Matrix) {
 	if raw.Rows != m || raw.Cols != n {
 		panic(mat.ErrShape)
 	}
-	var w Workspace
+	w := Borrow()
+	defer w.Return()
 	w.Product(raw.Data, raw.Stride, va, vb, m, n, k, Set)
 }
 

@@ -31,7 +31,8 @@ func SymRoot(a []float64, n int) (root, inverse []float64, err error) {
 			left[i*n+k], right[i*n+k] = vectors[i*n+k]*r, vectors[i*n+k]/r
 		}
 	}
-	var w Workspace
+	w := Borrow()
+	defer w.Return()
 	w.Product(root, n, Dense(left, n), Dense(vectors, n).T(), n, n, n, Set)
 	w.Product(inverse, n, Dense(right, n), Dense(vectors, n).T(), n, n, n, Set)
 	for i := range n { // the products are symmetric but for rounding
