@@ -180,11 +180,11 @@ type Config struct {
 	TargetRows   int // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200)
-	InnerSteps  int     // EM steps a minibatch; Auto: to convergence on the warm-up rows (settle.go), 2 for the first 2000 rows, then 1
+	InnerSteps  int     // EM steps a minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: max(40, 10·d_P); +Inf = off
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // restart the growing n at an alarm, and open the gate to more than a tenth of a minibatch; default true
-	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G are those of all rows, not of the pool; default false
+	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing; default false
 
 	Precision   Precision // default Float32
 	Coordinates Coordinates

@@ -72,10 +72,12 @@
 //
 // And on a stream, which has no n and no second pass (each in the file that says why):
 //
-//   - The warm-up rows are gone through until EM converges on them (settle.go), where they suffice.
 //   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
 //   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
 //   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
+//   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
+//     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
+//   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Rows far from every neighbour do not learn (gate.go), and a drift alarm restarts n (drift.go).
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package lca

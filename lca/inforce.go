@@ -66,11 +66,11 @@ func (l *Learner) refresh(share float64) (found bool, err error) {
 	case l.cfg.Metric != MetricFull:
 		found, err = true, next.within(l.cfg, m1, m2, Auto)
 	case len(f.active) <= eigenAlways || next.pending >= eigenShare:
-		found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous())
+		found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous(), l.filled())
 	default:
 		err = next.cholesky(was, m1, m2)
 		if errors.Is(err, errSingular) { // rounding only: the split is found in better coordinates
-			found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous())
+			found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous(), l.filled())
 		}
 	}
 	if err != nil {
@@ -91,11 +91,14 @@ func (l *Learner) previous() int {
 	return l.metric.parzen
 }
 
+// filled is the share of the pool that holds rows.
+func (l *Learner) filled() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
+
 // proposition1 finds the split with M₁ = L Lᵀ by its Cholesky factor, which has the same solution
 // as the symmetric root and needs one eigendecomposition less:
 //
 //	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
-func (m *inForce) proposition1(kind Kind, m2 []float64, previous int) error {
+func (m *inForce) proposition1(kind Kind, m2 []float64, previous int, filled float64) error {
 	n := len(m.active)
 	e, u, ridged, err := ratiosBy(m.gaussian, m2, n)
 	if err != nil {
@@ -104,7 +107,7 @@ func (m *inForce) proposition1(kind Kind, m2 []float64, previous int) error {
 	m.ridged = m.ridged || ridged
 	m.parzen, m.ratio = n, e
 	if kind != KindLCA {
-		m.parzen = parzenWithHysteresis(e, previous)
+		m.parzen = parzenWithHysteresis(e, previous, filled)
 	}
 	m.b, m.inv, m.logDet = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), -logDiagonal(m.gaussian)
 	solveTransposed(m.b, m.gaussian, u)
@@ -123,11 +126,20 @@ func (m *inForce) proposition1(kind Kind, m2 []float64, previous int) error {
 // parzenWithHysteresis returns d_P for ascending e: the cut at 1, or near the previous d_P the
 // number that moves only when a direction is clearly on the other side. At least one direction
 // stays Parzen: with none all rows are equally near, and C_L = 2 C_G would keep it so for ever.
-func parzenWithHysteresis(e []float64, previous int) int {
+//
+// From a pool of which a share is filled as yet, C_L is too wide by share^(−2/(d_P+4)), a pure
+// factor as in smallPool, and the cut is as much higher. A direction that is given up stays
+// Gaussian, because then λ no longer looks at it: 200 rows must not decide what 3000 would not.
+func parzenWithHysteresis(e []float64, previous int, filled float64) int {
+	parzen := previous
 	if previous == Auto {
-		return max(1, countBelow(e, 1))
+		parzen = len(e)
 	}
-	return max(1, countBelow(e, becomesParzen), min(previous, countBelow(e, becomesGaussian)))
+	wide := math.Pow(filled, -2/float64(parzen+4))
+	if previous == Auto {
+		return max(1, countBelow(e, wide))
+	}
+	return max(1, countBelow(e, becomesParzen*wide), min(previous, countBelow(e, becomesGaussian*wide)))
 }
 
 // cholesky refreshes B within the spans of was.

@@ -22,7 +22,7 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 //	E   λ_ij of the minibatch's rows against the pool (estimator.go)
 //	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
-//	    μ, C_G from the pool (globals.go), then B_G and B_L (inforce.go)
+//	    μ, C_G with the pool's memory (globals.go), then B_G and B_L (inforce.go)
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
@@ -60,7 +60,7 @@ func NewLearner(c Config) (*Learner, error) {
 	return &Learner{
 		cfg: c, estimator: newEstimator(c),
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
-		globals: newGlobals(c.moments(), d),
+		globals: newGlobals(c.globalMemory(), d),
 		cl:      make([]float64, d*d), local: make([]float64, d*d),
 	}, nil
 }
@@ -142,6 +142,8 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.evaluate(m, rows, &s)
 	if l.watch(&s); s.Alarm {
 		l.counts.Since = 0
+		l.pool.renew()
+		l.globals.forget()
 	}
 	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
@@ -155,13 +157,17 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 		}
 	}
 	s.Entered = l.admit(rows, ids)
-	l.globals.learn(rows, s.Discount, l.pool)
+	l.globals.learn(rows)
 	var err error
 	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
 		return Step{}, err
 	}
 	l.split = true
+	before := l.counts.Since
 	l.tally(&s)
+	if err := l.rehearse(before, &s); err != nil {
+		return Step{}, err
+	}
 	return s, l.aligned.advance(l)
 }
 
@@ -289,13 +295,7 @@ func (l *Learner) admit(rows []float64, ids []uint64) (entered int) {
 		if slot < 0 {
 			continue
 		}
-		x := rows[i*d : (i+1)*d]
-		var out []float64
-		if slot < l.pool.len() {
-			out = l.pool.row(slot)
-		}
-		l.globals.replace(x, out)
-		l.pool.put(slot, id, x)
+		l.pool.put(slot, id, rows[i*d:(i+1)*d])
 		entered++
 	}
 	return entered

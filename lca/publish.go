@@ -54,7 +54,7 @@ func (l *Learner) solve(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
 			if e, _, err = ratios(root, two); err != nil {
 				continue
 			}
-			parzen = parzenWithHysteresis(e, l.metric.parzen)
+			parzen = parzenWithHysteresis(e, l.metric.parzen, l.filled())
 		}
 		var p parts
 		var sigma *mat.SymDense

@@ -26,13 +26,13 @@ import (
 //
 //	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
 //	          what is learnt next are the same for every kernel, not for every GOARCH
-//	shape     dim, neighbours, pool kind, moments kind                                         u64 each
+//	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     minibatches u64, mean f64, variance f64
 //	warm-up   rows, identities u×n                    of the minibatches collected so far
-//	pool      offered u64, next u64, rows, identities u×n
-//	globals   mean f×d, C_G f×d², origin f×d, sum f×d, squares f×d², count f64, age u64, cancelled flag
+//	pool      offered u64, since the last alarm u64, next slot u64, stale slots u64, rows, identities u×n
+//	globals   mean f×d, C_G f×d², rows that they stand for f64
 //	C_L       f×d², without ν
 //	metric    flag whether there is one; then
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
@@ -87,8 +87,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 }
 
 // UnmarshalBinary replaces the learner's state by one that AppendBinary wrote. The configuration
-// stays the learner's own; γ, ν, gates and the like may have changed, but not the number of columns,
-// the pool or the moments. On an error the learner is unchanged.
+// stays the learner's own; γ, ν, gates and the like may have changed, but not the number of columns
+// or the pool. On an error the learner is unchanged.
 func (l *Learner) UnmarshalBinary(b []byte) error {
 	if l.pool == nil {
 		return errors.New("lca: state: UnmarshalBinary wants a learner from NewLearner, whose configuration it keeps")
@@ -148,10 +148,10 @@ func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kern
 
 // shape is what a state can only be read into if it is equal.
 func (l *Learner) shape() []uint64 {
-	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), uint64(l.cfg.Pool), uint64(l.globals.kind)}
+	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), uint64(l.cfg.Pool)}
 }
 
-var shapeNames = [...]string{"Dim", "Neighbours", "Pool", "the memory of μ and C_G (Finite, and Neighbours ≥ 10·Dim)"}
+var shapeNames = [...]string{"Dim", "Neighbours", "Pool"}
 
 func (l *Learner) read(r *reader) {
 	for range origin() {
@@ -218,16 +218,18 @@ func (r *running) read(from *reader) {
 
 func (p *pool) write(w *writer) {
 	w.u64(p.offered)
+	w.u64(p.since)
 	w.u64(uint64(p.next))
+	w.u64(uint64(p.stale))
 	w.rows(p.rows)
 	w.words(p.ids)
 }
 
 func (p *pool) read(r *reader) {
-	p.offered, p.next = r.u64(), int(r.u64())
+	p.offered, p.since, p.next, p.stale = r.u64(), r.u64(), int(r.u64()), int(r.u64())
 	p.rows, p.ids = r.rows(), r.words()
-	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity) {
-		r.err = fmt.Errorf("a pool of %d numbers, %d identities and next slot %d", len(p.rows), len(p.ids), p.next)
+	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity || p.stale < 0 || p.stale > len(p.ids)) {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities, next slot %d and %d stale", len(p.rows), len(p.ids), p.next, p.stale)
 	}
 	for s, id := range p.ids {
 		p.slots[id] = int32(s)
@@ -235,19 +237,13 @@ func (p *pool) read(r *reader) {
 }
 
 func (g *globals) write(w *writer) {
-	for _, v := range [][]float64{g.mean, g.cov, g.origin, g.sum, g.square} {
-		w.floats(v)
-	}
+	w.floats(g.mean)
+	w.floats(g.cov)
 	w.f64(g.count)
-	w.u64(uint64(g.age))
-	w.flag(g.cancelled)
 }
 
 func (g *globals) read(r *reader) {
-	d := g.dim
-	g.mean, g.cov = r.sized("mean", d), r.sized("C_G", d*d)
-	g.origin, g.sum, g.square = r.sized("origin", d), r.sized("sum", d), r.sized("squares", d*d)
-	g.count, g.age, g.cancelled = r.f64(), int(r.u64()), r.flag()
+	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
 }
 
 func (m *inForce) write(w *writer) {

@@ -16,14 +16,15 @@ type Step struct {
 	GaussianNLL float64 // the same rows under a single Gaussian with the running μ and C_G + ν_g
 	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
 
-	Discount float64 // γ^(B/n): the weight C_L kept
-	PassRows float64 // n
-	Steps    int     // EM steps taken
-	Eigen    bool    // the split was found anew (Proposition 1); else refreshed within its subspaces
-	Ridged   bool    // C_G or C_L was singular and got a small ridge: raise ν or ν_g
-	Z        float64 // drift statistic
-	Alarm    bool    // drift alarm: the growing n started again
-	Gaussian int     // d_G after the step
-	Parzen   int     // d_P after the step
-	Pool     int     // rows in the pool after the step
+	Discount  float64 // γ^(B/n): the weight C_L kept
+	PassRows  float64 // n
+	Steps     int     // EM steps taken
+	Rehearsed int     // EM steps over the whole pool (rehearse.go)
+	Eigen     bool    // the split was found anew (Proposition 1); else refreshed within its subspaces
+	Ridged    bool    // C_G or C_L was singular and got a small ridge: raise ν or ν_g
+	Z         float64 // drift statistic
+	Alarm     bool    // drift alarm: the growing n started again
+	Gaussian  int     // d_G after the step
+	Parzen    int     // d_P after the step
+	Pool      int     // rows in the pool after the step
 }

@@ -31,14 +31,10 @@ func (l *Learner) WarmStart(m *Model) error {
 	if err != nil {
 		return err
 	}
-	next.globals.start(rows)
 	next.admit(rows, ids)
-	next.globals.startPool(next.pool)
-	if next.globals.kind != momentsPool {
-		copy(next.globals.mean, m.Mean)
-		copy(next.globals.cov, withoutNu(flat(m.CG), flat(m.CG), d, m.Info.NuGaussian, m.Info))
-		next.globals.count = math.Max(float64(m.Info.Learnt), 1)
-	}
+	copy(next.globals.mean, m.Mean)
+	copy(next.globals.cov, withoutNu(flat(m.CG), flat(m.CG), d, m.Info.NuGaussian, m.Info))
+	next.globals.count = min(math.Max(float64(m.Info.Learnt), 1), next.globals.memory)
 	active := frameOf(next.globals, l.cfg.NuUnit).active
 	if len(active) == 0 {
 		return errors.New("lca: warm start: all columns of the model's neighbours are constant")

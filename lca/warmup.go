@@ -58,7 +58,6 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 // update follows at once where the rows suffice for one.
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 	s.Entered = l.admit(rows, ids)
-	l.globals.startPool(l.pool)
 	s.Pool = l.pool.len()
 	f := frameOf(l.globals, l.cfg.NuUnit)
 	for _, i := range f.active {
@@ -86,7 +85,7 @@ func (l *Learner) begin() error {
 		return fmt.Errorf("lca: C_G + ν_g of the warm-up rows: %w", err)
 	}
 	if l.cfg.Metric == MetricFull {
-		err = m.proposition1(KindLCA, m1, Auto)
+		err = m.proposition1(KindLCA, m1, Auto, 1)
 	} else {
 		err = m.within(l.cfg, m1, slices.Clone(m1), len(m.active))
 	}

@@ -118,7 +118,7 @@ func stepKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200).", whole(&m.WarmupRows, 2, billion, autoWhole())},
-		{"lca.inner_steps", "auto", "EM steps a minibatch; auto: to convergence on the warm-up rows, 2 for the first 2000 rows, then 1.", whole(&m.InnerSteps, 1, 100, autoWhole())},
+		{"lca.inner_steps", "auto", "EM steps a minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: max(40, 10·d_P).",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
