@@ -154,10 +154,20 @@ func singularFactor(a *mat.Dense) (*mat.Dense, error) {
 // rows: acos of the smallest singular value of Q_aᵀ C Q_b with Qᵀ C Q = I. With unequal numbers of
 // columns it is that of the smaller span.
 func angle(a, b *mat.Dense, cov []float64) float64 {
+	all := angles(a, b, cov)
+	if len(all) == 0 {
+		return math.Pi / 2
+	}
+	return all[len(all)-1]
+}
+
+// angles returns all principal angles, ascending: as many as the smaller span has dimensions; none
+// where they cannot be told.
+func angles(a, b *mat.Dense, cov []float64) []float64 {
 	qa, okA := orthonormal(a, cov)
 	qb, okB := orthonormal(b, cov)
 	if !okA || !okB {
-		return math.Pi / 2
+		return nil
 	}
 	d, _ := a.Dims()
 	var left, cosines mat.Dense
@@ -170,9 +180,13 @@ func angle(a, b *mat.Dense, cov []float64) float64 {
 	linalg.Mul(&gram, cosines.T(), &cosines)
 	squares, _, err := eigenSym(symmetric(&gram))
 	if err != nil {
-		return math.Pi / 2
+		return nil
 	}
-	return math.Acos(math.Sqrt(min(max(squares[0], 0), 1)))
+	all := make([]float64, len(squares))
+	for i, v := range squares {
+		all[len(all)-1-i] = math.Acos(math.Sqrt(min(max(v, 0), 1)))
+	}
+	return all
 }
 
 // orthonormal returns columns of the same span with QᵀCQ = I; ok is false where C is singular on it.

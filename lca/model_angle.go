@@ -2,16 +2,28 @@ package lca
 
 import "math"
 
-// Angle returns how far the Parzen subspace has turned from m to other, in radians: the largest
-// principal angle between the spans of their B_L, for rows whitened by other's C_G (as they are, where
-// other has none). It is 0 where either has no Parzen direction, and NaN where the models have
+// Angle returns how far the Parzen subspace has turned from m to other, in radians: the largest of
+// their principal angles. It is 0 where either has no Parzen direction, and NaN where the models have
 // different columns.
 func (m *Model) Angle(other *Model) float64 {
-	if m.Dim != other.Dim {
+	all := m.Angles(other)
+	switch {
+	case m.Dim != other.Dim:
 		return math.NaN()
-	}
-	if m.Parzen() == 0 || other.Parzen() == 0 {
+	case m.Parzen() == 0 || other.Parzen() == 0:
 		return 0
+	case len(all) == 0:
+		return math.Pi / 2
+	}
+	return all[len(all)-1]
+}
+
+// Angles returns the principal angles between the spans of the two B_L in radians, ascending, for rows
+// whitened by other's C_G (as they are, where other has none). There are as many as the smaller span has
+// dimensions; none where either has no Parzen direction or the columns differ.
+func (m *Model) Angles(other *Model) []float64 {
+	if m.Dim != other.Dim || m.Parzen() == 0 || other.Parzen() == 0 {
+		return nil
 	}
 	cov := make([]float64, m.Dim*m.Dim)
 	for i := range m.Dim {
@@ -20,9 +32,18 @@ func (m *Model) Angle(other *Model) float64 {
 			cov[i*m.Dim+j] = other.CG.At(i, j)
 		}
 	}
-	turned := angle(m.BL, other.BL, cov)
-	if turned < 1e-7 {
-		return 0 // an arc cosine near 1 keeps half the digits: the rest is rounding
+	all := angles(m.BL, other.BL, cov)
+	for i, a := range all {
+		if a < 1e-7 {
+			all[i] = 0 // an arc cosine near 1 keeps half the digits: the rest is rounding
+		}
 	}
-	return turned
+	return all
+}
+
+// LogDet returns log|det(B_G, B_L)| over the active columns: by how much the metric concentrates or
+// thins out. It enters log p(x) as it is.
+func (m *Model) LogDet() float64 {
+	b := parts{BG: m.BG, BL: m.BL}
+	return float64(m.Gaussian()+m.Parzen())/2*math.Log(2*math.Pi) - normaliser(b)
 }

@@ -39,3 +39,25 @@ func TestModelAngle(t *testing.T) {
 		t.Errorf("of different columns: %v", got)
 	}
 }
+
+// Two directions that turn by different angles, and the determinant of a metric known by hand.
+func TestModelAnglesAndLogDet(t *testing.T) {
+	turned := func(a, b float64) *Model {
+		return &Model{
+			Dim: 4, CG: mat.NewSymDense(4, []float64{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}),
+			BL: mat.NewDense(4, 2, []float64{math.Cos(a), 0, math.Sin(a), 0, 0, math.Cos(b), 0, math.Sin(b)}),
+			BG: mat.NewDense(4, 2, []float64{-math.Sin(a), 0, math.Cos(a), 0, 0, -2 * math.Sin(b), 0, 2 * math.Cos(b)}),
+		}
+	}
+	got := turned(0, 0).Angles(turned(0.7, 0.2))
+	if len(got) != 2 || math.Abs(got[0]-0.2) > 1e-7 || math.Abs(got[1]-0.7) > 1e-7 {
+		t.Errorf("angles %v, want 0.2 and 0.7", got)
+	}
+	// Rotations but for one axis that is stretched by 2.
+	if got := turned(0.7, 0.2).LogDet(); math.Abs(got-math.Log(2)) > 1e-12 {
+		t.Errorf("log-determinant %v, want ln 2", got)
+	}
+	if got := (&Model{Dim: 3}).Angles(planar(0)); got != nil {
+		t.Errorf("without a Parzen direction: %v", got)
+	}
+}

@@ -21,10 +21,12 @@ type change struct {
 	Gaussian   [2]int      `json:"d_gaussian"`
 	Parzen     [2]int      `json:"d_parzen"`
 	NLL        [2]*float64 `json:"nll"`
-	Angle      *float64    `json:"angle_radians"` // between the Parzen subspaces
-	Spectrum   *float64    `json:"spectrum"`      // largest |ln e_new − ln e_old| of one place in the spectrum
-	MeanShift  *float64    `json:"mean_shift"`    // largest shift of a feature's mean, in its old standard deviations
-	Same       bool        `json:"same"`          // the model parts are the same bytes
+	LogDet     [2]*float64 `json:"log_det"`        // log|det(B_G, B_L)|
+	Angle      *float64    `json:"angle_radians"`  // between the Parzen subspaces: the largest
+	Angles     []float64   `json:"angles_radians"` // all principal angles, ascending
+	Spectrum   *float64    `json:"spectrum"`       // largest |ln e_new − ln e_old| of one place in the spectrum
+	MeanShift  *float64    `json:"mean_shift"`     // largest shift of a feature's mean, in its old standard deviations
+	Same       bool        `json:"same"`           // the model parts are the same bytes
 	Added      []string    `json:"features_added"`
 	Removed    []string    `json:"features_removed"`
 	widestMean string
@@ -81,7 +83,8 @@ func compare(a, b *snapshot.Snapshot) (*change, error) {
 	if !slices.Equal(a.Features, b.Features) {
 		return d, nil // columns of different meaning: the rest would compare nothing
 	}
-	d.Angle = finite(a.Model.Angle(b.Model))
+	d.LogDet = [2]*float64{finite(a.Model.LogDet()), finite(b.Model.LogDet())}
+	d.Angle, d.Angles = finite(a.Model.Angle(b.Model)), append([]float64{}, a.Model.Angles(b.Model)...)
 	d.Spectrum = spectrumShift(a.Model.Ratio, b.Model.Ratio)
 	d.MeanShift, d.widestMean = meanShift(a, b)
 	return d, nil
@@ -138,11 +141,24 @@ func (d *change) String() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "Parzen      %d → %d directions\nGaussian    %d → %d directions\n", d.Parzen[0], d.Parzen[1], d.Gaussian[0], d.Gaussian[1])
-	fmt.Fprintf(&b, "NLL         %s → %s nats/row\n", maybe(d.NLL[0]), maybe(d.NLL[1]))
+	fmt.Fprintf(&b, "NLL         %s nats/row\n", fromTo(d.NLL))
+	fmt.Fprintf(&b, "log-det     %s: log|det(B_G, B_L)| of the metric\n", fromTo(d.LogDet))
 	fmt.Fprintf(&b, "turned by   %s radians (largest principal angle of the Parzen subspaces)\n", maybe(d.Angle))
+	if n := len(d.Angles); n > 1 {
+		fmt.Fprintf(&b, "angles      smallest %s, median %s, of %d\n", known(d.Angles[0]), known(d.Angles[n/2]), n)
+	}
 	fmt.Fprintf(&b, "spectrum    %s (largest change of ln e)\n", maybe(d.Spectrum))
 	fmt.Fprintf(&b, "means       %s standard deviations at most, of %q\n", maybe(d.MeanShift), d.widestMean)
 	return b.String()
+}
+
+// fromTo writes both and the change.
+func fromTo(v [2]*float64) string {
+	text := maybe(v[0]) + " → " + maybe(v[1])
+	if v[0] != nil && v[1] != nil {
+		text += fmt.Sprintf(" (%+.4g)", *v[1]-*v[0])
+	}
+	return text
 }
 
 func maybe(v *float64) string {

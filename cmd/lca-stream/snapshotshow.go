@@ -39,14 +39,26 @@ func (p *program) snapshotShowCommand() *cobra.Command {
 below 1 have local structure (Parzen), those from 1 on have none (Gaussian). For each of the most
 structured directions it names the features that weigh most, in standard deviations of the feature.`,
 		Example: `  lca-stream snapshot show -c stream.yaml
+  lca-stream snapshot show --file model.arrows --plot spectrum.svg
   lca-stream snapshot show --file model.arrows --json`,
 	}
 	ch := choiceFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object: metadata, eigenvalues, directions, fingerprint")
+	picture := c.Flags().String("plot", "", "draw the spectrum and the first directions to `FILE`, .svg or .png")
 	return command(c, func(ctx context.Context, _ []string) error {
+		if *picture != "" {
+			if _, err := newCanvas(*picture); err != nil {
+				return err
+			}
+		}
 		s, err := p.snapshotOf(ctx, ch)
 		if err != nil {
 			return err
+		}
+		if *picture != "" {
+			if err := plotSnapshot(*picture, s); err != nil {
+				return err
+			}
 		}
 		fingerprint, err := snapshot.Fingerprint(s)
 		if err != nil {

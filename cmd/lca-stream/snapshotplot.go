@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// What a plot shows of a large model.
+const (
+	plottedDirections = 3
+	plottedFeatures   = 8
+	plotWidth         = 24 * vg.Centimeter
+	plotHeight        = 14 * vg.Centimeter
+)
+
+// canvas is a picture that can be drawn on and then written.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+// newCanvas chooses SVG or PNG by the ending of the file's name.
+func newCanvas(path string) (canvas, error) {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".svg":
+		return vgsvg.New(plotWidth, plotHeight), nil
+	case ".png":
+		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(144))}, nil
+	}
+	return nil, usage{fmt.Errorf("--plot is %q; want a name that ends in .svg or .png", path)}
+}
+
+// plotSnapshot draws the spectrum with its cut, and what the first Parzen directions are made of.
+func plotSnapshot(path string, s *snapshot.Snapshot) error {
+	picture, err := newCanvas(path)
+	if err != nil {
+		return err
+	}
+	spectrum, err := spectrumPlot(s)
+	if err != nil {
+		return err
+	}
+	right := []*plot.Plot{}
+	for i, d := range s.Directions(plottedDirections, plottedFeatures) {
+		p, err := loadingsPlot(i, d)
+		if err != nil {
+			return err
+		}
+		right = append(right, p)
+	}
+	all := draw.New(picture)
+	if len(right) == 0 {
+		spectrum.Draw(all)
+	} else {
+		half := plotWidth * 0.5
+		spectrum.Draw(draw.Crop(all, 0, -half, 0, 0))
+		tiles := draw.Tiles{Cols: 1, Rows: len(right), PadY: vg.Millimeter * 3}
+		for i, p := range right {
+			p.Draw(tiles.At(draw.Crop(all, plotWidth-half+5*vg.Millimeter, 0, 0, 0), 0, i))
+		}
+	}
+	return writePlot(path, picture)
+}
+
+// writePlot writes beside the target first, so that no half of a picture is left.
+func writePlot(path string, picture io.WriterTo) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".plot-*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(tmp.Name()) }()
+	if _, err := picture.WriteTo(tmp); err != nil {
+		_ = tmp.Close()
+		return err
+	}
+	if err := tmp.Chmod(0o644); err != nil {
+		_ = tmp.Close()
+		return err
+	}
+	if err := tmp.Close(); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}
+
+// Blue and orange are told apart by those who cannot tell red from green.
+func parzenColour() color.Color   { return color.RGBA{0x1f, 0x77, 0xb4, 0xff} }
+func gaussianColour() color.Color { return color.RGBA{0xff, 0x7f, 0x0e, 0xff} }
+
+func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
+	p := plot.New()
+	m := s.Model
+	p.Title.Text = fmt.Sprintf("%s, version %d", s.ModelID, s.Version)
+	p.X.Label.Text, p.Y.Label.Text = "direction", "eigenvalue of I_G C_L I_G"
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
+		ticks := plot.DefaultTicks{}.Ticks(low, high)
+		for i := range ticks {
+			if ticks[i].Label != "" {
+				ticks[i].Label = fmt.Sprintf("%g", ticks[i].Value)
+			}
+		}
+		return ticks
+	})
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Y.Min, p.Y.Max = 0.5, 2 // the cut is in the picture whatever the eigenvalues are
+	for _, part := range []struct {
+		name     string
+		from, to int
+		colour   color.Color
+	}{
+		{"Parzen", 0, m.Parzen(), parzenColour()},
+		{"Gaussian", m.Parzen(), len(m.Ratio), gaussianColour()},
+	} {
+		var points plotter.XYs
+		for i := part.from; i < part.to; i++ {
+			// A direction along which neighbours coincide has e = 0, which has no place on a logarithmic scale.
+			points = append(points, plotter.XY{X: float64(i), Y: max(m.Ratio[i], 1e-12)})
+		}
+		if len(points) == 0 {
+			continue
+		}
+		dots, err := plotter.NewScatter(points)
+		if err != nil {
+			return nil, err
+		}
+		dots.Shape, dots.Color, dots.Radius = draw.CircleGlyph{}, part.colour, vg.Points(2.5)
+		p.Add(dots)
+		p.Legend.Add(fmt.Sprintf("%s: %d", part.name, len(points)), dots)
+	}
+	cut, err := plotter.NewLine(plotter.XYs{{X: 0, Y: 1}, {X: math.Max(1, float64(len(m.Ratio)-1)), Y: 1}})
+	if err != nil {
+		return nil, err
+	}
+	cut.Dashes = []vg.Length{vg.Points(4), vg.Points(3)}
+	p.Add(cut, plotter.NewGrid())
+	p.Legend.Add("cut at 1", cut)
+	return p, nil
+}
+
+func loadingsPlot(i int, d snapshot.Direction) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text = fmt.Sprintf("direction %d, e = %.3g", i, d.Eigenvalue)
+	values, names := make(plotter.Values, len(d.Features)), make([]string, len(d.Features))
+	for k, f := range d.Features {
+		at := len(values) - 1 - k // the largest on top
+		values[at], names[at] = f.Weight, f.Feature
+	}
+	bars, err := plotter.NewBarChart(values, vg.Points(7))
+	if err != nil {
+		return nil, err
+	}
+	bars.Horizontal, bars.Color, bars.LineStyle.Width = true, parzenColour(), 0
+	p.Add(bars)
+	p.NominalY(names...)
+	p.X.Min, p.X.Max = -1, 1
+	return p, nil
+}
