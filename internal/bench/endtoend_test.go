@@ -1,256 +1,197 @@
 package bench
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net/http"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/apache/arrow/go/v15/arrow/memory"
-
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
-	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
-// BenchmarkEndToEnd runs the program against Apache Kafka 4.1.0 and reports rows per second of wall
-// time, and per second of the process's CPU time. The topic is full before the program starts.
+// BenchmarkEndToEnd runs lca-stream against Apache Kafka 4.1.0, and on the same topics, in turn, a
+// Python program that does the same and is written for speed (testdata/rival.py), and a pass-through
+// that copies bytes. All work exactly once; the topic is full before a program starts. The figures
+// are rows per second of a program's processor time, of all its threads, and of wall time.
 //
-//	go test ./internal/bench -run '^$' -bench EndToEnd -benchtime 1x
+//	go test ./internal/bench -run '^$' -bench EndToEnd -benchtime 1x -timeout 2h
 //
-// With PROFILE_DIR set, a CPU profile of each program is left there.
+// ROUNDS is how often each runs (3), CELLS a prefix of the cells to run such as whiten/d=64, TABLES a
+// directory to leave the table in, and PROFILE_DIR one for CPU profiles of lca-stream.
 func BenchmarkEndToEnd(b *testing.B) {
-	const rows = 100
-	binary := filepath.Join(b.TempDir(), "lca-stream")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/lca-stream").CombinedOutput(); err != nil {
+	h := newHall(b)
+	var rows []string
+	for _, c := range cells() {
+		if !strings.HasPrefix(c.name(), os.Getenv("CELLS")) {
+			continue
+		}
+		b.Run(c.name(), func(b *testing.B) {
+			for range b.N {
+				rows = append(rows, h.compete(b, c))
+			}
+		})
+	}
+	table(b, "endtoend", "| work | d | rows a message | ours: rows/cpu-s | Python's | pass-through's | ours / Python's | ours / pass-through's | rows/s of wall: ours, Python's, pass-through's | MiB: ours, Python's |\n|---|---|---|---|---|---|---|---|---|---|\n", rows)
+}
+
+// cell is one comparison.
+type cell struct {
+	work      string // whiten: y alone; score: y and −log p over 3000 neighbours; learn
+	dim, rows int
+	messages  int
+}
+
+func (c cell) name() string { return fmt.Sprintf("%s/d=%d/rows=%d", c.work, c.dim, c.rows) }
+
+// cells have about 100 MB of input, or what takes a few seconds.
+func cells() (all []cell) {
+	for _, work := range []string{"whiten", "score", "learn"} {
+		for _, dim := range []int{16, 64, 256} {
+			for _, rows := range []int{1, 100, 1000} {
+				most := min(60_000*rows, 25_600_000/dim)
+				switch work {
+				case "score":
+					most = min(most, 300_000)
+				case "learn":
+					most = min(most, 12_800_000/dim)
+				}
+				all = append(all, cell{work, dim, rows, most / rows})
+			}
+		}
+	}
+	return all
+}
+
+// hall is where contestants meet: a broker, and the program.
+type hall struct {
+	broker *kafkatest.Broker
+	binary string
+	rounds int
+}
+
+func newHall(b *testing.B) *hall {
+	b.Helper()
+	h := &hall{binary: filepath.Join(b.TempDir(), "lca-stream"), rounds: 3}
+	if n, err := strconv.Atoi(os.Getenv("ROUNDS")); err == nil {
+		h.rounds = n
+	}
+	if out, err := exec.Command("go", "build", "-o", h.binary, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	broker := kafkatest.Start(b, kafkatest.Kafka41)
-	for _, d := range []int{16, 64} {
-		for _, command := range []string{"learn", "transform"} {
-			b.Run(fmt.Sprintf("%s/d=%d/rows=%d", command, d, rows), func(b *testing.B) {
-				for range b.N {
-					run(b, binary, broker, command, d, rows)
-				}
-			})
-		}
-	}
+	testtools.BenchPython(b)
+	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
+	return h
 }
 
-func run(b *testing.B, binary string, broker *kafkatest.Broker, command string, d, rows int) {
-	b.StopTimer()
-	id := fmt.Sprintf("%s-%d-%d", command, d, time.Now().UnixNano())
-	messages := 160000 / d * 4
-	if command == "learn" {
-		messages = 6000 / d * 8
+// compete lets all contestants of a cell run in turn, and returns its row of the table.
+func (h *hall) compete(b *testing.B, c cell) string {
+	id := fmt.Sprintf("%s-%d-%d-%d", c.work, c.dim, c.rows, time.Now().UnixNano())
+	s := &stream{id: id, model: id, dim: c.dim, rows: c.rows, messages: c.messages, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
+	if c.work == "learn" {
+		s.neighbours, s.minibatchRows = 256, 256
 	}
-	fill(b, broker, id, messages, d, rows)
-	args := []string{"-c", config(b, broker, id)}
-	if command == "transform" { // it needs a model: learn one from the first rows
-		counter := `lca_snapshots_total [1-9]`
-		learner := start(b, binary, append([]string{"learn"}, args...))
-		learner.await(b, counter)
-		learner.stop(b)
+	s.create(b)
+	if c.work != "learn" {
+		s.learnModel(b)
 	}
-	b.StartTimer()
-	began := time.Now()
-	p := start(b, binary, append([]string{command}, args...))
-	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
-		go p.profile(b, filepath.Join(dir, id+".pprof"))
+	var ours, python, pass []result
+	for i := range h.rounds {
+		ours = append(ours, s.ours(b, c.work, i))
+		python = append(python, s.python(b, c.work, i))
+		out := s.topic(b, fmt.Sprintf("%s-pass-%d", s.id, i), s.partitions, nil)
+		pass = append(pass, passThrough(b, passConfig{Brokers: h.broker.Addrs()[0], Input: s.id + "-in", Output: out, Group: out, Messages: c.messages}))
+		if i == 0 && c.work != "learn" {
+			s.compare(b)
+		}
 	}
-	name := map[string]string{"learn": "lca_learnt_rows_total", "transform": "lca_transform_rows_total"}[command]
-	p.await(b, fmt.Sprintf(`(?m)^%s %s`, name, number(messages*rows, command)))
-	wall := time.Since(began)
-	cpu := p.stop(b)
-	b.ReportMetric(float64(messages*rows)/wall.Seconds(), "rows/s")
-	b.ReportMetric(float64(messages*rows)/cpu.Seconds(), "rows/cpu-s")
+	rate := func(of []result, seconds func(result) float64) float64 {
+		var rates []float64
+		for _, r := range of {
+			rates = append(rates, float64(c.messages*c.rows)/seconds(r))
+		}
+		slices.Sort(rates)
+		return rates[len(rates)/2]
+	}
+	cpu, wall := func(r result) float64 { return r.CPU }, func(r result) float64 { return r.Wall }
+	a, p, t := rate(ours, cpu), rate(python, cpu), rate(pass, cpu)
+	b.ReportMetric(a, "rows/cpu-s")
+	b.ReportMetric(a/p, "x-python")
+	b.ReportMetric(a/t, "x-pass")
 	b.ReportMetric(0, "ns/op")
+	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | **%.1f** | %.0f %% | %s, %s, %s | %.0f, %.0f |\n", c.work, c.dim, c.rows,
+		thousands(a), thousands(p), thousands(t), a/p, 100*a/t,
+		thousands(rate(ours, wall)), thousands(rate(python, wall)), thousands(rate(pass, wall)), ours[0].RSS, python[0].RSS)
 }
 
-// number matches a count; the learner keeps the rows of an unfinished minibatch.
-func number(rows int, command string) string {
-	text := strconv.FormatFloat(float64(rows), 'g', -1, 64)
-	return regexp.QuoteMeta(text) + "$"
+func thousands(v float64) string {
+	digits := math.Pow(10, math.Floor(math.Log10(v))-2)
+	s := strconv.Itoa(int(math.Round(v/digits) * digits))
+	for at := len(s) - 3; at > 0; at -= 3 {
+		s = s[:at] + " " + s[at:]
+	}
+	return s
 }
 
-func config(b *testing.B, broker *kafkatest.Broker, id string) string {
+// ours runs lca-stream over the whole stream.
+func (s *stream) ours(b *testing.B, work string, round int) result {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "bench.yaml")
-	text := fmt.Sprintf(`
-kafka: {brokers: [%q]}
-source: {topic: %s-in, group: %s, features: [x]}
-lca: {skip_when_behind: false}
-snapshot: {topic: %s-snapshots}
-checkpoint: {topic: %s-checkpoints}
-transform: {topic: %s-out}
-http: {listen: "127.0.0.1:0", debug_endpoints: true}
-`, broker.Addrs()[0], id, id, id, id, id)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		b.Fatal(err)
+	group := fmt.Sprintf("%s-ours-%d", s.id, round)
+	command, counter, least, own := "transform", "lca_transform_rows_total", s.messages*s.rows, *s
+	if work == "learn" {
+		command, counter = "learn", "lca_learnt_rows_total"
+		least -= 2*s.minibatchRows + max(4*s.dim, 200) // what is left of minibatches, and of the rows before the first metric
+		own.model = group                              // or it would find what the round before has learnt
+		own.topics(b)
 	}
-	return path
+	path := own.config(b, group, s.topic(b, group+"-out", s.partitions, nil), work == "score")
+	began := time.Now()
+	p := start(b, s.binary, []string{command, "-c", path})
+	if dir := os.Getenv("PROFILE_DIR"); dir != "" && round == 0 {
+		go p.profile(b, filepath.Join(dir, s.id+".pprof"))
+	}
+	p.awaitCount(b, counter, least)
+	wall := time.Since(began).Seconds()
+	r := p.stop(b)
+	r.Wall = wall
+	return r
 }
 
-func fill(b *testing.B, broker *kafkatest.Broker, id string, messages, d, rows int) {
+// python runs the rival over the whole stream.
+func (s *stream) python(b *testing.B, work string, round int) result {
 	b.Helper()
-	compact := map[string]string{"cleanup.policy": "compact"}
-	broker.CreateTopic(b, id+"-in", 2, nil)
-	broker.CreateTopic(b, id+"-out", 2, nil)
-	broker.CreateTopic(b, id+"-snapshots", 1, compact)
-	broker.CreateTopic(b, id+"-checkpoints", 1, compact)
-	c, err := cluster.Open(cluster.Config{Brokers: broker.Addrs()})
-	if err != nil {
-		b.Fatal(err)
+	group := fmt.Sprintf("%s-python-%d", s.id, round)
+	out := s.topic(b, group+"-out", s.partitions, nil)
+	what := "transform"
+	if work == "learn" {
+		what = "learn"
 	}
-	defer c.Close()
-	k, err := sink.OpenKafka(context.Background(), sink.KafkaConfig{Cluster: c, TransactionalID: id + "-fill"})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = k.Close() }()
-	var msgs []sink.Message
-	value := messageOf(b, d, rows)
-	for i := range messages {
-		if i%64 == 0 { // fresh rows now and then: a learner must not see one record again and again
-			value = messageOf(b, d, rows)
-		}
-		msgs = append(msgs, sink.Message{Topic: id + "-in", Partition: int32(i % 2), Value: value})
-		if len(msgs) == 100 || i == messages-1 {
-			if err := k.Put(context.Background(), msgs, source.Claim{}); err != nil {
-				b.Fatal(err)
-			}
-			msgs = msgs[:0]
-		}
-	}
+	return rival(b, what, map[string]any{
+		"brokers": s.broker.Addrs()[0], "input": s.id + "-in", "output": out, "versions": out, "snapshots": s.id + "-snapshots", "group": group,
+		"column": "x", "messages": s.messages, "score": work == "score", "rows": s.minibatchRows, "neighbours": s.neighbours,
+	})
 }
 
-func messageOf(b *testing.B, d, rows int) []byte {
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(int32(d), arrow.PrimitiveTypes.Float32)}}, nil)
-	builder := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer builder.Release()
-	list := builder.Field(0).(*array.FixedSizeListBuilder)
-	for range rows {
-		list.Append(true)
-		side := float64(6*rand.IntN(2) - 3)
-		for j := range d {
-			list.ValueBuilder().(*array.Float32Builder).Append(float32(rand.NormFloat64() + side*float64(1-min(j, 1))))
-		}
-	}
-	rec := builder.NewRecord()
-	defer rec.Release()
-	var buf bytes.Buffer
-	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
-	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
-		b.Fatal(err)
-	}
-	return buf.Bytes()
-}
-
-// process is the program under measurement.
-type process struct {
-	cmd *exec.Cmd
-	url string
-}
-
-func start(b *testing.B, binary string, args []string) *process {
+// compare ends the benchmark unless both wrote the same numbers.
+func (s *stream) compare(b *testing.B) {
 	b.Helper()
-	cmd := exec.Command(binary, append(args, "--set", "logger.format=json")...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	found := make(chan string, 1)
-	go func() {
-		var log strings.Builder
-		chunk := make([]byte, 4096)
-		for {
-			n, err := stderr.Read(chunk)
-			log.Write(chunk[:n])
-			if m := regexp.MustCompile(`"url":"([^"]+)"`).FindStringSubmatch(log.String()); m != nil {
-				select {
-				case found <- m[1]:
-				default:
-				}
-			}
-			if err != nil {
-				if !strings.Contains(log.String(), "url") {
-					found <- "process ended: " + log.String()
-				}
-				return
-			}
-		}
-	}()
-	p := &process{cmd: cmd, url: <-found}
-	if !strings.HasPrefix(p.url, "http") {
-		b.Fatal(p.url)
-	}
-	return p
+	rival(b, "compare", map[string]any{
+		"brokers": s.broker.Addrs()[0], "a": s.id + "-ours-0-out", "b": s.id + "-python-0-out", "most": 300, "least": min(50, s.messages/2),
+	})
 }
 
-// await polls the metrics until one line matches.
-func (p *process) await(b *testing.B, pattern string) {
+// table leaves a table where TABLES says.
+func table(b *testing.B, name, head string, rows []string) {
 	b.Helper()
-	want := regexp.MustCompile(pattern)
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		resp, err := http.Get(p.url + "metrics")
-		if err != nil {
+	if dir := os.Getenv("TABLES"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(head+strings.Join(rows, "")), 0o644); err != nil {
 			b.Fatal(err)
 		}
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if want.Match(body) {
-			return
-		}
 	}
-	b.Fatalf("%s never came", pattern)
-}
-
-// profile writes the process's CPU profile of two seconds.
-func (p *process) profile(b *testing.B, path string) {
-	resp, err := http.Get(p.url + "debug/pprof/profile?seconds=2")
-	if err != nil {
-		b.Log(err)
-		return
-	}
-	defer func() { _ = resp.Body.Close() }()
-	f, err := os.Create(path)
-	if err == nil {
-		_, err = io.Copy(f, resp.Body)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		b.Log(err)
-	}
-}
-
-// stop ends the process in order and returns its CPU time.
-func (p *process) stop(b *testing.B) time.Duration {
-	b.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		b.Fatal(err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		b.Fatal(err)
-	}
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }

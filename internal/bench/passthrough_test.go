@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// The pass-through is what any service on Kafka pays before it has done anything: it copies keys and
+// values, exactly once, with the client library that is known to be the fastest in Go. It runs in a
+// process of its own, this test binary with passEnv set.
+const passEnv = "LCA_BENCH_PASS"
+
+type passConfig struct {
+	Brokers, Input, Output, Group string
+	Messages                      int
+}
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(passEnv)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	var c passConfig
+	err := json.Unmarshal([]byte(text), &c)
+	if err == nil {
+		err = c.run(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func passThrough(b *testing.B, c passConfig) result {
+	b.Helper()
+	text, err := json.Marshal(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), passEnv+"="+string(text), "GOMAXPROCS="+threads())
+	cmd.Stderr = os.Stderr
+	r := lastLine(b, cmd)
+	r.CPU, r.RSS = spent(cmd).CPU, spent(cmd).RSS
+	return r
+}
+
+func (c *passConfig) run(ctx context.Context) error {
+	s, err := kgo.NewGroupTransactSession(
+		kgo.SeedBrokers(c.Brokers), kgo.ConsumerGroup(c.Group), kgo.ConsumeTopics(c.Input), kgo.TransactionalID(c.Group+"-txn"),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.FetchMaxBytes(64<<20), kgo.FetchMaxPartitionBytes(16<<20), kgo.ProducerBatchMaxBytes(8<<20), kgo.MaxBufferedRecords(1e6),
+	)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	done := 0
+	var first time.Time
+	for done < c.Messages {
+		fetches := s.PollFetches(ctx)
+		if fetches.NumRecords() == 0 {
+			continue
+		}
+		if first.IsZero() {
+			first = time.Now()
+		}
+		if err := s.Begin(); err != nil {
+			return err
+		}
+		count, err := c.copy(ctx, s, fetches, c.Messages-done)
+		if err != nil {
+			return err
+		}
+		if ok, err := s.End(ctx, kgo.TryCommit); err != nil || !ok {
+			return fmt.Errorf("committed %v: %w", ok, err)
+		}
+		done += count
+	}
+	return json.NewEncoder(os.Stdout).Encode(result{Messages: done, Wall: time.Since(first).Seconds()})
+}
+
+// copy fills one transaction: 8 MiB, 100 ms, or all there is.
+func (c *passConfig) copy(ctx context.Context, s *kgo.GroupTransactSession, fetches kgo.Fetches, most int) (count int, err error) {
+	const txnBytes, txnTime = 8 << 20, 100 * time.Millisecond
+	began, size := time.Now(), 0
+	failed := make(chan error, 1)
+	for {
+		fetches.EachRecord(func(r *kgo.Record) {
+			count++
+			size += len(r.Value)
+			s.Produce(ctx, &kgo.Record{Topic: c.Output, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			})
+		})
+		if size >= txnBytes || time.Since(began) > txnTime || count >= most {
+			break
+		}
+		soon, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		fetches = s.PollFetches(soon)
+		cancel()
+	}
+	if err := s.Client().Flush(ctx); err != nil {
+		return count, err
+	}
+	select {
+	case err := <-failed:
+		return count, err
+	default:
+		return count, nil
+	}
+}

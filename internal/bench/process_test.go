@@ -1,0 +1,181 @@
+package bench
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// result is what a contestant did.
+type result struct {
+	Messages int
+	CPU      float64 // seconds, of all its threads
+	Wall     float64 // seconds
+	RSS      float64 // MiB at its height
+}
+
+// process is lca-stream under measurement.
+type process struct {
+	cmd *exec.Cmd
+	url string
+}
+
+func start(b *testing.B, binary string, args []string) *process {
+	b.Helper()
+	cmd := exec.Command(binary, append(args, "--set", "logger.format=json")...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), "GOMAXPROCS="+threads())
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	found, url := make(chan string, 1), regexp.MustCompile(`"url":"([^"]+)"`)
+	go func() {
+		var log strings.Builder
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			fmt.Fprintln(&log, lines.Text())
+			if m := url.FindStringSubmatch(lines.Text()); m != nil {
+				found <- m[1]
+				_, _ = io.Copy(io.Discard, stderr)
+				return
+			}
+		}
+		found <- "process ended: " + log.String()
+	}()
+	p := &process{cmd: cmd, url: <-found}
+	if !strings.HasPrefix(p.url, "http") {
+		b.Fatal(p.url)
+	}
+	return p
+}
+
+// threads is GOMAXPROCS of what is measured: THREADS, or 2.
+func threads() string {
+	if t := os.Getenv("THREADS"); t != "" {
+		return t
+	}
+	return "2"
+}
+
+// await polls the metrics until one line matches.
+func (p *process) await(b *testing.B, pattern string) {
+	b.Helper()
+	want := regexp.MustCompile("(?m)" + pattern)
+	var body []byte
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(p.url + "metrics")
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, _ = io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if want.Match(body) {
+			return
+		}
+	}
+	b.Fatalf("%s never came:\n%s", pattern, body)
+}
+
+// count matches a metric that is at least so large; Prometheus writes large numbers in full here.
+func (p *process) awaitCount(b *testing.B, metric string, least int) {
+	b.Helper()
+	line := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`)
+	last := ""
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		resp, err := http.Get(p.url + "metrics")
+		if err != nil {
+			b.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if m := line.FindSubmatch(body); m != nil {
+			last = string(m[1])
+			if v, err := strconv.ParseFloat(last, 64); err == nil && int(v) >= least {
+				return
+			}
+		}
+	}
+	b.Fatalf("%s is %s, want %d", metric, last, least)
+}
+
+// profile writes the process's CPU profile of some seconds.
+func (p *process) profile(b *testing.B, path string) {
+	resp, err := http.Get(p.url + "debug/pprof/profile?seconds=3")
+	if err != nil {
+		b.Log(err)
+		return
+	}
+	defer func() { _ = resp.Body.Close() }()
+	f, err := os.Create(path)
+	if err == nil {
+		_, err = io.Copy(f, resp.Body)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		b.Log(err)
+	}
+}
+
+// stop ends the process in order and returns what it took.
+func (p *process) stop(b *testing.B) result {
+	b.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		b.Fatal(err)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	return spent(p.cmd)
+}
+
+// spent is the processor time and the memory of a process that has ended.
+func spent(cmd *exec.Cmd) result {
+	u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return result{CPU: cpu.Seconds(), RSS: float64(u.Maxrss) / 1024}
+}
+
+// rival runs testdata/rival.py to its end; it measures itself, so that its imports do not count.
+func rival(b *testing.B, what string, config map[string]any) result {
+	b.Helper()
+	line, err := json.Marshal(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(testtools.BenchPython(b), "testdata/rival.py", what, string(line))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = os.Stderr
+	return lastLine(b, cmd)
+}
+
+// lastLine runs a command whose last line is its result.
+func lastLine(b *testing.B, cmd *exec.Cmd) result {
+	b.Helper()
+	out, err := cmd.Output()
+	if err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	var r result
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &r); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return r
+}
