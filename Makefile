@@ -2,6 +2,7 @@
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
 # make test    all tests, with everything they need, on a machine with Go and nothing else
 # make check   make test, and: format, linters, race detector, the build without assembly
+# make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
 # make lint    the linters alone
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures beside ours: docs/paper-results.md; USPS=FILE for its data; it resumes
@@ -27,9 +28,16 @@ check: lint test
 	$(SUMMARY) -- $(LIMIT) -tags purego ./lca/... ./pipeline/...
 	CGO_ENABLED=1 $(SUMMARY) -- $(LIMIT) -race ./...
 
+SEED ?= 0
+RUN  ?= TestChaos
+chaos: tools
+	@mkdir -p build
+	go test -tags chaos -count 1 -timeout 6h -v ./internal/e2e -run '$(RUN)' -seed $(SEED) -results $(CURDIR)/build/chaos.md
+
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
+	go vet -tags chaos ./internal/e2e
 	$(GOTOOL) golangci-lint run
 
 bench:

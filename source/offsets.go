@@ -45,7 +45,7 @@ func (e *OffsetError) Error() string {
 // such topic. It asks a broker: what was created a moment ago is there.
 func Partitions(ctx context.Context, c *cluster.Cluster, topic string) ([]Partition, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", topic))
-	r.grace = lookupGrace
+	r.grace, r.hangUps = lookupGrace, hangUpGrace
 	return retrying(ctx, r, func(ctx context.Context) ([]Partition, error) {
 		topics, err := c.Metadata(ctx, topic)
 		if err != nil {

@@ -29,6 +29,11 @@ const (
 	// lookupGrace is the same for questions that do not go through the transport's metadata.
 	lookupGrace = time.Second
 
+	// hangUpGrace is how long a broker may take connections and hang up on them when a process asks
+	// its first question. A broker that starts or stops does so for a moment; one that is spoken to in
+	// the wrong way, with or without TLS or SASL, does nothing else, and has no other way to say it.
+	hangUpGrace = 7 * time.Second
+
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 )
@@ -39,7 +44,9 @@ type retry struct {
 	what    string // such as "fetch events/3@1042", for errors and logs
 	limit   time.Duration
 	grace   time.Duration // for unknown topics
+	hangUps time.Duration // how long brokers may do nothing but hang up; 0: as long as limit
 	started time.Time     // of the trouble
+	silence time.Time     // since when they have done nothing else
 	tries   int           // that failed
 }
 
@@ -63,6 +70,8 @@ func (r *retry) again(ctx context.Context, err error) error {
 		return r.failed(err)
 	case unknown && since > min(r.grace, r.limit):
 		return r.failed(fmt.Errorf("the topic or partition does not exist: create it, or correct its name: %w", err))
+	case r.hungUp(err):
+		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	case since > r.limit:
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	}
@@ -70,6 +79,20 @@ func (r *retry) again(ctx context.Context, err error) error {
 		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err))
 	}
 	return r.pause(ctx)
+}
+
+// hungUp reports whether brokers have done nothing but hang up for too long.
+func (r *retry) hungUp(err error) bool {
+	switch {
+	case r.hangUps == 0:
+		return false
+	case !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET):
+		r.silence = time.Time{}
+		return false
+	case r.silence.IsZero():
+		r.silence = time.Now()
+	}
+	return time.Since(r.silence) > r.hangUps
 }
 
 // pause waits, longer each time.

@@ -49,9 +49,11 @@ type stream struct {
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
 type settings struct {
 	partitions int
-	static     bool   // assignment of all partitions to each process, instead of by group
-	features   string // YAML list
-	more       string // further YAML
+	static     bool     // assignment of all partitions to each process, instead of by group
+	features   string   // YAML list
+	kafka      string   // further YAML of kafka, after a comma
+	brokers    []string // other addresses than the broker's plain ones
+	more       string   // further YAML
 }
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
@@ -62,7 +64,11 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	if s.static {
 		assignment = fmt.Sprintf(`static, partitions: ["0-%d"]`, s.partitions-1)
 	}
-	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]}
+	brokers := b.Addrs()
+	if s.brokers != nil {
+		brokers = s.brokers
+	}
+	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]%[6]s}
 source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
 lca: {neighbours: 500, skip_when_behind: false}
 snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
@@ -71,7 +77,7 @@ transform: {topic: %[2]s-out}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
-%[5]s`, strings.Join(b.Addrs(), ", "), name, assignment, s.features, s.more)
+%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka)
 	if err := os.WriteFile(st.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +156,12 @@ func (p *program) stop() {
 	p.s.t.Helper()
 	p.alive()
 	p.Terminate()
+	p.ended()
+}
+
+// ended waits for the end that was asked for.
+func (p *program) ended() {
+	p.s.t.Helper()
 	select {
 	case <-p.Done():
 	case <-time.After(40 * time.Second): // shutdown_timeout is 30 s
@@ -183,17 +195,18 @@ func (s *stream) await(group string, sum int64, programs ...*program) {
 	}
 }
 
-// killInside kills the program while a transaction of its own in topic is open. A transaction is open
-// for milliseconds only, so the program is stopped at random moments until one is.
-func (p *program) killInside(topic string) {
+// pauseInside stops the program (SIGSTOP) while a transaction of its own in one of the topics is open.
+// A transaction is open for milliseconds only, so the program is stopped at random moments until one is.
+func (p *program) pauseInside(topics ...string) {
 	p.s.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		p.alive()
 		p.Pause()
 		time.Sleep(20 * time.Millisecond) // what it has sent reaches the broker
-		if p.s.OpenTransaction(p.s.t, topic) {
-			p.Kill()
-			return
+		for _, topic := range topics {
+			if p.s.hangs(topic) {
+				return
+			}
 		}
 		p.Resume()
 		if time.Now().After(deadline) {
@@ -201,6 +214,30 @@ func (p *program) killInside(topic string) {
 		}
 		time.Sleep(time.Duration(1+time.Now().UnixNano()%97) * time.Millisecond)
 	}
+}
+
+// killInside kills the program while a transaction of its own in topic is open.
+func (p *program) killInside(topics ...string) {
+	p.s.t.Helper()
+	p.pauseInside(topics...)
+	p.Kill()
+}
+
+// hangs reports whether a transaction in topic does not move: others, of programs that live, do.
+func (s *stream) hangs(topic string) bool {
+	s.t.Helper()
+	if !s.OpenTransaction(s.t, topic) {
+		return false
+	}
+	before := s.ListOffsets(s.t, topic, -1, 1)
+	time.Sleep(150 * time.Millisecond)
+	after, end := s.ListOffsets(s.t, topic, -1, 1), s.ListOffsets(s.t, topic, -1, 0)
+	for p := range end {
+		if before[p] == after[p] && after[p] < end[p] {
+			return true
+		}
+	}
+	return false
 }
 
 // check judges the topics of a finished run.

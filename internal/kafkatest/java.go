@@ -23,25 +23,54 @@ type javaNode struct {
 	dir        string // server.properties, log4j, data/, server.log
 	port       int
 	controller int
+	listeners  []javaListener
 	proc       *Process
 }
+
+// javaListener is a Listener with its port, and the one that it sends clients to if that is another.
+type javaListener struct {
+	Listener
+	port, proxy int
+}
+
+func (l javaListener) advertised() int {
+	if l.proxy != 0 {
+		return l.proxy
+	}
+	return l.port
+}
+
+// proxied is the name of the listener behind the proxies.
+const proxied = "PROXIED"
 
 // clusterID is any 22 characters of base64; all test clusters share it, so that a formatted data
 // directory can be copied instead of made by another JVM.
 const clusterID = "bGNhLXN0cmVhbS10ZXN0cw"
 
-func newJavaCluster(t testing.TB, k Kind, n int) []*javaNode {
+func newJavaCluster(t testing.TB, k Kind, s Setup) []*javaNode {
 	t.Helper()
-	ports := freePorts(t, 2*n)
+	more := s.Listeners
+	if s.Proxied {
+		more = append([]Listener{{Name: proxied, Protocol: "PLAINTEXT"}}, more...)
+	}
+	ports := freePorts(t, s.Nodes*(2+2*len(more)))
+	port := func() int { p := ports[0]; ports = ports[1:]; return p }
 	var nodes []*javaNode
 	var voters []string
-	for i := range n {
-		j := &javaNode{kind: k, id: i + 1, port: ports[2*i], controller: ports[2*i+1], dir: keptOnFailure(t)}
+	for i := range s.Nodes {
+		j := &javaNode{kind: k, id: i + 1, port: port(), controller: port(), dir: keptOnFailure(t)}
+		for _, l := range more {
+			way := javaListener{Listener: l, port: port()}
+			if l.Name == proxied {
+				way.proxy = port()
+			}
+			j.listeners = append(j.listeners, way)
+		}
 		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", j.id, j.controller))
 		nodes = append(nodes, j)
 	}
 	for _, j := range nodes {
-		j.write(t, "server.properties", serverProperties(j, voters))
+		j.write(t, "server.properties", serverProperties(j, voters)+strings.Join(append(s.Properties, ""), "\n"))
 		j.write(t, "log4j2.xml", log4j2XML)
 		j.write(t, "log4j.properties", log4j1Properties)
 		j.format(t)

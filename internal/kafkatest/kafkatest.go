@@ -57,6 +57,9 @@ type Broker struct {
 	nodes []node
 	addrs []string
 	trans *kafka.Transport
+
+	others  map[string][]string // listener → addresses
+	proxies []*Proxy
 }
 
 // node is one broker process: Java, or the embedded one.
@@ -73,20 +76,41 @@ func Start(t testing.TB, k Kind) *Broker { t.Helper(); return StartN(t, k, 1) }
 // so that it lives on when one node is killed. The embedded broker has one process whatever n is.
 func StartN(t testing.TB, k Kind, n int) *Broker {
 	t.Helper()
-	b := &Broker{Kind: k, t: t, trans: &kafka.Transport{MetadataTTL: 2 * time.Second, ClientID: "kafkatest"}}
+	return StartWith(t, k, Setup{Nodes: n})
+}
+
+// Setup is what a test changes about its brokers. All but Nodes is for Apache Kafka only.
+type Setup struct {
+	Nodes      int        // default 1
+	Listeners  []Listener // beside the plain one, which the test itself uses
+	Properties []string   // further lines of server.properties
+	Proxied    bool       // clients that know Proxied() only reach each node through its Proxy
+}
+
+// Listener is a further port of every node. Its settings go into Setup.Properties, under
+// listener.name.NAME (lower case).
+type Listener struct {
+	Name     string // in capitals, such as ENCRYPTED
+	Protocol string // SSL, SASL_PLAINTEXT or SASL_SSL
+}
+
+// StartWith returns a cluster as described by a Setup.
+func StartWith(t testing.TB, k Kind, s Setup) *Broker {
+	t.Helper()
+	s.Nodes = max(s.Nodes, 1)
+	b := &Broker{Kind: k, t: t, trans: &kafka.Transport{MetadataTTL: 2 * time.Second, ClientID: "kafkatest"}, others: make(map[string][]string)}
 	t.Cleanup(b.trans.CloseIdleConnections)
-	if k == Embedded {
-		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, n), RetentionBytes: -1}}
+	switch {
+	case k != Embedded:
+		b.addJava(t, s)
+	case len(s.Listeners) > 0 || len(s.Properties) > 0 || s.Proxied:
+		t.Fatal("kafkatest: the embedded broker has one kind of listener")
+	default:
+		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, s.Nodes), RetentionBytes: -1}}
 		for _, port := range e.config.Ports {
-			b.addrs = append(b.addrs, fmt.Sprintf("127.0.0.1:%d", port))
+			b.addrs = append(b.addrs, local(port))
 		}
 		b.nodes = []node{e}
-	} else {
-		c := newJavaCluster(t, k, n)
-		for _, j := range c {
-			b.nodes = append(b.nodes, j)
-			b.addrs = append(b.addrs, fmt.Sprintf("127.0.0.1:%d", j.port))
-		}
 	}
 	t.Cleanup(func() {
 		for _, n := range b.nodes {
@@ -96,6 +120,31 @@ func StartN(t testing.TB, k Kind, n int) *Broker {
 	b.Restart()
 	return b
 }
+
+func (b *Broker) addJava(t testing.TB, s Setup) {
+	t.Helper()
+	for _, j := range newJavaCluster(t, b.Kind, s) {
+		b.nodes = append(b.nodes, j)
+		b.addrs = append(b.addrs, local(j.port))
+		for _, l := range j.listeners {
+			if l.proxy != 0 {
+				b.proxies = append(b.proxies, startProxy(t, local(l.proxy), local(l.port)))
+			}
+			b.others[l.Name] = append(b.others[l.Name], local(l.advertised()))
+		}
+	}
+}
+
+func local(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
+
+// Listener is the bootstrap addresses of one of Setup.Listeners.
+func (b *Broker) Listener(name string) []string { return append([]string(nil), b.others[name]...) }
+
+// Proxied is the bootstrap addresses that lead through the proxies, and only through them.
+func (b *Broker) Proxied() []string { return b.Listener(proxied) }
+
+// Proxies are the ways to the nodes, one each.
+func (b *Broker) Proxies() []*Proxy { return b.proxies }
 
 // Addrs are the bootstrap addresses. They stay the same over Kill and Restart.
 func (b *Broker) Addrs() []string { return append([]string(nil), b.addrs...) }

@@ -22,14 +22,21 @@ func serverProperties(j *javaNode, voters []string) string {
 	if n >= 3 {
 		minISR, session = 2, 6000
 	}
+	listen := []string{"PLAINTEXT://" + local(j.port), "CONTROLLER://" + local(j.controller)}
+	advertise, protocols := []string{listen[0]}, []string{"PLAINTEXT:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
+	for _, l := range j.listeners {
+		listen = append(listen, l.Name+"://"+local(l.port))
+		advertise = append(advertise, l.Name+"://"+local(l.advertised()))
+		protocols = append(protocols, l.Name+":"+l.Protocol)
+	}
 	lines := []string{
 		"process.roles=broker,controller",
 		fmt.Sprintf("node.id=%d", j.id),
 		"controller.quorum.voters=" + strings.Join(voters, ","),
-		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", j.port, j.controller),
-		fmt.Sprintf("advertised.listeners=PLAINTEXT://127.0.0.1:%d", j.port),
+		"listeners=" + strings.Join(listen, ","),
+		"advertised.listeners=" + strings.Join(advertise, ","),
 		"controller.listener.names=CONTROLLER",
-		"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"listener.security.protocol.map=" + strings.Join(protocols, ","),
 		"log.dirs=" + filepath.Join(j.dir, "data"),
 		"auto.create.topics.enable=false",
 		"num.partitions=1",

@@ -135,13 +135,29 @@ func (b *Broker) GroupOffsets(t testing.TB, group string) map[string]int64 {
 // Committed is GroupOffsets for goroutines that may not end the test, and for brokers that may be
 // down: then it tries until ctx ends.
 func (b *Broker) Committed(ctx context.Context, group string) (map[string]int64, error) {
+	return b.offsets(ctx, group, true)
+}
+
+// LastCommitted is GroupOffsets as they are, whatever an open transaction will make of them.
+func (b *Broker) LastCommitted(t testing.TB, group string) map[string]int64 {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	offsets, err := b.offsets(ctx, group, false)
+	if err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	return offsets
+}
+
+func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[string]int64, error) {
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Group, req.RequireStable = group, true
+	req.Group, req.RequireStable = group, stable
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = group
 	req.Groups = append(req.Groups, rg)

@@ -1,0 +1,174 @@
+//go:build unix && chaos
+
+package e2e_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// kill -9 a hundred times, each time inside a transaction: of one process that does both on its own
+// partitions, and of a learner and a transform that hold theirs through the group.
+func TestChaosKill(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		kind     kafkatest.Kind
+		kills    int
+		static   bool
+		commands []string
+	}{
+		{"run, static", kafkatest.Kafka41, 60, true, []string{"run"}},
+		{"learn + transform, group", kafkatest.Kafka41, 40, false, []string{"learn", "transform"}},
+		{"run, static", kafkatest.Kafka39, 20, true, []string{"run"}},
+		{"learn + transform, group", kafkatest.Kafka39, 10, false, []string{"learn", "transform"}},
+	} {
+		t.Run(fmt.Sprintf("%s, %s", c.name, c.kind), func(t *testing.T) {
+			s := newChaos(t, kafkatest.Start(t, c.kind), "kill", settings{partitions: 3, static: c.static})
+			for _, command := range c.commands {
+				s.begin(command)
+			}
+			for kill := range c.kills {
+				p := s.programs[kill%len(s.programs)]
+				s.progress(s.group(p), 20, s.programs...)
+				s.pause(500 * time.Millisecond)
+				p.pauseInside(s.topics(p)...)
+				before := s.before(s.group(p))
+				p.Kill()
+				since := time.Now()
+				p.start()
+				s.recovered(s.group(p), before, since, s.programs...)
+			}
+			s.progress(s.name, 20, s.programs...)
+			if v := s.finish("kill -9, "+c.name, fmt.Sprintf("%d inside a transaction", c.kills)); v.Aborted == 0 {
+				t.Error("no kill aborted records")
+			}
+		})
+	}
+}
+
+// SIGTERM inside a transaction: the process commits it, aborts nothing, and is gone within 5 s.
+func TestChaosTerminate(t *testing.T) {
+	const signals, within = 20, 5 * time.Second
+	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "term", settings{partitions: 3})
+	p := s.begin("run")
+	var slowest time.Duration
+	for range signals {
+		s.progress(s.name, 20, p)
+		s.pause(500 * time.Millisecond)
+		p.pauseInside(s.topic("out"))
+		p.Terminate()
+		since := time.Now()
+		p.Resume()
+		p.ended()
+		took := time.Since(since)
+		slowest = max(slowest, took)
+		if took > within {
+			t.Errorf("the process took %v to end", took)
+		}
+		p.start()
+	}
+	s.progress(s.name, 20, p)
+	v := s.finish("SIGTERM", fmt.Sprintf("%d inside a transaction; exit 0, slowest %v", signals, slowest.Round(10*time.Millisecond)))
+	if v.Aborted != 0 {
+		t.Errorf("%d records were aborted by an orderly stop", v.Aborted)
+	}
+}
+
+// Instances of a group that stand still inside a transaction for longer than the session (10 s) and
+// the transaction (60 s) may last: others take over, and the one that wakes writes nothing of the
+// past. It goes on as a member, or ends by itself and is started again.
+func TestChaosZombie(t *testing.T) {
+	const instances, rounds, still = 3, 4, 75 * time.Second
+	for _, kind := range []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka39} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := newChaos(t, kafkatest.Start(t, kind), "zombie", settings{partitions: 4})
+			s.begin("learn")
+			for range instances {
+				s.begin("transform")
+			}
+			ended := 0
+			for round := range rounds {
+				s.progress(s.name, 50, s.programs...)
+				i := 1 + round%instances
+				if round == rounds-1 {
+					i = 0 // the learner, of which there is no second
+				}
+				p := s.programs[i]
+				p.pauseInside(s.topics(p)...)
+				time.Sleep(still)
+				if i > 0 {
+					s.progress(s.name, 50) // by the others
+				}
+				p.Resume()
+				if s.leftOrWorks(p) {
+					ended++
+					p.start()
+				}
+			}
+			s.progress(s.name, 200, s.programs...)
+			v := s.finish("SIGSTOP for 75 s, 3 transforms and a learner, group",
+				fmt.Sprintf("%d inside a transaction; %d ended by themselves, the others went on", rounds, ended))
+			if v.Aborted == 0 {
+				t.Error("no records were aborted")
+			}
+		})
+	}
+}
+
+// leftOrWorks gives a process that was asleep 20 s to end by itself, with exit code 3 or 2.
+func (c *chaos) leftOrWorks(p *program) (left bool) {
+	c.t.Helper()
+	select {
+	case <-p.Done():
+		if code := p.ExitCode(); code != 3 && code != 2 {
+			c.t.Errorf("%s ended with exit code %d", p.args[0], code)
+		}
+		return true
+	case <-time.After(20 * time.Second):
+		return false
+	}
+}
+
+// Joins and leaves, orderly and not, of four instances on eight partitions.
+func TestChaosRebalance(t *testing.T) {
+	const instances, changes = 4, 50
+	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "rebalance", settings{partitions: 8})
+	s.begin("learn")
+	var away []*program
+	for range instances {
+		s.begin("transform")
+	}
+	joins, leaves, kills := 0, 0, 0
+	for joins+leaves+kills < changes {
+		live := s.programs[1:]
+		switch n := len(live); {
+		case len(away) > 0 && (n <= 1 || s.random.IntN(2) == 0):
+			p := away[0]
+			away = away[1:]
+			p.start()
+			s.programs = append(s.programs, p)
+			joins++
+		default:
+			i := 1 + s.random.IntN(n)
+			p := s.programs[i]
+			s.programs = append(s.programs[:i:i], s.programs[i+1:]...)
+			if s.random.IntN(4) == 0 {
+				p.Kill()
+				kills++
+			} else {
+				p.stop()
+				leaves++
+			}
+			away = append(away, p)
+		}
+		s.pause(2 * time.Second)
+		if (joins+leaves+kills)%5 == 0 {
+			s.progress(s.name, 50, s.programs...)
+		}
+	}
+	s.progress(s.name, 50, s.programs...)
+	s.finish("rebalances, 4 instances, 8 partitions", fmt.Sprintf("%d joins, %d SIGTERM, %d kill -9", joins, leaves, kills))
+}

@@ -1,0 +1,179 @@
+package kafkatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// What an administrator may do to a running stream.
+
+func admin(t testing.TB, what string, do func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		t.Fatalf("kafkatest: %s: %v", what, err)
+	}
+}
+
+// DeleteTopic deletes a topic, and returns once no broker knows it.
+func (b *Broker) DeleteTopic(t testing.TB, name string) {
+	t.Helper()
+	admin(t, "delete topic "+name, func(ctx context.Context) error {
+		res, err := b.Client().DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{name}})
+		if err == nil {
+			err = res.Errors[name]
+		}
+		for err == nil && b.leaders(ctx, name) > 0 {
+			time.Sleep(20 * time.Millisecond)
+			err = ctx.Err()
+		}
+		return err
+	})
+}
+
+// AddPartitions raises the number of a topic's partitions.
+func (b *Broker) AddPartitions(t testing.TB, name string, partitions int) {
+	t.Helper()
+	admin(t, "add partitions to "+name, func(ctx context.Context) error {
+		res, err := b.Client().CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: name, Count: int32(partitions)}}})
+		if err == nil {
+			err = res.Errors[name]
+		}
+		for err == nil && b.leaders(ctx, name) != partitions {
+			time.Sleep(20 * time.Millisecond)
+			err = ctx.Err()
+		}
+		return err
+	})
+}
+
+// DeleteRecords deletes what is before an offset of each partition, as retention does.
+func (b *Broker) DeleteRecords(t testing.TB, topic string, before map[int32]int64) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteRecordsRequest()
+	req.TimeoutMillis = 30_000
+	rt := kmsg.NewDeleteRecordsRequestTopic()
+	rt.Topic = topic
+	for p, offset := range before {
+		rp := kmsg.NewDeleteRecordsRequestTopicPartition()
+		rp.Partition, rp.Offset = p, offset
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	req.Topics = append(req.Topics, rt)
+	c, ctx, done := b.kgo(t)
+	defer done()
+	for _, shard := range c.RequestSharded(ctx, req) {
+		if shard.Err != nil {
+			t.Fatalf("kafkatest: delete records of %s: %v", topic, shard.Err)
+		}
+		for _, rt := range shard.Resp.(*kmsg.DeleteRecordsResponse).Topics {
+			for _, p := range rt.Partitions {
+				if p.ErrorCode != 0 {
+					t.Fatalf("kafkatest: delete records of %s/%d: error %d", topic, p.Partition, p.ErrorCode)
+				}
+			}
+		}
+	}
+}
+
+// Quota bounds what a client id may read and write, in bytes a second; 0 takes the bound away.
+func (b *Broker) Quota(t testing.TB, clientID string, bytes int) {
+	t.Helper()
+	req := kmsg.NewPtrAlterClientQuotasRequest()
+	e := kmsg.NewAlterClientQuotasRequestEntry()
+	who := kmsg.NewAlterClientQuotasRequestEntryEntity()
+	who.Type, who.Name = "client-id", kmsg.StringPtr(clientID)
+	e.Entity = append(e.Entity, who)
+	for _, key := range []string{"producer_byte_rate", "consumer_byte_rate"} {
+		op := kmsg.NewAlterClientQuotasRequestEntryOp()
+		op.Key, op.Value, op.Remove = key, float64(bytes), bytes == 0
+		e.Ops = append(e.Ops, op)
+	}
+	req.Entries = append(req.Entries, e)
+	c, ctx, done := b.kgo(t)
+	defer done()
+	res, err := req.RequestWith(ctx, c)
+	if err == nil && len(res.Entries) == 1 && res.Entries[0].ErrorCode != 0 {
+		err = fmt.Errorf("error %d", res.Entries[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("kafkatest: quota of %s: %v", clientID, err)
+	}
+}
+
+// ScramUser makes a user, or changes its password. mechanism is SCRAM-SHA-256 or SCRAM-SHA-512.
+func (b *Broker) ScramUser(t testing.TB, name, password, mechanism string) {
+	t.Helper()
+	m := kafka.ScramMechanismSha256
+	if mechanism == "SCRAM-SHA-512" {
+		m = kafka.ScramMechanismSha512
+	}
+	admin(t, "user "+name, func(ctx context.Context) error {
+		salt := []byte("salt of " + name)
+		res, err := b.Client().AlterUserScramCredentials(ctx, &kafka.AlterUserScramCredentialsRequest{
+			Upsertions: []kafka.UserScramCredentialsUpsertion{{
+				Name: name, Mechanism: m, Iterations: iterations, Salt: salt, SaltedPassword: salted(mechanism, password, salt),
+			}},
+		})
+		if err == nil {
+			for _, r := range res.Results {
+				err = errors.Join(err, r.Error)
+			}
+		}
+		return err
+	})
+}
+
+// Allow gives a user rights; Deny takes one back. Both return once the broker has them.
+func (b *Broker) Allow(t testing.TB, user string, rights ...Right) {
+	t.Helper()
+	admin(t, "rights of "+user, func(ctx context.Context) error {
+		var acls []kafka.ACLEntry
+		for _, r := range rights {
+			acls = append(acls, kafka.ACLEntry{
+				ResourceType: r.Resource, ResourceName: r.Name, ResourcePatternType: r.Pattern, Principal: "User:" + user,
+				Host: "*", Operation: r.Operation, PermissionType: kafka.ACLPermissionTypeAllow,
+			})
+		}
+		res, err := b.Client().CreateACLs(ctx, &kafka.CreateACLsRequest{ACLs: acls})
+		if err == nil {
+			err = errors.Join(res.Errors...)
+		}
+		return err
+	})
+}
+
+// Deny takes back one of the rights that Allow gave.
+func (b *Broker) Deny(t testing.TB, user string, r Right) {
+	t.Helper()
+	admin(t, "rights of "+user, func(ctx context.Context) error {
+		res, err := b.Client().DeleteACLs(ctx, &kafka.DeleteACLsRequest{Filters: []kafka.DeleteACLsFilter{{
+			ResourceTypeFilter: r.Resource, ResourceNameFilter: r.Name, ResourcePatternTypeFilter: r.Pattern, PrincipalFilter: "User:" + user,
+			HostFilter: "*", Operation: r.Operation, PermissionType: kafka.ACLPermissionTypeAllow,
+		}}})
+		if err == nil {
+			for _, f := range res.Results {
+				err = errors.Join(err, f.Error)
+				if len(f.MatchingACLs) != 1 {
+					err = errors.Join(err, fmt.Errorf("%+v matches %d entries", r, len(f.MatchingACLs)))
+				}
+			}
+		}
+		return err
+	})
+}
+
+// Right is what a user may do with a resource.
+type Right struct {
+	Resource  kafka.ResourceType
+	Pattern   kafka.PatternType // literal or prefixed
+	Name      string
+	Operation kafka.ACLOperationType
+}
