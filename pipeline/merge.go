@@ -38,13 +38,17 @@ func NewMerge(sources map[source.Partition]Source) *Merge {
 	return m
 }
 
-// mergeMost bounds the messages of one Read.
-const mergeMost = 1024
+// mergeMost bounds the messages of one Read, and mergeBytes their values: it ends with the message that
+// reaches it.
+const (
+	mergeMost  = 1024
+	mergeBytes = 4 << 20
+)
 
 // Read returns the next messages in order, or source.ErrEnd when every source has ended.
 func (m *Merge) Read(ctx context.Context) (source.Batch, error) {
 	var out source.Batch
-	for len(out.Messages) < mergeMost {
+	for size := 0; len(out.Messages) < mergeMost && size < mergeBytes; {
 		if err := m.fill(ctx); err != nil {
 			out.Release()
 			return source.Batch{}, err
@@ -54,6 +58,7 @@ func (m *Merge) Read(ctx context.Context) (source.Batch, error) {
 			break
 		}
 		out.Messages = append(out.Messages, m.heads[first].Messages[0])
+		size += len(m.heads[first].Messages[0].Value)
 		m.heads[first].Messages = m.heads[first].Messages[1:]
 	}
 	if len(out.Messages) == 0 {
