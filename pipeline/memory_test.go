@@ -191,7 +191,7 @@ func (w *world) events(t *testing.T, partitions, messages, rows int) {
 		b.Release()
 		w.topics[p] = append(w.topics[p], sink.Message{
 			Topic: "events", Partition: p.ID, Key: fmt.Appendf(nil, "k%d", i), Value: buf.Bytes(),
-			Headers: []source.Header{{Key: "trace", Value: []byte{byte(i)}}}, Time: time.UnixMilli(int64(1000 + i)),
+			Headers: []source.Header{{Key: "traceparent", Value: fmt.Appendf(nil, "00-%032x-%016x-01", i+1, i+1)}}, Time: time.UnixMilli(int64(1000 + i)),
 		})
 	}
 }

@@ -58,7 +58,8 @@ type Loop struct {
 	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
 	Stats  *Stats
 	Log    *slog.Logger
-	Second bool // another loop of this process reads the same records, and has counted them as read
+	Second bool  // another loop of this process reads the same records, and has counted them as read
+	Trace  Trace // nil = nobody wants to know
 
 	claim source.Claim // of the last batch: what Finish commits
 }
@@ -86,8 +87,10 @@ func (l *Loop) Run(ctx context.Context) error {
 }
 
 // step takes one batch through the stage and the sink.
-func (l *Loop) step(ctx, work context.Context, batch source.Batch) error {
+func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	defer batch.Release()
+	work, ended := l.traced(work, "process", &batch)
+	defer func() { ended(err) }()
 	if !l.Second {
 		l.Stats.read(&batch)
 	}
@@ -127,7 +130,10 @@ func (l *Loop) replace(done Work, large *sink.TooLargeError) (Work, error) {
 // put makes the work and its offsets visible together (invariant 1).
 func (l *Loop) put(ctx context.Context, done Work) error {
 	start := time.Now()
-	if err := l.Sink.Put(ctx, done.Messages, l.claim); err != nil {
+	ctx, ended := l.traced(ctx, "commit", nil)
+	err := l.Sink.Put(ctx, done.Messages, l.claim)
+	ended(err)
+	if err != nil {
 		l.Stats.TransactionsAborted.Add(1)
 		return err
 	}

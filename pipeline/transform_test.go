@@ -48,7 +48,7 @@ func TestTransformKeepsTheRecordAndSaysItsModel(t *testing.T) {
 	}
 	for i, got := range w.topics[out] {
 		in := w.topics[events][i]
-		if string(got.Key) != string(in.Key) || !got.Time.Equal(in.Time) || header(got, "trace") != header(in, "trace") {
+		if string(got.Key) != string(in.Key) || !got.Time.Equal(in.Time) || header(in, "traceparent") == "" || header(got, "traceparent") != header(in, "traceparent") {
 			t.Fatalf("output %d lost its key, time or header", i)
 		}
 		if header(got, "lca-source-offset") == "" || header(got, "lca-model-version") != "400" || header(got, "lca-model-id") != "m" {

@@ -159,7 +159,7 @@ func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 		learnt := d.system.stats.LearntRows.Load()
 		in := d.system.stats.InForce()
 		pending := uint64(rows) % uint64(d.system.config.Minibatch.Rows)
-		if out.rows >= rows && learnt+pending >= uint64(rows) && in != nil && in.Version+pending >= uint64(rows)-uint64(d.system.config.Snapshot.EveryRows) {
+		if out.rows >= rows && learnt+pending >= uint64(rows) && in != nil && in.Version+pending+uint64(d.system.config.Snapshot.EveryRows) >= uint64(rows) {
 			return nil
 		}
 		select {

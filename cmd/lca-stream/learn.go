@@ -131,7 +131,10 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		}
 		return behind
 	}
-	loop := &pipeline.Loop{Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace(), Second: opened == nil}
+	loop := &pipeline.Loop{
+		Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace(), Second: opened == nil,
+		Trace: s.traces.Loop("learn", c.Source.Topic, group),
+	}
 	return loop.Run(ctx)
 }
 

@@ -9,18 +9,20 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/internal/tracing"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // system is what run, learn, transform and replay are made of: one connection pool, one set of
-// counters, one log, and the status server.
+// counters, one log, the status server, and traces where they are wanted.
 type system struct {
 	config  *config.Config
 	cluster *cluster.Cluster
 	stats   *pipeline.Stats
 	log     *slog.Logger
 	status  *status.Server
+	traces  *tracing.Tracing
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -30,6 +32,10 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 		return nil, err
 	}
 	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log}
+	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
+		cl.Close()
+		return nil, usage{err}
+	}
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
@@ -37,7 +43,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 			Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {
-			cl.Close()
+			s.close()
 			return nil, err
 		}
 		log.Info("status page", "url", "http://"+s.status.Addr()+"/")
@@ -57,6 +63,7 @@ func (s *system) close() {
 			s.log.Debug("closing the status server", "error", err)
 		}
 	}
+	s.traces.Close()
 	s.cluster.Close()
 }
 

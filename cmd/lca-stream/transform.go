@@ -118,6 +118,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	s.stats.SetReady(pipeline.Readiness{Ready: true})
 	return &pipeline.Loop{
 		Source: src, Sink: k, Stats: s.stats, Log: s.log.With("partition", p.String()), Grace: s.grace(),
+		Trace: s.traces.Loop("transform", p.Topic, s.config.Source.Group),
 		Stage: &pipeline.Transform{TransformConfig: shared, Committed: committed},
 	}, nil
 }

@@ -32,6 +32,7 @@ var layers = []layer{
 	{"internal/recordbatch", "", "github.com/segmentio github.com/twmb github.com/apache gonum.org net os"},
 	{"internal/embedded", "", "github.com/segmentio gonum.org"},
 	{"internal/kafkatest", "internal/embedded internal/testtools", "gonum.org"},
+	{"internal/tracing", "source", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13"},
 	{"internal/testtools", "", "github.com gonum.org"},
 	{"internal/demo", "", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13"},
 	{"internal/status", "pipeline sink/snapshot", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13"},
