@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // kernelRows is how many rows one call of the kernels takes: enough to share among threads, few
@@ -99,7 +100,8 @@ func unwhitened(c *mat.Dense, b parts) (*mat.SymDense, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out mat.Dense
-	out.Product(inverse.T(), c, inverse)
+	var left, out mat.Dense
+	linalg.Mul(&left, inverse.T(), c)
+	linalg.Mul(&out, &left, inverse)
 	return symmetric(&out), nil
 }

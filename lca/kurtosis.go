@@ -8,6 +8,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 const (
@@ -98,7 +100,7 @@ func (f *fitting) startFrom(q *mat.Dense) state {
 // minimise the fourth moment E[(wᵀz)⁴] over |w| = 1, the lowest first.
 func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 	var z mat.Dense
-	z.Mul(f.rows, f.ig)
+	linalg.Mul(&z, f.rows, mat.DenseCopyOf(f.ig))
 	d := len(f.active)
 	w := mat.NewDense(kurtosisStarts, d, nil)
 	for s := range kurtosisStarts {
@@ -132,9 +134,9 @@ func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 func descend(w *mat.Dense, fourth []float64, z *mat.Dense) {
 	n, _ := z.Dims()
 	var u, gradient mat.Dense
-	u.Mul(z, w.T())
+	linalg.Mul(&u, z, w.T())
 	u.Apply(func(_, _ int, v float64) float64 { return v * v * v }, &u)
-	gradient.Mul(u.T(), z)
+	linalg.Mul(&gradient, u.T(), z)
 	gradient.Scale(1/float64(n), &gradient)
 	for s := range fourth {
 		ws, g := w.RawRowView(s), gradient.RawRowView(s)

@@ -6,6 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // LogDensity stores in dst, and returns, log p(x_i) for each row of x under the model and its N
@@ -101,7 +103,7 @@ func halfSquares(y, b *mat.Dense) []float64 {
 		return make([]float64, n)
 	}
 	var z mat.Dense
-	z.Mul(y, b)
+	linalg.Mul(&z, y, b)
 	half := squaredNorms(&z)
 	floats.Scale(0.5, half)
 	return half

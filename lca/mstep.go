@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // errSingular marks a covariance without an inverse root: too few rows, collinear columns or
@@ -54,7 +56,7 @@ func covarianceOf(b parts) (*mat.SymDense, error) {
 		}
 	}
 	var sigma mat.Dense
-	sigma.Mul(inverse.T(), scaled)
+	linalg.Mul(&sigma, inverse.T(), scaled)
 	return symmetric(&sigma), nil
 }
 

@@ -39,10 +39,10 @@ func split(m1InverseRoot, m2 *mat.SymDense, parzen int) (parts, error) {
 
 // ratios returns e ascending and U of M₁^(−½) M₂ M₁^(−½) = U diag(e) Uᵀ (Algorithm 1: eig(I_G C_L I_G)).
 func ratios(m1InverseRoot, m2 *mat.SymDense) (e []float64, u *mat.Dense, err error) {
-	ig := mat.DenseCopyOf(m1InverseRoot) // gonum multiplies dense matrices fastest
-	var both mat.Dense
-	both.Mul(ig, mat.DenseCopyOf(m2))
-	both.Mul(&both, ig)
+	ig := mat.DenseCopyOf(m1InverseRoot)
+	var left, both mat.Dense
+	linalg.Mul(&left, ig, mat.DenseCopyOf(m2))
+	linalg.Mul(&both, &left, ig)
 	e, u, err = eigenSym(symmetric(&both))
 	if err != nil {
 		return nil, nil, fmt.Errorf("lca: eigenvalues of I_G C_L I_G: %w", err)
@@ -58,7 +58,7 @@ func ratios(m1InverseRoot, m2 *mat.SymDense) (e []float64, u *mat.Dense, err err
 func assemble(m1InverseRoot *mat.SymDense, u *mat.Dense, e []float64, parzen int) parts {
 	d := len(e)
 	var b mat.Dense
-	b.Mul(mat.DenseCopyOf(m1InverseRoot), u)
+	linalg.Mul(&b, mat.DenseCopyOf(m1InverseRoot), u)
 	for j := range parzen {
 		r := 1 / math.Sqrt(e[j])
 		for i := range d {
@@ -103,7 +103,7 @@ func spectral(v *mat.Dense, w []float64, f func(float64) float64) *mat.SymDense 
 		}
 	}
 	var m mat.Dense
-	m.Mul(scaled, v.T())
+	linalg.Mul(&m, scaled, v.T())
 	return symmetric(&m)
 }
 

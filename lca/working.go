@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 const (
@@ -75,7 +77,7 @@ func (w *working) of(x *mat.Dense) *mat.Dense {
 func (w *working) covariance() *mat.SymDense {
 	n, _ := w.rows.Dims()
 	var c mat.Dense
-	c.Mul(w.rows.T(), w.rows)
+	linalg.Mul(&c, w.rows.T(), w.rows)
 	c.Scale(1/float64(n), &c)
 	return symmetric(&c)
 }

@@ -14,7 +14,8 @@ def represent(Z, name, method):
         return rivals.fastica(Z, design.RELEVANT[name], method.split()[1]), None
     if method == "ngca":
         return rivals.ngca(Z, design.RELEVANT[name]), None
-    model = program.fit(Z, method)
+    algorithm, _, nu = method.partition(" nu=")
+    model = program.fit(Z, algorithm, nu=float(nu or 0))
     return model.transform(Z), model
 
 

@@ -81,11 +81,11 @@ def read_model(path, info):
     return Model(vectors[kind == "mean"][0], **part, ratio=np.r_[e[kind == "parzen"], e[kind == "gaussian"]], info=info)
 
 
-def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=(), settings=()):
+def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=(), settings=(), threads=0):
     """Fits a model to the rows of X; `passes` is the most EM iterations, 0 = to convergence.
 
     nu and nu_gaussian are the paper's (lca.nu_unit: absolute). Further flags and settings go to the
-    program as they are. A fault of the program comes back as its own message."""
+    program as they are; threads = 0 takes all there are. A fault of the program comes back as its own message."""
     settings = [
         "source.features=[x]", f"lca.metric={metric}", "lca.nu_unit=absolute",
         f"lca.nu={nu}", f"lca.nu_gaussian={nu_gaussian}", *settings]
@@ -97,7 +97,8 @@ def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=()
         for s in settings:
             command += ["--set", s]
         start = time.time()
-        done = subprocess.run(command, capture_output=True, text=True)
+        environment = os.environ | ({"GOMAXPROCS": str(threads)} if threads else {})
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}\nended with code {done.returncode}:\n{done.stderr}")
         info = json.loads(done.stdout.splitlines()[-1])

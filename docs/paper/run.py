@@ -16,6 +16,7 @@ import clustering
 import page
 import pictures
 import runs
+import speed
 import tobe
 import usps
 
@@ -31,10 +32,10 @@ def main():
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
-    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits}
+    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "speed": 3}
     if a.usps:
         usps.open_data(a.usps)
-    for module in (clustering, usps):
+    for module in (clustering, usps, speed):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
             if name not in only or (module is usps and not a.usps):
                 continue
@@ -50,7 +51,7 @@ def main():
 
 
 def names():
-    return ["clustering", "iterations", "tobe", "usps", "subsampling"]
+    return ["clustering", "iterations", "tobe", "usps", "subsampling", "speed"]
 
 
 if __name__ == "__main__":
