@@ -114,10 +114,12 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			}
 			err = kafka.LeaderNotAvailable // the range has it after all: leaders are changing
 		}
+		if gone := f.findLeader(ctx); gone != nil {
+			err = gone // the transport may only say that it cannot route the request
+		}
 		if err = r.again(ctx, err); err != nil {
 			return Fetched{}, err
 		}
-		f.findLeader(ctx)
 	}
 }
 
@@ -154,17 +156,22 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 }
 
 // findLeader asks a broker who leads the partition, because the transport notices only after a
-// while. It may fail: then the next try goes where the last one went.
-func (f *Fetcher) findLeader(ctx context.Context) {
+// while. It may fail: then the next try goes where the last one went. The error is the broker's word
+// that there is no such topic.
+func (f *Fetcher) findLeader(ctx context.Context) error {
 	p := f.config.Partition
 	topics, err := f.config.Cluster.Metadata(ctx, p.Topic)
 	if err != nil {
-		return
+		return nil
+	}
+	if err := topics[p.Topic].Err; errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return err
 	}
 	f.leader = -1
 	if leader, ok := topics[p.Topic].Partitions[p.ID]; ok {
 		f.leader = leader
 	}
+	return nil
 }
 
 // outOfRange turns the broker's refusal into an error that names the range. It returns nil if the

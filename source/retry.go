@@ -47,6 +47,7 @@ type retry struct {
 	hangUps time.Duration // how long brokers may do nothing but hang up; 0: as long as limit
 	started time.Time     // of the trouble
 	silence time.Time     // since when they have done nothing else
+	absence time.Time     // since when they have said that there is no such topic
 	tries   int           // that failed
 }
 
@@ -64,11 +65,10 @@ func (r *retry) again(ctx context.Context, err error) error {
 		r.started = time.Now()
 	}
 	since := time.Since(r.started)
-	unknown := errors.Is(err, kafka.UnknownTopicOrPartition)
 	switch {
 	case !retriable(err):
 		return r.failed(err)
-	case unknown && since > min(r.grace, r.limit):
+	case r.missing(err):
 		return r.failed(fmt.Errorf("the topic or partition does not exist: create it, or correct its name: %w", err))
 	case r.hungUp(err):
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
@@ -79,6 +79,18 @@ func (r *retry) again(ctx context.Context, err error) error {
 		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err))
 	}
 	return r.pause(ctx)
+}
+
+// missing reports whether brokers have denied the topic for too long.
+func (r *retry) missing(err error) bool {
+	if !errors.Is(err, kafka.UnknownTopicOrPartition) {
+		r.absence = time.Time{}
+		return false
+	}
+	if r.absence.IsZero() {
+		r.absence = time.Now()
+	}
+	return time.Since(r.absence) > min(r.grace, r.limit)
 }
 
 // hungUp reports whether brokers have done nothing but hang up for too long.

@@ -4,6 +4,7 @@ package kafkatest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -24,6 +25,7 @@ type javaNode struct {
 	port       int
 	controller int
 	listeners  []javaListener
+	heap       int // MiB
 	proc       *Process
 }
 
@@ -58,7 +60,7 @@ func newJavaCluster(t testing.TB, k Kind, s Setup) []*javaNode {
 	var nodes []*javaNode
 	var voters []string
 	for i := range s.Nodes {
-		j := &javaNode{kind: k, id: i + 1, port: port(), controller: port(), dir: keptOnFailure(t)}
+		j := &javaNode{kind: k, id: i + 1, port: port(), controller: port(), dir: keptOnFailure(t), heap: cmp.Or(s.HeapMiB, 160)}
 		for _, l := range more {
 			way := javaListener{Listener: l, port: port()}
 			if l.Name == proxied {
@@ -147,7 +149,7 @@ func (j *javaNode) start(t testing.TB) {
 		t.Fatalf("kafkatest: %v", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(java(t), "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+	cmd := exec.Command(java(t), "-Xms32m", fmt.Sprintf("-Xmx%dm", j.heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Dlog4j.configuration=file:"+filepath.Join(j.dir, "log4j.properties"),
 		"-Dlog4j2.configurationFile="+filepath.Join(j.dir, "log4j2.xml"),
 		"-cp", jars(t, j.kind)+"/*:"+j.dir, "kafka.Kafka", filepath.Join(j.dir, "server.properties"))

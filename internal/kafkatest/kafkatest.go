@@ -84,6 +84,7 @@ type Setup struct {
 	Nodes      int        // default 1
 	Listeners  []Listener // beside the plain one, which the test itself uses
 	Properties []string   // further lines of server.properties
+	HeapMiB    int        // of each JVM; default 160
 	Proxied    bool       // clients that know Proxied() only reach each node through its Proxy
 }
 

@@ -3,6 +3,7 @@ package kafkatest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,4 +204,22 @@ func groupOffsets(res *kmsg.OffsetFetchResponse) (offsets map[string]int64, agai
 		}
 	}
 	return offsets, false, nil
+}
+
+// Members are the ids of a group's members, in order. One that was thrown out and came back has another.
+func (b *Broker) Members(t testing.TB, group string) (ids []string) {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{group}
+	res, err := req.RequestWith(ctx, c)
+	if err != nil || len(res.Groups) != 1 || res.Groups[0].ErrorCode != 0 {
+		t.Fatalf("kafkatest: members of group %s: %v %+v", group, err, res)
+	}
+	for _, m := range res.Groups[0].Members {
+		ids = append(ids, m.MemberID)
+	}
+	slices.Sort(ids)
+	return ids
 }
