@@ -236,11 +236,11 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-func nameOf[K comparable](names map[K]string, k K) string {
+func nameOf[K ~uint8](names map[K]string, k K) string {
 	if s, ok := names[k]; ok {
 		return s
 	}
-	return fmt.Sprintf("invalid(%v)", any(k))
+	return fmt.Sprintf("invalid(%d)", uint8(k)) // with K's own String this would call itself
 }
 
 func valueOf[K comparable](names map[K]string, s, what string) (K, error) {
