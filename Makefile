@@ -5,7 +5,7 @@
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
 # make lint    the linters alone
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
-# make paper   the paper's tables and pictures beside ours: docs/paper-results.md; USPS=FILE for its data; it resumes
+# make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
 .PHONY: build demo test check lint bench paper tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
@@ -45,11 +45,13 @@ bench:
 	go test -run '^$$' -bench . -benchmem -count 6 ./lca/... ./source/... ./sink/... ./pipeline/... | tee build/bench.txt
 
 PAPER := build/paper/venv
-# Days on two cores with RUNS=100 and USPS, minutes with RUNS=2: see docs/paper/run.py.
+# Minutes with RUNS=2 SPLITS=2 SUBSAMPLING=1, hours as it is: see docs/paper/run.py.
 paper: build $(PAPER)/done
-	$(PAPER)/bin/python docs/paper/run.py $(if $(USPS),--usps $(USPS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SPLITS),--splits $(SPLITS)) $(if $(ONLY),--only $(ONLY))
+	$(PAPER)/bin/python docs/paper/run.py $(if $(USPS),--usps $(USPS)) $(if $(RUNS),--runs $(RUNS)) $(if $(SPLITS),--splits $(SPLITS)) \
+	  $(if $(SUBSAMPLING),--subsampling-splits $(SUBSAMPLING)) $(if $(ONLY),--only $(ONLY))
 
 $(PAPER)/done: docs/paper/requirements.txt
+	python3 -c 'import venv, ensurepip' 2>/dev/null || .ci/tools
 	python3 -m venv $(PAPER)
 	$(PAPER)/bin/pip install --quiet --no-input --only-binary=:all: -r docs/paper/requirements.txt
 	touch $@

@@ -48,7 +48,9 @@ SUBSAMPLING = {(.6, 100, 3000): ((2.61, .04), (.04, .06)), (.6, 1000, 1000): ((6
 
 def verdict(ours, target, larger_is_better):
     """Reached: within two standard errors of the difference, or beyond."""
-    error = ((ours["se"] or 0) ** 2 + (target[1] or 0) ** 2) ** .5
+    if ours["se"] is None:
+        return "one run"
+    error = (ours["se"] ** 2 + (target[1] or 0) ** 2) ** .5
     short = (target[0] - ours["mean"]) * (1 if larger_is_better else -1)
     if short <= 0:
         return "beaten" if short < -2 * error else "reached"

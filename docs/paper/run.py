@@ -1,14 +1,17 @@
 """Makes docs/paper-results.md: runs what has not been run, and writes the page and its pictures.
 
-    make paper                       everything but USPS, which is not ours to give away
-    make paper USPS=usps.arrow       USPS too: an Arrow file, column x of 256 pixels in [-1, 1]
+    make paper                       everything; fetches USPS from LIBSVM's collection
+    make paper USPS=usps.arrow       USPS from a file: Arrow, a list column x of 256 pixels in [-1, 1]
     make paper RUNS=100 ONLY=clustering,iterations
-    make paper ONLY=page             the page alone, from docs/paper/results
+    make paper ONLY=page             the pictures and the page alone, from docs/paper/results
 
-Runs are kept in build/paper, so a second call resumes a first that was broken off.
+Runs are kept in build/paper, so a second call resumes a first that was broken off. A row of the summaries is replaced
+by one with at least as many runs.
 """
 import argparse
 import os
+import sys
+import urllib.error
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
@@ -26,18 +29,17 @@ def main():
     p.add_argument("--runs", type=int, default=13, help="runs of each clustering experiment (the paper: 100)")
     p.add_argument("--splits", type=int, default=20, help="splits of the USPS table (the paper: 20)")
     p.add_argument("--subsampling-splits", type=int, default=4, help="splits of the subsampling table (the paper: 20)")
-    p.add_argument("--usps", default="", help="USPS as an Arrow file; without it those tables stay as they are")
+    p.add_argument("--usps", default="", help="USPS as an Arrow file; fetched where it is not given")
     p.add_argument("--only", default="", help="comma-separated: " + ", ".join(names()) + ", page")
     a = p.parse_args()
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
     counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "speed": 3}
-    if a.usps:
-        usps.open_data(a.usps)
+    missing = digits(a.usps) if {"usps", "subsampling", "speed"} & set(only) else ""
     for module in (clustering, usps, speed):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
-            if name not in only or (module is usps and not a.usps):
+            if name not in only or (module is usps and missing):
                 continue
             r = runs.Runs(name)
             try:
@@ -48,6 +50,17 @@ def main():
         tobe.main()
     pictures.main()
     page.main()
+    if missing:
+        sys.exit(missing)
+
+
+def digits(path):
+    """Opens USPS, and returns what to say where it cannot be fetched."""
+    try:
+        usps.open_data(path)
+    except urllib.error.URLError as e:
+        return f"{usps.SOURCE}: {e.reason}: all was made but the tables of USPS, which stay as they are; give the file, USPS=FILE"
+    return ""
 
 
 def names():
