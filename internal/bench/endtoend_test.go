@@ -50,12 +50,12 @@ type cell struct {
 
 func (c cell) name() string { return fmt.Sprintf("%s/d=%d/rows=%d", c.work, c.dim, c.rows) }
 
-// cells have about 100 MB of input, or what takes a few seconds.
+// cells have about 200 MB of input, or what takes a few seconds.
 func cells() (all []cell) {
 	for _, work := range []string{"whiten", "score", "learn"} {
 		for _, dim := range []int{16, 64, 256} {
 			for _, rows := range []int{1, 100, 1000} {
-				most := min(60_000*rows, 25_600_000/dim)
+				most := min(100_000*rows, 51_200_000/dim)
 				switch work {
 				case "score":
 					most = min(most, 300_000)
@@ -122,6 +122,7 @@ func (h *hall) compete(b *testing.B, c cell) string {
 	cpu, wall := func(r result) float64 { return r.CPU }, func(r result) float64 { return r.Wall }
 	a, p, t := rate(ours, cpu), rate(python, cpu), rate(pass, cpu)
 	b.ReportMetric(a, "rows/cpu-s")
+	b.ReportMetric(ours[0].CPU, "cpu-s")
 	b.ReportMetric(a/p, "x-python")
 	b.ReportMetric(a/t, "x-pass")
 	b.ReportMetric(0, "ns/op")
