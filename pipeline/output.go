@@ -73,6 +73,9 @@ type Output struct {
 	columns []float32 // y transposed, for LayoutColumns
 	valid   []byte    // validity bitmap
 	arrays  []arrow.Array
+
+	templates []*template // of the schema seen last; the first is the last used
+	parts     [][]byte    // the buffers of the message at hand
 }
 
 // NewOutput returns an Output for c.
@@ -96,6 +99,12 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	if err := o.prepare(rec.Schema(), k); err != nil {
 		return dst, err
 	}
+	plain := y != nil && allValid(invalid) && o.plain(rec, y, k, score)
+	if plain {
+		if out, ok := o.templated(dst, n); ok {
+			return out, nil
+		}
+	}
 	o.arrays = o.arrays[:0]
 	if o.config.Passthrough {
 		o.arrays = append(o.arrays, rec.Columns()...)
@@ -109,7 +118,20 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	} else {
 		o.appendLCA(y, k, score, o.markValid(y, k, invalid))
 	}
-	return o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
+	out, err := o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
+	if err == nil && plain {
+		o.learnTemplate(out, len(dst), n)
+	}
+	return out, err
+}
+
+func allValid(invalid []minibatch.Reason) bool {
+	for _, r := range invalid {
+		if r != minibatch.ReasonNone {
+			return false
+		}
+	}
+	return true
 }
 
 func (o *Output) checkShapes(n int, y []float32, k int, score []float32, invalid []minibatch.Reason) {
@@ -142,7 +164,7 @@ func (o *Output) prepare(in *arrow.Schema, k int) error {
 		}
 		fields = append(fields, f)
 	}
-	o.in, o.k, o.writer = in, k, nil
+	o.in, o.k, o.writer, o.templates = in, k, nil, nil
 	o.out = arrow.NewSchema(fields, metadata)
 	o.dicts = false
 	for _, f := range fields {
@@ -270,6 +292,7 @@ const (
 type payloads struct {
 	dst    []byte
 	schema []byte
+	body   int // where the last message's body begins
 }
 
 func (p *payloads) Start() error { return nil }
@@ -285,6 +308,7 @@ func (p *payloads) WritePayload(payload ipc.Payload) error {
 	p.dst = binary.LittleEndian.AppendUint32(p.dst, uint32(meta.Len()+padding))
 	p.dst = append(p.dst, meta.Bytes()...)
 	p.dst = append(p.dst, make([]byte, padding)...)
+	p.body = len(p.dst)
 	if err := payload.SerializeBody(p); err != nil {
 		return err
 	}
