@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -62,9 +61,8 @@ type Transform struct {
 	scorer   *lca.Scorer
 	features minibatch.Features
 	output   *Output
-	rows     minibatch.Rows
-	y        []float32
-	score    []float32
+	group    group
+	labels   labels
 	rejects  rejects
 	stale    bool
 	inputs   []*source.Message // of the batch at hand: the input of each message of its Work
@@ -81,15 +79,15 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	}
 	work := Work{Commit: true, Messages: make([]sink.Message, 0, len(b.Messages))}
 	t.inputs = t.inputs[:0]
+	t.labels.begin(len(b.Messages))
+	t.group.reset()
 	for i := range b.Messages {
-		out, ok, err := t.message(&b.Messages[i])
-		if err != nil {
+		if err := t.message(&work, &b.Messages[i]); err != nil {
 			return Work{}, err
 		}
-		if ok {
-			work.Messages = append(work.Messages, out)
-			t.inputs = append(t.inputs, &b.Messages[i])
-		}
+	}
+	if err := t.flush(&work); err != nil {
+		return Work{}, err
 	}
 	t.Stats.Transform.observe(time.Since(start))
 	return work, nil
@@ -134,65 +132,59 @@ func (t *Transform) adopt(m *InForce) error {
 	return nil
 }
 
-// message makes the output of one input message; ok is false when there is none to write.
-func (t *Transform) message(m *source.Message) (sink.Message, bool, error) {
+// message takes one input message: its output, if it has one, comes after those before it.
+func (t *Transform) message(work *Work, m *source.Message) error {
 	if m.Record == nil && m.Err == nil {
-		return sink.Message{}, false, nil
+		return nil
 	}
-	value, bad := t.whiten(m)
+	bad := m.Err
+	if bad == nil && t.model != nil && m.Record.NumRows() > 0 {
+		taken, err := t.gather(work, m)
+		if taken == nil || err != nil {
+			return err
+		}
+		bad = taken
+	}
+	if err := t.flush(work); err != nil {
+		return err
+	}
+	var value []byte
+	if bad == nil && t.model == nil && m.Record.NumRows() > 0 {
+		value, bad = t.withoutModel(m)
+	}
+	return t.finish(work, m, value, bad)
+}
+
+// finish adds the output of a message, unless value is nil, or its dead letter if it is bad.
+func (t *Transform) finish(work *Work, m *source.Message, value []byte, bad *source.RecordError) error {
 	if bad == nil {
 		t.rejects.add(t.window(), false)
-		if value == nil {
-			return sink.Message{}, false, nil
+		if value != nil {
+			work.Messages = append(work.Messages, t.wrap(m, value))
+			t.inputs = append(t.inputs, m)
 		}
-		return t.wrap(m, value), true, nil
+		return nil
 	}
 	var stop *Stop
 	if errors.As(bad.Err, &stop) {
-		return sink.Message{}, false, stop
+		return stop
 	}
 	dead, err := t.DeadLetter.reject(m, bad, t.rejects.add(t.window(), true))
 	if err != nil {
-		return sink.Message{}, false, err
+		return err
 	}
 	t.Stats.dead.add(bad.Code, 1)
-	return dead, true, nil
+	work.Messages = append(work.Messages, dead)
+	t.inputs = append(t.inputs, m)
+	return nil
 }
 
 func (t *Transform) window() int { return max(t.DeadLetter.Window, 1) }
 
-// whiten returns the output value, nil when there is nothing to write, or why the message is bad.
-func (t *Transform) whiten(m *source.Message) ([]byte, *source.RecordError) {
-	if m.Err != nil {
-		return nil, m.Err
-	}
-	n := int(m.Record.NumRows())
-	if n == 0 {
-		return nil, nil
-	}
-	if t.model == nil {
-		return t.withoutModel(m)
-	}
-	if err := t.features.Gather(&t.rows, m.Record); err != nil {
-		return nil, refused(m, err)
-	}
-	if bad := t.invalid(m); bad != nil {
-		return nil, bad
-	}
-	k := t.model.Model.Dim
-	t.y, t.score = sized(t.y, n*k), sized(t.score, n)
-	score := t.score
-	if !t.Output.Score {
-		score = nil
-	}
-	t.scorer.Score(t.y, score, t.rows.X, n)
-	return t.encode(m, t.y, k, score, t.rows.Invalid)
-}
-
 // invalid applies source.on_invalid and counts.
-func (t *Transform) invalid(m *source.Message) *source.RecordError {
+func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.RecordError {
 	count := uint64(0)
-	for i, reason := range t.rows.Invalid {
+	for i, reason := range rows.Invalid {
 		if reason == minibatch.ReasonNone {
 			continue
 		}
@@ -208,7 +200,7 @@ func (t *Transform) invalid(m *source.Message) *source.RecordError {
 			})
 		}
 	}
-	t.Stats.TransformRows.Add(uint64(len(t.rows.Invalid)) - count)
+	t.Stats.TransformRows.Add(uint64(rows.N) - count)
 	return nil
 }
 
@@ -227,38 +219,11 @@ func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError
 	for i := range none {
 		none[i] = minibatch.ReasonNull
 	}
-	return t.encode(m, make([]float32, n*k), k, make([]float32, n), none)
-}
-
-func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, *source.RecordError) {
-	value, err := t.output.Append(nil, m.Record, y, k, score, invalid)
+	value, err := t.output.Append(nil, m.Record, make([]float32, n*k), k, make([]float32, n), none)
 	if err != nil {
 		return nil, refused(m, err)
 	}
 	return value, nil
-}
-
-// wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
-func (t *Transform) wrap(m *source.Message, value []byte) sink.Message {
-	id, version := t.Follow.ModelID, uint64(0)
-	if t.model != nil {
-		version = t.model.Version
-	}
-	headers := make([]source.Header, 0, len(m.Headers)+6)
-	for _, h := range m.Headers {
-		if h.Key != "content-type" {
-			headers = append(headers, h)
-		}
-	}
-	headers = append(headers,
-		text("content-type", "application/vnd.apache.arrow.stream"),
-		text("lca-model-id", id),
-		text("lca-model-version", strconv.FormatUint(version, 10)),
-		text("lca-source-topic", m.Partition.Topic),
-		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
-		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
-	)
-	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Headers: headers, Time: m.Time}
 }
 
 // checkAge applies transform.max_model_age.
@@ -295,11 +260,4 @@ func refused(m *source.Message, err error) *source.RecordError {
 
 func bad(m *source.Message, code string, err error) *source.RecordError {
 	return &source.RecordError{Partition: m.Partition, Offset: m.Offset, Code: code, Err: err}
-}
-
-func sized(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
 }
