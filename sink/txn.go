@@ -1,9 +1,7 @@
 package sink
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -263,18 +261,10 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 // broker that it has them already.
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record) (unsure bool, err error) {
 	next := k.next[s.topicPartition]
-	// A fresh buffer each time: after a timeout kafka-go may still be reading the old one.
-	raw := make([]byte, 4, 4+recordbatch.Size(recs))
-	raw = recordbatch.Append(raw, recs, recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true})
-	binary.BigEndian.PutUint32(raw, uint32(len(raw)-4)) // RawRecordSet starts with its size
+	req := newProduceRequest(k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
+		recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true})
 	err = k.repeat(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
-		res, err := k.config.Cluster.Client().RawProduce(ctx, &kafka.RawProduceRequest{
-			Topic: s.topic, Partition: int(s.id), RequiredAcks: kafka.RequireAll, TransactionalID: k.config.TransactionalID,
-			RawRecords: protocol.RawRecordSet{Reader: bytes.NewReader(raw)},
-		})
-		if err == nil {
-			err = res.Error
-		}
+		err := req.send(ctx, k.config.Cluster)
 		if errors.Is(err, kafka.DuplicateSequenceNumber) {
 			return nil // an earlier copy of these bytes was written
 		}

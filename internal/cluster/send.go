@@ -10,16 +10,20 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
 
-// Request is a request that bypasses what kafka-go does with its type. Three things need that:
+// Request is a request that bypasses what kafka-go does with its type. Four things need that:
 // Fetch responses must be decoded by us, Heartbeat is not routed to the coordinator by kafka-go
-// (heartbeat.Request lacks a Group method), and Metadata is answered from the transport's cache.
+// (heartbeat.Request lacks a Group method), Metadata is answered from the transport's cache, and Produce would
+// copy every byte of a batch once more.
 type Request struct {
-	Message protocol.Message // the request as kafka-go encodes it
+	Message protocol.Message // the request as kafka-go encodes it; with Write, only its type counts
 
 	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not
 	// nil, else to any broker.
 	Group  string
 	Broker func(protocol.Cluster) (protocol.Broker, error)
+
+	// Write writes the whole request, its size and header included. Nil encodes as kafka-go does.
+	Write func(w io.Writer, version int16, correlation int32) error
 
 	// Read reads the response: version is the one negotiated, r starts with the response's size.
 	// Nil decodes as kafka-go does. An error closes the connection.
@@ -60,6 +64,12 @@ func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 const correlation = 1
 
 func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if e.request.Write != nil {
+		if err := e.request.Write(rw, e.version, correlation); err != nil {
+			return nil, err
+		}
+		return e.request.Read(rw, e.version)
+	}
 	if e.request.Read == nil {
 		return protocol.RoundTrip(rw, e.version, correlation, e.clientID, e.request.Message)
 	}
