@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -22,8 +24,8 @@ func (p *program) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Check brokers, credentials, topics, limits and widths; say what to do",
 		Long: `Checks everything that run needs, in the order in which it is needed: files, brokers, login, topics,
-transactions, the newest messages and how wide they are, models. It changes nothing but the epoch of a
-transactional id of its own. Exit code 2 when a check fails.`,
+rights, the newest messages and how wide they are, models, transactions. It changes nothing but the epoch
+of a transactional id of its own. Exit code 2 when a check fails.`,
 		Example: "  lca-stream doctor -c stream.yaml",
 	}
 	o := configFlags(c)
@@ -68,6 +70,8 @@ type doctor struct {
 	say    func(check) error
 	faults int
 	err    error // of say
+
+	features *minibatch.Features // of the newest messages; nil: none can be used
 }
 
 func (d *doctor) ok(name, format string, args ...any) {
@@ -94,6 +98,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.listen()
 	if d.brokers(ctx) {
 		if d.topics(ctx) {
+			d.rights(ctx)
 			d.messages(ctx)
 			d.models(ctx)
 		}
@@ -174,7 +179,7 @@ func (d *doctor) topics(ctx context.Context) bool {
 		if f.OK() {
 			d.ok("topics", "%s: %d partitions, %s", f.Topic, f.Partitions, f.Policy)
 		} else {
-			d.fault("topics", f.Remedy, "%s (%s): %v", f.Topic, f.Path, f.Faults)
+			d.fault("topics", f.Remedy, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))
 		}
 	}
 	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {
@@ -188,14 +193,26 @@ func (d *doctor) transactions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	cl, id := d.system.cluster, d.system.config.Source.Group+".doctor"
-	answer, err := cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
-		Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
-	})
-	if err == nil {
-		err = answer.Error
+	var answer *kafka.InitProducerIDResponse
+	var err error
+	for {
+		answer, err = cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
+			Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
+		})
+		if err == nil {
+			err = answer.Error
+		}
+		// The first of all transactions on a cluster makes the broker create and load its own topic.
+		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
 	}
 	if err != nil {
-		d.fault("transactions", "the user needs WRITE and DESCRIBE on transactional ids that begin with source.group; a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
+		d.fault("transactions", "the user needs WRITE on transactional ids that begin with source.group; a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
 		return
 	}
 	d.ok("transactions", "transactional id %s: producer %d, epoch %d", id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
@@ -218,6 +235,7 @@ func (d *doctor) messages(ctx context.Context) {
 		return
 	}
 	d.ok("messages", "%d of the newest can be used: %d rows of %d features", i.usable, i.allRows, i.features.Dim())
+	d.features = i.features
 	d.width(d.system.config, i.features)
 }
 
@@ -253,4 +271,14 @@ func (d *doctor) models(ctx context.Context) {
 		return
 	}
 	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, age(time.Since(s.Time)), s.Model.Dim)
+	if d.features == nil {
+		return
+	}
+	missing, added := without(s.Features, d.features.Names), without(d.features.Names, s.Features)
+	switch {
+	case len(missing) > 0:
+		d.fault("models", "set another snapshot.model_id to learn anew, or correct source.features", "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
+	case len(added) > 0:
+		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn anew", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
+	}
 }
