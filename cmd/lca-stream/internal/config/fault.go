@@ -85,8 +85,22 @@ func cutColumn(line string, column int) (before, rest string) {
 // secretPattern finds a password in a line of YAML, whether or not the line can be parsed.
 var secretPattern = regexp.MustCompile(`(password"?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,}]+)`)
 
+// pairPattern finds any key with its value: the key of a password may be misspelt, which is just when
+// its line is shown.
+var pairPattern = regexp.MustCompile(`([\w-]+)("?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,{}][^\s,}]*)`)
+
 func hideSecrets(line string) string {
-	return secretPattern.ReplaceAllString(line, "${1}"+mask)
+	line = secretPattern.ReplaceAllString(line, "${1}"+mask)
+	return pairPattern.ReplaceAllStringFunc(line, func(pair string) string {
+		m := pairPattern.FindStringSubmatch(pair)
+		switch key := m[1]; {
+		case key == "password_file", key == "passthrough", key == "pass_rows", key == "brokers":
+			return pair // spelt as they should be
+		case nearest(key, []string{"password", "passwd", "passphrase", "secret"}) == "":
+			return pair
+		}
+		return m[1] + m[2] + mask
+	})
 }
 
 // nearest is the name that text is most likely a misspelling of; "" if none is near.

@@ -228,6 +228,10 @@ func TestSecretsStayHidden(t *testing.T) {
 		"quoted, with a fault":   "kafka: {sasl: {password: \"hunter2 x\", usrname: 1}}",
 		"a fault of its own":     "kafka: {sasl: {mechanism: plain, username: u, password: [hunter2]}}",
 		"too long":               "kafka: {sasl: {mechanism: plain, username: u, password: " + strings.Repeat(secret, 200) + "}}",
+		"a slip in the key":      "kafka: {sasl: {pasword: hunter2, username: u}}",
+		"a slip, on a line":      "kafka:\n  sasl:\n    passwort: 'hunter2 x'\n",
+		"another word for it":    "kafka: {sasl: {passwd: \"hunter2\"}}",
+		"in capitals":            "kafka: {sasl: {Password: hunter2}}",
 		"with an unset variable": "kafka: {sasl: {mechanism: plain, username: u, password: \"hunter2${UNSET}\"}}",
 	}
 	for name, doc := range docs {

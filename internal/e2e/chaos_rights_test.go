@@ -1,0 +1,99 @@
+//go:build unix && chaos
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// rights reads the table of docs/security.md, with the names of a stream put in.
+func rights(t *testing.T, s *stream) (all []kafkatest.Right) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := strings.NewReplacer("`source.topic`", s.topic("in"), "`snapshot.topic`", s.topic("snap"), "`checkpoint.topic`", s.topic("check"),
+		"`transform.topic`", s.topic("out"), "`dead_letter.topic`", s.topic("dead"), "`source.group`", s.name)
+	line := regexp.MustCompile(`(?m)^\| [a-z, ]+ \| (\w+) \| (\w+) \| (\S+) \| ([A-Z_]+) \|`)
+	for _, m := range line.FindAllStringSubmatch(string(page), -1) {
+		r := kafkatest.Right{Name: names.Replace(m[3])}
+		for _, err := range []error{r.Resource.UnmarshalText([]byte(m[1])), r.Pattern.UnmarshalText([]byte(m[2])), r.Operation.UnmarshalText([]byte(m[4]))} {
+			if err != nil {
+				t.Fatalf("%s: %v", m[0], err)
+			}
+		}
+		all = append(all, r)
+	}
+	if len(all) < 8 {
+		t.Fatalf("docs/security.md lists %d rights: the table is gone, or this test reads it wrongly", len(all))
+	}
+	return all
+}
+
+// The rights that the documentation lists are enough, and each of them is needed: without it the
+// program stops and names the resource, at the start as under load.
+func TestChaosRights(t *testing.T) {
+	const password = "correct horse"
+	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{
+		Listeners: []kafkatest.Listener{{Name: "USERS", Protocol: "SASL_PLAINTEXT"}},
+		Properties: append(saslOf("users", password),
+			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"),
+	})
+	// topics init runs as the plain listener's user, who may do everything.
+	s := newStream(t, b, "rights", settings{partitions: 2, features: sensorColumns})
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	users := fmt.Sprintf("brokers: [%s], sasl: {mechanism: plain, username: ann, password: %q}", strings.Join(b.Listener("USERS"), ", "), password)
+	text = []byte(strings.Replace(string(text), "brokers: ["+strings.Join(b.Addrs(), ", ")+"]", users, 1))
+	if err := os.WriteFile(s.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := rights(t, s)
+	b.Allow(t, "ann", all...)
+
+	sum, rows, seed := int64(0), 0, 0
+	more := func(n int) {
+		seed++
+		wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: n, PerMessage: 20, Bad: 0.3, Seed: seed})
+		done := wait()
+		sum += int64(done.Messages + done.Bad)
+		rows += done.Rows
+	}
+	c := &chaos{stream: s}
+	more(4000)
+	p := s.program("run")
+	s.await(s.name, sum, p)
+	p.stop()
+	for _, r := range all {
+		t.Run(fmt.Sprintf("%v %v %s", r.Operation, r.Resource, r.Name), func(t *testing.T) {
+			c.t, s.t = t, t
+			b.Deny(t, "ann", r)
+			more(2000)
+			p.start()
+			c.ends(p, r.Name, "uthorization")
+			b.Allow(t, "ann", r)
+			p.start()
+			s.await(s.name, sum, p)
+			b.Deny(t, "ann", r) // in flight
+			more(2000)
+			c.ends(p, r.Name, "uthorization")
+			b.Allow(t, "ann", r)
+		})
+	}
+	c.t, s.t = t, t
+	p.start()
+	s.await(s.name, sum, p)
+	p.stop()
+	v := s.check(rows, 2)
+	report(t, b.Kind, 0, "each right of docs/security.md taken away, at the start and in flight", fmt.Sprintf("2 × %d", len(all)),
+		fmt.Sprintf("exit code 2 and the resource named; with all of them again, %d rows, each once", v.Rows))
+}
