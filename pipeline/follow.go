@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -51,17 +52,22 @@ func Headers(r recordbatch.Record) []source.Header {
 	return headers
 }
 
-// Run reads the snapshot topic until ctx ends. A faulty chunk is logged and passed over: the last
-// whole snapshot stays in force.
-func (f *Follow) Run(ctx context.Context) {
+// Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and
+// passed over: the last whole snapshot stays in force. The error is what no retry mends, such as a
+// right that is missing.
+func (f *Follow) Run(ctx context.Context) error {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
 		err := f.tail(ctx, &wait)
 		if ctx.Err() != nil {
 			break
 		}
+		if sink.Permanent(err) {
+			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
+		}
 		f.Log.Warn("cannot follow the snapshot topic; the model in force stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
 	}
+	return nil
 }
 
 func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {

@@ -240,7 +240,7 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop 
 	follow := &Follow{Open: w.log("snapshots"), End: w.end("snapshots"), ModelID: "m", Stats: stats, Log: quiet()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); follow.Run(ctx) }()
+	go func() { defer close(done); _ = follow.Run(ctx) }()
 	if err := follow.CatchUp(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,12 @@ never wait for one another.`,
 func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
 	following, stop := context.WithCancel(ctx)
 	follower := make(chan struct{})
-	go func() { defer close(follower); s.follow().Run(following) }()
+	go func() {
+		defer close(follower)
+		if err := s.follow().Run(following); err != nil { // the learner itself does not need it
+			s.log.Warn("the model in force is not shown", "error", err)
+		}
+	}()
 	defer func() { stop(); <-follower }()
 	s.stats.SetReady(pipeline.Readiness{Ready: true})
 	return s.learn(ctx, warm, func(src *source.Kafka) { go s.watch(following, src.Lag) })

@@ -56,15 +56,23 @@ func (s *system) transform(ctx context.Context) error {
 	}
 	// The follower must outlive the loops: a loop that ends may still be whitening.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	g, gctx := errgroup.WithContext(ctx)
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		shared.Follow.Run(following)
+		if err := shared.Follow.Run(following); err != nil {
+			fail(err)
+		}
 	}()
 	defer func() { stopFollowing(); <-follower }()
 	g.Go(func() error { return s.whiten(gctx, shared) })
-	return g.Wait()
+	err = g.Wait()
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		return cause // nil, or why the snapshot topic cannot be followed
+	}
+	return err
 }
 
 func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) error {

@@ -61,8 +61,10 @@ func TestChaosTerminate(t *testing.T) {
 		p.pauseInside(s.topic("out"))
 		p.Terminate()
 		since := time.Now()
+		late := time.AfterFunc(within, p.Dump)
 		p.Resume()
 		p.ended()
+		late.Stop()
 		took := time.Since(since)
 		slowest = max(slowest, took)
 		if took > within {
@@ -132,6 +134,16 @@ func (c *chaos) leftOrWorks(p *program) (left bool) {
 	}
 }
 
+// left waits for the end that was asked for; false if the process was too young to hear of it.
+func (c *chaos) left(p *program) bool {
+	c.t.Helper()
+	<-p.Done()
+	if code := p.ExitCode(); code > 0 {
+		c.t.Errorf("%s ended with exit code %d after SIGTERM", p.args[0], code)
+	}
+	return p.ExitCode() == 0
+}
+
 // Joins and leaves, orderly and not, of four instances on eight partitions.
 func TestChaosRebalance(t *testing.T) {
 	const instances, changes = 4, 50
@@ -158,9 +170,10 @@ func TestChaosRebalance(t *testing.T) {
 			if s.random.IntN(4) == 0 {
 				p.Kill()
 				kills++
-			} else {
-				p.stop()
+			} else if p.Terminate(); s.left(p) {
 				leaves++
+			} else {
+				kills++
 			}
 			away = append(away, p)
 		}

@@ -84,7 +84,7 @@ func (p *process) run(t *testing.T, stage pipeline.Stage, b source.Batch) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); p.follow.Run(ctx) }()
+	go func() { defer close(done); _ = p.follow.Run(ctx) }()
 	if err := p.follow.CatchUp(ctx); err != nil {
 		t.Fatal(err)
 	}
