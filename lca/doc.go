@@ -77,6 +77,7 @@
 //   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
 //   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
+//   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Rows far from every neighbour do not learn (gate.go), and a drift alarm restarts n (drift.go).
 //   - W is rotated towards its predecessor (align.go), which changes no distance.

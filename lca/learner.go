@@ -37,6 +37,7 @@ type Learner struct {
 	split   bool      // the metric is the result of an M-step, not the start from C_G
 	drift   drift
 	aligned reference
+	refit   refit
 	counts  counts
 	running running
 
@@ -168,6 +169,9 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	if err := l.rehearse(before, &s); err != nil {
 		return Step{}, err
 	}
+	if err := l.refine(rows, ids, before, &s); err != nil {
+		return Step{}, err
+	}
 	return s, l.aligned.advance(l)
 }
 
@@ -215,11 +219,8 @@ func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 // with m the number of admissible neighbours, over the rows that the gate let through: one row at
 // 1000 standard deviations would say nothing about all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
-	n := len(m.Used)
-	half, single := make([]float64, n), make([]float64, n)
-	l.estimator.gaussian(half, l.globals.mean)
+	densities, single := l.densities(m), make([]float64, len(m.Used))
 	l.metric.baseline(single, rows, l.cfg.Dim, l.globals.mean)
-	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logDet
 	var nll, gaussian, effective float64
 	for i, used := range m.Used {
 		if m.Admissible[i] == 0 {
@@ -228,12 +229,25 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		if !used {
 			continue
 		}
-		nll += constant + half[i] - (m.LSE[i] - math.Log(float64(m.Admissible[i])))
+		nll += densities[i]
 		gaussian += single[i]
 		effective += m.Effective[i]
 	}
 	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
 	s.NLL, s.GaussianNLL, s.Effective = nll/used, gaussian/used, effective/used
+}
+
+// densities returns −log p of the rows of the last update that were used, NaN for the others.
+func (l *Learner) densities(m *kernel.Moments) []float64 {
+	half := make([]float64, len(m.Used))
+	l.estimator.gaussian(half, l.globals.mean)
+	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logDet
+	for i, used := range m.Used {
+		if half[i] += constant - (m.LSE[i] - math.Log(float64(m.Admissible[i]))); !used {
+			half[i] = math.NaN()
+		}
+	}
+	return half
 }
 
 // watch looks for drift, and at an alarm makes the stream young again.

@@ -38,6 +38,7 @@ import (
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
 //	          pending f64, Cholesky factor of C_G + ν_g f×a², ridged flag, split flag
 //	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
+//	refit     rows learnt at its start u64; unless 0: rows, identities u×n, d_P u64, C_L f×d² or f×0
 //
 // where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
 const (
@@ -76,6 +77,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	}
 	w.flag(l.split)
 	l.aligned.write(w)
+	l.refit.write(w)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -108,6 +110,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if r.err != nil {
 		return fmt.Errorf("lca: state: %w", r.err)
 	}
+	l.refit.drop()
 	*l = *next
 	return nil
 }
@@ -182,6 +185,7 @@ func (l *Learner) read(r *reader) {
 	}
 	l.split = r.flag()
 	l.aligned.read(r, d)
+	l.refit.read(r, d)
 }
 
 func (c *counts) fields() []*uint64 {

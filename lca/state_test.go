@@ -32,6 +32,7 @@ func variants(d int) map[string]Config {
 	}
 	return map[string]Config{
 		"defaults":    base,
+		"red":         vary(func(c *Config) { c.Kind = KindLCAGaussRed }),
 		"lca":         vary(func(c *Config) { c.Kind = KindLCA }),
 		"float32":     vary(func(c *Config) { c.Precision = Float32; c.Neighbours = 120 }),
 		"diagonal":    vary(func(c *Config) { c.Metric = MetricDiagonal }),
@@ -81,6 +82,8 @@ func TestStateContinues(t *testing.T) {
 			if !bytes.Equal(stateOf(t, whole), stateOf(t, resumed)) {
 				t.Error("the interrupted learner went another way")
 			}
+			whole.Close()
+			resumed.Close()
 		})
 	}
 }

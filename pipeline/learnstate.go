@@ -61,6 +61,9 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if was := c.Digest; was != l.digest() {
 		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
 	}
+	if l.learner != nil {
+		l.learner.Close()
+	}
 	l.learner, l.batcher, l.features = learner, batcher, minibatch.Features{Names: c.Features}
 	l.slots = c.Slots
 	l.state = *c
