@@ -110,6 +110,15 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		check(t, "all", []string{"snapshot.model_id=three", "source.features=b,c"}, 2, "the model has 3 features and the messages 2; they lack [\"a\"]", "set another snapshot.model_id")
 		check(t, "all", []string{"snapshot.model_id=three"}, 0, "three: version 500")
 	})
+	t.Run("with those rights the program runs", func(t *testing.T) {
+		run := s.program("run", "--set", "snapshot.model_id=own", "--set", "kafka.brokers="+b.Listener("USERS")[0], "--set", "kafka.sasl.mechanism=plain",
+			"--set", "kafka.sasl.username=all", "--set", "kafka.sasl.password=secret")
+		s.await(s.name, 2, run)
+		run.stop()
+		if n := len(b.ReadCommitted(t, s.topic("out"))); n != 2 {
+			t.Errorf("%d outputs of 2 messages", n)
+		}
+	})
 }
 
 func grant(t *testing.T, b *kafkatest.Broker, user string, all []right) {
