@@ -4,6 +4,7 @@
 # make check   make test, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
 # make lint    the linters alone
+# make image-check   the binary as uid 65532 in a read-only root, as the image runs it
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
 .PHONY: build demo test check lint bench paper tools
@@ -39,6 +40,9 @@ lint:
 	go vet ./...
 	go vet -tags chaos ./internal/e2e
 	$(GOTOOL) golangci-lint run
+
+image-check:
+	deploy/image/check
 
 bench:
 	@mkdir -p build

@@ -267,7 +267,7 @@ func (d *doctor) models(ctx context.Context) {
 	}
 	s, ok := a.Newest(c.Snapshot.ModelID)
 	if !ok {
-		d.warn("models", "run `lca-stream learn`, or correct snapshot.model_id", "no model %q yet; the topic has %q", c.Snapshot.ModelID, a.Models())
+		d.warn("models", "run `lca-stream learn`, or correct snapshot.model_id", "no model %q yet; %s", c.Snapshot.ModelID, others(a.Models()))
 		return
 	}
 	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, age(time.Since(s.Time)), s.Model.Dim)
@@ -281,4 +281,12 @@ func (d *doctor) models(ctx context.Context) {
 	case len(added) > 0:
 		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn anew", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
 	}
+}
+
+// others says which models a topic has.
+func others(models []string) string {
+	if len(models) == 0 {
+		return "the topic has none"
+	}
+	return fmt.Sprintf("the topic has %q", models)
 }

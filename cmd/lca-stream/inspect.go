@@ -67,13 +67,33 @@ func (s *system) newest(ctx context.Context, topic string, n int64, each func(*s
 		return s.cluster.Explain(err)
 	}
 	for _, p := range parts {
-		start := source.Offsets{p: max(first[p], end[p]-n)}
-		if start[p] >= end[p] {
-			continue
-		}
-		if err := s.each(ctx, start, source.Offsets{p: end[p]}, each); err != nil {
+		if err := s.newestOf(ctx, p, first[p], end[p], n, each); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// newestOf calls each for the last n messages of a partition. Not every offset is a message: a
+// transaction ends with a marker, an aborted one has nothing else, and compaction leaves gaps. So it
+// goes back twice as far until there are enough.
+func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n int64, each func(*source.Message) error) error {
+	to := source.Offsets{p: end}
+	for back := n; first < end; back *= 2 {
+		from := source.Offsets{p: max(first, end-back)}
+		found := int64(0)
+		if err := s.each(ctx, from, to, func(*source.Message) error { found++; return nil }); err != nil {
+			return err
+		}
+		if found < n && from[p] > first {
+			continue
+		}
+		return s.each(ctx, from, to, func(m *source.Message) error {
+			if found--; found >= n {
+				return nil
+			}
+			return each(m)
+		})
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
@@ -47,7 +45,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "up": up},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "up": up, "rows": rows, "arrives": arrives(t)},
 	})
 }
 
@@ -98,23 +96,4 @@ func up(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-}
-
-// produce TOPIC FILE...: each file is the value of one message, written in order.
-func produce(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: produce topic file...")
-	}
-	records := make([]kafka.Record, len(args)-1)
-	for i, name := range args[1:] {
-		records[i] = kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(ts.ReadFile(name)))}
-	}
-	b := ts.Value("broker").(*kafkatest.Broker)
-	answer, err := b.Client().Produce(context.Background(), &kafka.ProduceRequest{
-		Topic: args[0], RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
-	})
-	if err == nil {
-		err = answer.Error
-	}
-	ts.Check(err)
 }

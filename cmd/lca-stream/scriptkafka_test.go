@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// produce TOPIC FILE...: each file is the value of one message, written in order.
+func produce(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: produce topic file...")
+	}
+	records := make([]kafka.Record, len(args)-1)
+	for i, name := range args[1:] {
+		records[i] = kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(ts.ReadFile(name)))}
+	}
+	c := ts.Value("broker").(*kafkatest.Broker).Client()
+	fresh := &kafka.Transport{} // knows of topics made a moment ago
+	defer fresh.CloseIdleConnections()
+	c.Transport = fresh
+	answer, err := c.Produce(context.Background(), &kafka.ProduceRequest{
+		Topic: args[0], RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+	})
+	if err == nil {
+		err = answer.Error
+	}
+	ts.Check(err)
+}
+
+// rows FILE N columns|list: N JSON objects, a line each, of two clusters in the first of four numbers: in
+// columns s0 … s3, or in one list column, embedding.
+func rows(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: rows file n columns|list")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	layout := `{"s0":%.4f,"s1":%.4f,"s2":%.4f,"s3":%.4f}`
+	if args[2] == "list" {
+		layout = `{"embedding":[%.4f,%.4f,%.4f,%.4f]}`
+	}
+	rnd := rand.New(rand.NewPCG(1, uint64(n)))
+	var text strings.Builder
+	for range n {
+		fmt.Fprintf(&text, layout+"\n", 9*float64(rnd.IntN(2))+rnd.NormFloat64(), 5*rnd.NormFloat64(), rnd.NormFloat64(), 3*rnd.NormFloat64())
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text.String()), 0o644))
+}
+
+// arrives TOPIC N: waits until a read_committed reader of the topic sees N messages, no more.
+func arrives(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 2 {
+			ts.Fatalf("usage: arrives topic n")
+		}
+		want, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		b := ts.Value("broker").(*kafkatest.Broker)
+		give := time.Now().Add(3 * time.Minute)
+		for {
+			n := len(b.ReadCommitted(t, args[0]))
+			if n == want {
+				return
+			}
+			if n > want || time.Now().After(give) {
+				ts.Fatalf("%s has %d messages, want %d", args[0], n, want)
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	}
+}
