@@ -7,7 +7,7 @@
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
-.PHONY: build demo test check lint bench paper tools
+.PHONY: build demo test check lint bench paper image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
