@@ -71,7 +71,8 @@ type Learn struct {
 }
 
 // Do learns every full minibatch of the batch. It asks for a put when a snapshot or a checkpoint
-// is due, and then adds the checkpoint that belongs to the batch's offsets.
+// is due, and then adds the checkpoint that belongs to the batch's offsets. An empty batch is the clock
+// of a stream that pauses: without it the last rows would wait for the next ones to be published.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	l.skip.measure(l.SkipWhenBehind, l.Lag)
 	for i := range b.Messages {
@@ -88,7 +89,8 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 			return Work{}, err
 		}
 	}
-	due := l.sinceRows >= max(l.CheckpointRows, 1) || (l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
+	moved := len(b.Messages) > 0 || l.sinceRows > 0 // an idle stream needs no second checkpoint
+	due := l.sinceRows >= max(l.CheckpointRows, 1) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
 	if len(l.pending) == 0 && !due {
 		return Work{}, nil
 	}

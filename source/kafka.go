@@ -31,6 +31,7 @@ type KafkaConfig struct {
 	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherWait      time.Duration // or this long after the first message; default 100 ms
+	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits for ever
 	PrefetchBytes   int           // shared by the partitions, see Kafka; default 64 MiB
 	RetryFor        time.Duration // a broker may be away this long; default 1 min
 }
@@ -161,11 +162,16 @@ func (k *Kafka) Tombstones() int64 { return k.tombstones.Load() }
 
 // Read returns the next messages. It waits for the first, then gathers until GatherBytes or
 // GatherWait. The batch may have no messages and only move the claim on, past tombstones or the
-// marks of transactions. Of a range with an end it gathers to GatherBytes or the end, however long
-// that takes, and returns ErrEnd after that. Errors stay until Seek.
+// marks of transactions, or nothing at all after IdleWait. Of a range with an end it gathers to
+// GatherBytes or the end, however long that takes, and returns ErrEnd after that. Errors stay until Seek.
 func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	b := Batch{Claim: k.config.Claim}
-	var timeout <-chan time.Time // nil until there is something
+	var timeout <-chan time.Time // nil: there is no hurry
+	if k.config.IdleWait > 0 && k.config.End == nil {
+		timer := time.NewTimer(k.config.IdleWait)
+		defer timer.Stop()
+		timeout = timer.C
+	}
 	moved := false
 	for size := 0; size < k.config.GatherBytes; {
 		p, err := k.portion(ctx, timeout)

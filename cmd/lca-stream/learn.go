@@ -122,7 +122,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather)
+	src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather, learnIdle)
 	if err != nil {
 		return stopped(ctx, err)
 	}

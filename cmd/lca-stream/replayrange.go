@@ -71,7 +71,7 @@ func (r *replay) openRange(ctx context.Context) error {
 			continue
 		}
 		r.messages += r.end[p] - start
-		k, err := r.system.reader(ctx, source.Offsets{p: start}, source.Offsets{p: r.end[p]}, source.Claim{}, replayGather)
+		k, err := r.system.reader(ctx, source.Offsets{p: start}, source.Offsets{p: r.end[p]}, source.Claim{}, replayGather, 0)
 		if err != nil {
 			return errors.Join(err, pipeline.NewMerge(readers).Close())
 		}

@@ -159,14 +159,17 @@ const (
 	learnGather     = 64 << 10
 )
 
+// learnIdle is how often the learner looks at the clock while nothing comes.
+const learnIdle = time.Second
+
 // reader opens the input topic at the given offsets.
-func (s *system) reader(ctx context.Context, start, end source.Offsets, claim source.Claim, gather int) (*source.Kafka, error) {
+func (s *system) reader(ctx context.Context, start, end source.Offsets, claim source.Claim, gather int, idle time.Duration) (*source.Kafka, error) {
 	c := s.config.Source
 	return source.OpenKafka(ctx, source.KafkaConfig{
 		Cluster: s.cluster, Start: start, End: end, Claim: claim,
 		ReadUncommitted: c.IsolationLevel == "read_uncommitted", MaxMessageBytes: c.MaxMessageBytes,
 		Decoder:  source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes}),
-		RetryFor: patience, GatherBytes: gather,
+		RetryFor: patience, GatherBytes: gather, IdleWait: idle,
 	})
 }
 

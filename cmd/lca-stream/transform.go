@@ -117,7 +117,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	}
 	var src *source.Kafka
 	if err == nil {
-		src, err = s.reader(ctx, start, nil, claim, transformGather)
+		src, err = s.reader(ctx, start, nil, claim, transformGather, 0)
 	}
 	if err != nil {
 		return nil, errors.Join(s.cluster.Explain(err), k.Close())
