@@ -128,7 +128,9 @@ func resolveList(schema *arrow.Schema, rec arrow.Record, i int) (Features, error
 	for j := range names {
 		names[j] = elementName(field.Name, j)
 	}
-	return Features{Names: names, last: &plan{schema: schema, list: i}}, nil
+	p := &plan{schema: schema, list: i}
+	p.findBuffers()
+	return Features{Names: names, last: p}, nil
 }
 
 func firstLength(col arrow.Array) (int, bool) {
@@ -150,6 +152,10 @@ type plan struct {
 	schema  *arrow.Schema
 	list    int   // the list column, where columns is nil
 	columns []int // one a feature
+
+	plain   bool         // a plainRecord of this schema is read from its buffers:
+	buffers []int        // which of them, one a feature or that of the list
+	types   []arrow.Type // and what is in it
 }
 
 // planFor maps a schema, by name, or reuses the mapping of the last one.
@@ -199,7 +205,9 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	if t, ok := field.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
 		return nil, featureError(CodeWidth, base, "holds %d numbers a row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
 	}
-	return &plan{schema: schema, list: i}, nil
+	p := &plan{schema: schema, list: i}
+	p.findBuffers()
+	return p, nil
 }
 
 // planColumns finds every name among the schema's columns.
@@ -224,6 +232,7 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 		taken[i] = true
 		p.columns[j] = i
 	}
+	p.findBuffers()
 	return p, nil
 }
 

@@ -14,7 +14,8 @@ type Rows struct {
 	Invalid []Reason  // one a row
 	Bad     int       // how many rows have a Reason
 
-	sums []float64 // per row: not finite if any of its features is not
+	sums    []float64 // per row: not finite if any of its features is not
+	buffers [][]byte  // of a plainRecord
 }
 
 // Gather reads the features of a record into dst. Slices, offsets and dictionaries are followed;
@@ -26,6 +27,10 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 		return err
 	}
 	dst.reset(int(rec.NumRows()), f.Dim())
+	if f.gatherPlain(dst, rec, p) {
+		dst.finish()
+		return nil
+	}
 	if p.columns == nil {
 		err = gatherList(dst, rec.Column(p.list), rec.ColumnName(p.list))
 	} else {

@@ -86,11 +86,13 @@ func (o *Output) learnTemplate(out []byte, start, rows int) {
 	o.templates = append(o.templates, t)
 }
 
-// plain collects the buffers of a message in the order of the format; false when it is not one for
-// a template.
+// plain collects the buffers of a message in the order of the format: from arrays or, cheaper, from a
+// record that shows them without being taken apart. It is false for a message that fits no template.
 func (o *Output) plain(rec arrow.Record, y []float32, k int, score []float32) bool {
 	o.parts = o.parts[:0]
-	if o.config.Passthrough {
+	if r, ok := rec.(interface{ Plain([][]byte) [][]byte }); ok && o.config.Passthrough {
+		o.parts = r.Plain(o.parts)
+	} else if o.config.Passthrough {
 		for _, c := range rec.Columns() {
 			if !o.plainColumn(c.Data(), int(rec.NumRows())) {
 				return false

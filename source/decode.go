@@ -72,6 +72,7 @@ type Decoder struct {
 	config  DecoderConfig
 	schemas schemas
 	codecs  codecs
+	flats   flatLayouts
 }
 
 // NewDecoder returns a Decoder; zero fields of c take their defaults.

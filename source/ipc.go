@@ -14,9 +14,21 @@ import (
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// decodeArrow reads one IPC stream. The Arrow library decodes schemas, which hold no data, once
-// each; batches are laid over the bytes of value by loader, without a copy unless compressed.
+// decodeArrow reads one IPC stream, by its layout where that is known.
 func (d *Decoder) decodeArrow(value []byte) (arrow.Record, error) {
+	if f := d.flats.of(d, value); f != nil {
+		return f, nil
+	}
+	rec, err := d.decodeBatches(value)
+	if err == nil {
+		d.flats.learn(value, rec)
+	}
+	return rec, err
+}
+
+// decodeBatches reads one IPC stream. The Arrow library decodes schemas, which hold no data, once
+// each; batches are laid over the bytes of value by loader, without a copy unless compressed.
+func (d *Decoder) decodeBatches(value []byte) (arrow.Record, error) {
 	limits := ipcguard.MessageLimits()
 	guard := ipcguard.NewStream(limits)
 	schema, rest, err := d.schemas.open(guard, value)

@@ -1,0 +1,91 @@
+package minibatch
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// plainRecord is a record that can show its numbers without making arrays of them: the buffers of all
+// columns in the depth-first order of the Arrow format, nil for a validity bitmap. Nothing in it is
+// null, its columns are of fixed width or fixed-size lists of such, and no buffer is longer than needed.
+type plainRecord interface {
+	arrow.Record
+	Plain(dst [][]byte) [][]byte
+}
+
+// gatherPlain is Gather for a record that is a plainRecord with float32 or float64 features; done is
+// false for all others.
+func (f *Features) gatherPlain(dst *Rows, rec arrow.Record, p *plan) (done bool) {
+	r, ok := rec.(plainRecord)
+	if !ok || !p.plain {
+		return false
+	}
+	dst.buffers = r.Plain(dst.buffers[:0])
+	if p.columns == nil {
+		values := dst.buffers[p.buffers[0]]
+		if p.types[0] == arrow.FLOAT32 {
+			widenAll(dst.X, arrow.GetData[float32](values))
+		} else {
+			copy(dst.X, arrow.GetData[float64](values))
+		}
+		sumRows(dst.sums, dst.X, dst.Dim)
+		return true
+	}
+	for j := 0; j < dst.Dim; {
+		group := 1
+		for group < packWidth && j+group < dst.Dim && p.types[j+group] == p.types[j] {
+			group++
+		}
+		if p.types[j] == arrow.FLOAT32 {
+			packPlain[float32](dst, j, group, p)
+		} else {
+			packPlain[float64](dst, j, group, p)
+		}
+		j += group
+	}
+	return true
+}
+
+func packPlain[T number](dst *Rows, j, group int, p *plan) {
+	var c [packWidth][]T
+	for g := range group {
+		c[g] = arrow.GetData[T](dst.buffers[p.buffers[j+g]])
+	}
+	if group == packWidth {
+		pack8(dst.X, dst.Dim, j, &c, dst.sums)
+		return
+	}
+	for g := range group {
+		pack1(dst.X, dst.Dim, j+g, c[g], dst.sums)
+	}
+}
+
+// findBuffers notes where the features are among the buffers of a plainRecord.
+func (p *plan) findBuffers() {
+	first := make([]int, p.schema.NumFields()+1)
+	for i, f := range p.schema.Fields() {
+		first[i+1] = first[i] + buffersOf(f.Type)
+	}
+	columns := p.columns
+	if columns == nil {
+		columns = []int{p.list}
+	}
+	for _, i := range columns {
+		t, at := p.schema.Field(i).Type, first[i]+1
+		if list, ok := t.(*arrow.FixedSizeListType); ok && p.columns == nil {
+			t, at = list.Elem(), at+1
+		}
+		if t.ID() != arrow.FLOAT32 && t.ID() != arrow.FLOAT64 {
+			return
+		}
+		p.types, p.buffers = append(p.types, t.ID()), append(p.buffers, at)
+	}
+	p.plain = true
+}
+
+// buffersOf is the number of buffers of a column of a plainRecord.
+func buffersOf(t arrow.DataType) int {
+	if list, ok := t.(*arrow.FixedSizeListType); ok {
+		return 1 + buffersOf(list.Elem())
+	}
+	return 2
+}

@@ -1,0 +1,98 @@
+package source
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// flatStream is a message of plain numbers, whose values follow from seed.
+func flatStream(t testing.TB, rows int, seed float64) []byte {
+	t.Helper()
+	list := arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32)
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "a", Type: arrow.PrimitiveTypes.Float64}, {Name: "v", Type: list}, {Name: "n", Type: arrow.PrimitiveTypes.Int16}, {Name: "b", Type: arrow.PrimitiveTypes.Float32},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	for i := range rows {
+		x := seed + float64(i)
+		b.Field(0).(*array.Float64Builder).Append(math.Sqrt(x))
+		l := b.Field(1).(*array.FixedSizeListBuilder)
+		l.Append(true)
+		for k := range 3 {
+			l.ValueBuilder().(*array.Float32Builder).Append(float32(x * float64(k)))
+		}
+		b.Field(2).(*array.Int16Builder).Append(int16(x))
+		b.Field(3).(*array.Float32Builder).Append(float32(math.Inf(1)))
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// Messages of a known layout hold what a decoder that has never seen it finds in them.
+func TestFlatDecodesTheSame(t *testing.T) {
+	used := NewDecoder(DecoderConfig{})
+	for i, rows := range []int{5, 5, 1, 5, 1, 2, 1} {
+		value := flatStream(t, rows, float64(10*i))
+		got, err := used.Decode(value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := NewDecoder(DecoderConfig{}).Decode(value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, isFlat := got.(*flat); isFlat != (i == 1 || i == 3 || i == 4 || i == 6) {
+			t.Errorf("message %d of %d rows: taken as known is %v", i, rows, isFlat)
+		}
+		if got.NumRows() != want.NumRows() || got.NumCols() != want.NumCols() || got.ColumnName(1) != "v" || !array.RecordEqual(got, want) {
+			t.Errorf("message %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// What is not a number is compared: one byte changed anywhere outside of the numbers leads to the same
+// verdict as in a decoder that knows no layout.
+func TestFlatTrustsNoMetadata(t *testing.T) {
+	used := NewDecoder(DecoderConfig{})
+	value := flatStream(t, 3, 1)
+	if _, err := used.Decode(value, ""); err != nil {
+		t.Fatal(err)
+	}
+	for at := range value {
+		mutant := bytes.Clone(value)
+		mutant[at] ^= 0x55
+		got, gotErr := used.Decode(mutant, "")
+		want, wantErr := NewDecoder(DecoderConfig{}).Decode(mutant, "")
+		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+			t.Fatalf("byte %d changed: error %v, want %v", at, gotErr, wantErr)
+		}
+		if gotErr == nil && fmt.Sprint(got.Schema(), got.Columns()) != fmt.Sprint(want.Schema(), want.Columns()) { // NaN is not equal to itself
+			t.Fatalf("byte %d changed: %v, want %v", at, got, want)
+		}
+	}
+}
+
+func TestFlatDecodingAllocatesOnce(t *testing.T) {
+	d, value := NewDecoder(DecoderConfig{}), flatStream(t, 3, 1)
+	if _, err := d.Decode(value, ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(value, "") }); n > 1 {
+		t.Errorf("%v allocations a message, want the record alone", n)
+	}
+}
