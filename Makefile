@@ -7,7 +7,8 @@
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
-.PHONY: build demo test check lint bench paper image-check tools
+# make quality   how well it learns, beside others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
+.PHONY: build demo test check lint bench paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -58,6 +59,16 @@ $(PAPER)/done: docs/paper/requirements.txt
 	python3 -c 'import venv, ensurepip' 2>/dev/null || .ci/tools
 	python3 -m venv $(PAPER)
 	$(PAPER)/bin/pip install --quiet --no-input --only-binary=:all: -r docs/paper/requirements.txt
+	touch $@
+
+QUALITY := build/quality/venv
+# An hour or two; minutes with ONLY=valve: see docs/quality/run.py.
+quality: build $(QUALITY)/done
+	$(QUALITY)/bin/python docs/quality/run.py $(if $(VALVE),--valve $(VALVE)) $(if $(USPS),--usps $(USPS)) $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY))
+
+$(QUALITY)/done: docs/quality/requirements.txt
+	python3 -m venv $(QUALITY)
+	$(QUALITY)/bin/pip install --quiet --no-input --only-binary=:all: -r docs/quality/requirements.txt
 	touch $@
 
 # Programs that are not Go (java, Maven, Python), then what is made of them once: see internal/testtools

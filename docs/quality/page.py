@@ -1,0 +1,193 @@
+"""Writes docs/quality.md from the summaries in docs/quality/results, with Python alone:
+
+    python3 docs/quality/page.py            # writes it
+    python3 docs/quality/page.py --check    # fails where it is not what the summaries give
+"""
+import difflib
+import os
+import sys
+
+import design
+import prose
+import store
+
+PATH = os.path.join(store.HERE, "..", "quality.md")
+METHODS = {
+    ("lca-stream", "shipped"): "**lca-stream, online** (configs/anomaly-scores.yaml)",
+    ("lca-gauss, batch", None): "LCA-Gauss, batch on the first 400 rows",
+    ("mahalanobis", None): "Mahalanobis, running covariance",
+    ("half_space_trees", None): "River HalfSpaceTrees",
+    ("one_class_svm", None): "River OneClassSVM",
+    ("isolation_forest", None): "IsolationForest on the first 400 rows",
+    ("lof", None): "LocalOutlierFactor on the first 400 rows",
+    ("incremental_pca", None): "IncrementalPCA, reconstruction error",
+}
+
+
+def show(v, digits=3, bold=False):
+    if v is None:
+        return "–"
+    text = f"{v['mean']:.{digits}f}"
+    if v["se"]:
+        text += f" ± {v['se']:.{digits}f}"
+    return f"**{text}**" if bold else text
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def best_rows(rows):
+    """For each method of METHODS its row: the one named, or the best by mean AUC of all that were tried."""
+    found = {}
+    for (method, setting), name in METHODS.items():
+        tried = [r for r in rows if r["method"] == method and setting in (None, r["setting"])]
+        if tried:
+            found[name] = max(tried, key=lambda r: r["auc"]["mean"]), len(tried)
+    return found
+
+
+def segments(row):
+    """The numbers of the machine's runs."""
+    return sorted(int(f[4:]) for f in row if f.startswith("auc_") and f[4:].isdigit())
+
+
+def highest(rows, figure, digits=3):
+    return max(round(r[figure]["mean"], digits) for r in rows)
+
+
+def reached(value, target, larger=True):
+    better = value >= target if larger else value <= target
+    return "reached" if better else "missed"
+
+
+def valve_part(rows):
+    found = best_rows(rows)
+    shown = [r for r, _ in found.values()]
+    figures = ["auc", "ap", "pooled_auc", "pooled_ap"]
+    body = []
+    for name, (r, tried) in found.items():
+        cells = []
+        for f in figures:
+            text = f"{r[f]['mean']:.3f}"
+            if f in ("auc", "ap"):
+                text += f" ± {r[f + '_error']['mean']:.3f}"
+            cells.append(f"**{text}**" if round(r[f]["mean"], 3) == highest(shown, f) else text)
+        body.append([name, *cells, r["setting"] + (f" (best of {tried})" if tried > 1 and r["method"] != "lca-stream" else "")])
+    each = []
+    for name, (r, _) in found.items():
+        each.append([name] + [
+            "/".join(("**%s**" if round(r[f"{f}_{k}"]["mean"], 3) == highest(shown, f"{f}_{k}") else "%s") % f"{r[f'{f}_{k}']['mean']:.3f}"[1:]
+                     for f in ("auc", "ap")) for k in segments(shown[0])])
+    ours = next(r for r in rows if (r["method"], r["setting"]) == ("lca-stream", "shipped"))
+    settings = [[s, ", ".join(design.LCA[s]) or "as shipped"] + [f"{r[f]['mean']:.3f}" for f in figures[:3]]
+                for s in design.LCA for r in rows if (r["method"], r["setting"]) == ("lca-stream", s)]
+    verdicts = "; ".join(f"{name} {ours[f]['mean']:.3f} against {t} to reach: {reached(round(ours[f]['mean'], 3), t)}"
+                         for f, name, t in [(f, n, design.VALVE_TARGETS[f]) for f, n in
+                                            [("auc", "mean AUC"), ("ap", "mean AP"), ("pooled_auc", "pooled AUC")]])
+    rivals = [r for r in shown if not r["method"].startswith("lca")]
+    wins = {f: sum(ours[f"{f}_{k}"]["mean"] > max(r[f"{f}_{k}"]["mean"] for r in rivals) for k in segments(ours)) for f in ("auc", "ap")}
+    return prose.VALVE.format(
+        table=table(["score", "mean AUC", "mean AP", "pooled AUC", "pooled AP", "setting"], body),
+        each=table(["AUC/AP in run"] + [str(k) for k in segments(shown[0])], each),
+        settings=table(["setting", "changes", "mean AUC", "mean AP", "pooled AUC"], settings),
+        verdicts=verdicts, auc_wins=wins["auc"], ap_wins=wins["ap"], count=len(segments(ours)))
+
+
+def clusters_part(rows):
+    found = {(r["set"], r["coordinates"]): r for r in rows}
+    parts = []
+    for c, name in design.CLUSTERERS.items():
+        body = []
+        for s, title in design.SETS.items():
+            here = [found[s, m] for m in design.COORDINATES if (s, m) in found]
+            if here:
+                top = highest(here, "ari_" + c, 2)
+                body.append([title] + [show(r and r["ari_" + c], 2, bool(r) and round(r["ari_" + c]["mean"], 2) == top)
+                                       for r in (found.get((s, m)) for m in design.COORDINATES)])
+        parts.append(f"**{name}**\n\n" + table(["ARI", *design.COORDINATES.values()], body))
+    stability = [[title] + [show(r and r["stability"], 2) for r in (found.get((s, m)) for m in design.COORDINATES)]
+                 for s, title in design.SETS.items() if any((s, m) in found for m in design.COORDINATES)]
+    return prose.CLUSTERS.format(tables="\n\n".join(parts), stability=table(["agreement", *design.COORDINATES.values()], stability))
+
+
+def targets_part():
+    rows = {("usps", r["setting"]): r for r in store.load("usps")}
+    rows |= {(r["stream"], r["setting"]): r for r in store.load("streams")}
+    body = []
+    for (stream, setting, figure), (target, stretch) in design.TARGETS.items():
+        r = rows.get((stream, setting))
+        if r:
+            v = r[figure]
+            ok = v["mean"] <= target + 2 * (v["se"] or 0)
+            verdict = "missed" if not ok else "stretch reached" if stretch is not None and v["mean"] <= stretch else "reached"
+            body.append([prose.TARGETS[stream, setting, figure], show(v, 2 if stream == "usps" else 4), str(v["runs"]),
+                         f"≤ {target}" + (f" ({stretch})" if stretch is not None else ""), verdict])
+    spectral = {(r["set"], r["coordinates"]): r for r in store.load("spectral")}
+    ari = []
+    for s in design.SPECTRAL:
+        here = [spectral[s, c] for c in design.SPECTRAL_COORDINATES if (s, c) in spectral]
+        if here:
+            preset, target = design.SPECTRAL_TARGETS[s]
+            ours = spectral[s, preset]["ari"]
+            top = highest(here, "ari", 2)
+            ari.append([design.SETS.get(s, s)] + [show(r["ari"], 2, round(r["ari"]["mean"], 2) == top) for r in here]
+                       + [f"{preset} ≥ {target}", reached(round(ours["mean"] + 2 * (ours["se"] or 0), 2), target)])
+    usps = [[s, show(rows["usps", s]["nll"], 2), show(rows["usps", s]["nll_all"], 2), show(rows["usps", s]["parzen"], 0)]
+            for s in design.USPS if ("usps", s) in rows]
+    return prose.STREAMS.format(table=table(["what", "ours", "runs", "to reach (stretch)", ""], body),
+                                usps=table(["USPS, ν = .01, ν_g = .0015", "NLL, the pool's 3000 centres", "all 6000 rows as centres", "d_P"], usps),
+                                spectral=table(["ARI, spectral", "raw", "standard", "whitening", "preset metric", "preset density", "to reach", ""], ari))
+
+
+def ablation_part(rows):
+    found = {(r["stream"], r["setting"]): r for r in rows}
+    parts = []
+    for stream, changes in [*design.STREAMS.items(), ("jump", design.COORDINATE_KINDS[1:])]:
+        base = design.COORDINATE_KINDS[0] if stream == "jump" else design.DEFAULT
+        here = [(c, found[stream, c]) for c in [base, *changes] if (stream, c) in found]
+        if here:
+            figures = [f for f in here[0][1] if isinstance(here[0][1][f], dict)]
+            body = [[c] + [show(r[f], 1 if f in ("gated", "alarms_before", "alarms_after") else 4) for f in figures] for c, r in here]
+            parts.append(prose.ABLATIONS[stream] + "\n\n" + table(["setting", *[f.replace("_", " ") for f in figures]], body))
+    return prose.ABLATION.format(tables="\n\n".join(parts))
+
+
+def growth_part(rows):
+    body = []
+    for r in rows:
+        name = f"{r['neighbours']}" + (", corrected" if r["corrected"] else "")
+        body.append([name] + [f"{r[f'own_{n}']['mean']:.3f} / {r[f'many_{n}']['mean']:.3f} / {r[f'seconds_{n}']['mean']:.1f} s"
+                              for n in design.GROWTH_ROWS])
+    return prose.GROWTH.format(table=table(["N", *[f"{n} rows" for n in design.GROWTH_ROWS]], body), runs=rows[0]["own_500"]["runs"])
+
+
+def text():
+    parts = [prose.HEAD]
+    for name, part in [("valve", valve_part), ("clusters", clusters_part), ("streams", lambda rows: targets_part() + ablation_part(rows)),
+                       ("growth", growth_part)]:
+        rows = store.load(name)
+        if rows:
+            parts.append(part(rows))
+    return "".join(parts) + prose.TAIL
+
+
+def check():
+    """Fails where the page is not what the summaries give."""
+    with open(PATH, encoding="utf-8") as f:
+        old = f.read()
+    difference = "\n".join(difflib.unified_diff(old.splitlines(), text().splitlines(), "docs/quality.md", "the summaries", lineterm=""))
+    assert not difference, "docs/quality.md is not what docs/quality/results gives: run `make quality ONLY=page`\n" + difference
+
+
+def main():
+    if "--check" in sys.argv:
+        check()
+        return
+    with open(PATH, "w", encoding="utf-8") as f:
+        f.write(text())
+
+
+if __name__ == "__main__":
+    main()

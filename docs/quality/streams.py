@@ -1,0 +1,144 @@
+"""Streams through Kafka and `lca-stream learn`, and what can go wrong on them: a young stream, a change, bursts, records
+that come twice, outliers, columns of very different scale. All figures are of rows that were not learnt."""
+import functools
+import math
+
+import numpy as np
+
+import design
+import live
+import toys
+
+brokers = []
+TEST, LONG = 4000, 15000
+
+
+def prepare(arguments, address):
+    brokers[:] = [address]
+    return True
+
+
+class Source:
+    """Rows of one distribution: five Gaussians and noise, mixed by a matrix of its own."""
+
+    def __init__(self, run, which=0):
+        self.rng = np.random.default_rng([run, which])
+        self.mix = self.rng.normal(size=(2 + design.NOISE_COLUMNS,) * 2)
+
+    def draw(self, n, labels=False):
+        X, y = toys.toy("five", n, self.rng)
+        X = np.c_[X, self.rng.normal(size=(n, design.NOISE_COLUMNS))] @ self.mix
+        return (X, y) if labels else X
+
+
+def learnt(X, settings, at, per_message=100):
+    """The models after so many rows."""
+    every = math.gcd(*at)
+    with live.Live(brokers[0], [*design.DENSITY, *settings, f"snapshot.every_rows={every}"], command="learn") as s:
+        s.put(X, per_message)
+        return [s.model(n) for n in at]
+
+
+@functools.lru_cache(maxsize=4)
+def fixed_point(run, which=0):
+    """Where a long stream comes to: its last models, over which the noise of the pool averages out."""
+    return learnt(Source(run, which).draw(design.FIXED_ROWS[-1]), [], design.FIXED_ROWS)
+
+
+def precision(m):
+    return m.parzen.T @ m.parzen + m.gaussian.T @ m.gaussian
+
+
+def distance(a, b):
+    """Root mean square of the log eigenvalues of one metric in units of the other."""
+    e = np.linalg.eigvals(np.linalg.solve(precision(a), precision(b))).real
+    return float(np.sqrt((np.log(e) ** 2).mean()))
+
+
+def young(settings, run):
+    """NLL after so many rows above that of the fixed point of the same stream, with the same centres; and with each
+    model's own pool."""
+    source = Source(run)
+    X, test, centres = source.draw(design.FIXED_ROWS[-1]), source.draw(TEST), source.draw(design.POOL)
+    floor = np.mean([m.score(test, centres).mean() for m in fixed_point(run)])
+    models = learnt(X[:max(design.AT)], settings, design.AT)
+    return {f"excess_{n}": float(m.score(test, centres).mean() - floor) for n, m in zip(design.AT, models)} | {
+        f"own_{n}": float(m.score(test).mean() - floor) for n, m in zip(design.AT, models)}
+
+
+def drift(settings, run):
+    """Distance from the new fixed point 2000 rows after everything has changed; alarms before and after."""
+    before, after = Source(run), Source(run, 1)
+    best = fixed_point(run, 1)[-1]
+    after.draw(design.FIXED_ROWS[-1])
+    start = 8000
+    old, new = learnt(np.vstack([before.draw(start), after.draw(2000)]), settings, [start, start + 2000])
+    alarms = [int(m.info["lca.alarms"]) for m in (old, new)]
+    return {"distance": distance(best, new), "alarms_before": alarms[0], "alarms_after": alarms[1] - alarms[0]}
+
+
+def bursts(settings, run):
+    """A stream whose rows come sorted by cluster, 1500 at a time: NLL above that of the same rows well mixed."""
+    source = Source(run)
+    X, y = source.draw(LONG, labels=True)
+    test = source.draw(TEST)
+    order = np.concatenate([a + np.argsort(y[a:a + 7500], kind="stable") for a in range(0, LONG, 7500)])
+    mixed, sorted_ = learnt(X, [], [LONG])[0], learnt(X[order], settings, [LONG])[0]
+    return {"excess": float((sorted_.score(test) - mixed.score(test)).mean())}
+
+
+def redelivery(settings, run):
+    """A fifth of the messages comes again, as another record: mean log eigenvalue of C_L against the clean stream's."""
+    source = Source(run)
+    X = source.draw(LONG)
+    clean = learnt(X, [], [LONG])[0]
+    messages = [X[a:a + 10] for a in range(0, LONG, 10)]
+    place = [(i, m) for i, m in enumerate(messages)]
+    place += [(i + source.rng.integers(1, 200), messages[i]) for i in np.flatnonzero(source.rng.random(len(messages)) < .2)]
+    again = np.vstack([m for _, m in sorted(place, key=lambda p: p[0])])
+    rows = len(again) // 100 * 100
+    dirty = learnt(again[:rows], settings, [rows], per_message=10)[0]
+    e = np.linalg.eigvals(np.linalg.solve(clean.c_l, dirty.c_l)).real
+    return {"bias": float(abs(np.log(e).mean()))}
+
+
+def outliers(settings, run):
+    """One row in a hundred is 1000 standard deviations away: NLL of clean rows above the clean stream's."""
+    source = Source(run)
+    X, test = source.draw(LONG), source.draw(TEST)
+    clean = learnt(X, [], [LONG])[0]
+    bad = source.rng.random(LONG) < .01
+    dirty = X.copy()
+    dirty[bad] += 1000 * X.std(0) * source.rng.normal(size=(bad.sum(), X.shape[1]))
+    m = learnt(dirty, settings, [LONG])[0]
+    return {"excess": float((m.score(test) - clean.score(test)).mean()), "gated": float(m.info["lca.gated_rows"])}
+
+
+def scales(settings, run):
+    """Columns of 0.01 … 100: NLL above that of the same rows in like units."""
+    source = Source(run)
+    X, test = source.draw(5000), source.draw(TEST)
+    unit = np.logspace(-2, 2, X.shape[1])
+    like, unlike = learnt(X, [], [5000])[0], learnt(X * unit, settings, [5000])[0]
+    return {"excess": float((unlike.score(test * unit) - np.log(unit).sum() - like.score(test)).mean())}
+
+
+def jump(setting, run):
+    """How far fixed points move in y from one snapshot to the next, in kernel widths: median and 99th percentile."""
+    source = Source(run)
+    X, points = source.draw(8000), source.draw(500)
+    at = list(range(4000, 8001, 500))
+    models = learnt(X, [f"transform.coordinates={setting}"], at)
+    Y = [m.transform(points) for m in models]
+    moved = np.concatenate([np.linalg.norm(b - a, axis=1) for a, b in zip(Y, Y[1:])])
+    return {"median": float(np.median(moved)), "most": float(np.quantile(moved, .99))}
+
+
+def measured(stream, setting, run):
+    if stream == "jump":
+        return jump(setting, run)
+    work = {"stream": young, "drift": drift, "bursts": bursts, "redelivery": redelivery, "outliers": outliers, "scales": scales}
+    return work[stream](design.CHANGES[setting], run)
+
+
+EXPERIMENTS = {"streams": (design.streams, measured)}

@@ -1,0 +1,60 @@
+"""USPS as a stream, and spectral clustering with the preset for it."""
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.metrics import adjusted_rand_score
+from sklearn.preprocessing import StandardScaler
+
+import design
+import live
+import spectral
+import streams
+import toys
+import usps
+
+HALF = 6000  # training rows; all others test
+SETTINGS = ["lca.nu_unit=absolute", "lca.nu=0.01", "lca.nu_gaussian=0.0015", "lca.neighbours=3000"]
+
+
+def prepare(arguments, address):
+    streams.prepare(arguments, address)
+    usps.prepare(arguments, address)
+    return True
+
+
+def digits(setting, run):
+    """Test NLL after one pass through Kafka, or five passes by replay; with the pool's rows as centres, and with all."""
+    rows = usps.data["splits"][run]
+    X, T = usps.data["x"][rows[:HALF]], usps.data["x"][rows[HALF:]]
+    if setting == "five passes":
+        m = live.replay(X, SETTINGS, ["--algorithm", "stochastic", "--passes", "5"])
+    else:
+        with live.Live(streams.brokers[0], [*SETTINGS, *design.USPS[setting], "snapshot.every_rows=6000"], command="learn") as s:
+            s.put(X)
+            m = s.model(HALF)
+    return {"nll": float(m.score(T).mean()), "nll_all": float(m.score(T, X).mean()), "parzen": len(m.parzen)}
+
+
+def grouped(set, coordinates, run):
+    """ARI of spectral clustering in the coordinates that a batch fit gives, or other preprocessing."""
+    if set == "five":
+        rng = np.random.default_rng(run)
+        X, y = toys.toy("five", 500, rng)
+        X = np.c_[X, rng.normal(size=(500, 10))] @ rng.normal(size=(12, 12))
+    else:
+        X, y = {"iris": load_iris, "wine": load_wine, "digits": load_digits, "breast_cancer": load_breast_cancer}[set](return_X_y=True)
+    X = X.astype(float)
+    if coordinates in ("metric", "density"):
+        Y = live.replay(X, [f"lca.preset={coordinates}"], ["--algorithm", "lca-gauss", "--passes", "0"]).transform(X)
+    else:
+        Y = {"raw": lambda X: X, "standard": lambda X: StandardScaler().fit_transform(X), "whitening": whitened}[coordinates](X)
+    return {"ari": adjusted_rand_score(y, spectral.spectral(Y, len(np.unique(y)), seed=run))}
+
+
+def whitened(X):
+    X = X - X.mean(0)
+    _, s, V = np.linalg.svd(X, full_matrices=False)
+    kept = s > 1e-6 * s[0]
+    return X @ V[kept].T / s[kept] * np.sqrt(len(X))
+
+
+EXPERIMENTS = {"usps": (lambda runs: design.usps(runs) if usps.data else [], digits), "spectral": (design.spectral, grouped)}

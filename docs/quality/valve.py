@@ -1,0 +1,91 @@
+"""A machine's event stream: lca_score as an anomaly score, through Kafka and `lca-stream run`, beside its rivals.
+
+The data (SKAB, a water pump with valves; GPL-3.0) is not part of this repository. The file given to `make quality` is
+Arrow, with eight sensor columns, `time`, `anomaly` (0 or 1, for judging only) and `segment` (0 = a long normal run, 1, 2, … =
+runs that begin normal and have a fault).
+"""
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import design
+import live
+import rivals
+import store
+
+CONFIG = os.path.join(store.ROOT, "configs", "anomaly-scores.yaml")
+MESSAGE, BLOCK = 10, 100  # rows a message; rows that are written before the program is waited for
+
+data = {}
+
+
+def prepare(arguments, brokers):
+    """Reads the data; false where there is none."""
+    if not arguments.valve:
+        return False
+    with pa.OSFile(arguments.valve) as f:
+        t = pa.ipc.open_file(f).read_all()
+    features = [c for c in t.column_names if c not in ("time", "anomaly", "segment")]
+    data.update(brokers=brokers, features=features, segments={
+        s: t.filter(pa.compute.equal(t["segment"], s)).combine_chunks()
+        for s in sorted(set(t["segment"].to_pylist())) if s})  # 0 has no fault
+    return True
+
+
+def online(table, settings, warmup):
+    """lca_score of every row: rows come in blocks, as from a machine that a program keeps up with. Rows before the first
+    model wait for it; every other is scored by a model of the rows before its block."""
+    with live.Live(data["brokers"], settings, config=CONFIG, features=data["features"]) as s:
+        for a in range(0, table.num_rows, BLOCK):
+            rows = table.slice(a, BLOCK)
+            s.put(rows.select(data["features"]), MESSAGE)
+            if a + rows.num_rows >= warmup:
+                s.output(a + rows.num_rows)
+                if rows.num_rows == BLOCK:
+                    s.wait(a + BLOCK)
+        return s.output(table.num_rows)["lca_score"].to_numpy()
+
+
+def array(table):
+    return np.stack([table[c].to_numpy().astype(float) for c in data["features"]], 1)
+
+
+def batch(table, nu):
+    X = array(table)
+    m = live.replay(X[:design.WARMUP], ["lca.preset=density", f"lca.nu={nu}"], ["--algorithm", "lca-gauss", "--passes", "0"])
+    return m.score(X)
+
+
+def scores(table, method, setting, run):
+    if method == "lca-stream":
+        settings = design.LCA[setting]
+        given = dict(s.split("=") for s in settings)
+        warmup = given.get("lca.warmup_rows", design.WARMUP)
+        warmup = 200 if warmup == "auto" else int(warmup)
+        if "lca.inner_steps" in given:
+            warmup += BLOCK  # there is no model before the first minibatch after the warm-up
+        return online(table, settings, warmup)
+    if method == "lca-gauss, batch":
+        return batch(table, design.BATCH[setting])
+    return getattr(rivals, method)(array(table), run, **design.RIVALS[method][setting])
+
+
+def judged(method, setting, run):
+    """ROC-AUC and average precision of every run, their means, and over all rows of all runs at once."""
+    value, every, truth = {}, [], []
+    for k, table in data["segments"].items():
+        s, y = scores(table, method, setting, run), table["anomaly"].to_numpy()
+        value |= {f"auc_{k}": roc_auc_score(y, s), f"ap_{k}": average_precision_score(y, s)}
+        every.append(s)
+        truth.append(y)
+    s, y = np.concatenate(every), np.concatenate(truth)
+    for what in ("auc", "ap"):
+        v = [value[f"{what}_{k}"] for k in data["segments"]]
+        value |= {what: float(np.mean(v)), what + "_error": float(np.std(v, ddof=1) / np.sqrt(len(v)))}
+    return value | {"pooled_auc": roc_auc_score(y, s), "pooled_ap": average_precision_score(y, s)}
+
+
+EXPERIMENTS = {"valve": (design.valve, judged)}
