@@ -3,6 +3,7 @@
 # make test    all tests, with everything they need, on a machine with Go and nothing else
 # make check   make test, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
+# make release-check   the same bytes twice, modules, licences, SBOM, known vulnerabilities; into build/
 # make lint    the linters alone
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
 # make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
@@ -35,6 +36,9 @@ RUN  ?= TestChaos
 chaos: tools
 	@mkdir -p build
 	go test -tags chaos -count 1 -timeout 6h -v ./internal/e2e -run '$(RUN)' -seed $(SEED) -results $(CURDIR)/build/chaos.md
+
+release-check:
+	.ci/release-check
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
