@@ -12,8 +12,8 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// rights reads the table of docs/security.md, with the names of a stream put in.
-func rights(t *testing.T, s *stream) (all []kafkatest.Right) {
+// rightsOf reads the table of docs/security.md, with the names of a stream put in.
+func rightsOf(t *testing.T, s *stream) (all []kafkatest.Right) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
@@ -57,7 +57,7 @@ func TestChaosRights(t *testing.T) {
 	if err := os.WriteFile(s.file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all := rights(t, s)
+	all := rightsOf(t, s)
 	b.Allow(t, "ann", all...)
 
 	sum, rows, seed := int64(0), 0, 0
