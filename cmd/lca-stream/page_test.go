@@ -105,7 +105,7 @@ func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
 		"snapshots": whole(s.Rows.Snapshots), "version": whole(s.Model.Version),
 		"d": strconv.Itoa(s.Model.D), "dp": strconv.Itoa(s.Model.DParzen), "dg": strconv.Itoa(s.Model.DGaussian),
 		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": three(s.Learner.Effective),
-		"lag": "0: 0   1: 0   2: 0", "lag-sum": "0", "dead": "0", "state": "ready",
+		"lag": "0: 01: 02: 0", "lag-sum": "0", "dead": "0", "state": "ready",
 	} {
 		b.wait(t, fmt.Sprintf(`document.getElementById(%q).textContent === %q`, id, want))
 	}
@@ -142,7 +142,7 @@ func legible(t *testing.T, b *browser, scheme string, width int64) {
 		const lum = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
 		const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$/.test(c) && c !== 'transparent') return c } return 'rgb(255, 255, 255)' };
 		const faint = [];
-		for (const e of document.querySelectorAll('h1, h2, p, small, dt, dd, b, span.chip, #state, svg text')) {
+		for (const e of document.querySelectorAll('h1, h2, p, small, dt, dd, b, span.chip, #lag span, #state, svg text')) {
 			if (!e.textContent.trim()) continue;
 			const style = getComputedStyle(e), a = lum(e.namespaceURI.endsWith('svg') ? style.fill : style.color), z = lum(behind(e));
 			const contrast = (Math.max(a, z) + .05) / (Math.min(a, z) + .05);

@@ -19,7 +19,7 @@ import (
 // learner and the transform, by columns d and neighbours N, and what the learner's state weighs. Half
 // of the columns have two clusters each, so that half of the directions are Parzen.
 //
-//	go test ./internal/bench -run '^$' -bench Sizing -benchtime 20x -cpu 1
+//	go test ./internal/bench -run '^$' -bench Sizing -benchtime 100x -cpu 1
 func BenchmarkSizing(b *testing.B) {
 	for _, d := range []int{8, 32, 128} {
 		for _, n := range []int{1000, 3000, 10000} {
@@ -53,7 +53,7 @@ func sizing(b *testing.B, d, n int) {
 			b.Fatal(err)
 		}
 	}
-	for range n/rows + 20 { // until the pool is full, and a little longer
+	for range 3*n/rows + 100 { // until the pool is full and the start is over
 		learn()
 	}
 	b.ResetTimer()
