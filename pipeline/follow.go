@@ -112,8 +112,8 @@ func (f *Follow) choose(a *snapshot.Assembler) {
 		return
 	}
 	in := &InForce{Snapshot: s}
-	f.current.Store(in)
-	f.Stats.setInForce(in, s.Model.Info.Drift)
+	before := f.current.Swap(in)
+	f.Stats.setInForce(in, turned(before, in))
 }
 
 // Current returns the model in force, or nil before the first.

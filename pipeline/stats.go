@@ -48,7 +48,7 @@ type Past struct {
 	Version     uint64    `json:"version"`
 	Published   time.Time `json:"published"`
 	Eigenvalues []float64 `json:"eigenvalues"`
-	Drift       float64   `json:"drift_radians"` // largest principal angle to the model before it
+	Turned      []float64 `json:"turned_radians"` // principal angles of its most structured directions to the model before it, ascending
 }
 
 // pastModels bounds how many models are remembered.
@@ -163,9 +163,9 @@ func (s *Stats) Ready() Readiness {
 func (s *Stats) Learning() *Learning { return s.learning.Load() }
 
 // setInForce has one caller, Follow, which takes one model after the other.
-func (s *Stats) setInForce(m *InForce, drift float64) {
+func (s *Stats) setInForce(m *InForce, angles []float64) {
 	s.inForce.Store(m)
-	past := append(s.Past(), Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Drift: drift})
+	past := append(s.Past(), Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Turned: angles})
 	past = past[max(0, len(past)-pastModels):]
 	s.past.Store(&past)
 }

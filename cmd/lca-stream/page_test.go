@@ -113,7 +113,7 @@ func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
 		t.Errorf("the demo has three partitions and 41000 rows: %+v, lag %v", s.Rows, s.Lag)
 	}
 	for what, want := range map[string]int{
-		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": len(s.History), "#directions li": min(s.Model.DParzen, 8), "#curve path.one": 1,
+		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": len(s.History) - 1, "#directions li": min(s.Model.DParzen, 8), "#curve path.one": 1,
 	} {
 		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)); n != want {
 			t.Errorf("%d of %s, want %d", n, what, want)

@@ -63,7 +63,7 @@ type Past struct {
 	Version     uint64    `json:"version"`
 	Published   time.Time `json:"published"`
 	Eigenvalues []Rough   `json:"eigenvalues"`
-	Drift       Number    `json:"drift_radians"`
+	Turned      []Number  `json:"turned_radians"` // principal angles of the most structured directions to the model before, ascending
 }
 
 func api(mux *http.ServeMux, c Config) {
@@ -141,7 +141,7 @@ func learner(l *pipeline.Learning) *Learner {
 func history(all []pipeline.Past) []Past {
 	out := make([]Past, 0, len(all))
 	for _, p := range all {
-		out = append(out, Past{Version: p.Version, Published: p.Published, Eigenvalues: convert[Rough](p.Eigenvalues), Drift: Number(p.Drift)})
+		out = append(out, Past{Version: p.Version, Published: p.Published, Eigenvalues: convert[Rough](p.Eigenvalues), Turned: convert[Number](p.Turned)})
 	}
 	return out
 }
