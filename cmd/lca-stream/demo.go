@@ -38,8 +38,8 @@ records and compares each with the labels, which the learner never saw. Nothing 
 	c.Flags().IntVar(&f.rows, "rows", 20000, "`ROWS` to stream before the judging")
 	c.Flags().StringVar(&f.data, "data", "five", "data `NAME`: "+strings.Join(demo.Names(), ", "))
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`SEED` of the data")
-	c.Flags().StringVar(&f.http, "http", "127.0.0.1:0", "`ADDR` of the status page; port 0 takes any free one")
-	c.Flags().BoolVar(&f.keep, "keep", false, "leave the status page up until interrupted")
+	c.Flags().StringVar(&f.http, "http", "127.0.0.1:0", "`ADDR` of the status page; port 0 takes any free one, and an empty ADDR is none")
+	c.Flags().BoolVar(&f.keep, "keep", false, "leave the status page and the broker up until interrupted")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.rows < 1000 {
@@ -88,7 +88,11 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		return err
 	}
 	if f.keep {
-		fmt.Fprintf(p.stderr, "The status page stays at http://%s/ until you press Ctrl-C.\n", s.status.Addr())
+		if s.status != nil {
+			fmt.Fprintf(p.stderr, "The status page stays at http://%s/.\n", s.status.Addr())
+		}
+		fmt.Fprintf(p.stderr, "The broker stays at %s, with topics %s, %s and %s, until you press Ctrl-C.\n",
+			broker.Addr(), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
 		<-ctx.Done()
 	}
 	stop()
@@ -120,7 +124,7 @@ func demoTopics(b *embedded.Broker, c *config.Config) error {
 		configs    map[string]string
 	}{
 		{c.Source.Topic, demoPartitions, nil},
-		{c.Transform.Topic, demoPartitions, nil},
+		{c.Transform.Topic, demoPartitions, map[string]string{"max.message.bytes": "4194304"}}, // as topics init would
 		{c.Snapshot.Topic, 1, compact},
 		{c.Checkpoint.Topic, 1, compact},
 	} {

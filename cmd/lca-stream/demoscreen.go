@@ -35,7 +35,10 @@ func (s *screen) begin(stream *demo.Stream) {
 	if s.quiet {
 		return
 	}
-	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\nLive page: http://%s/\n", stream.About, stream.Dim, s.system.status.Addr())
+	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\n", stream.About, stream.Dim)
+	if page := s.system.status; page != nil { // --http "" wants none
+		fmt.Fprintf(s.out, "Live page: http://%s/\n", page.Addr())
+	}
 }
 
 // progress is called many times a second.
