@@ -96,7 +96,7 @@ func (f *replayFlags) check(configFile string) error {
 	if f.every < 1 || (f.every > 1 && f.algorithm != "stochastic") {
 		return fmt.Errorf("--every is %d; want at least 1, and 1 for a batch algorithm, which takes a --sample", f.every)
 	}
-	if err := f.batch.check(f.algorithm); err != nil {
+	if err := f.batch.check(f.algorithm, f.passes); err != nil {
 		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {

@@ -46,21 +46,21 @@ type batchFlags struct {
 func (f *batchFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
 	flags.IntVar(&f.fresh, "fresh", 0, "last `ROWS` of the sample that judge the candidates of "+search+" and are not learnt; 0 = a fifth")
-	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row")
+	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row; 0 = never, which wants --passes")
 	flags.StringVar(&f.precision, "precision", "float64", "`TYPE` of a batch algorithm's E-step: float64 or float32")
 	flags.BoolVar(&f.subsample, "subsample", false,
 		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn afresh, into a running C_L by lca.gamma; lca.target_rows corrects the width")
 }
 
-func (f *batchFlags) check(algorithm string) error {
+func (f *batchFlags) check(algorithm string, passes int) error {
 	if f.sample < 2 {
 		return fmt.Errorf("--sample is %d; want at least 2 rows", f.sample)
 	}
 	if f.fresh < 0 || (f.fresh > 0 && algorithm != search) {
 		return fmt.Errorf("--fresh is %d for %s; want 0 or more rows, and --algorithm %s", f.fresh, algorithm, search)
 	}
-	if !(f.tolerance > 0) {
-		return fmt.Errorf("--tolerance is %v; want more than 0", f.tolerance)
+	if !(f.tolerance >= 0) || (f.tolerance == 0 && passes <= 0) {
+		return fmt.Errorf("--tolerance is %v; want more than 0, or 0 and --passes, which then are all made", f.tolerance)
 	}
 	if _, err := lca.ParsePrecision(f.precision); err != nil {
 		return fmt.Errorf("--precision is %q; want float64 or float32", f.precision)
@@ -113,6 +113,9 @@ func (r *replay) fitConfig(dim int) (lca.FitConfig, error) {
 	fit, f := learner.Fit(), &r.flags.batch
 	fit.Kind, _ = batchKind(r.flags.algorithm)
 	fit.MaxIter, fit.Tol = max(r.flags.passes, 0), f.tolerance
+	if fit.Tol == 0 {
+		fit.Tol = -1 // FitConfig's never
+	}
 	if fit.Precision, err = lca.ParsePrecision(f.precision); err != nil {
 		return lca.FitConfig{}, err
 	}

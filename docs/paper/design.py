@@ -28,6 +28,10 @@ MODELS = {
 USPS_FLAGS = ["--precision", "float32", "--tolerance", "1e-3"]
 SPEED_TOLERANCE = 1e-3
 
+# EM steps that are watched one by one.
+STEPS = 40
+METRICS = ["full", "diagonal", "isotropic", "low_rank"]
+
 # Section 6.3: (gamma, B, N) in the order in which they are run; the model that all are compared with comes first.
 HALF = 6000  # training rows; all others test
 WHOLE = (0, HALF, HALF)
@@ -36,6 +40,7 @@ CELLS = [WHOLE, (.6, 100, 3000), (.6, 1000, 1000), (.6, 1000, 3000), (.6, 6000, 
          (.3, 6000, 1000), (.3, 6000, 3000), (.6, 1000, 6000), (.6, 3000, 6000), (.6, 6000, 6000),
          (.3, 1000, 6000), (.3, 3000, 6000), (.3, 6000, 6000)]
 NU, NU_GAUSSIAN = .01, .0015
+PASSES = {100: 30, 1000: 50, 3000: 50, 6000: 50}  # by B: the more steps a pass has, the sooner they settle
 
 
 # Runs are the outer loop and methods the inner, so that a table that was broken off has whole columns; the smaller
@@ -54,6 +59,12 @@ def usps(runs):
 
 def subsampling(runs):
     return [dict(gamma=g, batch=b, neighbours=n, run=r) for r in range(runs) for g, b, n in CELLS]
+
+
+def arithmetic(runs):
+    toy = [dict(set="five", algorithm=a, metric=m, nu=nu, run=r)
+           for r in range(runs) for a in ("lca", "lca-gauss") for m in METRICS for nu in (0, .05)]
+    return toy + [dict(set="USPS", algorithm=a, metric="full", nu=.01, run=0) for a in ("lca", "lca-gauss")]
 
 
 def whole(key):

@@ -46,6 +46,10 @@ SUBSAMPLING_TEST = {
 SUBSAMPLING = {(.6, 100, 3000): ((2.61, .04), (.04, .06)), (.6, 1000, 1000): ((6.27, .10), (2.16, .13))}
 
 
+# Rounding: how much the objective may rise in a step, and float32 may differ from float64.
+ARITHMETIC = {"rise64": 1e-9, "rise32": 1e-5, "matrices": 1e-4, "nll": 1e-3}
+
+
 def verdict(ours, target, larger_is_better):
     """Reached: within two standard errors of the difference, or beyond."""
     if ours["se"] is None:

@@ -133,6 +133,7 @@ def subsampling_part(rows):
                      given(expected.SUBSAMPLING_TEST.get(cell)), given(test), show(r.get("test_difference"), 2)])
     base = found.get(design.WHOLE)
     return prose.SUBSAMPLING.format(
+        passes=design.PASSES[1000],
         table=table(["γ", "B", "N", "train: paper", "numpy", "ours", "test: paper", "numpy", "ours"], body),
         base=f"train {show(base['train'], 2)}, test {show(base['test'], 2)}" if base else "not run")
 
@@ -149,13 +150,27 @@ def speed_part(rows):
     return prose.SPEED.format(table=table(["rows", "E-step", "steps: ours, numpy's", "numpy, s", "ours, s", "numpy / ours", "NLL differs by"], body))
 
 
+def arithmetic_part(rows):
+    body = []
+    for algorithm in ("lca", "lca-gauss"):
+        for metric in design.METRICS:
+            for data in ("five", "USPS"):
+                group = [r for r in rows if (r["algorithm"], r["metric"], r["set"]) == (algorithm, metric, data)]
+                if group:
+                    worst = {f: max(r[f]["mean"] for r in group) if f in group[0] else None for f in expected.ARITHMETIC}
+                    body.append([design.TITLES.get(data, data), NAMES[algorithm], metric] + ["–" if v is None else f"{v:.0e}" for v in worst.values()] +
+                                ["reached" if all(v is None or v <= expected.ARITHMETIC[f] for f, v in worst.items()) else "missed"])
+    return prose.ARITHMETIC.format(steps=design.STEPS, table=table(
+        ["rows", "model", "metric", "largest rise, float64", "float32", "matrices differ by", "NLL differs by", ""], body))
+
+
 PAGE = os.path.join(runs.HERE, "..", "paper-results.md")
 
 
 def render():
     parts = [prose.HEAD]
     for name, write in [("tobe", tobe_part), ("clustering", clustering_part), ("iterations", iterations_part),
-                        ("usps", usps_part), ("subsampling", subsampling_part), ("speed", speed_part)]:
+                        ("usps", usps_part), ("subsampling", subsampling_part), ("arithmetic", arithmetic_part), ("speed", speed_part)]:
         rows = runs.load(name)
         if rows:
             parts.append(write(rows))

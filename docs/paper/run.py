@@ -15,6 +15,7 @@ import urllib.error
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
+import arithmetic
 import clustering
 import page
 import pictures
@@ -35,15 +36,15 @@ def main():
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
-    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "speed": 3}
-    missing = digits(a.usps) if {"usps", "subsampling", "speed"} & set(only) else ""
-    for module in (clustering, usps, speed):
+    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3}
+    missing = digits(a.usps) if {"usps", "subsampling", "arithmetic", "speed"} & set(only) else ""
+    for module in (clustering, usps, arithmetic, speed):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
             if name not in only or (module is usps and missing):
                 continue
             r = runs.Runs(name)
             try:
-                r.each(keys(counts[name]), work)
+                r.each([k for k in keys(counts[name]) if not (missing and k.get("set") == "USPS")], work)
             finally:
                 runs.save(name, r.summary(keys(counts[name]), base))
     if "tobe" in only:
@@ -64,7 +65,7 @@ def digits(path):
 
 
 def names():
-    return ["clustering", "iterations", "tobe", "usps", "subsampling", "speed"]
+    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed"]
 
 
 if __name__ == "__main__":

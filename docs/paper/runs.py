@@ -77,7 +77,7 @@ class Runs:
 def spread(v):
     """Mean, standard error and number of runs."""
     error = statistics.stdev(v) / len(v) ** .5 if len(v) > 1 else None
-    return {"mean": round(statistics.fmean(v), 4), "se": None if error is None else round(error, 4), "runs": len(v)}
+    return {"mean": float(f"{statistics.fmean(v):.6g}"), "se": None if error is None else float(f"{error:.4g}"), "runs": len(v)}
 
 
 def save(name, rows):
