@@ -10,7 +10,7 @@ type functions[T Float] struct {
 	tile      func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
 	rowMax    func(s []T) T
 	findGE    func(s []T, v T) int
-	countGE   func(s []T, v T) int
+	markGE    func(marks []uint16, s []T, v T) (count int)
 	gather    func(dst, panel []T, index []int32, value []T)
 	fma       func(a, b, c T) T
 	expRow    func(s []T, max T) (sum, dot T)
@@ -36,8 +36,8 @@ type implementation struct {
 func generic() *implementation {
 	return &implementation{
 		name: "generic", rotate: rotate, shift: shift, round: round,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], countGE[float32], gather32, fma32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], countGE[float64], gather64, math.FMA, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64]},
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, fma32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, math.FMA, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64]},
 	}
 }
 

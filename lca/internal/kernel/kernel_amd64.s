@@ -996,24 +996,27 @@ found:
 	VZEROUPPER
 	RET
 
-// func countGE32AVX512(s *float32, n int, v float32) int
+// func markGE32AVX512(marks *uint16, s *float32, n int, v float32) int
 // Requires: AVX, AVX512F, POPCNT
-TEXT ·countGE32AVX512(SB), NOSPLIT, $0-32
-	MOVQ         s+0(FP), AX
-	MOVQ         n+8(FP), CX
-	VBROADCASTSS v+16(FP), Z0
-	XORQ         DX, DX
+TEXT ·markGE32AVX512(SB), NOSPLIT, $0-40
+	MOVQ         marks+0(FP), AX
+	MOVQ         s+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS v+24(FP), Z0
+	XORQ         BX, BX
 
 loop:
-	VMOVUPS (AX), Z1
+	VMOVUPS (CX), Z1
 	VCMPPS  $0x0d, Z0, Z1, K1
-	KMOVW   K1, BX
-	POPCNTQ BX, BX
-	ADDQ    BX, DX
-	ADDQ    $0x00000040, AX
-	SUBQ    $0x10, CX
+	KMOVW   K1, SI
+	MOVW    SI, (AX)
+	ADDQ    $0x02, AX
+	POPCNTQ SI, SI
+	ADDQ    SI, BX
+	ADDQ    $0x00000040, CX
+	SUBQ    $0x10, DX
 	JNZ     loop
-	MOVQ    DX, ret+24(FP)
+	MOVQ    BX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -1587,29 +1590,32 @@ found:
 	VZEROUPPER
 	RET
 
-// func countGE32AVX2(s *float32, n int, v float32) int
+// func markGE32AVX2(marks *uint16, s *float32, n int, v float32) int
 // Requires: AVX, POPCNT
-TEXT ·countGE32AVX2(SB), NOSPLIT, $0-32
-	MOVQ         s+0(FP), AX
-	MOVQ         n+8(FP), CX
-	VBROADCASTSS v+16(FP), Y0
-	XORQ         DX, DX
+TEXT ·markGE32AVX2(SB), NOSPLIT, $0-40
+	MOVQ         marks+0(FP), AX
+	MOVQ         s+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS v+24(FP), Y0
+	XORQ         BX, BX
 
 loop:
-	VMOVUPS   (AX), Y1
+	VMOVUPS   (CX), Y1
 	VCMPPS    $0x0d, Y0, Y1, Y1
-	VMOVMSKPS Y1, BX
-	VMOVUPS   32(AX), Y2
+	VMOVMSKPS Y1, SI
+	VMOVUPS   32(CX), Y2
 	VCMPPS    $0x0d, Y0, Y2, Y2
-	VMOVMSKPS Y2, SI
-	SHLQ      $0x08, SI
-	ORQ       SI, BX
-	POPCNTQ   BX, BX
-	ADDQ      BX, DX
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x10, CX
+	VMOVMSKPS Y2, DI
+	SHLQ      $0x08, DI
+	ORQ       DI, SI
+	MOVW      SI, (AX)
+	ADDQ      $0x02, AX
+	POPCNTQ   SI, SI
+	ADDQ      SI, BX
+	ADDQ      $0x00000040, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
-	MOVQ      DX, ret+24(FP)
+	MOVQ      BX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -2988,29 +2994,32 @@ found:
 	VZEROUPPER
 	RET
 
-// func countGE64AVX512(s *float64, n int, v float64) int
+// func markGE64AVX512(marks *uint16, s *float64, n int, v float64) int
 // Requires: AVX, AVX512F, POPCNT
-TEXT ·countGE64AVX512(SB), NOSPLIT, $0-32
-	MOVQ         s+0(FP), AX
-	MOVQ         n+8(FP), CX
-	VBROADCASTSD v+16(FP), Z0
-	XORQ         DX, DX
+TEXT ·markGE64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         marks+0(FP), AX
+	MOVQ         s+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSD v+24(FP), Z0
+	XORQ         BX, BX
 
 loop:
-	VMOVUPD (AX), Z1
+	VMOVUPD (CX), Z1
 	VCMPPD  $0x0d, Z0, Z1, K1
-	KMOVW   K1, BX
-	VMOVUPD 64(AX), Z2
-	VCMPPD  $0x0d, Z0, Z2, K1
 	KMOVW   K1, SI
-	SHLQ    $0x08, SI
-	ORQ     SI, BX
-	POPCNTQ BX, BX
-	ADDQ    BX, DX
-	ADDQ    $0x00000080, AX
-	SUBQ    $0x10, CX
+	VMOVUPD 64(CX), Z2
+	VCMPPD  $0x0d, Z0, Z2, K1
+	KMOVW   K1, DI
+	SHLQ    $0x08, DI
+	ORQ     DI, SI
+	MOVW    SI, (AX)
+	ADDQ    $0x02, AX
+	POPCNTQ SI, SI
+	ADDQ    SI, BX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x10, DX
 	JNZ     loop
-	MOVQ    DX, ret+24(FP)
+	MOVQ    BX, ret+32(FP)
 	VZEROUPPER
 	RET
 
@@ -3734,39 +3743,42 @@ found:
 	VZEROUPPER
 	RET
 
-// func countGE64AVX2(s *float64, n int, v float64) int
+// func markGE64AVX2(marks *uint16, s *float64, n int, v float64) int
 // Requires: AVX, POPCNT
-TEXT ·countGE64AVX2(SB), NOSPLIT, $0-32
-	MOVQ         s+0(FP), AX
-	MOVQ         n+8(FP), CX
-	VBROADCASTSD v+16(FP), Y0
-	XORQ         DX, DX
+TEXT ·markGE64AVX2(SB), NOSPLIT, $0-40
+	MOVQ         marks+0(FP), AX
+	MOVQ         s+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSD v+24(FP), Y0
+	XORQ         BX, BX
 
 loop:
-	VMOVUPD   (AX), Y1
+	VMOVUPD   (CX), Y1
 	VCMPPD    $0x0d, Y0, Y1, Y1
-	VMOVMSKPD Y1, BX
-	VMOVUPD   32(AX), Y2
+	VMOVMSKPD Y1, SI
+	VMOVUPD   32(CX), Y2
 	VCMPPD    $0x0d, Y0, Y2, Y2
-	VMOVMSKPD Y2, SI
-	SHLQ      $0x04, SI
-	ORQ       SI, BX
-	VMOVUPD   64(AX), Y3
+	VMOVMSKPD Y2, DI
+	SHLQ      $0x04, DI
+	ORQ       DI, SI
+	VMOVUPD   64(CX), Y3
 	VCMPPD    $0x0d, Y0, Y3, Y3
-	VMOVMSKPD Y3, SI
-	SHLQ      $0x08, SI
-	ORQ       SI, BX
-	VMOVUPD   96(AX), Y4
+	VMOVMSKPD Y3, DI
+	SHLQ      $0x08, DI
+	ORQ       DI, SI
+	VMOVUPD   96(CX), Y4
 	VCMPPD    $0x0d, Y0, Y4, Y4
-	VMOVMSKPD Y4, SI
-	SHLQ      $0x0c, SI
-	ORQ       SI, BX
-	POPCNTQ   BX, BX
-	ADDQ      BX, DX
-	ADDQ      $0x00000080, AX
-	SUBQ      $0x10, CX
+	VMOVMSKPD Y4, DI
+	SHLQ      $0x0c, DI
+	ORQ       DI, SI
+	MOVW      SI, (AX)
+	ADDQ      $0x02, AX
+	POPCNTQ   SI, SI
+	ADDQ      SI, BX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x10, DX
 	JNZ       loop
-	MOVQ      DX, ret+24(FP)
+	MOVQ      BX, ret+32(FP)
 	VZEROUPPER
 	RET
 

@@ -121,13 +121,13 @@ func norm64AVX2(dst, panel []float64) {
 	norms64AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
-func count32AVX2(s []float32, v float32) int {
+func mark32AVX2(marks []uint16, s []float32, v float32) int {
 	n := len(s) &^ (lanes - 1)
-	count := countGE(s[n:], v)
-	if n > 0 {
-		count += countGE32AVX2(&s[0], n, v)
+	if n == 0 {
+		return 0
 	}
-	return count
+	_ = marks[n/lanes-1]
+	return markGE32AVX2(&marks[0], &s[0], n, v)
 }
 
 // sum32AVX2 is gather32. The slots are looked at here, because the assembly looks at none.
@@ -140,13 +140,13 @@ func sum32AVX2(dst, panel []float32, index []int32, value []float32) {
 	gather32AVX2(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
 
-func count64AVX2(s []float64, v float64) int {
+func mark64AVX2(marks []uint16, s []float64, v float64) int {
 	n := len(s) &^ (lanes - 1)
-	count := countGE(s[n:], v)
-	if n > 0 {
-		count += countGE64AVX2(&s[0], n, v)
+	if n == 0 {
+		return 0
 	}
-	return count
+	_ = marks[n/lanes-1]
+	return markGE64AVX2(&marks[0], &s[0], n, v)
 }
 
 // sum64AVX2 is gather64. The slots are looked at here, because the assembly looks at none.

@@ -49,6 +49,7 @@ type worker[T Float] struct {
 	dense    []int     // the block's rows that use all their weights, and
 	inv      []T       // their 1/Σ_j w_ij
 	lists    []list[T] // the sparse rows
+	marks    []uint16  // which weights of a row matter
 	index    []int32
 	value    []T
 	from, to int // the list just made

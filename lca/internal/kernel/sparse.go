@@ -1,6 +1,9 @@
 package kernel
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // Most rows of Λ are sparse once the metric is learnt: at 256 dimensions a point has about one
 // effective neighbour. A row of which at most one weight in sparseShare is above e^sparseCut of its
@@ -36,16 +39,19 @@ func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
 	if sizeOf[T]() == 8 {
 		least = top + sparseCut64
 	}
+	w.marks = grow(w.marks, len(row)/lanes)
 	count := 0
-	for rest := row; len(rest) > 0; rest = rest[min(countStep, len(rest)):] {
-		if count += s.f.countGE(rest[:min(countStep, len(rest))], least); count > limit {
+	for at := 0; at < len(row); at += countStep {
+		if count += s.f.markGE(w.marks[at/lanes:], row[at:min(at+countStep, len(row))], least); count > limit {
 			return nil
 		}
 	}
 	from := len(w.value)
-	for j := s.f.findGE(row, least); j < len(row); j++ {
-		w.index, w.value = append(w.index, int32(j)), append(w.value, row[j])
-		j += s.f.findGE(row[j+1:], least)
+	for block, mark := range w.marks {
+		for ; mark != 0; mark &= mark - 1 {
+			j := block*lanes + bits.TrailingZeros16(mark)
+			w.index, w.value = append(w.index, int32(j)), append(w.value, row[j])
+		}
 	}
 	for len(w.value)%lanes != 0 {
 		w.index, w.value = append(w.index, 0), append(w.value, T(math.Inf(-1)))
@@ -121,12 +127,18 @@ func gather64(dst, panel []float64, index []int32, value []float64) {
 	}
 }
 
-// countGE returns the number of elements that are at least v.
-func countGE[T Float](s []T, v T) (count int) {
-	for _, x := range s {
-		if x >= v {
-			count++
+// markGE sets a bit for each element that is at least v, sixteen to a mark, and returns how many
+// there are. len(s) is a multiple of lanes.
+func markGE[T Float](marks []uint16, s []T, v T) (count int) {
+	for ; len(s) >= lanes; s, marks = s[lanes:], marks[1:] {
+		var mark uint16
+		for l, x := range s[:lanes] {
+			if x >= v {
+				mark |= 1 << l
+				count++
+			}
 		}
+		marks[0] = mark
 	}
 	return count
 }

@@ -64,10 +64,10 @@ func rowMax32AVX512(s *float32, n int) float32
 //go:noescape
 func findGE32AVX512(s *float32, n int, v float32) int
 
-// countGE32AVX512 is countGE for n numbers, a positive multiple of 16.
+// markGE32AVX512 is markGE for n numbers, a positive multiple of 16.
 //
 //go:noescape
-func countGE32AVX512(s *float32, n int, v float32) int
+func markGE32AVX512(marks *uint16, s *float32, n int, v float32) int
 
 // gather32AVX512 is gather32 for n ≥ 0 rows.
 //
@@ -129,10 +129,10 @@ func rowMax32AVX2(s *float32, n int) float32
 //go:noescape
 func findGE32AVX2(s *float32, n int, v float32) int
 
-// countGE32AVX2 is countGE for n numbers, a positive multiple of 16.
+// markGE32AVX2 is markGE for n numbers, a positive multiple of 16.
 //
 //go:noescape
-func countGE32AVX2(s *float32, n int, v float32) int
+func markGE32AVX2(marks *uint16, s *float32, n int, v float32) int
 
 // gather32AVX2 is gather32 for n ≥ 0 rows.
 //
@@ -229,10 +229,10 @@ func rowMax64AVX512(s *float64, n int) float64
 //go:noescape
 func findGE64AVX512(s *float64, n int, v float64) int
 
-// countGE64AVX512 is countGE for n numbers, a positive multiple of 16.
+// markGE64AVX512 is markGE for n numbers, a positive multiple of 16.
 //
 //go:noescape
-func countGE64AVX512(s *float64, n int, v float64) int
+func markGE64AVX512(marks *uint16, s *float64, n int, v float64) int
 
 // gather64AVX512 is gather64 for n ≥ 0 rows.
 //
@@ -309,10 +309,10 @@ func rowMax64AVX2(s *float64, n int) float64
 //go:noescape
 func findGE64AVX2(s *float64, n int, v float64) int
 
-// countGE64AVX2 is countGE for n numbers, a positive multiple of 16.
+// markGE64AVX2 is markGE for n numbers, a positive multiple of 16.
 //
 //go:noescape
-func countGE64AVX2(s *float64, n int, v float64) int
+func markGE64AVX2(marks *uint16, s *float64, n int, v float64) int
 
 // gather64AVX2 is gather64 for n ≥ 0 rows.
 //

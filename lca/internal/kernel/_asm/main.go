@@ -31,7 +31,7 @@ func main() {
 			}
 			k.rowMax()
 			k.findGE()
-			k.countGE()
+			k.markGE()
 			k.gather()
 			k.expRow()
 			k.scaleRows()

@@ -116,9 +116,10 @@ func (k kernel) findGE() {
 	k.end()
 }
 
-// countGE generates the count, by the same bits.
-func (k kernel) countGE() {
-	k.text("countGE", "func(s *float%[1]d, n int, v float%[1]d) int", "countGE for n numbers, a positive multiple of 16.")
+// markGE generates the marks and their count, by the same bits.
+func (k kernel) markGE() {
+	k.text("markGE", "func(marks *uint16, s *float%[1]d, n int, v float%[1]d) int", "markGE for n numbers, a positive multiple of 16.")
+	marks := Load(Param("marks"), GP64())
 	s, n := Load(Param("s"), GP64()).(reg.GPVirtual), Load(Param("n"), GP64())
 	v, _ := Param("v").Resolve()
 	k.broadcast(v.Addr, k.v(0))
@@ -126,6 +127,8 @@ func (k kernel) countGE() {
 	XORQ(count, count)
 	Label("loop")
 	k.atLeast(s, bits)
+	MOVW(bits.As16(), Mem{Base: marks})
+	ADDQ(U8(2), marks)
 	POPCNTQ(bits, bits)
 	ADDQ(bits, count)
 	k.step(n, "loop", s)

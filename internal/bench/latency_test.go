@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// BenchmarkLatency is the time from a message's own timestamp to a read_committed reader that sees its
+// output: 200 messages a second of 10 rows, d = 64, exactly once, lca-stream and the Python rival in turn.
+//
+//	go test ./internal/bench -run '^$' -bench Latency -benchtime 1x
+func BenchmarkLatency(b *testing.B) {
+	const messages, perSecond = 2000, 200
+	h := newHall(b)
+	var lines []string
+	for _, who := range []string{"ours", "Python", "ours", "Python"} {
+		id := fmt.Sprintf("latency-%d", time.Now().UnixNano())
+		s := &stream{id: id, model: id, dim: 64, rows: 10, messages: 300, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
+		s.create(b)
+		s.learnModel(b)
+		out := s.topic(b, id+"-out", 2, nil)
+		stop := s.startTransform(b, who, out, messages)
+		all := s.measure(b, out, messages, perSecond)
+		stop()
+		q := func(share float64) string {
+			return fmt.Sprintf("%.0f", all[int(share*float64(len(all)-1))].Seconds()*1e3)
+		}
+		b.Logf("%s: p50 %s ms, p90 %s, p99 %s, most %s", who, q(.5), q(.9), q(.99), q(1))
+		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", who, q(.5), q(.9), q(.99), q(1)))
+	}
+	b.ReportMetric(0, "ns/op")
+	table(b, "latency", "| | p50, ms | p90 | p99 | most |\n|---|---|---|---|---|\n", lines)
+}
+
+// startTransform begins to transform, and returns once what is there already has come out.
+func (s *stream) startTransform(b *testing.B, who, out string, messages int) (stop func()) {
+	b.Helper()
+	if who == "ours" {
+		p := start(b, s.binary, []string{"transform", "-c", s.config(b, s.id+"-ours", out, true)})
+		p.awaitCount(b, "lca_transform_rows_total", s.messages*s.rows)
+		return func() { p.stop(b) }
+	}
+	config, err := json.Marshal(map[string]any{
+		"brokers": s.broker.Addrs()[0], "input": s.id + "-in", "output": out, "snapshots": s.id + "-snapshots", "group": out,
+		"column": "x", "messages": s.messages + messages, "score": true,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.Command(testtools.BenchPython(b), "testdata/rival.py", "transform", string(config))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	s.read(b, out, s.messages, func(*kgo.Record) {})
+	return func() { _ = cmd.Wait() }
+}
+
+// measure writes messages at an even pace and returns how long each took, in order of length.
+func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []time.Duration {
+	b.Helper()
+	producer := client(b, s.broker, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	value, began := messageOf(b, s.dim, s.rows), time.Now()
+	go func() {
+		for i := range messages {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))))
+			producer.Produce(context.Background(), &kgo.Record{Topic: s.id + "-in", Partition: int32(i % 2), Value: value, Timestamp: time.Now()}, nil)
+		}
+	}()
+	var all []time.Duration
+	s.read(b, out, s.messages+messages, func(r *kgo.Record) {
+		if took := time.Since(r.Timestamp); r.Timestamp.After(began) {
+			all = append(all, took)
+		}
+	})
+	slices.Sort(all)
+	if len(all) < messages*9/10 {
+		b.Fatalf("%d of %d messages came through", len(all), messages)
+	}
+	return all
+}
+
+// read gives f the first committed records of a topic.
+func (s *stream) read(b *testing.B, topic string, records int, f func(*kgo.Record)) {
+	b.Helper()
+	reader := client(b, s.broker, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(5*time.Millisecond))
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	for seen := 0; seen < records; {
+		fetches := reader.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			b.Fatalf("%d of %d records in %s: %v", seen, records, topic, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { seen++; f(r) })
+	}
+}
+
+func client(b *testing.B, broker *kafkatest.Broker, opts ...kgo.Opt) *kgo.Client {
+	b.Helper()
+	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(broker.Addrs()...))...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.Close)
+	return c
+}
+
+// BenchmarkPartitions whitens the same rows from topics of more and more partitions: the cost of a row
+// must not grow with them.
+func BenchmarkPartitions(b *testing.B) {
+	h := newHall(b)
+	var lines []string
+	for _, partitions := range []int{1, 2, 8, 32} {
+		id := fmt.Sprintf("partitions-%d-%d", partitions, time.Now().UnixNano())
+		s := &stream{id: id, model: id, dim: 16, rows: 100, messages: 16000, partitions: partitions, broker: h.broker, binary: h.binary, neighbours: 256}
+		s.create(b)
+		s.learnModel(b)
+		r := s.ours(b, "whiten", 0)
+		rate := float64(s.messages*s.rows) / r.CPU
+		b.ReportMetric(rate, fmt.Sprintf("rows/cpu-s-%d", partitions))
+		lines = append(lines, fmt.Sprintf("| %d | %s | %.0f |\n", partitions, thousands(rate), r.RSS))
+	}
+	b.ReportMetric(0, "ns/op")
+	table(b, "partitions", "| partitions | rows per CPU second | MiB |\n|---|---|---|\n", lines)
+}
