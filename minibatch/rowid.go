@@ -12,7 +12,7 @@ package minibatch
 //	id = mix(h₂ ⊕ mix(row + k))
 //
 // with k = 0x9e3779b97f4a7c15 and mix the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-// Topics of equal names are one topic: for files the name is the path.
+// Topics of equal names are one topic; for files that is the name, and the partition their place.
 type RowIDs struct{ h1 uint64 }
 
 const golden = 0x9e3779b97f4a7c15 // 2⁶⁴/φ

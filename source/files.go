@@ -24,8 +24,9 @@ type tableFile interface {
 }
 
 // Files reads .arrow (IPC file), .arrows (IPC stream) and .parquet files, one after the other, as
-// a source. Each file is a partition {Topic: path, ID: 0}; its messages are batches of at most
-// 65,536 rows, with their number as offset. A batch that cannot be decoded comes as a Message with
+// a source. Each file is a partition, {Topic: its name without directories, ID: its place among the
+// files}, so that what is learnt does not depend on where the files lie; its messages are batches of at
+// most 65,536 rows, with their number as offset. A batch that cannot be decoded comes as a Message with
 // Err set, as from Kafka; what cannot even be told apart into batches is refused by OpenFiles.
 //
 // What the guard of ipcguard demands of messages holds here as well, but for the limits on size:
@@ -96,7 +97,7 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 		if i >= file.batches() {
 			continue
 		}
-		m := Message{Partition: Partition{Topic: f.paths[k]}, Offset: int64(i)}
+		m := Message{Partition: f.partition(k), Offset: int64(i)}
 		rec, err := readRecovered(file, i)
 		m.Record = rec
 		if err != nil {
@@ -112,6 +113,10 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 	return Batch{}, ErrEnd
 }
 
+func (f *Files) partition(k int) Partition {
+	return Partition{Topic: filepath.Base(f.paths[k]), ID: int32(k)}
+}
+
 // readRecovered gives a panic of a library back as an error.
 func readRecovered(file tableFile, i int) (rec arrow.Record, err error) {
 	defer func() {
@@ -125,8 +130,8 @@ func readRecovered(file tableFile, i int) (rec arrow.Record, err error) {
 // position returns the next batch of every file.
 func (f *Files) position() Offsets {
 	at := make(Offsets, len(f.paths))
-	for k, path := range f.paths {
-		at[Partition{Topic: path}] = int64(f.next[k])
+	for k := range f.paths {
+		at[f.partition(k)] = int64(f.next[k])
 	}
 	return at
 }
@@ -137,7 +142,7 @@ func (f *Files) Seek(_ context.Context, at Offsets) error {
 	next := make([]int, len(f.paths))
 	found := 0
 	for k, path := range f.paths {
-		o, ok := at[Partition{Topic: path}]
+		o, ok := at[f.partition(k)]
 		if !ok {
 			continue
 		}
