@@ -183,7 +183,7 @@ type Config struct {
 	InnerSteps  int     // EM steps a minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: max(40, 10·d_P); +Inf = off
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
-	Drift       bool    // restart the growing n at an alarm, and open the gate to more than a tenth of a minibatch; default true
+	Drift       bool    // start again at an alarm (renew.go), and open the gate to more than a tenth of a minibatch; default true
 	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing; default false
 
 	Precision   Precision // default Float32

@@ -79,6 +79,7 @@
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
-//   - Rows far from every neighbour do not learn (gate.go), and a drift alarm restarts n (drift.go).
+//   - Rows far from every neighbour do not learn (gate.go), and after a drift alarm (drift.go) the stream starts
+//     again, unless it was a burst (renew.go). (TestDriftIsFollowed, TestBurst)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package lca

@@ -14,8 +14,7 @@ const (
 //	z = (NLL − mean) / sd > 5
 //
 // with the mean and variance of the minibatches of the recent past. While the metric is still
-// improving the NLL falls, so that z is negative and no alarm is raised. At an alarm the growing n
-// starts again and C_L is set from the minibatch: the metric is then learnt as a fresh stream's.
+// improving the NLL falls, so that z is negative and no alarm is raised. What follows one is renew.go.
 // Config.Drift turns this off, and with it the opening of the gate (gate.go).
 type drift struct {
 	seen           uint64 // minibatches since the start or the last alarm

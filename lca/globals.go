@@ -54,9 +54,6 @@ func (g *globals) start(rows []float64) {
 	g.learn(rows)
 }
 
-// forget makes all that was learnt weigh as little as can be: what comes next is of another time.
-func (g *globals) forget() { g.count = min(g.count, float64(g.dim)) }
-
 // learn lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
 //
 //	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)

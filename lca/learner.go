@@ -36,6 +36,7 @@ type Learner struct {
 	metric  *inForce  // nil while warming up
 	split   bool      // the metric is the result of an M-step, not the start from C_G
 	drift   drift
+	renewal renewal
 	aligned reference
 	refit   refit
 	counts  counts
@@ -141,10 +142,8 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric)
 	m := l.expect(rows, ids, &s)
 	l.evaluate(m, rows, &s)
-	if l.watch(&s); s.Alarm {
-		l.counts.Since = 0
-		l.pool.renew()
-		l.globals.forget()
+	if l.watch(&s); l.renewal.minibatches > 0 || s.Alarm {
+		return l.renew(rows, ids, s)
 	}
 	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
@@ -250,10 +249,14 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	return half
 }
 
-// watch looks for drift, and at an alarm makes the stream young again.
+// watch looks for drift, unless an alarm is being dealt with.
 func (l *Learner) watch(s *Step) {
-	if l.cfg.Drift {
-		s.Z, s.Alarm = l.drift.observe(s.NLL)
+	if !l.cfg.Drift || l.renewal.minibatches > 0 {
+		return
+	}
+	was := l.drift
+	if s.Z, s.Alarm = l.drift.observe(s.NLL); s.Alarm {
+		l.renewal = renewal{was: was}
 	}
 }
 
@@ -274,14 +277,8 @@ func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1).
 func (l *Learner) average(m *kernel.Moments, s Step) {
 	l.metric.localCovariance(l.local, l.cfg.Dim, m)
-	keep, towards := s.Discount, l.cl
-	if s.Alarm {
-		// What C_L was is over. The minibatch alone sets it, but for as much of C_G as keeps it
-		// regular where there are fewer rows than columns.
-		keep, towards = float64(len(l.metric.active))/float64(len(l.metric.active)+m.Rows), l.globals.cov
-	}
 	for k, c := range l.local {
-		l.cl[k] = float64(keep*towards[k]) + float64((1-keep)*c)
+		l.cl[k] = float64(s.Discount*l.cl[k]) + float64((1-s.Discount)*c)
 	}
 }
 
@@ -294,9 +291,7 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	l.estimator.load(l.pool, l.metric)
 	m := l.estimator.update(rows, l.exclusion(ids))
 	if m.Rows > 0 {
-		second := *s
-		second.Alarm = false
-		l.average(m, second)
+		l.average(m, *s)
 	}
 	return nil
 }

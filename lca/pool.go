@@ -20,8 +20,7 @@ const biasedEntry = 0.3
 //	sliding    replaces the oldest
 //	reservoir  enters with p = N/(rows so far): a uniform sample of all (Vitter's algorithm R)
 //
-// While the pool is not full every row enters, in order. After a drift alarm every row enters too,
-// each in the place of one from before, until none of those is left.
+// While the pool is not full every row enters, in order.
 type pool struct {
 	kind     PoolKind
 	capacity int
@@ -32,9 +31,7 @@ type pool struct {
 	ids     []uint64  // identity of each row
 	slots   map[uint64]int32
 	offered uint64 // rows offered so far
-	since   uint64 // rows offered since the start or the last alarm
 	next    int    // slot of the oldest row (sliding)
-	stale   int    // slots at the end that still hold rows from before the last alarm
 }
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
@@ -59,13 +56,8 @@ func (p *pool) slotOf(id uint64) int32 {
 func (p *pool) offer(id uint64) int {
 	place := p.offered
 	p.offered++
-	p.since++
 	if _, ok := p.slots[id]; ok {
 		return -1
-	}
-	if p.stale > 0 {
-		p.stale--
-		return p.len() - p.stale - 1
 	}
 	if p.len() < p.capacity {
 		return p.len()
@@ -77,7 +69,7 @@ func (p *pool) offer(id uint64) int {
 		p.next = (p.next + 1) % p.capacity
 		return s
 	case PoolReservoir:
-		if s := below(h, p.since); s < uint64(p.capacity) {
+		if s := below(h, place+1); s < uint64(p.capacity) {
 			return int(s)
 		}
 		return -1
@@ -86,13 +78,6 @@ func (p *pool) offer(id uint64) int {
 		return -1
 	}
 	return int(below(mix(h), uint64(p.capacity)))
-}
-
-// renew says that the rows held are of another time.
-func (p *pool) renew() {
-	if p.kind != PoolSliding { // which renews itself in N rows anyway
-		p.stale, p.since = p.len(), 0
-	}
 }
 
 // put writes a row to the slot that offer chose, and forgets the row that was there.

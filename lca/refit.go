@@ -74,10 +74,6 @@ func (l *Learner) refine(rows []float64, ids []uint64, before uint64, s *Step) (
 	if l.cfg.Kind != KindLCAGaussRed || l.cfg.Metric != MetricFull || l.cfg.InnerSteps != Auto {
 		return nil
 	}
-	if s.Alarm {
-		l.refit.drop()
-		return nil
-	}
 	pool := uint64(l.cfg.Neighbours)
 	if r := &l.refit; r.began > 0 {
 		if r.keep(rows, ids, l.cfg.Dim); l.counts.Since < r.began+pool/2 {
@@ -88,7 +84,7 @@ func (l *Learner) refine(rows []float64, ids []uint64, before uint64, s *Step) (
 		}
 		s.Gaussian, s.Parzen = len(l.metric.active)-l.metric.parzen, l.metric.parzen
 	}
-	if l.pool.len() == l.cfg.Neighbours && l.pool.stale == 0 && searches(before, l.counts.Since, pool) {
+	if l.pool.len() == l.cfg.Neighbours && searches(before, l.counts.Since, pool) {
 		l.search()
 	}
 	return nil

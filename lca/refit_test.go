@@ -101,7 +101,7 @@ func TestRefitDropped(t *testing.T) {
 		t.Error("the search outlived the state")
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
-	if err := l.refine(nil, nil, 0, &Step{Alarm: true}); err != nil || l.refit.began != 0 {
+	if _, err := l.renew(make([]float64, d), []uint64{1 << 30}, Step{Alarm: true}); err != nil || l.refit.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()

@@ -23,12 +23,11 @@ const (
 //
 // It happens at the end of the warm-up (settle) and each time the rows learnt have doubled since,
 // until the pool is full: so at places in the stream, not in time. C_L is then what Fit gives for
-// the pool, less noisy than a running average over rows/8 rows. After a drift alarm it waits until
-// no row from before is left. With fewer than 20 rows a column the converged metric is that of
+// the pool, less noisy than a running average over rows/8 rows. With fewer than 20 rows a column the converged metric is that of
 // those rows alone, and worse on the next than the few steps of growth.go; but for a full pool,
 // which will not get better. A number of inner steps, or γ = 0, says that the caller counts the steps.
 func (l *Learner) rehearse(before uint64, s *Step) error {
-	if !l.rehearses(l.pool.len()) || l.pool.stale > 0 || !l.doubled(before) {
+	if !l.rehearses(l.pool.len()) || !l.doubled(before) {
 		return nil
 	}
 	_, err := l.converge(l.pool.rows, l.pool.ids, s)

@@ -30,8 +30,9 @@ import (
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     minibatches u64, mean f64, variance f64
+//	renewal   minibatches u64, NLL f64, the drift before the alarm
 //	warm-up   rows, identities u×n                    of the minibatches collected so far
-//	pool      offered u64, since the last alarm u64, next slot u64, stale slots u64, rows, identities u×n
+//	pool      offered u64, next slot u64, rows, identities u×n
 //	globals   mean f×d, C_G f×d², rows that they stand for f64
 //	C_L       f×d², without ν
 //	metric    flag whether there is one; then
@@ -63,9 +64,10 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	}
 	l.counts.write(w)
 	l.running.write(w)
-	w.u64(l.drift.seen)
-	w.f64(l.drift.mean)
-	w.f64(l.drift.variance)
+	l.drift.write(w)
+	w.u64(l.renewal.minibatches)
+	w.f64(l.renewal.nll)
+	l.renewal.was.write(w)
 	w.rows(l.warm.rows)
 	w.words(l.warm.ids)
 	l.pool.write(w)
@@ -168,7 +170,9 @@ func (l *Learner) read(r *reader) {
 	d := l.cfg.Dim
 	l.counts.read(r)
 	l.running.read(r)
-	l.drift = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()}
+	l.drift.read(r)
+	l.renewal = renewal{minibatches: r.u64(), nll: r.f64()}
+	l.renewal.was.read(r)
 	l.warm = warmup{rows: r.rows(), ids: r.words()}
 	if r.err == nil && len(l.warm.rows) != len(l.warm.ids)*d {
 		r.err = errors.New("warm-up rows and identities differ in number")
@@ -204,6 +208,14 @@ func (c *counts) read(r *reader) {
 	}
 }
 
+func (d *drift) write(w *writer) {
+	w.u64(d.seen)
+	w.f64(d.mean)
+	w.f64(d.variance)
+}
+
+func (d *drift) read(r *reader) { *d = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+
 func (r *running) fields() []*float64 {
 	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
 }
@@ -222,18 +234,16 @@ func (r *running) read(from *reader) {
 
 func (p *pool) write(w *writer) {
 	w.u64(p.offered)
-	w.u64(p.since)
 	w.u64(uint64(p.next))
-	w.u64(uint64(p.stale))
 	w.rows(p.rows)
 	w.words(p.ids)
 }
 
 func (p *pool) read(r *reader) {
-	p.offered, p.since, p.next, p.stale = r.u64(), r.u64(), int(r.u64()), int(r.u64())
+	p.offered, p.next = r.u64(), int(r.u64())
 	p.rows, p.ids = r.rows(), r.words()
-	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity || p.stale < 0 || p.stale > len(p.ids)) {
-		r.err = fmt.Errorf("a pool of %d numbers, %d identities, next slot %d and %d stale", len(p.rows), len(p.ids), p.next, p.stale)
+	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity) {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(p.rows), len(p.ids), p.next)
 	}
 	for s, id := range p.ids {
 		p.slots[id] = int32(s)

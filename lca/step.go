@@ -4,7 +4,7 @@ package lca
 // before it was learnt, in nats a row, with all normalising constants.
 type Step struct {
 	Rows    int  // rows handed in
-	Warmup  bool // the rows were only collected: there is no metric yet
+	Warmup  bool // the rows were only collected: there is no metric yet, or a drift alarm was raised (renew.go)
 	Learnt  int  // rows that entered Ĉ_L
 	Gated   int  // rows left out by the outlier gate
 	Opened  bool // more than a tenth was gated, so the gate was opened and all were learnt

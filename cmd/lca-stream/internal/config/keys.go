@@ -122,7 +122,7 @@ func stepKeys(c *Config) []Key {
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: max(40, 10·d_P).",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
-		{"lca.drift", "auto", "auto: an alarm makes the learner adapt faster for a while, and far rows are learnt when they are many; off: neither, for scores against a known good time.", oneOf(&m.Drift, "auto", "off")},
+		{"lca.drift", "auto", "auto: after an alarm the learner starts again, unless it was a burst, and far rows are learnt when they are many; off: neither, for scores against a known good time.", oneOf(&m.Drift, "auto", "off")},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
 		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, "float32", "float64")},
 		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},
