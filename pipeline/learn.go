@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
@@ -132,11 +133,13 @@ func (l *Learn) work() (Work, error) {
 		return Work{}, err
 	}
 	work.Messages = append(work.Messages, msgs...)
+	failpoint.Here("checkpoint")
 	return work, nil
 }
 
 // Kept clears what has been put.
 func (l *Learn) Kept() {
+	failpoint.Here("learn.kept")
 	l.Stats.Snapshots.Add(uint64(l.published))
 	l.pending, l.published, l.sinceRows = nil, 0, 0
 	l.keptAt = l.Now()
@@ -147,6 +150,7 @@ func (l *Learn) Kept() {
 
 // Rewind loads the last checkpoint, or starts anew where there is none.
 func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
+	failpoint.Here("restore.before")
 	start, err := l.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -165,6 +169,7 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 	if err := l.restore(c); err != nil {
 		return nil, err
 	}
+	failpoint.Here("restore.after")
 	return l.offsets.Clone(), nil
 }
 
@@ -305,6 +310,7 @@ func (l *Learn) publish(byRows bool) error {
 		return fmt.Errorf("pipeline: snapshot %d: %w", version, err)
 	}
 	l.slots = slots
+	failpoint.Here("snapshot.before")
 	l.pending = append(l.pending, msgs...)
 	l.published++
 	l.state.Snapshots++

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -95,6 +96,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 		l.Stats.read(&batch)
 	}
 	l.claim = batch.Claim
+	failpoint.Here("read")
 	done, err := l.Stage.Do(work, batch)
 	if err != nil {
 		return err

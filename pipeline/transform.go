@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
@@ -110,7 +111,7 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 }
 
 // Kept has nothing to keep.
-func (t *Transform) Kept() {}
+func (t *Transform) Kept() { failpoint.Here("transform.kept") }
 
 // Rewind reads the committed offsets again: that is all the state there is.
 func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) { return t.Committed(ctx) }

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -115,9 +116,11 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		request: min(15*time.Second, c.Timeout/4),
 		id:      -1, epoch: -1,
 	}
+	failpoint.Here("fence.before")
 	if err := k.initialise(ctx); err != nil {
 		return nil, fmt.Errorf("sink: take over transactional id %q: %w", c.TransactionalID, c.Cluster.Explain(err))
 	}
+	failpoint.Here("fence.after")
 	return k, nil
 }
 
@@ -178,12 +181,14 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 	if err := k.checkSizes(ctx, all); err != nil {
 		return err // nothing was sent yet
 	}
+	failpoint.Here("begin.before")
 	k.state = open
 	if len(all) > 0 {
 		if err := k.addPartitions(ctx, all); err != nil {
 			return err
 		}
 	}
+	failpoint.Here("begin.after")
 	if commits {
 		if err := k.addOffsets(ctx, claim.Group); err != nil {
 			return err
@@ -192,10 +197,12 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 	if err := k.write(ctx, all, claim, commits); err != nil {
 		return err
 	}
+	failpoint.Here("commit.before")
 	k.state = committing
 	if err := k.commit(ctx); err != nil {
 		return err
 	}
+	failpoint.Here("commit.after")
 	k.state = ready
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -155,10 +156,14 @@ func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, com
 		}
 	}
 	if commits { // before the rest: refused offsets are the usual failure, and make writing pointless
+		failpoint.Here("offsets.before")
 		if err := k.commitOffsets(ctx, claim); err != nil {
 			return err
 		}
+		failpoint.Here("offsets.after")
 	}
+	failpoint.Here("produce.before")
+	defer failpoint.Here("produce.after")
 	if len(all) == 1 {
 		unsure, err := k.produce(ctx, all[0])
 		k.doubt = k.doubt || unsure

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
@@ -111,6 +112,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	committed := func(ctx context.Context) (source.Offsets, error) {
 		return s.committed(ctx, s.config.Source.Group, []source.Partition{p})
 	}
+	failpoint.Here("takeover")
 	start, err := committed(ctx)
 	if err == nil {
 		err = shared.Follow.CatchUp(ctx)

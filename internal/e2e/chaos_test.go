@@ -23,6 +23,16 @@ var (
 	resultsFlag = flag.String("results", "", "file that gets one line of a Markdown table for each run")
 )
 
+// failpointRounds is how often the program ends at each place of failpoints_test.go.
+const failpointRounds = 20
+
+func chosenSeed() uint64 {
+	if *seedFlag == 0 {
+		return uint64(time.Now().UnixNano())
+	}
+	return *seedFlag
+}
+
 // chaos is a stream under load, with what goes wrong chosen by a seed.
 type chaos struct {
 	*stream
@@ -39,10 +49,7 @@ var load = kafkatest.Load{Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 
 
 func newChaos(t *testing.T, b *kafkatest.Broker, name string, s settings) *chaos {
 	t.Helper()
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := chosenSeed()
 	t.Logf("%s: -seed %d", name, seed)
 	if s.features == "" {
 		s.features = sensorColumns

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -44,6 +45,8 @@ type stream struct {
 	name string
 	file string // configuration
 	dir  string // logs
+	bin  string // the program, if not the usual build
+	env  string // one more variable of the programs started from now on
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -136,7 +139,10 @@ func (p *program) start() {
 		p.s.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(p.s.path(), append(p.args, "-c", p.s.file)...)
+	cmd := exec.Command(cmp.Or(p.s.bin, p.s.path()), append(p.args, "-c", p.s.file)...)
+	if p.s.env != "" {
+		cmd.Env = append(os.Environ(), p.s.env)
+	}
 	cmd.Stdout, cmd.Stderr = log, log
 	p.Process = kafkatest.StartProcess(p.s.t, cmd, "")
 }

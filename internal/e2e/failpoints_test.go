@@ -1,0 +1,88 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// places are all that are marked with failpoint.Here, for the command that comes by.
+var places = map[string][]string{
+	"transform": {"fence.before", "fence.after", "takeover", "read", "begin.before", "begin.after", "offsets.before", "offsets.after",
+		"produce.before", "produce.after", "commit.before", "commit.after", "transform.kept"},
+	"learn": {"fence.before", "fence.after", "restore.before", "restore.after", "read", "snapshot.before", "checkpoint", "begin.before", "begin.after",
+		"offsets.before", "offsets.after", "produce.before", "produce.after", "commit.before", "commit.after", "learn.kept"},
+}
+
+// The program ends at each of the places where that would hurt most, again and again, at the first
+// time it comes by or a later one; then it goes on, and the judge finds everything once and right.
+func TestChaosFailpoints(t *testing.T) {
+	seed := chosenSeed()
+	random := rand.New(rand.NewPCG(seed, 2))
+	bin := filepath.Join(t.TempDir(), "lca-stream")
+	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	s := newStream(t, b, "places", settings{partitions: 2, static: true, features: sensorColumns})
+	s.bin = bin
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1})
+	transform, learn := s.program("transform"), s.program("learn")
+	s.await(s.name, 20, transform, learn)
+	s.await(s.name+".learn", 100, transform, learn) // so that there is a checkpoint to restore
+	type visit struct {
+		*program
+		place string
+	}
+	var visits []visit
+	for _, p := range []*program{transform, learn} {
+		for _, place := range places[p.args[0]] {
+			visits = append(visits, visit{p, place})
+		}
+	}
+	for range failpointRounds {
+		random.Shuffle(len(visits), func(i, j int) { visits[i], visits[j] = visits[j], visits[i] })
+		for _, v := range visits {
+			times := 1 + random.IntN(2)
+			if strings.HasPrefix(v.place, "restore") || strings.HasPrefix(v.place, "fence") { // there may be no second time
+				times = 1
+			}
+			v.Kill()
+			s.env = fmt.Sprintf("LCA_STREAM_FAILPOINT=%s:%d", v.place, times)
+			v.start()
+			select {
+			case <-v.Done():
+			case <-time.After(2 * time.Minute):
+				t.Fatalf("%s: %s was not reached %d times", v.args[0], v.place, times)
+			}
+			if code := v.ExitCode(); code != 9 {
+				t.Fatalf("%s: exit code %d, want 9\n%s", v.place, code, lastLines(v.log, 5))
+			}
+			s.env = ""
+			v.start()
+		}
+	}
+	s.await(s.name, s.committed(s.name)+20, transform, learn)
+	stop()
+	done := wait()
+	s.await(s.name, int64(done.Messages+done.Bad), transform, learn)
+	transform.stop()
+	learn.stop()
+	v := s.check(done.Rows, 3)
+	if v.Messages != done.Messages || v.DeadLetters != done.Bad {
+		t.Errorf("judged %d messages, %d dead letters; written were %d, %d", v.Messages, v.DeadLetters, done.Messages, done.Bad)
+	}
+	if v.Aborted == 0 {
+		t.Error("no record was aborted")
+	}
+	report(t, b.Kind, seed, "exit at a marked place, learn + transform", fmt.Sprintf("%d places, %d times each", len(visits), failpointRounds),
+		fmt.Sprintf("%d rows of %d messages and %d dead letters, each once, under %d versions; %d records of aborted transactions", v.Rows, v.Messages, v.DeadLetters, v.Versions, v.Aborted))
+}
