@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -56,7 +57,7 @@ func newChaos(t *testing.T, b *kafkatest.Broker, name string, s settings) *chaos
 	}
 	c := &chaos{stream: newStream(t, b, name, s), seed: seed, random: rand.New(rand.NewPCG(seed, 0))}
 	l := load
-	l.Topic, l.Seed = c.topic("in"), int(seed%1e6)+1
+	l.Topic, l.Seed, l.Rate = c.topic("in"), int(seed%1e6)+1, cmp.Or(s.rate, l.Rate)
 	c.wait, c.end = b.Load(t, l)
 	return c
 }

@@ -22,7 +22,7 @@ import (
 func TestChaosIdentical(t *testing.T) {
 	const kills = 20
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	calm := newChaos(t, b, "same", settings{partitions: 1})
+	calm := newChaos(t, b, "same", settings{partitions: 1, rate: 600})
 	struck := &chaos{stream: newStream(t, b, "struck", settings{partitions: 1, features: sensorColumns}), random: calm.random, seed: calm.seed}
 	byRows := []string{"learn", "--set", "source.topic=same-in", "--set", "snapshot.every=1h", "--set", "checkpoint.every=1h"}
 	steady, p := calm.begin(byRows...), struck.begin(byRows...)

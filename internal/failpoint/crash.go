@@ -1,7 +1,5 @@
 //go:build failpoints
 
-// Package failpoint makes the program crash at a chosen place. See failpoint.go, which is what is
-// built without the tag.
 package failpoint
 
 import (

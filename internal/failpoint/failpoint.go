@@ -1,15 +1,5 @@
 //go:build !failpoints
 
-// Package failpoint marks the places of the program at which a crash would hurt most, so that a test
-// can make it crash there: a process that is killed at random is hardly ever killed inside a window of
-// a millisecond.
-//
-//	failpoint.Here("produce.after")
-//
-// does nothing, and costs nothing, unless the program is built with the tag failpoints and told by
-// LCA_STREAM_FAILPOINT=produce.after:3 to end there, the third time it comes by, without another word:
-// no deferred function runs and no buffer is flushed, as with kill -9. The test that visits all of them
-// is TestChaosFailpoints in internal/e2e.
 package failpoint
 
 // Here is a place to crash at.
