@@ -148,7 +148,7 @@ func (v *verdict) String() string {
 	case v.Columns == 0:
 		return fmt.Sprintf("empty  %s", at)
 	case v.Invalid > 0:
-		return fmt.Sprintf("ok     %s: %d rows, %d columns; %d rows have a null, NaN or Inf feature", at, v.Rows, v.Columns, v.Invalid)
+		return fmt.Sprintf("ok     %s: %d rows, %d columns; %d of them with a feature that is null, NaN, Inf or of another width", at, v.Rows, v.Columns, v.Invalid)
 	}
 	return fmt.Sprintf("ok     %s: %d rows, %d columns", at, v.Rows, v.Columns)
 }
