@@ -86,6 +86,7 @@ func TestChart(t *testing.T) {
 			compareGolden(t, "testdata/chart/"+name+".yaml", rendered)
 			pods := 0
 			for _, doc := range documents(rendered) {
+				isTyped(t, doc)
 				var o object
 				if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
 					t.Fatalf("%v\n%s", err, doc)
