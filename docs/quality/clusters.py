@@ -90,7 +90,7 @@ def by_preprocessing(X, method, k):
 
 def by_program(X, method, k):
     warmup = max(200, 4 * X.shape[1])
-    with live.Live(brokers[0], design.SETTINGS[method] + ["snapshot.every_rows=100"]) as s:
+    with live.Live(brokers[0], live.relative(design.SETTINGS[method], X) + ["snapshot.every_rows=100"]) as s:
         done, model, ready = 0, None, []
         for a, e in zip([0, *blocks(X)], blocks(X)):
             s.put(X[a:e])

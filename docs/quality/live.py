@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,11 @@ def arrow(table):
     with pa.ipc.new_stream(out, table.schema) as w:
         w.write_table(table.combine_chunks())
     return out.getvalue()
+
+
+def relative(settings, X):
+    """Settings in which {share} stands for that share of the mean variance of the columns of X."""
+    return [re.sub(r"{(.*)}", lambda m: repr(float(m[1]) * float(X.var(0).mean())), s) for s in settings]
 
 
 def rows_table(X, **more):

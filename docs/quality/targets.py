@@ -43,8 +43,11 @@ def grouped(set, coordinates, run):
     else:
         X, y = {"iris": load_iris, "wine": load_wine, "digits": load_digits, "breast_cancer": load_breast_cancer}[set](return_X_y=True)
     X = X.astype(float)
-    if coordinates in ("metric", "density"):
-        Y = live.replay(X, [f"lca.preset={coordinates}"], ["--algorithm", "lca-gauss", "--passes", "0"]).transform(X)
+    fitted = coordinates.split(",")[0]
+    if fitted in ("metric", "density", "alike"):
+        settings = live.relative(design.ALIKE, X) if fitted == "alike" else [f"lca.preset={fitted}"]
+        m = live.replay(X, settings, ["--algorithm", "lca-gauss", "--passes", "0"])
+        Y = (X - m.mean) @ m.parzen.T if "Parzen" in coordinates else m.transform(X)
     else:
         Y = {"raw": lambda X: X, "standard": lambda X: StandardScaler().fit_transform(X), "whitening": whitened}[coordinates](X)
     return {"ari": adjusted_rand_score(y, spectral.spectral(Y, len(np.unique(y)), seed=run))}

@@ -1,7 +1,8 @@
 """A machine's event stream: lca_score as an anomaly score, through Kafka and `lca-stream run`, beside its rivals.
 
-The data (SKAB, a water pump with valves; GPL-3.0) is not part of this repository. The file given to `make quality` is
-Arrow, with eight sensor columns, `time`, `anomaly` (0 or 1, for judging only) and `segment` (0 = a long normal run, 1, 2, … =
+The data (SKAB, a water pump with valves; GPL-3.0) is not part of this repository: give `make quality` a clone of
+https://github.com/waico/SKAB, whose first eight runs of valve 1 are then taken, or an Arrow file of your own machine's runs
+with sensor columns, `time`, `anomaly` (0 or 1, for judging only) and `segment` (0 = a long normal run, 1, 2, … =
 runs that begin normal and have a fault).
 """
 import os
@@ -9,6 +10,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.csv
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import design
@@ -26,13 +28,23 @@ def prepare(arguments, brokers):
     """Reads the data; false where there is none."""
     if not arguments.valve:
         return False
-    with pa.OSFile(arguments.valve) as f:
-        t = pa.ipc.open_file(f).read_all()
+    t = clone(arguments.valve) if os.path.isdir(arguments.valve) else pa.ipc.open_file(pa.OSFile(arguments.valve)).read_all()
     features = [c for c in t.column_names if c not in ("time", "anomaly", "segment")]
     data.update(brokers=brokers, features=features, segments={
         s: t.filter(pa.compute.equal(t["segment"], s)).combine_chunks()
         for s in sorted(set(t["segment"].to_pylist())) if s})  # 0 has no fault
     return True
+
+
+def clone(folder):
+    """The runs of a clone of SKAB as one table."""
+    runs = []
+    for i in range(8):
+        t = pa.csv.read_csv(os.path.join(folder, "data", "valve1", f"{i}.csv"), parse_options=pa.csv.ParseOptions(delimiter=";"))
+        sensors = [c for c in t.column_names if c not in ("datetime", "anomaly", "changepoint")]
+        columns = {c.lower().replace(" ", "_"): t[c].cast(pa.float32()) for c in sensors}
+        runs.append(pa.table({**columns, "anomaly": t["anomaly"].cast(pa.int8()), "segment": pa.array([i + 1] * t.num_rows, pa.int16())}))
+    return pa.concat_tables(runs)
 
 
 def online(table, settings, warmup):
