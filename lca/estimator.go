@@ -28,6 +28,9 @@ type tiles[T kernel.Float] struct {
 	dim, n, parzen int
 	w, centre      []float64 // Bᵀ over all columns, n×dim; the pool's mean
 	projection     kernel.Projection
+	single         kernel.Single // instead of projection, where float32 suffices
+	singly         bool
+	deviation      []float64
 	doubles        kernel.Scratch[float64]
 	rows           int
 	z, q           []T
@@ -55,9 +58,34 @@ func (t *tiles[T]) load(p *pool, m *inForce) {
 	t.centre = resize(t.centre, t.dim)
 	meanOf(t.centre, p.rows, t.dim)
 	t.z = resize(t.z, p.len()*t.n)
-	t.projection.Pack(t.centre, t.w, t.dim, t.n)
+	t.pack(m)
 	t.project(t.z, p.rows)
 	t.neighbours.Pack(t.z, p.len(), t.n, t.parzen)
+}
+
+// pack prepares the projection: in float32 where the E-step is in float32 and no coordinate is a
+// small difference of large numbers, else in float64.
+func (t *tiles[T]) pack(m *inForce) {
+	_, float := any(t.z).([]float32)
+	t.deviation = m.deviations(resize(t.deviation, t.dim))
+	if t.singly = float && kernel.SingleSuffices(t.w, t.dim, t.n, t.deviation); t.singly {
+		t.single.Pack(t.centre, t.w, t.dim, t.n)
+	} else {
+		t.projection.Pack(t.centre, t.w, t.dim, t.n)
+	}
+}
+
+// deviations sets dst to the standard deviations of the columns, ν_g included; 0 for constant ones.
+func (m *inForce) deviations(dst []float64) []float64 {
+	clear(dst)
+	for i, k := range m.active {
+		sum := 0.0
+		for j := range i + 1 {
+			sum += float64(m.gaussian.At(i, j) * m.gaussian.At(i, j))
+		}
+		dst[k] = math.Sqrt(sum)
+	}
+	return dst
 }
 
 func (t *tiles[T]) update(x []float64, ex kernel.Exclusion) *kernel.Moments {
@@ -85,12 +113,16 @@ func (t *tiles[T]) gaussian(dst []float64, mean []float64) {
 	}
 }
 
-// project sets dst to Bᵀ(x−c) row by row: in float64, subtracted first, rounded last. A row so far
+// project sets dst to Bᵀ(x−c) row by row, subtracted in float64 before anything else. A row so far
 // away that its square would overflow is moved in to where it is still far from everything.
 func (t *tiles[T]) project(dst []T, x []float64) {
 	const limit = 1e15
 	switch d := any(dst).(type) {
 	case []float32:
+		if scratch, ok := any(&t.scratch).(*kernel.Scratch[float32]); ok && t.singly {
+			t.single.Apply(d, scratch, x, len(x)/t.dim)
+			break
+		}
 		t.projection.Apply(d, &t.doubles, x, len(x)/t.dim)
 	case []float64:
 		t.projection.ApplyFloat64(d, &t.doubles, x, len(x)/t.dim)

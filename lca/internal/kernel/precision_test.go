@@ -30,6 +30,13 @@ func TestPrecision(t *testing.T) {
 					if e := worstEigenvalue(t, computed[float32](x, rows, n, dim, factor), exact, factor, rows, dim); !(e <= 5e-3) {
 						t.Errorf("float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 					}
+					if w, deviation := metricOf(x[rows*dim:], n, dim, factor); kernel.SingleSuffices(w, dim, dim, deviation) {
+						if e := worstEigenvalue(t, singly(x, rows, n, dim, w), exact, factor, rows, dim); !(e <= 5e-3) {
+							t.Errorf("projected in float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
+						}
+					} else if kind != "aniso" && dim < 64 {
+						t.Errorf("float32 does not suffice to project, as it should for such data")
+					}
 					if e := worstEigenvalue(t, computed[float64](x, rows, n, dim, factor), exact, factor, rows, dim); !(e <= 1e-10) {
 						t.Errorf("float64: worst generalised eigenvalue is off by %.2g, want at most 1e-10", e)
 					}
@@ -202,6 +209,34 @@ func computed[T kernel.Float](x []float64, rows, n, dim int, l []float64) []floa
 	var pool kernel.Neighbours[T]
 	pool.Pack(w[rows*dim:], n, dim, dim)
 	kernel.Update(&m, &s, w, rows, &pool, kernel.Exclusion{})
+	return m.Cov
+}
+
+// metricOf returns L⁻¹ and the standard deviations of the columns of z.
+func metricOf(z []float64, n, dim int, l []float64) (w, deviation []float64) {
+	w, deviation = append([]float64(nil), l...), make([]float64, dim)
+	linalg.InvertLower(w, dim)
+	mean := meanOf(z, n, dim)
+	for k := range deviation {
+		for j := range n {
+			deviation[k] += (z[j*dim+k] - mean[k]) * (z[j*dim+k] - mean[k]) / float64(n)
+		}
+		deviation[k] = math.Sqrt(deviation[k])
+	}
+	return w, deviation
+}
+
+// singly is Ĉ as the learner computes it where a Single suffices.
+func singly(x []float64, rows, n, dim int, w []float64) []float64 {
+	var p kernel.Single
+	var s kernel.Scratch[float32]
+	z := make([]float32, len(x))
+	p.Pack(meanOf(x[rows*dim:], n, dim), w, dim, dim)
+	p.Apply(z, &s, x, rows+n)
+	var m kernel.Moments
+	var pool kernel.Neighbours[float32]
+	pool.Pack(z[rows*dim:], n, dim, dim)
+	kernel.Update(&m, &s, z, rows, &pool, kernel.Exclusion{})
 	return m.Cov
 }
 

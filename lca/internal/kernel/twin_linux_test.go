@@ -57,13 +57,15 @@ func (p *problem) read(b *testing.B, name string) []float64 {
 	return v
 }
 
-// stepper is the step as the learner does it: Cholesky factor, centring and projection in float64,
-// the E-step in float32, and Ĉ_L brought back in float64.
+// stepper is the step as the learner does it: Cholesky factor and centring in float64, projection and
+// E-step in float32 where that suffices, and Ĉ_L brought back in float64.
 type stepper struct {
 	problem
 	threads                    int
 	low, inverse, centre, w, c []float64
 	projection                 kernel.Projection
+	single                     kernel.Single
+	deviation                  []float64
 	doubles                    kernel.Scratch[float64]
 	scratch                    kernel.Scratch[float32]
 	pool                       kernel.Neighbours[float32]
@@ -77,6 +79,10 @@ func newStepper(p problem, threads int) *stepper {
 	d2 := p.dim * p.dim
 	s.low, s.inverse, s.w, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2), make([]float64, d2)
 	s.centre = meanOf(p.z, p.n, p.dim)
+	c := covariance(p.z, p.n, p.dim)
+	for k := range p.dim { // the learner has it at hand, from C_G
+		s.deviation = append(s.deviation, math.Sqrt(c[k*p.dim+k]))
+	}
 	s.zw, s.qw = make([]float32, len(p.z)), make([]float32, len(p.q))
 	s.scratch.Threads, s.doubles.Threads = threads, threads
 	return s
@@ -90,9 +96,15 @@ func (s *stepper) run(b *testing.B) {
 	}
 	copy(s.inverse, s.low)
 	linalg.InvertLower(s.inverse, d)
-	s.projection.Pack(s.centre, s.inverse, d, d)
-	s.projection.Apply(s.zw, &s.doubles, s.z, s.n)
-	s.projection.Apply(s.qw, &s.doubles, s.q, s.rows)
+	if kernel.SingleSuffices(s.inverse, d, d, s.deviation) {
+		s.single.Pack(s.centre, s.inverse, d, d)
+		s.single.Apply(s.zw, &s.scratch, s.z, s.n)
+		s.single.Apply(s.qw, &s.scratch, s.q, s.rows)
+	} else {
+		s.projection.Pack(s.centre, s.inverse, d, d)
+		s.projection.Apply(s.zw, &s.doubles, s.z, s.n)
+		s.projection.Apply(s.qw, &s.doubles, s.q, s.rows)
+	}
 	s.pool.Pack(s.zw, s.n, d, d)
 	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
 	s.work.Product(s.w, d, linalg.Dense(s.low, d), linalg.Dense(s.moments.Cov, d), d, d, d, linalg.Set)

@@ -284,6 +284,39 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestSingleBits says that a Single is the chain of float32 multiply-adds that it says it is, on all
+// implementations, and near the float64 projection.
+func TestSingleBits(t *testing.T) {
+	Each(func(name string) {
+		for _, shape := range [][3]int{{1, 1, 1}, {3, 5, 2}, {29, 17, 17}, {60, 40, 33}, {2, 64, 64}, {57, 33, 96}} {
+			rows, dim, out := shape[0], shape[1], shape[2]
+			x, _ := points[float64](3, rows, dim, 1e3)
+			w, _ := points[float64](4, out, dim, 1)
+			mean, _ := points[float64](5, 1, dim, 1e3)
+			exact, got := make([]float32, rows*out), make([]float32, rows*out)
+			Affine(exact, x, rows, dim, mean, w, out)
+			var p Single
+			var s Scratch[float32]
+			p.Pack(mean, w, dim, out)
+			p.Apply(got, &s, x, rows)
+			for i := range rows {
+				for o := range out {
+					var y float32
+					size := 0.0
+					for k := range dim {
+						c := float32(x[i*dim+k] - mean[k])
+						y = fma32(c, float32(w[o*dim+k]), y)
+						size += math.Abs(float64(c) * w[o*dim+k])
+					}
+					if g := got[i*out+o]; g != y || math.Abs(float64(g-exact[i*out+o])) > float64(dim+3)*0x1p-24*size {
+						t.Fatalf("%s: %d rows, %d → %d: y[%d][%d] = %v, want %v near %v", name, rows, dim, out, i, o, g, y, exact[i*out+o])
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestProjectionEqualsAffine(t *testing.T) {
 	Each(func(name string) {
 		for _, shape := range [][3]int{{1, 1, 1}, {3, 5, 2}, {29, 17, 17}, {60, 40, 33}, {2, 64, 64}} {
