@@ -41,9 +41,7 @@ func TestLabelsStayWithAlignment(t *testing.T) {
 	const frozen, aligned, symmetric, components = 0, 1, 2, 3
 	views := []Coordinates{CoordinatesAligned, CoordinatesAligned, CoordinatesSymmetric, CoordinatesComponents}
 	var first *Model
-	consumers := make([]*onlineKMeans, len(views))
-	labels := make([][]int, len(views))
-	flips := make([]int, len(views))
+	consumers := make([]consumer, len(views))
 	for range snapshots {
 		var rows []*mat.Dense
 		for range between {
@@ -64,28 +62,14 @@ func TestLabelsStayWithAlignment(t *testing.T) {
 			if v == frozen {
 				view = first
 			}
-			var y, p mat.Dense
-			view.Whiten(&p, probe)
-			if consumers[v] == nil {
-				consumers[v] = newOnlineKMeans(&p, k)
-			}
-			for _, x := range rows {
-				view.Whiten(&y, x)
-				consumers[v].learn(&y)
-			}
-			now := consumers[v].labels(&p)
-			for i := range labels[v] {
-				if labels[v][i] != now[i] {
-					flips[v]++
-				}
-			}
-			labels[v] = now
+			sameMetric(t, view)
+			consumers[v].see(view, rows, probe, k)
 		}
 	}
 	r, _ := probe.Dims()
 	share := make([]float64, len(views)) // of labels, from one snapshot to the next
 	for v := range views {
-		share[v] = float64(flips[v]) / float64((snapshots-1)*r)
+		share[v] = float64(consumers[v].flips) / float64((snapshots-1)*r)
 	}
 	t.Logf("labels that flip: one model %.2f %%, aligned %.2f %%, symmetric %.2f %%, components %.2f %%",
 		100*share[frozen], 100*share[aligned], 100*share[symmetric], 100*share[components])
@@ -98,6 +82,44 @@ func TestLabelsStayWithAlignment(t *testing.T) {
 	}
 	if share[components] < 3*share[aligned] {
 		t.Errorf("components: %.2f %% of the labels flip, aligned %.2f %%: the case does not show what alignment is for", 100*share[components], 100*share[aligned])
+	}
+}
+
+// consumer clusters what comes, and counts the fixed rows whose label changes.
+type consumer struct {
+	means  *onlineKMeans
+	labels []int
+	flips  int
+}
+
+func (c *consumer) see(view *Model, rows []*mat.Dense, probe *mat.Dense, k int) {
+	var y, p mat.Dense
+	view.Whiten(&p, probe)
+	if c.means == nil {
+		c.means = newOnlineKMeans(&p, k)
+	}
+	for _, x := range rows {
+		view.Whiten(&y, x)
+		c.means.learn(&y)
+	}
+	now := c.means.labels(&p)
+	for i := range c.labels {
+		if c.labels[i] != now[i] {
+			c.flips++
+		}
+	}
+	c.labels = now
+}
+
+// sameMetric fails unless WᵀW = B Bᵀ.
+func sameMetric(t *testing.T, m *Model) {
+	t.Helper()
+	b := parts{BL: m.BL, BG: m.BG}.joined()
+	var metric, of mat.Dense
+	metric.Mul(m.W.T(), m.W)
+	of.Mul(b, b.T())
+	if off := largest(&metric, &of); off > 1e-10*mat.Max(&of) { // rounding of products of 12×12 matrices
+		t.Fatalf("%v: the metric has changed by %g", m.Coordinates, off)
 	}
 }
 
