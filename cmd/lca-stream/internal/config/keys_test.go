@@ -60,6 +60,7 @@ func wrongValues(k Key) []string {
 }
 
 func TestEveryKeyRefusesWrongValues(t *testing.T) {
+	cases := 0
 	for _, k := range Keys(Default()) {
 		t.Run(k.Path, func(t *testing.T) {
 			wrong := append(wrongValues(k), "{a: 1}")
@@ -70,6 +71,7 @@ func TestEveryKeyRefusesWrongValues(t *testing.T) {
 				wrong = append(wrong, "[1]")
 			}
 			for _, value := range wrong {
+				cases++
 				doc, line, column := document(k.Path, value)
 				faults := faultsOf(t, doc)
 				f := faults[0]
@@ -78,6 +80,10 @@ func TestEveryKeyRefusesWrongValues(t *testing.T) {
 				}
 			}
 		})
+	}
+	t.Logf("%d wrong values", cases)
+	if cases < 300 {
+		t.Errorf("%d wrong values: are keys left out?", cases)
 	}
 }
 
