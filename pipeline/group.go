@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -72,6 +73,7 @@ func (t *Transform) flush(work *Work) error {
 		score = nil
 	}
 	t.scorer.Score(g.y, score, g.x[:g.used], g.n)
+	t.bound(g.y, k, score)
 	first := 0
 	for i, m := range g.inputs {
 		last := first + g.rows[i].N
@@ -91,6 +93,45 @@ func (t *Transform) flush(work *Work) error {
 	}
 	g.reset()
 	return nil
+}
+
+// bound keeps what is written finite: a row so far away that its coordinates are beyond float32 is
+// null, like one with an Inf, and a score beyond it is the largest float32.
+func (t *Transform) bound(y []float32, k int, score []float32) {
+	if finite(y) && finite(score) {
+		return
+	}
+	for i, s := range score {
+		if !finite(score[i : i+1]) {
+			score[i] = float32(math.Copysign(math.MaxFloat32, float64(s)))
+		}
+	}
+	first := 0
+	for i := range t.group.inputs {
+		rows := &t.group.rows[i]
+		for r := range rows.N {
+			at := (first + r) * k
+			if rows.Invalid[r] == minibatch.ReasonNone && !finite(y[at:at+k]) {
+				rows.Invalid[r] = minibatch.ReasonInf
+				t.Stats.reject.add(minibatch.ReasonInf.String(), 1)
+			}
+		}
+		first += rows.N
+	}
+}
+
+// finite reports whether no number is NaN or infinite: zero times such a one is NaN.
+func finite(v []float32) bool {
+	var a, b float32
+	for len(v) >= 2 {
+		a += 0 * v[0]
+		b += 0 * v[1]
+		v = v[2:]
+	}
+	for _, x := range v {
+		a += 0 * x
+	}
+	return a+b == 0
 }
 
 func (g *group) reset() { g.inputs, g.n, g.used = g.inputs[:0], 0, 0 }

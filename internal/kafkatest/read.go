@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -164,16 +165,15 @@ func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[st
 	req.Groups = append(req.Groups, rg)
 	for {
 		res, err := req.RequestWith(ctx, c)
-		if err != nil {
-			return nil, fmt.Errorf("offsets of group %s: %w", group, err)
-		}
-		offsets, again, err := groupOffsets(res)
-		if !again {
-			return offsets, err
+		if err == nil {
+			offsets, again, err := groupOffsets(res)
+			if !again {
+				return offsets, err
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("offsets of group %s are not stable: %w", group, ctx.Err())
+			return nil, fmt.Errorf("offsets of group %s: not known, or not stable: %w", group, errors.Join(ctx.Err(), err))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
