@@ -61,7 +61,8 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	c.Flags().StringVar(&f.from, "from", "earliest", "first `PLACE` of the range")
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
 	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: "+algorithmNames)
-	c.Flags().IntVar(&f.passes, "passes", -1, "passes over the range (stochastic; default 1), or most EM iterations (batch; 0 = to convergence, the default)")
+	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
+	c.Flags().Lookup("passes").DefValue = "0" // what help would show, -1, means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")

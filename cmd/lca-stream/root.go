@@ -49,6 +49,11 @@ func (p *program) root() *cobra.Command {
 		Long: `Lca-stream learns, online and without labels, the metric in which the records of a Kafka stream are
 locally isotropic (local component analysis), and whitens every live record with it.
 
+To see it:      lca-stream demo
+To use it:      lca-stream config example > stream.yaml, edit it, lca-stream topics init -c stream.yaml,
+                lca-stream doctor -c stream.yaml, lca-stream run -c stream.yaml
+When it fails:  lca-stream doctor -c stream.yaml, lca-stream inspect TOPIC -c stream.yaml
+
 Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another instance owns the work,
 130 interrupted twice.`,
 		SilenceErrors: true,

@@ -35,7 +35,7 @@ func TestScripts(t *testing.T) {
 			e.Values["broker"] = b
 			e.Setenv("KAFKA", b.Addrs()[0])
 			e.Setenv("ROOT", root)
-			for _, name := range []string{"HTTP1", "HTTP2"} {
+			for _, name := range []string{"HTTP1", "HTTP2", "HTTP3"} {
 				address, err := freeAddress()
 				if err != nil {
 					return err

@@ -14,6 +14,9 @@ func (p *program) configCommand() *cobra.Command {
 		&cobra.Command{
 			Use:   "config",
 			Short: "Show the configuration: resolved, its schema, or every key",
+			Long: `A configuration is one YAML file: defaults, then the file, with ${VAR} and ${VAR:default} from the
+environment, then --set. Example prints all of it with its defaults, to start from; print shows what
+would be used; schema is for editors.`,
 		},
 		p.configPrintCommand(),
 		command(&cobra.Command{

@@ -14,7 +14,13 @@ import (
 
 func (p *program) topicsCommand() *cobra.Command {
 	return group(
-		&cobra.Command{Use: "topics", Short: "Create or verify the topics of a configuration"},
+		&cobra.Command{
+			Use:   "topics",
+			Short: "Create or verify the topics of a configuration",
+			Long: `A configuration names four topics, or five: the source, the output, snapshots, checkpoints, and dead
+letters if they shall be kept. Init creates those that are missing; check says what is wrong with those
+that are there. Neither alters one that exists.`,
+		},
 		p.topicsInitCommand(),
 		p.topicsCheckCommand(),
 	)
@@ -32,8 +38,8 @@ not as it must be.`,
 	o := configFlags(c)
 	needConfig(c)
 	var creation topics.Creation
-	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "partitions of the source topic, if that is missing; 0: the broker's default")
-	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor of topics that are created; 0: the broker's default")
+	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "`N` partitions of the source topic, if that is missing; 0: the broker's default")
+	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor `N` of topics that are created; 0: the broker's default")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	return command(c, func(ctx context.Context, _ []string) error {
 		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
