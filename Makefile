@@ -6,10 +6,11 @@
 # make release-check   the same bytes twice, modules, licences, SBOM, known vulnerabilities; into build/
 # make lint    the linters alone
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
-# make bench   benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
+# make bench   side by side with numpy, gonum and a Python program, on real Kafka; hours; writes the tables of docs/benchmarks.md
+# make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
 # make quality   how well it learns, beside others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build demo test check lint bench paper quality image-check tools
+.PHONY: build demo test check lint bench bench-asm bench-go paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -49,7 +50,26 @@ lint:
 image-check:
 	deploy/image/check
 
+# Each line stands alone: what one leaves in build/bench is put into the page at the end. ROUNDS and CELLS are
+# explained in internal/bench.
+BENCH := GOMAXPROCS=1 TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h
 bench:
+	@mkdir -p build/bench
+	$(BENCH) -bench 'Twin|Gonum' ./lca/internal/kernel
+	$(BENCH) -bench Growth ./lca
+	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Partitions' ./internal/bench
+	$(MAKE) bench-asm
+	.ci/bench-tables
+	@echo "load average: $$(cat /proc/loadavg)"
+
+# The same kernels in plain Go and in assembly. Plain Go emulates float32's fused multiply-add, so float64 is compared.
+bench-asm:
+	@mkdir -p build
+	go test -run '^$$' -bench 'Update/B=100/N=3000/d=(16|64)/float64|Projection/rows=100' -benchtime 20x -count 6 -tags purego ./lca/internal/kernel > build/purego.txt
+	go test -run '^$$' -bench 'Update/B=100/N=3000/d=(16|64)/float64|Projection/rows=100' -benchtime 20x -count 6 ./lca/internal/kernel > build/asm.txt
+	$(GOTOOL) benchstat build/purego.txt build/asm.txt | tee build/benchstat.txt
+
+bench-go:
 	@mkdir -p build
 	go test -run '^$$' -bench . -benchmem -count 6 ./lca/... ./source/... ./sink/... ./pipeline/... | tee build/bench.txt
 

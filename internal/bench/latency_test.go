@@ -97,7 +97,7 @@ func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []ti
 // read gives f the first committed records of a topic.
 func (s *stream) read(b *testing.B, topic string, records int, f func(*kgo.Record)) {
 	b.Helper()
-	reader := client(b, s.broker, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(5*time.Millisecond))
+	reader := client(b, s.broker, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(10*time.Millisecond))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for seen := 0; seen < records; {
