@@ -3,11 +3,14 @@ program, called as the experiments call it, fits models that numpy finds true.
 
     LCA_STREAM=bin/lca-stream python docs/paper/check.py      # numpy and pyarrow
 """
+import bz2
+
 import numpy as np
 
 import page
 import program
 import toys
+import usps
 
 ROWS, NOISE = 300, 6
 # (algorithm, metric, nu, nu_gaussian)
@@ -56,8 +59,16 @@ def agree(Y, y):
     return (y[D.argmin(1)] == y).mean()
 
 
+def parses():
+    """The digits as LIBSVM's collection has them: labels from 1, columns from 1, zeros left out."""
+    x = usps.parse(bz2.compress(b"7 1:-1 8:-0.631 256:1 \n10 2:0.5\n"), 2)
+    assert x.shape == (2, 256) and x[0, 0] == -1 and x[0, 7] == -.631 and x[0, 255] == 1 and x[1, 1] == .5, x
+    assert np.count_nonzero(x) == 4, x
+
+
 def main():
     page.check()
+    parses()
     for name in ("two", "five"):
         Z, y = toys.problem(name, ROWS, NOISE, 0)
         models = {(a, metric): judge(Z, a, metric, nu, g) for a, metric, nu, g in FITS}

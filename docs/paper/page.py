@@ -174,7 +174,7 @@ def render():
         rows = runs.load(name)
         if rows:
             parts.append(write(rows))
-    parts.append(prose.TAIL)
+    parts.append(prose.TAIL.format(passes=design.PASSES[1000]))
     return "\n".join(p.strip("\n") + "\n" for p in parts)
 
 
