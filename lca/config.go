@@ -184,7 +184,7 @@ type Config struct {
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: max(40, 10·d_P); +Inf = off
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // start again at an alarm (renew.go), and open the gate to more than a tenth of a minibatch; default true
-	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing; default false
+	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing, and there is no drift; default false
 
 	Precision   Precision // default Float32
 	Coordinates Coordinates

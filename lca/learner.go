@@ -249,9 +249,9 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	return half
 }
 
-// watch looks for drift, unless an alarm is being dealt with.
+// watch looks for drift, unless an alarm is being dealt with. A finite set has none to follow.
 func (l *Learner) watch(s *Step) {
-	if !l.cfg.Drift || l.renewal.minibatches > 0 {
+	if !l.cfg.Drift || l.cfg.Finite || l.renewal.minibatches > 0 {
 		return
 	}
 	was := l.drift

@@ -51,6 +51,31 @@ func TestBurst(t *testing.T) {
 	}
 }
 
+// TestFiniteHasNoDrift holds that a set that is replayed is learnt whole, whatever its order.
+func TestFiniteHasNoDrift(t *testing.T) {
+	const d = 6
+	c := DefaultConfig(d)
+	c.Neighbours, c.Finite = 400, true
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(4, 13))
+	x := new(mat.Dense)
+	x.Stack(mixture(3, d, 4)(r, 1500), mixture(4, d, 4)(r, 1500))
+	feed(t, l, x, c.Minibatch)
+	want := make([]float64, d)
+	meanOf(want, dense(x), d)
+	if i := l.Info(); i.Alarms > 0 || i.Learnt < 2700 {
+		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
+	}
+	for k := range want {
+		if off := l.globals.mean[k] - want[k]; off > 0.05 || off < -0.05 {
+			t.Errorf("mean of column %d is off by %g", k, off)
+		}
+	}
+}
+
 // TestRenewalContinues holds that a learner restored between an alarm and the new start goes on as
 // one that was never interrupted, and that the metric in force stays until then.
 func TestRenewalContinues(t *testing.T) {

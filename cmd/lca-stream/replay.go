@@ -191,6 +191,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	if err != nil {
 		return nil, err
 	}
+	learner.Finite = true
 	if rows := r.rows / int64(r.flags.every); rows > 0 {
 		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
 	}
