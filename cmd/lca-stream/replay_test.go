@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -70,7 +71,20 @@ func newHistory(t *testing.T, kind kafkatest.Kind) *history {
 		}
 	}
 	h.put(t, msgs)
+	h.settle(t, "events")
 	return h
+}
+
+// settle waits until readers see what was committed: a broker answers a commit before its marks are
+// in the partitions.
+func (h *history) settle(t *testing.T, topic string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !maps.Equal(h.ListOffsets(t, topic, -1, 0), h.ListOffsets(t, topic, -1, 1)); {
+		if time.Now().After(deadline) {
+			t.Fatalf("topic %s has an open transaction", topic)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // usable are the rows of whole messages of the topic, less those of no use.
@@ -136,6 +150,7 @@ func (h *history) try(t *testing.T, env []string, args ...string) (r replayResul
 func (h *history) snapshots(t *testing.T) (a *snapshot.Assembler, records int) {
 	t.Helper()
 	a = &snapshot.Assembler{}
+	h.settle(t, "lca-snapshots")
 	all := h.ReadCommitted(t, "lca-snapshots")
 	for _, r := range all {
 		var headers []source.Header
@@ -255,7 +270,10 @@ func (h *history) testOntoTheTopic(t *testing.T) {
 	first := h.replay(t, "--model-id", "january")
 	a, records := h.snapshots(t)
 	s, ok := a.Newest("january")
-	if !ok || s.Version != usable || first.ModelVersion != usable {
+	if !ok {
+		t.Fatalf("the topic has versions %v of the model", a.List("january"))
+	}
+	if s.Version != usable || first.ModelVersion != usable {
 		t.Fatalf("version %d on the topic and %d printed, want %d", s.Version, first.ModelVersion, usable)
 	}
 	if got, err := snapshot.Fingerprint(s); err != nil || got != first.Fingerprint {
@@ -338,7 +356,7 @@ func (h *history) testLearnerGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []snapshot.Entry
-			for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 				a, _ := h.snapshots(t)
 				if got = a.List(c.id); len(got) > 0 && got[0].Version >= base+1000 {
 					break
@@ -395,6 +413,7 @@ func (h *history) testEndIsFixed(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}
+	h.settle(t, "events")
 	var all int
 	for range h.ReadCommitted(t, "events") {
 		all++

@@ -5,10 +5,12 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -102,11 +104,14 @@ func TestDoctorFindsEachFault(t *testing.T) {
 	})
 	t.Run("messages and models", func(t *testing.T) {
 		s.produce([][]byte{rowsABC(t, 250, nil, "a", "b", "c"), rowsABC(t, 250, nil, "a", "b", "c")})
+		s.settle("in")
 		check(t, "all", nil, 0, "2 of the newest can be used: 500 rows of 3 features", "d = 3")
 		check(t, "all", []string{"source.features=a,nowhere"}, 2, "2 of the newest cannot be used: feature_missing", "lca-stream inspect doctor-in")
 		s.command("replay", "--set", "source.features=a,b")
+		s.settle("snap")
 		check(t, "all", nil, 0, "warning  models       the model has 2 features and the messages 3; it does not know [\"c\"]")
 		s.command("replay", "--set", "source.features=a,b,c", "--model-id", "three")
+		s.settle("snap")
 		check(t, "all", []string{"snapshot.model_id=three", "source.features=b,c"}, 2, "the model has 3 features and the messages 2; they lack [\"a\"]", "set another snapshot.model_id")
 		check(t, "all", []string{"snapshot.model_id=three"}, 0, "three: version 500")
 	})
@@ -115,10 +120,24 @@ func TestDoctorFindsEachFault(t *testing.T) {
 			"--set", "kafka.sasl.username=all", "--set", "kafka.sasl.password=secret")
 		s.await(s.name, 2, run)
 		run.stop()
+		s.settle("out")
 		if n := len(b.ReadCommitted(t, s.topic("out"))); n != 2 {
 			t.Errorf("%d outputs of 2 messages", n)
 		}
 	})
+}
+
+// settle waits until readers see what was committed: a broker answers a commit before its marks are in
+// the partitions.
+func (s *stream) settle(suffix string) {
+	s.t.Helper()
+	topic := s.topic(suffix)
+	for deadline := time.Now().Add(2 * time.Minute); !maps.Equal(s.ListOffsets(s.t, topic, -1, 0), s.ListOffsets(s.t, topic, -1, 1)); {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("topic %s has an open transaction", topic)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 func grant(t *testing.T, b *kafkatest.Broker, user string, all []right) {
