@@ -69,9 +69,6 @@ func (p *Process) Kill() {
 // Terminate asks the child to end, with SIGTERM.
 func (p *Process) Terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
 
-// Dump makes a Go program write the stacks of its goroutines and end (SIGQUIT).
-func (p *Process) Dump() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) }
-
 // Pause makes the child stand still (SIGSTOP), as a machine that is out of memory or suspended does.
 func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 
