@@ -4,29 +4,37 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"github.com/lca-stream/lca-stream/internal/demo"
 )
 
-// screen shows the demo's progress: one living line on a terminal, a line now and then elsewhere,
+// screen shows the demo's progress: a few living lines on a terminal, a line now and then elsewhere,
 // and nothing at all with --json.
 type screen struct {
 	out    io.Writer
 	quiet  bool
+	live   bool
+	width  int // columns of the terminal
 	system *system
-	bar    *progressbar.ProgressBar
+	start  time.Time
 	last   time.Time
+	drawn  int // lines that stand on the terminal
 }
 
 func newScreen(p *program, f demoFlags, s *system) *screen {
-	sc := &screen{out: p.stderr, quiet: f.json, system: s}
-	if !f.json && isTerminal(p.stderr) {
-		sc.bar = progressbar.NewOptions(f.rows+judgeRows, progressbar.OptionSetWriter(p.stderr),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("rows"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+	sc := &screen{out: p.stderr, quiet: f.json, system: s, start: time.Now()}
+	if isTerminal(p.stderr) {
+		sc.live, sc.width = !f.json, 80
+		if fd, ok := p.stderr.(interface{ Fd() uintptr }); ok {
+			if w, _, err := term.GetSize(int(fd.Fd())); err == nil && w > 0 {
+				sc.width = w
+			}
+		}
 	}
 	return sc
 }
@@ -35,43 +43,111 @@ func (s *screen) begin(stream *demo.Stream) {
 	if s.quiet {
 		return
 	}
-	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\n", stream.About, stream.Dim)
-	if page := s.system.status; page != nil { // --http "" wants none
-		fmt.Fprintf(s.out, "Live page: http://%s/\n", page.Addr())
-	}
+	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\nLive page: http://%s/\n", stream.About, stream.Dim, s.system.status.Addr())
 }
 
 // progress is called many times a second.
 func (s *screen) progress(rows, of int) {
-	if s.quiet {
-		return
+	every := 2 * time.Second
+	if s.live {
+		every = 100 * time.Millisecond
 	}
 	now := time.Now()
-	if s.bar != nil {
-		s.bar.Describe(s.mind())
-		_ = s.bar.Set(min(rows, of))
+	if s.quiet || now.Sub(s.last) < every {
 		return
 	}
-	if now.Sub(s.last) >= 2*time.Second {
-		s.last = now
-		fmt.Fprintf(s.out, "%d of %d rows whitened; %s\n", rows, of, s.mind())
+	s.last = now
+	v := s.mind(rows, of, now.Sub(s.start))
+	if !s.live {
+		fmt.Fprintln(s.out, v.line())
+		return
+	}
+	s.wipe()
+	lines := v.panel(s.width)
+	s.drawn = len(lines)
+	fmt.Fprint(s.out, strings.Join(lines, "\n")+"\n")
+}
+
+// wipe takes the living lines away: up to the first of them, and clear to the end of the screen.
+func (s *screen) wipe() {
+	if s.drawn > 0 {
+		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
+		s.drawn = 0
 	}
 }
 
-// mind is what the learner thinks at the moment.
-func (s *screen) mind() string {
-	text := "warming up"
-	if l := s.system.stats.Learning(); l != nil && !math.IsNaN(l.NLL) {
-		text = fmt.Sprintf("%d rows learnt, NLL %.2f (Gaussian %.2f)", l.Version, l.NLL, l.GaussianNLL)
+func (s *screen) end() { s.wipe() }
+
+// view is what there is to see at one moment.
+type view struct {
+	rows, of        int
+	seconds         float64
+	learnt          uint64
+	nll, gaussian   float64 // NaN while the learner warms up
+	dParzen, dGauss int
+	version         uint64 // 0: no model yet
+	address         string
+}
+
+func (s *screen) mind(rows, of int, took time.Duration) view {
+	v := view{rows: min(rows, of), of: of, seconds: took.Seconds(), nll: math.NaN(), gaussian: math.NaN(), address: s.system.status.Addr()}
+	if l := s.system.stats.Learning(); l != nil {
+		v.learnt, v.nll, v.gaussian = l.Version, l.NLL, l.GaussianNLL
 	}
 	if m := s.system.stats.InForce(); m != nil {
-		text += fmt.Sprintf(", %d Parzen + %d Gaussian, version %d", m.Model.Parzen(), m.Model.Gaussian(), m.Version)
+		v.dParzen, v.dGauss, v.version = m.Model.Parzen(), m.Model.Gaussian(), m.Version
 	}
-	return text
+	return v
 }
 
-func (s *screen) end() {
-	if s.bar != nil {
-		_ = s.bar.Finish()
+func (v view) surprise() string {
+	if math.IsNaN(v.nll) {
+		return "warming up"
 	}
+	return fmt.Sprintf("%.2f nats a row (a single Gaussian: %.2f)", v.nll, v.gaussian)
+}
+
+func (v view) metric() string {
+	if v.version == 0 {
+		return "no model yet"
+	}
+	return fmt.Sprintf("%d Parzen + %d Gaussian directions, version %s", v.dParzen, v.dGauss, thousand(v.version))
+}
+
+// line is for logs.
+func (v view) line() string {
+	return fmt.Sprintf("%d of %d rows whitened; %d rows learnt, %s; %s", v.rows, v.of, v.learnt, v.surprise(), v.metric())
+}
+
+// panel is for a terminal; no line is wider than it, for a line that wraps cannot be taken away.
+func (v view) panel(width int) []string {
+	done := float64(v.rows) / float64(max(v.of, 1))
+	const bar = 24
+	full := int(done * bar)
+	rate := ""
+	if v.seconds > 0 {
+		rate = fmt.Sprintf("   %s rows/s", thousand(uint64(float64(v.rows)/v.seconds)))
+	}
+	lines := []string{
+		fmt.Sprintf("  whitened   %s%s %3.0f %%   %s of %s%s", strings.Repeat("█", full), strings.Repeat("░", bar-full), 100*done, thousand(uint64(v.rows)), thousand(uint64(v.of)), rate),
+		fmt.Sprintf("  learnt     %s rows", thousand(v.learnt)),
+		"  surprise   " + v.surprise(),
+		"  metric     " + v.metric(),
+		"  page       http://" + v.address + "/",
+	}
+	for i, l := range lines {
+		if r := []rune(l); len(r) >= width {
+			lines[i] = string(r[:max(width-1, 0)])
+		}
+	}
+	return lines
+}
+
+// thousand writes a count with commas.
+func thousand(n uint64) string {
+	digits := strconv.FormatUint(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
