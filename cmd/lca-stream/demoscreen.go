@@ -43,7 +43,10 @@ func (s *screen) begin(stream *demo.Stream) {
 	if s.quiet {
 		return
 	}
-	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\nLive page: http://%s/\n", stream.About, stream.Dim, s.system.status.Addr())
+	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\n", stream.About, stream.Dim)
+	if s.system.status != nil {
+		fmt.Fprintf(s.out, "Live page: http://%s/\n", s.system.status.Addr())
+	}
 }
 
 // progress is called many times a second.
@@ -90,7 +93,10 @@ type view struct {
 }
 
 func (s *screen) mind(rows, of int, took time.Duration) view {
-	v := view{rows: min(rows, of), of: of, seconds: took.Seconds(), nll: math.NaN(), gaussian: math.NaN(), address: s.system.status.Addr()}
+	v := view{rows: min(rows, of), of: of, seconds: took.Seconds(), nll: math.NaN(), gaussian: math.NaN()}
+	if s.system.status != nil {
+		v.address = s.system.status.Addr()
+	}
 	if l := s.system.stats.Learning(); l != nil {
 		v.learnt, v.nll, v.gaussian = l.Version, l.NLL, l.GaussianNLL
 	}
@@ -133,7 +139,9 @@ func (v view) panel(width int) []string {
 		fmt.Sprintf("  learnt     %s rows", thousand(v.learnt)),
 		"  surprise   " + v.surprise(),
 		"  metric     " + v.metric(),
-		"  page       http://" + v.address + "/",
+	}
+	if v.address != "" {
+		lines = append(lines, "  page       http://"+v.address+"/")
 	}
 	for i, l := range lines {
 		if r := []rune(l); len(r) >= width {
