@@ -108,7 +108,7 @@ def streams(runs):
     return keys + [dict(stream="jump", setting=c, run=r) for r in range(runs) for c in COORDINATE_KINDS]
 
 
-USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "five passes": ["passes"]}
+USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "five passes": [], "batch": []}
 
 
 def usps(runs):
@@ -134,7 +134,7 @@ def growth(runs):
 
 # What is to be reached: (experiment, figure of its default row) -> (at most, or better), stretch.
 TARGETS = {
-    ("usps", "one pass", "nll"): (9.0, 8.0), ("usps", "five passes", "nll_all"): (5.3, 5.0),
+    ("usps", "one pass", "nll_all"): (9.0, 8.0), ("usps", "five passes", "nll_all"): (5.3, 5.0),
     ("stream", DEFAULT, "excess_1000"): (.06, .02), ("stream", DEFAULT, "excess_2000"): (.02, .014),
     ("stream", DEFAULT, "excess_5000"): (.006, .005), ("drift", DEFAULT, "distance"): (.25, .15),
     ("redelivery", DEFAULT, "bias"): (.05, None), ("outliers", DEFAULT, "excess"): (.03, None),

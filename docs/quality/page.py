@@ -57,9 +57,10 @@ def highest(rows, figure, digits=3):
     return max(round(r[figure]["mean"], digits) for r in rows)
 
 
-def reached(value, target, larger=True):
-    better = value >= target if larger else value <= target
-    return "reached" if better else "missed"
+def reached(v, target, error=None, larger=True):
+    """Whether a figure is at least (or at most) the target, or short of it by no more than two standard errors."""
+    short = (target - v) * (1 if larger else -1)
+    return "reached" if short <= 1e-9 else "within two standard errors" if short <= 2 * (error or 0) else "missed"
 
 
 def valve_part(rows):
@@ -120,8 +121,9 @@ def targets_part():
         r = rows.get((stream, setting))
         if r:
             v = r[figure]
-            ok = v["mean"] <= target + 2 * (v["se"] or 0)
-            verdict = "missed" if not ok else "stretch reached" if stretch is not None and v["mean"] <= stretch else "reached"
+            # Between the splits of USPS there is more than between ways of fitting: no allowance for that.
+            verdict = reached(v["mean"], target, None if stream == "usps" else v["se"], larger=False)
+            verdict = "stretch reached" if stretch is not None and v["mean"] <= stretch else verdict
             body.append([prose.TARGETS[stream, setting, figure], show(v, 2 if stream == "usps" else 4), str(v["runs"]),
                          f"≤ {target}" + (f" ({stretch})" if stretch is not None else ""), verdict])
     spectral = {(r["set"], r["coordinates"]): r for r in store.load("spectral")}
@@ -134,7 +136,7 @@ def targets_part():
             ours = spectral[s, preset]["ari"]
             top = highest([r for r in here if r], "ari", 2)
             ari.append([design.SETS.get(s, s)] + [show(r and r["ari"], 2, bool(r) and round(r["ari"]["mean"], 2) == top) for r in here]
-                       + [f"{preset} ≥ {target}", reached(round(ours["mean"] + 2 * (ours["se"] or 0), 2), target)])
+                       + [f"{preset} ≥ {target}", reached(round(ours["mean"], 2), target, ours["se"])])
     usps = [[s, show(rows["usps", s]["nll"], 2), show(rows["usps", s]["nll_all"], 2), show(rows["usps", s]["parzen"], 0)]
             for s in design.USPS if ("usps", s) in rows]
     return prose.STREAMS.format(table=table(["what", "ours", "runs", "to reach (stretch)", ""], body),

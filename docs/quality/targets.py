@@ -27,6 +27,8 @@ def digits(setting, run):
     X, T = usps.data["x"][rows[:HALF]], usps.data["x"][rows[HALF:]]
     if setting == "five passes":
         m = live.replay(X, SETTINGS, ["--algorithm", "stochastic", "--passes", "5"])
+    elif setting == "batch":
+        m = live.replay(X, SETTINGS, ["--algorithm", "lca-gauss", "--passes", "0", "--sample", str(HALF), "--precision", "float32", "--tolerance", "1e-3"])
     else:
         with live.Live(streams.brokers[0], [*SETTINGS, *design.USPS[setting], "snapshot.every_rows=6000"], command="learn") as s:
             s.put(X)
