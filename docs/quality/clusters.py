@@ -55,8 +55,8 @@ class Whitening:
         self.n, self.sum, self.square = self.n + len(X), self.sum + X.sum(0), self.square + X.T @ X
         self.mean = self.sum / self.n
         w, V = np.linalg.eigh(self.square / self.n - np.outer(self.mean, self.mean))
-        kept = w > 1e-9 * w[-1]
-        self.root = V[:, kept] / np.sqrt(w[kept])
+        w[w <= 1e-9 * w[-1]] = np.inf  # constant so far
+        self.root = (V / np.sqrt(w)) @ V.T  # the symmetric root, which turns nothing from block to block
 
     def transform(self, X):
         return (X - self.mean) @ self.root
