@@ -61,9 +61,9 @@ the second half):
 
 - Where noise hides clusters (two and five Gaussians), LCA finds what whitening loses and raw rows half lose, and River's
   clusterers, which start anywhere, find it too.
-- On pixels (digits, USPS) raw rows are best with k-means: their units are the same, and each column that is nearly constant is
-  blown up by whatever equalises variances, LCA by default included. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth
-  of the mean variance: no column is scaled.
+- On pixels (digits) raw rows beat whatever equalises variances, LCA with its defaults included: units are the same already, and
+  each column that is nearly constant is blown up. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean
+  variance: no column is scaled. That is as good as raw rows with k-means and better with the online clusterers.
 - On a few well-behaved columns LCA is about as good as StandardScaler (wine) or worse (breast_cancer: k-means wants its clusters
   round as a whole, LCA makes them round locally; spectral clustering in the same coordinates is better than in any other, see below).
 - Circles are nothing for k-means, in any coordinates.
@@ -125,7 +125,7 @@ GROWTH = """
 ![NLL against rows](quality/growth.svg)
 
 Test NLL with the pool's own N rows as centres / with 10000 rows as centres / seconds from the first row's arrival to the
-snapshot's, on a machine shared with other work (an upper bound). "Corrected" is `target_rows: 10000`, meant for the second figure. {runs} runs.
+snapshot's, on a machine shared with other work (an upper bound). "Corrected" is `target_rows: 10000`, meant for the second figure. Runs: {runs}.
 
 {table}
 """
@@ -135,9 +135,8 @@ TAIL = """
 
 From the tables above:
 
-- **On pixels with k-means, or wherever raw distances are known to be right.** k-means on raw digits beats k-means on any whitening of
-  them, ours included. Where columns have the same unit and you want LCA all the same (spectral clustering gains by it), keep it from scaling them:
-  `lca.nu_unit: absolute`.
+- **With its defaults on pixels, or wherever columns have one unit.** Raw digits then cluster better than LCA's coordinates. Keep it
+  from scaling columns (`lca.nu_unit: absolute`, `lca.nu` a tenth of the mean variance) or take the raw rows.
 - **For k-means in a few dozen clean columns.** StandardScaler does as well on wine and better on breast_cancer, and costs nothing.
 - **With fewer than about 50 rows a column.** The score of the machine's first hundred rows is worse than a Mahalanobis distance's
   later on; warm up on more rows, or use the covariance until then.
