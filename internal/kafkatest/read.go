@@ -153,18 +153,13 @@ func (b *Broker) LastCommitted(t testing.TB, group string) map[string]int64 {
 }
 
 func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[string]int64, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group, req.RequireStable = group, stable
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = group
 	req.Groups = append(req.Groups, rg)
 	for {
-		res, err := req.RequestWith(ctx, c)
+		res, err := b.once(ctx, req)
 		if err == nil {
 			offsets, again, err := groupOffsets(res)
 			if !again {
@@ -177,6 +172,18 @@ func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[st
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// once asks through a client of its own: one that has seen a broker die keeps asking for it.
+func (b *Broker) once(ctx context.Context, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return req.RequestWith(ctx, c)
 }
 
 func groupOffsets(res *kmsg.OffsetFetchResponse) (offsets map[string]int64, again bool, err error) {
