@@ -99,14 +99,14 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	return <-failed
 }
 
-// demoConfig is configs/demo.yaml but for the broker's address, which is not known beforehand.
+// demoConfig is configs/demo.yaml but for the addresses, which are not known beforehand, and what the data wants.
 func demoConfig(f demoFlags, stream *demo.Stream, broker string) *config.Config {
 	c := config.Default()
 	c.Kafka.Brokers = []string{broker}
 	c.HTTP.Listen = f.http
 	c.Snapshot.EveryRows, c.Snapshot.Every = 2000, time.Second
 	c.Checkpoint.EveryRows, c.Checkpoint.Every = 10000, 5*time.Second
-	c.LCA.Preset = stream.Preset
+	c.LCA.Model, c.LCA.Preset = stream.Model, stream.Preset
 	c.LCA.SkipWhenBehind = false // learn every row: the demo waits for the learner, a stream would not
 	if f.data == "digits" {
 		c.Source.Features = []string{"x"}

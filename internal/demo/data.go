@@ -21,6 +21,7 @@ type Stream struct {
 	Clusters int
 	Noise    int    // how many of the Dim columns are white noise
 	Preset   string // lca.preset that suits it: thin structure wants a sharp density
+	Model    string // lca.model: the search of LCA-Gauss-Red finds how few directions a toy's structure needs
 	row      func(rng *rand.Rand, x []float64) (label int)
 	rng      *rand.Rand
 }
@@ -72,7 +73,7 @@ func toy(rng *rand.Rand, name, about string, clusters, noise int, spread float64
 		}
 		return label
 	}
-	return &Stream{Name: name, About: about, Dim: d, Clusters: clusters, Noise: noise, Preset: "density", row: row, rng: rng}
+	return &Stream{Name: name, About: about, Dim: d, Clusters: clusters, Noise: noise, Preset: "density", Model: "lca_gauss_red", row: row, rng: rng}
 }
 
 func five(rng *rand.Rand) (x, y float64, label int) {
@@ -147,7 +148,7 @@ func digits(rng *rand.Rand) (*Stream, error) {
 		copy(dst, x[i*dim:(i+1)*dim])
 		return labels[i]
 	}
-	return &Stream{Name: "digits", About: "8×8 images of handwritten digits (UCI, CC BY 4.0), drawn again and again", Dim: dim, Clusters: 10, Preset: "metric", row: row, rng: rng}, nil
+	return &Stream{Name: "digits", About: "8×8 images of handwritten digits (UCI, CC BY 4.0), drawn again and again", Dim: dim, Clusters: 10, Preset: "metric", Model: "lca_gauss", row: row, rng: rng}, nil
 }
 
 func readDigits() (x []float64, labels []int, dim int, err error) {
