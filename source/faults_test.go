@@ -148,6 +148,35 @@ func values(vs ...string) (recs []recordbatch.Record) {
 	return recs
 }
 
+// TestFetchOverQuota: an answer without topics says to wait, however long quotas hold the reader back.
+func TestFetchOverQuota(t *testing.T) {
+	broker := fake(t)
+	held := 0
+	broker.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		broker.KeepControl()
+		res := r.ResponseKind().(*kmsg.FetchResponse)
+		if held < 3 {
+			held++
+			res.ThrottleMillis = 20
+			return res, nil, true
+		}
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{{
+			HighWatermark: 1, LastStableOffset: 1, RecordBatches: recordbatch.Append(nil, values("a"), recordbatch.NoProducer()),
+		}}}}
+		return res, nil, true
+	})
+	f := source.NewFetcher(source.FetcherConfig{
+		Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, RetryFor: time.Nanosecond,
+	})
+	got, err := f.Fetch(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held != 3 || len(got.Records) != 1 || string(got.Records[0].Value) != "a" {
+		t.Errorf("after %d answers that said to wait: %v", held, got.Records)
+	}
+}
+
 // TestFetchResponses feeds the fetcher answers that a broker gives only rarely.
 func TestFetchResponses(t *testing.T) {
 	none := recordbatch.NoProducer()

@@ -108,6 +108,12 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			f.next = got.Next
 			return got, nil
 		}
+		if held := (*throttledError)(nil); errors.As(err, &held) { // no fault, and so no part of the retries
+			if err := held.wait(ctx); err != nil {
+				return Fetched{}, err
+			}
+			continue
+		}
 		if errors.Is(err, kafka.OffsetOutOfRange) {
 			if err = f.outOfRange(ctx); err != nil {
 				return Fetched{}, err
@@ -139,6 +145,9 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	response, err := request.send(ctx, f.config.Cluster)
 	if err != nil {
 		return Fetched{}, err
+	}
+	if response.throttled > 0 {
+		return Fetched{}, &throttledError{response.throttled}
 	}
 	if response.code != 0 {
 		return Fetched{}, kafka.Error(response.code)

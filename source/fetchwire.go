@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
@@ -27,6 +28,7 @@ type fetchRequest struct {
 
 // fetchResponse is what a broker says of the partition.
 type fetchResponse struct {
+	throttled     time.Duration // > 0: over a quota, and so nothing but how long to wait
 	code          int16
 	highWatermark int64
 	lastStable    int64
@@ -145,7 +147,7 @@ type wire struct {
 }
 
 func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) {
-	w.skip(4) // throttle time
+	throttle := time.Duration(w.int32()) * time.Millisecond
 	if version >= 7 {
 		res.code = w.int16()
 		w.skip(4) // session id
@@ -154,6 +156,10 @@ func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) 
 		return
 	}
 	topics := w.int32()
+	if topics == 0 && !w.failed { // KIP-219: whoever is over a quota gets no topics at all
+		res.throttled = max(throttle, minBackoff)
+		return
+	}
 	name := w.string()
 	partitions := w.int32()
 	id := w.int32()

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -61,6 +62,19 @@ func TestFetchResponseVersions(t *testing.T) {
 		}
 		if n := len(m.(*fetchResponse).records); n == 0 || n > 1000 || in.Len() != len("next") {
 			t.Errorf("%d bytes kept, %d left in the connection", n, in.Len())
+		}
+	})
+	t.Run("over a quota", func(t *testing.T) {
+		for version := int16(4); version <= 11; version++ {
+			held := kmsg.FetchResponse{Version: version, ThrottleMillis: 700}
+			body := held.AppendTo([]byte{0, 0, 0, 1})
+			m, err := request.read(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)), version)
+			if err != nil {
+				t.Fatalf("v%d: %v", version, err)
+			}
+			if got := m.(*fetchResponse).throttled; got != 700*time.Millisecond {
+				t.Errorf("v%d: to wait %s, want 700ms", version, got)
+			}
 		}
 	})
 	t.Run("another partition", func(t *testing.T) {
