@@ -15,7 +15,7 @@ def represent(Z, name, method):
     if method == "ngca":
         return rivals.ngca(Z, design.RELEVANT[name]), None
     algorithm, _, nu = method.partition(" nu=")
-    # The search converges five times; 1e-4 changes no accuracy.
+    # The search converges five times. (1e-6 takes longer, and at ν = 0 sharpens some fits past the clusters.)
     flags = ["--tolerance", "1e-4"] if algorithm == "lca-gauss-search" else []
     model = program.fit(Z, algorithm, nu=float(nu or 0), flags=flags)
     return model.transform(Z), model
