@@ -130,18 +130,16 @@ func (w *world) followed(t *testing.T, s situation) *Follow {
 	t.Helper()
 	of := newWorld()
 	if !s.empty {
-		for _, m := range w.topics[source.Partition{Topic: "snapshots"}] {
-			of.topics[source.Partition{Topic: "snapshots"}] = append(of.topics[source.Partition{Topic: "snapshots"}], m)
-		}
+		p := source.Partition{Topic: "snapshots"}
+		of.topics[p] = append(of.topics[p], w.topics[p]...)
 	}
 	f := &Follow{Open: of.log("snapshots"), End: of.end("snapshots"), ModelID: "m", Pin: s.pin, Stats: NewStats(), Log: quiet()}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); f.Run(ctx) }()
+	ran := make(chan error, 1)
+	go func() { ran <- f.Run(ctx) }()
 	err := f.CatchUp(ctx)
 	cancel()
-	<-done
-	if err != nil {
+	if err := errors.Join(err, <-ran); err != nil {
 		t.Fatal(err)
 	}
 	if now := f.Current(); now != nil {

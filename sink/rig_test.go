@@ -20,7 +20,6 @@ type rig struct {
 	*kafkatest.Broker
 	t    *testing.T
 	name string
-	wire kafkatest.Wire
 }
 
 func (r *rig) topic(suffix string, partitions int, configs map[string]string) string {

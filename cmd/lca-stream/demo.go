@@ -146,7 +146,6 @@ type demoResult struct {
 	ExactlyOnce   bool     `json:"exactly_once"`
 	ARI           demoARI  `json:"ari"`
 	NLL           demoNLL  `json:"nll"`
-	page          string
 }
 
 type demoARI struct {

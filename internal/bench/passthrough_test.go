@@ -57,7 +57,7 @@ func passThrough(b *testing.B, c passConfig) result {
 func (c *passConfig) run(ctx context.Context) error {
 	s, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(c.Brokers), kgo.ConsumerGroup(c.Group), kgo.ConsumeTopics(c.Input), kgo.TransactionalID(c.Group+"-txn"),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.FetchMaxBytes(64<<20), kgo.FetchMaxPartitionBytes(16<<20), kgo.ProducerBatchMaxBytes(8<<20), kgo.MaxBufferedRecords(1e6),
 	)
