@@ -238,22 +238,32 @@ func (l *Learn) begin(m *source.Message) error {
 	if err != nil {
 		return err
 	}
-	c := l.Learner
-	c.Dim = len(f.Names)
-	c.Minibatch = max(c.Minibatch, (c.Dim+3)/4)
-	learner, err := lca.NewLearner(c)
+	learner, batcher, err := l.newLearner(len(f.Names))
 	if err != nil {
-		return &Stop{Err: err, Hint: "see the lca section of the configuration"}
+		return err
 	}
 	if err := l.warm(learner, f.Names); err != nil {
 		return &Stop{Err: err, Hint: "set another snapshot.model_id to learn anew"}
 	}
 	l.learner, l.features = learner, f
 	l.state.Features = f.Names
-	l.batcher = minibatch.NewBatcher(c.Dim, c.Minibatch)
+	l.batcher = batcher
 	l.Log.Info("learning", "features", len(f.Names), "model_id", l.ModelID)
 	warnLeftOut(l.Log, m, l.Columns, f)
 	return nil
+}
+
+// newLearner returns a learner of dim features, and the batcher that cuts its minibatches: of a quarter
+// as many rows as features at least, so that a factorisation is paid for by enough of them.
+func (l *Learn) newLearner(dim int) (*lca.Learner, *minibatch.Batcher, error) {
+	c := l.Learner
+	c.Dim = dim
+	c.Minibatch = max(c.Minibatch, (dim+3)/4)
+	learner, err := lca.NewLearner(c)
+	if err != nil {
+		return nil, nil, &Stop{Err: err, Hint: "see the lca section of the configuration"}
+	}
+	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
 }
 
 // minibatch is one stochastic EM step, or an even skip when the learner is behind or told to.

@@ -39,17 +39,13 @@ func (l *Learn) restore(c *Checkpoint) error {
 			Hint: "set another snapshot.model_id to learn anew, or the former features to go on",
 		}
 	}
-	cfg := l.Learner
-	cfg.Dim = len(c.Features)
-	cfg.Minibatch = max(cfg.Minibatch, (cfg.Dim+3)/4)
-	learner, err := lca.NewLearner(cfg)
+	learner, batcher, err := l.newLearner(len(c.Features))
 	if err != nil {
-		return &Stop{Err: err, Hint: "see the lca section of the configuration"}
+		return err
 	}
 	if err := learner.UnmarshalBinary(c.Learner); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn anew"}
 	}
-	batcher := minibatch.NewBatcher(cfg.Dim, cfg.Minibatch)
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}

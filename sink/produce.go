@@ -82,19 +82,7 @@ func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster) error {
 }
 
 func (r *produceRequest) leader(c protocol.Cluster) (protocol.Broker, error) {
-	topic, ok := c.Topics[r.to.topic]
-	if !ok {
-		return protocol.Broker{}, protocol.NewErrNoTopic(r.to.topic)
-	}
-	p, ok := topic.Partitions[r.to.id]
-	if !ok {
-		return protocol.Broker{}, protocol.NewErrNoPartition(r.to.topic, r.to.id)
-	}
-	b, ok := c.Brokers[p.Leader]
-	if !ok {
-		return protocol.Broker{}, protocol.NewErrNoLeader(r.to.topic, r.to.id)
-	}
-	return b, nil
+	return cluster.Leader(c, r.to.topic, r.to.id)
 }
 
 func (r *produceRequest) write(w io.Writer, version int16, correlation int32) error {

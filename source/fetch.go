@@ -109,7 +109,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			return got, nil
 		}
 		if held := (*throttledError)(nil); errors.As(err, &held) { // no fault, and so no part of the retries
-			if err := held.wait(ctx); err != nil {
+			if err := sleep(ctx, held.delay); err != nil {
 				return Fetched{}, err
 			}
 			continue

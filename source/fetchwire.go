@@ -72,19 +72,10 @@ func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResp
 
 // broker routes the request to the leader.
 func (r *fetchRequest) broker(c protocol.Cluster) (protocol.Broker, error) {
-	leader := r.leader
-	if leader < 0 {
-		topic, ok := c.Topics[r.partition.Topic]
-		if !ok {
-			return protocol.Broker{}, protocol.NewErrNoTopic(r.partition.Topic)
-		}
-		p, ok := topic.Partitions[r.partition.ID]
-		if !ok {
-			return protocol.Broker{}, protocol.NewErrNoPartition(r.partition.Topic, r.partition.ID)
-		}
-		leader = p.Leader
+	if r.leader < 0 {
+		return cluster.Leader(c, r.partition.Topic, r.partition.ID)
 	}
-	b, ok := c.Brokers[leader]
+	b, ok := c.Brokers[r.leader]
 	if !ok {
 		return protocol.Broker{}, protocol.NewErrNoLeader(r.partition.Topic, r.partition.ID)
 	}

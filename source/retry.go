@@ -111,7 +111,12 @@ func (r *retry) hungUp(err error) bool {
 func (r *retry) pause(ctx context.Context) error {
 	delay := min(minBackoff<<min(r.tries, 10), maxBackoff)
 	r.tries++
-	timer := time.NewTimer(delay/2 + rand.N(delay/2)) // spread, so that members do not retry in step
+	return sleep(ctx, delay/2+rand.N(delay/2)) // spread, so that members do not retry in step
+}
+
+// sleep returns nil after the delay, or why ctx ended before.
+func sleep(ctx context.Context, delay time.Duration) error {
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

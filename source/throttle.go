@@ -1,7 +1,6 @@
 package source
 
 import (
-	"context"
 	"fmt"
 	"time"
 )
@@ -12,16 +11,4 @@ type throttledError struct{ delay time.Duration }
 
 func (e *throttledError) Error() string {
 	return fmt.Sprintf("over the broker's quota, to wait %s", e.delay)
-}
-
-// wait returns nil after the delay, or why ctx ended.
-func (e *throttledError) wait(ctx context.Context) error {
-	timer := time.NewTimer(e.delay)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

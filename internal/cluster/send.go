@@ -89,6 +89,23 @@ func (b *brokerExchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	return b.request.Broker(c)
 }
 
+// Leader is the broker that leads a partition by the transport's layout, which may be a few seconds old.
+func Leader(c protocol.Cluster, topic string, partition int32) (protocol.Broker, error) {
+	t, ok := c.Topics[topic]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoTopic(topic)
+	}
+	p, ok := t.Partitions[partition]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoPartition(topic, partition)
+	}
+	b, ok := c.Brokers[p.Leader]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoLeader(topic, partition)
+	}
+	return b, nil
+}
+
 // Topic is what a broker says of a topic now.
 type Topic struct {
 	Name       string
