@@ -24,7 +24,6 @@ type functions[T Float] struct {
 // implementation is one set of hot loops.
 type implementation struct {
 	name string
-	fast bool // float32 runs at the speed of the processor, not through the emulated fma32
 	f32  functions[float32]
 	f64  functions[float64]
 
@@ -61,10 +60,6 @@ func functionsOf[T Float]() *functions[T] {
 	}
 	return any(&i.f64).(*functions[T])
 }
-
-// Fast32 reports whether float32 runs at the speed of the processor. Otherwise each float32
-// multiply-add is emulated exactly, and float64 is the faster arithmetic.
-func Fast32() bool { return active().fast }
 
 // Name returns the implementation in use, such as "avx512". All return the same bits; the name is
 // for logs and checkpoints.

@@ -38,7 +38,7 @@
 //
 // The assembly in kernel_amd64.s computes the same chains with wider registers, and the tests
 // compare with ==. Go has no float32 fused multiply-add: the generic code emulates one exactly
-// ([fma32]), which makes it an oracle rather than a fast path; see [Fast32].
+// ([fma32]), which makes it an oracle rather than a fast path.
 //
 // To add an instruction set: write its functions in _asm, list it in implementations, and
 // run the tests; [Each] finds it.

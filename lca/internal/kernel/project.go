@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // Projection is y = W(x−μ), packed. The zero value is empty; after Pack it is immutable and may be
 // used by many goroutines, each with its own Scratch.
@@ -90,22 +87,4 @@ func round(dst []float32, ld int, panel []float64, rows int) {
 			to[k] = float32(v)
 		}
 	}
-}
-
-// Affine is Projection without the packing: y = W(x−μ), the same bits, for a few rows.
-func Affine(dst []float32, x []float64, rows, dim int, mean, w []float64, out int) {
-	for i := range rows {
-		xi, to := x[i*dim:][:dim], dst[i*out:][:out]
-		for o := range to {
-			to[o] = float32(affine(xi, mean[:dim], w[o*dim:][:dim]))
-		}
-	}
-}
-
-func affine(x, mean, w []float64) float64 {
-	var y float64
-	for k, v := range x {
-		y = math.FMA(v-mean[k], w[k], y)
-	}
-	return y
 }

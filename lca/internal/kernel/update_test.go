@@ -294,7 +294,7 @@ func TestSingleBits(t *testing.T) {
 			w, _ := points[float64](4, out, dim, 1)
 			mean, _ := points[float64](5, 1, dim, 1e3)
 			exact, got := make([]float32, rows*out), make([]float32, rows*out)
-			Affine(exact, x, rows, dim, mean, w, out)
+			affine(exact, x, rows, dim, mean, w, out)
 			var p Single
 			var s Scratch[float32]
 			p.Pack(mean, w, dim, out)
@@ -317,6 +317,19 @@ func TestSingleBits(t *testing.T) {
 	})
 }
 
+// affine is Projection as its comment defines it, row by row.
+func affine(dst []float32, x []float64, rows, dim int, mean, w []float64, out int) {
+	for i := range rows {
+		for o := range out {
+			var y float64
+			for k, v := range x[i*dim:][:dim] {
+				y = math.FMA(v-mean[k], w[o*dim+k], y)
+			}
+			dst[i*out+o] = float32(y)
+		}
+	}
+}
+
 func TestProjectionEqualsAffine(t *testing.T) {
 	Each(func(name string) {
 		for _, shape := range [][3]int{{1, 1, 1}, {3, 5, 2}, {29, 17, 17}, {60, 40, 33}, {2, 64, 64}} {
@@ -325,7 +338,7 @@ func TestProjectionEqualsAffine(t *testing.T) {
 			w, _ := points[float64](4, out, dim, 1)
 			mean, _ := points[float64](5, 1, dim, 1e3)
 			want, got := make([]float32, rows*out), make([]float32, rows*out)
-			Affine(want, x, rows, dim, mean, w, out)
+			affine(want, x, rows, dim, mean, w, out)
 			var p Projection
 			var s Scratch[float64]
 			p.Pack(mean, w, dim, out)

@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// ErrNotFinite is wrapped by EigenSym and SymRoot when the matrix holds NaN or Inf.
+// ErrNotFinite is wrapped by EigenSym when the matrix holds NaN or Inf.
 var ErrNotFinite = errors.New("matrix is not finite")
 
 // EigenSym returns the eigenvalues of the symmetric a, ascending, and its orthonormal
@@ -67,19 +67,4 @@ func canonicalSign(v []float64) float64 {
 		}
 	}
 	return math.Copysign(1, top)
-}
-
-// CanonicalSigns turns each column so that its component of largest magnitude is positive.
-func CanonicalSigns(vectors []float64, n int) {
-	column := make([]float64, n)
-	for j := range n {
-		for i := range n {
-			column[i] = vectors[i*n+j]
-		}
-		if canonicalSign(column) < 0 {
-			for i := range n {
-				vectors[i*n+j] = -vectors[i*n+j]
-			}
-		}
-	}
 }

@@ -151,18 +151,3 @@ func TestEigenSymRefuses(t *testing.T) {
 		}
 	}
 }
-
-func TestSymRoot(t *testing.T) {
-	each(t, func(t *testing.T, n int) {
-		a := spd(n)
-		root, inverse, err := SymRoot(a, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		near(t, "root²", multiply(root, root, n), a, 1e-13)
-		near(t, "root·inverse", multiply(root, inverse, n), identity(n), 1e-11)
-	})
-	if _, _, err := SymRoot([]float64{1, 0, 2, 1}, 2); !errors.Is(err, ErrNotPositiveDefinite) {
-		t.Errorf("indefinite: error %v, want ErrNotPositiveDefinite", err)
-	}
-}
