@@ -61,23 +61,23 @@ func (p *problem) read(b *testing.B, name string) []float64 {
 // E-step in float32 where that suffices, and Ĉ_L brought back in float64.
 type stepper struct {
 	problem
-	threads                    int
-	low, inverse, centre, w, c []float64
-	projection                 kernel.Projection
-	single                     kernel.Single
-	deviation                  []float64
-	doubles                    kernel.Scratch[float64]
-	scratch                    kernel.Scratch[float32]
-	pool                       kernel.Neighbours[float32]
-	moments                    kernel.Moments
-	zw, qw                     []float32
-	work                       linalg.Workspace
+	threads                 int
+	low, inverse, centre, c []float64
+	projection              kernel.Projection
+	single                  kernel.Single
+	deviation               []float64
+	doubles                 kernel.Scratch[float64]
+	scratch                 kernel.Scratch[float32]
+	pool                    kernel.Neighbours[float32]
+	moments                 kernel.Moments
+	zw, qw                  []float32
+	work                    linalg.Workspace
 }
 
 func newStepper(p problem, threads int) *stepper {
 	s := &stepper{problem: p, threads: threads}
 	d2 := p.dim * p.dim
-	s.low, s.inverse, s.w, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2), make([]float64, d2)
+	s.low, s.inverse, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2)
 	s.centre = meanOf(p.z, p.n, p.dim)
 	c := covariance(p.z, p.n, p.dim)
 	for k := range p.dim { // the learner has it at hand, from C_G
@@ -96,7 +96,16 @@ func (s *stepper) run(b *testing.B) {
 	}
 	copy(s.inverse, s.low)
 	linalg.InvertLower(s.inverse, d)
-	if kernel.SingleSuffices(s.inverse, d, d, s.deviation) {
+	s.project(kernel.SingleSuffices(s.inverse, d, d, s.deviation))
+	s.pool.Pack(s.zw, s.n, d, d)
+	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
+	s.back()
+}
+
+// project centres and whitens the pool and the minibatch.
+func (s *stepper) project(single bool) {
+	d := s.dim
+	if single {
 		s.single.Pack(s.centre, s.inverse, d, d)
 		s.single.Apply(s.zw, &s.scratch, s.z, s.n)
 		s.single.Apply(s.qw, &s.scratch, s.q, s.rows)
@@ -105,10 +114,11 @@ func (s *stepper) run(b *testing.B) {
 		s.projection.Apply(s.zw, &s.doubles, s.z, s.n)
 		s.projection.Apply(s.qw, &s.doubles, s.q, s.rows)
 	}
-	s.pool.Pack(s.zw, s.n, d, d)
-	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
-	s.work.Product(s.w, d, linalg.Dense(s.low, d), linalg.Dense(s.moments.Cov, d), d, d, d, linalg.Set)
-	s.work.Product(s.c, d, linalg.Dense(s.w, d), linalg.Dense(s.low, d).T(), d, d, d, linalg.Set)
+}
+
+// back brings Ĉ_L back into the input's units, and into C_L.
+func (s *stepper) back() {
+	s.work.Congruence(s.c, linalg.Dense(s.low, s.dim), s.moments.Cov, s.dim)
 	share := (1 - keep) / float64(s.rows)
 	for k, v := range s.c {
 		s.c[k] = keep*s.problem.c[k] + share*v

@@ -35,20 +35,53 @@ const (
 
 const (
 	depthBlock = 256 // of k: a panel of B is 32 KiB, in the L1 cache
-	rowBlock   = 112 // of rows: a block of A is 224 KiB, in the L2 cache
+	rowBlock   = 56  // of rows: a block of A is 112 KiB, in the L2 cache
 )
 
 // Workspace holds the buffers of products; they grow once. The zero value is ready. It serves one call at a time.
 type Workspace struct {
 	panels, block, edge []float64
+	spans               []span    // of the panels
 	copied, inverse     []float64 // of the solvers
+	left                []float64 // of Congruence
 	zero                [kernel.TileWidth]float64
 }
 
+// span is where the numbers of a block are that are not all zero: terms from … to−1 of a product.
+type span struct{ from, to int }
+
 // Product computes C (m×n, row-major with row stride ldc) from A (m×k) and B (k×n), which must not
 // overlap C. Each element is one chain of fused multiply-adds, k ascending, so that the result
-// does not depend on blocks or processors.
+// does not depend on blocks or processors. Of finite matrices, that is: terms that are zero throughout a
+// block of rows of A or a panel of B are left out where the chain begins and ends, so that triangular
+// factors cost half, and nothing needs to be said about them.
 func (w *Workspace) Product(c []float64, ldc int, a, b Matrix, m, n, k int, mode Mode) {
+	w.product(c, ldc, a, b, m, n, k, mode, false)
+}
+
+// Congruence computes C = A S Aᵀ for n×n matrices, S symmetric, both of its triangles given; C may not
+// overlap the others. The result is symmetric to the bit.
+func (w *Workspace) Congruence(c []float64, a Matrix, s []float64, n int) {
+	w.left = resize(w.left, n*n)
+	w.Product(w.left, n, a, Dense(s, n), n, n, n, Set)
+	w.product(c, n, Dense(w.left, n), a.T(), n, n, n, Set, true)
+	mirror(c, n)
+}
+
+// mirror copies the lower triangle above the diagonal, eight rows at a time: a line of the cache.
+func mirror(c []float64, n int) {
+	for first := 0; first < n; first += 8 {
+		last := min(first+8, n)
+		for j := range last {
+			for i := max(first, j+1); i < last; i++ {
+				c[j*n+i] = c[i*n+j]
+			}
+		}
+	}
+}
+
+// product is Product; of a product that is symmetric, lower asks for no more than the lower triangle.
+func (w *Workspace) product(c []float64, ldc int, a, b Matrix, m, n, k int, mode Mode, lower bool) {
 	if m < 0 || n < 0 || k < 0 || (m > 0 && n > 0 && len(c) < (m-1)*ldc+n) {
 		panic(fmt.Sprintf("linalg: product of %d×%d and %d×%d into %d numbers", m, k, k, n, len(c)))
 	}
@@ -63,12 +96,52 @@ func (w *Workspace) Product(c []float64, ldc int, a, b Matrix, m, n, k int, mode
 		w.pack(b.at(l, 0), depth, n, mode == Subtract)
 		for i := 0; i < m; i += rowBlock {
 			rows := min(rowBlock, m-i)
+			own := columnsOf(a.at(i, l), rows, depth)
 			block := w.copyBlock(a.at(i, l), rows, depth)
-			for j := 0; j < n; j += width {
-				w.tile(c[i*ldc+j:], ldc, block, w.panels[j*depth:], depth, rows, min(width, n-j), l == 0 && mode == Set)
+			for j := 0; j < n && !(lower && j >= i+rows); j += width {
+				set := l == 0 && mode == Set
+				to := min(own.to, w.spans[j/width].to)
+				from := min(to, max(own.from, w.spans[j/width].from))
+				if from == to && !set {
+					continue
+				}
+				w.tile(c[i*ldc+j:], ldc, block.at(0, from), w.panels[j*depth+from*width:], to-from, rows, min(width, n-j), set)
 			}
 		}
 	}
+}
+
+// columnsOf is the span of the columns of a block.
+func columnsOf(a Matrix, rows, cols int) span {
+	s := span{cols, 0}
+	for i := 0; i < rows && (s.from > 0 || s.to < cols); i++ {
+		row := a.at(i, 0).Data
+		for k := 0; k < s.from; k++ {
+			if row[k*a.Col] != 0 {
+				s.from = k
+			}
+		}
+		for k := cols - 1; k >= s.to; k-- {
+			if row[k*a.Col] != 0 {
+				s.to = k + 1
+			}
+		}
+	}
+	return s
+}
+
+// rowsOf is the span of the rows of a panel.
+func rowsOf(panel []float64) span {
+	first := 0
+	for first < len(panel) && panel[first] == 0 {
+		first++
+	}
+	last := len(panel)
+	for last > first && panel[last-1] == 0 {
+		last--
+	}
+	const width = kernel.TileWidth
+	return span{first / width, (last + width - 1) / width}
 }
 
 // tile multiplies a block of A with a panel of B. Tiles touch whole halves of a panel; where C is
@@ -98,6 +171,7 @@ func (w *Workspace) tile(c []float64, ldc int, a Matrix, panel []float64, depth,
 func (w *Workspace) pack(b Matrix, depth, n int, negate bool) {
 	const width = kernel.TileWidth
 	w.panels = resize(w.panels, depth*(n+width-1)/width*width+depth*width)
+	w.spans = w.spans[:0]
 	for j := 0; j < n; j += width {
 		panel, cols := w.panels[j*depth:][:depth*width], min(width, n-j)
 		if cols < width {
@@ -123,6 +197,7 @@ func (w *Workspace) pack(b Matrix, depth, n int, negate bool) {
 				panel[e] = -v
 			}
 		}
+		w.spans = append(w.spans, rowsOf(panel))
 	}
 }
 

@@ -54,6 +54,55 @@ func TestProduct(t *testing.T) {
 	}
 }
 
+// TestProductOfTriangles holds that leaving zeros out changes nothing, at orders around the blocks.
+func TestProductOfTriangles(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for _, n := range []int{1, 15, 16, 17, 100, 130, 300} {
+		lower, upper, band := normals(r, n*n), normals(r, n*n), normals(r, n*n)
+		for i := range n {
+			for j := range n {
+				if j > i {
+					lower[i*n+j] = 0
+				} else if j < i {
+					upper[i*n+j] = 0
+				}
+				if j < n/3 || j > n/2 || i < n/4 || i > n/3 {
+					band[i*n+j] = 0
+				}
+			}
+		}
+		zero := make([]float64, n*n)
+		for name, a := range map[string][]float64{"lower": lower, "upper": upper, "band": band, "zero": zero} {
+			for other, b := range map[string][]float64{"lower": lower, "upper": upper, "band": band, "zero": zero} {
+				want := multiply(a, b, n)
+				var w Workspace
+				got := normals(r, n*n)
+				w.Product(got, n, Dense(a, n), Dense(b, n), n, n, n, Set)
+				near(t, name+"·"+other, got, want, 1e-13)
+				w.Product(got, n, Dense(transpose(a, n), n).T(), Dense(transpose(b, n), n).T(), n, n, n, Subtract)
+				for i, v := range got {
+					if math.Abs(v) > 1e-12 {
+						t.Fatalf("%s·%s of order %d less itself: element %d is %v", name, other, n, i, v)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestCongruence compares A S Aᵀ with plain loops, and its triangles with ==.
+func TestCongruence(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	each(t, func(t *testing.T, n int) {
+		a, s := normals(r, n*n), spd(n)
+		got := make([]float64, n*n)
+		var w Workspace
+		w.Congruence(got, Dense(transpose(a, n), n).T(), s, n)
+		near(t, "A S Aᵀ", got, multiply(multiply(a, s, n), transpose(a, n), n), 1e-12)
+		near(t, "its transpose", transpose(got, n), got, 0)
+	})
+}
+
 func normals(r *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {
