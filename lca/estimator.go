@@ -27,13 +27,10 @@ type estimator interface {
 type tiles[T kernel.Float] struct {
 	dim, n, parzen int
 	w, centre      []float64 // Bᵀ over all columns, n×dim; the pool's mean
-	projection     kernel.Projection
-	single         kernel.Single // instead of projection, where float32 suffices
-	singly         bool
+	coordinates    kernel.Coordinates[T]
 	deviation      []float64
-	doubles        kernel.Scratch[float64]
 	rows           int
-	z, q           []T
+	q              []T
 	neighbours     kernel.Neighbours[T]
 	scratch        kernel.Scratch[T]
 	moments        kernel.Moments
@@ -57,22 +54,9 @@ func (t *tiles[T]) load(p *pool, m *inForce) {
 	}
 	t.centre = resize(t.centre, t.dim)
 	meanOf(t.centre, p.rows, t.dim)
-	t.z = resize(t.z, p.len()*t.n)
-	t.pack(m)
-	t.project(t.z, p.rows)
-	t.neighbours.Pack(t.z, p.len(), t.n, t.parzen)
-}
-
-// pack prepares the projection: in float32 where the E-step is in float32 and no coordinate is a
-// small difference of large numbers, else in float64.
-func (t *tiles[T]) pack(m *inForce) {
-	_, float := any(t.z).([]float32)
 	t.deviation = m.deviations(resize(t.deviation, t.dim))
-	if t.singly = float && kernel.SingleSuffices(t.w, t.dim, t.n, t.deviation); t.singly {
-		t.single.Pack(t.centre, t.w, t.dim, t.n)
-	} else {
-		t.projection.Pack(t.centre, t.w, t.dim, t.n)
-	}
+	t.coordinates.Pack(t.centre, t.w, t.dim, t.n, t.deviation)
+	t.coordinates.Load(&t.neighbours, p.rows, p.len(), t.parzen)
 }
 
 // deviations sets dst to the standard deviations of the columns, ν_g included; 0 for constant ones.
@@ -91,7 +75,7 @@ func (m *inForce) deviations(dst []float64) []float64 {
 func (t *tiles[T]) update(x []float64, ex kernel.Exclusion) *kernel.Moments {
 	t.rows = len(x) / t.dim
 	t.q = resize(t.q, t.rows*t.n)
-	t.project(t.q, x)
+	t.coordinates.Apply(t.q, x, t.rows)
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)
 	return &t.moments
 }
@@ -110,29 +94,6 @@ func (t *tiles[T]) gaussian(dst []float64, mean []float64) {
 			sum += float64(y * y)
 		}
 		dst[i] = 0.5 * sum
-	}
-}
-
-// project sets dst to Bᵀ(x−c) row by row, subtracted in float64 before anything else. A row so far
-// away that its square would overflow is moved in to where it is still far from everything.
-func (t *tiles[T]) project(dst []T, x []float64) {
-	const limit = 1e15
-	switch d := any(dst).(type) {
-	case []float32:
-		if scratch, ok := any(&t.scratch).(*kernel.Scratch[float32]); ok && t.singly {
-			t.single.Apply(d, scratch, x, len(x)/t.dim)
-			break
-		}
-		t.projection.Apply(d, &t.doubles, x, len(x)/t.dim)
-	case []float64:
-		t.projection.ApplyFloat64(d, &t.doubles, x, len(x)/t.dim)
-	}
-	for i, v := range dst {
-		if !(v <= limit) {
-			dst[i] = limit
-		} else if v < -limit {
-			dst[i] = -limit
-		}
 	}
 }
 

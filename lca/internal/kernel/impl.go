@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // functions are the hot loops of one implementation; the generic ones define what all must return.
 type functions[T Float] struct {
@@ -12,13 +9,14 @@ type functions[T Float] struct {
 	findGE    func(s []T, v T) int
 	markGE    func(marks []uint16, s []T, v T) (count int)
 	gather    func(dst, panel []T, index []int32, value []T)
-	fma       func(a, b, c T) T
+	scatter   func(sums []T, index []int32, value []T, factor T)
 	expRow    func(s []T, max T) (sum, dot T)
 	scale     func(dst, src, s []T)
 	addTo     func(dst []float64, src []T)
 	subFrom   func(dst []float64, src []T)
 	norms     func(dst, panel []T)
 	transpose func(panel, src []T, lds, rows, cols int)
+	clamp     func(s []T)
 }
 
 // implementation is one set of hot loops.
@@ -35,8 +33,8 @@ type implementation struct {
 func generic() *implementation {
 	return &implementation{
 		name: "generic", rotate: rotate, shift: shift, round: round,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, fma32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, math.FMA, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64]},
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, scatter32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, scatter64, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64]},
 	}
 }
 

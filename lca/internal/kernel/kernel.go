@@ -57,6 +57,8 @@ const (
 	// chainRows bounds the rows of a panel that a product works on at a time, for the cache's
 	// sake; it does not show in the bits.
 	chainRows = 512
+	// projectRows is how many rows are projected at a time, likewise: whole panels of points.
+	projectRows = 64
 )
 
 // panelWidth returns the columns of a panel: 32 float32 or 16 float64.

@@ -7,6 +7,12 @@
 DATA inf32<>+0(SB)/4, $0xff800000
 GLOBL inf32<>(SB), RODATA|NOPTR, $4
 
+DATA far32<>+0(SB)/4, $0x58635fa9
+GLOBL far32<>(SB), RODATA|NOPTR, $4
+
+DATA minusFar32<>+0(SB)/4, $0xd8635fa9
+GLOBL minusFar32<>(SB), RODATA|NOPTR, $4
+
 DATA log2e32<>+0(SB)/4, $0x3fb8aa3b
 GLOBL log2e32<>(SB), RODATA|NOPTR, $4
 
@@ -126,6 +132,8 @@ depth:
 	PREFETCHT0   5120(R12)
 	VMOVUPS      64(R12), Z29
 	PREFETCHT0   5184(R12)
+	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R11)(BX*8)
 	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
@@ -288,6 +296,8 @@ tiles:
 depth:
 	VMOVUPS      (R12), Z14
 	PREFETCHT0   5120(R12)
+	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R11)(BX*8)
 	VBROADCASTSS (R9), Z15
 	VFMADD231PS  Z14, Z15, Z0
 	VBROADCASTSS (R9)(DX*1), Z16
@@ -418,6 +428,7 @@ depth:
 	PREFETCHT0   5120(R11)
 	VMOVUPS      64(R11), Z17
 	PREFETCHT0   5184(R11)
+	PREFETCHT0   (R9)(BX*8)
 	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -529,6 +540,7 @@ tiles:
 depth:
 	VMOVUPS      (R11), Z8
 	PREFETCHT0   5120(R11)
+	PREFETCHT0   (R9)(BX*8)
 	VBROADCASTSS (R9), Z9
 	VFMADD231PS  Z8, Z9, Z0
 	VBROADCASTSS (R9)(DX*1), Z10
@@ -1047,6 +1059,46 @@ loop:
 store:
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+// func scatter32AVX512(sums *float32, index *int32, value *float32, n int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·scatter32AVX512(SB), NOSPLIT, $0-36
+	MOVQ   sums+0(FP), AX
+	MOVQ   index+8(FP), CX
+	MOVQ   value+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VMOVSS factor+32(FP), X0
+
+loop:
+	MOVLQSX     (CX), SI
+	VMOVSS      (DX), X1
+	VFMADD213SS (AX)(SI*4), X0, X1
+	VMOVSS      X1, (AX)(SI*4)
+	ADDQ        $0x04, CX
+	ADDQ        $0x04, DX
+	DECQ        BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func clamp32AVX512(s *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·clamp32AVX512(SB), NOSPLIT, $0-16
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS far32<>+0(SB), Z1
+	VBROADCASTSS minusFar32<>+0(SB), Z2
+
+loop:
+	VMOVUPS (AX), Z0
+	VMINPS  Z1, Z0, Z0
+	VMAXPS  Z2, Z0, Z0
+	VMOVUPS Z0, (AX)
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
 	VZEROUPPER
 	RET
 
@@ -1655,6 +1707,50 @@ store:
 	VZEROUPPER
 	RET
 
+// func scatter32AVX2(sums *float32, index *int32, value *float32, n int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·scatter32AVX2(SB), NOSPLIT, $0-36
+	MOVQ   sums+0(FP), AX
+	MOVQ   index+8(FP), CX
+	MOVQ   value+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VMOVSS factor+32(FP), X0
+
+loop:
+	MOVLQSX     (CX), SI
+	VMOVSS      (DX), X1
+	VFMADD213SS (AX)(SI*4), X0, X1
+	VMOVSS      X1, (AX)(SI*4)
+	ADDQ        $0x04, CX
+	ADDQ        $0x04, DX
+	DECQ        BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func clamp32AVX2(s *float32, n int)
+// Requires: AVX
+TEXT ·clamp32AVX2(SB), NOSPLIT, $0-16
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSS far32<>+0(SB), Y2
+	VBROADCASTSS minusFar32<>+0(SB), Y3
+
+loop:
+	VMOVUPS (AX), Y0
+	VMINPS  Y2, Y0, Y0
+	VMAXPS  Y3, Y0, Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(AX), Y1
+	VMINPS  Y2, Y1, Y1
+	VMAXPS  Y3, Y1, Y1
+	VMOVUPS Y1, 32(AX)
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func expRow32AVX2(s *float32, n int, max float32) (sum float32, dot float32)
 // Requires: AVX, AVX2, FMA3, SSE
 TEXT ·expRow32AVX2(SB), NOSPLIT, $0-32
@@ -1980,6 +2076,12 @@ loop:
 DATA inf64<>+0(SB)/8, $0xfff0000000000000
 GLOBL inf64<>(SB), RODATA|NOPTR, $8
 
+DATA far64<>+0(SB)/8, $0x430c6bf526340000
+GLOBL far64<>(SB), RODATA|NOPTR, $8
+
+DATA minusFar64<>+0(SB)/8, $0xc30c6bf526340000
+GLOBL minusFar64<>(SB), RODATA|NOPTR, $8
+
 DATA log2e64<>+0(SB)/8, $0x3ff71547652b82fe
 GLOBL log2e64<>(SB), RODATA|NOPTR, $8
 
@@ -2117,6 +2219,8 @@ depth:
 	PREFETCHT0   5120(R12)
 	VMOVUPD      64(R12), Z29
 	PREFETCHT0   5184(R12)
+	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R11)(BX*8)
 	VBROADCASTSD (R9), Z30
 	VFMADD231PD  Z28, Z30, Z0
 	VFMADD231PD  Z29, Z30, Z1
@@ -2279,6 +2383,8 @@ tiles:
 depth:
 	VMOVUPD      (R12), Z14
 	PREFETCHT0   5120(R12)
+	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R11)(BX*8)
 	VBROADCASTSD (R9), Z15
 	VFMADD231PD  Z14, Z15, Z0
 	VBROADCASTSD (R9)(DX*1), Z16
@@ -2409,6 +2515,7 @@ depth:
 	PREFETCHT0   5120(R11)
 	VMOVUPD      64(R11), Z17
 	PREFETCHT0   5184(R11)
+	PREFETCHT0   (R9)(BX*8)
 	VBROADCASTSD (R9), Z18
 	VFMADD231PD  Z16, Z18, Z0
 	VFMADD231PD  Z17, Z18, Z1
@@ -2520,6 +2627,7 @@ tiles:
 depth:
 	VMOVUPD      (R11), Z8
 	PREFETCHT0   5120(R11)
+	PREFETCHT0   (R9)(BX*8)
 	VBROADCASTSD (R9), Z9
 	VFMADD231PD  Z8, Z9, Z0
 	VBROADCASTSD (R9)(DX*1), Z10
@@ -3050,6 +3158,50 @@ loop:
 store:
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+// func scatter64AVX512(sums *float64, index *int32, value *float64, n int, factor float64)
+// Requires: AVX, FMA3
+TEXT ·scatter64AVX512(SB), NOSPLIT, $0-40
+	MOVQ   sums+0(FP), AX
+	MOVQ   index+8(FP), CX
+	MOVQ   value+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VMOVSD factor+32(FP), X0
+
+loop:
+	MOVLQSX     (CX), SI
+	VMOVSD      (DX), X1
+	VFMADD213SD (AX)(SI*8), X0, X1
+	VMOVSD      X1, (AX)(SI*8)
+	ADDQ        $0x04, CX
+	ADDQ        $0x08, DX
+	DECQ        BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func clamp64AVX512(s *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·clamp64AVX512(SB), NOSPLIT, $0-16
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD far64<>+0(SB), Z2
+	VBROADCASTSD minusFar64<>+0(SB), Z3
+
+loop:
+	VMOVUPD (AX), Z0
+	VMINPD  Z2, Z0, Z0
+	VMAXPD  Z3, Z0, Z0
+	VMOVUPD Z0, (AX)
+	VMOVUPD 64(AX), Z1
+	VMINPD  Z2, Z1, Z1
+	VMAXPD  Z3, Z1, Z1
+	VMOVUPD Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
 	VZEROUPPER
 	RET
 
@@ -3815,6 +3967,58 @@ store:
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y2, 64(AX)
 	VMOVUPD Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func scatter64AVX2(sums *float64, index *int32, value *float64, n int, factor float64)
+// Requires: AVX, FMA3
+TEXT ·scatter64AVX2(SB), NOSPLIT, $0-40
+	MOVQ   sums+0(FP), AX
+	MOVQ   index+8(FP), CX
+	MOVQ   value+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VMOVSD factor+32(FP), X0
+
+loop:
+	MOVLQSX     (CX), SI
+	VMOVSD      (DX), X1
+	VFMADD213SD (AX)(SI*8), X0, X1
+	VMOVSD      X1, (AX)(SI*8)
+	ADDQ        $0x04, CX
+	ADDQ        $0x08, DX
+	DECQ        BX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func clamp64AVX2(s *float64, n int)
+// Requires: AVX
+TEXT ·clamp64AVX2(SB), NOSPLIT, $0-16
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD far64<>+0(SB), Y4
+	VBROADCASTSD minusFar64<>+0(SB), Y5
+
+loop:
+	VMOVUPD (AX), Y0
+	VMINPD  Y4, Y0, Y0
+	VMAXPD  Y5, Y0, Y0
+	VMOVUPD Y0, (AX)
+	VMOVUPD 32(AX), Y1
+	VMINPD  Y4, Y1, Y1
+	VMAXPD  Y5, Y1, Y1
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD 64(AX), Y2
+	VMINPD  Y4, Y2, Y2
+	VMAXPD  Y5, Y2, Y2
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD 96(AX), Y3
+	VMINPD  Y4, Y3, Y3
+	VMAXPD  Y5, Y3, Y3
+	VMOVUPD Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x10, CX
+	JNZ     loop
 	VZEROUPPER
 	RET
 

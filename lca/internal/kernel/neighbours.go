@@ -25,22 +25,52 @@ func (p *Neighbours[T]) Len() int { return p.n }
 // Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no
 // reference to z, and allocates only when the pool grows.
 func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
-	if n < 0 || dim < 1 || parzen < 0 || parzen > dim || len(z) < n*dim {
-		panic(fmt.Sprintf("kernel: pack %d numbers as %d points of %d coordinates, %d in the kernel", len(z), n, dim, parzen))
+	if len(z) < n*dim {
+		panic(fmt.Sprintf("kernel: pack %d numbers as %d points of %d coordinates", len(z), n, dim))
+	}
+	p.reset(n, dim, parzen)
+	w := panelWidth[T]()
+	for c := 0; c < dim; c += w {
+		panel, width := p.coords[c*n:], min(w, dim-c)
+		for j := range n {
+			copy(panel[j*w:][:width], z[j*dim+c:])
+		}
+	}
+	f := functionsOf[T]()
+	for j := 0; j < n; j += w {
+		p.panel(f, j)
+	}
+}
+
+// reset makes room for n points; coordinates beyond dim are zero.
+func (p *Neighbours[T]) reset(n, dim, parzen int) {
+	if n < 0 || dim < 1 || parzen < 0 || parzen > dim {
+		panic(fmt.Sprintf("kernel: pool of %d points of %d coordinates, %d in the kernel", n, dim, parzen))
 	}
 	w := panelWidth[T]()
 	p.n, p.dim, p.parzen = n, dim, parzen
 	p.points = grow(p.points, ceil(n, w)*parzen)
 	p.coords = grow(p.coords, ceil(dim, w)*n)
 	p.bias = grow(p.bias, ceil(n, w))
-	f := functionsOf[T]()
-	packCoords(p.coords, z, n, dim)
-	packPoints(f, p.points, z, n, dim, parzen)
-	for j := 0; j < n; j += w {
-		f.norms(p.bias[j:][:w], p.points[j*parzen:][:w*parzen])
+	if dim%w != 0 {
+		clear(p.coords[dim/w*w*n:])
 	}
-	for j := n; j < len(p.bias); j++ {
-		p.bias[j] = T(math.Inf(-1))
+}
+
+// panel fills the panel of points from j on, and its bias, from coords.
+func (p *Neighbours[T]) panel(f *functions[T], j int) {
+	w := panelWidth[T]()
+	points := min(w, p.n-j)
+	panel, bias := p.points[j*p.parzen:][:w*p.parzen], p.bias[j:][:w]
+	if points < w {
+		clear(panel)
+	}
+	for c := 0; c < p.parzen; c += w {
+		f.transpose(panel[c*w:], p.coords[c*p.n+j*w:], w, points, min(w, p.parzen-c))
+	}
+	f.norms(bias, panel)
+	for k := range bias[points:] {
+		bias[points+k] = T(math.Inf(-1))
 	}
 }
 

@@ -2,19 +2,6 @@ package kernel
 
 import "math"
 
-// packCoords copies rows into panels of coordinates, the last padded with zeros.
-func packCoords[T Float](dst, z []T, n, dim int) {
-	w := panelWidth[T]()
-	for c := 0; c < dim; c += w {
-		width := min(w, dim-c)
-		panel := dst[c*n:][:n*w]
-		for j := range n {
-			row := panel[j*w:][:w]
-			clear(row[copy(row, z[j*dim+c:][:width]):])
-		}
-	}
-}
-
 // packPoints copies the first parzen coordinates into panels of points, the last padded with zeros.
 func packPoints[T Float](f *functions[T], dst, z []T, n, dim, parzen int) {
 	w := panelWidth[T]()

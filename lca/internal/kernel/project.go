@@ -8,6 +8,7 @@ type Projection struct {
 	dim, out int
 	mean     []float64
 	panels   []float64 // panel p holds rows p·16 … p·16+15 of W, transposed
+	depths   []int     // of each panel: columns of W from here on are zero, and left out
 }
 
 // Pack sets μ (dim numbers) and W (out×dim, row by row).
@@ -20,7 +21,45 @@ func (p *Projection) Pack(mean, w []float64, dim, out int) {
 	p.mean = append(p.mean[:0], mean[:dim]...)
 	p.panels = grow(p.panels, ceil(out, width)*dim)
 	packPoints(functionsOf[float64](), p.panels, w, out, dim, dim)
+	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
+
+// depthsOf returns for each width rows of W how many of its columns come before the zeros that end all of
+// these rows: of a triangular W, half. Zeros add nothing to a chain of finite terms.
+func depthsOf(depths []int, w []float64, dim, out, width int) []int {
+	depths = depths[:0]
+	for first := 0; first < out; first += width {
+		depth := 0
+		for r := first; r < min(first+width, out); r++ {
+			k := dim
+			for k > depth && w[r*dim+k-1] == 0 {
+				k--
+			}
+			depth = max(depth, k)
+		}
+		depths = append(depths, depth)
+	}
+	return depths
+}
+
+// place is where the coordinates of a row go: element c of row r at data[c/w·step + c%w + r·ld], for w
+// columns to a panel.
+type place[T Float] struct {
+	data     []T
+	ld, step int
+}
+
+// rowsOf is row by row: panels lie beside each other.
+func rowsOf[T Float](data []T, ld int) place[T] { return place[T]{data, ld, panelWidth[T]()} }
+
+// from is where column c of the first row goes.
+func (p place[T]) from(c int) []T {
+	w := panelWidth[T]()
+	return p.data[c/w*p.step+c%w:]
+}
+
+// below is the place from row r on.
+func (p place[T]) below(r int) place[T] { return place[T]{p.data[r*p.ld:], p.ld, p.step} }
 
 // Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
 // chain of multiply-adds is float64, k ascending, and only its end is rounded to float32.
@@ -38,33 +77,35 @@ func apply[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, ro
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
 	}
 	s.begin()
-	if len(s.workers) == 0 {
-		s.workers = append(s.workers, worker[float64]{})
-	}
-	for first := 0; first < rows; first += blockRows[float64]() {
-		n := min(blockRows[float64](), rows-first)
-		applyBlock(p, dst[first*p.out:], s, x[first*p.dim:], n)
+	for first := 0; first < rows; first += projectRows {
+		n := min(projectRows, rows-first)
+		applyBlock(p, rowsOf(dst[first*p.out:], p.out), s, x[first*p.dim:], n)
 	}
 	s.end()
 }
 
 // applyBlock projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
-func applyBlock[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, rows int) {
-	w, ld, width, use := &s.workers[0], stride[float64](p.dim), panelWidth[float64](), active()
-	w.q = grow(w.q, blockRows[float64]()*ld)
-	w.tile = grow(w.tile, blockRows[float64]()*width)
+func applyBlock[T Float](p *Projection, dst place[T], s *Scratch[float64], x []float64, rows int) {
+	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
+	w.q = grow(w.q, projectRows*ld)
+	w.tile = grow(w.tile, projectRows*width)
 	for r := range rows {
 		use.shift(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
 	for c := 0; c < p.out; c += width {
-		cols := min(width, p.out-c)
-		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.dim, rows, cols)
-		if to, ok := any(dst).([]float32); ok && cols == width {
-			use.round(to[c:], p.out, w.tile, rows)
+		cols, out := min(width, p.out-c), dst.from(c)
+		to, ok := any(out).([]float64)
+		if ok && cols == width {
+			s.f.tile(to, dst.ld, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.depths[c/width], rows, width)
+			continue
+		}
+		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.depths[c/width], rows, cols)
+		if to, ok := any(out).([]float32); ok && cols == width {
+			use.round(to, dst.ld, w.tile, rows)
 			continue
 		}
 		for r := range rows {
-			to := dst[r*p.out+c:][:cols]
+			to := out[r*dst.ld:][:cols]
 			for k, v := range w.tile[r*width:][:cols] {
 				to[k] = T(v)
 			}

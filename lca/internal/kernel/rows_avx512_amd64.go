@@ -130,14 +130,31 @@ func mark32AVX512(marks []uint16, s []float32, v float32) int {
 	return markGE32AVX512(&marks[0], &s[0], n, v)
 }
 
-// sum32AVX512 is gather32. The slots are looked at here, because the assembly looks at none.
+// sum32AVX512 is gather32. The last slot, the largest, is looked at here, because the assembly looks at none.
 func sum32AVX512(dst, panel []float32, index []int32, value []float32) {
 	_ = dst[32-1]
 	value = value[:len(index)]
-	for _, j := range index {
-		_ = panel[int(j)*32+32-1]
+	if n := len(index); n > 0 {
+		_ = panel[int(index[n-1])*32+32-1]
 	}
 	gather32AVX512(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+}
+
+// spread32AVX512 is scatter32, likewise.
+func spread32AVX512(sums []float32, index []int32, value []float32, factor float32) {
+	value = value[:len(index)]
+	if n := len(index); n > 0 {
+		_ = sums[index[n-1]]
+		scatter32AVX512(&sums[0], &index[0], &value[0], n, factor)
+	}
+}
+
+func bound32AVX512(s []float32) {
+	n := len(s) &^ (lanes - 1)
+	if n > 0 {
+		clamp32AVX512(&s[0], n)
+	}
+	clamp(s[n:])
 }
 
 func mark64AVX512(marks []uint16, s []float64, v float64) int {
@@ -149,14 +166,31 @@ func mark64AVX512(marks []uint16, s []float64, v float64) int {
 	return markGE64AVX512(&marks[0], &s[0], n, v)
 }
 
-// sum64AVX512 is gather64. The slots are looked at here, because the assembly looks at none.
+// sum64AVX512 is gather64. The last slot, the largest, is looked at here, because the assembly looks at none.
 func sum64AVX512(dst, panel []float64, index []int32, value []float64) {
 	_ = dst[16-1]
 	value = value[:len(index)]
-	for _, j := range index {
-		_ = panel[int(j)*16+16-1]
+	if n := len(index); n > 0 {
+		_ = panel[int(index[n-1])*16+16-1]
 	}
 	gather64AVX512(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+}
+
+// spread64AVX512 is scatter64, likewise.
+func spread64AVX512(sums []float64, index []int32, value []float64, factor float64) {
+	value = value[:len(index)]
+	if n := len(index); n > 0 {
+		_ = sums[index[n-1]]
+		scatter64AVX512(&sums[0], &index[0], &value[0], n, factor)
+	}
+}
+
+func bound64AVX512(s []float64) {
+	n := len(s) &^ (lanes - 1)
+	if n > 0 {
+		clamp64AVX512(&s[0], n)
+	}
+	clamp(s[n:])
 }
 
 func turnRowsAVX512(strip []float64, ld int, c, s []float64) {

@@ -83,9 +83,7 @@ func (s *Scratch[T]) do(w *worker[T], item int) {
 func (s *Scratch[T]) run(n int, ph phase) {
 	s.phase = ph
 	threads := max(1, min(s.Threads, n))
-	for len(s.workers) < threads {
-		s.workers = append(s.workers, worker[T]{})
-	}
+	s.worker(threads - 1)
 	if threads == 1 {
 		for i := range n {
 			s.do(&s.workers[0], i)
@@ -107,6 +105,14 @@ func (s *Scratch[T]) run(n int, ph phase) {
 	}
 	s.drain(0)
 	s.wait.Wait()
+}
+
+// worker returns worker i, and makes those up to it.
+func (s *Scratch[T]) worker(i int) *worker[T] {
+	for len(s.workers) <= i {
+		s.workers = append(s.workers, worker[T]{})
+	}
+	return &s.workers[i]
 }
 
 // drain takes items until none is left. Which worker does which item is left to chance; nothing

@@ -12,6 +12,7 @@ type Single struct {
 	dim, out int
 	mean     []float64
 	panels   []float32
+	depths   []int // as in Projection
 	rounded  []float32
 }
 
@@ -48,6 +49,7 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 	}
 	p.panels = grow(p.panels, ceil(out, width)*dim)
 	packPoints(functionsOf[float32](), p.panels, p.rounded, out, dim, dim)
+	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 
 // Apply writes the out coordinates of each row of x (rows×dim).
@@ -56,35 +58,32 @@ func (p *Single) Apply(dst []float32, s *Scratch[float32], x []float64, rows int
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
 	}
 	s.begin()
-	if len(s.workers) == 0 {
-		s.workers = append(s.workers, worker[float32]{})
-	}
-	s.centred = grow(s.centred, p.dim)
-	for first := 0; first < rows; first += blockRows[float32]() {
-		n := min(blockRows[float32](), rows-first)
-		p.block(dst[first*p.out:], s, x[first*p.dim:], n)
+	for first := 0; first < rows; first += projectRows {
+		n := min(projectRows, rows-first)
+		p.block(rowsOf(dst[first*p.out:], p.out), s, x[first*p.dim:], n)
 	}
 	s.end()
 }
 
 // block projects a few rows: centred and rounded at a stride that suits the cache, then multiplied,
 // straight into dst where a whole panel fits.
-func (p *Single) block(dst []float32, s *Scratch[float32], x []float64, rows int) {
-	w, ld, width := &s.workers[0], stride[float32](p.dim), panelWidth[float32]()
-	w.q = grow(w.q, blockRows[float32]()*ld)
-	w.tile = grow(w.tile, max(blockRows[float32](), width)*width)
+func (p *Single) block(dst place[float32], s *Scratch[float32], x []float64, rows int) {
+	w, ld, width := s.worker(0), stride[float32](p.dim), panelWidth[float32]()
+	w.q = grow(w.q, projectRows*ld)
+	w.tile = grow(w.tile, projectRows*width)
+	s.centred = grow(s.centred, p.dim)
 	for r := range rows {
 		s.centreRow(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
 	for c := 0; c < p.out; c += width {
-		cols := min(width, p.out-c)
+		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
 		if cols == width {
-			s.f.tile(dst[c:], p.out, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.dim, rows, width)
+			s.f.tile(out, dst.ld, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, depth, rows, width)
 			continue
 		}
-		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.dim, rows, cols)
+		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, depth, rows, cols)
 		for r := range rows {
-			copy(dst[r*p.out+c:][:cols], w.tile[r*width:])
+			copy(out[r*dst.ld:][:cols], w.tile[r*width:])
 		}
 	}
 }

@@ -66,10 +66,11 @@ func (w *worker[T]) closeList(i int, inv T) {
 }
 
 // sparseMeans forms ΛZ and Q − ΛZ for the sparse rows: the chain of w_ij z_j over the slots of the list.
+// All rows take from a panel before the next one, so that it stays in the L2 cache.
 func (s *Scratch[T]) sparseMeans(w *worker[T]) {
 	p, width := s.pool, panelWidth[T]()
-	for _, l := range w.lists {
-		for c := 0; c < p.dim; c += width {
+	for c := 0; c < p.dim; c += width {
+		for _, l := range w.lists {
 			s.f.gather(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
 			s.center(l.row, c, w.sum, l.inv)
 		}
@@ -108,7 +109,7 @@ func (s *Scratch[T]) compact() {
 }
 
 // gather32 and gather64 write the sum over e of value[e] times row index[e] of a panel: one chain of
-// multiply-adds a column, e ascending.
+// multiply-adds a column, e ascending. The indices of a list ascend.
 func gather32(dst, panel []float32, index []int32, value []float32) {
 	clear(dst)
 	for e, j := range index {
@@ -124,6 +125,19 @@ func gather64(dst, panel []float64, index []int32, value []float64) {
 		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
 			dst[c] = math.FMA(value[e], v, dst[c])
 		}
+	}
+}
+
+// scatter32 and scatter64 add value[e]·factor to sums[index[e]], each by a multiply-add.
+func scatter32(sums []float32, index []int32, value []float32, factor float32) {
+	for e, j := range index {
+		sums[j] = fma32(value[e], factor, sums[j])
+	}
+}
+
+func scatter64(sums []float64, index []int32, value []float64, factor float64) {
+	for e, j := range index {
+		sums[j] = math.FMA(value[e], factor, sums[j])
 	}
 }
 

@@ -174,9 +174,23 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 		for e := range index {
 			index[e] = int32(r.IntN(rows))
 		}
+		slices.Sort(index)
 		got.gather(d1.s[:w], panel.s, index, scale.s[:len(index)])
 		want.gather(d2.s[:w], panel.s, index, scale.s[:len(index)])
 		compare(t, "weighted sum", d1.all, d2.all)
+		got.scatter(d1.s, index, scale.s[:len(index)], s.s[0])
+		want.scatter(d2.s, index, scale.s[:len(index)], s.s[0])
+		compare(t, "scattered row", d1.all, d2.all)
+		far := newGuarded(n, r.IntN(8), func() T { return fill() * 1e15 })
+		far2 := far.clone()
+		got.clamp(far.s)
+		want.clamp(far2.s)
+		compare(t, "clamped", far.all, far2.all)
+		for _, v := range far.s {
+			if !(v <= farAway && v >= -farAway) {
+				t.Fatalf("clamped to %v", v)
+			}
+		}
 		sums := newGuarded(n, r.IntN(8), func() float64 { return r.NormFloat64() })
 		sums2 := sums.clone()
 		got.addTo(sums.s, s.s)

@@ -74,6 +74,16 @@ func markGE32AVX512(marks *uint16, s *float32, n int, v float32) int
 //go:noescape
 func gather32AVX512(dst *float32, panel *float32, index *int32, value *float32, n int)
 
+// scatter32AVX512 is scatter32 for n ≥ 1 numbers.
+//
+//go:noescape
+func scatter32AVX512(sums *float32, index *int32, value *float32, n int, factor float32)
+
+// clamp32AVX512 is clamp for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func clamp32AVX512(s *float32, n int)
+
 // expRow32AVX512 is expRow for n logits, a positive multiple of 16.
 //
 //go:noescape
@@ -138,6 +148,16 @@ func markGE32AVX2(marks *uint16, s *float32, n int, v float32) int
 //
 //go:noescape
 func gather32AVX2(dst *float32, panel *float32, index *int32, value *float32, n int)
+
+// scatter32AVX2 is scatter32 for n ≥ 1 numbers.
+//
+//go:noescape
+func scatter32AVX2(sums *float32, index *int32, value *float32, n int, factor float32)
+
+// clamp32AVX2 is clamp for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func clamp32AVX2(s *float32, n int)
 
 // expRow32AVX2 is expRow for n logits, a positive multiple of 16.
 //
@@ -239,6 +259,16 @@ func markGE64AVX512(marks *uint16, s *float64, n int, v float64) int
 //go:noescape
 func gather64AVX512(dst *float64, panel *float64, index *int32, value *float64, n int)
 
+// scatter64AVX512 is scatter64 for n ≥ 1 numbers.
+//
+//go:noescape
+func scatter64AVX512(sums *float64, index *int32, value *float64, n int, factor float64)
+
+// clamp64AVX512 is clamp for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func clamp64AVX512(s *float64, n int)
+
 // expRow64AVX512 is expRow for n logits, a positive multiple of 16.
 //
 //go:noescape
@@ -318,6 +348,16 @@ func markGE64AVX2(marks *uint16, s *float64, n int, v float64) int
 //
 //go:noescape
 func gather64AVX2(dst *float64, panel *float64, index *int32, value *float64, n int)
+
+// scatter64AVX2 is scatter64 for n ≥ 1 numbers.
+//
+//go:noescape
+func scatter64AVX2(sums *float64, index *int32, value *float64, n int, factor float64)
+
+// clamp64AVX2 is clamp for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func clamp64AVX2(s *float64, n int)
 
 // expRow64AVX2 is expRow for n logits, a positive multiple of 16.
 //

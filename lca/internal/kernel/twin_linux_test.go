@@ -63,14 +63,12 @@ type stepper struct {
 	problem
 	threads                 int
 	low, inverse, centre, c []float64
-	projection              kernel.Projection
-	single                  kernel.Single
 	deviation               []float64
-	doubles                 kernel.Scratch[float64]
+	coordinates             kernel.Coordinates[float32]
 	scratch                 kernel.Scratch[float32]
 	pool                    kernel.Neighbours[float32]
 	moments                 kernel.Moments
-	zw, qw                  []float32
+	qw                      []float32
 	work                    linalg.Workspace
 }
 
@@ -83,8 +81,8 @@ func newStepper(p problem, threads int) *stepper {
 	for k := range p.dim { // the learner has it at hand, from C_G
 		s.deviation = append(s.deviation, math.Sqrt(c[k*p.dim+k]))
 	}
-	s.zw, s.qw = make([]float32, len(p.z)), make([]float32, len(p.q))
-	s.scratch.Threads, s.doubles.Threads = threads, threads
+	s.qw = make([]float32, len(p.q))
+	s.scratch.Threads = threads
 	return s
 }
 
@@ -96,24 +94,16 @@ func (s *stepper) run(b *testing.B) {
 	}
 	copy(s.inverse, s.low)
 	linalg.InvertLower(s.inverse, d)
-	s.project(kernel.SingleSuffices(s.inverse, d, d, s.deviation))
-	s.pool.Pack(s.zw, s.n, d, d)
+	s.load()
 	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
 	s.back()
 }
 
-// project centres and whitens the pool and the minibatch.
-func (s *stepper) project(single bool) {
-	d := s.dim
-	if single {
-		s.single.Pack(s.centre, s.inverse, d, d)
-		s.single.Apply(s.zw, &s.scratch, s.z, s.n)
-		s.single.Apply(s.qw, &s.scratch, s.q, s.rows)
-	} else {
-		s.projection.Pack(s.centre, s.inverse, d, d)
-		s.projection.Apply(s.zw, &s.doubles, s.z, s.n)
-		s.projection.Apply(s.qw, &s.doubles, s.q, s.rows)
-	}
+// load takes pool and minibatch into the coordinates of the metric.
+func (s *stepper) load() {
+	s.coordinates.Pack(s.centre, s.inverse, s.dim, s.dim, s.deviation)
+	s.coordinates.Load(&s.pool, s.z, s.n, s.dim)
+	s.coordinates.Apply(s.qw, s.q, s.rows)
 }
 
 // back brings Ĉ_L back into the input's units, and into C_L.

@@ -184,9 +184,7 @@ func (s *Scratch[T]) sumWeights(w *worker[T], ld, block int) {
 		s.f.tile(sums[j:], width, s.zero, 0, w.inv, 0, 1, w.logits[j:], ld, len(w.dense), 1, width)
 	}
 	for _, l := range w.lists {
-		for e, j := range w.index[l.from:l.to] {
-			sums[j] = s.f.fma(w.value[l.from+e], l.inv, sums[j])
-		}
+		s.f.scatter(sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
 	}
 }
 

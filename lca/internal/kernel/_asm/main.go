@@ -33,6 +33,8 @@ func main() {
 			k.findGE()
 			k.markGE()
 			k.gather()
+			k.scatter()
+			k.clamp()
 			k.expRow()
 			k.scaleRows()
 			k.fold("addTo", VADDPD)
@@ -53,8 +55,8 @@ func main() {
 
 // numbers is float32 or float64, with its instructions.
 type numbers struct {
-	bits, size                                                           int
-	load, broadcast, fma, fma213, add, sub, mul, max, cmp, shift, addInt func(...Op)
+	bits, size                                                                int
+	load, broadcast, fma, fma213, add, sub, mul, max, min, cmp, shift, addInt func(...Op)
 }
 
 // set is an instruction set.
@@ -83,9 +85,9 @@ func types() []numbers {
 	wrap2 := func(f func(a, b Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1]) } }
 	return []numbers{
 		{32, 4, wrap2(func(a, b Op) { VMOVUPS(a, b) }), wrap2(func(a, b Op) { VBROADCASTSS(a, b) }),
-			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VCMPPS, VPSLLD, VPADDD},
+			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VMINPS, VCMPPS, VPSLLD, VPADDD},
 		{64, 8, wrap2(func(a, b Op) { VMOVUPD(a, b) }), wrap2(func(a, b Op) { VBROADCASTSD(a, b) }),
-			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VCMPPD, VPSLLQ, VPADDQ},
+			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VMINPD, VCMPPD, VPSLLQ, VPADDQ},
 	}
 }
 

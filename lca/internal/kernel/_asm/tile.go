@@ -50,7 +50,7 @@ func (k kernel) tile(rows, vectors int) {
 	JZ(LabelRef("store"))
 
 	Label("depth")
-	k.oneStep(rows, vectors, b, base, rs, rs3)
+	k.oneStep(rows, vectors, b, base, rs, rs3, cs)
 	ADDQ(bs, b)
 	for _, p := range base {
 		ADDQ(cs, p)
@@ -79,13 +79,18 @@ func (k kernel) tile(rows, vectors int) {
 }
 
 // oneStep generates one step of the chains: a row of B, and for each row of the tile its element of A.
-func (k kernel) oneStep(rows, vectors int, b reg.Register, base []reg.GPVirtual, rs, rs3 reg.Register) {
+func (k kernel) oneStep(rows, vectors int, b reg.Register, base []reg.GPVirtual, rs, rs3, cs reg.Register) {
 	bv := func(v int) reg.VecPhysical { return k.v(rows*vectors + v) }
 	spare := func(r int) reg.VecPhysical { return k.v(rows*vectors + vectors + r%2) }
 	for v := range vectors {
 		k.load(Mem{Base: b, Disp: v * k.bytes}, bv(v))
 		if rows >= 8 { // B often comes from the L3 cache: ask for it 40 steps, more than a page, ahead
 			PREFETCHT0(Mem{Base: b, Disp: 40*128 + v*k.bytes})
+		}
+	}
+	if rows >= 8 { // A's columns
+		for _, r := range []int{0, 2}[:(rows+4)/5-1] {
+			PREFETCHT0(Mem{Base: base[r], Index: cs, Scale: 8})
 		}
 	}
 	for r := range rows {

@@ -1,0 +1,88 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// TestLoadIsApplyAndPack holds that the one pass leaves the same bits as the two, on every implementation,
+// whether float32 suffices or not, also of rows that are far away or no numbers.
+func TestLoadIsApplyAndPack(t *testing.T) {
+	Each(func(name string) {
+		for _, deviation := range []float64{1, 1e6} {
+			t.Run(fmt.Sprintf("%s/deviation %g", name, deviation), func(t *testing.T) {
+				loadIsApplyAndPack[float32](t, deviation)
+				loadIsApplyAndPack[float64](t, deviation)
+			})
+		}
+	})
+}
+
+func loadIsApplyAndPack[T Float](t *testing.T, deviation float64) {
+	var c Coordinates[T]
+	var got, want Neighbours[T]
+	for _, shape := range [][4]int{{70, 40, 40, 40}, {1, 1, 1, 1}, {129, 33, 20, 7}, {64, 16, 16, 0}, {63, 64, 64, 33}} {
+		n, dim, out, parzen := shape[0], shape[1], shape[2], shape[3]
+		x, _ := points[float64](3, n, dim, 1)
+		for k, v := range []float64{1e300, -1e300, math.Inf(1), math.NaN(), 1e16} {
+			x[k*7%len(x)] = v
+		}
+		w, _ := points[float64](4, out, dim, 1)
+		mean, _ := points[float64](5, 1, dim, 1)
+		deviations := make([]float64, dim)
+		for k := range deviations {
+			deviations[k] = deviation
+		}
+		c.Pack(mean, w, dim, out, deviations)
+		z := make([]T, n*out)
+		c.Apply(z, x, n)
+		for i, v := range z {
+			if !(v >= -farAway && v <= farAway) {
+				t.Fatalf("coordinate %d is %v", i, v)
+			}
+		}
+		want.Pack(z, n, out, parzen)
+		c.Load(&got, x, n, parzen)
+		compare(t, "points", got.points, want.points)
+		compare(t, "coordinates", got.coords, want.coords)
+		compare(t, "bias", got.bias, want.bias)
+	}
+}
+
+// TestCoordinatesOfTriangles holds that the zeros of a triangular W are left out without a trace.
+func TestCoordinatesOfTriangles(t *testing.T) {
+	const n, dim = 70, 100
+	x, _ := points[float64](3, n, dim, 1)
+	mean, _ := points[float64](5, 1, dim, 1)
+	w, _ := points[float64](4, dim, dim, 1)
+	for r := range dim {
+		clear(w[r*dim+r+1:][:dim-r-1])
+	}
+	want, got, single := make([]float32, n*dim), make([]float32, n*dim), make([]float32, n*dim)
+	affine(want, x, n, dim, mean, w, dim)
+	var c Coordinates[float32]
+	ones, big := make([]float64, dim), make([]float64, dim)
+	for k := range ones {
+		ones[k], big[k] = 1, 1e6
+	}
+	c.Pack(mean, w, dim, dim, big)
+	c.Apply(got, x, n)
+	compare(t, "in float64", got, want)
+	c.Pack(mean, w, dim, dim, ones)
+	if !c.singly {
+		t.Fatal("float32 does not suffice, as it should for such data")
+	}
+	c.Apply(single, x, n)
+	for i := range n {
+		for o := range dim {
+			var y float32
+			for k := range dim {
+				y = fma32(float32(x[i*dim+k]-mean[k]), float32(w[o*dim+k]), y)
+			}
+			if v := single[i*dim+o]; v != y {
+				t.Fatalf("y[%d][%d] = %v, want %v", i, o, v, y)
+			}
+		}
+	}
+}
