@@ -147,11 +147,12 @@ func describe(t *testing.T, c *cluster.Cluster, group string, members int) {
 }
 
 // testStaticMember: a member with an instance id comes back to its partitions without a
-// rebalance, and fences the process that still uses the id.
+// rebalance, and fences the process that still uses the id. New partitions are noticed also
+// when all members have come back, none of them knowing that it leads.
 func testStaticMember(t *testing.T, b *kafkatest.Broker) {
 	b.CreateTopic(t, "static", 2, nil)
 	c := open(t, b.Addrs()...)
-	config := source.GroupConfig{Topics: []string{"static"}, Group: "static", InstanceID: "pod-0", SessionTimeout: 6 * time.Second}
+	config := source.GroupConfig{Topics: []string{"static"}, Group: "static", InstanceID: "pod-0", SessionTimeout: 6 * time.Second, RefreshEvery: 100 * time.Millisecond}
 	zero := join(t, c, config)
 	config.InstanceID = "pod-1"
 	one := join(t, c, config)
@@ -159,12 +160,7 @@ func testStaticMember(t *testing.T, b *kafkatest.Broker) {
 		t.Error(diff)
 	}
 	again := join(t, c, config) // the other one with this id has not left
-	var gen *source.Generation
-	select {
-	case gen = <-again.gens:
-	case err := <-again.fail:
-		t.Fatal(err)
-	}
+	gen := again.next(t)
 	if len(gen.Partitions) != 1 || gen.Partitions[0].ID != 1 || gen.Claim().InstanceID != "pod-1" {
 		t.Errorf("pod-1 came back to %v with the claim %+v, want partition 1", gen.Partitions, gen.Claim())
 	}
@@ -176,6 +172,16 @@ func testStaticMember(t *testing.T, b *kafkatest.Broker) {
 	if err := one.group.Close(); err != nil {
 		t.Error(err)
 	}
+	zero.leave(t) // it stays a member, and the leader of the group
+	config.InstanceID = "pod-0"
+	back := join(t, c, config)
+	if gen := back.next(t); len(gen.Partitions) != 1 || gen.Partitions[0].ID != 0 {
+		t.Errorf("pod-0 came back to %v, want partition 0", gen.Partitions)
+	}
+	b.AddPartitions(t, "static", 3)
+	if diff := cmp.Diff([]int{1, 2}, settle(t, 3, again, back)); diff != "" {
+		t.Error(diff)
+	}
 	again.leave(t)
-	zero.leave(t)
+	back.leave(t)
 }

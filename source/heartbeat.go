@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -25,14 +23,14 @@ const (
 	maxBeat = time.Second
 )
 
-// begin starts what accompanies a generation: heartbeats, and if it leads the group, the watch for
-// new partitions. Generation.end waits for both.
+// begin starts what accompanies a generation: heartbeats, and if it leads the group, or may, the watch
+// for new partitions. Generation.end waits for both.
 func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
 	gen.ctx, gen.cancel = context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	gen.beating = cancel
 	gen.wait.Go(func() { g.beat(ctx, gen) })
-	if gen.leader {
+	if gen.leader || gen.static != "" {
 		gen.wait.Go(func() { g.watch(ctx, gen, topics) })
 	}
 }
@@ -144,31 +142,4 @@ func readAnswer(in io.Reader, version int16, key protocol.ApiKey) (protocol.Mess
 		return nil, fmt.Errorf("the answer to %s does not parse", key)
 	}
 	return a, nil
-}
-
-// watch ends the generation when a topic has got partitions: nobody would read them otherwise.
-func (g *Group) watch(ctx context.Context, gen *Generation, topics map[string][]Partition) {
-	ticker := time.NewTicker(g.config.RefreshEvery)
-	defer ticker.Stop()
-	names := slices.Collect(maps.Keys(topics))
-	if len(names) == 0 {
-		return // a static leader that has come back: the coordinator has kept the division
-	}
-	for {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return
-		}
-		now, err := g.partitions(ctx, names)
-		if err != nil {
-			continue // the heartbeats say if it matters
-		}
-		for name, parts := range now {
-			if len(parts) > len(topics[name]) {
-				gen.cancel(fmt.Errorf("%w: topic %q has grown from %d to %d partitions", ErrRebalance, name, len(topics[name]), len(parts)))
-				return
-			}
-		}
-	}
 }

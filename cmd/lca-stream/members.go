@@ -16,7 +16,9 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		parts, err := s.input(ctx)
 		return &staticMembers{ctx: ctx, group: c.Group, parts: parts}, func() {}, err
 	}
-	g, err := source.JoinGroup(ctx, source.GroupConfig{Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, RetryFor: patience})
+	g, err := source.JoinGroup(ctx, source.GroupConfig{
+		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: c.InstanceID, RetryFor: patience,
+	})
 	if err != nil {
 		return nil, nil, s.cluster.Explain(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // Exit codes.
@@ -125,7 +126,7 @@ func exitCode(err error) int {
 		return exitDone
 	case errors.As(err, &faults), errors.As(err, &wrong), errors.Is(err, errSaid), !errors.As(err, &running):
 		return exitUsage
-	case errors.Is(err, sink.ErrFenced):
+	case errors.Is(err, sink.ErrFenced), errors.Is(err, source.ErrInstanceFenced):
 		return exitFenced
 	default:
 		return exitFailed

@@ -17,16 +17,18 @@ func TestChaosKill(t *testing.T) {
 		name     string
 		kind     kafkatest.Kind
 		kills    int
-		static   bool
+		settings settings
 		commands []string
 	}{
-		{"run, static", kafkatest.Kafka41, 60, true, []string{"run"}},
-		{"learn + transform, group", kafkatest.Kafka41, 40, false, []string{"learn", "transform"}},
-		{"run, static", kafkatest.Kafka39, 20, true, []string{"run"}},
-		{"learn + transform, group", kafkatest.Kafka39, 10, false, []string{"learn", "transform"}},
+		{"run, static", kafkatest.Kafka41, 60, settings{static: true}, []string{"run"}},
+		{"learn + transform, group", kafkatest.Kafka41, 40, settings{}, []string{"learn", "transform"}},
+		{"learn + transform, group with an instance id", kafkatest.Kafka41, 20, settings{instance: "pod-0"}, []string{"learn", "transform"}},
+		{"run, static", kafkatest.Kafka39, 20, settings{static: true}, []string{"run"}},
+		{"learn + transform, group", kafkatest.Kafka39, 10, settings{}, []string{"learn", "transform"}},
 	} {
 		t.Run(fmt.Sprintf("%s, %s", c.name, c.kind), func(t *testing.T) {
-			s := newChaos(t, kafkatest.Start(t, c.kind), "kill", settings{partitions: 3, static: c.static})
+			c.settings.partitions = 3
+			s := newChaos(t, kafkatest.Start(t, c.kind), "kill", c.settings)
 			for _, command := range c.commands {
 				s.begin(command)
 			}

@@ -52,6 +52,7 @@ type stream struct {
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
 type settings struct {
 	partitions int
+	instance   string   // name of the group's only member
 	static     bool     // assignment of all partitions to each process, instead of by group
 	features   string   // YAML list
 	kafka      string   // further YAML of kafka, after a comma
@@ -65,6 +66,9 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir()}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	assignment := "group"
+	if s.instance != "" {
+		assignment += ", instance_id: " + s.instance
+	}
 	if s.static {
 		assignment = fmt.Sprintf(`static, partitions: ["0-%d"]`, s.partitions-1)
 	}

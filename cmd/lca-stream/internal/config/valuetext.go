@@ -109,18 +109,19 @@ type rule struct {
 
 // Rules of text. Kafka's own limits: topic names of 249 letters, digits, '.', '_' and '-'.
 var (
-	anyText   = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, hint: "text of one line"}
-	someText  = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, hint: "text of one line, not empty"}
-	topic     = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
-	maybe     = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
-	modelName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, hint: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
-	address   = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
-	listen    = rule{pattern: regexp.MustCompile(``), max: 261, hint: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
+	anyText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, hint: "text of one line"}
+	someText   = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, hint: "text of one line, not empty"}
+	memberName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	topic      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	maybe      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
+	modelName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, hint: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
+	address    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
+	listen     = rule{pattern: regexp.MustCompile(``), max: 261, hint: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
 )
 
 func notDots(s string) error {
 	if s == "." || s == ".." {
-		return fmt.Errorf("%q is not a topic name", s)
+		return fmt.Errorf("%q is a name that Kafka refuses", s)
 	}
 	return nil
 }

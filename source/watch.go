@@ -1,0 +1,58 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// watch ends the generation when a topic has got partitions: nobody would read them otherwise. The
+// leader knows what it has divided. A static member that has come back without a rebalance may lead
+// the group and is not told so: it asks what is divided. When one that does not lead joins again the
+// coordinator changes nothing.
+func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][]Partition) {
+	ticker := time.NewTicker(g.config.RefreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if divided == nil {
+			divided = g.divided(ctx)
+		}
+		now, err := g.partitions(ctx, slices.Collect(maps.Keys(divided)))
+		if err != nil {
+			continue // the heartbeats say if it matters
+		}
+		for name, parts := range now {
+			if len(parts) > len(divided[name]) {
+				gen.cancel(fmt.Errorf("%w: topic %q has grown from %d to %d partitions", ErrRebalance, name, len(divided[name]), len(parts)))
+				return
+			}
+		}
+	}
+}
+
+// divided are the partitions that the members hold, as the coordinator knows it; nil when it does
+// not answer, or the group is just dividing them anew.
+func (g *Group) divided(ctx context.Context) map[string][]Partition {
+	found, err := g.config.Cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.config.Group}})
+	if err != nil || len(found.Groups) != 1 || found.Groups[0].Error != nil || found.Groups[0].GroupState != "Stable" {
+		return nil
+	}
+	topics := make(map[string][]Partition)
+	for _, m := range found.Groups[0].Members {
+		for _, topic := range m.MemberAssignments.Topics {
+			for _, id := range topic.Partitions {
+				topics[topic.Topic] = append(topics[topic.Topic], Partition{Topic: topic.Topic, ID: int32(id)})
+			}
+		}
+	}
+	return topics
+}
