@@ -68,8 +68,24 @@ func TestPageOfAProcessThatIsGone(t *testing.T) {
 	b.wait(t, `document.getElementById('state').textContent === 'no answer from the process'`)
 }
 
-// numbersAgree compares what is shown with /api/v1/status, digit by digit.
+// numbersAgree waits until what is shown is /api/v1/status, digit by digit: a last model may be taken up
+// between a look at the one and at the other.
 func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
+	t.Helper()
+	deadline := time.Now().Add(pagePatience)
+	for {
+		different := disagreements(t, b, d)
+		if len(different) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the page differs from the API:\n%s", strings.Join(different, "\n"))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+func disagreements(t *testing.T, b *browser, d *demoProcess) (different []string) {
 	t.Helper()
 	resp, err := http.Get(d.url + "api/v1/status")
 	if err != nil {
@@ -107,23 +123,26 @@ func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
 		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": three(s.Learner.Effective),
 		"lag": "0: 01: 02: 0", "lag-sum": "0", "dead": "0", "state": "ready",
 	} {
-		b.wait(t, fmt.Sprintf(`document.getElementById(%q).textContent === %q`, id, want))
+		if shown := b.text(t, id); shown != want {
+			different = append(different, fmt.Sprintf("#%s is %q, want %q", id, shown, want))
+		}
 	}
 	if len(s.Lag) != 3 || s.Rows.In != 41000 || s.Rows.Out != 41000 {
-		t.Errorf("the demo has three partitions and 41000 rows: %+v, lag %v", s.Rows, s.Lag)
+		different = append(different, fmt.Sprintf("the demo has three partitions and 41000 rows: %+v, lag %v", s.Rows, s.Lag))
 	}
 	for what, want := range map[string]int{
 		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": len(s.History) - 1, "#directions li": min(s.Model.DParzen, 8), "#curve path.one": 1,
 	} {
 		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)); n != want {
-			t.Errorf("%d of %s, want %d", n, what, want)
+			different = append(different, fmt.Sprintf("%d of %s, want %d", n, what, want))
 		}
 	}
 	for _, id := range []string{"before", "after"} {
 		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll('#%s circle').length`, id)); n < 300 {
-			t.Errorf("%d points in the scatter %q", n, id)
+			different = append(different, fmt.Sprintf("%d points in the scatter %q", n, id))
 		}
 	}
+	return different
 }
 
 func thousands(digits string) string {
