@@ -41,3 +41,32 @@ func rotate(strip []float64, ld int, c, s []float64) {
 		}
 	}
 }
+
+// Symmetric adds to p the product with v of eight rows of a symmetric matrix of which the upper triangle is
+// stored, and the whole 8×8 block on the diagonal that a starts with: the rows as they are, and as columns.
+// With n columns from there on, a multiple of 8,
+//
+//	p_r ← p_r + Σ_j a_rj v_j      r < 8, j < n: element j in lane j mod 8, folded 4, 2, 1
+//	p_j ← p_j + Σ_r a_rj v_r      8 ≤ j < n: one chain of multiply-adds, r ascending
+func Symmetric(p, a []float64, ld int, v []float64, n int) {
+	active().symmetric(p, a, ld, v, n)
+}
+
+func symmetric(p, a []float64, ld int, v []float64, n int) {
+	for r := range 8 {
+		var lane [8]float64
+		row, x := a[r*ld:][:n], v[r]
+		for j, e := range row {
+			lane[j%8] = math.FMA(e, v[j], lane[j%8])
+		}
+		for j := 8; j < n; j++ {
+			p[j] = math.FMA(row[j], x, p[j])
+		}
+		for h := 4; h > 0; h /= 2 {
+			for l := range h {
+				lane[l] += lane[l+h]
+			}
+		}
+		p[r] += lane[0]
+	}
+}

@@ -200,6 +200,15 @@ func turnRowsAVX512(strip []float64, ld int, c, s []float64) {
 	}
 }
 
+func bothWaysAVX512(p, a []float64, ld int, v []float64, n int) {
+	if n%8 == 0 && n > 0 {
+		_, _, _ = p[n-1], a[7*ld+n-1], v[n-1]
+		symmetric64AVX512(&p[0], &a[0], ld, &v[0], n)
+		return
+	}
+	symmetric(p, a, ld, v, n)
+}
+
 func shiftAVX512(dst, x, mean []float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, mean = x[:len(dst)], mean[:len(dst)]

@@ -294,6 +294,22 @@ func TestRotateBits(t *testing.T) {
 	})
 }
 
+func TestSymmetricBits(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 1))
+	fill := func() float64 { return r.NormFloat64() }
+	for n := 8; n < 80; n += 8 {
+		ld := n + r.IntN(5)
+		a, v, p := newGuarded(7*ld+n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill)
+		want := p.clone()
+		symmetric(want.s, a.s, ld, v.s, n)
+		Each(func(name string) {
+			got := p.clone()
+			Symmetric(got.s, a.s, ld, v.s, n)
+			compare(t, fmt.Sprintf("%s: product with %d columns", name, n), got.all, want.all)
+		})
+	}
+}
+
 // TestUpdateBits runs whole updates: implementation and number of threads must not show.
 func TestUpdateBits(t *testing.T) {
 	for i, p := range problems() {

@@ -299,6 +299,11 @@ func norms64AVX512(dst *float64, panel *float64, depth int)
 //go:noescape
 func rotate64AVX512(strip *float64, ld int, c *float64, s *float64, n int)
 
+// symmetric64AVX512 is symmetric for n columns, a positive multiple of 8.
+//
+//go:noescape
+func symmetric64AVX512(p *float64, a *float64, ld int, v *float64, n int)
+
 // center64AVX512 is center for n numbers, a positive multiple of 16.
 //
 //go:noescape
@@ -388,6 +393,11 @@ func norms64AVX2(dst *float64, panel *float64, depth int)
 //
 //go:noescape
 func rotate64AVX2(strip *float64, ld int, c *float64, s *float64, n int)
+
+// symmetric64AVX2 is symmetric for n columns, a positive multiple of 8.
+//
+//go:noescape
+func symmetric64AVX2(p *float64, a *float64, ld int, v *float64, n int)
 
 // center64AVX2 is center for n numbers, a positive multiple of 16.
 //

@@ -1,10 +1,11 @@
 package linalg
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 )
 
 // ErrNotFinite is wrapped by EigenSym when the matrix holds NaN or Inf.
@@ -15,8 +16,8 @@ var ErrNotFinite = errors.New("matrix is not finite")
 // magnitude (the first of equals) is positive. a is not changed.
 //
 // The matrix is scaled to norm one, reduced to tridiagonal form by blocks of reflections
-// (tridiagonal.go), and diagonalised by the QL algorithm with its rotations recorded and
-// applied to strips of the vectors (ql.go).
+// (tridiagonal.go), and diagonalised by divide and conquer (divide.go, secular.go) down to blocks for the QL
+// algorithm (ql.go).
 func EigenSym(a []float64, n int) (values, vectors []float64, err error) {
 	check("EigenSym", a, n)
 	values, vectors = make([]float64, n), make([]float64, n*n)
@@ -37,25 +38,38 @@ func EigenSym(a []float64, n int) (values, vectors []float64, err error) {
 	}
 	t := newTridiagonal(a, n, norm)
 	t.reduce()
-	t.accumulate()
-	q := ql{d: t.d, e: t.e, rows: t.q, ld: t.ld}
-	if !q.run() {
+	w := Borrow()
+	defer w.Return()
+	tear := divide{d: t.d, e: t.e, rows: t.q, ld: t.ld, work: w, u: vectors, old: t.a}
+	if !tear.run() {
 		return nil, nil, fmt.Errorf("linalg: eigenvalues of order %d did not converge", n)
 	}
-	order := make([]int, n)
+	t.turnBack()
+	t.sorted(values, vectors, norm)
+	return values, vectors, nil
+}
+
+// sorted writes the eigenvalues, times norm, and the vectors as columns, eight at a time: a line of the cache.
+func (t *tridiagonal) sorted(values, vectors []float64, norm float64) {
+	order := make([]int, t.n)
 	for i := range order {
 		order[i] = i
 	}
-	sort.SliceStable(order, func(i, j int) bool { return t.d[order[i]] < t.d[order[j]] })
-	for j, from := range order {
-		values[j] = t.d[from] * norm
-		row := t.q[from*t.ld:][:n]
-		sign := canonicalSign(row)
-		for i, v := range row {
-			vectors[i*n+j] = sign * v
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(t.d[a], t.d[b]), a-b) })
+	for first := 0; first < t.n; first += 8 {
+		some := order[first:min(first+8, t.n)]
+		var signs [8]float64
+		for j, from := range some {
+			values[first+j] = t.d[from] * norm
+			signs[j] = canonicalSign(t.q[from*t.ld:][:t.n])
+		}
+		for i := range t.n {
+			to := vectors[i*t.n+first:]
+			for j, from := range some {
+				to[j] = signs[j] * t.q[from*t.ld+i]
+			}
 		}
 	}
-	return values, vectors, nil
 }
 
 // canonicalSign is −1 when the component of largest magnitude is negative.

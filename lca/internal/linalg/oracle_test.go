@@ -37,12 +37,29 @@ func kinds(n int) map[string][]float64 {
 		indefinite[i*n+i] -= float64(2 * n)
 	}
 	out["indefinite"] = indefinite
+	// Wilkinson's matrices of order 21 glued together, whose eigenvalues come in near copies; nearly the
+	// identity; and the second difference, whose vectors are all over the place.
+	glued, near, second := make([]float64, n*n), identity(n), make([]float64, n*n)
+	for i := range n {
+		glued[i*n+i], second[i*n+i] = math.Abs(float64(i%21-10)), 2
+		if i > 0 {
+			glued[i*n+i-1], second[i*n+i-1] = 1, -1
+			if i%21 == 0 {
+				glued[i*n+i-1] = 1e-9
+			}
+			glued[(i-1)*n+i], second[(i-1)*n+i] = glued[i*n+i-1], -1
+		}
+		for j := range n {
+			near[i*n+j] += 1e-13 * base[i*n+j]
+		}
+	}
+	out["glued"], out["nearly the identity"], out["second difference"] = glued, near, second
 	return out
 }
 
 // TestEigenOfKinds checks residual and orthogonality, and the values against gonum's.
 func TestEigenOfKinds(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 31, 32, 33, 65, 130} {
+	for _, n := range []int{1, 2, 3, 31, 32, 33, 65, 130, 261} {
 		for kind, a := range kinds(n) {
 			norm := 0.0
 			for _, v := range a {
@@ -119,24 +136,28 @@ func TestOracles(t *testing.T) {
 
 // TestBits says that a factorisation does not depend on the processor.
 func TestBits(t *testing.T) {
-	const n = 70
-	var l, v []float64
+	const n = 140
+	kinds := kinds(n)
+	want := map[string][]float64{}
 	kernel.Each(func(name string) {
-		a := spd(n)
-		_, vectors, err := EigenSym(a, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := CholeskyLower(a, n); err != nil {
-			t.Fatal(err)
-		}
-		InvertLower(a, n)
-		if l == nil {
-			l, v = a, vectors
-		}
-		for i := range a {
-			if a[i] != l[i] || vectors[i] != v[i] {
-				t.Fatalf("%s: element %d is %v, %v; another implementation has %v, %v", name, i, a[i], vectors[i], l[i], v[i])
+		for kind, a := range kinds {
+			values, vectors, err := EigenSym(a, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := append(values, vectors...)
+			if l := append([]float64(nil), a...); CholeskyLower(l, n) == nil {
+				got = append(got, l...)
+				InvertLower(l, n)
+				got = append(got, l...)
+			}
+			if want[kind] == nil {
+				want[kind] = got
+			}
+			for i, v := range got {
+				if v != want[kind][i] {
+					t.Fatalf("%s, %s: number %d is %v; another implementation has %v", name, kind, i, v, want[kind][i])
+				}
 			}
 		}
 	})

@@ -9,8 +9,7 @@ import (
 // ql diagonalises a symmetric tridiagonal matrix by the implicit QL algorithm (Bowdler, Martin,
 // Reinsch and Wilkinson, Numerische Mathematik 11, 1968; the form is that of EISPACK's tql2).
 //
-// Almost all of the time goes into rotating the vectors, and applying a sweep at a time would carry
-// the whole matrix through the cache for each. So sweeps are recorded, and applied together to
+// Almost all of the time goes into rotating the vectors. So sweeps are recorded, and applied together to
 // strips of the vectors that stay in the cache.
 type ql struct {
 	d, e []float64

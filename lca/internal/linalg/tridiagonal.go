@@ -6,8 +6,12 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
-// panelColumns is the number of columns reduced before the rest of the matrix is updated.
-const panelColumns = 32
+const (
+	// panelColumns is the number of columns reduced before the rest of the matrix is updated.
+	panelColumns = 32
+	// diagonal is the order of the blocks on the diagonal that are stored whole.
+	diagonal = 8
+)
 
 // tridiagonal reduces a symmetric matrix A = Q T Qᵀ by Householder reflections.
 //
@@ -20,14 +24,16 @@ const panelColumns = 32
 //	pairs   row 2i = w_i, row 2i+1 = v_i of the panel      (2·panelColumns × ld)
 //	left    column 2i = −v_i, column 2i+1 = −w_i           (n × 2·panelColumns)
 //
-// A is stored whole, both triangles, so that its rows are its columns.
+// Of A the upper triangle is stored, so that row k is column k from the diagonal on, and beside it the whole
+// blocks on the diagonal. What Av costs is fetching A, so each number is fetched once, for its row and for
+// its column ([kernel.Symmetric]).
 type tridiagonal struct {
 	n, ld int
 	a     []float64 // n × ld
 	d, e  []float64 // T: diagonal; e[k] couples k and k+1
 	v     []float64 // row k: the vector of reflection k
 	tau   []float64
-	q     []float64 // Qᵀ, n × ld
+	q     []float64 // row i: an eigenvector of T, then of A; n × ld
 
 	pairs, left []float64
 	column, p   []float64
@@ -38,13 +44,19 @@ type tridiagonal struct {
 // newTridiagonal copies the lower triangle of a, divided by norm.
 func newTridiagonal(a []float64, n int, norm float64) *tridiagonal {
 	ld := padded(n)
-	t := &tridiagonal{n: n, ld: ld, a: make([]float64, n*ld), d: make([]float64, n), e: make([]float64, n),
+	t := &tridiagonal{n: n, ld: ld, a: make([]float64, (n+diagonal-1)/diagonal*diagonal*ld), d: make([]float64, n), e: make([]float64, n),
 		v: make([]float64, n*ld), tau: make([]float64, n), q: make([]float64, n*ld),
 		pairs: make([]float64, 2*panelColumns*ld), left: make([]float64, n*2*panelColumns),
 		column: make([]float64, ld), p: make([]float64, ld)}
-	for i := range n {
-		for j, v := range a[i*n:][:i+1] {
-			t.a[i*ld+j], t.a[j*ld+i] = v/norm, v/norm
+	for first := 0; first < n; first += diagonal { // a line of the cache at a time
+		last := min(first+diagonal, n)
+		for j := range last {
+			for i := max(first, j); i < last; i++ {
+				t.a[j*ld+i] = a[i*n+j] / norm
+				if j >= first {
+					t.a[i*ld+j] = t.a[j*ld+i]
+				}
+			}
 		}
 	}
 	return t
@@ -102,12 +114,13 @@ func (t *tridiagonal) reduceColumn(k, used int) {
 		return
 	}
 	clear(t.p)
-	first := floor(k + 1)
-	t.times(t.p, v[k+1:n], t.a[(k+1)*ld:], ld, first, n)
+	for i := (k + 1) / diagonal * diagonal; i < n; i += diagonal {
+		kernel.Symmetric(t.p[i:], t.a[i*ld+i:], ld, v[i:], (n-i+diagonal-1)/diagonal*diagonal)
+	}
 	if used > 0 {
 		clear(t.small[:])
 		t.times(t.small[:], v[k+1:n], t.left[(k+1)*width:], width, 0, used)
-		t.times(t.p, t.small[:used], t.pairs, ld, first, n)
+		t.times(t.p, t.small[:used], t.pairs, ld, floor(k+1), n)
 	}
 	clear(t.p[:k+1])
 	half := -0.5 * tau * tau * dot(t.p[k+1:n], v[k+1:n])
@@ -135,39 +148,38 @@ func reflection(x []float64) (beta, tau float64) {
 	return beta, tau
 }
 
-// updateRest adds the panel's pairs to the rows and columns of A from k on.
+// updateRest adds the panel's pairs to the rows and columns of A from k on, down to the diagonal.
 func (t *tridiagonal) updateRest(k int) {
-	const depth = 2 * panelColumns
-	for j := floor(k); k < t.n && j < t.n; j += kernel.TileWidth {
-		c := t.a[k*t.ld+j:]
-		kernel.Tile(c, t.ld, c, t.ld, t.left[k*depth:], depth, 1, t.pairs[j:], t.ld, depth, t.n-k, kernel.TileWidth)
+	const depth, width = 2 * panelColumns, kernel.TileWidth
+	for j := floor(k); k < t.n && j < t.n; j += width {
+		c, rows := t.a[k*t.ld+j:], min(j+width, t.n)-k
+		kernel.Tile(c, t.ld, c, t.ld, t.left[k*depth:], depth, 1, t.pairs[j:], t.ld, depth, rows, width)
 	}
 }
 
-// accumulate forms Qᵀ, panel by panel from the last: with the panel's vectors as the columns of V, its
-// reflections are I − V U Vᵀ, U upper triangular, and Qᵀ ← Qᵀ (I − V Uᵀ Vᵀ). Rows and columns
-// before the panel's are still those of the identity.
-func (t *tridiagonal) accumulate() {
-	for i := range t.n {
-		t.q[i*t.ld+i] = 1
-	}
-	columns, product := make([]float64, t.n*panelColumns), make([]float64, t.n*panelColumns)
-	turned := make([]float64, t.n*panelColumns)
+// turnBack multiplies the rows of q, the eigenvectors of T, by Qᵀ from the right, panel by panel from the
+// last: with the panel's vectors as the columns of V, its reflections are I − V U Vᵀ, U upper triangular, and
+// q ← q (I − V Uᵀ Vᵀ).
+func (t *tridiagonal) turnBack() {
+	columns := make([]float64, t.n*panelColumns)
+	var product, turned [rowBlock * panelColumns]float64
 	for k := (t.n - 1) / panelColumns * panelColumns; k >= 0; k -= panelColumns {
 		size := min(panelColumns, t.n-k)
-		rows := t.n - k
+		depth := t.n - k
 		clear(columns)
 		for c := range size {
-			for i, v := range t.v[(k+c)*t.ld+k:][:rows] {
+			for i, v := range t.v[(k+c)*t.ld+k:][:depth] {
 				columns[i*panelColumns+c] = v
 			}
 		}
 		u := t.triangle(columns, k, size)
-		multiply32(product, t.q[k*t.ld+k:], t.ld, columns, rows, rows, t.zero[:])
-		multiply32(turned, product, panelColumns, u[:], rows, panelColumns, t.zero[:])
-		for j := floor(k); j < t.n; j += kernel.TileWidth {
-			c := t.q[k*t.ld+j:]
-			kernel.Tile(c, t.ld, c, t.ld, turned, panelColumns, 1, t.v[k*t.ld+j:], t.ld, size, rows, kernel.TileWidth)
+		for i := 0; i < t.n; i += rowBlock {
+			rows, q := min(rowBlock, t.n-i), t.q[i*t.ld:]
+			multiply32(product[:], q[k:], t.ld, columns, rows, depth, t.zero[:])
+			multiply32(turned[:], product[:], panelColumns, u[:], rows, panelColumns, t.zero[:])
+			for j := floor(k); j < t.n; j += kernel.TileWidth {
+				kernel.Tile(q[j:], t.ld, q[j:], t.ld, turned[:], panelColumns, 1, t.v[k*t.ld+j:], t.ld, size, rows, kernel.TileWidth)
+			}
 		}
 	}
 }

@@ -42,6 +42,7 @@ func main() {
 			k.norms()
 			if k.bits == 64 {
 				k.rotate()
+				k.symmetric()
 				k.center()
 				k.round()
 			}
