@@ -13,10 +13,7 @@ import (
 // order of the terms is the same.
 func (k kernel) symmetric() {
 	k.text("symmetric", "func(p, a *float%[1]d, ld int, v *float%[1]d, n int)", "symmetric for n columns, a positive multiple of 8.")
-	rows, parts := 8, 1 // together; vectors in eight lanes
-	if k.bytes == 32 {
-		rows, parts = 2, 2
-	}
+	rows, parts := k.together()
 	acc := func(r, i int) reg.VecPhysical { return k.v(r*parts + i) }
 	x := func(r int) reg.VecPhysical { return k.v(rows*parts + r) }
 	free := rows*parts + rows
@@ -82,6 +79,14 @@ func (k kernel) symmetric() {
 		}
 	}
 	k.end()
+}
+
+// together is how many rows symmetric takes at a time, and the vectors of eight lanes.
+func (k kernel) together() (rows, parts int) {
+	if k.bytes == 64 {
+		return 8, 1
+	}
+	return 2, 2
 }
 
 // foldEight adds eight lanes, in one vector or in two, by the tree 4, 2, 1, and their sum to a number.
