@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -26,20 +27,10 @@ A restart resumes from the last checkpoint, bit for bit. Where there is none it 
 has put there, and reads from source.start_offset.`,
 		Example: "  lca-stream learn -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
 	var from string
 	c.Flags().StringVar(&from, "from-snapshot", "", "start from a snapshot where there is no checkpoint: a `FILE`, or a version on the snapshot topic")
-	return command(c, func(ctx context.Context, _ []string) error {
-		cfg, err := p.load(o)
-		if err != nil {
-			return err
-		}
-		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Snapshot.Topic, cfg.Checkpoint.Topic)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		defer s.close()
+	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic} }
+	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
 		warm, err := s.warmStart(ctx, from)
 		if err != nil {
 			return stopped(ctx, err)
@@ -57,20 +48,10 @@ learnt from the same topic. The two use groups of their own (source.group and <s
 never wait for one another.`,
 		Example: "  lca-stream run -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
-	return command(c, func(ctx context.Context, _ []string) error {
-		cfg, err := p.load(o)
-		if err != nil {
-			return err
-		}
-		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic, cfg.Checkpoint.Topic)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		defer s.close()
-		return s.run(ctx)
-	})
+	topics := func(c *config.Config) []string {
+		return []string{c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic}
+	}
+	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.run(ctx) })
 }
 
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model, and

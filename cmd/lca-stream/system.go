@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/status"
@@ -55,6 +57,24 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 		}
 	}
 	return s, nil
+}
+
+// systemCommand makes c a command that works on the cluster of the configuration, in which the topics must exist.
+func (p *program) systemCommand(c *cobra.Command, topics func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
+	o := configFlags(c)
+	needConfig(c)
+	return command(c, func(ctx context.Context, _ []string) error {
+		cfg, err := p.load(o)
+		if err != nil {
+			return err
+		}
+		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), topics(cfg)...)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		defer s.close()
+		return work(ctx, s)
+	})
 }
 
 func (s *system) close() {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -25,20 +26,8 @@ exactly once. Run as many as there are partitions: they share the consumer group
 Stops in order on SIGTERM, within shutdown_timeout.`,
 		Example: "  lca-stream transform -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
-	return command(c, func(ctx context.Context, _ []string) error {
-		cfg, err := p.load(o)
-		if err != nil {
-			return err
-		}
-		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		defer s.close()
-		return s.transform(ctx)
-	})
+	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic} }
+	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
 }
 
 // stopped is nil when the process was asked to stop before it had begun.
@@ -150,9 +139,9 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	if err != nil {
 		return pipeline.TransformConfig{}, err
 	}
-	layout := pipeline.LayoutVector
-	if c.Transform.Layout == "columns" {
-		layout = pipeline.LayoutColumns
+	layout, err := pipeline.ParseLayout(c.Transform.Layout)
+	if err != nil {
+		return pipeline.TransformConfig{}, err
 	}
 	return pipeline.TransformConfig{
 		Topic: c.Transform.Topic, Columns: c.Source.Features,

@@ -15,9 +15,6 @@ type Key struct {
 	value
 }
 
-// Want is the type and the range in words.
-func (k Key) Want() string { return k.want() }
-
 const (
 	trillion = 1_000_000_000_000
 	billion  = 1_000_000_000
