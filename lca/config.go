@@ -179,11 +179,12 @@ type Config struct {
 	Pool         PoolKind
 	TargetRows   int // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
-	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200)
+	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity
 	InnerSteps  int     // EM steps a minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
-	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: max(40, 10·d_P); +Inf = off
+	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: twenty standard deviations by C_G (gate.go); +Inf = off
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
-	Drift       bool    // start again at an alarm (renew.go), and open the gate to more than a tenth of a minibatch; default true
+	Drift       bool    // follow a change: set odd minibatches aside and start again from them when they are many (renew.go); default true
+	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing, and there is no drift; default false
 
 	Precision   Precision // default Float32
@@ -198,7 +199,7 @@ func DefaultConfig(dim int) Config {
 		Dim: dim, Kind: KindLCAGauss, Metric: MetricFull,
 		Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitRelative,
 		Gamma: 0.6, PassRows: Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolBiased,
-		WarmupRows: Auto, InnerSteps: Auto, OutlierGate: Auto, NearCopies: true, Drift: true,
+		WarmupRows: Auto, InnerSteps: Auto, OutlierGate: Auto, NearCopies: true, Drift: true, DriftRows: Auto,
 		Precision: Float32, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
 	}
 }
@@ -229,6 +230,7 @@ func (c Config) Validate() error {
 	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
 	check(c.WarmupRows == Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
+	check(c.DriftRows == Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.OutlierGate == Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
 	check(precisionNames[c.Precision] != "", "unknown Precision %d", c.Precision)
 	check(coordinatesNames[c.Coordinates] != "", "unknown Coordinates %d", c.Coordinates)

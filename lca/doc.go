@@ -79,7 +79,8 @@
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
-//   - Rows far from every neighbour do not learn (gate.go), and after a drift alarm (drift.go) the stream starts
-//     again, unless it was a burst (renew.go). (TestDriftIsFollowed, TestBurst)
+//   - Outliers do not learn (gate.go). Minibatches that are not as those before (gate.go, drift.go) are set
+//     aside, and when they last the stream starts again from them (renew.go). (TestDriftIsFollowed, TestBurst,
+//     TestPatience)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package lca

@@ -2,6 +2,7 @@ package lca
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -116,23 +117,38 @@ func (m *inForce) localCovariance(dst []float64, dim int, sum *kernel.Moments) {
 
 // baseline sets dst[i] to −log N(x_i; μ, C_G + ν_g), the single Gaussian that is compared with.
 func (m *inForce) baseline(dst []float64, x []float64, dim int, mean []float64) {
-	n := len(m.active)
-	y := mat.NewDense(len(dst), n, nil)
-	for i := range dst {
-		row := y.RawRowView(i)
-		for j, k := range m.active {
-			row[j] = x[i*dim+k] - mean[k]
+	m.squares(dst, x, dim, mean, nil)
+	constant := 0.5*float64(len(m.active))*math.Log(2*math.Pi) + logDiagonal(m.gaussian)
+	for i, square := range dst {
+		dst[i] = constant + 0.5*square
+	}
+}
+
+// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), with the columns of without taken for μ, and returns
+// how many columns are left.
+func (m *inForce) squares(dst []float64, x []float64, dim int, mean []float64, without []uint64) (counted int) {
+	if len(dst) == 0 {
+		return 0
+	}
+	y := mat.NewDense(len(dst), len(m.active), nil)
+	for j, k := range m.active {
+		if _, found := slices.BinarySearch(without, uint64(k)); found {
+			continue
+		}
+		counted++
+		for i := range dst {
+			y.Set(i, j, x[i*dim+k]-mean[k])
 		}
 	}
 	solveRight(y, m.gaussian)
-	constant := 0.5*float64(n)*math.Log(2*math.Pi) + logDiagonal(m.gaussian)
 	for i := range dst {
 		sum := 0.0
 		for _, v := range y.RawRowView(i) {
 			sum += float64(v * v)
 		}
-		dst[i] = constant + 0.5*sum
+		dst[i] = sum
 	}
+	return counted
 }
 
 // resize returns a slice of length n, reusing s where it can.

@@ -1,35 +1,111 @@
 package lca
 
-import "math"
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
 
 const (
-	gateFloor     = 40   // squared kernel distance
-	gateDimension = 10   // times d_P: a row of the data has about d_P
-	gateOpens     = 0.10 // share of a minibatch that says: the data moved, not the row
+	outlierDistance = 10 // standard deviations, in the root mean square over all directions
+	farFloor        = 40 // squared kernel distance
+	farDimension    = 10 // times d_P
+	manyRows        = 0.10
 	// Beyond this a square overflows on the way to a covariance. No gate opens for such a row.
 	absurd = 1e140
 )
 
-// gate returns the squared kernel distance to the nearest neighbour above which a row neither
-// enters Ĉ_L nor the pool: max(40, 10·d_P). A far row has weight 1 on its nearest neighbour
-// however far, so one row in a thousand at 30 standard deviations would set C_L by itself. Clean
-// streams lose nothing by it.
+// The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A far row has
+// weight 1 on its nearest neighbour however far, so one row in a thousand at 30 standard deviations
+// would set C_L by itself. An outlier is a row with
 //
-// The gate cannot tell an outlier from the first row of a new cluster. More than a tenth of a
-// minibatch beyond it is taken for drift, and the minibatch is learnt whole; a new cluster that is
-// rarer than that, and further than 10·d_P from all others, stays outside. With Drift off the gate
-// never opens: what is far is an outlier however much of it there is. That is for scores against a
-// known good time, such as a machine's: its faults last for hundreds of rows, and a learner that took
-// them for the new normal would score them as such.
-func (c Config) gate(parzen int) float64 {
-	if c.OutlierGate != Auto {
-		return c.OutlierGate
+//	(x−μ)ᵀ (C_G + ν_g)⁻¹ (x−μ) > 100 d,
+//
+// which is ten standard deviations in the root mean square over all directions.
+//
+// It is measured by C_G and not in kernel widths, because that feeds on itself: rows that never enter
+// Ĉ_L leave it the thinner for it, and themselves and their like the farther away. With columns that are
+// constant but for one row in a hundred, as the corners of pictures are, a gate at 10·d_P kernel widths
+// lets the kernel fall in on the ninety-nine, and the score of the hundredth is beyond all bounds. Nor do
+// the columns count here in which more than half of the first rows are alike (sparse): whatever they hold
+// for once is any number of standard deviations away.
+//
+// Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour.
+// That is for scores against a known good time with Drift off, so that no fault creeps in.
+//
+// The gate cannot tell an outlier from the first row of a new cluster: one that is rarer than a tenth of
+// the rows, and that far from all others, stays outside.
+
+// inliers returns the rows that are no outliers by C_G.
+func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
+	if l.cfg.OutlierGate != Auto {
+		return rows, ids
 	}
-	return math.Max(gateFloor, gateDimension*float64(parzen))
+	square, kept := make([]float64, len(ids)), make([]int, 0, len(ids))
+	counted := l.metric.squares(square, rows, l.cfg.Dim, l.globals.mean, l.sparse)
+	for i, v := range square {
+		if v <= outlierDistance*outlierDistance*float64(counted) {
+			kept = append(kept, i)
+		}
+	}
+	if len(kept) == len(ids) {
+		return rows, ids
+	}
+	return pick(rows, ids, kept, l.cfg.Dim)
 }
 
-// opens says whether so many gated rows of a minibatch are drift.
-func opens(gated, rows int) bool { return float64(gated) > gateOpens*float64(rows) }
+// kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.
+func (c Config) kernelGate() float64 {
+	if c.OutlierGate == Auto {
+		return math.Inf(1)
+	}
+	return c.OutlierGate
+}
+
+// farFrom returns the squared kernel distance to the nearest neighbour from which on a row is far:
+// max(40, 10·d_P), or a narrower gate. Where EM has converged the mean squared distance of
+// a row to its neighbours, each with its λ, is at most d_P: that is what Σ = C_L says. To the nearest it is
+// less, so by Markov's inequality no distribution whatever, however heavy its tails, has more than a tenth of
+// its rows beyond 10·d_P. Where more of a minibatch are, the data are not those that were learnt: see renew.go.
+func (c Config) farFrom(parzen int) float64 {
+	return math.Min(math.Max(farFloor, farDimension*float64(parzen)), c.kernelGate())
+}
+
+// opens says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
+// is learnt whole, and in a stream so young that its first rows may not have shown all there is; but not
+// where a change must last longer than a warm-up to be believed (driftRows): there the first rows are
+// the reference, and what is far from them is strange. With Drift off it never opens.
+func (l *Learner) opens(far, rows int) bool {
+	if !l.cfg.Drift || !many(far, rows) {
+		return false
+	}
+	return l.cfg.Finite || l.drift.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
+}
+
+// far returns how many rows of the last E-step are far from all neighbours.
+func (l *Learner) far(m *kernel.Moments) (rows int) {
+	limit := l.cfg.farFrom(l.metric.parzen)
+	for i, nearest := range m.Nearest {
+		if m.Admissible[i] > 0 && nearest > limit {
+			rows++
+		}
+	}
+	return rows
+}
+
+// many says whether so many far rows are too many for outliers.
+func many(far, rows int) bool { return float64(far) > manyRows*float64(rows) }
+
+// sparseOf returns the columns that hold the same number in more than half of the rows, ascending.
+func sparseOf(rows []float64, d int) (sparse []uint64) {
+	column, work := make([]float64, len(rows)/d), make([]float64, len(rows)/d)
+	for k := range d {
+		if _, spread := spreadOf(column, work, rows, k, d); spread == 0 {
+			sparse = append(sparse, uint64(k))
+		}
+	}
+	return sparse
+}
 
 // isAbsurd says whether the row's squares overflow; such a row is scored but never learnt.
 func isAbsurd(x []float64) bool {

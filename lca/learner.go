@@ -31,12 +31,12 @@ type Learner struct {
 
 	pool    *pool
 	globals *globals
-	warm    warmup
+	warm    warmup    // rows that are collected: of the warm-up, or set aside (renew.go)
 	cl      []float64 // C_L without ν, dim×dim, both triangles
 	metric  *inForce  // nil while warming up
+	sparse  []uint64  // columns that hold the same number in more than half of the first rows (gate.go)
 	split   bool      // the metric is the result of an M-step, not the start from C_G
 	drift   drift
-	renewal renewal
 	aligned reference
 	refit   refit
 	counts  counts
@@ -140,14 +140,24 @@ func (l *Learner) take(x *mat.Dense, ids []uint64, s *Step) (rows []float64, kep
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric)
-	m := l.expect(rows, ids, &s)
-	l.evaluate(m, rows, &s)
-	if l.watch(&s); l.renewal.minibatches > 0 || s.Alarm {
-		return l.renew(rows, ids, s)
+	all, allIDs := rows, ids
+	rows, ids = l.inliers(rows, ids)
+	m, far := l.expect(rows, ids, len(allIDs)-len(ids))
+	if s.Opened = l.opens(far, len(allIDs)); s.Opened {
+		rows, ids = all, allIDs
+		ex := l.exclusion(ids)
+		m = l.estimator.update(rows, ex)
 	}
+	l.evaluate(m, rows, &s)
+	if l.odd(far, len(allIDs), &s) {
+		return l.setAside(all, allIDs, s)
+	}
+	l.usual(len(ids), &s)
+	s.Learnt, s.Copies = m.Rows, m.Copies
 	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
 	rows, ids = l.sift(rows, ids, m)
+	s.Gated += len(allIDs) - len(ids)
 	if m.Rows > 0 {
 		l.average(m, s)
 	}
@@ -174,24 +184,12 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	return s, l.aligned.advance(l)
 }
 
-// expect runs the E-step with the outlier gate, and once more without where the gate opens.
-func (l *Learner) expect(rows []float64, ids []uint64, s *Step) *kernel.Moments {
+// expect runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
+func (l *Learner) expect(rows []float64, ids []uint64, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(ids)
-	ex.Gate = l.cfg.gate(l.metric.parzen)
-	m := l.estimator.update(rows, ex)
-	gated := 0
-	for i, used := range m.Used {
-		if !used && m.Admissible[i] > 0 {
-			gated++
-		}
-	}
-	if s.Opened = l.cfg.Drift && opens(gated, len(ids)); s.Opened {
-		ex.Gate, gated = math.Inf(1), 0
-		m = l.estimator.update(rows, ex)
-	}
-	s.Gated += gated
-	s.Learnt, s.Copies = m.Rows, m.Copies
-	return m
+	ex.Gate = l.cfg.kernelGate()
+	m = l.estimator.update(rows, ex)
+	return m, outliers + l.far(m)
 }
 
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
@@ -247,17 +245,6 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 		}
 	}
 	return half
-}
-
-// watch looks for drift, unless an alarm is being dealt with. A finite set has none to follow.
-func (l *Learner) watch(s *Step) {
-	if !l.cfg.Drift || l.cfg.Finite || l.renewal.minibatches > 0 {
-		return
-	}
-	was := l.drift
-	if s.Z, s.Alarm = l.drift.observe(s.NLL); s.Alarm {
-		l.renewal = renewal{was: was}
-	}
 }
 
 // sift returns the rows that the gate let through.

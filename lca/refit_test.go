@@ -27,7 +27,7 @@ func TestRefit(t *testing.T) {
 		for i, s := range feed(t, l, x, c.Minibatch) {
 			if s.Refitted {
 				refits++
-				if i != 16 { // 200 rows of warm-up, begun when 1000 were learnt, in force at 1500
+				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; in force at 1500
 					t.Errorf("a refit came into force with minibatch %d", i)
 				}
 			}
@@ -101,7 +101,8 @@ func TestRefitDropped(t *testing.T) {
 		t.Error("the search outlived the state")
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
-	if _, err := l.renew(make([]float64, d), []uint64{1 << 30}, Step{Alarm: true}); err != nil || l.refit.began != 0 {
+	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
+	if s, err := l.setAside(dense(now), sequence(1<<30, 200), Step{}); err != nil || !s.Alarm || l.refit.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()

@@ -76,10 +76,7 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 	last := math.Inf(1)
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric)
-		ex := l.exclusion(ids)
-		// A narrower gate than the default would shut out much of the data while C_L comes down.
-		ex.Gate = math.Max(l.cfg.gate(l.metric.parzen), Config{OutlierGate: Auto}.gate(l.metric.parzen))
-		m := l.estimator.update(rows, ex)
+		m := l.estimator.update(rows, l.exclusion(ids)) // no gate: what is in the pool has passed it
 		var now Step
 		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > rehearsalGain) {
 			break

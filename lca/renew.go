@@ -1,45 +1,49 @@
 package lca
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
-// renewal is what follows a drift alarm: the stream starts again, as a fresh one does. Rows are
-// collected as for a warm-up, and the metric in force stays until there are enough of them; they
-// then give the scales, μ, C_G, the pool and, all directions Parzen, the first metric.
+// A minibatch is odd if more than a tenth of its rows are far from all neighbours (gate.go), or if its
+// NLL is far above those before (drift.go). Odd minibatches are not learnt but set aside, and the metric
+// in force stays. Each minibatch that is as usual is learnt and outweighs an odd one: as many of the
+// oldest rows set aside are forgotten. So a burst comes to nothing, and so does a fault that comes and goes.
 //
+// When Config.driftRows have gathered they are believed, which is the alarm, and the stream starts again
+// as a fresh one does: they give the scales, μ, C_G, the pool and, all directions Parzen, the first metric.
 // To go on from what there was costs more than it saves. The old neighbours are all far from the
 // new rows, so λ says nothing, C_L comes out wider than C_G, and LCA-Gauss gives up directions that
 // it never takes back; and C_G of both times together is of neither.
 //
-// What raised the alarm may be over by then, as a burst of odd rows is. The minibatches after the
-// first tell: where they fit the metric in force as those before the alarm did, nothing happens.
-type renewal struct {
-	minibatches uint64  // collected; 0 = none is under way
-	nll         float64 // sum over all but the first under the metric in force
-	was         drift   // before the alarm
+// With Drift off no odd minibatch is ever believed, and only far rows make one odd; where a gate in kernel
+// widths is set, that alone decides, row by row. A finite set has none.
+
+// odd says whether a minibatch is not as those before.
+func (l *Learner) odd(far, rows int, s *Step) bool {
+	switch {
+	case l.cfg.Finite || s.Opened:
+		return false
+	case l.cfg.Drift:
+		s.Z = l.drift.z(s.NLL)
+	case l.cfg.OutlierGate != Auto:
+		return false
+	}
+	return s.Z > driftAlarm || many(far, rows)
 }
 
-// renew collects a minibatch after an alarm, and starts again when there are enough.
-func (l *Learner) renew(rows []float64, ids []uint64, s Step) (Step, error) {
-	r, w, d := &l.renewal, &l.warm, l.cfg.Dim
-	if s.Alarm {
-		l.refit.drop()
-		*w = warmup{}
-	} else {
-		r.nll += s.NLL
+// usual takes note of a minibatch that is about to be learnt.
+func (l *Learner) usual(rows int, s *Step) {
+	l.drift.observe(s.NLL)
+	l.warm.forget(min(rows, len(l.warm.ids)), l.cfg.Dim)
+}
+
+// setAside keeps an odd minibatch, and starts again when there are enough.
+func (l *Learner) setAside(rows []float64, ids []uint64, s Step) (Step, error) {
+	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
+	if l.cfg.Drift {
+		w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
 	}
-	r.minibatches++
-	w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
-	s.Learnt, s.Gated, s.Warmup = 0, s.Rows-len(ids), true
-	l.tally(&s)
-	want := l.cfg.warmupRows()
-	if len(w.ids) < want || r.minibatches < 2 {
-		return s, nil
-	}
-	if r.over() {
-		l.drift, l.renewal, l.warm = r.was, renewal{}, warmup{}
+	s.SetAside = len(ids)
+	if len(w.ids) < want {
+		l.tally(&s)
 		return s, nil
 	}
 	kept := screen(w.rows, d)
@@ -47,21 +51,25 @@ func (l *Learner) renew(rows []float64, ids []uint64, s Step) (Step, error) {
 	fresh := newGlobals(l.cfg.globalMemory(), d)
 	fresh.start(first)
 	if len(frameOf(fresh, l.cfg.NuUnit).active) == 0 { // nothing moves: keep the newest rows
-		drop := max(0, len(w.ids)-want)
-		w.rows, w.ids = slices.Clone(w.rows[drop*d:]), slices.Clone(w.ids[drop:])
+		w.forget(len(w.ids)-want, d)
+		l.tally(&s)
 		return s, nil
 	}
-	s.Gated = len(w.ids) - len(kept)
-	l.counts.Gated += uint64(s.Gated)
+	s.Alarm = true
+	s.Gated += len(w.ids) - len(kept)
+	l.tally(&s)
 	l.counts.Since = 0
+	l.refit.drop()
 	l.globals, l.pool = fresh, newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
 	clear(l.cl)
-	l.split, l.renewal, l.warm = false, renewal{}, warmup{}
+	l.split, l.drift, l.warm = false, drift{}, warmup{}
 	return l.start(first, ids, s)
 }
 
-// over says whether the minibatches after the alarm would not have raised it.
-func (r *renewal) over() bool {
-	mean := r.nll / float64(r.minibatches-1)
-	return mean <= r.was.mean+driftAlarm*math.Sqrt(r.was.variance)
+// forget drops the oldest rows.
+func (w *warmup) forget(rows, d int) {
+	if rows == 0 {
+		return
+	}
+	w.rows, w.ids = slices.Clone(w.rows[rows*d:]), slices.Clone(w.ids[rows:])
 }

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// TestBurst holds that odd rows that are soon over raise an alarm and change nothing else: the metric
-// and the neighbours stay.
+// TestBurst holds that odd rows that are soon over change nothing: they are set aside, the metric and the
+// neighbours stay, and as many usual rows make them forgotten.
 func TestBurst(t *testing.T) {
 	const d, b = 6, 50
 	r := rand.New(rand.NewPCG(1, 13))
@@ -23,31 +23,72 @@ func TestBurst(t *testing.T) {
 	}
 	feed(t, l, x.Slice(0, 1500, 0, d).(*mat.Dense), b)
 	pool, cl := append([]float64(nil), l.pool.rows...), append([]float64(nil), l.cl...)
-	odd := mat.NewDense(b, d, nil)
-	odd.Apply(func(_, _ int, _ float64) float64 { return 8 * r.NormFloat64() }, odd)
-	s, err := l.Learn(odd, sequence(1<<20, b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !s.Alarm || !s.Warmup {
-		t.Fatalf("no alarm at the burst: %+v", s)
-	}
-	for i := 1500; i < 1650; i += b { // with the burst's, 200 rows
-		if s, err = l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b)); err != nil {
+	for i := range 3 { // of the four that are believed
+		odd := mat.NewDense(b, d, nil)
+		odd.Apply(func(_, _ int, _ float64) float64 { return 8 * r.NormFloat64() }, odd)
+		s, err := l.Learn(odd, sequence(1<<20+i*b, b))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if l.renewal.minibatches > 0 || len(l.warm.ids) > 0 {
-		t.Error("the burst is over, but the stream does not go on")
+		if s.SetAside != b || s.Alarm || s.Learnt > 0 {
+			t.Fatalf("minibatch %d of the burst: %+v", i, s)
+		}
 	}
 	if !slices.Equal(l.pool.rows, pool) || !slices.Equal(l.cl, cl) {
 		t.Error("the burst changed the metric or the neighbours")
 	}
-	if s, err = l.Learn(x.Slice(1650, 1700, 0, d).(*mat.Dense), sequence(1650, b)); err != nil || s.Learnt != b {
-		t.Errorf("%d rows learnt after the burst: %v", s.Learnt, err)
+	for i := 1500; i < 1650; i += b {
+		s, err := l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 1600 - i; s.Learnt != b || len(l.warm.ids) != want || len(l.warm.rows) != want*d {
+			t.Errorf("row %d: %d rows learnt, %d still set aside, want %d", i, s.Learnt, len(l.warm.ids), want)
+		}
 	}
-	if a := l.Info().Alarms; a != 1 {
+	if a := l.Info().Alarms; a != 0 {
 		t.Errorf("%d alarms", a)
+	}
+}
+
+// TestPatience holds for how long a change must last before it is believed.
+func TestPatience(t *testing.T) {
+	const d, b = 6, 50
+	for _, c := range []struct {
+		name   string
+		preset Preset
+		rows   int
+		want   int
+	}{
+		{"the metric preset", PresetMetric, Auto, 200},
+		{"the density preset", PresetDensity, Auto, 1000},
+		{"rows that are given", PresetDensity, 650, 650},
+		{"fewer rows than a warm-up", PresetMetric, 1, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(d)
+			config.Preset, config.DriftRows, config.Neighbours, config.Minibatch = c.preset, c.rows, 400, b
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(5, 13))
+			feed(t, l, five(r, 1500, d-2), b)
+			now := mixture(3, d, 4)(r, 1200)
+			believed := 0
+			for i := 0; i < 1200 && believed == 0; i += b {
+				s, err := l.Learn(now.Slice(i, i+b, 0, d).(*mat.Dense), sequence(1<<20+i, b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Alarm {
+					believed = i + b
+				}
+			}
+			if believed != c.want {
+				t.Errorf("believed after %d rows, want %d", believed, c.want)
+			}
+		})
 	}
 }
 
@@ -76,8 +117,8 @@ func TestFiniteHasNoDrift(t *testing.T) {
 	}
 }
 
-// TestRenewalContinues holds that a learner restored between an alarm and the new start goes on as
-// one that was never interrupted, and that the metric in force stays until then.
+// TestRenewalContinues holds that a learner restored while rows are set aside goes on as one that was
+// never interrupted, and that the metric in force stays until they are believed.
 func TestRenewalContinues(t *testing.T) {
 	const d, b = 6, 50
 	r := rand.New(rand.NewPCG(2, 13))
@@ -103,7 +144,7 @@ func TestRenewalContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Alarm != (i == 0) || s.Warmup != (i < 200) {
+		if s.Alarm != (i == 150) || s.SetAside != map[bool]int{true: b}[i < 200] {
 			t.Errorf("row %d: %+v", i, s)
 		}
 		if i == b {

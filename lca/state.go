@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 1
+//	 8  4  version of the layout, 2
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -30,9 +30,9 @@ import (
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     minibatches u64, mean f64, variance f64
-//	renewal   minibatches u64, NLL f64, the drift before the alarm
-//	warm-up   rows, identities u×n                    of the minibatches collected so far
+//	warm-up   rows, identities u×n                    of the minibatches collected, or set aside
 //	pool      offered u64, next slot u64, rows, identities u×n
+//	sparse    columns u×n
 //	globals   mean f×d, C_G f×d², rows that they stand for f64
 //	C_L       f×d², without ν
 //	metric    flag whether there is one; then
@@ -44,7 +44,7 @@ import (
 // where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 1
+	stateVersion = 2
 	stateHeader  = 24
 )
 
@@ -65,12 +65,10 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.counts.write(w)
 	l.running.write(w)
 	l.drift.write(w)
-	w.u64(l.renewal.minibatches)
-	w.f64(l.renewal.nll)
-	l.renewal.was.write(w)
 	w.rows(l.warm.rows)
 	w.words(l.warm.ids)
 	l.pool.write(w)
+	w.words(l.sparse)
 	l.globals.write(w)
 	w.floats(l.cl)
 	w.flag(l.metric != nil)
@@ -105,7 +103,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{b: body}
+	r := &reader{b: body, version: binary.LittleEndian.Uint32(b[8:])}
 	if next.read(r); r.err == nil && len(r.b) > 0 {
 		r.err = fmt.Errorf("%d bytes too many", len(r.b))
 	}
@@ -122,8 +120,8 @@ func stateBody(b []byte) ([]byte, error) {
 	if len(b) < stateHeader || string(b[:8]) != stateMagic {
 		return nil, fmt.Errorf("%d bytes that do not begin with %q", len(b), stateMagic)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != stateVersion {
-		return nil, fmt.Errorf("layout version %d, want %d: it was written by a newer program", v, stateVersion)
+	if v := binary.LittleEndian.Uint32(b[8:]); v < 1 || v > stateVersion {
+		return nil, fmt.Errorf("layout version %d, want 1 to %d: it was written by a newer program", v, stateVersion)
 	}
 	body := b[stateHeader:]
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
@@ -171,13 +169,17 @@ func (l *Learner) read(r *reader) {
 	l.counts.read(r)
 	l.running.read(r)
 	l.drift.read(r)
-	l.renewal = renewal{minibatches: r.u64(), nll: r.f64()}
-	l.renewal.was.read(r)
+	if r.version == 1 {
+		l.drift.readRenewal(r)
+	}
 	l.warm = warmup{rows: r.rows(), ids: r.words()}
 	if r.err == nil && len(l.warm.rows) != len(l.warm.ids)*d {
 		r.err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
+	if r.version > 1 {
+		l.sparse = r.words()
+	}
 	l.globals.read(r)
 	l.cl = r.sized("C_L", d*d)
 	if r.flag() {
@@ -215,6 +217,17 @@ func (d *drift) write(w *writer) {
 }
 
 func (d *drift) read(r *reader) { *d = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+
+// readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
+// the one that counts, and the rows collected are those set aside.
+func (d *drift) readRenewal(r *reader) {
+	var was drift
+	minibatches := r.u64()
+	_ = r.f64()
+	if was.read(r); minibatches > 0 {
+		*d = was
+	}
+}
 
 func (r *running) fields() []*float64 {
 	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}

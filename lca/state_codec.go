@@ -62,8 +62,9 @@ func (w *writer) rows(v []float64) {
 }
 
 type reader struct {
-	b   []byte
-	err error
+	version uint32 // of the layout
+	b       []byte
+	err     error
 }
 
 func (r *reader) take(n int) []byte {

@@ -9,6 +9,9 @@ import (
 const (
 	warmupColumns = 4   // rows a column: with 2 the start is tolerable, with 1 it is singular
 	warmupRows    = 200 // at least
+	// The density preset takes so many times as many: its first rows are what all later ones are called
+	// strange by, and rows that follow each other are more alike than rows that are drawn.
+	warmupDensity = 2
 	// A row is no row of the data where a column of it is this many robust standard deviations from
 	// the median. It is far beyond any tail that should be learnt: the gate takes over afterwards.
 	warmupOutlier = 20
@@ -28,7 +31,11 @@ func (c Config) warmupRows() int {
 	if c.WarmupRows != Auto {
 		return c.WarmupRows
 	}
-	return max(warmupColumns*c.Dim, warmupRows)
+	rows := max(warmupColumns*c.Dim, warmupRows)
+	if c.Preset == PresetDensity {
+		rows *= warmupDensity
+	}
+	return rows
 }
 
 // warmUp collects a minibatch and starts the metric when there are enough rows that vary.
@@ -44,8 +51,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	first, ids := pick(w.rows, w.ids, kept, d)
 	l.globals.start(first)
 	if f := frameOf(l.globals, l.cfg.NuUnit); len(f.active) == 0 { // nothing moves yet: keep the newest rows
-		drop := max(0, len(w.ids)-want)
-		w.rows, w.ids = slices.Clone(w.rows[drop*d:]), slices.Clone(w.ids[drop:])
+		w.forget(len(w.ids)-want, d)
 		return s, nil
 	}
 	s.Gated += len(w.ids) - len(kept)
@@ -57,6 +63,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 // start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
 // update follows at once where the rows suffice for one.
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
+	l.sparse = sparseOf(rows, l.cfg.Dim)
 	s.Entered = l.admit(rows, ids)
 	s.Pool = l.pool.len()
 	f := frameOf(l.globals, l.cfg.NuUnit)
@@ -99,16 +106,9 @@ func screen(rows []float64, d int) []int {
 	n := len(rows) / d
 	far, column, deviation := make([]bool, n), make([]float64, n), make([]float64, n)
 	for k := range d {
+		centre, spread := spreadOf(column, deviation, rows, k, d)
 		for i := range n {
-			column[i] = rows[i*d+k]
-		}
-		centre := median(deviation, column)
-		for i, v := range column {
-			column[i] = math.Abs(v - centre)
-		}
-		spread := median(deviation, column) / 0.6745 // the MAD of a Gaussian is .6745 sd
-		for i, v := range column {
-			far[i] = far[i] || (spread > 0 && v > warmupOutlier*spread)
+			far[i] = far[i] || (spread > 0 && math.Abs(rows[i*d+k]-centre) > warmupOutlier*spread)
 		}
 	}
 	all, kept := make([]int, n), make([]int, 0, n)
@@ -118,10 +118,23 @@ func screen(rows []float64, d int) []int {
 			kept = append(kept, i)
 		}
 	}
-	if opens(n-len(kept), n) {
+	if many(n-len(kept), n) {
 		return all
 	}
 	return kept
+}
+
+// spreadOf returns the median of column k and the robust standard deviation about it; column and work are
+// overwritten.
+func spreadOf(column, work, rows []float64, k, d int) (centre, spread float64) {
+	for i := range column {
+		column[i] = rows[i*d+k]
+	}
+	centre = median(work, column)
+	for i, v := range column {
+		column[i] = math.Abs(v - centre)
+	}
+	return centre, median(work, column) / 0.6745 // the MAD of a Gaussian is .6745 sd
 }
 
 // median returns the upper median of x; work is overwritten.

@@ -86,7 +86,7 @@ type LCA struct {
 	Model          string  // lca, lca_gauss or lca_gauss_red; default lca_gauss
 	Metric         string  // full, diagonal, isotropic or low_rank; default full
 	Rank           int     // rank of metric low_rank; default 0; 0 … 65536
-	Preset         string  // metric or density: what auto means for nu; default metric
+	Preset         string  // metric or density: what auto means; default metric
 	Nu             float64 // ν of the Parzen part, in NuUnit; lca.Auto = by preset; default auto; at least 0
 	NuGaussian     float64 // ν of the Gaussian part, in NuUnit; lca.Auto = by preset; default auto; at least 0
 	NuUnit         string  // relative or absolute; default relative
@@ -96,11 +96,11 @@ type LCA struct {
 	Neighbours     int     // size of the pool, rows; default 3000; 2 … 1000000
 	Pool           string  // auto, biased, sliding or reservoir; default auto
 	TargetRows     int     // rows the kernel width is corrected to; default 0 (off); 0 … 1000000000000
-	WarmupRows     int     // rows before the first update; lca.Auto = max(4·d, 200); default auto; 2 … 1000000000
+	WarmupRows     int     // rows before the first update; lca.Auto = max(4·d, 200), twice as many with density; default auto; 2 … 1000000000
 	InnerSteps     int     // EM steps a minibatch; lca.Auto = 2 at first, then 1; default auto; 1 … 100
-	OutlierGate    float64 // squared kernel distance beyond which a row is not learnt; lca.Auto = max(40, 10·d_P), +Inf = off; default auto; above 0
+	OutlierGate    float64 // squared kernel distance beyond which a row is not learnt; lca.Auto = ten standard deviations from the mean, +Inf = off; default auto; above 0
 	NearCopies     bool    // leave near copies out of a row's neighbours; default true
-	Drift          string  // auto or off; default auto
+	Drift          int     // rows that a change must last for; lca.Auto = by preset, 0 = off; default auto; 1 … 1000000000
 	SkipWhenBehind bool    // subsample for learning when input outruns it; default true
 	Precision      string  // float32 or float64, of the kernels; default float32
 	Seed           uint64  // seed of the pool's choices; default 1; 0 … 9223372036854775807

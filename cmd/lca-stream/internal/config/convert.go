@@ -55,7 +55,10 @@ func (c *Config) Learner(dim int) (lca.Config, error) {
 	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows
 	l.Minibatch, l.Neighbours, l.TargetRows = c.Minibatch.Rows, m.Neighbours, m.TargetRows
 	l.WarmupRows, l.InnerSteps, l.OutlierGate = m.WarmupRows, m.InnerSteps, m.OutlierGate
-	l.NearCopies, l.Drift, l.Seed = m.NearCopies, m.Drift == "auto", m.Seed
+	l.NearCopies, l.Drift, l.Seed = m.NearCopies, m.Drift != 0, m.Seed
+	if l.Drift {
+		l.DriftRows = m.Drift
+	}
 	if err := l.Validate(); err != nil {
 		return lca.Config{}, fmt.Errorf("configuration section lca, with %d features: %w", dim, err)
 	}

@@ -87,7 +87,7 @@ func modelKeys(c *Config) []Key {
 		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, "lca", "lca_gauss", "lca_gauss_red")},
 		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, "full", "diagonal", "isotropic", "low_rank")},
 		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
-		{"lca.preset", "metric", "What auto means for ν: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01).", oneOf(&m.Preset, "metric", "density")},
+		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault).", oneOf(&m.Preset, "metric", "density")},
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
 		{"lca.nu_unit", "relative", "relative: multiples of the mean working variance; absolute: squared units of the input, without column scaling.", oneOf(&m.NuUnit, "relative", "absolute")},
@@ -115,12 +115,12 @@ func poolKeys(c *Config) []Key {
 func stepKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
-		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200).", whole(&m.WarmupRows, 2, billion, autoWhole())},
+		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.inner_steps", "auto", "EM steps a minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
-		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: max(40, 10·d_P).",
+		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: ten standard deviations from the mean instead, in the root mean square over all directions.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
-		{"lca.drift", "auto", "auto: after an alarm the learner starts again, unless it was a burst, and far rows are learnt when they are many; off: neither, for scores against a known good time.", oneOf(&m.Drift, "auto", "off")},
+		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again; until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: for ever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
 		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, "float32", "float64")},
 		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},
