@@ -124,15 +124,15 @@ func (m *inForce) baseline(dst []float64, x []float64, dim int, mean []float64) 
 	}
 }
 
-// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), with the columns of without taken for μ, and returns
+// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), with the sparse columns of without taken for μ, and returns
 // how many columns are left.
-func (m *inForce) squares(dst []float64, x []float64, dim int, mean []float64, without []uint64) (counted int) {
+func (m *inForce) squares(dst []float64, x []float64, dim int, mean []float64, without []sparse) (counted int) {
 	if len(dst) == 0 {
 		return 0
 	}
 	y := mat.NewDense(len(dst), len(m.active), nil)
 	for j, k := range m.active {
-		if _, found := slices.BinarySearch(without, uint64(k)); found {
+		if slices.ContainsFunc(without, func(s sparse) bool { return s.column == k }) {
 			continue
 		}
 		counted++

@@ -27,8 +27,7 @@ const (
 // Ĉ_L leave it the thinner for it, and themselves and their like the farther away. With columns that are
 // constant but for one row in a hundred, as the corners of pictures are, a gate at 10·d_P kernel widths
 // lets the kernel fall in on the ninety-nine, and the score of the hundredth is beyond all bounds. Nor do
-// the columns count here in which more than half of the first rows are alike (sparse): whatever they hold
-// for once is any number of standard deviations away.
+// sparse columns count here (sparse.go).
 //
 // Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour.
 // That is for scores against a known good time with Drift off, so that no fault creeps in.
@@ -42,7 +41,7 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 		return rows, ids
 	}
 	square, kept := make([]float64, len(ids)), make([]int, 0, len(ids))
-	counted := l.metric.squares(square, rows, l.cfg.Dim, l.globals.mean, l.sparse)
+	counted := l.metric.squares(square, rows, l.cfg.Dim, l.globals.mean, l.globals.sparse)
 	for i, v := range square {
 		if v <= outlierDistance*outlierDistance*float64(counted) {
 			kept = append(kept, i)
@@ -95,17 +94,6 @@ func (l *Learner) far(m *kernel.Moments) (rows int) {
 
 // many says whether so many far rows are too many for outliers.
 func many(far, rows int) bool { return float64(far) > manyRows*float64(rows) }
-
-// sparseOf returns the columns that hold the same number in more than half of the rows, ascending.
-func sparseOf(rows []float64, d int) (sparse []uint64) {
-	column, work := make([]float64, len(rows)/d), make([]float64, len(rows)/d)
-	for k := range d {
-		if _, spread := spreadOf(column, work, rows, k, d); spread == 0 {
-			sparse = append(sparse, uint64(k))
-		}
-	}
-	return sparse
-}
 
 // isAbsurd says whether the row's squares overflow; such a row is scored but never learnt.
 func isAbsurd(x []float64) bool {

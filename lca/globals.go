@@ -27,6 +27,7 @@ type globals struct {
 	mean   []float64 // μ
 	cov    []float64 // C_G without ν_g, dim×dim, both triangles
 	count  float64   // rows that the moments stand for, while fewer than memory
+	sparse []sparse  // the columns that were at the start
 
 	centred []float64 // scratch
 }
@@ -50,7 +51,7 @@ func newGlobals(memory float64, dim int) *globals {
 
 // start sets the moments from the warm-up rows.
 func (g *globals) start(rows []float64) {
-	g.count = 0
+	g.count, g.sparse = 0, sparseOf(rows, g.dim)
 	g.learn(rows)
 }
 
@@ -65,6 +66,10 @@ func (g *globals) learn(rows []float64) {
 	}
 	g.count = min(g.count+n, max(g.memory, n))
 	w := n / g.count
+	for i := range g.sparse {
+		s := &g.sparse[i]
+		s.share += float64(w * (s.differ(rows, d) - s.share))
+	}
 	centre := make([]float64, d)
 	meanOf(centre, rows, d)
 	for k := range g.cov {

@@ -34,7 +34,6 @@ type Learner struct {
 	warm    warmup    // rows that are collected: of the warm-up, or set aside (renew.go)
 	cl      []float64 // C_L without ν, dim×dim, both triangles
 	metric  *inForce  // nil while warming up
-	sparse  []uint64  // columns that hold the same number in more than half of the first rows (gate.go)
 	split   bool      // the metric is the result of an M-step, not the start from C_G
 	drift   drift
 	aligned reference

@@ -1,7 +1,6 @@
 package lca
 
 import (
-	"math"
 	"slices"
 )
 
@@ -11,7 +10,7 @@ import (
 //   - A column whose variance is below 1e-20 of its mean square is constant: what moves is rounding.
 //     It is left out of C_G, C_L and W and comes back when it moves; ν alone must never carry it,
 //     or a column that says nothing would weigh more than all others.
-//   - s is the running standard deviation. ν I in units of s is ν diag(s²) in the input's, so that ν
+//   - s is the running standard deviation, but for sparse columns (sparse.go). ν I in units of s is ν diag(s²) in the input's, so that ν
 //     is relative to the variance of each column, and columns of 1e-9 and 1e9 live together. In the
 //     paper's absolute units s = 1.
 //
@@ -24,13 +23,14 @@ type frame struct {
 
 func frameOf(g *globals, unit Unit) frame {
 	var f frame
+	left := g.sparse
 	for k := range g.dim {
 		variance, mean := g.cov[k*g.dim+k], g.mean[k]
 		if !(variance > constantVariance*(mean*mean+variance)) {
 			continue
 		}
 		f.active = append(f.active, k)
-		s := math.Sqrt(variance)
+		s := scaleOf(variance, k, &left)
 		if unit == UnitAbsolute {
 			s = 1
 		}

@@ -32,8 +32,8 @@ import (
 //	drift     minibatches u64, mean f64, variance f64
 //	warm-up   rows, identities u×n                    of the minibatches collected, or set aside
 //	pool      offered u64, next slot u64, rows, identities u×n
-//	sparse    columns u×n
-//	globals   mean f×d, C_G f×d², rows that they stand for f64
+//	globals   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
+//	          and of each column u64, usual value f64, share f64
 //	C_L       f×d², without ν
 //	metric    flag whether there is one; then
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
@@ -68,7 +68,6 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	w.rows(l.warm.rows)
 	w.words(l.warm.ids)
 	l.pool.write(w)
-	w.words(l.sparse)
 	l.globals.write(w)
 	w.floats(l.cl)
 	w.flag(l.metric != nil)
@@ -177,9 +176,6 @@ func (l *Learner) read(r *reader) {
 		r.err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
-	if r.version > 1 {
-		l.sparse = r.words()
-	}
 	l.globals.read(r)
 	l.cl = r.sized("C_L", d*d)
 	if r.flag() {
@@ -267,10 +263,23 @@ func (g *globals) write(w *writer) {
 	w.floats(g.mean)
 	w.floats(g.cov)
 	w.f64(g.count)
+	w.u64(uint64(len(g.sparse)))
+	for _, s := range g.sparse {
+		w.u64(uint64(s.column))
+		w.f64(s.usual)
+		w.f64(s.share)
+	}
 }
 
 func (g *globals) read(r *reader) {
 	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
+	if r.version == 1 {
+		return // it had no sparse columns
+	}
+	g.sparse = make([]sparse, r.count(24))
+	for i := range g.sparse {
+		g.sparse[i] = sparse{column: int(r.u64()), usual: r.f64(), share: r.f64()}
+	}
 }
 
 func (m *inForce) write(w *writer) {

@@ -63,7 +63,6 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 // start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
 // update follows at once where the rows suffice for one.
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
-	l.sparse = sparseOf(rows, l.cfg.Dim)
 	s.Entered = l.admit(rows, ids)
 	s.Pool = l.pool.len()
 	f := frameOf(l.globals, l.cfg.NuUnit)

@@ -19,7 +19,7 @@ const (
 )
 
 // working holds rows in the coordinates that are learnt in: the active columns only, centred,
-// and divided by their standard deviation s unless ν is in the paper's absolute units. So columns
+// and divided by their standard deviation s (sparse columns: sparse.go) unless ν is in the paper's absolute units. So columns
 // of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
 type working struct {
 	dim      int
@@ -36,6 +36,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
 	}
 	w := &working{dim: d, mean: make([]float64, d)}
+	left := sparseOf(dense(x), d)
 	for k := range d {
 		mean, variance := moments(x, k)
 		if math.IsNaN(variance) || math.IsInf(variance, 0) {
@@ -47,7 +48,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 			continue
 		}
 		w.active = append(w.active, k)
-		s := math.Sqrt(variance)
+		s := scaleOf(variance, k, &left)
 		if unit == UnitAbsolute {
 			s = 1
 		}
