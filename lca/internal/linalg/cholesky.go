@@ -3,50 +3,63 @@ package linalg
 import (
 	"fmt"
 	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
-// triangleBlock is the order of the diagonal blocks that are factored and inverted by plain loops.
-const triangleBlock = 32
+// triangleBlock is the largest order of triangles that are factored and inverted by plain loops. Larger ones are cut
+// in two, so that almost all of the work is products of large blocks.
+const triangleBlock = 16
+
+// half is where a triangle of order n is cut.
+func half(n int) int {
+	const width = kernel.TileWidth
+	return (n/2 + width - 1) / width * width
+}
 
 // CholeskyLower overwrites the symmetric a by its lower factor L, a = L Lᵀ, with zeros above the
 // diagonal. On error a is left as it was.
-//
-// Columns are taken in blocks, left-looking: what the columns before contribute is one product, the
-// block on the diagonal is factored by loops, and the rows below are multiplied by its inverse.
 func CholeskyLower(a []float64, n int) error {
 	check("CholeskyLower", a, n)
 	w := Borrow()
 	defer w.Return()
-	l := make([]float64, n*n)
+	w.left = resize(w.left, n*n)
 	for i := range n {
-		copy(l[i*n:][:i+1], a[i*n:])
+		copy(w.left[i*n:][:i+1], a[i*n:])
 	}
-	var inverse, below [triangleBlock * triangleBlock]float64
-	column := below[:]
-	for j := 0; j < n; j += triangleBlock {
-		size := min(triangleBlock, n-j)
-		done := Dense(l, n).at(j, 0)
-		w.Product(l[j*n+j:], n, done, done.T(), n-j, size, j, Subtract)
-		if bad := choleskyBlock(l[j*n+j:], n, size); bad >= 0 {
-			return fmt.Errorf("linalg: Cholesky factor of order %d, pivot %d: %w", n, j+bad, ErrNotPositiveDefinite)
-		}
-		rows := n - j - size
-		if rows == 0 {
-			break
-		}
-		invertBlock(inverse[:], size, l[j*n+j:], n, size)
-		column = resize(column, rows*size)
-		for i := range rows {
-			copy(column[i*size:][:size], l[(j+size+i)*n+j:])
-		}
-		w.Product(l[(j+size)*n+j:], n, Dense(column, size), Dense(inverse[:], size).T(), rows, size, size, Set)
+	if bad := w.cholesky(w.left, n, n); bad >= 0 {
+		return fmt.Errorf("linalg: Cholesky factor of order %d, pivot %d: %w", n, bad, ErrNotPositiveDefinite)
 	}
-	copy(a, l)
+	for i := range n {
+		clear(a[i*n+copy(a[i*n:], w.left[i*n:][:i+1]):][:n-i-1])
+	}
 	return nil
 }
 
-// choleskyBlock factors the lower triangle of a block and clears what is above it. It returns the
-// first pivot that is not a positive number, or −1.
+// cholesky factors the lower triangle of a, of stride ld; above it are numbers without meaning.
+//
+//	L₂₁ = A₂₁ L₁₁⁻ᵀ,   L₂₂ L₂₂ᵀ = A₂₂ − L₂₁ L₂₁ᵀ
+//
+// It returns the first pivot that is not a positive number, or −1.
+func (w *Workspace) cholesky(a []float64, ld, n int) (bad int) {
+	if n <= triangleBlock {
+		return choleskyBlock(a, ld, n)
+	}
+	h := half(n)
+	if bad = w.cholesky(a, ld, h); bad >= 0 {
+		return bad
+	}
+	below := Matrix{a[h*ld:], ld, 1}
+	w.SolveRight(Matrix{a, ld, 1}, below.Data, ld, h, n-h)
+	w.product(a[h*ld+h:], ld, below, below.T(), n-h, n-h, h, Subtract, true)
+	if bad = w.cholesky(a[h*ld+h:], ld, n-h); bad >= 0 {
+		bad += h
+	}
+	return bad
+}
+
+// choleskyBlock factors the lower triangle of a block by loops. It returns the first pivot that is not a positive
+// number, or −1.
 func choleskyBlock(a []float64, ld, n int) (bad int) {
 	for i := range n {
 		row := a[i*ld:][:n]
@@ -59,7 +72,6 @@ func choleskyBlock(a []float64, ld, n int) (bad int) {
 			return i
 		}
 		row[i] = math.Sqrt(pivot)
-		clear(row[i+1:])
 	}
 	return -1
 }
@@ -99,35 +111,36 @@ func invertBlock(dst []float64, ldd int, l []float64, ldl, n int) {
 
 // InvertLower overwrites the lower triangular l by its inverse, with zeros above the diagonal.
 // A zero on the diagonal is a programming error: factors of CholeskyLower have none.
-//
-// Rows are taken in blocks: block i of the inverse is −L_ii⁻¹ (Σ_{k<i} L_ik · block k).
 func InvertLower(l []float64, n int) {
 	check("InvertLower", l, n)
-	const columns = 128 // of the sum at a time: above its diagonal a column of the inverse is zero
-	w := Borrow()
-	defer w.Return()
-	var inverse [triangleBlock * triangleBlock]float64
-	sum := make([]float64, triangleBlock*n)
-	for i := 0; i < n; i += triangleBlock {
-		size := min(triangleBlock, n-i)
-		for k := i; k < i+size; k++ {
-			if l[k*n+k] == 0 {
-				panic(fmt.Sprintf("linalg: InvertLower of order %d with zero pivot %d", n, k))
-			}
-		}
-		invertBlock(inverse[:], size, l[i*n+i:], n, size)
-		for j := 0; j < i; j += columns {
-			w.Product(sum[j:], n, Dense(l, n).at(i, j), Dense(l, n).at(j, j), size, min(columns, i-j), i-j, Set)
-		}
-		for r := range size {
-			for j := range sum[r*n:][:i] {
-				sum[r*n+j] = -sum[r*n+j]
-			}
-		}
-		w.Product(l[i*n:], n, Dense(inverse[:], size), Dense(sum, n), size, i, size, Set)
-		for r := range size {
-			copy(l[(i+r)*n+i:][:size], inverse[r*size:])
-			clear(l[(i+r)*n+i+size:][:n-i-size])
+	for k := range n {
+		if l[k*n+k] == 0 {
+			panic(fmt.Sprintf("linalg: InvertLower of order %d with zero pivot %d", n, k))
 		}
 	}
+	w := Borrow()
+	defer w.Return()
+	w.invertLower(l, n, n)
+}
+
+// invertLower inverts the lower triangular l of stride ld: both halves on the diagonal, and below them −L₂₂⁻¹ L₂₁ L₁₁⁻¹.
+func (w *Workspace) invertLower(l []float64, ld, n int) {
+	if n <= triangleBlock {
+		var inverse [triangleBlock * triangleBlock]float64
+		invertBlock(inverse[:], n, l, ld, n)
+		for i := range n {
+			copy(l[i*ld:][:n], inverse[i*n:])
+		}
+		return
+	}
+	h := half(n)
+	w.invertLower(l, ld, h)
+	w.invertLower(l[h*ld+h:], ld, n-h)
+	below := l[h*ld:]
+	w.left = resize(w.left, (n-h)*h)
+	w.Product(w.left, h, Matrix{below, ld, 1}, Matrix{l, ld, 1}, n-h, h, h, Set)
+	for i := range n - h {
+		clear(below[i*ld:][:h])
+	}
+	w.Product(below, ld, Matrix{below[h:], ld, 1}, Dense(w.left, h), n-h, h, n-h, Subtract)
 }
