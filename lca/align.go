@@ -26,6 +26,10 @@ type reference struct {
 	w       []float64 // W_ref, dim×dim; nil before the first minibatch
 	parzen  []float64 // B_L at that time, dim×d_P
 	radians float64   // largest angle between the Parzen subspaces of this reference and the one before
+
+	// No state: what advance uses again and again.
+	b, bl, next, left, cross, turned, gram, vectors, values []float64
+	spans                                                   spans
 }
 
 // advance moves the reference on when its time has come.
@@ -33,50 +37,116 @@ func (r *reference) advance(l *Learner) error {
 	if r.w != nil && l.counts.Minibatches%alignEvery != 0 {
 		return nil
 	}
-	b := l.metric.spread(l.cfg.Dim)
-	w, err := r.align(b, l.globals.cov)
-	if err != nil {
+	m, d, w := l.metric, l.cfg.Dim, &l.work
+	n := len(m.active)
+	r.b, r.bl = m.spread(r.b, d, w), resize(r.bl, d*m.parzen)
+	for k := range d {
+		copy(r.bl[k*m.parzen:][:m.parzen], r.b[k*n:])
+	}
+	r.next = resize(r.next, d*d)
+	if err := r.align(r.next, r.b, d, n, l.globals.cov, w); err != nil {
 		return err
 	}
-	bl := mat.DenseCopyOf(b.Slice(0, l.cfg.Dim, 0, l.metric.parzen))
 	if r.w != nil {
-		r.radians = angle(mat.NewDense(l.cfg.Dim, len(r.parzen)/l.cfg.Dim, r.parzen), bl, l.globals.cov)
+		r.radians = r.angle(d, m.parzen, l.globals.cov, w)
 	}
-	r.w, r.parzen = w.RawMatrix().Data, bl.RawMatrix().Data
+	r.w, r.next = r.next, r.w
+	r.parzen = append(r.parzen[:0], r.bl...)
 	return nil
 }
 
-// spread returns B over all dim columns, with rows of 0 where a column is constant.
-func (m *inForce) spread(dim int) *mat.Dense {
-	out := mat.NewDense(dim, len(m.active), nil)
+// spread sets dst to the B in force over all dim columns, dim×n, with rows of 0 where a column is constant.
+func (m *inForce) spread(dst []float64, dim int, w *linalg.Workspace) []float64 {
+	n := len(m.active)
+	dst = resize(dst, dim*n)
+	clear(dst)
+	m.scratch[0] = m.local(m.scratch[0], w)
 	for i, k := range m.active {
-		copy(out.RawRowView(k), m.b.RawRowView(i))
+		row := dst[k*n:][:n]
+		for j := range m.parzen {
+			row[j] = m.scratch[0][j*n+i]
+		}
+		copy(row[m.parzen:], m.b[i*n+m.parzen:][:n-m.parzen])
 	}
-	return out
+	return dst
 }
 
-// align returns the dim×dim W with WᵀW = B Bᵀ that is nearest the reference; the symmetric root
-// where there is none.
-func (r *reference) align(b *mat.Dense, cov []float64) (*mat.Dense, error) {
-	root := metricRoot(b)
+// align sets dst to the d×d W with WᵀW = B Bᵀ that is nearest the reference; the symmetric root where there
+// is none. b is d×n. Any root R will do for M^½ above; the nearest is Bᵀ itself.
+func (r *reference) align(dst, b []float64, d, n int, cov []float64, w *linalg.Workspace) error {
 	if r.w == nil {
-		return root, nil
+		copy(dst, dense(metricRoot(mat.NewDense(d, n, b))))
+		return nil
 	}
+	r.left, r.cross = resize(r.left, d*d), resize(r.cross, d*n)
+	w.Product(r.left, d, linalg.Dense(r.w, d), linalg.Dense(cov, d), d, d, d, linalg.Set)
+	w.Product(r.cross, n, linalg.Dense(r.left, d), linalg.Dense(b, n), d, n, d, linalg.Set)
+	if !r.turn(d, n, w) {
+		return r.alignUnknown(dst, mat.NewDense(d, n, b), cov)
+	}
+	w.Product(dst, d, linalg.Dense(r.cross, n), linalg.Dense(b, n).T(), d, d, n, linalg.Set)
+	return nil
+}
+
+// turn replaces the d×n cross A = U S Vᵀ by U Vᵀ, which is A (AᵀA)^−½. Squaring costs digits that two steps
+// of Newton and Schulz, O ← O (3 − OᵀO)/2, win back. It returns false where it would cost too many.
+func (r *reference) turn(d, n int, w *linalg.Workspace) bool {
+	const regular = 1e-10 // of squares: A loses at most five digits
+	r.gram, r.vectors, r.values, r.turned = resize(r.gram, n*n), resize(r.vectors, n*n), resize(r.values, n), resize(r.turned, d*n)
+	a := linalg.Dense(r.cross, n)
+	w.Product(r.gram, n, a.T(), a, n, n, d, linalg.Set)
+	symmetrise(r.gram, n)
+	if err := w.EigenSym(r.values, r.vectors, r.gram, n); err != nil || !(r.values[0] > regular*r.values[n-1]) {
+		return false
+	}
+	for j, e := range r.values {
+		r.values[j] = 1 / math.Sqrt(math.Sqrt(e))
+	}
+	for i := range n {
+		for j, v := range r.values {
+			r.vectors[i*n+j] *= v
+		}
+	}
+	v := linalg.Dense(r.vectors, n)
+	w.Product(r.gram, n, v, v.T(), n, n, n, linalg.Set)
+	for range 2 {
+		w.Product(r.turned, n, linalg.Dense(r.cross, n), linalg.Dense(r.gram, n), d, n, n, linalg.Set)
+		r.cross, r.turned = r.turned, r.cross
+		a = linalg.Dense(r.cross, n)
+		w.Product(r.gram, n, a.T(), a, n, n, d, linalg.Set)
+		for k := range r.gram {
+			r.gram[k] *= -0.5
+		}
+		for k := range n {
+			r.gram[k*n+k] += 1.5
+		}
+	}
+	w.Product(r.turned, n, linalg.Dense(r.cross, n), linalg.Dense(r.gram, n), d, n, n, linalg.Set)
+	r.cross, r.turned = r.turned, r.cross
+	return true
+}
+
+// alignUnknown is align where the reference does not know all directions, such as a column that was constant:
+// they get the place they have in the symmetric root; elsewhere 1e-9 of it does not count. The singular value
+// decomposition is worth its time here.
+func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) error {
 	d, _ := b.Dims()
-	// A direction that the reference does not know, such as a column that was constant, gets the
-	// place it has in the symmetric root; elsewhere 1e-9 of it does not count.
+	root := metricRoot(b)
 	target := mat.NewDense(d, d, append([]float64(nil), r.w...))
 	target.Apply(func(i, j int, v float64) float64 { return v + 1e-9*root.At(i, j) }, target)
-	var left, cross mat.Dense
+	var left, cross, u, v, o, w mat.Dense
 	linalg.Mul(&left, target, mat.NewDense(d, d, cov))
 	linalg.Mul(&cross, &left, root.T())
-	o, err := orthogonalFactor(&cross)
-	if err != nil {
-		return nil, err
+	var svd mat.SVD
+	if !svd.Factorize(&cross, mat.SVDFull) {
+		return errSingular
 	}
-	var w mat.Dense
-	linalg.Mul(&w, o, root)
-	return &w, nil
+	svd.UTo(&u)
+	svd.VTo(&v)
+	linalg.Mul(&o, &u, v.T())
+	linalg.Mul(&w, &o, root)
+	copy(dst, w.RawMatrix().Data)
+	return nil
 }
 
 // whitening returns the aligned W of a model whose C_G + ν_g is cg. With the Parzen part alone it is
@@ -84,122 +154,36 @@ func (r *reference) align(b *mat.Dense, cov []float64) (*mat.Dense, error) {
 // disagree, and a direction that changes sides enters or leaves without moving the others.
 func (r *reference) whitening(bl, bg *mat.Dense, comps Components, cg []float64) (*mat.Dense, error) {
 	b := parts{BL: bl, BG: bg}.joined()
-	w, err := r.align(b, cg)
+	d, n := b.Dims()
+	work, w := linalg.Borrow(), mat.NewDense(d, d, nil)
+	defer work.Return()
+	reference := &reference{w: r.w}
+	err := reference.align(w.RawMatrix().Data, b.RawMatrix().Data, d, n, cg, work)
 	if err != nil || comps == ComponentsAll || columns(bg) == 0 {
 		return w, err
 	}
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
-	d, n := b.Dims()
 	var cb, inner, q mat.Dense
 	linalg.Mul(&cb, mat.NewDense(d, d, cg), b)
 	linalg.Mul(&inner, b.T(), &cb)
-	low, _, err := factor(symmetrised(&inner), n)
-	if err != nil {
+	low := make([]float64, n*n)
+	symmetrise(inner.RawMatrix().Data, n)
+	if _, err := factor(low, inner.RawMatrix().Data, n, work); err != nil {
 		return nil, err
 	}
 	linalg.Mul(&q, w, &cb)
-	solveRight(&q, low)
-	blas64.Trsm(blas.Right, blas.NoTrans, 1, low.RawTriangular(), q.RawMatrix())
+	work.SolveRight(linalg.Dense(low, n), q.RawMatrix().Data, n, n, d)
+	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
 	var wp mat.Dense
 	linalg.Mul(&wp, q.Slice(0, d, 0, columns(bl)), bl.T())
 	return &wp, nil
 }
 
-// orthogonalFactor returns U Vᵀ of A = U S Vᵀ, which is A (AᵀA)^−½. Squaring costs digits that two steps
-// of Newton and Schulz, O ← O (3 − OᵀO)/2, win back; where it would cost too many, or A is singular,
-// the singular value decomposition is worth its time.
-func orthogonalFactor(a *mat.Dense) (*mat.Dense, error) {
-	const regular = 1e-10 // of squares: A loses at most five digits
-	d, _ := a.Dims()
-	var gram, scaled, root, o mat.Dense
-	linalg.Mul(&gram, a.T(), a)
-	e, v, err := eigenSym(symmetric(&gram))
-	if err != nil || !(e[0] > regular*e[d-1]) {
-		return singularFactor(a)
-	}
-	scaled.CloneFrom(v)
-	for i := range d {
-		for j, r := range e {
-			scaled.Set(i, j, scaled.At(i, j)/math.Sqrt(r))
-		}
-	}
-	linalg.Mul(&root, &scaled, v.T())
-	linalg.Mul(&o, a, &root)
-	for range 2 {
-		linalg.Mul(&gram, o.T(), &o)
-		gram.Scale(-0.5, &gram)
-		for k := range d {
-			gram.Set(k, k, gram.At(k, k)+1.5)
-		}
-		next := mat.NewDense(d, d, nil)
-		linalg.Mul(next, &o, &gram)
-		o = *next
-	}
-	return &o, nil
-}
-
-func singularFactor(a *mat.Dense) (*mat.Dense, error) {
-	var svd mat.SVD
-	if !svd.Factorize(a, mat.SVDFull) {
-		return nil, errSingular
-	}
-	var u, v, o mat.Dense
-	svd.UTo(&u)
-	svd.VTo(&v)
-	linalg.Mul(&o, &u, v.T())
-	return &o, nil
-}
-
-// angle returns the largest principal angle between the spans of a and b, in radians, for whitened
-// rows: acos of the smallest singular value of Q_aᵀ C Q_b with Qᵀ C Q = I. With unequal numbers of
-// columns it is that of the smaller span.
-func angle(a, b *mat.Dense, cov []float64) float64 {
-	all := angles(a, b, cov)
+// angle returns the largest principal angle between the span of B_L at the last advance and now, in radians.
+func (r *reference) angle(d, parzen int, cov []float64, w *linalg.Workspace) float64 {
+	all := r.spans.angles(span{r.parzen, len(r.parzen) / d}, span{r.bl, parzen}, d, cov, w)
 	if len(all) == 0 {
 		return math.Pi / 2
 	}
 	return all[len(all)-1]
-}
-
-// angles returns all principal angles, ascending: as many as the smaller span has dimensions; none
-// where they cannot be told.
-func angles(a, b *mat.Dense, cov []float64) []float64 {
-	qa, okA := orthonormal(a, cov)
-	qb, okB := orthonormal(b, cov)
-	if !okA || !okB {
-		return nil
-	}
-	d, _ := a.Dims()
-	var left, cosines mat.Dense
-	linalg.Mul(&left, qa.T(), mat.NewDense(d, d, cov))
-	linalg.Mul(&cosines, &left, qb)
-	if r, c := cosines.Dims(); r < c { // the smaller of the two Gram matrices has the same squares
-		cosines = *mat.DenseCopyOf(cosines.T())
-	}
-	var gram mat.Dense
-	linalg.Mul(&gram, cosines.T(), &cosines)
-	squares, _, err := eigenSym(symmetric(&gram))
-	if err != nil {
-		return nil
-	}
-	all := make([]float64, len(squares))
-	for i, v := range squares {
-		all[len(all)-1-i] = math.Acos(math.Sqrt(min(max(v, 0), 1)))
-	}
-	return all
-}
-
-// orthonormal returns columns of the same span with QᵀCQ = I; ok is false where C is singular on it.
-func orthonormal(b *mat.Dense, cov []float64) (q *mat.Dense, ok bool) {
-	d, k := b.Dims()
-	var cb, inner mat.Dense
-	linalg.Mul(&cb, mat.NewDense(d, d, cov), b)
-	linalg.Mul(&inner, b.T(), &cb)
-	low, _, err := factor(symmetrised(&inner), k)
-	if err != nil {
-		return nil, false
-	}
-	q = mat.DenseCopyOf(b)
-	solveRight(q, low)
-	return q, true
 }

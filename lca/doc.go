@@ -77,6 +77,7 @@
 //   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
 //   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
+//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (between.go).
 //   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go). Minibatches that are not as those before (gate.go, drift.go) are set

@@ -13,45 +13,42 @@ import (
 // or copies of rows with ν = 0 must not end a stream; each use is reported as Step.Ridged.
 var ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
 
-// factor returns the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
+// factor sets low to the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
 // it positive definite. a is not changed.
-func factor(a []float64, n int) (low *mat.TriDense, ridged bool, err error) {
+func factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
 	for _, r := range ridges {
-		l := append([]float64(nil), a...)
+		copy(low, a[:n*n])
 		for k := range n {
-			l[k*n+k] *= 1 + r
+			low[k*n+k] *= 1 + r
 		}
-		if linalg.CholeskyLower(l, n) != nil {
-			continue
-		}
-		if low = mat.NewTriDense(n, mat.Lower, l); regular(low, a) {
-			return low, r > 0, nil
+		if w.CholeskyLower(low, n) == nil && regular(low, n) {
+			return r > 0, nil
 		}
 	}
-	return nil, true, fmt.Errorf("%d columns: %w", n, errSingular)
+	return true, fmt.Errorf("%d columns: %w", n, errSingular)
 }
 
 // regular says whether every column keeps a share of its variance that is not rounding when all
-// columns before it are known: 1−R² of the regression on them, which is L_kk²/a_kk.
-func regular(low *mat.TriDense, a []float64) bool {
-	n, _ := low.Dims()
+// columns before it are known: 1−R² of the regression on them, which is L_kk²/a_kk, and a_kk is the
+// square of L's row k.
+func regular(low []float64, n int) bool {
 	for k := range n {
-		if l := low.At(k, k); !(l*l > 1e-14*a[k*n+k]) {
+		row := low[k*n:][:k+1]
+		if l := row[k]; !(l*l > 1e-14*squared(row)) {
 			return false
 		}
 	}
 	return true
 }
 
-// ratiosBy returns the eigenvalues e, ascending, and vectors of L⁻¹ M₂ L⁻ᵀ. Where rounding left an
-// e below zero, M₂ was singular, and the ridge is a share of M₁, in whose units e is.
-func ratiosBy(low *mat.TriDense, m2 []float64, n int) (e []float64, u *mat.Dense, ridged bool, err error) {
-	f := mat.NewDense(n, n, append([]float64(nil), m2...))
-	solveLeft(f, low)
-	solveRight(f, low)
-	e, u, err = eigenSym(symmetric(f))
-	if err != nil {
-		return nil, nil, false, err
+// ratiosBy sets e to the eigenvalues, ascending, and u to the vectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. Where
+// rounding left an e below zero, M₂ was singular, and the ridge is a share of M₁, in whose units e is.
+func ratiosBy(e, u, low, m2 []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
+	w.SolveLeft(linalg.Dense(low, n), m2, n, n, n)
+	w.SolveRight(linalg.Dense(low, n), m2, n, n, n)
+	symmetrise(m2, n)
+	if err := w.EigenSym(e, u, m2, n); err != nil {
+		return false, fmt.Errorf("%w: %w", err, errSingular)
 	}
 	const least = 1e-12
 	for k := range e {
@@ -59,67 +56,38 @@ func ratiosBy(low *mat.TriDense, m2 []float64, n int) (e []float64, u *mat.Dense
 			e[k], ridged = least, true
 		}
 	}
-	return e, u, ridged, nil
+	return ridged, nil
 }
 
-// solveLeft is B ← L⁻¹ B.
-func solveLeft(b *mat.Dense, low *mat.TriDense) {
-	w := linalg.Borrow()
-	defer w.Return()
-	raw := b.RawMatrix()
-	w.SolveLeft(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
+// symmetrise is A ← (A + Aᵀ)/2, for the lower triangle alone.
+func symmetrise(a []float64, n int) {
+	for i := range n {
+		for j := range i {
+			a[i*n+j] = 0.5 * (a[i*n+j] + a[j*n+i])
+		}
+	}
 }
 
-// solveRight is B ← B L⁻ᵀ.
-func solveRight(b *mat.Dense, low *mat.TriDense) {
-	w := linalg.Borrow()
-	defer w.Return()
-	raw := b.RawMatrix()
-	w.SolveRight(triangle(low), raw.Data, raw.Stride, raw.Cols, raw.Rows)
-}
-
-// solveTransposed is dst ← L⁻ᵀ B.
-func solveTransposed(dst *mat.Dense, low *mat.TriDense, b *mat.Dense) {
-	dst.Copy(b)
-	w := linalg.Borrow()
-	defer w.Return()
-	raw := dst.RawMatrix()
-	w.SolveLeftTransposed(triangle(low), raw.Data, raw.Stride, raw.Rows, raw.Cols)
-}
-
-// multiplyTransposed is dst ← Uᵀ Lᵀ.
-func multiplyTransposed(dst, u *mat.Dense, low *mat.TriDense) {
-	linalg.Mul(dst, u.T(), square(low).T())
-}
-
-// square is a lower triangle as a dense matrix, on the same numbers: factor leaves zeros above.
-func square(low *mat.TriDense) *mat.Dense {
-	raw := low.RawTriangular()
-	return mat.NewDense(raw.N, raw.N, raw.Data[:raw.N*raw.N])
-}
-
-func triangle(low *mat.TriDense) linalg.Matrix {
-	raw := low.RawTriangular()
-	return linalg.Dense(raw.Data, raw.Stride)
+// squared sums squares in four chains, by index mod 4.
+func squared(x []float64) float64 {
+	var s [4]float64
+	for ; len(x) >= 4; x = x[4:] {
+		s[0], s[1] = math.FMA(x[0], x[0], s[0]), math.FMA(x[1], x[1], s[1])
+		s[2], s[3] = math.FMA(x[2], x[2], s[2]), math.FMA(x[3], x[3], s[3])
+	}
+	for k, v := range x {
+		s[k] = math.FMA(v, v, s[k])
+	}
+	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
 // logDiagonal returns log det L.
-func logDiagonal(low *mat.TriDense) (sum float64) {
-	n, _ := low.Dims()
+func logDiagonal(low []float64, n int) (sum float64) {
 	for k := range n {
-		sum += math.Log(low.At(k, k))
+		sum += math.Log(low[k*n+k])
 	}
 	return sum
 }
 
-// symmetrised returns (A + Aᵀ)/2 as a flat matrix.
-func symmetrised(a *mat.Dense) []float64 {
-	n, _ := a.Dims()
-	out := make([]float64, n*n)
-	for i := range n {
-		for j := range n {
-			out[i*n+j] = 0.5 * (a.At(i, j) + a.At(j, i))
-		}
-	}
-	return out
-}
+// dense returns the elements row by row, without the gaps of a slice of a larger matrix.
+func dense(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

@@ -40,17 +40,17 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 	if l.cfg.OutlierGate != Auto {
 		return rows, ids
 	}
-	square, kept := make([]float64, len(ids)), make([]int, 0, len(ids))
-	counted := l.metric.squares(square, rows, l.cfg.Dim, l.globals.mean, l.globals.sparse)
-	for i, v := range square {
+	l.kept, l.single = l.kept[:0], resize(l.single, len(ids))
+	counted := l.squares(l.single, rows, l.globals.sparse)
+	for i, v := range l.single {
 		if v <= outlierDistance*outlierDistance*float64(counted) {
-			kept = append(kept, i)
+			l.kept = append(l.kept, i)
 		}
 	}
-	if len(kept) == len(ids) {
+	if len(l.kept) == len(ids) {
 		return rows, ids
 	}
-	return pick(rows, ids, kept, l.cfg.Dim)
+	return pick(rows, ids, l.kept, l.cfg.Dim)
 }
 
 // kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.

@@ -29,7 +29,7 @@ type globals struct {
 	count  float64   // rows that the moments stand for, while fewer than memory
 	sparse []sparse  // the columns that were at the start
 
-	centred []float64 // scratch
+	centre, centred, outer []float64 // scratch
 }
 
 // globalMemory returns the memory that suits the pool.
@@ -50,15 +50,15 @@ func newGlobals(memory float64, dim int) *globals {
 }
 
 // start sets the moments from the warm-up rows.
-func (g *globals) start(rows []float64) {
+func (g *globals) start(rows []float64, work *linalg.Workspace) {
 	g.count, g.sparse = 0, sparseOf(rows, g.dim)
-	g.learn(rows)
+	g.learn(rows, work)
 }
 
 // learn lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
 //
 //	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
-func (g *globals) learn(rows []float64) {
+func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 	d := g.dim
 	n := float64(len(rows) / d)
 	if n == 0 {
@@ -70,49 +70,62 @@ func (g *globals) learn(rows []float64) {
 		s := &g.sparse[i]
 		s.share += float64(w * (s.differ(rows, d) - s.share))
 	}
-	centre := make([]float64, d)
-	meanOf(centre, rows, d)
+	g.centre, g.outer = resize(g.centre, d), resize(g.outer, d)
+	meanOf(g.centre, g.outer, rows, d)
 	for k := range g.cov {
 		g.cov[k] *= 1 - w
 	}
-	g.addSquares(rows, centre, math.Sqrt(w/n))
-	g.addOuter(g.mean, centre, float64(w*(1-w)))
+	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
+	g.addOuter(g.mean, g.centre, float64(w*(1-w)))
+	mirror(g.cov, d)
 	for i := range d {
-		for j := i; j < d; j++ {
-			g.cov[j*d+i] = g.cov[i*d+j]
-		}
-		g.mean[i] += float64(w * (centre[i] - g.mean[i]))
+		g.mean[i] += float64(w * (g.centre[i] - g.mean[i]))
 	}
 }
 
-// addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G, a block of rows at a time.
-func (g *globals) addSquares(rows, o []float64, s float64) {
-	const block = 256
+// addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and above its diagonal, a block of rows at a time.
+func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) {
+	const block, strip = 256, 64
 	d := g.dim
-	w := linalg.Borrow()
-	defer w.Return()
 	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
 		n := min(block, len(rows)/d)
 		g.centred = resize(g.centred, n*d)
 		for i := range n {
-			for k, v := range o {
-				g.centred[i*d+k] = s * (rows[i*d+k] - v)
+			to := g.centred[i*d:][:d]
+			for k, v := range rows[i*d:][:d] {
+				to[k] = s * (v - o[k])
 			}
 		}
-		c := linalg.Dense(g.centred, d)
-		w.Product(g.cov, d, c.T(), c, d, d, n, linalg.Add)
+		for i := 0; i < d; i += strip {
+			c := linalg.Dense(g.centred[i:], d)
+			w.Product(g.cov[i*d+i:], d, c.T(), c, min(strip, d-i), d-i, n, linalg.Add)
+		}
 	}
 }
 
 // addOuter adds w (x−o)(x−o)ᵀ to the upper triangle of C_G.
 func (g *globals) addOuter(x, o []float64, w float64) {
 	d := g.dim
-	r := make([]float64, d)
+	r := g.outer
 	for k := range r {
 		r[k] = x[k] - o[k]
 	}
 	for i, ri := range r {
 		axpy(g.cov[i*d+i:(i+1)*d], r[i:], float64(w*ri))
+	}
+}
+
+// mirror copies the upper triangle of a to the lower, by blocks that stay in the cache.
+func mirror(a []float64, n int) {
+	const block = 16
+	for i := 0; i < n; i += block {
+		for j := i; j < n; j += block {
+			for r := i; r < min(i+block, n); r++ {
+				for c := max(j, r+1); c < min(j+block, n); c++ {
+					a[c*n+r] = a[r*n+c]
+				}
+			}
+		}
 	}
 }
 
@@ -127,15 +140,14 @@ func axpy(y, x []float64, a float64) {
 	}
 }
 
-// meanOf sets dst to the mean of rows; a second pass takes out the rounding of the first.
-func meanOf(dst, rows []float64, dim int) {
+// meanOf sets dst to the mean of rows; a second pass takes out the rounding of the first. rest is scratch.
+func meanOf(dst, rest, rows []float64, dim int) {
 	n := len(rows) / dim
 	clear(dst)
-	rest := make([]float64, dim)
 	for range 2 {
 		clear(rest)
 		for i := range n {
-			for k, v := range rows[i*dim : (i+1)*dim] {
+			for k, v := range rows[i*dim:][:dim] {
 				rest[k] += v - dst[k]
 			}
 		}

@@ -30,6 +30,11 @@ func (c Config) memory(rows uint64, dim int) float64 {
 	return min(max(growthShare*float64(rows), lo), max(float64(c.PassRowsCap), lo))
 }
 
+// grows says whether n still grows.
+func (c Config) grows(rows uint64, dim int) bool {
+	return c.memory(rows, dim) < c.memory(math.MaxUint64, dim)
+}
+
 // discount returns γ^(B/n), the weight that C_L keeps when B rows are learnt (eq. 8, section 5.1).
 func (c Config) discount(b int, n float64) float64 {
 	if c.HalfLifeRows > 0 {

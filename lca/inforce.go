@@ -1,10 +1,8 @@
 package lca
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -12,75 +10,96 @@ import (
 )
 
 const (
-	// The split is found anew when C_L has taken in this share of new rows since the last time,
-	// and at every minibatch where an eigendecomposition costs nothing.
-	eigenShare  = 0.05
-	eigenAlways = 32 // columns
+	// The split is found anew when C_L has taken in this share of new rows since the last time, or
+	// after so many minibatches: by count, so that what is learnt does not depend on who asks for a model.
+	// While n grows the directions are still being found; after that only a drift turns them.
+	youngShare       = 0.25
+	splitShare       = 0.5
+	splitMinibatches = 16
 	// A direction changes sides only beyond these e, so that it does not flicker between B_L and
-	// B_G at each refresh; the proposition itself cuts at 1.
+	// B_G at each split; the proposition itself cuts at 1.
 	becomesParzen   = 0.98
 	becomesGaussian = 1.02
 )
 
-// inForce is the metric that the next minibatch is looked at with: B = (B_L, B_G) for the active
-// columns, in the input's units.
+// inForce is the metric that the next minibatch is looked at with, for the active columns in the input's
+// units. The split of Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the
+// rows are kept in its coordinates, and B_L moves within its own span (between.go).
+// Matrices are row by row, of order n = len(active).
 type inForce struct {
 	frame
-	parzen  int        // d_P
-	b, inv  *mat.Dense // B and B⁻¹, Parzen columns (rows of B⁻¹) first
-	ratio   []float64  // e when the split was last found
-	logDet  float64    // log|det B|
-	pending float64    // share of new rows in C_L since the split was found
+	parzen int       // d_P
+	b, inv []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
+	ratio  []float64 // e
+	logDet float64   // log|det B|
+	centre []float64 // the pool's mean at the split, over all columns: what coordinates are centred on
 
 	// The single Gaussian N(μ, C_G + ν_g) that the model is compared with: its Cholesky factor.
-	gaussian *mat.TriDense
+	gaussian []float64
 	ridged   bool // a singular matrix got a ridge
+
+	between
+	number uint64 // of the split, for who keeps something in its coordinates; no state
 }
 
-// refresh is the M-step for the C_L and C_G of now. Between two eigendecompositions the spans of
-// B_L and B_G stay, and the best B_L and B_G within them follow by Cholesky factors alone:
-//
-//	B_L ← B_L L⁻ᵀ with L Lᵀ = B_Lᵀ M₂ B_L,   B_G likewise with M₁
-//
-// which minimises eq. 7 over all matrices of these spans, so the bound falls as it does by
-// Proposition 1, only not as far. share is the share of new rows in C_L.
+// refresh is the M-step for the C_L and C_G of now: a split when one is due, and otherwise the best B_L
+// within its span. share is the share of new rows in C_L.
 func (l *Learner) refresh(share float64) (found bool, err error) {
-	was := l.metric
-	f := frameOf(l.globals, l.cfg.NuUnit)
-	if len(f.active) == 0 {
-		return false, fmt.Errorf("lca: all %d columns became constant", l.cfg.Dim)
-	}
-	next := &inForce{frame: f, pending: math.Inf(1)}
-	if was != nil {
-		enter(l.cl, l.cfg.Dim, was.active, f.active, l.globals.cov)
-		if slices.Equal(was.active, f.active) {
-			next.pending = was.pending + share
+	if m := l.metric; m != nil {
+		m.pending += share
+		m.minibatches++
+		most := splitShare
+		if l.cfg.grows(l.counts.Since, l.cfg.Dim) {
+			most = youngShare
+		}
+		due := l.cfg.Metric != MetricFull || m.pending >= most || m.minibatches >= splitMinibatches
+		if !due && m.covers(l.globals) && m.narrow(&l.work) {
+			return false, nil
 		}
 	}
-	m1 := f.sub(l.globals.cov, l.cfg.Dim, l.cfg.NuGaussian)
-	m2 := f.sub(l.cl, l.cfg.Dim, l.cfg.Nu)
-	if next.gaussian, next.ridged, err = factor(m1, len(f.active)); err != nil {
-		return false, fmt.Errorf("lca: C_G + ν_g: %w", err)
+	return true, l.findSplit()
+}
+
+// findSplit brings C_L up to date and finds the split for it and the C_G of now.
+func (l *Learner) findSplit() error {
+	next, d := l.spare, l.cfg.Dim
+	if next == nil {
+		next = new(inForce)
 	}
+	next.frame.set(l.globals, l.cfg.NuUnit)
+	if len(next.active) == 0 {
+		return fmt.Errorf("lca: all %d columns became constant", d)
+	}
+	if was := l.metric; was != nil {
+		was.fold(l.cl, d, &l.work)
+		enter(l.cl, d, was.active, next.active, l.globals.cov)
+	}
+	l.m2 = next.sub(l.m2, l.cl, d, l.cfg.Nu)
+	err := next.compare(l)
 	switch {
-	case l.cfg.Metric != MetricFull:
-		found, err = true, next.within(l.cfg, m1, m2, Auto)
-	case len(f.active) <= eigenAlways || next.pending >= eigenShare:
-		found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous(), l.filled())
+	case err != nil:
+	case l.cfg.Metric == MetricFull:
+		err = next.proposition1(l.cfg.Kind, l.m2, l.previous(), l.filled(), &l.work)
 	default:
-		err = next.cholesky(was, m1, m2)
-		if errors.Is(err, errSingular) { // rounding only: the split is found in better coordinates
-			found, err = true, next.proposition1(l.cfg.Kind, m2, l.previous(), l.filled())
-		}
+		err = next.within(l.cfg, l.m1, l.m2, Auto)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	if found {
-		next.pending = 0
+	next.begin(l)
+	l.metric, l.spare = next, l.metric
+	return nil
+}
+
+// compare sets the single Gaussian for the C_G of now, and M₁ in l.m1.
+func (m *inForce) compare(l *Learner) (err error) {
+	n := len(m.active)
+	l.m1 = m.sub(l.m1, l.globals.cov, l.cfg.Dim, l.cfg.NuGaussian)
+	m.gaussian = resize(m.gaussian, n*n)
+	if m.ridged, err = factor(m.gaussian, l.m1, n, &l.work); err != nil {
+		return fmt.Errorf("lca: C_G + ν_g: %w", err)
 	}
-	l.metric = next
-	return found, nil
+	return nil
 }
 
 // previous returns d_P in force, or Auto before the first split.
@@ -94,29 +113,31 @@ func (l *Learner) previous() int {
 // filled is the share of the pool that holds rows.
 func (l *Learner) filled() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
 
-// proposition1 finds the split with M₁ = L Lᵀ by its Cholesky factor, which has the same solution
+// proposition1 finds the split for M₂, which it overwrites, and M₁ = L Lᵀ by its Cholesky factor, which has the same solution
 // as the symmetric root and needs one eigendecomposition less:
 //
 //	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
-func (m *inForce) proposition1(kind Kind, m2 []float64, previous int, filled float64) error {
+func (m *inForce) proposition1(kind Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
 	n := len(m.active)
-	e, u, ridged, err := ratiosBy(m.gaussian, m2, n)
+	m.ratio, m.b, m.inv = resize(m.ratio, n), resize(m.b, n*n), resize(m.inv, n*n)
+	ridged, err := ratiosBy(m.ratio, m.b, m.gaussian, m2, n, w)
 	if err != nil {
 		return err
 	}
 	m.ridged = m.ridged || ridged
-	m.parzen, m.ratio = n, e
+	m.parzen = n
 	if kind != KindLCA {
-		m.parzen = parzenWithHysteresis(e, previous, filled)
+		m.parzen = parzenWithHysteresis(m.ratio, previous, filled)
 	}
-	m.b, m.inv, m.logDet = mat.NewDense(n, n, nil), mat.NewDense(n, n, nil), -logDiagonal(m.gaussian)
-	solveTransposed(m.b, m.gaussian, u)
-	multiplyTransposed(m.inv, u, m.gaussian)
-	for k, v := range e[:m.parzen] {
+	low := linalg.Dense(m.gaussian, n)
+	w.Product(m.inv, n, linalg.Dense(m.b, n).T(), low.T(), n, n, n, linalg.Set)
+	w.SolveLeftTransposed(low, m.b, n, n, n)
+	m.logDet = -logDiagonal(m.gaussian, n)
+	for k, v := range m.ratio[:m.parzen] {
 		root := math.Sqrt(v)
 		for i := range n {
-			m.b.Set(i, k, m.b.At(i, k)/root)
-			m.inv.Set(k, i, m.inv.At(k, i)*root)
+			m.b[i*n+k] /= root
+			m.inv[k*n+i] *= root
 		}
 		m.logDet -= 0.5 * math.Log(v)
 	}
@@ -142,41 +163,7 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 	return max(1, countBelow(e, becomesParzen*wide), min(previous, countBelow(e, becomesGaussian*wide)))
 }
 
-// cholesky refreshes B within the spans of was.
-func (m *inForce) cholesky(was *inForce, m1, m2 []float64) error {
-	n := len(m.active)
-	m.parzen, m.ratio, m.logDet = was.parzen, was.ratio, was.logDet
-	m.b, m.inv = mat.DenseCopyOf(was.b), mat.DenseCopyOf(was.inv)
-	for _, part := range []struct {
-		from, to int
-		m        []float64
-	}{{0, was.parzen, m2}, {was.parzen, n, m1}} {
-		if part.from == part.to {
-			continue
-		}
-		b := was.b.Slice(0, n, part.from, part.to)
-		var mb, inner mat.Dense
-		linalg.Mul(&mb, mat.NewDense(n, n, part.m), b)
-		linalg.Mul(&inner, b.T(), &mb)
-		low, ridged, err := factor(symmetrised(&inner), part.to-part.from)
-		if err != nil {
-			return err
-		}
-		if ridged {
-			return errSingular
-		}
-		var columns, rows mat.Dense
-		columns.CloneFrom(b)
-		solveRight(&columns, low)
-		linalg.Mul(&rows, square(low).T(), was.inv.Slice(part.from, part.to, 0, n))
-		m.b.Slice(0, n, part.from, part.to).(*mat.Dense).Copy(&columns)
-		m.inv.Slice(part.from, part.to, 0, n).(*mat.Dense).Copy(&rows)
-		m.logDet -= logDiagonal(low)
-	}
-	return nil
-}
-
-// within is the M-step of the other families of metrics, in units of s.
+// within is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
 func (m *inForce) within(c Config, m1, m2 []float64, parzen int) error {
 	n := len(m.active)
 	for i := range n {
@@ -197,16 +184,18 @@ func (m *inForce) within(c Config, m1, m2 []float64, parzen int) error {
 	if err != nil {
 		return fmt.Errorf("lca: C_L + ν (raise Nu): %w", err)
 	}
-	m.parzen, m.ratio, m.b, m.inv = columns(p.BL), p.Ratio, p.joined(), new(mat.Dense)
-	if err := m.inv.Inverse(m.b); err != nil {
+	b, inv := p.joined(), new(mat.Dense)
+	if err := inv.Inverse(b); err != nil {
 		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", errSingular)
 	}
-	m.logDet, _ = mat.LogDet(m.b)
+	m.parzen, m.ratio = columns(p.BL), p.Ratio
+	m.logDet, _ = mat.LogDet(b)
+	m.b, m.inv = dense(b), dense(inv)
 	for i, s := range m.scale {
 		m.logDet -= math.Log(s)
 		for k := range n {
-			m.b.Set(i, k, m.b.At(i, k)/s)
-			m.inv.Set(k, i, m.inv.At(k, i)*s)
+			m.b[i*n+k] /= s
+			m.inv[k*n+i] *= s
 		}
 	}
 	return nil

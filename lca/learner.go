@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
@@ -22,7 +23,7 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 //	E   λ_ij of the minibatch's rows against the pool (estimator.go)
 //	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
-//	    μ, C_G with the pool's memory (globals.go), then B_G and B_L (inforce.go)
+//	    μ, C_G with the pool's memory (globals.go), then B_G and B_L (inforce.go, between.go)
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
@@ -41,7 +42,21 @@ type Learner struct {
 	counts  counts
 	running running
 
-	local []float64 // Ĉ_L
+	splits uint64   // found so far
+	spare  *inForce // the metric before, for its memory
+	work   linalg.Workspace
+	buffers
+}
+
+// buffers are what Learn uses again and again.
+type buffers struct {
+	m1, m2           []float64
+	rows, sifted     []float64
+	ids, siftedIDs   []uint64
+	kept             []int
+	starts, excluded []int32
+	half, density    []float64
+	single, offset   []float64
 }
 
 // counts are totals since the learner was made.
@@ -62,7 +77,7 @@ func NewLearner(c Config) (*Learner, error) {
 		cfg: c, estimator: newEstimator(c),
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
 		globals: newGlobals(c.globalMemory(), d),
-		cl:      make([]float64, d*d), local: make([]float64, d*d),
+		cl:      make([]float64, d*d),
 	}, nil
 }
 
@@ -108,7 +123,7 @@ func (l *Learner) check(x *mat.Dense, ids []uint64) error {
 	}
 	for i := range n {
 		for k, v := range x.RawRowView(i) {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
+			if v-v != 0 { // NaN or an infinity
 				return fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i, k, v)
 			}
 		}
@@ -116,29 +131,41 @@ func (l *Learner) check(x *mat.Dense, ids []uint64) error {
 	return nil
 }
 
-// take copies the rows whose squares do not overflow, and their identities.
-func (l *Learner) take(x *mat.Dense, ids []uint64, s *Step) (rows []float64, kept []uint64) {
+// take returns the rows whose squares do not overflow, and their identities.
+func (l *Learner) take(x *mat.Dense, ids []uint64, s *Step) ([]float64, []uint64) {
 	n, d := x.Dims()
 	s.Rows = n
-	rows, kept = make([]float64, 0, n*d), make([]uint64, 0, n)
-	for i := range n {
-		if isAbsurd(x.RawRowView(i)) {
-			s.Gated++
-			continue
+	if ids == nil {
+		l.ids = resize(l.ids, n)
+		for i := range n {
+			l.ids[i] = mix(l.counts.Rows + uint64(i))
 		}
-		rows = append(rows, x.RawRowView(i)...)
-		if ids == nil {
-			kept = append(kept, mix(l.counts.Rows+uint64(i)))
-		} else {
-			kept = append(kept, ids[i])
+		ids = l.ids
+	}
+	raw := x.RawMatrix()
+	rows := raw.Data[:n*d]
+	if raw.Stride != d {
+		l.rows = l.rows[:0]
+		for i := range n {
+			l.rows = append(l.rows, x.RawRowView(i)...)
+		}
+		rows = l.rows
+	}
+	l.kept = l.kept[:0]
+	for i := range n {
+		if !isAbsurd(rows[i*d : (i+1)*d]) {
+			l.kept = append(l.kept, i)
 		}
 	}
-	return rows, kept
+	if s.Gated = n - len(l.kept); s.Gated > 0 {
+		return pick(rows, ids, l.kept, d)
+	}
+	return rows, ids
 }
 
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
-	l.estimator.load(l.pool, l.metric)
+	l.estimator.load(l.pool, l.metric, &l.work)
 	all, allIDs := rows, ids
 	rows, ids = l.inliers(rows, ids)
 	m, far := l.expect(rows, ids, len(allIDs)-len(ids))
@@ -158,7 +185,7 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	rows, ids = l.sift(rows, ids, m)
 	s.Gated += len(allIDs) - len(ids)
 	if m.Rows > 0 {
-		l.average(m, s)
+		l.metric.average(m, s.Discount, &l.work)
 	}
 	for range s.Steps - 1 {
 		if err := l.again(rows, ids, &s); err != nil {
@@ -166,7 +193,7 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 		}
 	}
 	s.Entered = l.admit(rows, ids)
-	l.globals.learn(rows)
+	l.globals.learn(rows, &l.work)
 	var err error
 	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
 		return Step{}, err
@@ -195,77 +222,37 @@ func (l *Learner) expect(rows []float64, ids []uint64, outliers int) (m *kernel.
 // near copies unless the data is discrete. Either would draw the kernel to width 0, and ν, which
 // is no part of what is averaged, could not stop it.
 func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
-	ex := kernel.Exclusion{Start: make([]int32, 1, len(ids)+1), Gate: math.Inf(1)}
+	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
 	for _, id := range ids {
 		if s := l.pool.slotOf(id); s >= 0 {
-			ex.Index = append(ex.Index, s)
+			l.excluded = append(l.excluded, s)
 		}
-		ex.Start = append(ex.Start, int32(len(ex.Index)))
+		l.starts = append(l.starts, int32(len(l.excluded)))
 	}
+	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
 	if l.cfg.NearCopies {
 		ex.NearCopy = nearCopy * float64(len(l.metric.active))
 	}
 	return ex
 }
 
-// evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
-//
-//	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
-//
-// with m the number of admissible neighbours, over the rows that the gate let through: one row at
-// 1000 standard deviations would say nothing about all others.
-func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
-	densities, single := l.densities(m), make([]float64, len(m.Used))
-	l.metric.baseline(single, rows, l.cfg.Dim, l.globals.mean)
-	var nll, gaussian, effective float64
-	for i, used := range m.Used {
-		if m.Admissible[i] == 0 {
-			s.Alone++
-		}
-		if !used {
-			continue
-		}
-		nll += densities[i]
-		gaussian += single[i]
-		effective += m.Effective[i]
-	}
-	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
-	s.NLL, s.GaussianNLL, s.Effective = nll/used, gaussian/used, effective/used
-}
-
-// densities returns −log p of the rows of the last update that were used, NaN for the others.
-func (l *Learner) densities(m *kernel.Moments) []float64 {
-	half := make([]float64, len(m.Used))
-	l.estimator.gaussian(half, l.globals.mean)
-	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logDet
-	for i, used := range m.Used {
-		if half[i] += constant - (m.LSE[i] - math.Log(float64(m.Admissible[i]))); !used {
-			half[i] = math.NaN()
-		}
-	}
-	return half
-}
-
 // sift returns the rows that the gate let through.
 func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
-	var kept []int
+	l.kept = l.kept[:0]
 	for i := range ids {
 		if m.Used[i] || m.Admissible[i] == 0 {
-			kept = append(kept, i)
+			l.kept = append(l.kept, i)
 		}
 	}
-	if len(kept) == len(ids) {
+	if len(l.kept) == len(ids) {
 		return rows, ids
 	}
-	return pick(rows, ids, kept, l.cfg.Dim)
-}
-
-// average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1).
-func (l *Learner) average(m *kernel.Moments, s Step) {
-	l.metric.localCovariance(l.local, l.cfg.Dim, m)
-	for k, c := range l.local {
-		l.cl[k] = float64(s.Discount*l.cl[k]) + float64((1-s.Discount)*c)
+	d := l.cfg.Dim
+	l.sifted, l.siftedIDs = l.sifted[:0], l.siftedIDs[:0]
+	for _, i := range l.kept {
+		l.sifted, l.siftedIDs = append(l.sifted, rows[i*d:(i+1)*d]...), append(l.siftedIDs, ids[i])
 	}
+	return l.sifted, l.siftedIDs
 }
 
 // again is one more EM step with the same rows, under the metric they have just been learnt into.
@@ -274,10 +261,10 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 		return err
 	}
 	l.split = true
-	l.estimator.load(l.pool, l.metric)
+	l.estimator.load(l.pool, l.metric, &l.work)
 	m := l.estimator.update(rows, l.exclusion(ids))
 	if m.Rows > 0 {
-		l.average(m, *s)
+		l.metric.average(m, s.Discount, &l.work)
 	}
 	return nil
 }

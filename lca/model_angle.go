@@ -1,6 +1,10 @@
 package lca
 
-import "math"
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
 
 // Angle returns how far the Parzen subspace has turned from m to other, in radians: the largest of
 // their principal angles. It is 0 where either has no Parzen direction, and NaN where the models have
@@ -32,7 +36,9 @@ func (m *Model) Angles(other *Model) []float64 {
 			cov[i*m.Dim+j] = other.CG.At(i, j)
 		}
 	}
-	all := angles(m.BL, other.BL, cov)
+	w, pair := linalg.Borrow(), new(spans)
+	defer w.Return()
+	all := pair.angles(span{dense(m.BL), m.Parzen()}, span{dense(other.BL), other.Parzen()}, m.Dim, cov, w)
 	for i, a := range all {
 		if a < 1e-7 {
 			all[i] = 0 // an arc cosine near 1 keeps half the digits: the rest is rounding

@@ -10,6 +10,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // neighbourhood says which rows of the pool an E-step sums over for each row: the near nearest of
@@ -115,7 +117,8 @@ func (h neighbourhood) learn(seed uint64, x, fresh *mat.Dense) (float64, error) 
 	r := rand.New(rand.NewPCG(seed, 15))
 	n, d := x.Dims()
 	g := newGlobals(math.Inf(1), d)
-	g.start(dense(x))
+	w := new(linalg.Workspace)
+	g.start(dense(x), w)
 	cl := mat.NewDense(d, d, slices.Clone(g.cov))
 	metric := func() (*mat.Dense, error) { // B with B Bᵀ = (C_L + ν s²)⁻¹, s² at least a thousandth of the mean
 		sigma, mean := slices.Clone(dense(cl)), 0.0
@@ -125,16 +128,15 @@ func (h neighbourhood) learn(seed uint64, x, fresh *mat.Dense) (float64, error) 
 		for k := range d {
 			sigma[k*d+k] += nu * max(g.cov[k*d+k], 1e-3*mean)
 		}
-		low, _, err := factor(sigma, d)
-		if err != nil {
+		low := make([]float64, d*d)
+		if _, err := factor(low, sigma, d, w); err != nil {
 			return nil, err
 		}
 		b := mat.NewDense(d, d, nil)
-		eye := mat.NewDense(d, d, nil)
 		for k := range d {
-			eye.Set(k, k, 1)
+			b.Set(k, k, 1)
 		}
-		solveTransposed(b, low, eye)
+		w.SolveLeftTransposed(linalg.Dense(low, d), b.RawMatrix().Data, d, d, d)
 		return b, nil
 	}
 	for range steps {

@@ -30,8 +30,9 @@ type pool struct {
 	rows    []float64 // len·dim, row-major, in the input's units
 	ids     []uint64  // identity of each row
 	slots   map[uint64]int32
-	offered uint64 // rows offered so far
-	next    int    // slot of the oldest row (sliding)
+	offered uint64  // rows offered so far
+	next    int     // slot of the oldest row (sliding)
+	changed []int32 // slots that were put since an estimator looked; no state
 }
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
@@ -91,6 +92,7 @@ func (p *pool) put(slot int, id uint64, x []float64) {
 		p.ids[slot] = id
 	}
 	p.slots[id] = int32(slot)
+	p.changed = append(p.changed, int32(slot))
 }
 
 // mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all

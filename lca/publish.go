@@ -15,19 +15,16 @@ func (l *Learner) Model() (*Model, error) {
 	if l.metric == nil || l.counts.Minibatches == 0 {
 		return nil, ErrWarmup
 	}
-	w := l.working()
-	m1 := ridge(w.covarianceIn(l.globals.cov, l.cfg.Dim), l.cfg.NuGaussian)
-	m2 := ridge(w.covarianceIn(l.cl, l.cfg.Dim), l.cfg.Nu)
+	cl := make([]float64, len(l.cl))
+	l.metric.current(cl, l.cl, l.cfg.Dim, &l.work)
 	if l.cfg.TargetRows > 0 {
-		m2 = ridge(smallPool(w.covarianceIn(l.cl, l.cfg.Dim), l.pool.len(), l.cfg.TargetRows, l.metric.parzen), l.cfg.Nu)
-	}
-	p, sigma, err := l.solve(m1, m2)
-	if err != nil {
-		return nil, err
+		factor := narrower(l.pool.len(), l.cfg.TargetRows, l.metric.parzen)
+		for k := range cl {
+			cl[k] *= factor
+		}
 	}
 	m := &Model{
-		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.globals.mean...), Ratio: p.Ratio,
-		CG: w.covarianceOut(m1), CL: w.covarianceOut(sigma), BG: w.directionsOut(p.BG), BL: w.directionsOut(p.BL),
+		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.globals.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),
 		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Coordinates: l.cfg.Coordinates, Components: l.cfg.Components,
 		Info: l.info(),
@@ -35,12 +32,75 @@ func (l *Learner) Model() (*Model, error) {
 	for k, v := range l.pool.rows {
 		m.Neighbours[k] = float32(v)
 	}
+	var err error
+	if l.cfg.Metric == MetricFull {
+		err = l.solve(m, cl)
+	} else {
+		err = l.solveWithin(m, cl)
+	}
+	if err != nil {
+		return nil, err
+	}
 	m.W, err = l.coordinates(m)
 	return m, err
 }
 
-// solve is the M-step of Model. A singular matrix gets the ridge that refresh would give it.
-func (l *Learner) solve(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
+// solve is the M-step of Model, as findSplit does it.
+func (l *Learner) solve(m *Model, cl []float64) error {
+	d, f := l.cfg.Dim, frameOf(l.globals, l.cfg.NuUnit)
+	s := &inForce{frame: f}
+	if err := s.compare(l); err != nil {
+		return err
+	}
+	m2 := s.sub(nil, cl, d, l.cfg.Nu)
+	m.CG, m.CL = f.symmetricOut(l.m1, d), f.symmetricOut(m2, d)
+	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.filled(), &l.work); err != nil {
+		return err
+	}
+	m.Ratio = s.ratio
+	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.active), d)
+	return nil
+}
+
+// symmetricOut spreads a symmetric matrix over the active columns over all dim.
+func (f frame) symmetricOut(a []float64, dim int) *mat.SymDense {
+	n := len(f.active)
+	out := mat.NewSymDense(dim, nil)
+	for i, k := range f.active {
+		for j := i; j < n; j++ {
+			out.SetSym(k, f.active[j], a[i*n+j])
+		}
+	}
+	return out
+}
+
+// columnsOut spreads columns of the split's B over all dim columns of the input.
+func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
+	if from == to {
+		return &mat.Dense{}
+	}
+	out, n := mat.NewDense(dim, to-from, nil), len(m.active)
+	for i, k := range m.active {
+		copy(out.RawRowView(k), m.b[i*n+from:i*n+to])
+	}
+	return out
+}
+
+// solveWithin is solve for the other families of metrics.
+func (l *Learner) solveWithin(m *Model, cl []float64) error {
+	w := l.working()
+	m1 := ridge(w.covarianceIn(l.globals.cov, l.cfg.Dim), l.cfg.NuGaussian)
+	p, sigma, err := l.families(m1, ridge(w.covarianceIn(cl, l.cfg.Dim), l.cfg.Nu))
+	if err != nil {
+		return err
+	}
+	m.Ratio, m.CG, m.CL = p.Ratio, w.covarianceOut(m1), w.covarianceOut(sigma)
+	m.BG, m.BL = w.directionsOut(p.BG), w.directionsOut(p.BL)
+	return nil
+}
+
+// families is the M-step in a family of metrics. A singular matrix gets the ridge that a split would give it.
+func (l *Learner) families(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
 	var root *mat.SymDense
 	var err error
 	for _, r := range ridges {
@@ -48,17 +108,9 @@ func (l *Learner) solve(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
 		if root, err = inverseRoot(one); err != nil {
 			continue
 		}
-		parzen := Auto
-		if l.cfg.Metric == MetricFull && l.cfg.Kind != KindLCA {
-			var e []float64
-			if e, _, err = ratios(root, two); err != nil {
-				continue
-			}
-			parzen = parzenWithHysteresis(e, l.metric.parzen, l.filled())
-		}
 		var p parts
 		var sigma *mat.SymDense
-		if p, sigma, err = mStep(l.cfg.Kind, l.cfg.Metric, l.cfg.Rank, one, root, two, parzen); err == nil {
+		if p, sigma, err = mStep(l.cfg.Kind, l.cfg.Metric, l.cfg.Rank, one, root, two, Auto); err == nil {
 			return p, sigma, nil
 		}
 	}

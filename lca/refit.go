@@ -140,9 +140,9 @@ func searched(ctx context.Context, train, fresh *mat.Dense, c FitConfig, pool in
 	}
 	n, d := train.Dims()
 	cl := withoutNu(flat(m.CL), flat(m.CG), d, m.Info.Nu, m.Info)
-	narrower := math.Pow(float64(n)/float64(pool), 2/float64(m.Parzen()+4))
+	factor := narrower(n, pool, m.Parzen())
 	for k := range cl {
-		cl[k] *= narrower
+		cl[k] *= factor
 	}
 	return candidate{parzen: m.Parzen(), cl: cl}
 }
@@ -156,13 +156,15 @@ func (l *Learner) adopt() (adopted bool, err error) {
 		return false, nil
 	}
 	metric, cl := l.metric, l.cl
-	was := l.score(r.rows, r.ids)
+	was := append([]float64(nil), l.score(r.rows, r.ids)...)
 	l.cl = append([]float64(nil), found.cl...)
 	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.active, l.globals.cov)
 	l.metric = &inForce{frame: metric.frame, gaussian: metric.gaussian, ridged: metric.ridged}
-	m2 := l.metric.sub(l.cl, l.cfg.Dim, l.cfg.Nu)
-	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1); err == nil && surelyLower(l.score(r.rows, r.ids), was) {
-		return true, nil
+	m2 := l.metric.sub(nil, l.cl, l.cfg.Dim, l.cfg.Nu)
+	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1, &l.work); err == nil {
+		if l.metric.begin(l); surelyLower(l.score(r.rows, r.ids), was) {
+			return true, nil
+		}
 	}
 	l.metric, l.cl = metric, cl
 	if err != nil {
@@ -173,7 +175,7 @@ func (l *Learner) adopt() (adopted bool, err error) {
 
 // score returns −log p of rows under the metric in force, NaN for one without a neighbour.
 func (l *Learner) score(rows []float64, ids []uint64) []float64 {
-	l.estimator.load(l.pool, l.metric)
+	l.estimator.load(l.pool, l.metric, &l.work)
 	return l.densities(l.estimator.update(rows, l.exclusion(ids)))
 }
 

@@ -71,18 +71,19 @@ func (l *Learner) doubled(before uint64) bool {
 	return false
 }
 
-// converge runs EM for the given rows against the pool and returns how many were used.
+// converge runs EM for the given rows against the pool and returns how many were used. The split is found at
+// each step: to move between the parts is what EM is slow at.
 func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err error) {
 	last := math.Inf(1)
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
-		l.estimator.load(l.pool, l.metric)
+		l.estimator.load(l.pool, l.metric, &l.work)
 		m := l.estimator.update(rows, l.exclusion(ids)) // no gate: what is in the pool has passed it
 		var now Step
 		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > rehearsalGain) {
 			break
 		}
 		used, last = m.Rows, now.NLL
-		l.metric.localCovariance(l.cl, l.cfg.Dim, m)
+		l.metric.average(m, 0, &l.work)
 		if _, err := l.refresh(1); err != nil {
 			return 0, err
 		}

@@ -106,7 +106,7 @@ func TestFiniteHasNoDrift(t *testing.T) {
 	x.Stack(mixture(3, d, 4)(r, 1500), mixture(4, d, 4)(r, 1500))
 	feed(t, l, x, c.Minibatch)
 	want := make([]float64, d)
-	meanOf(want, dense(x), d)
+	meanOf(want, make([]float64, d), dense(x), d)
 	if i := l.Info(); i.Alarms > 0 || i.Learnt < 2700 {
 		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
 	}

@@ -21,22 +21,46 @@ type frame struct {
 	scale  []float64 // s, one for each active column
 }
 
-func frameOf(g *globals, unit Unit) frame {
-	var f frame
+func frameOf(g *globals, unit Unit) (f frame) {
+	f.set(g, unit)
+	return f
+}
+
+func (f *frame) set(g *globals, unit Unit) {
+	f.active, f.scale = f.active[:0], f.scale[:0]
 	left := g.sparse
 	for k := range g.dim {
-		variance, mean := g.cov[k*g.dim+k], g.mean[k]
-		if !(variance > constantVariance*(mean*mean+variance)) {
+		if !g.varies(k) {
 			continue
 		}
 		f.active = append(f.active, k)
-		s := scaleOf(variance, k, &left)
+		s := scaleOf(g.cov[k*g.dim+k], k, &left)
 		if unit == UnitAbsolute {
 			s = 1
 		}
 		f.scale = append(f.scale, s)
 	}
-	return f
+}
+
+// varies says whether a column is not constant.
+func (g *globals) varies(k int) bool {
+	variance, mean := g.cov[k*g.dim+k], g.mean[k]
+	return variance > constantVariance*(mean*mean+variance)
+}
+
+// covers says whether the columns that vary are the same as ever.
+func (f frame) covers(g *globals) bool {
+	left := f.active
+	for k := range g.dim {
+		known := len(left) > 0 && left[0] == k
+		if g.varies(k) != known {
+			return false
+		}
+		if known {
+			left = left[1:]
+		}
+	}
+	return true
 }
 
 // constant returns the columns that are not active.
@@ -50,17 +74,22 @@ func (f frame) constant(dim int) []int {
 	return out
 }
 
-// sub copies the active rows and columns of a dim×dim matrix and adds ν s² to its diagonal.
-func (f frame) sub(a []float64, dim int, nu float64) []float64 {
+// sub copies the active rows and columns of a dim×dim matrix to dst and adds ν s² to its diagonal.
+func (f frame) sub(dst, a []float64, dim int, nu float64) []float64 {
 	n := len(f.active)
-	out := make([]float64, n*n)
+	dst = resize(dst, n*n)
 	for i, k := range f.active {
-		for j, m := range f.active {
-			out[i*n+j] = a[k*dim+m]
+		from, to := a[k*dim:][:dim], dst[i*n:][:n]
+		if n == dim {
+			copy(to, from)
+		} else {
+			for j, m := range f.active {
+				to[j] = from[m]
+			}
 		}
-		out[i*n+i] += nu * f.scale[i] * f.scale[i]
+		to[i] += nu * f.scale[i] * f.scale[i]
 	}
-	return out
+	return dst
 }
 
 // enter gives the columns that became active a place in C_L, and takes those that fell silent out:

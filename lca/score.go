@@ -44,7 +44,7 @@ func (s *Scorer) packNeighbours(m *Model) {
 		rows[k] = float64(v)
 	}
 	n, centre := len(rows)/m.Dim, make([]float64, m.Dim)
-	meanOf(centre, rows, m.Dim)
+	meanOf(centre, make([]float64, m.Dim), rows, m.Dim)
 	s.local.Pack(centre, dense(m.BL.T()), m.Dim, s.parzen)
 	z := make([]float64, n*s.parzen)
 	s.local.ApplyFloat64(z, &s.scratch, rows, n)

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"runtime"
 	"slices"
-
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
@@ -16,7 +15,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 2
+//	 8  4  version of the layout, 3
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -34,17 +33,22 @@ import (
 //	pool      offered u64, next slot u64, rows, identities u×n
 //	globals   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
 //	          and of each column u64, usual value f64, share f64
-//	C_L       f×d², without ν
-//	metric    flag whether there is one; then
+//	C_L       f×d², without ν, at the last split
+//	metric    flag whether there is one; then of its split
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
-//	          pending f64, Cholesky factor of C_G + ν_g f×a², ridged flag, split flag
+//	          Cholesky factor of C_G + ν_g f×a², ridged flag, mean of the pool f×d,
+//	          and of the time since pending f64, minibatches u64, keep f64, fresh f×a²
+//	split     flag
 //	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
 //	refit     rows learnt at its start u64; unless 0: rows, identities u×n, d_P u64, C_L f×d² or f×0
+//
+// Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
+// the ridged flag.
 //
 // where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 2
+	stateVersion = 3
 	stateHeader  = 24
 )
 
@@ -184,6 +188,12 @@ func (l *Learner) read(r *reader) {
 		if r.err == nil && l.pool.len() == 0 {
 			r.err = errors.New("a metric without a pool")
 		}
+		if r.version < 3 && r.err == nil {
+			meanOf(l.metric.centre, make([]float64, d), l.pool.rows, d)
+		}
+		if r.err == nil && !l.metric.resume(l) {
+			r.err = errors.New("a C_L that is not positive definite")
+		}
 	}
 	l.split = r.flag()
 	l.aligned.read(r, d)
@@ -290,13 +300,17 @@ func (m *inForce) write(w *writer) {
 	}
 	w.floats(m.scale)
 	w.u64(uint64(m.parzen))
-	w.floats(dense(m.b))
-	w.floats(dense(m.inv))
+	w.floats(m.b)
+	w.floats(m.inv)
 	w.floats(m.ratio)
 	w.f64(m.logDet)
-	w.f64(m.pending)
-	w.floats(dense(m.gaussian))
+	w.floats(m.gaussian)
 	w.flag(m.ridged)
+	w.floats(m.centre)
+	w.f64(m.pending)
+	w.count(m.minibatches)
+	w.f64(m.keep)
+	w.floats(m.fresh)
 }
 
 func (m *inForce) read(r *reader, dim int) {
@@ -308,18 +322,25 @@ func (m *inForce) read(r *reader, dim int) {
 		r.err = fmt.Errorf("active columns %v of %d", m.active, dim)
 	}
 	m.scale, m.parzen = r.sized("scales", n), int(r.u64())
-	b, inv := r.sized("B", n*n), r.sized("inverse of B", n*n)
-	m.ratio, m.logDet, m.pending = r.sized("ratios", n), r.f64(), r.f64()
-	gaussian := r.sized("factor of C_G", n*n)
+	m.b, m.inv = r.sized("B", n*n), r.sized("inverse of B", n*n)
+	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
+	if r.version < 3 {
+		_ = r.f64()
+	}
+	m.gaussian = r.sized("factor of C_G", n*n)
 	m.ridged = r.flag()
+	switch {
+	case r.version > 2:
+		m.centre = r.sized("centre", dim)
+		m.pending, m.minibatches, m.keep = r.f64(), int(r.u64()), r.f64()
+		m.fresh = r.sized("rows since the split", n*n)
+	case r.err == nil:
+		m.pending, m.keep = math.Inf(1), 1 // its B is that of no split: the next is found at once
+		m.centre, m.fresh = make([]float64, dim), make([]float64, n*n)
+	}
 	if r.err == nil && (m.parzen < 1 || m.parzen > n) {
 		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
 	}
-	if r.err != nil {
-		return
-	}
-	m.b, m.inv = mat.NewDense(n, n, b), mat.NewDense(n, n, inv)
-	m.gaussian = mat.NewTriDense(n, mat.Lower, gaussian)
 }
 
 func (a *reference) write(w *writer) {
@@ -334,6 +355,3 @@ func (a *reference) read(r *reader, dim int) {
 		r.err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
 	}
 }
-
-// dense returns the elements row by row, without the gaps of a slice of a larger matrix.
-func dense(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

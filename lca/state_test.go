@@ -151,7 +151,7 @@ func TestStateRefused(t *testing.T) {
 	}{
 		"empty":           {nil, c, "do not begin with"},
 		"foreign":         {change(0, 1), c, "do not begin with"},
-		"newer layout":    {change(8, 2), c, "newer program"},
+		"newer layout":    {change(8, 64), c, "newer program"},
 		"cut":             {good[:len(good)-1], c, "was cut"},
 		"one bit flipped": {change(1000, 1), c, "damaged"},
 		"body cut":        {resum(bytes.Clone(good[:len(good)-9])), c, "state:"},

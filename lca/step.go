@@ -22,7 +22,7 @@ type Step struct {
 	Steps     int     // EM steps taken
 	Rehearsed int     // EM steps over the whole pool (rehearse.go)
 	Refitted  bool    // a refit came into force (refit.go)
-	Eigen     bool    // the split was found anew (Proposition 1); else refreshed within its subspaces
+	Eigen     bool    // the split was found anew (Proposition 1); else only B_L moved, in its span (between.go)
 	Ridged    bool    // C_G or C_L was singular and got a small ridge: raise ν or ν_g
 	Z         float64 // drift statistic
 	Alarm     bool    // drift alarm: the odd rows are believed, and the stream starts again (renew.go)

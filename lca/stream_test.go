@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // source draws rows of a stream.
@@ -42,12 +44,11 @@ func mixture(seed uint64, d, k int) source {
 func logDistance(t *testing.T, a, b *Model) float64 {
 	t.Helper()
 	d := a.Dim
-	low, _, err := factor(metricOf(a), d)
-	if err != nil {
+	e, low, u, w := make([]float64, d), make([]float64, d*d), make([]float64, d*d), new(linalg.Workspace)
+	if _, err := factor(low, metricOf(a), d, w); err != nil {
 		t.Fatal(err)
 	}
-	e, _, _, err := ratiosBy(low, metricOf(b), d)
-	if err != nil {
+	if _, err := ratiosBy(e, u, low, metricOf(b), d, w); err != nil {
 		t.Fatal(err)
 	}
 	sum := 0.0

@@ -112,8 +112,13 @@ func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state,
 // best kernel covariance shrinks as n^(−2/(d_P+4)), a pure factor.
 func smallPool(cl *mat.SymDense, neighbours, target, parzen int) *mat.SymDense {
 	out := mat.NewSymDense(cl.SymmetricDim(), nil)
-	out.ScaleSym(math.Pow(float64(neighbours)/float64(target), 2/float64(parzen+4)), cl)
+	out.ScaleSym(narrower(neighbours, target, parzen), cl)
 	return out
+}
+
+// narrower is that factor.
+func narrower(neighbours, target, parzen int) float64 {
+	return math.Pow(float64(neighbours)/float64(target), 2/float64(parzen+4))
 }
 
 // minibatches cuts a fresh permutation of the rows into batches of B.

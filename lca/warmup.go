@@ -49,7 +49,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	}
 	kept := screen(w.rows, d)
 	first, ids := pick(w.rows, w.ids, kept, d)
-	l.globals.start(first)
+	l.globals.start(first, &l.work)
 	if f := frameOf(l.globals, l.cfg.NuUnit); len(f.active) == 0 { // nothing moves yet: keep the newest rows
 		w.forget(len(w.ids)-want, d)
 		return s, nil
@@ -83,18 +83,19 @@ func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 
 // begin sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
 func (l *Learner) begin() error {
-	d := l.cfg.Dim
-	m := &inForce{frame: frameOf(l.globals, l.cfg.NuUnit), pending: math.Inf(1)}
-	m1 := m.sub(l.globals.cov, d, l.cfg.NuGaussian)
+	m := &inForce{frame: frameOf(l.globals, l.cfg.NuUnit)}
+	if err := m.compare(l); err != nil {
+		return fmt.Errorf("%w, of the warm-up rows", err)
+	}
+	m2 := slices.Clone(l.m1)
 	var err error
-	if m.gaussian, m.ridged, err = factor(m1, len(m.active)); err != nil {
-		return fmt.Errorf("lca: C_G + ν_g of the warm-up rows: %w", err)
-	}
 	if l.cfg.Metric == MetricFull {
-		err = m.proposition1(KindLCA, m1, Auto, 1)
+		err = m.proposition1(KindLCA, m2, Auto, 1, &l.work)
 	} else {
-		err = m.within(l.cfg, m1, slices.Clone(m1), len(m.active))
+		err = m.within(l.cfg, l.m1, m2, len(m.active))
 	}
+	m.begin(l)
+	m.pending = math.Inf(1) // C_L is without ν here
 	l.metric = m
 	return err
 }

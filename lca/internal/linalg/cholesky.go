@@ -20,9 +20,14 @@ func half(n int) int {
 // CholeskyLower overwrites the symmetric a by its lower factor L, a = L Lᵀ, with zeros above the
 // diagonal. On error a is left as it was.
 func CholeskyLower(a []float64, n int) error {
-	check("CholeskyLower", a, n)
 	w := Borrow()
 	defer w.Return()
+	return w.CholeskyLower(a, n)
+}
+
+// CholeskyLower is the function of that name, with the workspace's own buffers.
+func (w *Workspace) CholeskyLower(a []float64, n int) error {
+	check("CholeskyLower", a, n)
 	w.left = resize(w.left, n*n)
 	for i := range n {
 		copy(w.left[i*n:][:i+1], a[i*n:])

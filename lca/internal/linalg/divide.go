@@ -28,6 +28,8 @@ type divide struct {
 	order     []int // of the block, by ascending d
 	kept, out []pole
 	secular   secular
+	ql        ql
+	strip     [leaf * leaf]float64 // the vectors of a leaf
 }
 
 // pole is an element of D with its z, the row it comes from and the half that is not zero in that row.
@@ -49,7 +51,7 @@ const leaf = kernel.RotateWidth
 
 // run returns false when QL did not converge.
 func (t *divide) run() bool {
-	t.z = make([]float64, len(t.d))
+	t.z = resize(t.z, len(t.d))
 	return t.solve(0, len(t.d))
 }
 
@@ -70,12 +72,13 @@ func (t *divide) solve(from, to int) bool {
 }
 
 func (t *divide) leaf(from, to int) bool {
-	var strip [leaf * leaf]float64
-	n := to - from
+	n, strip, q := to-from, t.strip[:], &t.ql
+	clear(strip)
 	for i := range n {
 		strip[i*leaf+i] = 1
 	}
-	q := ql{d: t.d[from:to], e: t.e[from:to], rows: strip[:], ld: leaf}
+	q.d, q.e, q.rows, q.ld = t.d[from:to], t.e[from:to], strip, leaf
+	q.sweeps, q.c, q.s = q.sweeps[:0], q.c[:0], q.s[:0]
 	if !q.run() {
 		return false
 	}

@@ -44,6 +44,8 @@ type Workspace struct {
 	spans               []span    // of the panels
 	copied, inverse     []float64 // of the solvers
 	left                []float64 // of Congruence
+	tridiagonal         tridiagonal
+	divide              divide
 	zero                [kernel.TileWidth]float64
 }
 

@@ -39,15 +39,21 @@ type tridiagonal struct {
 	column, p   []float64
 	small       [2 * panelColumns]float64
 	zero        [kernel.TileWidth]float64
+
+	columns         []float64 // of turnBack, as are
+	product, turned [rowBlock * panelColumns]float64
+	gram, minus     [panelColumns * panelColumns]float64
+	order           []int // of the eigenvalues
 }
 
-// newTridiagonal copies the lower triangle of a, divided by norm.
-func newTridiagonal(a []float64, n int, norm float64) *tridiagonal {
+// set copies the lower triangle of a, divided by norm.
+func (t *tridiagonal) set(a []float64, n int, norm float64) {
 	ld := padded(n)
-	t := &tridiagonal{n: n, ld: ld, a: make([]float64, (n+diagonal-1)/diagonal*diagonal*ld), d: make([]float64, n), e: make([]float64, n),
-		v: make([]float64, n*ld), tau: make([]float64, n), q: make([]float64, n*ld),
-		pairs: make([]float64, 2*panelColumns*ld), left: make([]float64, n*2*panelColumns),
-		column: make([]float64, ld), p: make([]float64, ld)}
+	t.n, t.ld = n, ld
+	t.a, t.d, t.e = zeros(t.a, (n+diagonal-1)/diagonal*diagonal*ld), zeros(t.d, n), zeros(t.e, n)
+	t.v, t.tau, t.q = zeros(t.v, n*ld), zeros(t.tau, n), zeros(t.q, n*ld)
+	t.pairs, t.left = zeros(t.pairs, 2*panelColumns*ld), zeros(t.left, n*2*panelColumns)
+	t.column, t.p = zeros(t.column, ld), zeros(t.p, ld)
 	for first := 0; first < n; first += diagonal { // a line of the cache at a time
 		last := min(first+diagonal, n)
 		for j := range last {
@@ -59,7 +65,12 @@ func newTridiagonal(a []float64, n int, norm float64) *tridiagonal {
 			}
 		}
 	}
-	return t
+}
+
+func zeros(s []float64, n int) []float64 {
+	s = resize(s, n)
+	clear(s)
+	return s
 }
 
 // padded is the row stride: whole strips of rotations, and an odd number of half strips, so that rows
@@ -161,8 +172,8 @@ func (t *tridiagonal) updateRest(k int) {
 // last: with the panel's vectors as the columns of V, its reflections are I − V U Vᵀ, U upper triangular, and
 // q ← q (I − V Uᵀ Vᵀ).
 func (t *tridiagonal) turnBack() {
-	columns := make([]float64, t.n*panelColumns)
-	var product, turned [rowBlock * panelColumns]float64
+	t.columns = resize(t.columns, t.n*panelColumns)
+	columns, product, turned := t.columns, t.product[:], t.turned[:]
 	for k := (t.n - 1) / panelColumns * panelColumns; k >= 0; k -= panelColumns {
 		size := min(panelColumns, t.n-k)
 		depth := t.n - k
@@ -172,13 +183,13 @@ func (t *tridiagonal) turnBack() {
 				columns[i*panelColumns+c] = v
 			}
 		}
-		u := t.triangle(columns, k, size)
+		t.triangle(columns, k, size)
 		for i := 0; i < t.n; i += rowBlock {
 			rows, q := min(rowBlock, t.n-i), t.q[i*t.ld:]
-			multiply32(product[:], q[k:], t.ld, columns, rows, depth, t.zero[:])
-			multiply32(turned[:], product[:], panelColumns, u[:], rows, panelColumns, t.zero[:])
+			multiply32(product, q[k:], t.ld, columns, rows, depth, t.zero[:])
+			multiply32(turned, product, panelColumns, t.minus[:], rows, panelColumns, t.zero[:])
 			for j := floor(k); j < t.n; j += kernel.TileWidth {
-				kernel.Tile(q[j:], t.ld, q[j:], t.ld, turned[:], panelColumns, 1, t.v[k*t.ld+j:], t.ld, size, rows, kernel.TileWidth)
+				kernel.Tile(q[j:], t.ld, q[j:], t.ld, turned, panelColumns, 1, t.v[k*t.ld+j:], t.ld, size, rows, kernel.TileWidth)
 			}
 		}
 	}
@@ -191,9 +202,11 @@ func multiply32(c, a []float64, lda int, b []float64, rows, depth int, zero []fl
 	}
 }
 
-// triangle returns −Uᵀ of the panel from k on: U_ii = τ_i, and above it −τ_i U VᵀV e_i.
-func (t *tridiagonal) triangle(columns []float64, k, size int) (minus [panelColumns * panelColumns]float64) {
-	var gram [panelColumns * panelColumns]float64
+// triangle sets minus to −Uᵀ of the panel from k on: U_ii = τ_i, and above it −τ_i U VᵀV e_i.
+func (t *tridiagonal) triangle(columns []float64, k, size int) {
+	gram, minus := &t.gram, &t.minus
+	clear(gram[:])
+	clear(minus[:])
 	rows := t.n - k
 	for j := 0; j < panelColumns; j += kernel.TileWidth {
 		kernel.Tile(gram[j:], panelColumns, t.zero[:], 0, t.v[k*t.ld+k:], t.ld, 1, columns[j:], panelColumns, rows, size, kernel.TileWidth)
@@ -210,5 +223,4 @@ func (t *tridiagonal) triangle(columns []float64, k, size int) (minus [panelColu
 		}
 		minus[i*panelColumns+i] = -tau
 	}
-	return minus
 }
