@@ -17,52 +17,80 @@ type topicPartition struct {
 type share struct {
 	topicPartition
 	records []recordbatch.Record
+	sizes   []int // of each record in a batch, at most
 	index   []int // of each record in the messages of the Put
 }
 
-// shares sorts messages by partition, the partitions in order of first appearance.
-func shares(msgs []Message, now time.Time) ([]*share, error) {
-	var all []*share
-	by := make(map[topicPartition]*share)
-	headers := 0
-	for i := range msgs {
-		headers += len(msgs[i].Headers)
-	}
-	slab := make([]recordbatch.Header, 0, headers)
+// shares sorts the messages of one Put by partition, the partitions in order of first appearance. Its
+// memory is used again by the next Put: a stream puts about as much every time.
+type shares struct {
+	all     []*share
+	headers []recordbatch.Header
+}
+
+// sort takes the place of what the last sort made.
+func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
+	known := s.all[:cap(s.all)]
+	s.all, s.headers = s.all[:0], s.headers[:0]
+	var last *share
 	for i := range msgs {
 		m := &msgs[i]
 		if m.Topic == "" || m.Partition < 0 {
 			return nil, fmt.Errorf("message %d has no destination: topic %q, partition %d", i, m.Topic, m.Partition)
 		}
-		to := topicPartition{m.Topic, m.Partition}
-		s := by[to]
-		if s == nil {
-			s = &share{topicPartition: to}
-			by[to] = s
-			all = append(all, s)
+		if to := (topicPartition{m.Topic, m.Partition}); last == nil || last.topicPartition != to {
+			last = s.find(to, known)
 		}
 		at := m.Time
 		if at.IsZero() {
 			at = now
 		}
-		first := len(slab)
+		first := len(s.headers)
 		for _, h := range m.Headers {
-			slab = append(slab, recordbatch.Header{Key: h.Key, Value: h.Value})
+			s.headers = append(s.headers, recordbatch.Header{Key: h.Key, Value: h.Value})
 		}
-		s.records = append(s.records, recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Headers: slab[first:len(slab):len(slab)]})
-		s.index = append(s.index, i)
+		r := recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Headers: s.headers[first:len(s.headers):len(s.headers)]}
+		last.records = append(last.records, r)
+		last.sizes = append(last.sizes, recordbatch.RecordSize(&r))
+		last.index = append(last.index, i)
 	}
-	return all, nil
+	return s.all, nil
+}
+
+// find returns the share of a partition: that of this Put, an old one, or a new one.
+func (s *shares) find(to topicPartition, known []*share) *share {
+	for _, old := range s.all {
+		if old.topicPartition == to {
+			return old
+		}
+	}
+	n := len(s.all)
+	if n < len(known) && known[n] != nil {
+		old := known[n]
+		old.topicPartition, old.records, old.sizes, old.index = to, old.records[:0], old.sizes[:0], old.index[:0]
+		s.all = append(s.all, old)
+		return old
+	}
+	s.all = append(s.all, &share{topicPartition: to})
+	return s.all[n]
+}
+
+// forget lets go of the messages, whose memory is their owner's.
+func (s *shares) forget() {
+	for _, one := range s.all {
+		clear(one.records)
+	}
+	clear(s.headers)
 }
 
 // fit returns how many of the first records make a batch of at most limit bytes, but at least one.
-func fit(recs []recordbatch.Record, limit int) int {
-	size := recordbatch.Size(nil) // the batch's header
-	for i := range recs {
-		size += recordbatch.RecordSize(&recs[i])
-		if size > limit && i > 0 {
-			return i
+func fit(sizes []int, limit int) (n, size int) {
+	size = recordbatch.Size(nil) // the batch's header
+	for i, s := range sizes {
+		if size+s > limit && i > 0 {
+			return i, size
 		}
+		size += s
 	}
-	return len(recs)
+	return len(sizes), size
 }

@@ -73,6 +73,9 @@ type Kafka struct {
 	epoch int16
 	next  map[topicPartition]*int32 // next sequence number in this epoch
 	doubt bool                      // a request of this epoch was never answered: it may still arrive
+
+	shares shares // of the Put at hand
+	spare  spare
 }
 
 type state int
@@ -115,6 +118,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		limits:  limits{cluster: c.Cluster, known: make(map[string]int)},
 		request: min(15*time.Second, c.Timeout/4),
 		id:      -1, epoch: -1,
+		spare: spare{most: c.BatchBytes},
 	}
 	failpoint.Here("fence.before")
 	if err := k.initialise(ctx); err != nil {
@@ -171,7 +175,8 @@ func (k *Kafka) Close() error {
 
 // transact is the transaction itself, in as few round trips as order allows.
 func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim, commits bool) error {
-	all, err := shares(msgs, time.Now())
+	all, err := k.shares.sort(msgs, time.Now())
+	defer k.shares.forget()
 	if err != nil {
 		return err
 	}

@@ -92,18 +92,19 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 			cancel()
 		}
 		for i := range s.records {
-			if limit <= 0 || recordbatch.Size(s.records[i:i+1]) <= limit {
+			if limit <= 0 || recordbatch.Size(nil)+s.sizes[i] <= limit || recordbatch.Size(s.records[i:i+1]) <= limit {
 				continue
 			}
 			if limit = k.limits.ask(ctx, s.topic); limit > 0 && recordbatch.Size(s.records[i:i+1]) > limit {
-				return k.tooLarge(ctx, s, s.records[i:i+1], s.index[i])
+				return k.tooLarge(ctx, s, i)
 			}
 		}
 	}
 	return nil
 }
 
-// tooLarge names the limit that one record exceeds: as it is now, not as it was remembered.
-func (k *Kafka) tooLarge(ctx context.Context, s *share, rec []recordbatch.Record, index int) error {
-	return &TooLargeError{Index: index, Topic: s.topic, Partition: s.id, Size: recordbatch.Size(rec), Limit: k.limits.ask(ctx, s.topic)}
+// tooLarge names the limit that record i of a share exceeds: as it is now, not as it was remembered.
+func (k *Kafka) tooLarge(ctx context.Context, s *share, i int) error {
+	size := recordbatch.Size(s.records[i : i+1])
+	return &TooLargeError{Index: s.index[i], Topic: s.topic, Partition: s.id, Size: size, Limit: k.limits.ask(ctx, s.topic)}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -38,11 +39,11 @@ const (
 	newestProduce = 8 // the last of this layout
 )
 
-func newProduceRequest(clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer) *produceRequest {
-	size := recordbatch.Size(recs)
-	// A fresh buffer each time: after a timeout the connection may still be writing the old one.
-	b := make([]byte, 12, 64+len(clientID)+len(transactionalID)+len(to.topic)+size)
+// newProduceRequest encodes into buffer, if it is large enough.
+func newProduceRequest(buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer) *produceRequest {
+	b := append(buffer[:0], make([]byte, 12)...) // the size, and the header up to the client id
 	be := binary.BigEndian
+	be.PutUint16(b[4:], uint16(protocol.Produce))
 	b = appendString(b, clientID)
 	b = appendString(b, transactionalID)
 	b = be.AppendUint16(b, 0xffff) // acks: all replicas in sync
@@ -51,10 +52,47 @@ func newProduceRequest(clientID, transactionalID string, to topicPartition, time
 	b = appendString(b, to.topic)
 	b = be.AppendUint32(b, 1)
 	b = be.AppendUint32(b, uint32(to.id))
-	b = be.AppendUint32(b, uint32(size))
-	b = recordbatch.Append(b, recs, p)
+	batch := len(b) + 4
+	b = recordbatch.Append(be.AppendUint32(b, 0), recs, p)
+	be.PutUint32(b[batch-4:], uint32(len(b)-batch))
 	be.PutUint32(b, uint32(len(b)-4))
 	return &produceRequest{to: to, bytes: b}
+}
+
+// spare keeps the buffer of a request that was answered for the next one. A fresh buffer would have
+// to be cleared, and is large enough to bring the collector on with each transaction.
+type spare struct {
+	most int // bytes of a batch: what is much larger is not kept
+
+	mu     sync.Mutex
+	buffer []byte
+}
+
+// requestHead is room for what a request holds beside its batch.
+const requestHead = 2 << 10
+
+// take returns a buffer for a request with a batch of so many bytes.
+func (s *spare) take(batch int) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.buffer
+	s.buffer = nil
+	if size := batch + requestHead; cap(b) < size {
+		return make([]byte, 0, size+size/8) // the next one may be a little larger
+	}
+	return b
+}
+
+// give takes a buffer that nobody uses any more.
+func (s *spare) give(b []byte) {
+	if cap(b) > 2*s.most {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if cap(b) > cap(s.buffer) {
+		s.buffer = b
+	}
 }
 
 func appendString(b []byte, s string) []byte {

@@ -242,31 +242,30 @@ func (k *Kafka) sendEnd(ctx context.Context, commit bool) error {
 // produce writes one partition's records, batch after batch. unsure: a request was not answered.
 func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) {
 	limit := k.limits.batch(s.topic, k.config.BatchBytes)
-	for recs := s.records; len(recs) > 0; {
-		n := fit(recs, limit)
-		lost, err := k.send(ctx, s, recs[:n])
+	for done := 0; done < len(s.records); {
+		n, most := fit(s.sizes[done:], limit)
+		lost, err := k.send(ctx, s, s.records[done:done+n], most)
 		unsure = unsure || lost
 		switch {
 		case err == nil:
-			recs = recs[n:]
+			done += n
 		case !errors.Is(err, kafka.MessageSizeTooLarge) && !errors.Is(err, kafka.RecordListTooLarge):
 			return unsure, err
 		case n == 1:
-			i := s.index[len(s.records)-len(recs)]
-			return unsure, k.tooLarge(ctx, s, recs[:1], i)
+			return unsure, k.tooLarge(ctx, s, done)
 		default: // the limit is lower than we knew; the refused batch has used no sequence numbers
-			limit = recordbatch.Size(recs[:n]) / 2
+			limit = recordbatch.Size(s.records[done:done+n]) / 2
 			k.limits.lower(s.topic, limit)
 		}
 	}
 	return unsure, nil
 }
 
-// send writes one batch. It repeats the very same bytes: producer, epoch and sequence tell the
-// broker that it has them already.
-func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record) (unsure bool, err error) {
+// send writes one batch, of at most `most` bytes. It repeats the very same bytes: producer, epoch and
+// sequence tell the broker that it has them already.
+func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
 	next := k.next[s.topicPartition]
-	req := newProduceRequest(k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
+	req := newProduceRequest(k.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
 		recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true})
 	err = k.repeat(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
 		err := req.send(ctx, k.config.Cluster)
@@ -276,8 +275,12 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record) (
 		unsure = unsure || err != nil && unanswered(err)
 		return err
 	})
-	if err == nil {
-		*next = recordbatch.NextSequence(*next, len(recs))
+	if err != nil {
+		return unsure, err
 	}
-	return unsure, err
+	*next = recordbatch.NextSequence(*next, len(recs))
+	if !unsure { // after a timeout a connection may still be writing these bytes
+		k.spare.give(req.bytes)
+	}
+	return unsure, nil
 }
