@@ -23,7 +23,11 @@ func (f *Features) gatherPlain(dst *Rows, rec arrow.Record, p *plan) (done bool)
 	if p.columns == nil {
 		values := dst.buffers[p.buffers[0]]
 		if p.types[0] == arrow.FLOAT32 {
-			widenAll(dst.X, arrow.GetData[float32](values))
+			numbers := arrow.GetData[float32](values)
+			widenAll(dst.X, numbers)
+			if Finite(numbers) {
+				return true // the sums, which are 0, need not say so
+			}
 		} else {
 			copy(dst.X, arrow.GetData[float64](values))
 		}

@@ -12,8 +12,8 @@ import (
 const (
 	// groupNumbers is how many numbers are whitened together: 256 KiB of float64, in the L2 cache.
 	groupNumbers = 32 << 10
-	// slabBytes is what small outputs share, so that each is not an object of its own.
-	slabBytes = 256 << 10
+	// slabLeast is how much a slab grows at least, and slabMost how much is kept from batch to batch.
+	slabLeast, slabMost = 64 << 10, 4 << 20
 )
 
 // group is neighbouring messages that are whitened together: a product costs less a row over many
@@ -25,9 +25,47 @@ type group struct {
 	n      int // rows in use
 	used   int // numbers of x in use
 
-	y, score []float32
-	slab     []byte
+	numbers slab[float32] // y and −log p of the batch
+	values  slab[byte]    // its small outputs
+	pieces  [][]byte      // its large ones
 }
+
+// slab is memory for what a batch makes, which the next batch uses again: all of it has been put by
+// then, or never will be.
+type slab[T any] struct {
+	free []T // the part not in use
+	all  []T
+	over int // how much this batch has made beyond
+}
+
+// begin takes all of it back, and makes it large enough for a batch like the last one.
+func (s *slab[T]) begin(most int) {
+	if s.over > 0 && len(s.all)+s.over <= most {
+		s.all = make([]T, len(s.all)+s.over+s.over/8)
+	}
+	s.free, s.over = s.all[:0], 0
+}
+
+// room returns an empty slice with room for so much.
+func (s *slab[T]) room(size int) []T {
+	if cap(s.free) < size {
+		n := max(size, slabLeast)
+		s.free = make([]T, 0, n)
+		s.over += n
+	}
+	return s.free
+}
+
+// keep says that what began as room is in use now.
+func (s *slab[T]) keep(used []T) []T {
+	if n := len(used); n <= cap(s.free) {
+		s.free = s.free[n:n]
+	}
+	return used[:len(used):len(used)]
+}
+
+// take is room and keep of so much.
+func (s *slab[T]) take(n int) []T { return s.keep(s.room(n)[:n]) }
 
 // gather puts a good message into the group, flushing it first when it is full. bad says why a
 // message is not good; it is then not in the group.
@@ -67,13 +105,12 @@ func (t *Transform) flush(work *Work) error {
 		return nil
 	}
 	k := t.model.Model.Dim
-	g.y, g.score = resize(g.y, g.n*k), resize(g.score, g.n)
-	score := g.score
-	if !t.Output.Score {
-		score = nil
+	y, score := g.numbers.take(g.n*k), []float32(nil)
+	if t.Output.Score {
+		score = g.numbers.take(g.n)
 	}
-	t.scorer.Score(g.y, score, g.x[:g.used], g.n)
-	t.bound(g.y, k, score)
+	t.scorer.Score(y, score, g.x[:g.used], g.n)
+	t.bound(y, k, score)
 	first := 0
 	for i, m := range g.inputs {
 		last := first + g.rows[i].N
@@ -81,12 +118,12 @@ func (t *Transform) flush(work *Work) error {
 		if score != nil {
 			part = score[first:last]
 		}
-		value, err := t.encode(m, g.y[first*k:last*k], k, part, g.rows[i].Invalid)
+		value, rest, err := t.encode(m, y[first*k:last*k], k, part, g.rows[i].Invalid)
 		var bad *source.RecordError
 		if err != nil {
 			bad = refused(m, err)
 		}
-		if err := t.finish(work, m, value, bad); err != nil {
+		if err := t.finish(work, m, value, rest, bad); err != nil {
 			return err
 		}
 		first = last
@@ -98,11 +135,11 @@ func (t *Transform) flush(work *Work) error {
 // bound keeps what is written finite: a row so far away that its coordinates are beyond float32 is
 // null, like one with an Inf, and a score beyond it is the largest float32.
 func (t *Transform) bound(y []float32, k int, score []float32) {
-	if finite(y) && finite(score) {
+	if minibatch.Finite(y) && minibatch.Finite(score) {
 		return
 	}
 	for i, s := range score {
-		if !finite(score[i : i+1]) {
+		if !minibatch.Finite(score[i : i+1]) {
 			score[i] = float32(math.Copysign(math.MaxFloat32, float64(s)))
 		}
 	}
@@ -111,7 +148,7 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 		rows := &t.group.rows[i]
 		for r := range rows.N {
 			at := (first + r) * k
-			if rows.Invalid[r] == minibatch.ReasonNone && !finite(y[at:at+k]) {
+			if rows.Invalid[r] == minibatch.ReasonNone && !minibatch.Finite(y[at:at+k]) {
 				rows.Invalid[r] = minibatch.ReasonInf
 				t.Stats.reject.add(minibatch.ReasonInf.String(), 1)
 			}
@@ -120,39 +157,28 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 	}
 }
 
-// finite reports whether no number is NaN or infinite: zero times such a one is NaN.
-func finite(v []float32) bool {
-	var a, b float32
-	for len(v) >= 2 {
-		a += 0 * v[0]
-		b += 0 * v[1]
-		v = v[2:]
-	}
-	for _, x := range v {
-		a += 0 * x
-	}
-	return a+b == 0
+func (g *group) begin() {
+	g.reset()
+	g.numbers.begin(slabMost)
+	g.values.begin(slabMost)
+	g.pieces = g.pieces[:0]
 }
 
 func (g *group) reset() { g.inputs, g.n, g.used = g.inputs[:0], 0, 0 }
 
-// encode writes an output, a small one into the slab.
-func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, error) {
+// encode makes an output: a large one as pieces of its input and of y, a small one in the slab.
+func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {
 	g := &t.group
-	guess := 2*len(m.Value) + 4*len(y) + 1024
-	switch free := cap(g.slab) - len(g.slab); {
-	case guess > slabBytes/8:
-		return t.output.Append(nil, m.Record, y, k, score, invalid)
-	case free < guess:
-		g.slab = make([]byte, 0, slabBytes)
+	first := len(g.pieces)
+	if all, ok := t.output.Pieces(g.pieces, m.Record, y, k, score, invalid); ok {
+		g.pieces = all
+		return all[first], all[first+1 : len(all) : len(all)], nil
 	}
-	rest := g.slab[len(g.slab):]
-	value, err := t.output.Append(rest, m.Record, y, k, score, invalid)
-	if err != nil || len(value) > cap(rest) { // it did not fit, and has moved
-		return value, err
+	value, err = t.output.Append(g.values.room(2*len(m.Value)+4*len(y)+1024), m.Record, y, k, score, invalid)
+	if err != nil {
+		return nil, nil, err
 	}
-	g.slab = g.slab[:len(g.slab)+len(value)]
-	return value[:len(value):len(value)], nil
+	return g.values.keep(value), nil, nil
 }
 
 // labels makes the headers of outputs. What a partition and a model decide is made once.
@@ -165,14 +191,8 @@ type labels struct {
 	digits  []byte          // their offsets
 }
 
-// ourHeaders is how many a message gains.
-const ourHeaders = 6
-
-// begin prepares for a batch; the headers of the one before may still be in use.
-func (l *labels) begin(messages int) {
-	l.headers = make([]source.Header, 0, ourHeaders*messages)
-	l.digits = make([]byte, 0, 12*messages)
-}
+// begin prepares for a batch; that before it has been put, or never will be.
+func (l *labels) begin() { l.headers, l.digits = l.headers[:0], l.digits[:0] }
 
 func (l *labels) of(id string, model *InForce, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
@@ -194,7 +214,7 @@ func (l *labels) of(id string, model *InForce, p source.Partition) []source.Head
 }
 
 // wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
-func (t *Transform) wrap(m *source.Message, value []byte) sink.Message {
+func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
 	l := &t.labels
 	first := len(l.headers)
 	for _, h := range m.Headers {
@@ -207,5 +227,5 @@ func (t *Transform) wrap(m *source.Message, value []byte) sink.Message {
 	l.digits = strconv.AppendInt(l.digits, m.Offset, 10)
 	l.headers = append(l.headers, source.Header{Key: "lca-source-offset", Value: l.digits[at:len(l.digits):len(l.digits)]})
 	headers := l.headers[first:len(l.headers):len(l.headers)]
-	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Headers: headers, Time: m.Time}
+	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Rest: rest, Headers: headers, Time: m.Time}
 }

@@ -115,6 +115,15 @@ func (w *world) open(id string) *memorySink {
 	return &memorySink{w: w, id: id, epoch: w.epoch[id]}
 }
 
+// stored is a message as a log keeps it: that of a Put is its owner's to use again.
+func stored(m sink.Message) sink.Message {
+	m.Key, m.Value, m.Rest, m.Headers = bytes.Clone(m.Key), bytes.Clone(m.Whole()), nil, slices.Clone(m.Headers)
+	for i, h := range m.Headers {
+		m.Headers[i].Value = bytes.Clone(h.Value)
+	}
+	return m
+}
+
 func (m *memorySink) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
 	if m.w.epoch[m.id] != m.epoch {
 		return sink.ErrFenced
@@ -122,7 +131,7 @@ func (m *memorySink) Put(_ context.Context, msgs []sink.Message, claim source.Cl
 	return m.w.call(func() {
 		for _, msg := range msgs {
 			p := source.Partition{Topic: msg.Topic, ID: msg.Partition}
-			m.w.topics[p] = append(m.w.topics[p], msg)
+			m.w.topics[p] = append(m.w.topics[p], stored(msg))
 		}
 		if claim.Group != "" {
 			m.w.committed[claim.Group] = claim.Next.Clone()

@@ -101,8 +101,8 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	}
 	plain := y != nil && allValid(invalid) && o.plain(rec, y, k, score)
 	if plain {
-		if out, ok := o.templated(dst, n); ok {
-			return out, nil
+		if t := o.templated(n); t != nil {
+			return t.append(dst, o.parts), nil
 		}
 	}
 	o.arrays = o.arrays[:0]

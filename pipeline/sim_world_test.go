@@ -228,7 +228,7 @@ func (m *simSink) Put(_ context.Context, msgs []sink.Message, claim source.Claim
 		}
 		for _, msg := range msgs {
 			p := source.Partition{Topic: msg.Topic, ID: msg.Partition}
-			w.topics[p] = append(w.topics[p], msg)
+			w.topics[p] = append(w.topics[p], stored(msg))
 		}
 		if claim.Group != "" && (m.p.sim.mistake != "offsets lost" || m.p.sim.random.IntN(2) == 0) {
 			w.committed[claim.Group] = claim.Next.Clone()

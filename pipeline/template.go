@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/minibatch"
 )
 
 // template is an output message without its numbers. Messages of one schema and one number of rows
@@ -15,6 +17,8 @@ import (
 type template struct {
 	rows    int
 	head    []byte // all before the body
+	zeros   []byte // to fill up with
+	end     []byte // of the stream
 	lengths []int  // of the buffers
 	size    int    // of the whole message
 }
@@ -26,7 +30,7 @@ const bufferAlignment = 8
 
 // newTemplate cuts the message into a template; nil when that does not work out.
 func newTemplate(message []byte, body, rows int, parts [][]byte) *template {
-	t := &template{rows: rows, head: bytes.Clone(message[:body]), size: len(message)}
+	t := &template{rows: rows, head: bytes.Clone(message[:body]), zeros: make([]byte, bufferAlignment), end: []byte(endOfStream), size: len(message)}
 	for _, p := range parts {
 		t.lengths = append(t.lengths, len(p))
 	}
@@ -63,15 +67,52 @@ func (t *template) append(dst []byte, parts [][]byte) []byte {
 	return append(dst, endOfStream...)
 }
 
-// templated appends the message from a template; ok is false where there is none for it.
-func (o *Output) templated(dst []byte, rows int) ([]byte, bool) {
+// pieces is append without copying the buffers.
+func (t *template) pieces(dst [][]byte, parts [][]byte) [][]byte {
+	dst = append(dst, t.head)
+	for _, p := range parts {
+		if len(p) > 0 {
+			dst = append(dst, p)
+		}
+		if n := -len(p) & (bufferAlignment - 1); n > 0 {
+			dst = append(dst, t.zeros[:n:n])
+		}
+	}
+	return append(dst, t.end)
+}
+
+// templated returns the template for the message at hand; nil where there is none.
+func (o *Output) templated(rows int) *template {
 	for i, t := range o.templates {
 		if t.fits(rows, o.parts) {
 			o.templates[0], o.templates[i] = t, o.templates[0]
-			return t.append(dst, o.parts), true
+			return t
 		}
 	}
-	return dst, false
+	return nil
+}
+
+// leastPieces is how large a message must be to be worth leaving in pieces, of which it has five at least.
+const leastPieces = 4 << 10
+
+// Pieces is Append without a copy: it appends to dst the pieces of the message, which are buffers of
+// rec, of y and of score, and of this Output, and must not be changed. ok is false where there is no
+// template for the message, or where that would not pay: then it takes Append.
+func (o *Output) Pieces(dst [][]byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (pieces [][]byte, ok bool) {
+	// Columns are made of y in a buffer that the next message uses again.
+	if len(o.templates) == 0 || o.templates[0].size < leastPieces || o.config.Layout != LayoutVector {
+		return dst, false
+	}
+	n := int(rec.NumRows())
+	o.checkShapes(n, y, k, score, invalid)
+	if y == nil || !allValid(invalid) || o.prepare(rec.Schema(), k) != nil || !o.plain(rec, y, k, score) {
+		return dst, false
+	}
+	t := o.templated(n)
+	if t == nil {
+		return dst, false
+	}
+	return t.pieces(dst, o.parts), true
 }
 
 // learnTemplate keeps the message just written, which begins at start and has the buffers of o.parts.

@@ -66,10 +66,11 @@ type Transform struct {
 	labels   labels
 	rejects  rejects
 	stale    bool
-	inputs   []*source.Message // of the batch at hand: the input of each message of its Work
+	outputs  []sink.Message    // of the batch at hand, the messages of its Work
+	inputs   []*source.Message // the input of each
 }
 
-// Do whitens a batch with one model: the newest when the batch began.
+// Do whitens a batch with one model: the newest when the batch began. Its Work lives until the next Do.
 func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	start := time.Now()
 	if err := t.adopt(t.Follow.Current()); err != nil {
@@ -78,10 +79,10 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := t.checkAge(); err != nil {
 		return Work{}, err
 	}
-	work := Work{Commit: true, Messages: make([]sink.Message, 0, len(b.Messages))}
+	work := Work{Commit: true, Messages: t.outputs[:0]}
 	t.inputs = t.inputs[:0]
-	t.labels.begin(len(b.Messages))
-	t.group.reset()
+	t.labels.begin()
+	t.group.begin()
 	for i := range b.Messages {
 		if err := t.message(&work, &b.Messages[i]); err != nil {
 			return Work{}, err
@@ -90,6 +91,7 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := t.flush(&work); err != nil {
 		return Work{}, err
 	}
+	t.outputs = work.Messages
 	t.Stats.Transform.observe(time.Since(start))
 	return work, nil
 }
@@ -153,15 +155,15 @@ func (t *Transform) message(work *Work, m *source.Message) error {
 	if bad == nil && t.model == nil && m.Record.NumRows() > 0 {
 		value, bad = t.withoutModel(m)
 	}
-	return t.finish(work, m, value, bad)
+	return t.finish(work, m, value, nil, bad)
 }
 
-// finish adds the output of a message, unless value is nil, or its dead letter if it is bad.
-func (t *Transform) finish(work *Work, m *source.Message, value []byte, bad *source.RecordError) error {
+// finish adds the output of a message, which begins with value, unless that is nil, or its dead letter if it is bad.
+func (t *Transform) finish(work *Work, m *source.Message, value []byte, rest [][]byte, bad *source.RecordError) error {
 	if bad == nil {
 		t.rejects.add(t.window(), false)
 		if value != nil {
-			work.Messages = append(work.Messages, t.wrap(m, value))
+			work.Messages = append(work.Messages, t.wrap(m, value, rest))
 			t.inputs = append(t.inputs, m)
 		}
 		return nil

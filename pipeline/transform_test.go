@@ -129,8 +129,8 @@ type tightSink struct {
 
 func (s tightSink) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
 	for i, m := range msgs {
-		if m.Topic == "out" && len(m.Value) > s.limit {
-			return &sink.TooLargeError{Index: i, Topic: m.Topic, Partition: m.Partition, Size: len(m.Value), Limit: s.limit}
+		if m.Topic == "out" && len(m.Whole()) > s.limit {
+			return &sink.TooLargeError{Index: i, Topic: m.Topic, Partition: m.Partition, Size: len(m.Whole()), Limit: s.limit}
 		}
 	}
 	return s.memorySink.Put(ctx, msgs, claim)

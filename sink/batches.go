@@ -49,7 +49,7 @@ func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 		for _, h := range m.Headers {
 			s.headers = append(s.headers, recordbatch.Header{Key: h.Key, Value: h.Value})
 		}
-		r := recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Headers: s.headers[first:len(s.headers):len(s.headers)]}
+		r := recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Rest: m.Rest, Headers: s.headers[first:len(s.headers):len(s.headers)]}
 		last.records = append(last.records, r)
 		last.sizes = append(last.sizes, recordbatch.RecordSize(&r))
 		last.index = append(last.index, i)

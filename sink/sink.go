@@ -15,6 +15,7 @@
 package sink
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -22,14 +23,23 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Message is one record to be written. A nil Value is a tombstone.
+// Message is one record to be written. A nil Value without a Rest is a tombstone.
 type Message struct {
 	Topic     string
 	Partition int32
 	Key       []byte
 	Value     []byte
+	Rest      [][]byte // where the value goes on: a large one in pieces is put together in the request alone
 	Headers   []source.Header
 	Time      time.Time // zero: the time of Put
+}
+
+// Whole returns the value in one piece.
+func (m *Message) Whole() []byte {
+	if len(m.Rest) == 0 {
+		return m.Value
+	}
+	return bytes.Join(append([][]byte{m.Value}, m.Rest...), nil)
 }
 
 // ErrFenced means that another process owns the work: stop, do not retry. (A transaction that was

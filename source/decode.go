@@ -92,6 +92,11 @@ func NewDecoder(c DecoderConfig) *Decoder {
 // error is a *DecodeError. A nil value (a tombstone) is for the caller to leave out: it is
 // refused as empty.
 func (d *Decoder) Decode(value []byte, contentType string) (rec arrow.Record, err error) {
+	return d.decode(value, contentType, nil)
+}
+
+// decode is Decode for a message of a batch with this space.
+func (d *Decoder) decode(value []byte, contentType string, s *space) (rec arrow.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			rec, err = nil, decodeErrorf(CodeDecodePanic, "decoding %d bytes: %v", len(value), p)
@@ -108,14 +113,14 @@ func (d *Decoder) Decode(value []byte, contentType string) (rec arrow.Record, er
 		if looksJSON(value) {
 			return nil, decodeErrorf(CodeArrowInvalid, "this looks like JSON; set source.format to auto or json to read it")
 		}
-		return d.decodeArrow(value)
+		return d.decodeArrow(value, s)
 	case FormatJSON:
 		if !looksJSON(value) && looksArrow(value) {
 			return nil, decodeErrorf(CodeJSONInvalid, "this looks like Arrow; set source.format to auto or arrow to read it")
 		}
 		return d.decodeJSON(value)
 	}
-	return d.decodeAuto(value, contentType)
+	return d.decodeAuto(value, contentType, s)
 }
 
 // asDecodeError gives an error of the guard its code.

@@ -63,6 +63,8 @@ type Fetched struct {
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction
 	LogStart      int64 // the first offset there is; -1 if the broker is too old to say
+
+	block *block // what Records point into
 }
 
 // Rejected is a record that is too large, or a batch that is: then the offsets to Last with it.
@@ -74,7 +76,7 @@ type Rejected struct {
 // Fetcher reads one partition: raw records, with those of aborted transactions left out. It
 // remembers its position. It is not safe for concurrent use.
 //
-// It holds no memory between calls. One call needs that of one response, at most MaxBytes or one
+// By itself it holds no memory between calls. One call needs that of one response, at most MaxBytes or one
 // batch of at most 4 MaxMessageBytes, plus 1 MiB; if the batches are compressed, that again for
 // each of them, decompressed.
 type Fetcher struct {
@@ -82,6 +84,7 @@ type Fetcher struct {
 	next    int64
 	leader  int32 // node id; -1: as the transport has it
 	decoder *recordbatch.Decoder
+	blocks  *blocks // nil: the records are their reader's for good
 }
 
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
@@ -141,6 +144,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(f.config.MaxBytes, f.config.maxBatchBytes()) + responseOverhead,
+		blocks:          f.blocks,
 	}
 	response, err := request.send(ctx, f.config.Cluster)
 	if err != nil {
@@ -153,6 +157,8 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		return Fetched{}, kafka.Error(response.code)
 	}
 	got := Fetched{
+		Records:       response.block.records[:0],
+		block:         response.block,
 		Next:          f.next,
 		HighWatermark: response.highWatermark,
 		LastStable:    response.lastStable,
@@ -161,6 +167,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	if err := f.decode(&got, response); err != nil {
 		return Fetched{}, err
 	}
+	got.block.records = got.Records
 	return got, nil
 }
 

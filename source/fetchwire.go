@@ -24,6 +24,7 @@ type fetchRequest struct {
 	maxWaitMs       int32
 	readUncommitted bool
 	limit           int // bytes of the response to keep; the rest is read and dropped
+	blocks          *blocks
 }
 
 // fetchResponse is what a broker says of the partition.
@@ -35,6 +36,7 @@ type fetchResponse struct {
 	logStart      int64
 	aborted       []abortedTxn
 	records       []byte // record batches, the last one may be cut off
+	block         *block // what records is part of
 }
 
 // ApiKey makes it a protocol.Message.
@@ -88,12 +90,12 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	if version < 4 {
 		return nil, fmt.Errorf("the broker speaks Fetch v%d; v4 (Kafka 0.11) is needed", version)
 	}
-	kept, err := readResponse(in, r.limit)
+	kept, err := readResponse(in, r.limit, r.blocks)
 	if err != nil {
 		return nil, err
 	}
-	res := new(fetchResponse)
-	p := wire{b: kept}
+	res := &fetchResponse{block: kept}
+	p := wire{b: kept.bytes}
 	p.skip(4) // correlation id
 	p.fetchResponse(res, r.partition, version)
 	if p.failed {
@@ -103,7 +105,7 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 }
 
 // readResponse reads one response: its size, then as many bytes, of which it keeps the first limit.
-func readResponse(in io.Reader, limit int) ([]byte, error) {
+func readResponse(in io.Reader, limit int, home *blocks) (*block, error) {
 	var sizeBytes [4]byte
 	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
 		return nil, noEOF(err)
@@ -112,11 +114,11 @@ func readResponse(in io.Reader, limit int) ([]byte, error) {
 	if size < 0 {
 		return nil, fmt.Errorf("a response of %d bytes", size)
 	}
-	kept := make([]byte, min(size, int64(limit)))
-	if _, err := io.ReadFull(in, kept); err != nil {
+	kept := home.take(int(min(size, int64(limit))))
+	if _, err := io.ReadFull(in, kept.bytes); err != nil {
 		return nil, noEOF(err)
 	}
-	if _, err := io.CopyN(io.Discard, in, size-int64(len(kept))); err != nil {
+	if _, err := io.CopyN(io.Discard, in, size-int64(len(kept.bytes))); err != nil {
 		return nil, noEOF(err)
 	}
 	return kept, nil

@@ -53,14 +53,16 @@ type flatLayouts struct {
 }
 
 // of returns value as a flat record; nil where its layout is not known.
-func (c *flatLayouts) of(d *Decoder, value []byte) *flat {
+func (c *flatLayouts) of(d *Decoder, value []byte, s *space) *flat {
 	list := c.list.Load()
 	if list == nil {
 		return nil
 	}
 	for _, l := range *list {
 		if l.fits(value) {
-			return &flat{layout: l, value: value, decoder: d}
+			f := s.flat()
+			f.layout, f.value, f.decoder = l, value, d
+			return f
 		}
 	}
 	return nil

@@ -125,11 +125,11 @@ func (a *groupAnswer) ApiKey() protocol.ApiKey { return a.key }
 
 func readAnswer(in io.Reader, version int16, key protocol.ApiKey) (protocol.Message, error) {
 	const enough = 64 << 10
-	b, err := readResponse(in, enough)
+	b, err := readResponse(in, enough, nil)
 	if err != nil {
 		return nil, err
 	}
-	w := wire{b: b}
+	w := wire{b: b.bytes}
 	w.skip(4) // correlation id
 	if version >= 4 {
 		w.skip(1) // tagged fields of the header: none are defined

@@ -15,8 +15,8 @@ import (
 )
 
 // decodeArrow reads one IPC stream, by its layout where that is known.
-func (d *Decoder) decodeArrow(value []byte) (arrow.Record, error) {
-	if f := d.flats.of(d, value); f != nil {
+func (d *Decoder) decodeArrow(value []byte, s *space) (arrow.Record, error) {
+	if f := d.flats.of(d, value, s); f != nil {
 		return f, nil
 	}
 	rec, err := d.decodeBatches(value)

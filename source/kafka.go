@@ -49,7 +49,8 @@ type Lag struct {
 // Memory: beside the batch it returns (GatherBytes and one message), it holds one response that
 // Read is taking apart, and one ahead for each partition. A response is PrefetchBytes divided by
 // the partitions (at least 256 KiB, at most GatherBytes), or one batch if that is larger, which is
-// 4 MaxMessageBytes at most; compressed batches count as decompressed.
+// 4 MaxMessageBytes at most; compressed batches count as decompressed. It keeps as many responses of
+// batches that were released for the next ones.
 //
 // Read, Seek and Close are for one goroutine; Lag and Tombstones for any.
 type Kafka struct {
@@ -69,6 +70,7 @@ type Kafka struct {
 	tombstones atomic.Int64
 	mutex      sync.Mutex        // guards writes to position, and:
 	ends       map[Partition]Lag // without Next
+	space      *space            // of a batch that was released
 }
 
 // OpenKafka checks that the partitions exist and starts reading ahead.
@@ -165,7 +167,8 @@ func (k *Kafka) Tombstones() int64 { return k.tombstones.Load() }
 // marks of transactions, or nothing at all after IdleWait. Of a range with an end it gathers to
 // GatherBytes or the end, however long that takes, and returns ErrEnd after that. Errors stay until Seek.
 func (k *Kafka) Read(ctx context.Context) (Batch, error) {
-	b := Batch{Claim: k.config.Claim}
+	b := Batch{Claim: k.config.Claim, space: k.takeSpace()}
+	b.Messages = b.space.messages
 	var timeout <-chan time.Time // nil: there is no hurry
 	if k.config.IdleWait > 0 && k.config.End == nil {
 		timer := time.NewTimer(k.config.IdleWait)
@@ -269,12 +272,14 @@ func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
 			size += n
 		}
 		k.moveTo(p.partition, p.next())
+		p.done()
 		return size
 	}
 	size, next := k.takeOne(b, p)
 	if p.last && p.empty() {
 		next = p.after
 	}
+	p.done()
 	k.moveTo(p.partition, next) // not p.next(), which depends on how records were cut into responses
 	return size
 }
@@ -290,13 +295,16 @@ func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
 		k.tombstones.Add(1)
 		return 0, r.Offset + 1
 	}
-	b.Messages = append(b.Messages, k.message(p.partition, r))
+	b.space.hold(p.block)
+	b.Messages = append(b.Messages, Message{})
+	k.message(b, p.partition, r)
 	return recordbatch.RecordSize(r), r.Offset + 1
 }
 
-// message decodes a record.
-func (k *Kafka) message(p Partition, r *recordbatch.Record) Message {
-	m := Message{Partition: p, Offset: r.Offset, Time: time.UnixMilli(r.Timestamp), Key: r.Key, Value: r.Value}
+// message decodes a record to the last message of the batch.
+func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) {
+	m := &b.Messages[len(b.Messages)-1]
+	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
 	contentType := ""
 	for _, h := range r.Headers {
 		m.Headers = append(m.Headers, Header(h))
@@ -305,14 +313,13 @@ func (k *Kafka) message(p Partition, r *recordbatch.Record) Message {
 		}
 	}
 	if k.config.Decoder == nil {
-		return m
+		return
 	}
-	rec, err := k.config.Decoder.Decode(r.Value, contentType)
+	rec, err := k.config.Decoder.decode(r.Value, contentType, b.space)
 	if err != nil {
 		cause := asDecodeError(err)
 		m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
-		return m
+		return
 	}
 	m.Record = rec
-	return m
 }

@@ -10,6 +10,10 @@ import (
 // more requests than they save memory.
 const minLaneBytes = 256 << 10
 
+// maxBlockBytes bounds the responses whose memory is kept: a producer's batch may well be larger than
+// what was asked for.
+const maxBlockBytes = 8 << 20
+
 // lane reads one partition ahead, in a goroutine of its own.
 type lane struct {
 	fetcher *Fetcher
@@ -27,6 +31,15 @@ type portion struct {
 	after     int64      // the offset after all of it
 	last      bool       // the lane has reached its end
 	err       error
+	block     *block // of the response, until the last record is taken
+}
+
+// done lets go of the response when all records are taken.
+func (p *portion) done() {
+	if p.empty() {
+		p.block.drop()
+		p.block = nil
+	}
 }
 
 func (p *portion) empty() bool { return len(p.records) == 0 && len(p.rejected) == 0 }
@@ -61,6 +74,7 @@ func (k *Kafka) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.stop, k.shared = cancel, make(chan *portion)
 	maxBytes := min(max(k.config.PrefetchBytes/len(k.partitions), minLaneBytes), max(k.config.GatherBytes, minLaneBytes))
+	spare := &blocks{most: len(k.partitions) + 1, mostBytes: maxBlockBytes}
 	for _, p := range k.partitions {
 		l := &lane{out: k.shared, end: -1, fetcher: NewFetcher(FetcherConfig{
 			Cluster:         k.config.Cluster,
@@ -71,6 +85,7 @@ func (k *Kafka) start() {
 			MaxMessageBytes: k.config.MaxMessageBytes,
 			RetryFor:        k.config.RetryFor,
 		})}
+		l.fetcher.blocks = spare
 		if k.config.End != nil {
 			l.end, l.out = k.config.End[p], make(chan *portion)
 		}
@@ -103,10 +118,11 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 			if err == nil {
 				k.note(partition, &got)
 				if got.Next == before {
+					got.block.drop()
 					continue
 				}
 			}
-			p.records, p.rejected, p.after, p.err = got.Records, got.Rejected, got.Next, err
+			p.records, p.rejected, p.after, p.err, p.block = got.Records, got.Rejected, got.Next, err, got.block
 			p.cut(l.end)
 		}
 		select {

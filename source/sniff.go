@@ -11,16 +11,16 @@ import (
 
 // decodeAuto decides by the first bytes, which cannot be mistaken for the other format; a content
 // type only helps to say what is wrong with bytes that are neither.
-func (d *Decoder) decodeAuto(value []byte, contentType string) (arrow.Record, error) {
+func (d *Decoder) decodeAuto(value []byte, contentType string, s *space) (arrow.Record, error) {
 	switch {
 	case looksJSON(value):
 		return d.decodeJSON(value)
 	case looksArrow(value):
-		return d.decodeArrow(value)
+		return d.decodeArrow(value, s)
 	}
 	switch kind, _, _ := mime.ParseMediaType(contentType); {
 	case strings.Contains(kind, "arrow"):
-		return d.decodeArrow(value)
+		return d.decodeArrow(value, s)
 	case strings.Contains(kind, "json"):
 		return d.decodeJSON(value)
 	case kind != "":

@@ -52,8 +52,8 @@ type Message struct {
 	Partition Partition
 	Offset    int64
 	Time      time.Time
-	Key       []byte // nil and empty differ, as in Kafka
-	Value     []byte // the bytes as they came; valid until Batch.Release
+	Key       []byte // nil and empty differ, as in Kafka; valid until Batch.Release, like all that follows
+	Value     []byte // the bytes as they came
 	Headers   []Header
 	Record    arrow.Record // all batches of the value as one; nil when Err is set or the value is null
 	Err       *RecordError // why the value could not be decoded
@@ -61,9 +61,14 @@ type Message struct {
 
 // Batch is what one Read returns: messages of one or more partitions, in order within each,
 // and the claim that holds once all of them are dealt with. Next may be beyond the last message.
+//
+// Messages, and all that they point to, are the reader's until Release, which makes them the memory
+// of a later batch; a batch that is never released keeps its memory.
 type Batch struct {
 	Messages []Message
 	Claim    Claim
+
+	space *space // nil: the memory belongs to the collector
 }
 
 // Rows is the number of rows of all records.
@@ -76,13 +81,17 @@ func (b *Batch) Rows() (n int64) {
 	return n
 }
 
-// Release gives the memory of all records back.
+// Release gives the memory of all messages back.
 func (b *Batch) Release() {
 	for i := range b.Messages {
 		if r := b.Messages[i].Record; r != nil {
 			r.Release()
 			b.Messages[i].Record = nil
 		}
+	}
+	if b.space != nil {
+		b.space.release(b.Messages)
+		b.space, b.Messages = nil, nil
 	}
 }
 

@@ -43,6 +43,7 @@ type Record struct {
 	Timestamp int64 // milliseconds since 1970
 	Key       []byte
 	Value     []byte
+	Rest      [][]byte // where the value goes on, for Append: pieces are put together only there
 	Headers   []Header
 }
 

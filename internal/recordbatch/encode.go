@@ -18,28 +18,43 @@ func Append(dst []byte, recs []Record, p Producer) []byte {
 	for i := range recs {
 		latest = max(latest, recs[i].Timestamp)
 	}
-	dst = append(dst, make([]byte, headerSize)...)
+	dst = appendHeader(dst, len(recs), base, latest, p)
+	// The checksum follows closely behind the copying, while the bytes are in the cache.
+	crc, from := uint32(0), start+atAttributes
 	for i := range recs {
 		dst = appendRecord(dst, &recs[i], recs[i].Timestamp-base, int64(i))
+		if len(dst)-from >= checksumBytes {
+			crc = crc32.Update(crc, castagnoli(), dst[from:])
+			from = len(dst)
+		}
 	}
+	be := binary.BigEndian
+	be.PutUint32(dst[start+atCRC:], crc32.Update(crc, castagnoli(), dst[from:]))
+	be.PutUint32(dst[start+atLength:], uint32(len(dst)-start-lengthStart))
+	return dst
+}
+
+// checksumBytes is what is summed at a time: half of a small L1 cache.
+const checksumBytes = 16 << 10
+
+// appendHeader appends all but the length and the checksum.
+func appendHeader(dst []byte, count int, base, latest int64, p Producer) []byte {
+	dst = append(dst, make([]byte, headerSize)...)
+	b, be := dst[len(dst)-headerSize:], binary.BigEndian
 	var attributes uint16
 	if p.Transactional {
 		attributes |= attrTransaction
 	}
-	b := dst[start:]
-	be := binary.BigEndian
-	be.PutUint32(b[atLength:], uint32(len(b)-lengthStart))
 	be.PutUint32(b[atLeaderEpoch:], 0xffffffff)
 	b[atMagic] = magicV2
 	be.PutUint16(b[atAttributes:], attributes)
-	be.PutUint32(b[atLastDelta:], uint32(len(recs)-1))
+	be.PutUint32(b[atLastDelta:], uint32(count-1))
 	be.PutUint64(b[atBaseTime:], uint64(base))
 	be.PutUint64(b[atMaxTime:], uint64(latest))
 	be.PutUint64(b[atProducerID:], uint64(p.ID))
 	be.PutUint16(b[atProducerEpoch:], uint16(p.Epoch))
 	be.PutUint32(b[atSequence:], uint32(p.Sequence))
-	be.PutUint32(b[atCount:], uint32(len(recs)))
-	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli()))
+	be.PutUint32(b[atCount:], uint32(count))
 	return dst
 }
 
@@ -68,7 +83,7 @@ func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
 	dst = binary.AppendVarint(dst, timeDelta)
 	dst = binary.AppendVarint(dst, offsetDelta)
 	dst = appendBytes(dst, r.Key)
-	dst = appendBytes(dst, r.Value)
+	dst = appendValue(dst, r)
 	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		dst = binary.AppendVarint(dst, int64(len(h.Key)))
@@ -80,7 +95,7 @@ func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
 
 // recordSize is the length of the record after its own length field.
 func recordSize(r *Record, timeDelta, offsetDelta int64) int {
-	n := 1 + varintSize(timeDelta) + varintSize(offsetDelta) + bytesSize(r.Key) + bytesSize(r.Value) + varintSize(int64(len(r.Headers)))
+	n := 1 + varintSize(timeDelta) + varintSize(offsetDelta) + bytesSize(r.Key) + valueSize(r) + varintSize(int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		n += varintSize(int64(len(h.Key))) + len(h.Key) + bytesSize(h.Value)
 	}
@@ -92,6 +107,33 @@ func appendBytes(dst, b []byte) []byte {
 		return binary.AppendVarint(dst, -1)
 	}
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
+}
+
+func appendValue(dst []byte, r *Record) []byte {
+	if len(r.Rest) == 0 {
+		return appendBytes(dst, r.Value)
+	}
+	dst = append(binary.AppendVarint(dst, int64(valueLength(r))), r.Value...)
+	for _, piece := range r.Rest {
+		dst = append(dst, piece...)
+	}
+	return dst
+}
+
+func valueLength(r *Record) int {
+	n := len(r.Value)
+	for _, piece := range r.Rest {
+		n += len(piece)
+	}
+	return n
+}
+
+func valueSize(r *Record) int {
+	if len(r.Rest) == 0 {
+		return bytesSize(r.Value)
+	}
+	n := valueLength(r)
+	return varintSize(int64(n)) + n
 }
 
 func bytesSize(b []byte) int {

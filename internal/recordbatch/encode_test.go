@@ -1,11 +1,13 @@
 package recordbatch
 
 import (
+	"bytes"
 	"encoding/hex"
 	"flag"
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,6 +170,25 @@ func TestRecordSizeBounds(t *testing.T) {
 		if size := Size(c.recs); sum < size || sum > size+25*len(c.recs) {
 			t.Errorf("%s: sum of RecordSize %d does not bound Size %d closely", name, sum, size)
 		}
+	}
+}
+
+// A value in pieces, even empty ones, is the same batch as the value in one; over many records too, where
+// the checksum is taken in parts.
+func TestAppendPieces(t *testing.T) {
+	whole := someRecords(300, 500)
+	pieces := slices.Clone(whole)
+	for i := range pieces {
+		v := pieces[i].Value
+		cut := i % (len(v) + 1)
+		pieces[i].Value, pieces[i].Rest = v[:cut], [][]byte{nil, v[cut:], {}}
+	}
+	want, got := Append(nil, whole, NoProducer()), Append([]byte("before"), pieces, NoProducer())
+	if !bytes.Equal(want, got[len("before"):]) || Size(whole) != Size(pieces) {
+		t.Error("a value in pieces makes another batch")
+	}
+	if recs, _, err := records(NewDecoder(1<<20), want); err != nil || len(recs) != len(whole) {
+		t.Errorf("%d of %d records are read: %v", len(recs), len(whole), err)
 	}
 }
 
