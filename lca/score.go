@@ -52,11 +52,20 @@ func (s *Scorer) packNeighbours(m *Model) {
 	s.constant += math.Log(float64(n))
 }
 
+// Sees says that a number of x that is not finite always makes numbers of y that are not. It is false
+// where columns of no weight are left out of the products.
+func (s *Scorer) Sees() bool { return s.whiten.ReadsAll() }
+
 // Score writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major. Either of
 // y and score may be nil.
-func (s *Scorer) Score(y, score []float32, x []float64, rows int) {
+func (s *Scorer) Score(y, score []float32, x []float64, rows int) { scoreRows(s, y, score, x, rows) }
+
+// Score32 is Score for rows as they come from a stream of float32; the bits are the same.
+func (s *Scorer) Score32(y, score, x []float32, rows int) { scoreRows(s, y, score, x, rows) }
+
+func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows int) {
 	if y != nil {
-		s.whiten.Apply(y, &s.scratch, x, rows)
+		kernel.Project(&s.whiten, y, &s.scratch, x, rows)
 	}
 	if score == nil {
 		return
@@ -65,11 +74,11 @@ func (s *Scorer) Score(y, score []float32, x []float64, rows int) {
 	clear(s.lse)
 	if s.parzen > 0 {
 		s.z = resize(s.z, rows*s.parzen)
-		s.local.ApplyFloat64(s.z, &s.scratch, x, rows)
+		kernel.Project(&s.local, s.z, &s.scratch, x, rows)
 		kernel.LSE(s.lse, &s.scratch, s.z, rows, &s.neighbours)
 	}
 	if s.gaussian > 0 {
-		s.global.ApplyFloat64(s.g, &s.scratch, x, rows)
+		kernel.Project(&s.global, s.g, &s.scratch, x, rows)
 	}
 	for i, lse := range s.lse {
 		sum := 0.0

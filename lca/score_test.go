@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -53,6 +54,20 @@ func TestScorer(t *testing.T) {
 				}
 				if a := testing.AllocsPerRun(5, func() { s.Score(y, score, q.RawMatrix().Data, 200) }); a != 0 {
 					t.Errorf("%v allocations a call", a)
+				}
+				narrow, wide := make([]float32, 200*d), make([]float64, 200*d)
+				for i, v := range q.RawMatrix().Data {
+					narrow[i] = float32(v)
+					wide[i] = float64(narrow[i])
+				}
+				y2, score2 := make([]float32, 200*d), make([]float32, 200)
+				s.Score(y, score, wide, 200)
+				s.Score32(y2, score2, narrow, 200)
+				if !slices.Equal(y, y2) || !slices.Equal(score, score2) {
+					t.Error("rows of float32 have other bits than the same rows of float64")
+				}
+				if a := testing.AllocsPerRun(5, func() { s.Score32(y, score, narrow, 200) }); a != 0 {
+					t.Errorf("%v allocations a call of Score32", a)
 				}
 			})
 		}

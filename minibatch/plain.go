@@ -10,6 +10,22 @@ import (
 type plainRecord interface {
 	arrow.Record
 	Plain(dst [][]byte) [][]byte
+	PlainBuffer(i int) []byte // one of them
+}
+
+// Float32 returns the rows of a record whose features are a list column of float32, as they lie in the
+// message; they are the record's. It returns nil for records that are not so plain: they take Gather.
+// Whether the numbers are finite is for the caller to find out.
+func (f *Features) Float32(rec arrow.Record) []float32 {
+	r, ok := rec.(plainRecord)
+	if !ok {
+		return nil
+	}
+	p, err := f.planFor(r.Schema())
+	if err != nil || !p.plain || p.columns != nil || p.types[0] != arrow.FLOAT32 {
+		return nil
+	}
+	return arrow.GetData[float32](r.PlainBuffer(p.buffers[0]))
 }
 
 // gatherPlain is Gather for a record that is a plainRecord with float32 or float64 features; done is

@@ -118,12 +118,7 @@ func (t *Transform) flush(work *Work) error {
 		if score != nil {
 			part = score[first:last]
 		}
-		value, rest, err := t.encode(m, y[first*k:last*k], k, part, g.rows[i].Invalid)
-		var bad *source.RecordError
-		if err != nil {
-			bad = refused(m, err)
-		}
-		if err := t.finish(work, m, value, rest, bad); err != nil {
+		if err := t.write(work, m, y[first*k:last*k], k, part, g.rows[i].Invalid); err != nil {
 			return err
 		}
 		first = last
@@ -165,6 +160,16 @@ func (g *group) begin() {
 }
 
 func (g *group) reset() { g.inputs, g.n, g.used = g.inputs[:0], 0, 0 }
+
+// write adds the output of a message with these rows.
+func (t *Transform) write(work *Work, m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) error {
+	value, rest, err := t.encode(m, y, k, score, invalid)
+	var bad *source.RecordError
+	if err != nil {
+		bad = refused(m, err)
+	}
+	return t.finish(work, m, value, rest, bad)
+}
 
 // encode makes an output: a large one as pieces of its input and of y, a small one in the slab.
 func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {

@@ -62,6 +62,7 @@ type Transform struct {
 	scorer   *lca.Scorer
 	features minibatch.Features
 	output   *Output
+	straight straight
 	group    group
 	labels   labels
 	rejects  rejects
@@ -83,10 +84,14 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	t.inputs = t.inputs[:0]
 	t.labels.begin()
 	t.group.begin()
+	t.straight.reset()
 	for i := range b.Messages {
 		if err := t.message(&work, &b.Messages[i]); err != nil {
 			return Work{}, err
 		}
+	}
+	if err := t.flushStraight(&work); err != nil {
+		return Work{}, err
 	}
 	if err := t.flush(&work); err != nil {
 		return Work{}, err
@@ -140,6 +145,19 @@ func (t *Transform) message(work *Work, m *source.Message) error {
 	if m.Record == nil && m.Err == nil {
 		return nil
 	}
+	if m.Err == nil && t.model != nil && m.Record.NumRows() > 0 {
+		if x := t.features.Float32(m.Record); x != nil {
+			return t.straighten(work, m, x)
+		}
+	}
+	if err := t.flushStraight(work); err != nil {
+		return err
+	}
+	return t.roundabout(work, m)
+}
+
+// roundabout takes a message whose rows must be gathered and looked at, or that has none.
+func (t *Transform) roundabout(work *Work, m *source.Message) error {
 	bad := m.Err
 	if bad == nil && t.model != nil && m.Record.NumRows() > 0 {
 		taken, err := t.gather(work, m)

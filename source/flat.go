@@ -154,15 +154,20 @@ func flatWidth(t arrow.DataType) int {
 	return 0
 }
 
+// PlainBuffer returns one of the buffers that Plain appends.
+func (f *flat) PlainBuffer(i int) []byte {
+	s := f.layout.spans[i]
+	if s.to == s.from {
+		return nil
+	}
+	return f.value[s.from:s.to:s.to]
+}
+
 // Plain appends the buffers of all columns to dst, in the depth-first order of the format: nil for
 // each validity bitmap, since nothing is null, and the numbers.
 func (f *flat) Plain(dst [][]byte) [][]byte {
-	for _, s := range f.layout.spans {
-		if s.to == s.from {
-			dst = append(dst, nil)
-		} else {
-			dst = append(dst, f.value[s.from:s.to:s.to])
-		}
+	for i := range f.layout.spans {
+		dst = append(dst, f.PlainBuffer(i))
 	}
 	return dst
 }

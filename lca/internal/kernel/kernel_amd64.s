@@ -3667,6 +3667,29 @@ loop:
 	VZEROUPPER
 	RET
 
+// func widen64AVX512(dst *float64, x *float32, mean *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·widen64AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VCVTPS2PD (CX), Z0
+	VSUBPD    (DX), Z0, Z0
+	VMOVUPD   Z0, (AX)
+	VCVTPS2PD 32(CX), Z1
+	VSUBPD    64(DX), Z1, Z1
+	VMOVUPD   Z1, 64(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x10, BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func round64AVX512(dst *float32, ld int, panel *float64, rows int)
 // Requires: AVX, AVX512F
 TEXT ·round64AVX512(SB), NOSPLIT, $0-32
@@ -4956,6 +4979,35 @@ loop:
 	ADDQ    $0x00000080, DX
 	SUBQ    $0x10, BX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func widen64AVX2(dst *float64, x *float32, mean *float64, n int)
+// Requires: AVX
+TEXT ·widen64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VCVTPS2PD (CX), Y0
+	VSUBPD    (DX), Y0, Y0
+	VMOVUPD   Y0, (AX)
+	VCVTPS2PD 16(CX), Y1
+	VSUBPD    32(DX), Y1, Y1
+	VMOVUPD   Y1, 32(AX)
+	VCVTPS2PD 32(CX), Y2
+	VSUBPD    64(DX), Y2, Y2
+	VMOVUPD   Y2, 64(AX)
+	VCVTPS2PD 48(CX), Y3
+	VSUBPD    96(DX), Y3, Y3
+	VMOVUPD   Y3, 96(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x10, BX
+	JNZ       loop
 	VZEROUPPER
 	RET
 

@@ -1,6 +1,9 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Projection is y = W(x−μ), packed. The zero value is empty; after Pack it is immutable and may be
 // used by many goroutines, each with its own Scratch.
@@ -61,18 +64,24 @@ func (p place[T]) from(c int) []T {
 // below is the place from row r on.
 func (p place[T]) below(r int) place[T] { return place[T]{p.data[r*p.ld:], p.ld, p.step} }
 
+// ReadsAll says that no column of W is left out: then a number of x that is not finite makes coordinates
+// that are not.
+func (p *Projection) ReadsAll() bool { return slices.Contains(p.depths, p.dim) }
+
 // Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
 // chain of multiply-adds is float64, k ascending, and only its end is rounded to float32.
 func (p *Projection) Apply(dst []float32, s *Scratch[float64], x []float64, rows int) {
-	apply(p, dst, s, x, rows)
+	Project(p, dst, s, x, rows)
 }
 
 // ApplyFloat64 is Apply without the rounding at the end.
 func (p *Projection) ApplyFloat64(dst []float64, s *Scratch[float64], x []float64, rows int) {
-	apply(p, dst, s, x, rows)
+	Project(p, dst, s, x, rows)
 }
 
-func apply[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, rows int) {
+// Project is Apply for numbers of either width: a float32 is widened before anything else, so the bits
+// are those of the same number as a float64.
+func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, rows int) {
 	if len(x) < rows*p.dim || len(dst) < rows*p.out {
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
 	}
@@ -85,12 +94,17 @@ func apply[T Float](p *Projection, dst []T, s *Scratch[float64], x []float64, ro
 }
 
 // applyBlock projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
-func applyBlock[T Float](p *Projection, dst place[T], s *Scratch[float64], x []float64, rows int) {
+func applyBlock[T, X Float](p *Projection, dst place[T], s *Scratch[float64], x []X, rows int) {
 	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
 	w.q = grow(w.q, projectRows*ld)
 	w.tile = grow(w.tile, projectRows*width)
 	for r := range rows {
-		use.shift(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
+		switch to, row := w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim]; row := any(row).(type) {
+		case []float32:
+			use.widen(to, row, p.mean)
+		case []float64:
+			use.shift(to, row, p.mean)
+		}
 	}
 	for c := 0; c < p.out; c += width {
 		cols, out := min(width, p.out-c), dst.from(c)
@@ -117,6 +131,13 @@ func applyBlock[T Float](p *Projection, dst place[T], s *Scratch[float64], x []f
 func shift(dst, x, mean []float64) {
 	for k, v := range x[:len(dst)] {
 		dst[k] = v - mean[k]
+	}
+}
+
+// widen is shift of float32 numbers.
+func widen(dst []float64, x []float32, mean []float64) {
+	for k, v := range x[:len(dst)] {
+		dst[k] = float64(v) - mean[k]
 	}
 }
 

@@ -309,6 +309,11 @@ func symmetric64AVX512(p *float64, a *float64, ld int, v *float64, n int)
 //go:noescape
 func center64AVX512(dst *float64, x *float64, mean *float64, n int)
 
+// widen64AVX512 is widen for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func widen64AVX512(dst *float64, x *float32, mean *float64, n int)
+
 // round64AVX512 is round for rows ≥ 1 of 16 numbers.
 //
 //go:noescape
@@ -403,6 +408,11 @@ func symmetric64AVX2(p *float64, a *float64, ld int, v *float64, n int)
 //
 //go:noescape
 func center64AVX2(dst *float64, x *float64, mean *float64, n int)
+
+// widen64AVX2 is widen for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func widen64AVX2(dst *float64, x *float32, mean *float64, n int)
 
 // round64AVX2 is round for rows ≥ 1 of 16 numbers.
 //

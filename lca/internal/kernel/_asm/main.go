@@ -44,6 +44,7 @@ func main() {
 				k.rotate()
 				k.symmetric()
 				k.center()
+				k.widen()
 				k.round()
 			}
 			if k.name == "AVX2" { // AVX-512 uses it too

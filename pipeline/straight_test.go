@@ -1,0 +1,179 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const straightDim = 8
+
+// straightTransform whitens lists x of straightDim numbers by a model that was learnt from noise in the
+// first columns, the others being constant.
+func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	c := lca.DefaultConfig(straightDim)
+	c.Neighbours = 50
+	l, err := lca.NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := mat.NewDense(400, straightDim, nil)
+	x.Apply(func(_, j int, _ float64) float64 {
+		if j >= columns {
+			return 1
+		}
+		return r.NormFloat64() * float64(1+j)
+	}, x)
+	if _, err := l.Learn(x, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, err := l.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, straightDim)
+	for i := range names {
+		names[i] = fmt.Sprintf("x[%d]", i)
+	}
+	f := &Follow{ModelID: "m"}
+	f.current.Store(&InForce{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
+	return &Transform{TransformConfig: TransformConfig{
+		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true}, OnInvalid: invalid,
+		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10, Partitions: 1},
+		Follow:     f, Stats: NewStats(), Log: quiet(), Now: time.Now,
+	}}
+}
+
+// straightValue is a message of random rows. One number is replaced where bad is not 0.
+func straightValue(t testing.TB, r *rand.Rand, rows int, bad float32) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(straightDim, arrow.PrimitiveTypes.Float32)}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	at := r.IntN(rows * straightDim)
+	for i := range rows * straightDim {
+		if i%straightDim == 0 {
+			list.Append(true)
+		}
+		v := float32(r.NormFloat64())
+		if i == at && bad != 0 {
+			v = bad
+		}
+		list.ValueBuilder().(*array.Float32Builder).Append(v)
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
+	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}
+
+// batchOf decodes values: by a Decoder that has seen them when it is given, so that they are plain, or
+// each as the first that its Decoder sees, so that none is.
+func batchOf(t testing.TB, d *source.Decoder, values [][]byte) source.Batch {
+	t.Helper()
+	var b source.Batch
+	for i, v := range values {
+		one := d
+		if one == nil {
+			one = source.NewDecoder(source.DecoderConfig{})
+		}
+		rec, err := one.Decode(v, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Messages = append(b.Messages, source.Message{Partition: events, Offset: int64(i), Value: v, Record: rec})
+	}
+	return b
+}
+
+// Rows that are whitened from where they lie give the messages that gathered rows give, byte for byte:
+// large and small ones, with numbers that are not finite or whose whitened row is not, whatever policy
+// decides on these, and the same counts.
+func TestStraightRowsAreGatheredRows(t *testing.T) {
+	for i := range 4 {
+		policy, columns := []OnInvalid{NullRow, RejectRow}[i%2], straightDim-i/2
+		r := rand.New(rand.NewPCG(3, 4))
+		var values [][]byte
+		for i := range 132 {
+			bad := []float32{0, 0, 0, 0, 0, 0, float32(math.NaN()), 0, float32(math.Inf(-1)), math.MaxFloat32, 0}[i%11]
+			values = append(values, straightValue(t, r, []int{1, 3, 40, 1500, 1, 700}[i%6], bad))
+		}
+		d := source.NewDecoder(source.DecoderConfig{})
+		batchOf(t, d, values) // now it knows the layouts
+		var all [2][]sink.Message
+		var stats [2]uint64
+		for i, known := range []*source.Decoder{d, nil} {
+			tr := straightTransform(t, policy, columns)
+			for range 3 { // with templates, too
+				b := batchOf(t, known, values)
+				if _, plain := b.Messages[0].Record.(interface{ PlainBuffer(int) []byte }); plain != (known != nil) {
+					t.Fatalf("plain records: %v", plain)
+				}
+				work, err := tr.Do(context.Background(), b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, m := range work.Messages {
+					all[i] = append(all[i], stored(m))
+				}
+			}
+			stats[i] = tr.Stats.TransformRows.Load()
+		}
+		if len(all[0]) != 3*len(values) || len(all[1]) != 3*len(values) || stats[0] != stats[1] {
+			t.Fatalf("%d and %d messages, %d and %d rows", len(all[0]), len(all[1]), stats[0], stats[1])
+		}
+		for i := range all[0] {
+			if !same(all[0][i], all[1][i]) {
+				t.Errorf("policy %d, %d columns: message %d, of %d bytes, is another when it is whitened straight", policy, columns, i, len(values[i%len(values)]))
+			}
+		}
+	}
+}
+
+// What is done for each message and row of a plain stream is done without allocating.
+func TestTransformAllocatesNothing(t *testing.T) {
+	for _, rows := range []int{1, 100, 1000} {
+		r := rand.New(rand.NewPCG(5, 6))
+		values := make([][]byte, max(10, 2000/rows))
+		for i := range values {
+			values[i] = straightValue(t, r, rows, 0)
+		}
+		d := source.NewDecoder(source.DecoderConfig{})
+		batchOf(t, d, values[:1])
+		b, tr := batchOf(t, d, values), straightTransform(t, NullRow, straightDim)
+		do := func() {
+			if work, err := tr.Do(context.Background(), b); err != nil || len(work.Messages) != len(values) {
+				t.Fatal(err)
+			}
+		}
+		for range 3 { // until the memory is as large as a batch needs
+			do()
+		}
+		if a := testing.AllocsPerRun(20, do); a != 0 {
+			t.Errorf("%d rows a message: %v allocations for %d messages", rows, a, len(values))
+		}
+	}
+}
