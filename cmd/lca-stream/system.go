@@ -172,10 +172,10 @@ func (s *system) openLog(topic string) func(context.Context) (pipeline.Log, erro
 	}
 }
 
-// How much one Read gathers. A transaction of the transform should be worth its round trips, and
-// short; the learner puts nothing between two batches, so small ones let a due snapshot out soon.
+// How much one Read gathers. A transaction of the transform should be worth its round trips, and the
+// pause after each, from which the Go runtime's monitor comes back at its highest rate, and short; the learner puts nothing between two batches, so small ones let a due snapshot out soon.
 const (
-	transformGather = 1 << 20
+	transformGather = 2 << 20
 	learnGather     = 64 << 10
 )
 
