@@ -28,17 +28,22 @@ import (
 // directory to leave the table in, and PROFILE_DIR one for CPU profiles of lca-stream.
 func BenchmarkEndToEnd(b *testing.B) {
 	h, chosen := newHall(b), regexp.MustCompile(os.Getenv("CELLS"))
-	var rows []string
+	var rows, bounds []string
 	for _, c := range cells() {
 		if !chosen.MatchString(c.name()) {
 			continue
 		}
 		b.Run(c.name(), func(b *testing.B) {
 			for range b.N {
-				rows = append(rows, h.compete(b, c))
+				row, bound := h.compete(b, c)
+				rows = append(rows, row)
+				if bound != "" {
+					bounds = append(bounds, bound)
+				}
 			}
 		})
 	}
+	table(b, "bounds", "| d | rows a message | ours | pass-through, as many bytes | ours / that | pass-through at least once | Python at least once | ours / that |\n|---|---|---|---|---|---|---|---|\n", bounds)
 	table(b, "endtoend", "| work | d | rows a message | ours: rows/cpu-s | Python's | pass-through's | ours / Python's | ours / pass-through's | rows/s of wall: ours, Python's, pass-through's | MiB: ours, Python's |\n|---|---|---|---|---|---|---|---|---|---|\n", rows)
 }
 
@@ -91,8 +96,10 @@ func newHall(b *testing.B) *hall {
 	return h
 }
 
-// compete lets all contestants of a cell run in turn, and returns its row of the table.
-func (h *hall) compete(b *testing.B, c cell) string {
+// compete lets all contestants of a cell run in turn, and returns its row of the table. Whitening has a
+// row of bounds, too: a pass-through that writes as many bytes as we do, and what others have to do for
+// less, which is at least once; lca-stream itself has no such mode.
+func (h *hall) compete(b *testing.B, c cell) (row, bounds string) {
 	id := fmt.Sprintf("%s-%d-%d-%d", c.work, c.dim, c.rows, time.Now().UnixNano())
 	s := &stream{id: id, model: id, dim: c.dim, rows: c.rows, messages: c.messages, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
 	if c.work == "learn" {
@@ -102,12 +109,16 @@ func (h *hall) compete(b *testing.B, c cell) string {
 	if c.work != "learn" {
 		s.learnModel(b)
 	}
-	var ours, python, pass []result
+	var ours, python, pass, twice, passLess, pythonLess []result
 	for i := range h.rounds {
 		ours = append(ours, s.ours(b, c.work, i))
-		python = append(python, s.python(b, c.work, i))
-		out := s.topic(b, fmt.Sprintf("%s-pass-%d", s.id, i), s.partitions, nil)
-		pass = append(pass, passThrough(b, passConfig{Brokers: h.broker.Addrs()[0], Input: s.id + "-in", Output: out, Group: out, Messages: c.messages}))
+		python = append(python, s.python(b, c.work, fmt.Sprint(i), false))
+		pass = append(pass, s.pass(b, fmt.Sprintf("pass-%d", i), passConfig{}))
+		if c.work == "whiten" {
+			twice = append(twice, s.pass(b, fmt.Sprintf("twice-%d", i), passConfig{Twice: true}))
+			passLess = append(passLess, s.pass(b, fmt.Sprintf("pass-less-%d", i), passConfig{AtLeastOnce: true}))
+			pythonLess = append(pythonLess, s.python(b, c.work, fmt.Sprintf("less-%d", i), true))
+		}
 		if i == 0 && c.work != "learn" {
 			s.compare(b)
 		}
@@ -127,9 +138,14 @@ func (h *hall) compete(b *testing.B, c cell) string {
 	b.ReportMetric(a/p, "x-python")
 	b.ReportMetric(a/t, "x-pass")
 	b.ReportMetric(0, "ns/op")
+	if c.work == "whiten" {
+		w, l, m := rate(twice, cpu), rate(passLess, cpu), rate(pythonLess, cpu)
+		b.ReportMetric(a/w, "x-twice")
+		bounds = fmt.Sprintf("| %d | %d | %s | %s | %.0f %% | %s | %s | %.1f |\n", c.dim, c.rows, thousands(a), thousands(w), 100*a/w, thousands(l), thousands(m), a/m)
+	}
 	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | **%.1f** | %.0f %% | %s, %s, %s | %.0f, %.0f |\n", c.work, c.dim, c.rows,
 		thousands(a), thousands(p), thousands(t), a/p, 100*a/t,
-		thousands(rate(ours, wall)), thousands(rate(python, wall)), thousands(rate(pass, wall)), ours[0].RSS, python[0].RSS)
+		thousands(rate(ours, wall)), thousands(rate(python, wall)), thousands(rate(pass, wall)), ours[0].RSS, python[0].RSS), bounds
 }
 
 func thousands(v float64) string {
@@ -165,10 +181,19 @@ func (s *stream) ours(b *testing.B, work string, round int) result {
 	return r
 }
 
-// python runs the rival over the whole stream.
-func (s *stream) python(b *testing.B, work string, round int) result {
+// pass runs a pass-through over the whole stream.
+func (s *stream) pass(b *testing.B, name string, c passConfig) result {
 	b.Helper()
-	group := fmt.Sprintf("%s-python-%d", s.id, round)
+	c.Brokers, c.Input, c.Messages = s.broker.Addrs()[0], s.id+"-in", s.messages
+	c.Output = s.topic(b, s.id+"-"+name, s.partitions, nil)
+	c.Group = c.Output
+	return passThrough(b, c)
+}
+
+// python runs the rival over the whole stream.
+func (s *stream) python(b *testing.B, work, round string, atLeastOnce bool) result {
+	b.Helper()
+	group := fmt.Sprintf("%s-python-%s", s.id, round)
 	out := s.topic(b, group+"-out", s.partitions, nil)
 	what := "transform"
 	if work == "learn" {
@@ -176,7 +201,7 @@ func (s *stream) python(b *testing.B, work string, round int) result {
 	}
 	return rival(b, what, map[string]any{
 		"brokers": s.broker.Addrs()[0], "input": s.id + "-in", "output": out, "versions": out, "snapshots": s.id + "-snapshots", "group": group,
-		"column": "x", "messages": s.messages, "score": work == "score", "rows": s.minibatchRows, "neighbours": s.neighbours,
+		"column": "x", "messages": s.messages, "at_least_once": atLeastOnce, "score": work == "score", "rows": s.minibatchRows, "neighbours": s.neighbours,
 	})
 }
 

@@ -44,6 +44,44 @@ func BenchmarkLatency(b *testing.B) {
 	table(b, "latency", "| | p50, ms | p90 | p99 | most |\n|---|---|---|---|---|\n", lines)
 }
 
+// BenchmarkLatencyLearning is BenchmarkLatency for transforms of lca-stream alone: one in a process of
+// its own, and one beside a learner at full load, which has so many rows before it that it learns
+// without a pause for as long as is measured, and publishes as it goes.
+//
+//	go test ./internal/bench -run '^$' -bench LatencyLearning -benchtime 1x
+func BenchmarkLatencyLearning(b *testing.B) {
+	const messages, perSecond, rounds = 2000, 200, 3
+	h := newHall(b)
+	var lines []string
+	for range rounds {
+		for _, command := range []string{"transform", "run"} {
+			id := fmt.Sprintf("learning-%d", time.Now().UnixNano())
+			s := &stream{id: id, model: id, dim: 64, rows: 10, messages: 80_000, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
+			s.create(b)
+			s.learnModel(b)
+			out := s.topic(b, id+"-out", 2, nil)
+			p := start(b, s.binary, []string{command, "-c", s.config(b, s.id+"-ours", out, true)})
+			p.awaitCount(b, "lca_transform_rows_total", s.messages*s.rows)
+			all := s.measure(b, out, messages, perSecond)
+			share := "–"
+			if command == "run" { // the share of the backlog that was learnt when the last message was out
+				learnt := p.value(b, "lca_learnt_rows_total")
+				if share = fmt.Sprintf("%.0f %%", 100*learnt/float64(s.messages*s.rows)); learnt > float64(s.messages*s.rows) {
+					b.Fatal("the learner had nothing left to do")
+				}
+			}
+			p.kill()
+			q := func(share float64) string {
+				return fmt.Sprintf("%.0f", all[int(share*float64(len(all)-1))].Seconds()*1e3)
+			}
+			b.Logf("%s: p50 %s ms, p90 %s, p99 %s, most %s, learnt %s", command, q(.5), q(.9), q(.99), q(1), share)
+			lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |\n", command, q(.5), q(.9), q(.99), q(1), share))
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	table(b, "learning", "| | p50, ms | p90 | p99 | most | of the backlog learnt |\n|---|---|---|---|---|---|\n", lines)
+}
+
 // startTransform begins to transform, and returns once what is there already has come out.
 func (s *stream) startTransform(b *testing.B, who, out string, messages int) (stop func()) {
 	b.Helper()

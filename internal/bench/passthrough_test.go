@@ -21,6 +21,8 @@ const passEnv = "LCA_BENCH_PASS"
 type passConfig struct {
 	Brokers, Input, Output, Group string
 	Messages                      int
+	Twice                         bool // write each value as the key, too: as many bytes as x and y, and nothing to make
+	AtLeastOnce                   bool // no transactions: offsets are committed when what they stand for has been written
 }
 
 func TestMain(m *testing.M) {
@@ -54,13 +56,51 @@ func passThrough(b *testing.B, c passConfig) result {
 	return r
 }
 
-func (c *passConfig) run(ctx context.Context) error {
-	s, err := kgo.NewGroupTransactSession(
-		kgo.SeedBrokers(c.Brokers), kgo.ConsumerGroup(c.Group), kgo.ConsumeTopics(c.Input), kgo.TransactionalID(c.Group+"-txn"),
+// copier is a client that reads and writes, and keeps what it has written so far.
+type copier interface {
+	PollFetches(context.Context) kgo.Fetches
+	Produce(context.Context, *kgo.Record, func(*kgo.Record, error))
+	Flush(context.Context) error
+	Begin() error
+	Keep(context.Context) error
+	Close()
+}
+
+// inTransactions copies exactly once.
+type inTransactions struct{ *kgo.GroupTransactSession }
+
+func (s inTransactions) Flush(ctx context.Context) error { return s.Client().Flush(ctx) }
+
+func (s inTransactions) Keep(ctx context.Context) error {
+	if ok, err := s.End(ctx, kgo.TryCommit); err != nil || !ok {
+		return fmt.Errorf("committed %v: %w", ok, err)
+	}
+	return nil
+}
+
+// withoutTransactions copies at least once.
+type withoutTransactions struct{ *kgo.Client }
+
+func (s withoutTransactions) Begin() error                   { return nil }
+func (s withoutTransactions) Keep(ctx context.Context) error { return s.CommitUncommittedOffsets(ctx) }
+
+func (c *passConfig) open() (copier, error) {
+	options := []kgo.Opt{
+		kgo.SeedBrokers(c.Brokers), kgo.ConsumerGroup(c.Group), kgo.ConsumeTopics(c.Input),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()),
-		kgo.FetchMaxBytes(64<<20), kgo.FetchMaxPartitionBytes(16<<20), kgo.ProducerBatchMaxBytes(8<<20), kgo.MaxBufferedRecords(1e6),
-	)
+		kgo.FetchMaxBytes(64 << 20), kgo.FetchMaxPartitionBytes(16 << 20), kgo.ProducerBatchMaxBytes(8 << 20), kgo.MaxBufferedRecords(1e6),
+	}
+	if c.AtLeastOnce {
+		s, err := kgo.NewClient(append(options, kgo.DisableAutoCommit())...)
+		return withoutTransactions{s}, err
+	}
+	s, err := kgo.NewGroupTransactSession(append(options, kgo.TransactionalID(c.Group+"-txn"))...)
+	return inTransactions{s}, err
+}
+
+func (c *passConfig) run(ctx context.Context) error {
+	s, err := c.open()
 	if err != nil {
 		return err
 	}
@@ -82,8 +122,8 @@ func (c *passConfig) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if ok, err := s.End(ctx, kgo.TryCommit); err != nil || !ok {
-			return fmt.Errorf("committed %v: %w", ok, err)
+		if err := s.Keep(ctx); err != nil {
+			return err
 		}
 		done += count
 	}
@@ -91,7 +131,7 @@ func (c *passConfig) run(ctx context.Context) error {
 }
 
 // copy fills one transaction: 8 MiB, 100 ms, or all there is.
-func (c *passConfig) copy(ctx context.Context, s *kgo.GroupTransactSession, fetches kgo.Fetches, most int) (count int, err error) {
+func (c *passConfig) copy(ctx context.Context, s copier, fetches kgo.Fetches, most int) (count int, err error) {
 	const txnBytes, txnTime = 8 << 20, 100 * time.Millisecond
 	began, size := time.Now(), 0
 	failed := make(chan error, 1)
@@ -99,7 +139,11 @@ func (c *passConfig) copy(ctx context.Context, s *kgo.GroupTransactSession, fetc
 		fetches.EachRecord(func(r *kgo.Record) {
 			count++
 			size += len(r.Value)
-			s.Produce(ctx, &kgo.Record{Topic: c.Output, Partition: r.Partition, Key: r.Key, Value: r.Value, Timestamp: r.Timestamp}, func(_ *kgo.Record, err error) {
+			key := r.Key
+			if c.Twice {
+				key = r.Value
+			}
+			s.Produce(ctx, &kgo.Record{Topic: c.Output, Partition: r.Partition, Key: key, Value: r.Value, Timestamp: r.Timestamp}, func(_ *kgo.Record, err error) {
 				if err != nil {
 					select {
 					case failed <- err:
@@ -115,7 +159,7 @@ func (c *passConfig) copy(ctx context.Context, s *kgo.GroupTransactSession, fetc
 		fetches = s.PollFetches(soon)
 		cancel()
 	}
-	if err := s.Client().Flush(ctx); err != nil {
+	if err := s.Flush(ctx); err != nil {
 		return count, err
 	}
 	select {

@@ -111,26 +111,47 @@ func (p *process) await(b *testing.B, pattern string) {
 	b.Fatalf("%s never came:\n%s", pattern, body)
 }
 
-// count matches a metric that is at least so large; Prometheus writes large numbers in full here.
+// awaitCount polls a metric until it is at least so large.
 func (p *process) awaitCount(b *testing.B, metric string, least int) {
 	b.Helper()
-	line := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`)
-	last := ""
+	last := 0.0
 	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		resp, err := http.Get(p.url + "metrics")
-		if err != nil {
-			b.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if m := line.FindSubmatch(body); m != nil {
-			last = string(m[1])
-			if v, err := strconv.ParseFloat(last, 64); err == nil && int(v) >= least {
-				return
-			}
+		if last = p.value(b, metric); int(last) >= least {
+			return
 		}
 	}
-	b.Fatalf("%s is %s, want %d", metric, last, least)
+	b.Fatalf("%s is %v, want %d", metric, last, least)
+}
+
+// value is a metric as it is now, 0 where there is none yet.
+func (p *process) value(b *testing.B, metric string) float64 {
+	b.Helper()
+	resp, err := plain().Get(p.url + "metrics")
+	if err != nil {
+		b.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	m := regexp.MustCompile(`(?m)^` + metric + ` (\S+)$`).FindSubmatch(body)
+	if m == nil {
+		return 0
+	}
+	v, err := strconv.ParseFloat(string(m[1]), 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return v
+}
+
+// plain asks for nothing compressed: what is measured should not spend its time on that.
+func plain() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}}
+}
+
+// kill ends the process where it stands.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
 }
 
 // profile writes the process's CPU profile of some seconds.

@@ -180,11 +180,15 @@ class Pipe:
             "auto.offset.reset": "earliest", "isolation.level": "read_committed", "check.crcs": True,
             "fetch.max.bytes": 64 << 20, "max.partition.fetch.bytes": 16 << 20, "queued.max.messages.kbytes": 128 << 10,
             "queued.min.messages": 100_000, "fetch.wait.max.ms": 20})
+        # At least once: everything is flushed before its offsets are committed, and nothing more.
+        self.once = not config.get("at_least_once")
+        delivery = {"transactional.id": config["group"] + "-txn"} if self.once else {"enable.idempotence": True}
         self.producer = Producer({
-            "bootstrap.servers": config["brokers"], "transactional.id": config["group"] + "-txn", "linger.ms": 5,
+            "bootstrap.servers": config["brokers"], "linger.ms": 5, **delivery,
             "batch.size": 1 << 20, "message.max.bytes": 8 << 20, "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1 << 20, "compression.type": "none"})
-        self.producer.init_transactions()
+        if self.once:
+            self.producer.init_transactions()
         self.next = {}
 
     def take(self, timeout):
@@ -197,6 +201,10 @@ class Pipe:
 
     def commit(self):
         offsets = [TopicPartition(t, p, o) for (t, p), o in self.next.items()]
+        if not self.once:
+            self.producer.flush()
+            self.consumer.commit(offsets=offsets, asynchronous=False)
+            return
         self.producer.send_offsets_to_transaction(offsets, self.consumer.consumer_group_metadata())
         self.producer.commit_transaction()
 
@@ -211,7 +219,8 @@ class Pipe:
                 continue
             first = first or time.perf_counter()
             began, size, count = time.monotonic(), 0, 0
-            self.producer.begin_transaction()
+            if self.once:
+                self.producer.begin_transaction()
             while msgs:
                 size += sum(map(len, msgs))
                 count += len(msgs)
