@@ -62,13 +62,11 @@ func (c Config) kernelGate() float64 {
 }
 
 // farFrom returns the squared kernel distance to the nearest neighbour from which on a row is far:
-// max(40, 10·d_P), or a narrower gate. Where EM has converged the mean squared distance of
+// max(40, 10·d_P). Where EM has converged the mean squared distance of
 // a row to its neighbours, each with its λ, is at most d_P: that is what Σ = C_L says. To the nearest it is
 // less, so by Markov's inequality no distribution whatever, however heavy its tails, has more than a tenth of
 // its rows beyond 10·d_P. Where more of a minibatch are, the data are not those that were learnt: see renew.go.
-func (c Config) farFrom(parzen int) float64 {
-	return math.Min(math.Max(farFloor, farDimension*float64(parzen)), c.kernelGate())
-}
+func farFrom(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
 
 // opens says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
 // is learnt whole, and in a stream so young that its first rows may not have shown all there is; but not
@@ -81,9 +79,9 @@ func (l *Learner) opens(far, rows int) bool {
 	return l.cfg.Finite || l.drift.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
-// far returns how many rows of the last E-step are far from all neighbours.
+// far returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
 func (l *Learner) far(m *kernel.Moments) (rows int) {
-	limit := l.cfg.farFrom(l.metric.parzen)
+	limit := math.Min(farFrom(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
 			rows++

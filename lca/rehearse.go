@@ -77,7 +77,10 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 	last := math.Inf(1)
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
-		m := l.estimator.update(rows, l.exclusion(ids)) // no gate: what is in the pool has passed it
+		ex := l.exclusion(ids)
+		// A gate that is narrower than far would shut out much of the data while C_L comes down.
+		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))
+		m := l.estimator.update(rows, ex)
 		var now Step
 		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > rehearsalGain) {
 			break

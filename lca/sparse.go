@@ -2,14 +2,17 @@ package lca
 
 import "math"
 
+// sparseShare is the share of rows that differ below which a column is sparse.
+const sparseShare = 0.5
+
 // sparse is a column that holds the same number in more than half of the rows, such as a count that is
 // mostly 0, a flag, or the corner of a picture.
 //
 // Its standard deviation says how rarely it holds another, not how far that is: √p times as far, with p the
-// share of the rows that do. Divided by it a pixel that is lit in one picture of a hundred weighs ten
-// times as much as one that is lit in all. So such a column is divided by its root mean square over the
-// rows that differ, √(variance/p), which does not depend on its unit either. And whatever it holds
-// for once is any number of standard deviations away, so that it does not make an outlier (gate.go).
+// share of the rows that do. Divided by it a pixel that is lit in one picture of a hundred weighs seven
+// times as much as one that is lit in half of them. So such a column is divided by what its standard deviation
+// would be if half of the rows differed, √(variance/2p), which does not depend on its unit either. And
+// whatever it holds for once is any number of standard deviations away, so that it makes no outlier (gate.go).
 type sparse struct {
 	column int
 	usual  float64 // what it mostly holds
@@ -47,7 +50,7 @@ func scaleOf(variance float64, k int, all *[]sparse) float64 {
 		s := (*all)[0]
 		*all = (*all)[1:]
 		if s.column == k && s.share > 0 {
-			variance /= s.share
+			variance *= max(1, sparseShare/s.share)
 		}
 	}
 	return math.Sqrt(variance)
