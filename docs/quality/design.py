@@ -20,7 +20,7 @@ LCA = {
     "warm-up 300": ["lca.warmup_rows=300"],
     "warm-up 500": ["lca.warmup_rows=500"],
     "inner steps 2": ["lca.inner_steps=2"],
-    "all else by default": ["lca.warmup_rows=auto", "lca.outlier_gate=auto", "lca.drift=auto"],
+    "preset density alone": ["lca.warmup_rows=auto", "lca.outlier_gate=auto", "lca.drift=auto"],
 }
 BATCH = {"nu 0.01": .01}  # lca-gauss on the first rows, as `replay` fits it
 
@@ -42,6 +42,19 @@ def valve(runs):
     keys = [dict(method="lca-stream", setting=s, run=0) for s in LCA]
     keys += [dict(method="lca-gauss, batch", setting=s, run=0) for s in BATCH]
     return keys + [dict(method=m, setting=s, run=r) for m, grid in RIVALS.items() for r in range(runs if m in RANDOM else 1) for s in grid]
+
+
+
+def others():
+    """On the runs by which nothing was chosen: what is shipped, and what was best of each rival on the others."""
+    keys = [dict(method="lca-stream", setting=s) for s in ("shipped", "preset density alone")]
+    keys += [dict(method="lca-gauss, batch", setting=s) for s in BATCH]
+    keys += [dict(method=m, setting=s) for m, s in BEST.items()]
+    return [k | dict(run=0) for k in keys]
+
+
+BEST = {"mahalanobis": "learn none", "half_space_trees": "trees 100, height 6, window 400, learn none", "one_class_svm": "nu 0.2, learn all",
+        "isolation_forest": "trees 300, sample 400", "lof": "neighbours 20", "incremental_pca": "components 2, learn none"}
 
 # Columns of the same unit, such as pixels, are not divided by their own standard deviations: the paper's units. The share is
 # that of the mean variance.
@@ -90,22 +103,34 @@ CHANGES = {
     "near_copies false": ["lca.near_copies=false"],
     "outlier_gate off": ["lca.outlier_gate=off"],
     "nu_unit absolute": ["lca.nu_unit=absolute"],
+    "gamma 0.3": ["lca.gamma=0.3"],
+    "gamma 0.9": ["lca.gamma=0.9"],
+    "half_life_rows 500": ["lca.half_life_rows=500"],
+    "half_life_rows 4000": ["lca.half_life_rows=4000"],
+    "metric diagonal": ["lca.metric=diagonal"],
+    "metric isotropic": ["lca.metric=isotropic"],
+    "metric low_rank, rank 5": ["lca.metric=low_rank", "lca.rank=5"],
+    "drift 400": ["lca.drift=400"],
+    "drift 3000": ["lca.drift=3000"],
 }
 STREAMS = {
     "stream": ["n fixed at 6000", "inner_steps 1", "inner_steps 2", "warmup_rows 2 d", "minibatch 10", "minibatch 500", "neighbours 250",
-               "neighbours 1000", "model lca", "preset metric", "precision float64"],
-    "drift": ["drift off", "pool reservoir", "pool sliding"],
-    "bursts": ["pool sliding", "pool reservoir"],
+               "neighbours 1000", "model lca", "preset metric", "precision float64", "gamma 0.3", "gamma 0.9", "half_life_rows 500", "half_life_rows 4000",
+               "metric diagonal", "metric isotropic", "metric low_rank, rank 5"],
+    "drift": ["drift off", "drift 400", "drift 3000", "pool reservoir", "pool sliding"],
+    "bursts": ["pool sliding", "pool reservoir", "drift off"],
     "redelivery": ["near_copies false"],
     "outliers": ["outlier_gate off"],
     "scales": ["nu_unit absolute"],
 }
 COORDINATE_KINDS = ["aligned", "components", "symmetric"]
+EVERY = [3, 10]  # one minibatch of so many is learnt, as a learner does that is behind
 
 
 def streams(runs):
     keys = [dict(stream=s, setting=c, run=r) for r in range(runs) for s, changes in STREAMS.items() for c in [DEFAULT, *changes]]
-    return keys + [dict(stream="jump", setting=c, run=r) for r in range(runs) for c in COORDINATE_KINDS]
+    keys += [dict(stream="jump", setting=c, run=r) for r in range(runs) for c in COORDINATE_KINDS]
+    return keys + [dict(stream="skip", setting=f"one in {k}", run=r) for r in range(runs) for k in EVERY]
 
 
 USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "five passes": [], "batch": []}

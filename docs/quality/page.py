@@ -87,11 +87,16 @@ def valve_part(rows):
     verdicts = "; ".join(f"{name} {ours[f]['mean']:.3f} against {t} to reach: {reached(round(ours[f]['mean'], 3), t)}"
                          for f, name, t in [(f, n, design.VALVE_TARGETS[f]) for f, n in
                                             [("auc", "mean AUC"), ("ap", "mean AP"), ("pooled_auc", "pooled AUC")]])
+    others = [[next(n for n, (r, _) in found.items() if r["method"] == o["method"]) if o["method"] != "lca-stream" else f"lca-stream, {o['setting']}",
+               f"{o['auc']['mean']:.3f} ± {o['auc_error']['mean']:.3f}", f"{o['ap']['mean']:.3f} ± {o['ap_error']['mean']:.3f}",
+               f"{o['pooled_auc']['mean']:.3f}", f"{o['pooled_ap']['mean']:.3f}"] for o in store.load("others")]
     rivals = [r for r in shown if not r["method"].startswith("lca")]
     wins = {f: sum(ours[f"{f}_{k}"]["mean"] > max(r[f"{f}_{k}"]["mean"] for r in rivals) for k in segments(ours)) for f in ("auc", "ap")}
     return prose.VALVE.format(
         table=table(["score", "mean AUC", "mean AP", "pooled AUC", "pooled AP", "setting"], body),
         each=table(["AUC/AP in run"] + [str(k) for k in segments(shown[0])], each),
+        others=others and prose.OTHERS.format(table=table(["score", "mean AUC", "mean AP", "pooled AUC", "pooled AP"], others),
+                                              count=len(segments(store.load("others")[0]))) or "",
         settings=table(["setting", "changes", "mean AUC", "mean AP", "pooled AUC"], settings),
         verdicts=verdicts, auc_wins=wins["auc"], ap_wins=wins["ap"], count=len(segments(ours)))
 
@@ -147,8 +152,9 @@ def targets_part():
 def ablation_part(rows):
     found = {(r["stream"], r["setting"]): r for r in rows}
     parts = []
-    for stream, changes in [*design.STREAMS.items(), ("jump", design.COORDINATE_KINDS[1:])]:
-        base = design.COORDINATE_KINDS[0] if stream == "jump" else design.DEFAULT
+    kinds = {"jump": design.COORDINATE_KINDS, "skip": [f"one in {k}" for k in design.EVERY]}
+    for stream, changes in [*design.STREAMS.items(), *((k, v[1:]) for k, v in kinds.items())]:
+        base = kinds.get(stream, [design.DEFAULT])[0]
         here = [(c, found[stream, c]) for c in [base, *changes] if (stream, c) in found]
         if here:
             figures = [f for f in here[0][1] if isinstance(here[0][1][f], dict)]

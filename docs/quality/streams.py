@@ -134,9 +134,20 @@ def jump(setting, run):
     return {"median": float(np.median(moved)), "most": float(np.quantile(moved, .99))}
 
 
+def skip(every, run):
+    """A range of which one minibatch of so many is learnt: NLL above that of the whole range."""
+    source = Source(run)
+    X, test, centres = source.draw(LONG), source.draw(TEST), source.draw(design.POOL)
+    models = [live.replay(X, design.DENSITY, ["--algorithm", "stochastic", *more]) for more in ([], ["--every", str(every)])]
+    nll = [m.score(test, centres).mean() for m in models]
+    return {"excess": float(nll[1] - nll[0])}
+
+
 def measured(stream, setting, run):
     if stream == "jump":
         return jump(setting, run)
+    if stream == "skip":
+        return skip(int(setting.split()[-1]), run)
     work = {"stream": young, "drift": drift, "bursts": bursts, "redelivery": redelivery, "outliers": outliers, "scales": scales}
     return work[stream](design.CHANGES[setting], run)
 

@@ -1,7 +1,8 @@
 """A machine's event stream: lca_score as an anomaly score, through Kafka and `lca-stream run`, beside its rivals.
 
 The data (SKAB, a water pump with valves; GPL-3.0) is not part of this repository: give `make quality` a clone of
-https://github.com/waico/SKAB, whose first eight runs of valve 1 are then taken, or an Arrow file of your own machine's runs
+https://github.com/waico/SKAB, whose first eight runs of valve 1 are then taken and, apart from them, all others that are normal
+for as long as that; or an Arrow file of your own machine's runs
 with sensor columns, `time`, `anomaly` (0 or 1, for judging only) and `segment` (0 = a long normal run, 1, 2, … =
 runs that begin normal and have a fault).
 """
@@ -19,6 +20,8 @@ import rivals
 import store
 
 CONFIG = os.path.join(store.ROOT, "configs", "anomaly-scores.yaml")
+CHOSEN = [f"valve1/{i}" for i in range(8)]
+OTHERS = [f"valve1/{i}" for i in range(8, 16)] + [f"valve2/{i}" for i in range(4)] + [f"other/{i}" for i in range(1, 15)]
 MESSAGE, BLOCK = 10, 100  # rows a message; rows that are written before the program is waited for
 
 data = {}
@@ -28,19 +31,27 @@ def prepare(arguments, brokers):
     """Reads the data; false where there is none."""
     if not arguments.valve:
         return False
-    t = clone(arguments.valve) if os.path.isdir(arguments.valve) else pa.ipc.open_file(pa.OSFile(arguments.valve)).read_all()
-    features = [c for c in t.column_names if c not in ("time", "anomaly", "segment")]
-    data.update(brokers=brokers, features=features, segments={
-        s: t.filter(pa.compute.equal(t["segment"], s)).combine_chunks()
-        for s in sorted(set(t["segment"].to_pylist())) if s})  # 0 has no fault
+    data.update(brokers=brokers, others={})
+    if os.path.isdir(arguments.valve):
+        t = clone(arguments.valve, CHOSEN)
+        others = segments(clone(arguments.valve, OTHERS))
+        data["others"] = {s: t for s, t in others.items() if not any(t["anomaly"].to_pylist()[:design.WARMUP])}
+    else:
+        t = pa.ipc.open_file(pa.OSFile(arguments.valve)).read_all()
+    data.update(features=[c for c in t.column_names if c not in ("time", "anomaly", "segment")], segments=segments(t))
     return True
 
 
-def clone(folder):
-    """The runs of a clone of SKAB as one table."""
+def segments(t):
+    """The runs by number; 0 has no fault."""
+    return {s: t.filter(pa.compute.equal(t["segment"], s)).combine_chunks() for s in sorted(set(t["segment"].to_pylist())) if s}
+
+
+def clone(folder, names):
+    """Runs of a clone of SKAB as one table."""
     runs = []
-    for i in range(8):
-        t = pa.csv.read_csv(os.path.join(folder, "data", "valve1", f"{i}.csv"), parse_options=pa.csv.ParseOptions(delimiter=";"))
+    for i, name in enumerate(names):
+        t = pa.csv.read_csv(os.path.join(folder, "data", name + ".csv"), parse_options=pa.csv.ParseOptions(delimiter=";"))
         sensors = [c for c in t.column_names if c not in ("datetime", "anomaly", "changepoint")]
         columns = {c.lower().replace(" ", "_"): t[c].cast(pa.float32()) for c in sensors}
         runs.append(pa.table({**columns, "anomaly": t["anomaly"].cast(pa.int8()), "segment": pa.array([i + 1] * t.num_rows, pa.int16())}))
@@ -76,7 +87,7 @@ def scores(table, method, setting, run):
         settings = design.LCA[setting]
         given = dict(s.split("=") for s in settings)
         warmup = given.get("lca.warmup_rows", design.WARMUP)
-        warmup = 200 if warmup == "auto" else int(warmup)
+        warmup = 400 if warmup == "auto" else int(warmup)
         if "lca.inner_steps" in given:
             warmup += BLOCK  # there is no model before the first minibatch after the warm-up
         return online(table, settings, warmup)
@@ -85,19 +96,23 @@ def scores(table, method, setting, run):
     return getattr(rivals, method)(array(table), run, **design.RIVALS[method][setting])
 
 
-def judged(method, setting, run):
+def judged(method, setting, run, runs="segments"):
     """ROC-AUC and average precision of every run, their means, and over all rows of all runs at once."""
     value, every, truth = {}, [], []
-    for k, table in data["segments"].items():
+    for k, table in data[runs].items():
         s, y = scores(table, method, setting, run), table["anomaly"].to_numpy()
         value |= {f"auc_{k}": roc_auc_score(y, s), f"ap_{k}": average_precision_score(y, s)}
         every.append(s)
         truth.append(y)
     s, y = np.concatenate(every), np.concatenate(truth)
     for what in ("auc", "ap"):
-        v = [value[f"{what}_{k}"] for k in data["segments"]]
+        v = [value[f"{what}_{k}"] for k in data[runs]]
         value |= {what: float(np.mean(v)), what + "_error": float(np.std(v, ddof=1) / np.sqrt(len(v)))}
     return value | {"pooled_auc": roc_auc_score(y, s), "pooled_ap": average_precision_score(y, s)}
 
 
-EXPERIMENTS = {"valve": (design.valve, judged)}
+def judged_others(method, setting, run):
+    return judged(method, setting, run, "others")
+
+
+EXPERIMENTS = {"valve": (design.valve, judged), "others": (lambda runs: design.others() if data["others"] else [], judged_others)}
