@@ -13,15 +13,18 @@ func (s *Scratch[T]) covariance() {
 }
 
 // mirror copies a panel of the columns from first on, which is whole down to the diagonal, and
-// its transpose. Blocks of eight rows keep both sides of the diagonal in the L1 cache.
+// its transpose, eight rows of the panel at a time: a line of the cache.
 func mirror(dst, panel []float64, dim, first, w int) {
 	end := min(first+w, dim)
+	for r := range end {
+		from := max(r, first)
+		copy(dst[r*dim+from:r*dim+end], panel[r*w+from-first:])
+	}
 	for a := 0; a < end; a += 8 {
-		for c := first; c < end; c++ {
-			column := panel[c-first:]
-			for r := a; r < min(a+8, c+1); r++ {
-				v := column[r*w]
-				dst[r*dim+c], dst[c*dim+r] = v, v
+		for c := max(a, first); c < end; c++ {
+			to, column := dst[c*dim:][:min(a+8, c)], panel[c-first:]
+			for r := a; r < len(to); r++ {
+				to[r] = column[r*w]
 			}
 		}
 	}

@@ -29,12 +29,13 @@ type implementation struct {
 	symmetric func(p, a []float64, ld int, v []float64, n int)
 	shift     func(dst, x, mean []float64)
 	widen     func(dst []float64, x []float32, mean []float64)
+	singles   func(dst []float32, x, mean []float64)
 	round     func(dst []float32, ld int, panel []float64, rows int)
 }
 
 func generic() *implementation {
 	return &implementation{
-		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, round: round,
+		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, singles: shiftRound, round: round,
 		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, scatter32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32]},
 		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, scatter64, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64]},
 	}

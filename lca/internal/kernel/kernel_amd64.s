@@ -3711,6 +3711,31 @@ loop:
 	VZEROUPPER
 	RET
 
+// func centerRound64AVX512(dst *float32, x *float64, mean *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·centerRound64AVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD   (CX), Z0
+	VSUBPD    (DX), Z0, Z0
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VMOVUPD   64(CX), Z1
+	VSUBPD    64(DX), Z1, Z1
+	VCVTPD2PS Z1, Y1
+	VMOVUPS   Y1, 32(AX)
+	ADDQ      $0x40, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x10, BX
+	JNZ       loop
+	VZEROUPPER
+	RET
+
 // func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 // Requires: AVX, FMA3
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
@@ -5032,6 +5057,39 @@ loop:
 	ADDQ       $0x00000080, DX
 	ADDQ       CX, AX
 	DECQ       BX
+	JNZ        loop
+	VZEROUPPER
+	RET
+
+// func centerRound64AVX2(dst *float32, x *float64, mean *float64, n int)
+// Requires: AVX
+TEXT ·centerRound64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ mean+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD    (CX), Y0
+	VSUBPD     (DX), Y0, Y0
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VMOVUPD    32(CX), Y1
+	VSUBPD     32(DX), Y1, Y1
+	VCVTPD2PSY Y1, X1
+	VMOVUPS    X1, 16(AX)
+	VMOVUPD    64(CX), Y2
+	VSUBPD     64(DX), Y2, Y2
+	VCVTPD2PSY Y2, X2
+	VMOVUPS    X2, 32(AX)
+	VMOVUPD    96(CX), Y3
+	VSUBPD     96(DX), Y3, Y3
+	VCVTPD2PSY Y3, X3
+	VMOVUPS    X3, 48(AX)
+	ADDQ       $0x40, AX
+	ADDQ       $0x00000080, CX
+	ADDQ       $0x00000080, DX
+	SUBQ       $0x10, BX
 	JNZ        loop
 	VZEROUPPER
 	RET

@@ -227,6 +227,15 @@ func widenAVX2(dst []float64, x []float32, mean []float64) {
 	widen(dst[n:], x[n:], mean[n:])
 }
 
+func shiftRoundAVX2(dst []float32, x, mean []float64) {
+	n := len(dst) &^ (lanes - 1)
+	x, mean = x[:len(dst)], mean[:len(dst)]
+	if n > 0 {
+		centerRound64AVX2(&dst[0], &x[0], &mean[0], n)
+	}
+	shiftRound(dst[n:], x[n:], mean[n:])
+}
+
 func roundAVX2(dst []float32, ld int, panel []float64, rows int) {
 	if rows > 0 {
 		_, _ = dst[(rows-1)*ld+TileWidth-1], panel[rows*TileWidth-1]

@@ -23,7 +23,6 @@ type Scratch[T Float] struct {
 	m    *Moments
 	lse  []float64
 
-	centred  []float64 // a row before it is rounded (Single)
 	mean     []T       // ΛZ as panels of coordinates, rows long
 	residual []T       // Q − ΛZ likewise
 	weights  []T       // λᵀ1 of each block of rows

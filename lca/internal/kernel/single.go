@@ -68,12 +68,11 @@ func (p *Single) Apply(dst []float32, s *Scratch[float32], x []float64, rows int
 // block projects a few rows: centred and rounded at a stride that suits the cache, then multiplied,
 // straight into dst where a whole panel fits.
 func (p *Single) block(dst place[float32], s *Scratch[float32], x []float64, rows int) {
-	w, ld, width := s.worker(0), stride[float32](p.dim), panelWidth[float32]()
+	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
 	w.q = grow(w.q, projectRows*ld)
 	w.tile = grow(w.tile, projectRows*width)
-	s.centred = grow(s.centred, p.dim)
 	for r := range rows {
-		s.centreRow(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
+		use.singles(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
@@ -88,13 +87,9 @@ func (p *Single) block(dst place[float32], s *Scratch[float32], x []float64, row
 	}
 }
 
-// centreRow writes x − mean, rounded after the subtraction.
-func (s *Scratch[T]) centreRow(dst []float32, x, mean []float64) {
-	use := active()
-	use.shift(s.centred, x, mean)
-	whole := len(dst) / TileWidth
-	use.round(dst, TileWidth, s.centred, whole)
-	for k, v := range s.centred[whole*TileWidth : len(dst)] {
-		dst[whole*TileWidth+k] = float32(v)
+// shiftRound writes x − mean, rounded after the subtraction.
+func shiftRound(dst []float32, x, mean []float64) {
+	for k, v := range x[:len(dst)] {
+		dst[k] = float32(v - mean[k])
 	}
 }

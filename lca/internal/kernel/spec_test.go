@@ -276,6 +276,11 @@ func TestProjectionBits(t *testing.T) {
 				active().round(y1.s, ld, panel.s, rows)
 				round(y2.s, ld, panel.s, rows)
 				compare(t, name+": rounding of "+from.kind, y1.all, y2.all)
+				f1 := newGuarded(n, r.IntN(8), func() float32 { return 1 })
+				f2 := f1.clone()
+				active().singles(f1.s, x.s, mean.s)
+				shiftRound(f2.s, x.s, mean.s)
+				compare(t, name+": rounded shift of "+from.kind, f1.all, f2.all)
 			}
 		}
 	})

@@ -319,6 +319,11 @@ func widen64AVX512(dst *float64, x *float32, mean *float64, n int)
 //go:noescape
 func round64AVX512(dst *float32, ld int, panel *float64, rows int)
 
+// centerRound64AVX512 is centerRound for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func centerRound64AVX512(dst *float32, x *float64, mean *float64, n int)
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -418,6 +423,11 @@ func widen64AVX2(dst *float64, x *float32, mean *float64, n int)
 //
 //go:noescape
 func round64AVX2(dst *float32, ld int, panel *float64, rows int)
+
+// centerRound64AVX2 is centerRound for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func centerRound64AVX2(dst *float32, x *float64, mean *float64, n int)
 
 // transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //

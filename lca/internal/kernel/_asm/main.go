@@ -46,6 +46,7 @@ func main() {
 				k.center()
 				k.widen()
 				k.round()
+				k.centerRound()
 			}
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()

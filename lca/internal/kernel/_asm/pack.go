@@ -123,6 +123,28 @@ func (k kernel) center() {
 	k.end()
 }
 
+// centerRound generates y = x − mean rounded to float32.
+func (k kernel) centerRound() {
+	k.text("centerRound", "func(dst *float32, x, mean *float%[1]d, n int)", "centerRound for n numbers, a positive multiple of 16.")
+	dst, x, mean, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("mean"), GP64()), Load(Param("n"), GP64())
+	Label("loop")
+	for i := range k.group() {
+		to := Mem{Base: dst, Disp: i * k.bytes / 2}
+		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
+		k.sub(Mem{Base: mean, Disp: i * k.bytes}, k.v(i), k.v(i))
+		if k.bytes == 64 {
+			VCVTPD2PS(k.v(i), ymm(i))
+			VMOVUPS(ymm(i), to)
+		} else {
+			VCVTPD2PSY(k.v(i), xmm(i))
+			VMOVUPS(xmm(i), to)
+		}
+	}
+	ADDQ(U8(64), dst)
+	k.step(n, "loop", x, mean)
+	k.end()
+}
+
 // round generates the rounding of a panel's rows to float32.
 func (k kernel) round() {
 	k.text("round", "func(dst *float32, ld int, panel *float%[1]d, rows int)", "round for rows ≥ 1 of 16 numbers.")
