@@ -15,13 +15,15 @@ type estimator interface {
 	// load takes the pool's rows into the coordinates of m. From one split to the next the centre stays,
 	// and so do all but the first d_P coordinates of the rows that were there before.
 	load(p *pool, m *inForce, w *linalg.Workspace)
-	// update runs the E-step for rows of the input; see kernel.Update. The result is valid until
+	// place takes rows of the input into those coordinates.
+	place(x []float64)
+	// update runs the E-step for the rows placed; see kernel.Update. The result is valid until
 	// the next call.
-	update(x []float64, ex kernel.Exclusion) *kernel.Moments
-	// gaussian sets dst[i] to ½|B_Gᵀ(x_i−μ)|² for the rows of the last update.
+	update(ex kernel.Exclusion) *kernel.Moments
+	// gaussian sets dst[i] to ½|B_Gᵀ(x_i−μ)|² for the rows placed.
 	gaussian(dst []float64, mean []float64)
-	// baseline sets dst[i] to −log p(x_i) under the single Gaussian of m, from half as gaussian sets it.
-	baseline(dst, half []float64, m *inForce, mean []float64, w *linalg.Workspace)
+	// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), from half as gaussian sets it.
+	squares(dst, half []float64, m *inForce, mean []float64, w *linalg.Workspace)
 }
 
 // tiles is the estimator in one precision.
@@ -88,13 +90,16 @@ func (t *tiles[T]) enter(p *pool) {
 	}
 }
 
-func (t *tiles[T]) update(x []float64, ex kernel.Exclusion) *kernel.Moments {
+func (t *tiles[T]) place(x []float64) {
 	t.rows = len(x) / t.dim
 	t.q = resize(t.q, t.rows*t.n)
 	t.local.apply(t.q, t.n, x)
 	if t.parzen < t.n {
 		t.global.apply(t.q[t.parzen:], t.n, x)
 	}
+}
+
+func (t *tiles[T]) update(ex kernel.Exclusion) *kernel.Moments {
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)
 	return &t.moments
 }

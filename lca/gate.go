@@ -35,13 +35,20 @@ const (
 // The gate cannot tell an outlier from the first row of a new cluster: one that is rarer than a tenth of
 // the rows, and that far from all others, stays outside.
 
-// inliers returns the rows that are no outliers by C_G.
+// inliers returns the rows that are no outliers by C_G, in the estimator's coordinates too.
 func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
+	l.estimator.place(rows)
 	if l.cfg.OutlierGate != Auto {
 		return rows, ids
 	}
-	l.kept, l.single = l.kept[:0], resize(l.single, len(ids))
-	counted := l.squares(l.single, rows, l.globals.sparse)
+	counted := len(l.metric.active)
+	l.kept, l.half, l.single = l.kept[:0], resize(l.half, len(ids)), resize(l.single, len(ids))
+	if l.cfg.Metric == MetricFull && len(l.globals.sparse) == 0 {
+		l.estimator.gaussian(l.half, l.globals.mean)
+		l.estimator.squares(l.single, l.half, l.metric, l.globals.mean, &l.work)
+	} else {
+		counted = l.squares(l.single, rows, l.globals.sparse)
+	}
 	for i, v := range l.single {
 		if v <= outlierDistance*outlierDistance*float64(counted) {
 			l.kept = append(l.kept, i)
@@ -50,7 +57,9 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 	if len(l.kept) == len(ids) {
 		return rows, ids
 	}
-	return pick(rows, ids, l.kept, l.cfg.Dim)
+	rows, ids = l.inside.pick(rows, ids, l.kept, l.cfg.Dim)
+	l.estimator.place(rows)
+	return rows, ids
 }
 
 // kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.

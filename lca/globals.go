@@ -71,7 +71,10 @@ func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 		s.share += float64(w * (s.differ(rows, d) - s.share))
 	}
 	g.centre, g.outer = resize(g.centre, d), resize(g.outer, d)
-	meanOf(g.centre, g.outer, rows, d)
+	if copy(g.centre, g.mean); w == 1 {
+		moveToMean(g.centre, g.outer, rows, d)
+	}
+	moveToMean(g.centre, g.outer, rows, d)
 	for k := range g.cov {
 		g.cov[k] *= 1 - w
 	}
@@ -142,17 +145,22 @@ func axpy(y, x []float64, a float64) {
 
 // meanOf sets dst to the mean of rows; a second pass takes out the rounding of the first. rest is scratch.
 func meanOf(dst, rest, rows []float64, dim int) {
-	n := len(rows) / dim
 	clear(dst)
-	for range 2 {
-		clear(rest)
-		for i := range n {
-			for k, v := range rows[i*dim:][:dim] {
-				rest[k] += v - dst[k]
-			}
+	moveToMean(dst, rest, rows, dim)
+	moveToMean(dst, rest, rows, dim)
+}
+
+// moveToMean moves dst to the mean of rows. The nearer it was, the fewer digits are lost.
+func moveToMean(dst, rest, rows []float64, dim int) {
+	clear(rest)
+	n := len(rows) / dim
+	for i := range n {
+		row, to := rows[i*dim:][:dim], dst[:dim]
+		for k := range rest {
+			rest[k] += row[k] - to[k]
 		}
-		for k := range dst {
-			dst[k] += rest[k] / float64(n)
-		}
+	}
+	for k := range dst {
+		dst[k] += rest[k] / float64(n)
 	}
 }

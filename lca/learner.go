@@ -51,12 +51,28 @@ type Learner struct {
 // buffers are what Learn uses again and again.
 type buffers struct {
 	m1, m2           []float64
-	rows, sifted     []float64
-	ids, siftedIDs   []uint64
+	rows             []float64
+	ids              []uint64
+	inside, sifted   picked
 	kept             []int
 	starts, excluded []int32
 	half, density    []float64
 	single, offset   []float64
+}
+
+// picked holds some of a minibatch's rows.
+type picked struct {
+	rows []float64
+	ids  []uint64
+}
+
+// pick copies the given rows and identities; they are valid until the next call.
+func (p *picked) pick(rows []float64, ids []uint64, kept []int, d int) ([]float64, []uint64) {
+	p.rows, p.ids = p.rows[:0], p.ids[:0]
+	for _, i := range kept {
+		p.rows, p.ids = append(p.rows, rows[i*d:(i+1)*d]...), append(p.ids, ids[i])
+	}
+	return p.rows, p.ids
 }
 
 // counts are totals since the learner was made.
@@ -168,11 +184,11 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	all, allIDs := rows, ids
 	rows, ids = l.inliers(rows, ids)
-	m, far := l.expect(rows, ids, len(allIDs)-len(ids))
+	m, far := l.expect(ids, len(allIDs)-len(ids))
 	if s.Opened = l.opens(far, len(allIDs)); s.Opened {
 		rows, ids = all, allIDs
-		ex := l.exclusion(ids)
-		m = l.estimator.update(rows, ex)
+		l.estimator.place(rows)
+		m = l.estimator.update(l.exclusion(ids))
 	}
 	l.evaluate(m, rows, &s)
 	if l.odd(far, len(allIDs), &s) {
@@ -211,10 +227,10 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 }
 
 // expect runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
-func (l *Learner) expect(rows []float64, ids []uint64, outliers int) (m *kernel.Moments, far int) {
+func (l *Learner) expect(ids []uint64, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(ids)
 	ex.Gate = l.cfg.kernelGate()
-	m = l.estimator.update(rows, ex)
+	m = l.estimator.update(ex)
 	return m, outliers + l.far(m)
 }
 
@@ -247,12 +263,7 @@ func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float
 	if len(l.kept) == len(ids) {
 		return rows, ids
 	}
-	d := l.cfg.Dim
-	l.sifted, l.siftedIDs = l.sifted[:0], l.siftedIDs[:0]
-	for _, i := range l.kept {
-		l.sifted, l.siftedIDs = append(l.sifted, rows[i*d:(i+1)*d]...), append(l.siftedIDs, ids[i])
-	}
-	return l.sifted, l.siftedIDs
+	return l.sifted.pick(rows, ids, l.kept, l.cfg.Dim)
 }
 
 // again is one more EM step with the same rows, under the metric they have just been learnt into.
@@ -262,7 +273,8 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	}
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
-	m := l.estimator.update(rows, l.exclusion(ids))
+	l.estimator.place(rows)
+	m := l.estimator.update(l.exclusion(ids))
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
 	}

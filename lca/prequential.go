@@ -18,9 +18,9 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	densities := l.densities(m)
 	l.single = resize(l.single, len(m.Used))
 	if l.cfg.Metric == MetricFull {
-		l.estimator.baseline(l.single, l.half, l.metric, l.globals.mean, &l.work)
+		l.estimator.squares(l.single, l.half, l.metric, l.globals.mean, &l.work)
 	} else {
-		l.baseline(l.single, rows)
+		l.squares(l.single, rows, nil)
 	}
 	var nll, gaussian, effective float64
 	for i, used := range m.Used {
@@ -31,11 +31,13 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 			continue
 		}
 		nll += densities[i]
-		gaussian += l.single[i]
+		gaussian += 0.5 * l.single[i]
 		effective += m.Effective[i]
 	}
 	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
-	s.NLL, s.GaussianNLL, s.Effective = nll/used, gaussian/used, effective/used
+	n := len(l.metric.active)
+	constant := 0.5*float64(n)*math.Log(2*math.Pi) + logDiagonal(l.metric.gaussian, n)
+	s.NLL, s.GaussianNLL, s.Effective = nll/used, constant+gaussian/used, effective/used
 }
 
 // densities returns −log p of the rows of the last update that were used, NaN for the others; until the
@@ -44,15 +46,20 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	l.half, l.density = resize(l.half, len(m.Used)), resize(l.density, len(m.Used))
 	l.estimator.gaussian(l.half, l.globals.mean)
 	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logVolume()
+	admissible, log := int32(0), 0.0 // few rows have fewer neighbours than the others
 	for i, used := range m.Used {
+		if m.Admissible[i] != admissible {
+			admissible = m.Admissible[i]
+			log = math.Log(float64(admissible))
+		}
 		if l.density[i] = math.NaN(); used {
-			l.density[i] = l.half[i] + constant - (m.LSE[i] - math.Log(float64(m.Admissible[i])))
+			l.density[i] = l.half[i] + constant - (m.LSE[i] - log)
 		}
 	}
 	return l.density
 }
 
-// gaussian sets dst[i] to ½|B_Gᵀ(x_i−μ)|² for the rows of the last update.
+// gaussian sets dst[i] to ½|B_Gᵀ(x_i−μ)|² for the rows placed.
 func (t *tiles[T]) gaussian(dst []float64, mean []float64) {
 	t.offset = t.global.offset(t.offset, mean, t.centre)
 	for i := range dst {
@@ -75,9 +82,9 @@ func squaredFrom[T kernel.Float](x []T, o []float64) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// baseline sets dst[i] to −log N(x_i; μ, C_G + ν_g), of the single Gaussian that is compared with, for the rows
-// of the last update, from half[i] = ½|B_Gᵀ(x_i−μ)|²: by Proposition 1 Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
-func (t *tiles[T]) baseline(dst, half []float64, m *inForce, mean []float64, w *linalg.Workspace) {
+// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), from half[i] = ½|B_Gᵀ(x_i−μ)|²: by Proposition 1
+// Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
+func (t *tiles[T]) squares(dst, half []float64, m *inForce, mean []float64, w *linalg.Workspace) {
 	p := t.parzen
 	t.offset = t.local.offset(t.offset, mean, t.centre)
 	t.parts[0] = resize(t.parts[0], len(dst)*p)
@@ -92,28 +99,17 @@ func (t *tiles[T]) baseline(dst, half []float64, m *inForce, mean []float64, w *
 		w.Product(t.parts[1], p, linalg.Dense(y, p), linalg.Dense(m.low, p).T(), len(dst), p, p, linalg.Set)
 		y = t.parts[1]
 	}
-	constant := 0.5*float64(t.n)*math.Log(2*math.Pi) + logDiagonal(m.gaussian, t.n)
 	for i := range dst {
-		sum := 0.0
+		sum := 2 * half[i]
 		for k, v := range y[i*p:][:p] {
 			sum = math.FMA(float64(m.ratio[k]*v), v, sum)
 		}
-		dst[i] = constant + half[i] + 0.5*sum
+		dst[i] = sum
 	}
 }
 
-// baseline is the same for a family of metrics whose B has nothing to do with C_G.
-func (l *Learner) baseline(dst []float64, x []float64) {
-	m := l.metric
-	l.squares(dst, x, nil)
-	constant := 0.5*float64(len(m.active))*math.Log(2*math.Pi) + logDiagonal(m.gaussian, len(m.active))
-	for i, square := range dst {
-		dst[i] = constant + 0.5*square
-	}
-}
-
-// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), with the sparse columns of without taken for μ, and
-// returns how many columns are left.
+// squares is the same for any family of metrics, where B may have nothing to do with C_G. The sparse columns
+// of without are taken for μ; it returns how many columns are left.
 func (l *Learner) squares(dst []float64, x []float64, without []sparse) (counted int) {
 	m, d := l.metric, l.cfg.Dim
 	n, counts := len(m.active), 0

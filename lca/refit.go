@@ -176,7 +176,8 @@ func (l *Learner) adopt() (adopted bool, err error) {
 // score returns −log p of rows under the metric in force, NaN for one without a neighbour.
 func (l *Learner) score(rows []float64, ids []uint64) []float64 {
 	l.estimator.load(l.pool, l.metric, &l.work)
-	return l.densities(l.estimator.update(rows, l.exclusion(ids)))
+	l.estimator.place(rows)
+	return l.densities(l.estimator.update(l.exclusion(ids)))
 }
 
 // surelyLower says whether a is below b by two standard errors of their difference, row by row.

@@ -77,10 +77,11 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 	last := math.Inf(1)
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
+		l.estimator.place(rows)
 		ex := l.exclusion(ids)
 		// A gate that is narrower than far would shut out much of the data while C_L comes down.
 		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))
-		m := l.estimator.update(rows, ex)
+		m := l.estimator.update(ex)
 		var now Step
 		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > rehearsalGain) {
 			break

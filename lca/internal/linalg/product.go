@@ -203,10 +203,11 @@ func (w *Workspace) pack(b Matrix, depth, n int, negate bool) {
 	}
 }
 
-// copyBlock returns the block of A, copied when its rows would compete for the same lines of a cache.
+// copyBlock returns the block of A, copied when its rows would compete for the same lines of a cache. A transpose
+// of few columns is read in place: the rows of a tile lie side by side.
 func (w *Workspace) copyBlock(a Matrix, rows, depth int) Matrix {
 	const pageNumbers = 4096 / 8
-	if a.Col == 1 && a.Row%(pageNumbers/8) != 0 || depth == 1 {
+	if a.Col == 1 && a.Row%(pageNumbers/8) != 0 || a.Row == 1 && a.Col < pageNumbers || depth == 1 {
 		return a
 	}
 	const ld = depthBlock + 8
