@@ -94,7 +94,7 @@ func (t *tiles[T]) place(x []float64) {
 	t.rows = len(x) / t.dim
 	t.q = resize(t.q, t.rows*t.n)
 	t.local.apply(t.q, t.n, x)
-	if t.parzen < t.n {
+	if t.rows > 0 && t.parzen < t.n {
 		t.global.apply(t.q[t.parzen:], t.n, x)
 	}
 }

@@ -77,3 +77,47 @@ func TestSparseScale(t *testing.T) {
 		t.Errorf("sparse columns %+v", s)
 	}
 }
+
+// TestNothingPasses holds that a minibatch of which no row passes the gate is survived and changes nothing that
+// is learnt, and that the stream then goes on.
+func TestNothingPasses(t *testing.T) {
+	const d, b = 12, 50
+	for name, change := range map[string]func(*Config){
+		"gate by C_G":                       func(*Config) {},
+		"gate by C_G, drift off":            func(c *Config) { c.Drift = false },
+		"gate in kernel widths":             func(c *Config) { c.OutlierGate = 30 },
+		"gate in kernel widths, drift off":  func(c *Config) { c.OutlierGate, c.Drift = 30, false },
+		"gate in kernel widths, finite set": func(c *Config) { c.OutlierGate, c.Drift, c.Finite = 30, false, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := DefaultConfig(d)
+			c.Neighbours, c.Minibatch = 400, b
+			change(&c)
+			l, err := NewLearner(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(6, 14))
+			x := five(r, 1600, d-2)
+			feed(t, l, x.Slice(0, 1500, 0, d).(*mat.Dense), b)
+			if l.metric.parzen == d {
+				t.Fatal("no Gaussian direction: not the case that is meant")
+			}
+			cl := append([]float64(nil), l.cl...)
+			far := mat.NewDense(b, d, nil)
+			far.Apply(func(_, _ int, _ float64) float64 { return 1e5 * r.NormFloat64() }, far)
+			s, err := l.Learn(far, sequence(1<<20, b))
+			if err != nil || s.Learnt > 0 || s.Gated+s.SetAside != b {
+				t.Fatalf("%+v: %v", s, err)
+			}
+			for k, v := range l.cl {
+				if v != cl[k] {
+					t.Fatal("C_L changed")
+				}
+			}
+			if s, err = l.Learn(x.Slice(1500, 1550, 0, d).(*mat.Dense), sequence(1500, b)); err != nil || s.Learnt < b-5 {
+				t.Errorf("%d rows learnt afterwards: %v", s.Learnt, err)
+			}
+		})
+	}
+}
