@@ -137,7 +137,7 @@ USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "fi
 
 
 def usps(runs):
-    return [dict(setting=s, run=r) for r in range(min(runs, 5)) for s in USPS]
+    return [dict(setting=s, run=r) for r in range(5) for s in USPS]
 
 
 SPECTRAL = ["iris", "wine", "digits", "breast_cancer", "five"]
@@ -160,6 +160,7 @@ def growth(runs):
 # What is to be reached: (experiment, figure of its default row) -> (at most, or better), stretch.
 TARGETS = {
     ("usps", "one pass", "nll_all"): (9.0, 8.0), ("usps", "five passes", "nll_all"): (5.3, 5.0),
+    ("usps", "five passes", "nll_all_difference"): (.14, -.16),
     ("stream", DEFAULT, "excess_1000"): (.06, .02), ("stream", DEFAULT, "excess_2000"): (.02, .014),
     ("stream", DEFAULT, "excess_5000"): (.006, .005), ("drift", DEFAULT, "distance"): (.25, .15),
     ("redelivery", DEFAULT, "bias"): (.05, None), ("outliers", DEFAULT, "excess"): (.03, None),

@@ -47,14 +47,14 @@ def main():
 
 
 def experiments(module, runs):
-    for name, (keys, work) in module.EXPERIMENTS.items():
+    for name, (keys, work, *base) in module.EXPERIMENTS.items():
         if not keys(runs):
             continue
         r = store.Runs(name)
         try:
             r.each(keys(runs), work)
         finally:
-            store.save(name, r.summary(keys(runs)))
+            store.save(name, r.summary(keys(runs), *base))
 
 
 if __name__ == "__main__":
