@@ -32,7 +32,9 @@ func (l *Learner) odd(far, rows int, s *Step) bool {
 // usual takes note of a minibatch that is about to be learnt.
 func (l *Learner) usual(rows int, s *Step) {
 	l.drift.observe(s.NLL)
-	l.warm.forget(min(rows, len(l.warm.ids)), l.cfg.Dim)
+	forgotten := min(rows, len(l.warm.ids))
+	l.warm.forget(forgotten, l.cfg.Dim)
+	l.counts.Gated += uint64(forgotten) // they are never learnt
 }
 
 // setAside keeps an odd minibatch, and starts again when there are enough.
@@ -40,8 +42,10 @@ func (l *Learner) setAside(rows []float64, ids []uint64, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
 	if l.cfg.Drift {
 		w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
+		s.SetAside = len(ids)
+	} else {
+		s.Gated += len(ids)
 	}
-	s.SetAside = len(ids)
 	if len(w.ids) < want {
 		l.tally(&s)
 		return s, nil

@@ -6,7 +6,7 @@ type Step struct {
 	Rows     int  // rows handed in
 	Warmup   bool // the rows were only collected: there is no metric yet
 	Learnt   int  // rows that entered Ĉ_L
-	Gated    int  // rows left out by the outlier gate
+	Gated    int  // rows left out by the outlier gate, and of odd minibatches with Drift off
 	Opened   bool // more than a tenth was far, so the gate was opened and all were learnt
 	Alone    int  // rows without an admissible neighbour, left out
 	Copies   int  // pairs of a row and a neighbour left out as near copies or the same record

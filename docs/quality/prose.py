@@ -62,9 +62,10 @@ the second half):
 
 - Where noise hides clusters (two and five Gaussians), LCA finds what whitening loses and raw rows half lose, and River's
   clusterers, which start anywhere, find it too.
-- On pixels (digits) raw rows beat whatever equalises variances, LCA with its defaults included: units are the same already, and
-  each column that is nearly constant is blown up. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean
-  variance: no column is scaled. That is as good as raw rows with k-means and better with the online clusterers.
+- On pixels (digits) raw rows beat what equalises variances: units are the same already, and each column that is nearly constant is
+  blown up. LCA measures such columns as if half of the rows differed (lca/sparse.go) and is as good as raw rows with k-means, and
+  better with the online clusterers. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean variance: no
+  column is scaled, which is better still by a little.
 - On a few well-behaved columns LCA is about as good as StandardScaler (wine) or worse (breast_cancer: k-means wants its clusters
   round as a whole, LCA makes them round locally; spectral clustering in the same coordinates is better than in any other, see below).
 - Circles are nothing for k-means, in any coordinates.
@@ -146,13 +147,15 @@ TAIL = """
 
 From the tables above:
 
-- **With its defaults on pixels, or wherever columns have one unit.** Raw digits then cluster better than LCA's coordinates. Keep it
-  from scaling columns (`lca.nu_unit: absolute`, `lca.nu` a tenth of the mean variance) or take the raw rows.
+- **On pixels, or wherever columns have one unit, for k-means alone.** Raw digits cluster as well. For the rest keep it from
+  scaling columns (`lca.nu_unit: absolute`, `lca.nu` a tenth of the mean variance).
 - **For k-means in a few dozen clean columns.** StandardScaler does as well on wine and better on breast_cancer, and costs nothing.
 - **With fewer than about 50 rows a column.** The score of the machine's first hundred rows is worse than a Mahalanobis distance's
   later on; warm up on more rows, or use the covariance until then.
-- **For anomaly scores with the settings for clustering.** Drift alarms and a wide gate learn a lasting fault. Take
-  configs/anomaly-scores.yaml, and have a normal stretch to begin with; without one no score above would have worked.
-- **When a drift must be followed and anomalies flagged at once.** One model cannot do both: run two model ids on the topic.
+- **For anomaly scores with the settings for clustering.** `preset: metric` believes a change after 200 rows and learns a lasting fault.
+  Take `preset: density` or configs/anomaly-scores.yaml, and have a normal stretch to begin with; without one no score above
+  would have worked.
+- **When a drift must be followed at once and anomalies flagged.** `preset: density` takes a change for a fault for 1000 rows. One
+  model cannot do both: run two model ids on the topic.
 - **On pure noise.** Every eigenvalue is near 1, the score is a Gaussian's, and y is plain whitening.
 """
