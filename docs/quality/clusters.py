@@ -38,7 +38,8 @@ def dataset(name, run):
         X = np.c_[X, rng.normal(size=(len(X), design.NOISE[name]))]
         X = X @ rng.normal(size=(X.shape[1], X.shape[1]))
     elif name == "usps":
-        X, y = usps.data["x"], usps.data["y"]
+        some = rng.permutation(len(usps.data["x"]))[:design.USPS_ROWS]
+        X, y = usps.data["x"][some], usps.data["y"][some]
     else:
         X, y = {"digits": load_digits, "wine": load_wine, "breast_cancer": load_breast_cancer}[name](return_X_y=True)
     passes = -(-design.LEAST_ROWS // len(X))

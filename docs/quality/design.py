@@ -60,7 +60,7 @@ PIXELS = ["digits", "usps"]
 SETS = {"five": "five Gaussians + 10 noise", "two": "two Gaussians + 10 noise", "circles": "two circles + 5 noise",
         "wine": "wine", "breast_cancer": "breast_cancer", "digits": "digits", "usps": "USPS"}
 NOISE = {"five": 10, "two": 10, "circles": 5}
-TOY_ROWS, LEAST_ROWS, BLOCKS = 3000, 2000, 10
+TOY_ROWS, USPS_ROWS, LEAST_ROWS, BLOCKS = 3000, 3000, 2000, 10
 COORDINATES = {"raw": "raw", "standard": "StandardScaler", "whitening": "running whitening", "pca": "IncrementalPCA(whiten)",
                "lca": "LCA", "lca-gauss": "LCA-Gauss", "parzen": "Parzen part only", "alike": "LCA-Gauss, columns alike"}
 SETTINGS = {"lca": ["lca.model=lca"], "lca-gauss": [], "parzen": ["transform.components=parzen"], "alike": ALIKE}
