@@ -58,6 +58,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // would: bit for bit, given the same configuration and GOARCH.
 func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	start := len(b)
+	const matrices = 8 // of d², about
+	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.rows)+1024))
 	b = append(b, make([]byte, stateHeader)...)
 	w := &writer{b: b}
 	for _, s := range origin() {

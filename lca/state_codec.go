@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // writer appends little-endian values; reader takes them back. A reader never allocates more than
@@ -31,9 +32,16 @@ func (w *writer) text(s string) {
 
 func (w *writer) floats(v []float64) {
 	w.count(len(v))
-	for _, x := range v {
-		w.f64(x)
+	for i, to := 0, w.room(8*len(v)); i < len(v); i++ {
+		binary.LittleEndian.PutUint64(to[8*i:], math.Float64bits(v[i]))
 	}
+}
+
+// room appends n bytes, to be written to.
+func (w *writer) room(n int) []byte {
+	w.b = slices.Grow(w.b, n)
+	w.b = w.b[:len(w.b)+n]
+	return w.b[len(w.b)-n:]
 }
 
 func (w *writer) words(v []uint64) {
@@ -56,8 +64,8 @@ func (w *writer) rows(v []float64) {
 		return
 	}
 	w.count(len(v))
-	for _, x := range v {
-		w.b = binary.LittleEndian.AppendUint32(w.b, math.Float32bits(float32(x)))
+	for i, to := 0, w.room(4*len(v)); i < len(v); i++ {
+		binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(float32(v[i])))
 	}
 }
 
