@@ -63,13 +63,16 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 	}
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
+	if d == n { // straight into the panels
+		t.local.coordinates.Load(&t.neighbours, p.rows, p.len(), n)
+		p.changed = p.changed[:0]
+		return
+	}
 	t.z = extended(t.z, p.len()*n)
 	t.local.apply(t.z, n, p.rows)
-	switch {
-	case d == n:
-	case same:
+	if same {
 		t.enter(p)
-	default:
+	} else {
 		t.global.apply(t.z[d:], n, p.rows)
 	}
 	p.changed = p.changed[:0]
