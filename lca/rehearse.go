@@ -10,6 +10,8 @@ const (
 	rehearsalPairs = 90e6
 	// Rows a column below which EM to convergence fits the rows and not the stream.
 	rehearsalColumns = 20
+	// The gain at which it ends there: what a step still gains, these rows know too little of.
+	rehearsalFewGain = 1e-2
 )
 
 // rehearse runs EM over the pool, each of its rows against all others, while the stream is young.
@@ -74,7 +76,10 @@ func (l *Learner) doubled(before uint64) bool {
 // converge runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at.
 func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err error) {
-	last := math.Inf(1)
+	last, least := math.Inf(1), rehearsalGain
+	if len(ids) < rehearsalColumns*len(l.metric.active) {
+		least = rehearsalFewGain
+	}
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
 		l.estimator.place(rows)
@@ -83,7 +88,7 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))
 		m := l.estimator.update(ex)
 		var now Step
-		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > rehearsalGain) {
+		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > least) {
 			break
 		}
 		used, last = m.Rows, now.NLL
