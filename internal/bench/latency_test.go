@@ -13,8 +13,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/testtools"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // BenchmarkLatency is the time from a message's own timestamp to a read_committed reader that sees its
@@ -104,13 +106,14 @@ func (s *stream) startTransform(b *testing.B, who, out string, messages int) (st
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	s.read(b, out, s.messages, func(*kgo.Record) {})
+	s.read(b, out, nil, s.messages, func(*kgo.Record) {})
 	return func() { _ = cmd.Wait() }
 }
 
 // measure writes messages at an even pace and returns how long each took, in order of length.
 func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []time.Duration {
 	b.Helper()
+	from := s.ends(b, out) // a reader that must catch up first would measure itself
 	producer := client(b, s.broker, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
 	value, began := messageOf(b, s.dim, s.rows), time.Now()
 	go func() {
@@ -120,7 +123,7 @@ func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []ti
 		}
 	}()
 	var all []time.Duration
-	s.read(b, out, s.messages+messages, func(r *kgo.Record) {
+	s.read(b, out, from, messages, func(r *kgo.Record) {
 		if took := time.Since(r.Timestamp); r.Timestamp.After(began) {
 			all = append(all, took)
 		}
@@ -132,10 +135,37 @@ func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []ti
 	return all
 }
 
-// read gives f the first committed records of a topic.
-func (s *stream) read(b *testing.B, topic string, records int, f func(*kgo.Record)) {
+// ends are where the partitions of a topic end.
+func (s *stream) ends(b *testing.B, topic string) map[int32]kgo.Offset {
 	b.Helper()
-	reader := client(b, s.broker, kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(10*time.Millisecond))
+	c, err := cluster.Open(cluster.Config{Brokers: s.broker.Addrs()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	var parts []source.Partition
+	for id := range s.partitions {
+		parts = append(parts, source.Partition{Topic: topic, ID: int32(id)})
+	}
+	ends, err := source.ListOffsets(context.Background(), c, parts, source.Latest)
+	if err != nil {
+		b.Fatal(err)
+	}
+	from := map[int32]kgo.Offset{}
+	for p, end := range ends {
+		from[p.ID] = kgo.NewOffset().At(end)
+	}
+	return from
+}
+
+// read gives f so many committed records of a topic, from its beginning where from is nil.
+func (s *stream) read(b *testing.B, topic string, from map[int32]kgo.Offset, records int, f func(*kgo.Record)) {
+	b.Helper()
+	where := kgo.ConsumeTopics(topic)
+	if from != nil {
+		where = kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from})
+	}
+	reader := client(b, s.broker, where, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(10*time.Millisecond))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for seen := 0; seen < records; {
