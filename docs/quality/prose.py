@@ -92,8 +92,8 @@ column but one names the coordinates that are held against the figure to reach:
 """
 
 OTHERS = """The other {count} runs of SKAB whose first 400 rows are normal (valve 2, the rest of valve 1, leaks, imbalance, cavitation). No
-setting was chosen by them; the rule by which minibatches are set aside was tried on them too. "Preset density alone" is a configuration that says `lca.preset: density` and no more; rivals with the
-settings that were best above.
+setting was chosen by them; the rule by which minibatches are set aside was tried on them too. "Preset density alone" is the
+file with its warm-up, gate and drift taken out, so that the preset decides; rivals with the settings that were best above.
 
 {table}
 
