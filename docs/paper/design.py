@@ -40,7 +40,7 @@ CELLS = [WHOLE, (.6, 100, 3000), (.6, 1000, 1000), (.6, 1000, 3000), (.6, 6000, 
          (.3, 6000, 1000), (.3, 6000, 3000), (.6, 1000, 6000), (.6, 3000, 6000), (.6, 6000, 6000),
          (.3, 1000, 6000), (.3, 3000, 6000), (.3, 6000, 6000)]
 NU, NU_GAUSSIAN = .01, .0015
-PASSES = {100: 30, 1000: 50, 3000: 50, 6000: 50}  # by B: the more steps a pass has, the sooner they settle
+PASSES = {100: 50, 1000: 150, 3000: 150, 6000: 150}  # by B: the more steps a pass has, the sooner they settle
 
 
 # Runs are the outer loop and methods the inner, so that a table that was broken off has whole columns; the smaller
