@@ -66,6 +66,8 @@ the second half):
   blown up. LCA measures such columns as if half of the rows differed (lca/sparse.go) and is as good as raw rows with k-means, and
   better with the online clusterers. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean variance: no
   column is scaled, which is better still by a little.
+- With 256 pixels (USPS, 3000 rows) all directions together are noise for k-means, as after whitening: a row has hardly a neighbour
+  there. The Parzen part alone, which leaves the structureless directions out, is near the raw rows; take those, or it.
 - On a few well-behaved columns LCA is about as good as StandardScaler (wine) or worse (breast_cancer: k-means wants its clusters
   round as a whole, LCA makes them round locally; spectral clustering in the same coordinates is better than in any other, see below).
 - Circles are nothing for k-means, in any coordinates.
