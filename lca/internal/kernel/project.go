@@ -61,9 +61,6 @@ func (p place[T]) from(c int) []T {
 	return p.data[c/w*p.step+c%w:]
 }
 
-// below is the place from row r on.
-func (p place[T]) below(r int) place[T] { return place[T]{p.data[r*p.ld:], p.ld, p.step} }
-
 // ReadsAll says that no column of W is left out: then a number of x that is not finite makes coordinates
 // that are not.
 func (p *Projection) ReadsAll() bool { return slices.Contains(p.depths, p.dim) }
