@@ -26,7 +26,9 @@ import (
 //
 // A request that is repeated is the same bytes, but for the version if the broker has changed.
 type produceRequest struct {
-	to      topicPartition
+	to topicPartition
+
+	mu      sync.Mutex
 	bytes   []byte
 	written bool
 }
@@ -127,17 +129,25 @@ func (r *produceRequest) write(w io.Writer, version int16, correlation int32) er
 	if version < oldestProduce || version > newestProduce {
 		return fmt.Errorf("the broker speaks Produce v%d; v%d (Kafka 0.11) to v%d are known: %w", version, oldestProduce, newestProduce, kafka.UnsupportedVersion)
 	}
+	_, err := w.Write(r.addressed(version, correlation))
+	return err
+}
+
+// addressed are the bytes with this version and correlation id. A copy that timed out may be on its way at the same
+// time, on another connection, so what was handed out once is not changed.
+func (r *produceRequest) addressed(version int16, correlation int32) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	be := binary.BigEndian
 	if be.Uint16(r.bytes[atVersion:]) != uint16(version) || be.Uint32(r.bytes[atCorrelation:]) != uint32(correlation) {
-		if r.written { // a copy that timed out may still be on its way
+		if r.written {
 			r.bytes = slices.Clone(r.bytes)
 		}
 		be.PutUint16(r.bytes[atVersion:], uint16(version))
 		be.PutUint32(r.bytes[atCorrelation:], uint32(correlation))
 	}
 	r.written = true
-	_, err := w.Write(r.bytes)
-	return err
+	return r.bytes
 }
 
 func readProduced(in io.Reader, version int16) (protocol.Message, error) {
