@@ -134,17 +134,13 @@ func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) err
 	root := metricRoot(b)
 	target := mat.NewDense(d, d, append([]float64(nil), r.w...))
 	target.Apply(func(i, j int, v float64) float64 { return v + 1e-9*root.At(i, j) }, target)
-	var left, cross, u, v, o, w mat.Dense
+	var left, w mat.Dense
 	linalg.Mul(&left, target, mat.NewDense(d, d, cov))
-	linalg.Mul(&cross, &left, root.T())
-	var svd mat.SVD
-	if !svd.Factorize(&cross, mat.SVDFull) {
-		return errSingular
+	o, err := polar(&left, root)
+	if err != nil {
+		return err
 	}
-	svd.UTo(&u)
-	svd.VTo(&v)
-	linalg.Mul(&o, &u, v.T())
-	linalg.Mul(&w, &o, root)
+	linalg.Mul(&w, o, root)
 	copy(dst, w.RawMatrix().Data)
 	return nil
 }
@@ -163,17 +159,14 @@ func (r *reference) whitening(bl, bg *mat.Dense, comps Components, cg []float64)
 		return w, err
 	}
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
-	var cb, inner, q mat.Dense
-	linalg.Mul(&cb, mat.NewDense(d, d, cg), b)
-	linalg.Mul(&inner, b.T(), &cb)
-	low := make([]float64, n*n)
-	symmetrise(inner.RawMatrix().Data, n)
-	if _, err := factor(low, inner.RawMatrix().Data, n, work); err != nil {
+	var s spans
+	if err := s.factor(span{b.RawMatrix().Data, n}, d, cg, work); err != nil {
 		return nil, err
 	}
-	linalg.Mul(&q, w, &cb)
-	work.SolveRight(linalg.Dense(low, n), q.RawMatrix().Data, n, n, d)
-	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
+	var q mat.Dense
+	linalg.Mul(&q, w, mat.NewDense(d, n, s.product))
+	work.SolveRight(linalg.Dense(s.low, n), q.RawMatrix().Data, n, n, d)
+	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: s.low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
 	var wp mat.Dense
 	linalg.Mul(&wp, q.Slice(0, d, 0, columns(bl)), bl.T())
 	return &wp, nil

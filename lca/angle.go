@@ -49,18 +49,25 @@ func (s *spans) angles(a, b span, d int, cov []float64, w *linalg.Workspace) []f
 
 func arc(square float64) float64 { return math.Acos(math.Sqrt(min(max(square, 0), 1))) }
 
-// orthonormal sets s.q[k] to columns of the same span with QᵀCQ = I, and leaves C a and the factor of aᵀCa; it
-// is false where C is singular on it.
-func (s *spans) orthonormal(k int, a span, d int, cov []float64, w *linalg.Workspace) bool {
+// factor sets product to C a and low to the Cholesky factor of aᵀ C a.
+func (s *spans) factor(a span, d int, cov []float64, w *linalg.Workspace) error {
 	n := a.columns
 	s.product, s.inner, s.low = resize(s.product, d*n), resize(s.inner, n*n), resize(s.low, n*n)
 	m := linalg.Dense(a.data, n)
 	w.Product(s.product, n, linalg.Dense(cov, d), m, d, n, d, linalg.Set)
 	w.Product(s.inner, n, m.T(), linalg.Dense(s.product, n), n, n, d, linalg.Set)
 	symmetrise(s.inner, n)
-	if _, err := factor(s.low, s.inner, n, w); err != nil {
+	_, err := factor(s.low, s.inner, n, w)
+	return err
+}
+
+// orthonormal sets s.q[k] to columns of the same span with QᵀCQ = I, with product and low as factor leaves them;
+// it is false where C is singular on it.
+func (s *spans) orthonormal(k int, a span, d int, cov []float64, w *linalg.Workspace) bool {
+	if s.factor(a, d, cov, w) != nil {
 		return false
 	}
+	n := a.columns
 	s.q[k] = append(s.q[k][:0], a.data[:d*n]...)
 	w.SolveRight(linalg.Dense(s.low, n), s.q[k], n, n, d)
 	return true

@@ -1,9 +1,11 @@
 package lca
 
 import (
-	"errors"
+	"fmt"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // View returns the model with W in other coordinates or components; all else is shared. From one
@@ -33,14 +35,14 @@ func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
 // polar returns the orthogonal O that takes root to w best: O = UVᵀ of w rootᵀ = U S Vᵀ.
 func polar(w, root *mat.Dense) (*mat.Dense, error) {
 	var product mat.Dense
-	product.Mul(w, root.T())
+	linalg.Mul(&product, w, root.T())
 	var svd mat.SVD
 	if !svd.Factorize(&product, mat.SVDFull) {
-		return nil, errors.New("lca: view: the singular values did not converge")
+		return nil, fmt.Errorf("lca: the singular values of a rotation did not converge: %w", errSingular)
 	}
 	var u, v, o mat.Dense
 	svd.UTo(&u)
 	svd.VTo(&v)
-	o.Mul(&u, v.T())
+	linalg.Mul(&o, &u, v.T())
 	return &o, nil
 }
