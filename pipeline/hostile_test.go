@@ -57,10 +57,16 @@ func arrowMessage(t *testing.T, columns ...column) []byte {
 			}
 		}
 	}
+	return streamOf(t, b)
+}
+
+// streamOf is what was built, as an Arrow stream of one batch.
+func streamOf(t testing.TB, b *array.RecordBuilder) []byte {
+	t.Helper()
 	rec := b.NewRecord()
 	defer rec.Release()
 	var buf bytes.Buffer
-	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
+	w := ipc.NewWriter(&buf, ipc.WithSchema(b.Schema()))
 	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
 		t.Fatal(err)
 	}

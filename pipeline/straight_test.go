@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -12,7 +10,6 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
@@ -80,14 +77,7 @@ func straightValue(t testing.TB, r *rand.Rand, rows int, bad float32) []byte {
 		}
 		list.ValueBuilder().(*array.Float32Builder).Append(v)
 	}
-	rec := b.NewRecord()
-	defer rec.Release()
-	var buf bytes.Buffer
-	w := ipc.NewWriter(&buf, ipc.WithSchema(schema))
-	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
+	return streamOf(t, b)
 }
 
 // batchOf decodes values: by a Decoder that has seen them when it is given, so that they are plain, or
