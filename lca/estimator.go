@@ -15,31 +15,31 @@ type estimator interface {
 	// load takes the pool's rows into the coordinates of m. From one split to the next the centre stays,
 	// and so do all but the first d_P coordinates of the rows that were there before.
 	load(p *pool, m *inForce, w *linalg.Workspace)
-	// place takes rows of the input into those coordinates.
-	place(x []float64)
+	// place takes rows of the input into those coordinates. μ is what their distances are from.
+	place(x, mean []float64)
 	// update runs the E-step for the rows placed; see kernel.Update. The result is valid until
 	// the next call.
 	update(ex kernel.Exclusion) *kernel.Moments
-	// gaussian sets dst[i] to ½|B_Gᵀ(x_i−μ)|² for the rows placed.
-	gaussian(dst []float64, mean []float64)
-	// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ), from half as gaussian sets it.
-	squares(dst, half []float64, m *inForce, mean []float64, w *linalg.Workspace)
+	// halves returns ½|B_Gᵀ(x_i−μ)|² for the rows placed, until the next call of place.
+	halves() []float64
+	// squares returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) likewise.
+	squares(w *linalg.Workspace) []float64
 }
 
 // tiles is the estimator in one precision.
 type tiles[T kernel.Float] struct {
 	dim, n, parzen    int
 	number            uint64 // the split and
-	pool              *pool  // the pool that z is of
+	pool              *pool  // the pool that neighbours are of, and
+	metric            *inForce
 	centre, deviation []float64
 	local, global     projector[T] // B_Lᵀ(x−c), B_Gᵀ(x−c)
 	transposed        []float64    // B_Lᵀ, over the active columns
-	z, q              []T          // the pool and the minibatch in coordinates
+	q                 []T          // the minibatch in coordinates
 	rows              int
-	entered           []float64 // rows that came into the pool since the last load, and
-	fresh             []T       // their coordinates
-	offset            []float64
-	parts             [2][]float64
+	entered           []float64 // some rows of the pool, and
+	fresh             []T       // their coordinates of B_G
+	distances         distances
 	neighbours        kernel.Neighbours[T]
 	scratch           kernel.Scratch[T]
 	moments           kernel.Moments
@@ -55,51 +55,45 @@ func newEstimator(c Config) estimator {
 func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 	n, d := len(m.active), m.parzen
 	same := t.number == m.number && t.pool == p
-	t.n, t.parzen, t.number, t.pool = n, d, m.number, p
+	t.n, t.parzen, t.number, t.pool, t.metric = n, d, m.number, p, m
 	if !same {
 		t.centre, t.deviation = append(t.centre[:0], m.centre...), resize(t.deviation, t.dim)
 		m.deviations(t.deviation)
 		t.global.pack(m, m.b[d:], n, 1, n-d, t.centre, t.deviation)
 	}
+	if !same || t.neighbours.Len() != p.len() {
+		t.neighbours.Reset(p.len(), n, d)
+		p.changed = p.slotsInto(p.changed[:0])
+	}
+	t.enter(p, p.changed)
+	p.changed = p.changed[:0]
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
-	if d == n { // straight into the panels
-		t.local.coordinates.Load(&t.neighbours, p.rows, p.len(), n)
-		p.changed = p.changed[:0]
-		return
-	}
-	t.z = extended(t.z, p.len()*n)
-	t.local.apply(t.z, n, p.rows)
-	if same {
-		t.enter(p)
-	} else {
-		t.global.apply(t.z[d:], n, p.rows)
-	}
-	p.changed = p.changed[:0]
-	t.neighbours.Pack(t.z, p.len(), n, d)
+	t.local.coordinates.Load(&t.neighbours, p.rows)
 }
 
-// enter takes the rows that came into the pool since the last load into the coordinates of B_G.
-func (t *tiles[T]) enter(p *pool) {
-	t.entered = t.entered[:0]
-	for _, slot := range p.changed {
-		t.entered = append(t.entered, p.row(int(slot))...)
-	}
+// enter takes rows of the pool into the coordinates of B_G, a few at a time.
+func (t *tiles[T]) enter(p *pool, slots []int32) {
+	const few = 64
 	g := t.n - t.parzen
-	t.fresh = resize(t.fresh, len(p.changed)*g)
-	t.global.apply(t.fresh, g, t.entered)
-	for i, slot := range p.changed {
-		copy(t.z[int(slot)*t.n+t.parzen:], t.fresh[i*g:(i+1)*g])
+	for ; g > 0 && len(slots) > 0; slots = slots[min(few, len(slots)):] {
+		block := slots[:min(few, len(slots))]
+		t.entered, t.fresh = t.entered[:0], resize(t.fresh, few*g)
+		for _, slot := range block {
+			t.entered = append(t.entered, p.row(int(slot))...)
+		}
+		t.global.coordinates.Apply(t.fresh, t.entered, len(block))
+		for i, slot := range block {
+			t.neighbours.Set(int(slot), t.parzen, t.fresh[i*g:(i+1)*g])
+		}
 	}
 }
 
-func (t *tiles[T]) place(x []float64) {
+func (t *tiles[T]) place(x, mean []float64) {
 	t.rows = len(x) / t.dim
+	t.distances.begin(mean)
 	t.q = resize(t.q, t.rows*t.n)
-	t.local.apply(t.q, t.n, x)
-	if t.rows > 0 && t.parzen < t.n {
-		t.global.apply(t.q[t.parzen:], t.n, x)
-	}
+	kernel.Beside(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
 }
 
 func (t *tiles[T]) update(ex kernel.Exclusion) *kernel.Moments {
@@ -120,14 +114,6 @@ func (m *inForce) deviations(dst []float64) {
 func resize[E any](s []E, n int) []E {
 	if cap(s) < n {
 		return make([]E, n)
-	}
-	return s[:n]
-}
-
-// extended is resize that keeps what there is.
-func extended[E any](s []E, n int) []E {
-	if cap(s) < n {
-		return append(make([]E, 0, n), s...)[:n]
 	}
 	return s[:n]
 }

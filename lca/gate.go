@@ -11,8 +11,6 @@ const (
 	farFloor        = 40 // squared kernel distance
 	farDimension    = 10 // times d_P
 	manyRows        = 0.10
-	// Beyond this a square overflows on the way to a covariance. No gate opens for such a row.
-	absurd = 1e140
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A far row has
@@ -37,19 +35,20 @@ const (
 
 // inliers returns the rows that are no outliers by C_G, in the estimator's coordinates too.
 func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
-	l.estimator.place(rows)
+	l.estimator.place(rows, l.globals.mean)
 	if l.cfg.OutlierGate != Auto {
 		return rows, ids
 	}
+	var squares []float64
 	counted := len(l.metric.active)
-	l.kept, l.half, l.single = l.kept[:0], resize(l.half, len(ids)), resize(l.single, len(ids))
 	if l.cfg.Metric == MetricFull && len(l.globals.sparse) == 0 {
-		l.estimator.gaussian(l.half, l.globals.mean)
-		l.estimator.squares(l.single, l.half, l.metric, l.globals.mean, &l.work)
+		squares = l.estimator.squares(&l.work)
 	} else {
-		counted = l.squares(l.single, rows, l.globals.sparse)
+		l.single = resize(l.single, len(ids))
+		squares, counted = l.squares(l.single, rows, l.globals.sparse)
 	}
-	for i, v := range l.single {
+	l.kept = l.kept[:0]
+	for i, v := range squares {
 		if v <= outlierDistance*outlierDistance*float64(counted) {
 			l.kept = append(l.kept, i)
 		}
@@ -58,7 +57,7 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 		return rows, ids
 	}
 	rows, ids = l.inside.pick(rows, ids, l.kept, l.cfg.Dim)
-	l.estimator.place(rows)
+	l.estimator.place(rows, l.globals.mean)
 	return rows, ids
 }
 
@@ -101,13 +100,3 @@ func (l *Learner) far(m *kernel.Moments) (rows int) {
 
 // many says whether so many far rows are too many for outliers.
 func many(far, rows int) bool { return float64(far) > manyRows*float64(rows) }
-
-// isAbsurd says whether the row's squares overflow; such a row is scored but never learnt.
-func isAbsurd(x []float64) bool {
-	for _, v := range x {
-		if math.Abs(v) > absurd {
-			return true
-		}
-	}
-	return false
-}

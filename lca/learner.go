@@ -2,7 +2,6 @@ package lca
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -56,7 +55,7 @@ type buffers struct {
 	inside, sifted   picked
 	kept             []int
 	starts, excluded []int32
-	half, density    []float64
+	density          []float64
 	single, offset   []float64
 }
 
@@ -103,11 +102,12 @@ func NewLearner(c Config) (*Learner, error) {
 //
 // A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
 func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
-	if err := l.check(x, ids); err != nil {
+	rows, largest, err := l.check(x, ids)
+	if err != nil {
 		return Step{}, err
 	}
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
-	rows, ids := l.take(x, ids, &s)
+	rows, ids = l.take(rows, ids, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
 	switch {
 	case len(ids) == 0:
@@ -128,57 +128,6 @@ func (l *Learner) Rows() uint64    { return l.counts.Rows }
 func (l *Learner) Learnt() uint64  { return l.counts.Learnt }
 func (l *Learner) Skipped() uint64 { return l.counts.Skipped }
 
-// check refuses a minibatch that cannot be learnt, before anything is touched.
-func (l *Learner) check(x *mat.Dense, ids []uint64) error {
-	n, d := x.Dims()
-	if d != l.cfg.Dim {
-		return fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
-	}
-	if ids != nil && len(ids) != n {
-		return fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
-	}
-	for i := range n {
-		for k, v := range x.RawRowView(i) {
-			if v-v != 0 { // NaN or an infinity
-				return fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i, k, v)
-			}
-		}
-	}
-	return nil
-}
-
-// take returns the rows whose squares do not overflow, and their identities.
-func (l *Learner) take(x *mat.Dense, ids []uint64, s *Step) ([]float64, []uint64) {
-	n, d := x.Dims()
-	s.Rows = n
-	if ids == nil {
-		l.ids = resize(l.ids, n)
-		for i := range n {
-			l.ids[i] = mix(l.counts.Rows + uint64(i))
-		}
-		ids = l.ids
-	}
-	raw := x.RawMatrix()
-	rows := raw.Data[:n*d]
-	if raw.Stride != d {
-		l.rows = l.rows[:0]
-		for i := range n {
-			l.rows = append(l.rows, x.RawRowView(i)...)
-		}
-		rows = l.rows
-	}
-	l.kept = l.kept[:0]
-	for i := range n {
-		if !isAbsurd(rows[i*d : (i+1)*d]) {
-			l.kept = append(l.kept, i)
-		}
-	}
-	if s.Gated = n - len(l.kept); s.Gated > 0 {
-		return pick(rows, ids, l.kept, d)
-	}
-	return rows, ids
-}
-
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
@@ -187,7 +136,7 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	m, far := l.expect(ids, len(allIDs)-len(ids))
 	if s.Opened = l.opens(far, len(allIDs)); s.Opened {
 		rows, ids = all, allIDs
-		l.estimator.place(rows)
+		l.estimator.place(rows, l.globals.mean)
 		m = l.estimator.update(l.exclusion(ids))
 	}
 	l.evaluate(m, rows, &s)
@@ -273,7 +222,7 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	}
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.place(rows)
+	l.estimator.place(rows, l.globals.mean)
 	m := l.estimator.update(l.exclusion(ids))
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)

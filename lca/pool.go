@@ -45,6 +45,14 @@ func (p *pool) len() int { return len(p.ids) }
 // row returns slot s; it is the pool's own memory.
 func (p *pool) row(s int) []float64 { return p.rows[s*p.dim : (s+1)*p.dim] }
 
+// slotsInto appends all slots to dst.
+func (p *pool) slotsInto(dst []int32) []int32 {
+	for s := range p.ids {
+		dst = append(dst, int32(s))
+	}
+	return dst
+}
+
 // slotOf returns where the record of an identity is, or −1.
 func (p *pool) slotOf(id uint64) int32 {
 	if s, ok := p.slots[id]; ok {

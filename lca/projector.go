@@ -11,7 +11,7 @@ type projector[T kernel.Float] struct {
 	dim, out    int
 	w           []float64 // Bᵀ over all columns, out×dim
 	coordinates kernel.Coordinates[T]
-	part        []T
+	moved       []float64
 }
 
 // pack sets B to out columns of b over the columns that are active in m: element (i, j) of B is
@@ -31,29 +31,28 @@ func (p *projector[T]) pack(m *inForce, b []float64, row, col, out int, centre, 
 	p.coordinates.Pack(centre, p.w, p.dim, out, deviation)
 }
 
-// apply writes the coordinates of each row of x to dst, whose rows are stride apart.
-func (p *projector[T]) apply(dst []T, stride int, x []float64) {
-	rows := len(x) / p.dim
-	if stride == p.out {
-		p.coordinates.Apply(dst, x, rows)
-		return
-	}
-	p.part = resize(p.part, rows*p.out)
-	p.coordinates.Apply(p.part, x, rows)
-	for i := range rows {
-		copy(dst[i*stride:][:p.out], p.part[i*p.out:])
-	}
-}
-
-// offset sets dst to Bᵀ(μ−c).
+// offset sets dst to Bᵀ(μ−c), four coordinates at a time: each is one chain of multiply-adds.
 func (p *projector[T]) offset(dst, mean, centre []float64) []float64 {
-	dst = resize(dst, p.out)
-	for j := range dst {
-		sum := 0.0
-		for k, w := range p.w[j*p.dim:][:p.dim] {
-			sum = math.FMA(w, mean[k]-centre[k], sum)
+	dst, p.moved = resize(dst, p.out), resize(p.moved, p.dim)
+	for k, v := range mean[:p.dim] {
+		p.moved[k] = v - centre[k]
+	}
+	j, dim := 0, p.dim
+	for ; j+4 <= p.out; j += 4 {
+		w := p.w[j*dim:][:4*dim]
+		a, b, c, d := w[:dim], w[dim:2*dim], w[2*dim:3*dim], w[3*dim:]
+		var s [4]float64
+		for k, v := range p.moved {
+			s[0], s[1] = math.FMA(a[k], v, s[0]), math.FMA(b[k], v, s[1])
+			s[2], s[3] = math.FMA(c[k], v, s[2]), math.FMA(d[k], v, s[3])
 		}
-		dst[j] = sum
+		copy(dst[j:], s[:])
+	}
+	for ; j < p.out; j++ {
+		dst[j] = 0
+		for k, w := range p.w[j*dim:][:dim] {
+			dst[j] = math.FMA(w, p.moved[k], dst[j])
+		}
 	}
 	return dst
 }

@@ -176,7 +176,7 @@ func (l *Learner) adopt() (adopted bool, err error) {
 // score returns −log p of rows under the metric in force, NaN for one without a neighbour.
 func (l *Learner) score(rows []float64, ids []uint64) []float64 {
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.place(rows)
+	l.estimator.place(rows, l.globals.mean)
 	return l.densities(l.estimator.update(l.exclusion(ids)))
 }
 

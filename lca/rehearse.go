@@ -82,7 +82,7 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 	}
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
-		l.estimator.place(rows)
+		l.estimator.place(rows, l.globals.mean)
 		ex := l.exclusion(ids)
 		// A gate that is narrower than far would shut out much of the data while C_L comes down.
 		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))

@@ -37,41 +37,63 @@ func (c *Coordinates[T]) shape() (dim, out int) {
 }
 
 // Apply writes the coordinates of each row of x.
-func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) {
-	dim, out := c.shape()
-	if len(x) < rows*dim || len(dst) < rows*out {
+func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) { Beside(dst, x, rows, c, nil) }
+
+// Beside writes the coordinates of each row of x by a, and beside them those by b if there is one, of the
+// same μ.
+func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
+	dim, ld := a.shape()
+	left, own := ld, false
+	if b != nil {
+		_, right := b.shape()
+		ld, own = ld+right, b.singly != a.singly
+		b.begin()
+	}
+	a.begin()
+	if len(x) < rows*dim || len(dst) < rows*ld {
 		panic(fmt.Sprintf("kernel: coordinates of %d rows of %d from %d numbers into %d", rows, dim, len(x), len(dst)))
 	}
-	c.begin()
 	for first := 0; first < rows; first += projectRows {
 		n := min(projectRows, rows-first)
-		block := dst[first*out:][:n*out]
-		c.block(rowsOf(block, out), x[first*dim:], n)
+		block, from := dst[first*ld:][:n*ld], x[first*dim:]
+		a.centre(from, n)
+		a.multiply(rowsOf(block, ld), a, n)
+		switch {
+		case left == ld:
+		case own:
+			b.centre(from, n)
+			b.multiply(rowsOf(block[left:], ld), b, n)
+		default:
+			b.multiply(rowsOf(block[left:], ld), a, n)
+		}
 		whole := len(block) / lanes * lanes
 		functionsOf[T]().clamp(block[:whole])
 		clamp(block[whole:])
 	}
-	c.end()
+	a.end()
+	if b != nil {
+		b.end()
+	}
 }
 
-// Load replaces the pool by the n rows of x, of whose coordinates the first parzen count in the kernel
-// distance. It is Apply and [Neighbours.Pack] in one pass: rows go from the cache into both kinds of panels.
-func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, n, parzen int) {
+// Load writes the coordinates of the rows of x as the first ones of the pool's points, row by row: all
+// that count in the kernel distance are among them. They go from the cache into both kinds of panels.
+func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64) {
 	dim, out := c.shape()
-	if len(x) < n*dim {
-		panic(fmt.Sprintf("kernel: load %d points of %d columns from %d numbers", n, dim, len(x)))
+	if len(x) < p.n*dim || out > p.dim || p.parzen > out {
+		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d a point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
 	}
-	p.reset(n, out, parzen)
 	c.begin()
-	w := panelWidth[T]()
-	for first := 0; first < n; first += projectRows {
-		rows := min(projectRows, n-first)
-		c.block(place[T]{p.coords[first*w:], w, w * n}, x[first*dim:], rows)
+	w, f := panelWidth[T](), functionsOf[T]()
+	for first := 0; first < p.n; first += projectRows {
+		rows := min(projectRows, p.n-first)
+		c.centre(x[first*dim:], rows)
+		c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, c, rows)
 		for k := 0; k < out; k += w {
-			functionsOf[T]().clamp(p.coords[k*n+first*w:][:rows*w])
+			f.clamp(p.coords[k*p.n+first*w:][:rows*w])
 		}
 		for j := first; j < first+rows; j += w {
-			p.panel(functionsOf[T](), j)
+			p.panel(f, j)
 		}
 	}
 	c.end()
@@ -80,13 +102,22 @@ func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, n, parzen int) {
 func (c *Coordinates[T]) begin() { c.singles.begin(); c.doubles.begin() }
 func (c *Coordinates[T]) end()   { c.singles.end(); c.doubles.end() }
 
-// block projects a few rows.
-func (c *Coordinates[T]) block(dst place[T], x []float64, rows int) {
-	if to, ok := any(dst).(place[float32]); ok && c.singly {
-		c.single.block(to, &c.singles, x, rows)
+// centre takes μ off a few rows, and rounds them where float32 suffices.
+func (c *Coordinates[T]) centre(x []float64, rows int) {
+	if c.singly {
+		c.single.centre(&c.singles, x, rows)
 		return
 	}
-	applyBlock(&c.double, dst, &c.doubles, x, rows)
+	centre(&c.double, &c.doubles, x, rows)
+}
+
+// multiply takes the rows that q has centred into coordinates.
+func (c *Coordinates[T]) multiply(dst place[T], q *Coordinates[T], rows int) {
+	if to, ok := any(dst).(place[float32]); ok && c.singly {
+		c.single.multiply(to, &q.singles, rows)
+		return
+	}
+	multiply(&c.double, dst, &q.doubles, rows)
 }
 
 // clamp moves numbers in to ±farAway, NaN to +farAway.

@@ -43,7 +43,8 @@ func loadIsApplyAndPack[T Float](t *testing.T, deviation float64) {
 			}
 		}
 		want.Pack(z, n, out, parzen)
-		c.Load(&got, x, n, parzen)
+		got.Reset(n, out, parzen)
+		c.Load(&got, x)
 		compare(t, "points", got.points, want.points)
 		compare(t, "coordinates", got.coords, want.coords)
 		compare(t, "bias", got.bias, want.bias)

@@ -28,7 +28,7 @@ func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
 	if len(z) < n*dim {
 		panic(fmt.Sprintf("kernel: pack %d numbers as %d points of %d coordinates", len(z), n, dim))
 	}
-	p.reset(n, dim, parzen)
+	p.Reset(n, dim, parzen)
 	w := panelWidth[T]()
 	for c := 0; c < dim; c += w {
 		panel, width := p.coords[c*n:], min(w, dim-c)
@@ -42,8 +42,9 @@ func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
 	}
 }
 
-// reset makes room for n points; coordinates beyond dim are zero.
-func (p *Neighbours[T]) reset(n, dim, parzen int) {
+// Reset makes room for n points, whose coordinates must then all be written by [Neighbours.Set] and, last,
+// [Coordinates.Load].
+func (p *Neighbours[T]) Reset(n, dim, parzen int) {
 	if n < 0 || dim < 1 || parzen < 0 || parzen > dim {
 		panic(fmt.Sprintf("kernel: pool of %d points of %d coordinates, %d in the kernel", n, dim, parzen))
 	}
@@ -54,6 +55,15 @@ func (p *Neighbours[T]) reset(n, dim, parzen int) {
 	p.bias = grow(p.bias, ceil(n, w))
 	if dim%w != 0 {
 		clear(p.coords[dim/w*w*n:])
+	}
+}
+
+// Set writes the coordinates of point j from the k-th on, none of which counts in the kernel distance.
+func (p *Neighbours[T]) Set(j, k int, z []T) {
+	w := panelWidth[T]()
+	for len(z) > 0 {
+		n := copy(p.coords[k/w*w*p.n+j*w+k%w:][:w-k%w], z)
+		z, k = z[n:], k+n
 	}
 }
 

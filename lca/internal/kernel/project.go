@@ -85,16 +85,16 @@ func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, row
 	s.begin()
 	for first := 0; first < rows; first += projectRows {
 		n := min(projectRows, rows-first)
-		applyBlock(p, rowsOf(dst[first*p.out:], p.out), s, x[first*p.dim:], n)
+		centre(p, s, x[first*p.dim:], n)
+		multiply(p, rowsOf(dst[first*p.out:], p.out), s, n)
 	}
 	s.end()
 }
 
-// applyBlock projects a few rows: centred at a stride that suits the cache, multiplied, rounded.
-func applyBlock[T, X Float](p *Projection, dst place[T], s *Scratch[float64], x []X, rows int) {
-	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
+// centre takes μ off a few rows, at a stride that suits the cache.
+func centre[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
+	w, ld, use := s.worker(0), stride[float64](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
-	w.tile = grow(w.tile, projectRows*width)
 	for r := range rows {
 		switch to, row := w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim]; row := any(row).(type) {
 		case []float32:
@@ -103,6 +103,12 @@ func applyBlock[T, X Float](p *Projection, dst place[T], s *Scratch[float64], x 
 			use.shift(to, row, p.mean)
 		}
 	}
+}
+
+// multiply takes the rows that were centred into coordinates, and rounds them.
+func multiply[T Float](p *Projection, dst place[T], s *Scratch[float64], rows int) {
+	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
+	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out := min(width, p.out-c), dst.from(c)
 		to, ok := any(out).([]float64)

@@ -60,20 +60,25 @@ func (p *Single) Apply(dst []float32, s *Scratch[float32], x []float64, rows int
 	s.begin()
 	for first := 0; first < rows; first += projectRows {
 		n := min(projectRows, rows-first)
-		p.block(rowsOf(dst[first*p.out:], p.out), s, x[first*p.dim:], n)
+		p.centre(s, x[first*p.dim:], n)
+		p.multiply(rowsOf(dst[first*p.out:], p.out), s, n)
 	}
 	s.end()
 }
 
-// block projects a few rows: centred and rounded at a stride that suits the cache, then multiplied,
-// straight into dst where a whole panel fits.
-func (p *Single) block(dst place[float32], s *Scratch[float32], x []float64, rows int) {
-	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
+// centre takes μ off a few rows and rounds them, at a stride that suits the cache.
+func (p *Single) centre(s *Scratch[float32], x []float64, rows int) {
+	w, ld, use := s.worker(0), stride[float32](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
-	w.tile = grow(w.tile, projectRows*width)
 	for r := range rows {
 		use.singles(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
+}
+
+// multiply takes the rows that were centred into coordinates, straight into dst where a whole panel fits.
+func (p *Single) multiply(dst place[float32], s *Scratch[float32], rows int) {
+	w, ld, width := s.worker(0), stride[float32](p.dim), panelWidth[float32]()
+	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
 		if cols == width {

@@ -102,7 +102,8 @@ func (s *stepper) run(b *testing.B) {
 // load takes pool and minibatch into the coordinates of the metric.
 func (s *stepper) load() {
 	s.coordinates.Pack(s.centre, s.inverse, s.dim, s.dim, s.deviation)
-	s.coordinates.Load(&s.pool, s.z, s.n, s.dim)
+	s.pool.Reset(s.n, s.dim, s.dim)
+	s.coordinates.Load(&s.pool, s.z)
 	s.coordinates.Apply(s.qw, s.q, s.rows)
 }
 
