@@ -28,8 +28,9 @@ func (t *tiles[T]) halves() []float64 {
 	}
 	d.halved, d.half = true, resize(d.half, t.rows)
 	d.offset = t.global.offset(d.offset, d.mean, t.centre)
+	kernel.SquaredFrom(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
 	for i := range d.half {
-		d.half[i] = 0.5 * squaredFrom(t.q[i*t.n+t.parzen:(i+1)*t.n], d.offset)
+		d.half[i] *= 0.5
 	}
 	return d.half
 }
@@ -83,19 +84,4 @@ func addWeighted(dst, y, w []float64) {
 			dst[i] = math.FMA(float64(w[k]*v), v, dst[i])
 		}
 	}
-}
-
-// squaredFrom is |x−o|² in four chains, by index mod 4.
-func squaredFrom[T kernel.Float](x []T, o []float64) float64 {
-	var s [4]float64
-	o = o[:len(x)]
-	for ; len(x) >= 4; x, o = x[4:], o[4:] {
-		a, b, c, d := float64(x[0])-o[0], float64(x[1])-o[1], float64(x[2])-o[2], float64(x[3])-o[3]
-		s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(c, c, s[2]), math.FMA(d, d, s[3])
-	}
-	for k, v := range x {
-		e := float64(v) - o[k]
-		s[k] = math.FMA(e, e, s[k])
-	}
-	return (s[0] + s[2]) + (s[1] + s[3])
 }

@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
@@ -70,65 +71,46 @@ func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 		s := &g.sparse[i]
 		s.share += float64(w * (s.differ(rows, d) - s.share))
 	}
-	g.centre, g.outer = resize(g.centre, d), resize(g.outer, d)
+	g.centre, g.outer = resize(g.centre, d), resize(g.outer, 2*d)
 	if copy(g.centre, g.mean); w == 1 {
-		moveToMean(g.centre, g.outer, rows, d)
+		moveToMean(g.centre, g.outer[:d], rows, d)
 	}
-	moveToMean(g.centre, g.outer, rows, d)
+	moveToMean(g.centre, g.outer[:d], rows, d)
 	for k := range g.cov {
 		g.cov[k] *= 1 - w
 	}
 	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
 	g.addOuter(g.mean, g.centre, float64(w*(1-w)))
-	mirror(g.cov, d)
+	linalg.Mirror(g.cov, d)
 	for i := range d {
 		g.mean[i] += float64(w * (g.centre[i] - g.mean[i]))
 	}
 }
 
-// addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and above its diagonal, a block of rows at a time.
+// addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and below its diagonal, a block of rows at a time.
 func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) {
-	const block, strip = 256, 64
+	const block = 256
 	d := g.dim
 	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
 		n := min(block, len(rows)/d)
 		g.centred = resize(g.centred, n*d)
 		for i := range n {
-			to := g.centred[i*d:][:d]
-			for k, v := range rows[i*d:][:d] {
-				to[k] = s * (v - o[k])
-			}
+			kernel.Scaled(g.centred[i*d:][:d], rows[i*d:], o, s)
 		}
-		for i := 0; i < d; i += strip {
-			c := linalg.Dense(g.centred[i:], d)
-			w.Product(g.cov[i*d+i:], d, c.T(), c, min(strip, d-i), d-i, n, linalg.Add)
-		}
+		w.AddGram(g.cov, g.centred, n, d)
 	}
 }
 
-// addOuter adds w (x−o)(x−o)ᵀ to the upper triangle of C_G.
+// addOuter adds w (x−o)(x−o)ᵀ to the lower triangle of C_G.
 func (g *globals) addOuter(x, o []float64, w float64) {
 	d := g.dim
-	r := g.outer
+	r, scaled := g.outer[:d], g.outer[d:]
 	for k := range r {
 		r[k] = x[k] - o[k]
+		scaled[k] = w * r[k]
 	}
 	for i, ri := range r {
-		axpy(g.cov[i*d+i:(i+1)*d], r[i:], float64(w*ri))
-	}
-}
-
-// mirror copies the upper triangle of a to the lower, by blocks that stay in the cache.
-func mirror(a []float64, n int) {
-	const block = 16
-	for i := 0; i < n; i += block {
-		for j := i; j < n; j += block {
-			for r := i; r < min(i+block, n); r++ {
-				for c := max(j, r+1); c < min(j+block, n); c++ {
-					a[c*n+r] = a[r*n+c]
-				}
-			}
-		}
+		axpy(g.cov[i*d:i*d+i+1], scaled, ri)
 	}
 }
 
@@ -155,10 +137,7 @@ func moveToMean(dst, rest, rows []float64, dim int) {
 	clear(rest)
 	n := len(rows) / dim
 	for i := range n {
-		row, to := rows[i*dim:][:dim], dst[:dim]
-		for k := range rest {
-			rest[k] += row[k] - to[k]
-		}
+		kernel.AddFrom(rest, rows[i*dim:], dst)
 	}
 	for k := range dst {
 		dst[k] += rest[k] / float64(n)

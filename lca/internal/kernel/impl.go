@@ -17,6 +17,7 @@ type functions[T Float] struct {
 	norms     func(dst, panel []T)
 	transpose func(panel, src []T, lds, rows, cols int)
 	clamp     func(s []T)
+	distance  func(dst []float64, x []T, ld int, o []float64)
 }
 
 // implementation is one set of hot loops.
@@ -31,13 +32,15 @@ type implementation struct {
 	widen     func(dst []float64, x []float32, mean []float64)
 	singles   func(dst []float32, x, mean []float64)
 	round     func(dst []float32, ld int, panel []float64, rows int)
+	scaled    func(dst, x, o []float64, s float64)
+	addFrom   func(sum, x, o []float64)
 }
 
 func generic() *implementation {
 	return &implementation{
-		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, singles: shiftRound, round: round,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, scatter32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, scatter64, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64]},
+		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, singles: shiftRound, round: round, scaled: scaled, addFrom: addFrom,
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, scatter32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, scatter64, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
 	}
 }
 

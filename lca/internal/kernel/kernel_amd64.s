@@ -2073,6 +2073,46 @@ loop:
 	VZEROUPPER
 	RET
 
+// func distance32AVX2(sums *float64, x *float32, ldx int, o *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·distance32AVX2(SB), NOSPLIT, $0-40
+	MOVQ   sums+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   o+24(FP), DX
+	MOVQ   n+32(FP), BX
+	MOVQ   ldx+16(FP), SI
+	SHLQ   $0x02, SI
+	LEAQ   (SI)(SI*2), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+loop:
+	VMOVUPD     (DX), Y4
+	VCVTPS2PD   (CX), Y5
+	VSUBPD      Y4, Y5, Y5
+	VFMADD231PD Y5, Y5, Y0
+	VCVTPS2PD   (CX)(SI*1), Y6
+	VSUBPD      Y4, Y6, Y6
+	VFMADD231PD Y6, Y6, Y1
+	VCVTPS2PD   (CX)(SI*2), Y7
+	VSUBPD      Y4, Y7, Y7
+	VFMADD231PD Y7, Y7, Y2
+	VCVTPS2PD   (CX)(DI*1), Y8
+	VSUBPD      Y4, Y8, Y8
+	VFMADD231PD Y8, Y8, Y3
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000010, CX
+	SUBQ        $0x04, BX
+	JNZ         loop
+	VMOVUPD     Y0, (AX)
+	VMOVUPD     Y1, 32(AX)
+	VMOVUPD     Y2, 64(AX)
+	VMOVUPD     Y3, 96(AX)
+	VZEROUPPER
+	RET
+
 DATA inf64<>+0(SB)/8, $0xfff0000000000000
 GLOBL inf64<>(SB), RODATA|NOPTR, $8
 
@@ -3736,6 +3776,57 @@ loop:
 	VZEROUPPER
 	RET
 
+// func scaled64AVX512(dst *float64, x *float64, o *float64, s float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·scaled64AVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         o+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD s+24(FP), Z2
+
+loop:
+	VMOVUPD (CX), Z0
+	VSUBPD  (DX), Z0, Z0
+	VMULPD  Z0, Z2, Z0
+	VMOVUPD Z0, (AX)
+	VMOVUPD 64(CX), Z1
+	VSUBPD  64(DX), Z1, Z1
+	VMULPD  Z1, Z2, Z1
+	VMOVUPD Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func addFrom64AVX512(sum *float64, x *float64, o *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·addFrom64AVX512(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ o+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD (CX), Z0
+	VSUBPD  (DX), Z0, Z0
+	VADDPD  (AX), Z0, Z0
+	VMOVUPD Z0, (AX)
+	VMOVUPD 64(CX), Z1
+	VSUBPD  64(DX), Z1, Z1
+	VADDPD  64(AX), Z1, Z1
+	VMOVUPD Z1, 64(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 // Requires: AVX, FMA3
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
@@ -5094,6 +5185,73 @@ loop:
 	VZEROUPPER
 	RET
 
+// func scaled64AVX2(dst *float64, x *float64, o *float64, s float64, n int)
+// Requires: AVX
+TEXT ·scaled64AVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         o+16(FP), DX
+	MOVQ         n+32(FP), BX
+	VBROADCASTSD s+24(FP), Y4
+
+loop:
+	VMOVUPD (CX), Y0
+	VSUBPD  (DX), Y0, Y0
+	VMULPD  Y0, Y4, Y0
+	VMOVUPD Y0, (AX)
+	VMOVUPD 32(CX), Y1
+	VSUBPD  32(DX), Y1, Y1
+	VMULPD  Y1, Y4, Y1
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD 64(CX), Y2
+	VSUBPD  64(DX), Y2, Y2
+	VMULPD  Y2, Y4, Y2
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD 96(CX), Y3
+	VSUBPD  96(DX), Y3, Y3
+	VMULPD  Y3, Y4, Y3
+	VMOVUPD Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func addFrom64AVX2(sum *float64, x *float64, o *float64, n int)
+// Requires: AVX
+TEXT ·addFrom64AVX2(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ o+16(FP), DX
+	MOVQ n+24(FP), BX
+
+loop:
+	VMOVUPD (CX), Y0
+	VSUBPD  (DX), Y0, Y0
+	VADDPD  (AX), Y0, Y0
+	VMOVUPD Y0, (AX)
+	VMOVUPD 32(CX), Y1
+	VSUBPD  32(DX), Y1, Y1
+	VADDPD  32(AX), Y1, Y1
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD 64(CX), Y2
+	VSUBPD  64(DX), Y2, Y2
+	VADDPD  64(AX), Y2, Y2
+	VMOVUPD Y2, 64(AX)
+	VMOVUPD 96(CX), Y3
+	VSUBPD  96(DX), Y3, Y3
+	VADDPD  96(AX), Y3, Y3
+	VMOVUPD Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	SUBQ    $0x10, BX
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func transpose64AVX2(dst *float64, src *float64, lds int, blocks int)
 // Requires: AVX
 TEXT ·transpose64AVX2(SB), NOSPLIT, $0-32
@@ -5126,5 +5284,45 @@ loop:
 	ADDQ       $0x00000200, AX
 	DECQ       DX
 	JNZ        loop
+	VZEROUPPER
+	RET
+
+// func distance64AVX2(sums *float64, x *float64, ldx int, o *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·distance64AVX2(SB), NOSPLIT, $0-40
+	MOVQ   sums+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   o+24(FP), DX
+	MOVQ   n+32(FP), BX
+	MOVQ   ldx+16(FP), SI
+	SHLQ   $0x03, SI
+	LEAQ   (SI)(SI*2), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+loop:
+	VMOVUPD     (DX), Y4
+	VMOVUPD     (CX), Y5
+	VSUBPD      Y4, Y5, Y5
+	VFMADD231PD Y5, Y5, Y0
+	VMOVUPD     (CX)(SI*1), Y6
+	VSUBPD      Y4, Y6, Y6
+	VFMADD231PD Y6, Y6, Y1
+	VMOVUPD     (CX)(SI*2), Y7
+	VSUBPD      Y4, Y7, Y7
+	VFMADD231PD Y7, Y7, Y2
+	VMOVUPD     (CX)(DI*1), Y8
+	VSUBPD      Y4, Y8, Y8
+	VFMADD231PD Y8, Y8, Y3
+	ADDQ        $0x00000020, DX
+	ADDQ        $0x00000020, CX
+	SUBQ        $0x04, BX
+	JNZ         loop
+	VMOVUPD     Y0, (AX)
+	VMOVUPD     Y1, 32(AX)
+	VMOVUPD     Y2, 64(AX)
+	VMOVUPD     Y3, 96(AX)
 	VZEROUPPER
 	RET

@@ -242,3 +242,21 @@ func roundAVX2(dst []float32, ld int, panel []float64, rows int) {
 		round64AVX2(&dst[0], ld, &panel[0], rows)
 	}
 }
+
+func fartherAVX2(dst, x, o []float64, s float64) {
+	n := len(dst) &^ (lanes - 1)
+	x, o = x[:len(dst)], o[:len(dst)]
+	if n > 0 {
+		scaled64AVX2(&dst[0], &x[0], &o[0], s, n)
+	}
+	scaled(dst[n:], x[n:], o[n:], s)
+}
+
+func addOffsetAVX2(sum, x, o []float64) {
+	n := len(sum) &^ (lanes - 1)
+	x, o = x[:len(sum)], o[:len(sum)]
+	if n > 0 {
+		addFrom64AVX2(&sum[0], &x[0], &o[0], n)
+	}
+	addFrom(sum[n:], x[n:], o[n:])
+}

@@ -242,3 +242,21 @@ func roundAVX512(dst []float32, ld int, panel []float64, rows int) {
 		round64AVX512(&dst[0], ld, &panel[0], rows)
 	}
 }
+
+func fartherAVX512(dst, x, o []float64, s float64) {
+	n := len(dst) &^ (lanes - 1)
+	x, o = x[:len(dst)], o[:len(dst)]
+	if n > 0 {
+		scaled64AVX512(&dst[0], &x[0], &o[0], s, n)
+	}
+	scaled(dst[n:], x[n:], o[n:], s)
+}
+
+func addOffsetAVX512(sum, x, o []float64) {
+	n := len(sum) &^ (lanes - 1)
+	x, o = x[:len(sum)], o[:len(sum)]
+	if n > 0 {
+		addFrom64AVX512(&sum[0], &x[0], &o[0], n)
+	}
+	addFrom(sum[n:], x[n:], o[n:])
+}

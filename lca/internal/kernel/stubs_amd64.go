@@ -189,6 +189,11 @@ func norms32AVX2(dst *float32, panel *float32, depth int)
 //go:noescape
 func transpose32AVX2(dst *float32, src *float32, lds int, blocks int)
 
+// distance32AVX2 is the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.
+//
+//go:noescape
+func distance32AVX2(sums *float64, x *float32, ldx int, o *float64, n int)
+
 // tile64x14AVX512 is tile64 for 14·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
@@ -324,6 +329,16 @@ func round64AVX512(dst *float32, ld int, panel *float64, rows int)
 //go:noescape
 func centerRound64AVX512(dst *float32, x *float64, mean *float64, n int)
 
+// scaled64AVX512 is Scaled for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func scaled64AVX512(dst *float64, x *float64, o *float64, s float64, n int)
+
+// addFrom64AVX512 is AddFrom for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addFrom64AVX512(sum *float64, x *float64, o *float64, n int)
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -429,7 +444,22 @@ func round64AVX2(dst *float32, ld int, panel *float64, rows int)
 //go:noescape
 func centerRound64AVX2(dst *float32, x *float64, mean *float64, n int)
 
+// scaled64AVX2 is Scaled for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func scaled64AVX2(dst *float64, x *float64, o *float64, s float64, n int)
+
+// addFrom64AVX2 is AddFrom for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addFrom64AVX2(sum *float64, x *float64, o *float64, n int)
+
 // transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //
 //go:noescape
 func transpose64AVX2(dst *float64, src *float64, lds int, blocks int)
+
+// distance64AVX2 is the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.
+//
+//go:noescape
+func distance64AVX2(sums *float64, x *float64, ldx int, o *float64, n int)

@@ -36,6 +36,7 @@ const (
 const (
 	depthBlock = 256 // of k: a panel of B is 32 KiB, in the L1 cache
 	rowBlock   = 56  // of rows: a block of A is 112 KiB, in the L2 cache
+	lowerBlock = 28  // of rows of a lower triangle: less above the diagonal is computed in vain
 )
 
 // Workspace holds the buffers of products; they grow once. The zero value is ready. It serves one call at a time.
@@ -67,11 +68,16 @@ func (w *Workspace) Congruence(c []float64, a Matrix, s []float64, n int) {
 	w.left = resize(w.left, n*n)
 	w.Product(w.left, n, a, Dense(s, n), n, n, n, Set)
 	w.product(c, n, Dense(w.left, n), a.T(), n, n, n, Set, true)
-	mirror(c, n)
+	Mirror(c, n)
 }
 
-// mirror copies the lower triangle above the diagonal, eight rows at a time: a line of the cache.
-func mirror(c []float64, n int) {
+// AddGram adds XᵀX, for X of rows×n, to the n×n matrix c on and below its diagonal; what is above is then undefined.
+func (w *Workspace) AddGram(c, x []float64, rows, n int) {
+	w.product(c, n, Dense(x, n).T(), Dense(x, n), n, n, rows, Add, true)
+}
+
+// Mirror copies the lower triangle above the diagonal, eight rows at a time: a line of the cache.
+func Mirror(c []float64, n int) {
 	for first := 0; first < n; first += 8 {
 		last := min(first+8, n)
 		for j := range last {
@@ -93,11 +99,15 @@ func (w *Workspace) product(c []float64, ldc int, a, b Matrix, m, n, k int, mode
 		}
 	}
 	const width = kernel.TileWidth
+	step := rowBlock
+	if lower {
+		step = lowerBlock
+	}
 	for l := 0; l < k; l += depthBlock {
 		depth := min(depthBlock, k-l)
 		w.pack(b.at(l, 0), depth, n, mode == Subtract)
-		for i := 0; i < m; i += rowBlock {
-			rows := min(rowBlock, m-i)
+		for i := 0; i < m; i += step {
+			rows := min(step, m-i)
 			own := columnsOf(a.at(i, l), rows, depth)
 			block := w.copyBlock(a.at(i, l), rows, depth)
 			for j := 0; j < n && !(lower && j >= i+rows); j += width {

@@ -103,6 +103,27 @@ func TestCongruence(t *testing.T) {
 	})
 }
 
+// TestAddGram compares C + XᵀX with plain loops.
+func TestAddGram(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	each(t, func(t *testing.T, n int) {
+		const rows = 300
+		x, got := normals(r, rows*n), spd(n)
+		want := append([]float64(nil), got...)
+		for i := range n {
+			for j := range n {
+				for k := range rows {
+					want[i*n+j] += x[k*n+i] * x[k*n+j]
+				}
+			}
+		}
+		var w Workspace
+		w.AddGram(got, x, rows, n)
+		Mirror(got, n)
+		near(t, "C + XᵀX", got, want, 1e-13)
+	})
+}
+
 func normals(r *rand.Rand, n int) []float64 {
 	x := make([]float64, n)
 	for i := range x {

@@ -47,9 +47,12 @@ func main() {
 				k.widen()
 				k.round()
 				k.centerRound()
+				k.scaled()
+				k.addFrom()
 			}
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()
+				k.distance()
 			}
 		}
 	}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// distance generates the chains of four rows beside each other, for one addition must wait for the one before.
+func (k kernel) distance() {
+	k.text("distance", "func(sums *float64, x *float%[1]d, ldx int, o *float64, n int)",
+		"the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.")
+	sums, x, o, n := Load(Param("sums"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
+	ldx, ldx3 := k.stride("ldx"), GP64()
+	LEAQ(Mem{Base: ldx, Index: ldx, Scale: 2}, ldx3)
+	for r := range 4 {
+		VXORPD(ymm(r), ymm(r), ymm(r))
+	}
+	Label("loop")
+	VMOVUPD(Mem{Base: o}, ymm(4))
+	for r := range 4 {
+		if k.size == 4 {
+			VCVTPS2PD(element(x, ldx, ldx3, r), ymm(5+r))
+		} else {
+			VMOVUPD(element(x, ldx, ldx3, r), ymm(5+r))
+		}
+		VSUBPD(ymm(4), ymm(5+r), ymm(5+r))
+		VFMADD231PD(ymm(5+r), ymm(5+r), ymm(r))
+	}
+	ADDQ(U32(32), o)
+	ADDQ(U32(4*k.size), x)
+	SUBQ(U8(4), n)
+	JNZ(LabelRef("loop"))
+	for r := range 4 {
+		VMOVUPD(ymm(r), Mem{Base: sums, Disp: r * 32})
+	}
+	k.end()
+}
+
+// scaled and addFrom generate what running moments take of a row: its difference from a mean.
+func (k kernel) scaled() {
+	k.text("scaled", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "Scaled for n numbers, a positive multiple of 16.")
+	dst, x, o, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
+	s, _ := Param("s").Resolve()
+	g := k.group()
+	k.broadcast(s.Addr, k.v(g))
+	Label("loop")
+	for i := range g {
+		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
+		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
+		k.mul(k.v(i), k.v(g), k.v(i))
+		k.load(k.v(i), Mem{Base: dst, Disp: i * k.bytes})
+	}
+	k.step(n, "loop", dst, x, o)
+	k.end()
+}
+
+func (k kernel) addFrom() {
+	k.text("addFrom", "func(sum, x, o *float%[1]d, n int)", "AddFrom for n numbers, a positive multiple of 16.")
+	sum, x, o, n := Load(Param("sum"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
+	Label("loop")
+	for i := range k.group() {
+		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
+		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
+		k.add(Mem{Base: sum, Disp: i * k.bytes}, k.v(i), k.v(i))
+		k.load(k.v(i), Mem{Base: sum, Disp: i * k.bytes})
+	}
+	k.step(n, "loop", sum, x, o)
+	k.end()
+}

@@ -1,0 +1,36 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+)
+
+// SquaredFrom sets dst[i] to |x_i − o|², for rows of len(o) numbers that begin ld apart.
+func SquaredFrom[T Float](dst []float64, x []T, ld int, o []float64) {
+	if n := len(dst); n > 0 && len(x) < (n-1)*ld+len(o) {
+		panic(fmt.Sprintf("kernel: distances of %d rows of %d, %d apart, from %d numbers", n, len(o), ld, len(x)))
+	}
+	functionsOf[T]().distance(dst, x, ld, o)
+}
+
+// distance adds in four chains, by index mod 4.
+func distance[T Float](dst []float64, x []T, ld int, o []float64) {
+	for i := range dst {
+		var s [4]float64
+		dst[i] = restOfDistance(&s, x[i*ld:], o)
+	}
+}
+
+// restOfDistance ends the chains s of a row with its last numbers, and folds them.
+func restOfDistance[T Float](s *[4]float64, x []T, o []float64) float64 {
+	x = x[:len(o)]
+	for ; len(x) >= 4; x, o = x[4:], o[4:] {
+		a, b, c, d := float64(x[0])-o[0], float64(x[1])-o[1], float64(x[2])-o[2], float64(x[3])-o[3]
+		s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(c, c, s[2]), math.FMA(d, d, s[3])
+	}
+	for k, v := range x {
+		e := float64(v) - o[k]
+		s[k] = math.FMA(e, e, s[k])
+	}
+	return (s[0] + s[2]) + (s[1] + s[3])
+}
