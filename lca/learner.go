@@ -189,7 +189,7 @@ func (l *Learner) expect(ids []uint64, outliers int) (m *kernel.Moments, far int
 func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
 	for _, id := range ids {
-		if s := l.pool.slotOf(id); s >= 0 {
+		if s := l.pool.slots.of(id); s >= 0 {
 			l.excluded = append(l.excluded, s)
 		}
 		l.starts = append(l.starts, int32(len(l.excluded)))

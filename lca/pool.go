@@ -29,14 +29,14 @@ type pool struct {
 
 	rows    []float64 // len·dim, row-major, in the input's units
 	ids     []uint64  // identity of each row
-	slots   map[uint64]int32
+	slots   identities
 	offered uint64  // rows offered so far
 	next    int     // slot of the oldest row (sliding)
 	changed []int32 // slots that were put since an estimator looked; no state
 }
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
-	return &pool{kind: kind, capacity: capacity, dim: dim, seed: seed, slots: make(map[uint64]int32)}
+	return &pool{kind: kind, capacity: capacity, dim: dim, seed: seed, slots: newIdentities(capacity)}
 }
 
 // len returns the number of rows held.
@@ -53,19 +53,11 @@ func (p *pool) slotsInto(dst []int32) []int32 {
 	return dst
 }
 
-// slotOf returns where the record of an identity is, or −1.
-func (p *pool) slotOf(id uint64) int32 {
-	if s, ok := p.slots[id]; ok {
-		return s
-	}
-	return -1
-}
-
 // offer counts a row and returns the slot it is to be put in: len() to append, −1 to stay out.
 func (p *pool) offer(id uint64) int {
 	place := p.offered
 	p.offered++
-	if _, ok := p.slots[id]; ok {
+	if p.slots.of(id) >= 0 {
 		return -1
 	}
 	if p.len() < p.capacity {
@@ -95,11 +87,11 @@ func (p *pool) put(slot int, id uint64, x []float64) {
 		p.rows = append(p.rows, x...)
 		p.ids = append(p.ids, id)
 	} else {
-		delete(p.slots, p.ids[slot])
+		p.slots.drop(p.ids[slot])
 		copy(p.row(slot), x)
 		p.ids[slot] = id
 	}
-	p.slots[id] = int32(slot)
+	p.slots.put(id, int32(slot))
 	p.changed = append(p.changed, int32(slot))
 }
 

@@ -267,7 +267,7 @@ func (p *pool) read(r *reader) {
 		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(p.rows), len(p.ids), p.next)
 	}
 	for s, id := range p.ids {
-		p.slots[id] = int32(s)
+		p.slots.put(id, int32(s))
 	}
 }
 
