@@ -7,9 +7,11 @@ type functions[T Float] struct {
 	tile      func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
 	rowMax    func(s []T) T
 	findGE    func(s []T, v T) int
-	markGE    func(marks []uint16, s []T, v T) (count int)
+	pick      func(index []int32, value, s []T, first int32, v T) (count int)
 	gather    func(dst, panel []T, index []int32, value []T)
 	scatter   func(sums []T, index []int32, value []T, factor T)
+	addScaled func(sums, row []T, factor T)
+	finish    func(mean, residual, sum, q []T, factor T)
 	expRow    func(s []T, max T) (sum, dot T)
 	scale     func(dst, src, s []T)
 	addTo     func(dst []float64, src []T)
@@ -39,8 +41,8 @@ type implementation struct {
 func generic() *implementation {
 	return &implementation{
 		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, singles: shiftRound, round: round, scaled: scaled, addFrom: addFrom,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], markGE[float32], gather32, scatter32, expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], markGE[float64], gather64, scatter64, expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
 	}
 }
 

@@ -19,6 +19,27 @@ GLOBL log2e32<>(SB), RODATA|NOPTR, $4
 DATA half32<>+0(SB)/8, $0xbfe0000000000000
 GLOBL half32<>(SB), RODATA|NOPTR, $8
 
+DATA vector32<>+0(SB)/4, $0x00000010
+GLOBL vector32<>(SB), RODATA|NOPTR, $4
+
+DATA upwards32<>+0(SB)/4, $0x00000000
+DATA upwards32<>+4(SB)/4, $0x00000001
+DATA upwards32<>+8(SB)/4, $0x00000002
+DATA upwards32<>+12(SB)/4, $0x00000003
+DATA upwards32<>+16(SB)/4, $0x00000004
+DATA upwards32<>+20(SB)/4, $0x00000005
+DATA upwards32<>+24(SB)/4, $0x00000006
+DATA upwards32<>+28(SB)/4, $0x00000007
+DATA upwards32<>+32(SB)/4, $0x00000008
+DATA upwards32<>+36(SB)/4, $0x00000009
+DATA upwards32<>+40(SB)/4, $0x0000000a
+DATA upwards32<>+44(SB)/4, $0x0000000b
+DATA upwards32<>+48(SB)/4, $0x0000000c
+DATA upwards32<>+52(SB)/4, $0x0000000d
+DATA upwards32<>+56(SB)/4, $0x0000000e
+DATA upwards32<>+60(SB)/4, $0x0000000f
+GLOBL upwards32<>(SB), RODATA|NOPTR, $64
+
 DATA cut32<>+0(SB)/4, $0xc2860000
 GLOBL cut32<>(SB), RODATA|NOPTR, $4
 
@@ -63,14 +84,14 @@ GLOBL term7_32<>(SB), RODATA|NOPTR, $4
 TEXT ·tile32x14AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -118,10 +139,10 @@ tiles:
 	VMOVUPS (CX), Z26
 	VMOVUPS 64(CX), Z27
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	LEAQ    (R10)(DX*4), R11
-	ADDQ    DX, R11
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
+	LEAQ    (R10)(DI*4), R11
+	ADDQ    DI, R11
 	MOVQ    b+56(FP), R12
 	MOVQ    depth+72(FP), R13
 	TESTQ   R13, R13
@@ -132,54 +153,54 @@ depth:
 	PREFETCHT0   5120(R12)
 	VMOVUPS      64(R12), Z29
 	PREFETCHT0   5184(R12)
-	PREFETCHT0   (R9)(BX*8)
-	PREFETCHT0   (R11)(BX*8)
+	PREFETCHT0   (R9)(DX*8)
+	PREFETCHT0   (R11)(DX*8)
 	VBROADCASTSS (R9), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS (R9)(DX*1), Z31
+	VBROADCASTSS (R9)(DI*1), Z31
 	VFMADD231PS  Z28, Z31, Z2
 	VFMADD231PS  Z29, Z31, Z3
-	VBROADCASTSS (R9)(DX*2), Z30
+	VBROADCASTSS (R9)(DI*2), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
 	VBROADCASTSS (R9)(R8*1), Z31
 	VFMADD231PS  Z28, Z31, Z6
 	VFMADD231PS  Z29, Z31, Z7
-	VBROADCASTSS (R9)(DX*4), Z30
+	VBROADCASTSS (R9)(DI*4), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
 	VBROADCASTSS (R10), Z31
 	VFMADD231PS  Z28, Z31, Z10
 	VFMADD231PS  Z29, Z31, Z11
-	VBROADCASTSS (R10)(DX*1), Z30
+	VBROADCASTSS (R10)(DI*1), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS (R10)(DX*2), Z31
+	VBROADCASTSS (R10)(DI*2), Z31
 	VFMADD231PS  Z28, Z31, Z14
 	VFMADD231PS  Z29, Z31, Z15
 	VBROADCASTSS (R10)(R8*1), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS (R10)(DX*4), Z31
+	VBROADCASTSS (R10)(DI*4), Z31
 	VFMADD231PS  Z28, Z31, Z18
 	VFMADD231PS  Z29, Z31, Z19
 	VBROADCASTSS (R11), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS (R11)(DX*1), Z31
+	VBROADCASTSS (R11)(DI*1), Z31
 	VFMADD231PS  Z28, Z31, Z22
 	VFMADD231PS  Z29, Z31, Z23
-	VBROADCASTSS (R11)(DX*2), Z30
+	VBROADCASTSS (R11)(DI*2), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
 	VBROADCASTSS (R11)(R8*1), Z31
 	VFMADD231PS  Z28, Z31, Z26
 	VFMADD231PS  Z29, Z31, Z27
-	ADDQ         SI, R12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R12
+	ADDQ         DX, R9
+	ADDQ         DX, R10
+	ADDQ         DX, R11
 	DECQ         R13
 	JNZ          depth
 
@@ -229,147 +250,11 @@ store:
 	VMOVUPS Z27, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+14, DX, R10
+	IMUL3Q  $+14, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile32x14AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile32x14AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z3
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z4
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z5
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z6
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z7
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z8
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z9
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z10
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z11
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z12
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z13
-	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	LEAQ    (R10)(DX*4), R11
-	ADDQ    DX, R11
-	MOVQ    b+56(FP), R12
-	MOVQ    depth+72(FP), R13
-	TESTQ   R13, R13
-	JZ      store
-
-depth:
-	VMOVUPS      (R12), Z14
-	PREFETCHT0   5120(R12)
-	PREFETCHT0   (R9)(BX*8)
-	PREFETCHT0   (R11)(BX*8)
-	VBROADCASTSS (R9), Z15
-	VFMADD231PS  Z14, Z15, Z0
-	VBROADCASTSS (R9)(DX*1), Z16
-	VFMADD231PS  Z14, Z16, Z1
-	VBROADCASTSS (R9)(DX*2), Z15
-	VFMADD231PS  Z14, Z15, Z2
-	VBROADCASTSS (R9)(R8*1), Z16
-	VFMADD231PS  Z14, Z16, Z3
-	VBROADCASTSS (R9)(DX*4), Z15
-	VFMADD231PS  Z14, Z15, Z4
-	VBROADCASTSS (R10), Z16
-	VFMADD231PS  Z14, Z16, Z5
-	VBROADCASTSS (R10)(DX*1), Z15
-	VFMADD231PS  Z14, Z15, Z6
-	VBROADCASTSS (R10)(DX*2), Z16
-	VFMADD231PS  Z14, Z16, Z7
-	VBROADCASTSS (R10)(R8*1), Z15
-	VFMADD231PS  Z14, Z15, Z8
-	VBROADCASTSS (R10)(DX*4), Z16
-	VFMADD231PS  Z14, Z16, Z9
-	VBROADCASTSS (R11), Z15
-	VFMADD231PS  Z14, Z15, Z10
-	VBROADCASTSS (R11)(DX*1), Z16
-	VFMADD231PS  Z14, Z16, Z11
-	VBROADCASTSS (R11)(DX*2), Z15
-	VFMADD231PS  Z14, Z15, Z12
-	VBROADCASTSS (R11)(R8*1), Z16
-	VFMADD231PS  Z14, Z16, Z13
-	ADDQ         SI, R12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z8, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z9, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z10, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z11, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z12, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z13, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+14, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -379,14 +264,14 @@ store:
 TEXT ·tile32x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -416,8 +301,8 @@ tiles:
 	VMOVUPS (CX), Z14
 	VMOVUPS 64(CX), Z15
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
 	MOVQ    b+56(FP), R11
 	MOVQ    depth+72(FP), R12
 	TESTQ   R12, R12
@@ -428,34 +313,34 @@ depth:
 	PREFETCHT0   5120(R11)
 	VMOVUPS      64(R11), Z17
 	PREFETCHT0   5184(R11)
-	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R9)(DX*8)
 	VBROADCASTSS (R9), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (R9)(DX*1), Z19
+	VBROADCASTSS (R9)(DI*1), Z19
 	VFMADD231PS  Z16, Z19, Z2
 	VFMADD231PS  Z17, Z19, Z3
-	VBROADCASTSS (R9)(DX*2), Z18
+	VBROADCASTSS (R9)(DI*2), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
 	VBROADCASTSS (R9)(R8*1), Z19
 	VFMADD231PS  Z16, Z19, Z6
 	VFMADD231PS  Z17, Z19, Z7
-	VBROADCASTSS (R9)(DX*4), Z18
+	VBROADCASTSS (R9)(DI*4), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
 	VBROADCASTSS (R10), Z19
 	VFMADD231PS  Z16, Z19, Z10
 	VFMADD231PS  Z17, Z19, Z11
-	VBROADCASTSS (R10)(DX*1), Z18
+	VBROADCASTSS (R10)(DI*1), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (R10)(DX*2), Z19
+	VBROADCASTSS (R10)(DI*2), Z19
 	VFMADD231PS  Z16, Z19, Z14
 	VFMADD231PS  Z17, Z19, Z15
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R11
+	ADDQ         DX, R9
+	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          depth
 
@@ -487,107 +372,11 @@ store:
 	VMOVUPS Z15, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+8, DX, R10
+	IMUL3Q  $+8, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile32x8AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z3
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z4
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z5
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z6
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z7
-	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	MOVQ    b+56(FP), R11
-	MOVQ    depth+72(FP), R12
-	TESTQ   R12, R12
-	JZ      store
-
-depth:
-	VMOVUPS      (R11), Z8
-	PREFETCHT0   5120(R11)
-	PREFETCHT0   (R9)(BX*8)
-	VBROADCASTSS (R9), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (R9)(DX*1), Z10
-	VFMADD231PS  Z8, Z10, Z1
-	VBROADCASTSS (R9)(DX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (R9)(R8*1), Z10
-	VFMADD231PS  Z8, Z10, Z3
-	VBROADCASTSS (R9)(DX*4), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (R10), Z10
-	VFMADD231PS  Z8, Z10, Z5
-	VBROADCASTSS (R10)(DX*1), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (R10)(DX*2), Z10
-	VFMADD231PS  Z8, Z10, Z7
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z4, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z5, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z6, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z7, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+8, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -597,14 +386,14 @@ store:
 TEXT ·tile32x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -633,17 +422,17 @@ depth:
 	VBROADCASTSS (R9), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (R9)(DX*1), Z11
+	VBROADCASTSS (R9)(DI*1), Z11
 	VFMADD231PS  Z8, Z11, Z2
 	VFMADD231PS  Z9, Z11, Z3
-	VBROADCASTSS (R9)(DX*2), Z10
+	VBROADCASTSS (R9)(DI*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
 	VBROADCASTSS (R9)(R8*1), Z11
 	VFMADD231PS  Z8, Z11, Z6
 	VFMADD231PS  Z9, Z11, Z7
-	ADDQ         SI, R10
-	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DX, R9
 	DECQ         R11
 	JNZ          depth
 
@@ -663,78 +452,11 @@ store:
 	VMOVUPS Z7, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
+	IMUL3Q  $+4, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
-TEXT ·tile32x4AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPS (CX), Z3
-	ADDQ    R10, CX
-	MOVQ    b+56(FP), R10
-	MOVQ    depth+72(FP), R11
-	TESTQ   R11, R11
-	JZ      store
-
-depth:
-	VMOVUPS      (R10), Z4
-	VBROADCASTSS (R9), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (R9)(DX*1), Z6
-	VFMADD231PS  Z4, Z6, Z1
-	VBROADCASTSS (R9)(DX*2), Z5
-	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (R9)(R8*1), Z6
-	VFMADD231PS  Z4, Z6, Z3
-	ADDQ         SI, R10
-	ADDQ         BX, R9
-	DECQ         R11
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPS Z3, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -744,13 +466,13 @@ store:
 TEXT ·tile32x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -773,11 +495,11 @@ depth:
 	VBROADCASTSS (R8), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (R8)(DX*1), Z7
+	VBROADCASTSS (R8)(DI*1), Z7
 	VFMADD231PS  Z4, Z7, Z2
 	VFMADD231PS  Z5, Z7, Z3
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -791,65 +513,11 @@ store:
 	VMOVUPS Z3, 64(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
+	IMUL3Q  $+2, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
-TEXT ·tile32x2AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	MOVQ a+32(FP), R8
-
-tiles:
-	MOVQ    lds+24(FP), R9
-	SHLQ    $0x02, R9
-	VMOVUPS (CX), Z0
-	ADDQ    R9, CX
-	VMOVUPS (CX), Z1
-	ADDQ    R9, CX
-	MOVQ    b+56(FP), R9
-	MOVQ    depth+72(FP), R10
-	TESTQ   R10, R10
-	JZ      store
-
-depth:
-	VMOVUPS      (R9), Z2
-	VBROADCASTSS (R8), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (R8)(DX*1), Z4
-	VFMADD231PS  Z2, Z4, Z1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
-	DECQ         R10
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R9
-	SHLQ    $0x02, R9
-	VMOVUPS Z0, (AX)
-	ADDQ    R9, AX
-	VMOVUPS Z1, (AX)
-	ADDQ    R9, AX
-	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
-	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
-	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -859,13 +527,13 @@ store:
 TEXT ·tile32x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -885,8 +553,8 @@ depth:
 	VBROADCASTSS (R8), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -897,11 +565,536 @@ store:
 	VMOVUPS Z1, 64(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile32x28AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z7
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z8
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z9
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z10
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z11
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z12
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z13
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z14
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z15
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z16
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z17
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z18
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z19
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z20
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z21
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z22
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z23
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z24
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z25
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z26
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z27
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	LEAQ    (R11)(R9*2), R12
+	ADDQ    DI, R12
+	LEAQ    (R12)(R9*2), R13
+	ADDQ    DI, R13
+	MOVQ    b+56(FP), R14
+	MOVQ    depth+72(FP), R15
+	TESTQ   R15, R15
+	JZ      store
+
+depth:
+	VMOVUPS          (R14), Z28
+	VFMADD231PS.BCST (R10), Z28, Z0
+	VFMADD231PS.BCST (R10)(DI*1), Z28, Z1
+	VFMADD231PS.BCST (R10)(DI*2), Z28, Z2
+	VFMADD231PS.BCST (R10)(R9*1), Z28, Z3
+	VFMADD231PS.BCST (R10)(DI*4), Z28, Z4
+	VFMADD231PS.BCST (R10)(R8*1), Z28, Z5
+	VFMADD231PS.BCST (R10)(R9*2), Z28, Z6
+	VFMADD231PS.BCST (R11), Z28, Z7
+	VFMADD231PS.BCST (R11)(DI*1), Z28, Z8
+	VFMADD231PS.BCST (R11)(DI*2), Z28, Z9
+	VFMADD231PS.BCST (R11)(R9*1), Z28, Z10
+	VFMADD231PS.BCST (R11)(DI*4), Z28, Z11
+	VFMADD231PS.BCST (R11)(R8*1), Z28, Z12
+	VFMADD231PS.BCST (R11)(R9*2), Z28, Z13
+	VFMADD231PS.BCST (R12), Z28, Z14
+	VFMADD231PS.BCST (R12)(DI*1), Z28, Z15
+	VFMADD231PS.BCST (R12)(DI*2), Z28, Z16
+	VFMADD231PS.BCST (R12)(R9*1), Z28, Z17
+	VFMADD231PS.BCST (R12)(DI*4), Z28, Z18
+	VFMADD231PS.BCST (R12)(R8*1), Z28, Z19
+	VFMADD231PS.BCST (R12)(R9*2), Z28, Z20
+	VFMADD231PS.BCST (R13), Z28, Z21
+	VFMADD231PS.BCST (R13)(DI*1), Z28, Z22
+	VFMADD231PS.BCST (R13)(DI*2), Z28, Z23
+	VFMADD231PS.BCST (R13)(R9*1), Z28, Z24
+	VFMADD231PS.BCST (R13)(DI*4), Z28, Z25
+	VFMADD231PS.BCST (R13)(R8*1), Z28, Z26
+	VFMADD231PS.BCST (R13)(R9*2), Z28, Z27
+	ADDQ             BX, R14
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	ADDQ             DX, R12
+	ADDQ             DX, R13
+	DECQ             R15
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z9, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z10, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z11, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z12, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z13, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z14, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z15, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z16, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z17, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z18, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z19, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z20, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z21, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z22, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z23, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z24, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z25, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z26, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z27, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+28, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile32x16AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z7
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z8
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z9
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z10
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z11
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z12
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z13
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z14
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z15
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	LEAQ    (R11)(R9*2), R12
+	ADDQ    DI, R12
+	MOVQ    b+56(FP), R13
+	MOVQ    depth+72(FP), R14
+	TESTQ   R14, R14
+	JZ      store
+
+depth:
+	VMOVUPS          (R13), Z16
+	VFMADD231PS.BCST (R10), Z16, Z0
+	VFMADD231PS.BCST (R10)(DI*1), Z16, Z1
+	VFMADD231PS.BCST (R10)(DI*2), Z16, Z2
+	VFMADD231PS.BCST (R10)(R9*1), Z16, Z3
+	VFMADD231PS.BCST (R10)(DI*4), Z16, Z4
+	VFMADD231PS.BCST (R10)(R8*1), Z16, Z5
+	VFMADD231PS.BCST (R10)(R9*2), Z16, Z6
+	VFMADD231PS.BCST (R11), Z16, Z7
+	VFMADD231PS.BCST (R11)(DI*1), Z16, Z8
+	VFMADD231PS.BCST (R11)(DI*2), Z16, Z9
+	VFMADD231PS.BCST (R11)(R9*1), Z16, Z10
+	VFMADD231PS.BCST (R11)(DI*4), Z16, Z11
+	VFMADD231PS.BCST (R11)(R8*1), Z16, Z12
+	VFMADD231PS.BCST (R11)(R9*2), Z16, Z13
+	VFMADD231PS.BCST (R12), Z16, Z14
+	VFMADD231PS.BCST (R12)(DI*1), Z16, Z15
+	ADDQ             BX, R13
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	ADDQ             DX, R12
+	DECQ             R14
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z8, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z9, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z10, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z11, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z12, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z13, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z14, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z15, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+16, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile32x8AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPS (CX), Z7
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	MOVQ    b+56(FP), R12
+	MOVQ    depth+72(FP), R13
+	TESTQ   R13, R13
+	JZ      store
+
+depth:
+	VMOVUPS          (R12), Z8
+	VFMADD231PS.BCST (R10), Z8, Z0
+	VFMADD231PS.BCST (R10)(DI*1), Z8, Z1
+	VFMADD231PS.BCST (R10)(DI*2), Z8, Z2
+	VFMADD231PS.BCST (R10)(R9*1), Z8, Z3
+	VFMADD231PS.BCST (R10)(DI*4), Z8, Z4
+	VFMADD231PS.BCST (R10)(R8*1), Z8, Z5
+	VFMADD231PS.BCST (R10)(R9*2), Z8, Z6
+	VFMADD231PS.BCST (R11), Z8, Z7
+	ADDQ             BX, R12
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	DECQ             R13
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPS Z7, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+8, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile32x4AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+32(FP), R9
+
+tiles:
+	MOVQ    lds+24(FP), R10
+	SHLQ    $0x02, R10
+	VMOVUPS (CX), Z0
+	ADDQ    R10, CX
+	VMOVUPS (CX), Z1
+	ADDQ    R10, CX
+	VMOVUPS (CX), Z2
+	ADDQ    R10, CX
+	VMOVUPS (CX), Z3
+	ADDQ    R10, CX
+	MOVQ    b+56(FP), R10
+	MOVQ    depth+72(FP), R11
+	TESTQ   R11, R11
+	JZ      store
+
+depth:
+	VMOVUPS          (R10), Z4
+	VFMADD231PS.BCST (R9), Z4, Z0
+	VFMADD231PS.BCST (R9)(DI*1), Z4, Z1
+	VFMADD231PS.BCST (R9)(DI*2), Z4, Z2
+	VFMADD231PS.BCST (R9)(R8*1), Z4, Z3
+	ADDQ             BX, R10
+	ADDQ             DX, R9
+	DECQ             R11
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R10
+	SHLQ    $0x02, R10
+	VMOVUPS Z0, (AX)
+	ADDQ    R10, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    R10, AX
+	VMOVUPS Z2, (AX)
+	ADDQ    R10, AX
+	VMOVUPS Z3, (AX)
+	ADDQ    R10, AX
+	MOVQ    depth+72(FP), R10
+	IMULQ   DX, R10
+	SUBQ    R10, R9
+	IMUL3Q  $+4, DI, R10
+	ADDQ    R10, R9
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile32x2AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x02, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x02, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	MOVQ a+32(FP), R8
+
+tiles:
+	MOVQ    lds+24(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS (CX), Z0
+	ADDQ    R9, CX
+	VMOVUPS (CX), Z1
+	ADDQ    R9, CX
+	MOVQ    b+56(FP), R9
+	MOVQ    depth+72(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+
+depth:
+	VMOVUPS          (R9), Z2
+	VFMADD231PS.BCST (R8), Z2, Z0
+	VFMADD231PS.BCST (R8)(DI*1), Z2, Z1
+	ADDQ             BX, R9
+	ADDQ             DX, R8
+	DECQ             R10
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R9
+	SHLQ    $0x02, R9
+	VMOVUPS Z0, (AX)
+	ADDQ    R9, AX
+	VMOVUPS Z1, (AX)
+	ADDQ    R9, AX
+	MOVQ    depth+72(FP), R9
+	IMULQ   DX, R9
+	SUBQ    R9, R8
+	IMUL3Q  $+2, DI, R9
+	ADDQ    R9, R8
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -911,13 +1104,13 @@ store:
 TEXT ·tile32x1AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -931,13 +1124,12 @@ tiles:
 	JZ      store
 
 depth:
-	VMOVUPS      (R9), Z1
-	VBROADCASTSS (R8), Z2
-	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         SI, R9
-	ADDQ         BX, R8
-	DECQ         R10
-	JNZ          depth
+	VMOVUPS          (R9), Z1
+	VFMADD231PS.BCST (R8), Z1, Z0
+	ADDQ             BX, R9
+	ADDQ             DX, R8
+	DECQ             R10
+	JNZ              depth
 
 store:
 	MOVQ    ldc+8(FP), R9
@@ -945,11 +1137,11 @@ store:
 	VMOVUPS Z0, (AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -960,13 +1152,40 @@ TEXT ·rowMax32AVX512(SB), NOSPLIT, $0-20
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS inf32<>+0(SB), Z0
+	VBROADCASTSS inf32<>+0(SB), Z1
+	VBROADCASTSS inf32<>+0(SB), Z2
+	VBROADCASTSS inf32<>+0(SB), Z3
+	SUBQ         $0x40, CX
+	JL           rest
 
 loop:
-	VMOVUPS       (AX), Z1
+	VMOVUPS (AX), Z8
+	VMAXPS  Z0, Z8, Z0
+	VMOVUPS 64(AX), Z9
+	VMAXPS  Z1, Z9, Z1
+	VMOVUPS 128(AX), Z10
+	VMAXPS  Z2, Z10, Z2
+	VMOVUPS 192(AX), Z11
+	VMAXPS  Z3, Z11, Z3
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x40, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x40, CX
+	JZ   done
+
+one:
+	VMOVUPS (AX), Z8
+	VMAXPS  Z0, Z8, Z0
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JNZ     one
+
+done:
 	VMAXPS        Z0, Z1, Z0
-	ADDQ          $0x00000040, AX
-	SUBQ          $0x10, CX
-	JNZ           loop
+	VMAXPS        Z0, Z2, Z0
+	VMAXPS        Z0, Z3, Z0
 	VEXTRACTF32X8 $0x01, Z0, Y1
 	VMAXPS        Y1, Y0, Y0
 	VEXTRACTF128  $0x01, Y0, X1
@@ -1008,27 +1227,38 @@ found:
 	VZEROUPPER
 	RET
 
-// func markGE32AVX512(marks *uint16, s *float32, n int, v float32) int
+// func pick32AVX512(index *int32, value *float32, s *float32, n int, first int32, v float32) int
 // Requires: AVX, AVX512F, POPCNT
-TEXT ·markGE32AVX512(SB), NOSPLIT, $0-40
-	MOVQ         marks+0(FP), AX
-	MOVQ         s+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS v+24(FP), Z0
-	XORQ         BX, BX
+TEXT ·pick32AVX512(SB), NOSPLIT, $0-48
+	MOVQ         index+0(FP), AX
+	MOVQ         value+8(FP), CX
+	MOVQ         s+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS v+36(FP), Z0
+	MOVL         first+32(FP), SI
+	VPBROADCASTD SI, Z1
+	VPADDD       upwards32<>+0(SB), Z1, Z1
+	VPBROADCASTD vector32<>+0(SB), Z4
+	MOVQ         CX, SI
 
 loop:
-	VMOVUPS (CX), Z1
-	VCMPPS  $0x0d, Z0, Z1, K1
-	KMOVW   K1, SI
-	MOVW    SI, (AX)
-	ADDQ    $0x02, AX
-	POPCNTQ SI, SI
-	ADDQ    SI, BX
-	ADDQ    $0x00000040, CX
-	SUBQ    $0x10, DX
-	JNZ     loop
-	MOVQ    BX, ret+32(FP)
+	VMOVUPS       (DX), Z2
+	VCMPPS        $0x0d, Z0, Z2, K1
+	VCOMPRESSPS.Z Z2, K1, Z2
+	VPCOMPRESSD.Z Z1, K1, Z3
+	KMOVW         K1, DI
+	POPCNTQ       DI, DI
+	VMOVUPS       Z2, (CX)
+	VMOVDQU32     Z3, (AX)
+	VPADDD        Z4, Z1, Z1
+	LEAQ          (CX)(DI*4), CX
+	LEAQ          (AX)(DI*4), AX
+	ADDQ          $0x00000040, DX
+	SUBQ          $0x10, BX
+	JNZ           loop
+	SUBQ          SI, CX
+	SHRQ          $0x02, CX
+	MOVQ          CX, ret+40(FP)
 	VZEROUPPER
 	RET
 
@@ -1083,6 +1313,50 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addScaled32AVX512(sums *float32, row *float32, n int, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·addScaled32AVX512(SB), NOSPLIT, $0-28
+	MOVQ         sums+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS factor+24(FP), Z0
+
+loop:
+	VMOVUPS     (AX), Z1
+	VFMADD231PS (CX), Z0, Z1
+	VMOVUPS     Z1, (AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func finish32AVX512(mean *float32, residual *float32, sum *float32, q *float32, n int, factor float32)
+// Requires: AVX, AVX512F
+TEXT ·finish32AVX512(SB), NOSPLIT, $0-44
+	MOVQ         mean+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         sum+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS factor+40(FP), Z0
+
+loop:
+	VMULPS  (DX), Z0, Z1
+	VMOVUPS Z1, (AX)
+	VMOVUPS (BX), Z2
+	VSUBPS  Z1, Z2, Z2
+	VMOVUPS Z2, (CX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x10, SI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func clamp32AVX512(s *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·clamp32AVX512(SB), NOSPLIT, $0-16
@@ -1103,16 +1377,16 @@ loop:
 	RET
 
 // func expRow32AVX512(s *float32, n int, max float32) (sum float32, dot float32)
-// Requires: AVX, AVX512DQ, AVX512F, SSE
+// Requires: AVX, AVX512DQ, AVX512F, MMX+, SSE
 TEXT ·expRow32AVX512(SB), NOSPLIT, $0-32
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
-	VBROADCASTSS low32<>+0(SB), Z8
-	VBROADCASTSS magic32<>+0(SB), Z9
-	VBROADCASTSS log2e32<>+0(SB), Z10
-	VBROADCASTSS high32<>+0(SB), Z11
-	VBROADCASTSS rest32<>+0(SB), Z12
-	VBROADCASTSS cut32<>+0(SB), Z13
+	VBROADCASTSS magic32<>+0(SB), Z8
+	VBROADCASTSS log2e32<>+0(SB), Z9
+	VBROADCASTSS high32<>+0(SB), Z10
+	VBROADCASTSS rest32<>+0(SB), Z11
+	VBROADCASTSS cut32<>+0(SB), Z12
+	VBROADCASTSS low32<>+0(SB), Z13
 	VBROADCASTSS term7_32<>+0(SB), Z14
 	VBROADCASTSS term6_32<>+0(SB), Z15
 	VBROADCASTSS term5_32<>+0(SB), Z16
@@ -1124,18 +1398,20 @@ TEXT ·expRow32AVX512(SB), NOSPLIT, $0-32
 	VPXORQ       Z0, Z0, Z0
 	VPXORQ       Z2, Z2, Z2
 	VBROADCASTSS max+16(FP), Z3
+	MOVQ         CX, DX
+	SHLQ         $0x02, DX
 
 loop:
+	PREFETCHT0    (AX)(DX*1)
 	VMOVUPS       (AX), Z4
 	VSUBPS        Z3, Z4, Z4
-	VMAXPS        Z8, Z4, Z4
-	VMOVUPS       Z9, Z5
-	VFMADD231PS   Z10, Z4, Z5
+	VCMPPS        $0x0d, Z12, Z4, K1
+	VMOVUPS       Z8, Z5
+	VFMADD231PS   Z9, Z4, Z5
+	VSUBPS        Z8, Z5, Z7
 	VMOVUPS       Z4, Z6
-	VMOVUPS       Z5, Z7
-	VSUBPS        Z9, Z7, Z7
+	VFMADD231PS   Z10, Z7, Z6
 	VFMADD231PS   Z11, Z7, Z6
-	VFMADD231PS   Z12, Z7, Z6
 	VMOVUPS       Z14, Z7
 	VFMADD213PS   Z15, Z6, Z7
 	VFMADD213PS   Z16, Z6, Z7
@@ -1145,11 +1421,9 @@ loop:
 	VFMADD213PS   Z20, Z6, Z7
 	VFMADD213PS   Z21, Z6, Z7
 	VPSLLD        $0x17, Z5, Z5
-	VPADDD        Z5, Z7, Z7
-	VCMPPS        $0x05, Z13, Z4, K1
-	VMOVAPS.Z     Z7, K1, Z7
+	VPADDD.Z      Z5, Z7, K1, Z7
 	VADDPS        Z7, Z0, Z0
-	VFMADD231PS   Z7, Z4, Z2
+	VFMADD231PS   Z7, Z4, K1, Z2
 	VMOVUPS       Z7, (AX)
 	ADDQ          $0x00000040, AX
 	SUBQ          $0x10, CX
@@ -1292,14 +1566,14 @@ store:
 TEXT ·tile32x6AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -1323,8 +1597,8 @@ tiles:
 	VMOVUPS (CX), Y10
 	VMOVUPS 32(CX), Y11
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
 	MOVQ    b+56(FP), R11
 	MOVQ    depth+72(FP), R12
 	TESTQ   R12, R12
@@ -1336,24 +1610,24 @@ depth:
 	VBROADCASTSS (R9), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (R9)(DX*1), Y15
+	VBROADCASTSS (R9)(DI*1), Y15
 	VFMADD231PS  Y12, Y15, Y2
 	VFMADD231PS  Y13, Y15, Y3
-	VBROADCASTSS (R9)(DX*2), Y14
+	VBROADCASTSS (R9)(DI*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
 	VBROADCASTSS (R9)(R8*1), Y15
 	VFMADD231PS  Y12, Y15, Y6
 	VFMADD231PS  Y13, Y15, Y7
-	VBROADCASTSS (R9)(DX*4), Y14
+	VBROADCASTSS (R9)(DI*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
 	VBROADCASTSS (R10), Y15
 	VFMADD231PS  Y12, Y15, Y10
 	VFMADD231PS  Y13, Y15, Y11
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R11
+	ADDQ         DX, R9
+	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          depth
 
@@ -1379,11 +1653,11 @@ store:
 	VMOVUPS Y11, 32(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+6, DX, R10
+	IMUL3Q  $+6, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -1393,14 +1667,14 @@ store:
 TEXT ·tile32x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -1429,17 +1703,17 @@ depth:
 	VBROADCASTSS (R9), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (R9)(DX*1), Y11
+	VBROADCASTSS (R9)(DI*1), Y11
 	VFMADD231PS  Y8, Y11, Y2
 	VFMADD231PS  Y9, Y11, Y3
-	VBROADCASTSS (R9)(DX*2), Y10
+	VBROADCASTSS (R9)(DI*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
 	VBROADCASTSS (R9)(R8*1), Y11
 	VFMADD231PS  Y8, Y11, Y6
 	VFMADD231PS  Y9, Y11, Y7
-	ADDQ         SI, R10
-	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DX, R9
 	DECQ         R11
 	JNZ          depth
 
@@ -1459,11 +1733,11 @@ store:
 	VMOVUPS Y7, 32(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
+	IMUL3Q  $+4, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -1473,13 +1747,13 @@ store:
 TEXT ·tile32x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -1502,11 +1776,11 @@ depth:
 	VBROADCASTSS (R8), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (R8)(DX*1), Y7
+	VBROADCASTSS (R8)(DI*1), Y7
 	VFMADD231PS  Y4, Y7, Y2
 	VFMADD231PS  Y5, Y7, Y3
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -1520,11 +1794,11 @@ store:
 	VMOVUPS Y3, 32(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
+	IMUL3Q  $+2, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -1534,13 +1808,13 @@ store:
 TEXT ·tile32x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x02, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x02, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x02, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x02, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -1560,8 +1834,8 @@ depth:
 	VBROADCASTSS (R8), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -1572,11 +1846,11 @@ store:
 	VMOVUPS Y1, 32(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -1588,15 +1862,56 @@ TEXT ·rowMax32AVX2(SB), NOSPLIT, $0-20
 	MOVQ         n+8(FP), CX
 	VBROADCASTSS inf32<>+0(SB), Y0
 	VBROADCASTSS inf32<>+0(SB), Y1
+	VBROADCASTSS inf32<>+0(SB), Y2
+	VBROADCASTSS inf32<>+0(SB), Y3
+	VBROADCASTSS inf32<>+0(SB), Y4
+	VBROADCASTSS inf32<>+0(SB), Y5
+	VBROADCASTSS inf32<>+0(SB), Y6
+	VBROADCASTSS inf32<>+0(SB), Y7
+	SUBQ         $0x40, CX
+	JL           rest
 
 loop:
-	VMOVUPS      (AX), Y2
+	VMOVUPS (AX), Y8
+	VMAXPS  Y0, Y8, Y0
+	VMOVUPS 32(AX), Y9
+	VMAXPS  Y1, Y9, Y1
+	VMOVUPS 64(AX), Y10
+	VMAXPS  Y2, Y10, Y2
+	VMOVUPS 96(AX), Y11
+	VMAXPS  Y3, Y11, Y3
+	VMOVUPS 128(AX), Y12
+	VMAXPS  Y4, Y12, Y4
+	VMOVUPS 160(AX), Y13
+	VMAXPS  Y5, Y13, Y5
+	VMOVUPS 192(AX), Y14
+	VMAXPS  Y6, Y14, Y6
+	VMOVUPS 224(AX), Y15
+	VMAXPS  Y7, Y15, Y7
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x40, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x40, CX
+	JZ   done
+
+one:
+	VMOVUPS (AX), Y8
+	VMAXPS  Y0, Y8, Y0
+	VMOVUPS 32(AX), Y9
+	VMAXPS  Y1, Y9, Y1
+	ADDQ    $0x00000040, AX
+	SUBQ    $0x10, CX
+	JNZ     one
+
+done:
 	VMAXPS       Y0, Y2, Y0
-	VMOVUPS      32(AX), Y3
 	VMAXPS       Y1, Y3, Y1
-	ADDQ         $0x00000040, AX
-	SUBQ         $0x10, CX
-	JNZ          loop
+	VMAXPS       Y0, Y4, Y0
+	VMAXPS       Y1, Y5, Y1
+	VMAXPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y7, Y1
 	VMAXPS       Y1, Y0, Y0
 	VEXTRACTF128 $0x01, Y0, X1
 	VMAXPS       X1, X0, X0
@@ -1728,6 +2043,58 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addScaled32AVX2(sums *float32, row *float32, n int, factor float32)
+// Requires: AVX, FMA3
+TEXT ·addScaled32AVX2(SB), NOSPLIT, $0-28
+	MOVQ         sums+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS factor+24(FP), Y0
+
+loop:
+	VMOVUPS     (AX), Y1
+	VFMADD231PS (CX), Y0, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     32(AX), Y2
+	VFMADD231PS 32(CX), Y0, Y2
+	VMOVUPS     Y2, 32(AX)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func finish32AVX2(mean *float32, residual *float32, sum *float32, q *float32, n int, factor float32)
+// Requires: AVX
+TEXT ·finish32AVX2(SB), NOSPLIT, $0-44
+	MOVQ         mean+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         sum+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSS factor+40(FP), Y0
+
+loop:
+	VMULPS  (DX), Y0, Y1
+	VMOVUPS Y1, (AX)
+	VMOVUPS (BX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, (CX)
+	VMULPS  32(DX), Y0, Y1
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS 32(BX), Y2
+	VSUBPS  Y1, Y2, Y2
+	VMOVUPS Y2, 32(CX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	ADDQ    $0x00000040, BX
+	SUBQ    $0x10, SI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func clamp32AVX2(s *float32, n int)
 // Requires: AVX
 TEXT ·clamp32AVX2(SB), NOSPLIT, $0-16
@@ -1752,33 +2119,35 @@ loop:
 	RET
 
 // func expRow32AVX2(s *float32, n int, max float32) (sum float32, dot float32)
-// Requires: AVX, AVX2, FMA3, SSE
+// Requires: AVX, AVX2, FMA3, MMX+, SSE
 TEXT ·expRow32AVX2(SB), NOSPLIT, $0-32
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
-	VBROADCASTSS low32<>+0(SB), Y9
-	VBROADCASTSS magic32<>+0(SB), Y10
-	VBROADCASTSS log2e32<>+0(SB), Y11
-	VBROADCASTSS high32<>+0(SB), Y12
-	VBROADCASTSS rest32<>+0(SB), Y13
-	VBROADCASTSS cut32<>+0(SB), Y14
+	VBROADCASTSS magic32<>+0(SB), Y9
+	VBROADCASTSS log2e32<>+0(SB), Y10
+	VBROADCASTSS high32<>+0(SB), Y11
+	VBROADCASTSS rest32<>+0(SB), Y12
+	VBROADCASTSS cut32<>+0(SB), Y13
+	VBROADCASTSS low32<>+0(SB), Y14
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y2, Y2, Y2
 	VPXOR        Y1, Y1, Y1
 	VPXOR        Y3, Y3, Y3
 	VBROADCASTSS max+16(FP), Y4
+	MOVQ         CX, DX
+	SHLQ         $0x02, DX
 
 loop:
+	PREFETCHT0   (AX)(DX*1)
 	VMOVUPS      (AX), Y5
 	VSUBPS       Y4, Y5, Y5
-	VMAXPS       Y9, Y5, Y5
-	VMOVUPS      Y10, Y6
-	VFMADD231PS  Y11, Y5, Y6
+	VMAXPS       Y14, Y5, Y5
+	VMOVUPS      Y9, Y6
+	VFMADD231PS  Y10, Y5, Y6
+	VSUBPS       Y9, Y6, Y8
 	VMOVUPS      Y5, Y7
-	VMOVUPS      Y6, Y8
-	VSUBPS       Y10, Y8, Y8
+	VFMADD231PS  Y11, Y8, Y7
 	VFMADD231PS  Y12, Y8, Y7
-	VFMADD231PS  Y13, Y8, Y7
 	VBROADCASTSS term7_32<>+0(SB), Y15
 	VMOVUPS      Y15, Y8
 	VBROADCASTSS term6_32<>+0(SB), Y15
@@ -1797,21 +2166,21 @@ loop:
 	VFMADD213PS  Y15, Y7, Y8
 	VPSLLD       $0x17, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x01, Y14, Y5, Y7
+	VCMPPS       $0x01, Y13, Y5, Y7
 	VANDNPS      Y8, Y7, Y8
 	VADDPS       Y8, Y0, Y0
 	VFMADD231PS  Y8, Y5, Y2
 	VMOVUPS      Y8, (AX)
+	PREFETCHT0   32(AX)(DX*1)
 	VMOVUPS      32(AX), Y5
 	VSUBPS       Y4, Y5, Y5
-	VMAXPS       Y9, Y5, Y5
-	VMOVUPS      Y10, Y6
-	VFMADD231PS  Y11, Y5, Y6
+	VMAXPS       Y14, Y5, Y5
+	VMOVUPS      Y9, Y6
+	VFMADD231PS  Y10, Y5, Y6
+	VSUBPS       Y9, Y6, Y8
 	VMOVUPS      Y5, Y7
-	VMOVUPS      Y6, Y8
-	VSUBPS       Y10, Y8, Y8
+	VFMADD231PS  Y11, Y8, Y7
 	VFMADD231PS  Y12, Y8, Y7
-	VFMADD231PS  Y13, Y8, Y7
 	VBROADCASTSS term7_32<>+0(SB), Y15
 	VMOVUPS      Y15, Y8
 	VBROADCASTSS term6_32<>+0(SB), Y15
@@ -1830,7 +2199,7 @@ loop:
 	VFMADD213PS  Y15, Y7, Y8
 	VPSLLD       $0x17, Y6, Y6
 	VPADDD       Y6, Y8, Y8
-	VCMPPS       $0x01, Y14, Y5, Y7
+	VCMPPS       $0x01, Y13, Y5, Y7
 	VANDNPS      Y8, Y7, Y8
 	VADDPS       Y8, Y1, Y1
 	VFMADD231PS  Y8, Y5, Y3
@@ -2128,6 +2497,19 @@ GLOBL log2e64<>(SB), RODATA|NOPTR, $8
 DATA half64<>+0(SB)/8, $0xbfe0000000000000
 GLOBL half64<>(SB), RODATA|NOPTR, $8
 
+DATA vector64<>+0(SB)/4, $0x00000008
+GLOBL vector64<>(SB), RODATA|NOPTR, $4
+
+DATA upwards64<>+0(SB)/4, $0x00000000
+DATA upwards64<>+4(SB)/4, $0x00000001
+DATA upwards64<>+8(SB)/4, $0x00000002
+DATA upwards64<>+12(SB)/4, $0x00000003
+DATA upwards64<>+16(SB)/4, $0x00000004
+DATA upwards64<>+20(SB)/4, $0x00000005
+DATA upwards64<>+24(SB)/4, $0x00000006
+DATA upwards64<>+28(SB)/4, $0x00000007
+GLOBL upwards64<>(SB), RODATA|NOPTR, $32
+
 DATA cut64<>+0(SB)/8, $0xc085800000000000
 GLOBL cut64<>(SB), RODATA|NOPTR, $8
 
@@ -2190,14 +2572,14 @@ GLOBL term13_64<>(SB), RODATA|NOPTR, $8
 TEXT ·tile64x14AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -2245,10 +2627,10 @@ tiles:
 	VMOVUPD (CX), Z26
 	VMOVUPD 64(CX), Z27
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	LEAQ    (R10)(DX*4), R11
-	ADDQ    DX, R11
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
+	LEAQ    (R10)(DI*4), R11
+	ADDQ    DI, R11
 	MOVQ    b+56(FP), R12
 	MOVQ    depth+72(FP), R13
 	TESTQ   R13, R13
@@ -2259,54 +2641,54 @@ depth:
 	PREFETCHT0   5120(R12)
 	VMOVUPD      64(R12), Z29
 	PREFETCHT0   5184(R12)
-	PREFETCHT0   (R9)(BX*8)
-	PREFETCHT0   (R11)(BX*8)
+	PREFETCHT0   (R9)(DX*8)
+	PREFETCHT0   (R11)(DX*8)
 	VBROADCASTSD (R9), Z30
 	VFMADD231PD  Z28, Z30, Z0
 	VFMADD231PD  Z29, Z30, Z1
-	VBROADCASTSD (R9)(DX*1), Z31
+	VBROADCASTSD (R9)(DI*1), Z31
 	VFMADD231PD  Z28, Z31, Z2
 	VFMADD231PD  Z29, Z31, Z3
-	VBROADCASTSD (R9)(DX*2), Z30
+	VBROADCASTSD (R9)(DI*2), Z30
 	VFMADD231PD  Z28, Z30, Z4
 	VFMADD231PD  Z29, Z30, Z5
 	VBROADCASTSD (R9)(R8*1), Z31
 	VFMADD231PD  Z28, Z31, Z6
 	VFMADD231PD  Z29, Z31, Z7
-	VBROADCASTSD (R9)(DX*4), Z30
+	VBROADCASTSD (R9)(DI*4), Z30
 	VFMADD231PD  Z28, Z30, Z8
 	VFMADD231PD  Z29, Z30, Z9
 	VBROADCASTSD (R10), Z31
 	VFMADD231PD  Z28, Z31, Z10
 	VFMADD231PD  Z29, Z31, Z11
-	VBROADCASTSD (R10)(DX*1), Z30
+	VBROADCASTSD (R10)(DI*1), Z30
 	VFMADD231PD  Z28, Z30, Z12
 	VFMADD231PD  Z29, Z30, Z13
-	VBROADCASTSD (R10)(DX*2), Z31
+	VBROADCASTSD (R10)(DI*2), Z31
 	VFMADD231PD  Z28, Z31, Z14
 	VFMADD231PD  Z29, Z31, Z15
 	VBROADCASTSD (R10)(R8*1), Z30
 	VFMADD231PD  Z28, Z30, Z16
 	VFMADD231PD  Z29, Z30, Z17
-	VBROADCASTSD (R10)(DX*4), Z31
+	VBROADCASTSD (R10)(DI*4), Z31
 	VFMADD231PD  Z28, Z31, Z18
 	VFMADD231PD  Z29, Z31, Z19
 	VBROADCASTSD (R11), Z30
 	VFMADD231PD  Z28, Z30, Z20
 	VFMADD231PD  Z29, Z30, Z21
-	VBROADCASTSD (R11)(DX*1), Z31
+	VBROADCASTSD (R11)(DI*1), Z31
 	VFMADD231PD  Z28, Z31, Z22
 	VFMADD231PD  Z29, Z31, Z23
-	VBROADCASTSD (R11)(DX*2), Z30
+	VBROADCASTSD (R11)(DI*2), Z30
 	VFMADD231PD  Z28, Z30, Z24
 	VFMADD231PD  Z29, Z30, Z25
 	VBROADCASTSD (R11)(R8*1), Z31
 	VFMADD231PD  Z28, Z31, Z26
 	VFMADD231PD  Z29, Z31, Z27
-	ADDQ         SI, R12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
+	ADDQ         BX, R12
+	ADDQ         DX, R9
+	ADDQ         DX, R10
+	ADDQ         DX, R11
 	DECQ         R13
 	JNZ          depth
 
@@ -2356,147 +2738,11 @@ store:
 	VMOVUPD Z27, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+14, DX, R10
+	IMUL3Q  $+14, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile64x14AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile64x14AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z3
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z4
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z5
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z6
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z7
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z8
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z9
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z10
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z11
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z12
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z13
-	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	LEAQ    (R10)(DX*4), R11
-	ADDQ    DX, R11
-	MOVQ    b+56(FP), R12
-	MOVQ    depth+72(FP), R13
-	TESTQ   R13, R13
-	JZ      store
-
-depth:
-	VMOVUPD      (R12), Z14
-	PREFETCHT0   5120(R12)
-	PREFETCHT0   (R9)(BX*8)
-	PREFETCHT0   (R11)(BX*8)
-	VBROADCASTSD (R9), Z15
-	VFMADD231PD  Z14, Z15, Z0
-	VBROADCASTSD (R9)(DX*1), Z16
-	VFMADD231PD  Z14, Z16, Z1
-	VBROADCASTSD (R9)(DX*2), Z15
-	VFMADD231PD  Z14, Z15, Z2
-	VBROADCASTSD (R9)(R8*1), Z16
-	VFMADD231PD  Z14, Z16, Z3
-	VBROADCASTSD (R9)(DX*4), Z15
-	VFMADD231PD  Z14, Z15, Z4
-	VBROADCASTSD (R10), Z16
-	VFMADD231PD  Z14, Z16, Z5
-	VBROADCASTSD (R10)(DX*1), Z15
-	VFMADD231PD  Z14, Z15, Z6
-	VBROADCASTSD (R10)(DX*2), Z16
-	VFMADD231PD  Z14, Z16, Z7
-	VBROADCASTSD (R10)(R8*1), Z15
-	VFMADD231PD  Z14, Z15, Z8
-	VBROADCASTSD (R10)(DX*4), Z16
-	VFMADD231PD  Z14, Z16, Z9
-	VBROADCASTSD (R11), Z15
-	VFMADD231PD  Z14, Z15, Z10
-	VBROADCASTSD (R11)(DX*1), Z16
-	VFMADD231PD  Z14, Z16, Z11
-	VBROADCASTSD (R11)(DX*2), Z15
-	VFMADD231PD  Z14, Z15, Z12
-	VBROADCASTSD (R11)(R8*1), Z16
-	VFMADD231PD  Z14, Z16, Z13
-	ADDQ         SI, R12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z3, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z4, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z5, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z6, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z7, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z8, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z9, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z10, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z11, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z12, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z13, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+14, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -2506,14 +2752,14 @@ store:
 TEXT ·tile64x8AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -2543,8 +2789,8 @@ tiles:
 	VMOVUPD (CX), Z14
 	VMOVUPD 64(CX), Z15
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
 	MOVQ    b+56(FP), R11
 	MOVQ    depth+72(FP), R12
 	TESTQ   R12, R12
@@ -2555,34 +2801,34 @@ depth:
 	PREFETCHT0   5120(R11)
 	VMOVUPD      64(R11), Z17
 	PREFETCHT0   5184(R11)
-	PREFETCHT0   (R9)(BX*8)
+	PREFETCHT0   (R9)(DX*8)
 	VBROADCASTSD (R9), Z18
 	VFMADD231PD  Z16, Z18, Z0
 	VFMADD231PD  Z17, Z18, Z1
-	VBROADCASTSD (R9)(DX*1), Z19
+	VBROADCASTSD (R9)(DI*1), Z19
 	VFMADD231PD  Z16, Z19, Z2
 	VFMADD231PD  Z17, Z19, Z3
-	VBROADCASTSD (R9)(DX*2), Z18
+	VBROADCASTSD (R9)(DI*2), Z18
 	VFMADD231PD  Z16, Z18, Z4
 	VFMADD231PD  Z17, Z18, Z5
 	VBROADCASTSD (R9)(R8*1), Z19
 	VFMADD231PD  Z16, Z19, Z6
 	VFMADD231PD  Z17, Z19, Z7
-	VBROADCASTSD (R9)(DX*4), Z18
+	VBROADCASTSD (R9)(DI*4), Z18
 	VFMADD231PD  Z16, Z18, Z8
 	VFMADD231PD  Z17, Z18, Z9
 	VBROADCASTSD (R10), Z19
 	VFMADD231PD  Z16, Z19, Z10
 	VFMADD231PD  Z17, Z19, Z11
-	VBROADCASTSD (R10)(DX*1), Z18
+	VBROADCASTSD (R10)(DI*1), Z18
 	VFMADD231PD  Z16, Z18, Z12
 	VFMADD231PD  Z17, Z18, Z13
-	VBROADCASTSD (R10)(DX*2), Z19
+	VBROADCASTSD (R10)(DI*2), Z19
 	VFMADD231PD  Z16, Z19, Z14
 	VFMADD231PD  Z17, Z19, Z15
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R11
+	ADDQ         DX, R9
+	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          depth
 
@@ -2614,107 +2860,11 @@ store:
 	VMOVUPD Z15, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+8, DX, R10
+	IMUL3Q  $+8, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile64x8AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z3
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z4
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z5
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z6
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z7
-	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
-	MOVQ    b+56(FP), R11
-	MOVQ    depth+72(FP), R12
-	TESTQ   R12, R12
-	JZ      store
-
-depth:
-	VMOVUPD      (R11), Z8
-	PREFETCHT0   5120(R11)
-	PREFETCHT0   (R9)(BX*8)
-	VBROADCASTSD (R9), Z9
-	VFMADD231PD  Z8, Z9, Z0
-	VBROADCASTSD (R9)(DX*1), Z10
-	VFMADD231PD  Z8, Z10, Z1
-	VBROADCASTSD (R9)(DX*2), Z9
-	VFMADD231PD  Z8, Z9, Z2
-	VBROADCASTSD (R9)(R8*1), Z10
-	VFMADD231PD  Z8, Z10, Z3
-	VBROADCASTSD (R9)(DX*4), Z9
-	VFMADD231PD  Z8, Z9, Z4
-	VBROADCASTSD (R10), Z10
-	VFMADD231PD  Z8, Z10, Z5
-	VBROADCASTSD (R10)(DX*1), Z9
-	VFMADD231PD  Z8, Z9, Z6
-	VBROADCASTSD (R10)(DX*2), Z10
-	VFMADD231PD  Z8, Z10, Z7
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z3, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z4, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z5, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z6, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z7, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+8, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -2724,14 +2874,14 @@ store:
 TEXT ·tile64x4AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -2760,17 +2910,17 @@ depth:
 	VBROADCASTSD (R9), Z10
 	VFMADD231PD  Z8, Z10, Z0
 	VFMADD231PD  Z9, Z10, Z1
-	VBROADCASTSD (R9)(DX*1), Z11
+	VBROADCASTSD (R9)(DI*1), Z11
 	VFMADD231PD  Z8, Z11, Z2
 	VFMADD231PD  Z9, Z11, Z3
-	VBROADCASTSD (R9)(DX*2), Z10
+	VBROADCASTSD (R9)(DI*2), Z10
 	VFMADD231PD  Z8, Z10, Z4
 	VFMADD231PD  Z9, Z10, Z5
 	VBROADCASTSD (R9)(R8*1), Z11
 	VFMADD231PD  Z8, Z11, Z6
 	VFMADD231PD  Z9, Z11, Z7
-	ADDQ         SI, R10
-	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DX, R9
 	DECQ         R11
 	JNZ          depth
 
@@ -2790,78 +2940,11 @@ store:
 	VMOVUPD Z7, 64(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
+	IMUL3Q  $+4, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
-TEXT ·tile64x4AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
-	MOVQ a+32(FP), R9
-
-tiles:
-	MOVQ    lds+24(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD (CX), Z0
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z1
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z2
-	ADDQ    R10, CX
-	VMOVUPD (CX), Z3
-	ADDQ    R10, CX
-	MOVQ    b+56(FP), R10
-	MOVQ    depth+72(FP), R11
-	TESTQ   R11, R11
-	JZ      store
-
-depth:
-	VMOVUPD      (R10), Z4
-	VBROADCASTSD (R9), Z5
-	VFMADD231PD  Z4, Z5, Z0
-	VBROADCASTSD (R9)(DX*1), Z6
-	VFMADD231PD  Z4, Z6, Z1
-	VBROADCASTSD (R9)(DX*2), Z5
-	VFMADD231PD  Z4, Z5, Z2
-	VBROADCASTSD (R9)(R8*1), Z6
-	VFMADD231PD  Z4, Z6, Z3
-	ADDQ         SI, R10
-	ADDQ         BX, R9
-	DECQ         R11
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R10
-	SHLQ    $0x03, R10
-	VMOVUPD Z0, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z1, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z2, (AX)
-	ADDQ    R10, AX
-	VMOVUPD Z3, (AX)
-	ADDQ    R10, AX
-	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
-	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
-	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -2871,13 +2954,13 @@ store:
 TEXT ·tile64x2AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -2900,11 +2983,11 @@ depth:
 	VBROADCASTSD (R8), Z6
 	VFMADD231PD  Z4, Z6, Z0
 	VFMADD231PD  Z5, Z6, Z1
-	VBROADCASTSD (R8)(DX*1), Z7
+	VBROADCASTSD (R8)(DI*1), Z7
 	VFMADD231PD  Z4, Z7, Z2
 	VFMADD231PD  Z5, Z7, Z3
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -2918,65 +3001,11 @@ store:
 	VMOVUPD Z3, 64(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
+	IMUL3Q  $+2, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
-	JNZ     tiles
-	VZEROUPPER
-	RET
-
-// func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-// Requires: AVX, AVX512F
-TEXT ·tile64x2AVX512Half(SB), NOSPLIT, $0-88
-	MOVQ c+0(FP), AX
-	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
-	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
-	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	MOVQ a+32(FP), R8
-
-tiles:
-	MOVQ    lds+24(FP), R9
-	SHLQ    $0x03, R9
-	VMOVUPD (CX), Z0
-	ADDQ    R9, CX
-	VMOVUPD (CX), Z1
-	ADDQ    R9, CX
-	MOVQ    b+56(FP), R9
-	MOVQ    depth+72(FP), R10
-	TESTQ   R10, R10
-	JZ      store
-
-depth:
-	VMOVUPD      (R9), Z2
-	VBROADCASTSD (R8), Z3
-	VFMADD231PD  Z2, Z3, Z0
-	VBROADCASTSD (R8)(DX*1), Z4
-	VFMADD231PD  Z2, Z4, Z1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
-	DECQ         R10
-	JNZ          depth
-
-store:
-	MOVQ    ldc+8(FP), R9
-	SHLQ    $0x03, R9
-	VMOVUPD Z0, (AX)
-	ADDQ    R9, AX
-	VMOVUPD Z1, (AX)
-	ADDQ    R9, AX
-	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
-	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
-	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -2986,13 +3015,13 @@ store:
 TEXT ·tile64x1AVX512(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -3012,8 +3041,8 @@ depth:
 	VBROADCASTSD (R8), Z4
 	VFMADD231PD  Z2, Z4, Z0
 	VFMADD231PD  Z3, Z4, Z1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -3024,11 +3053,536 @@ store:
 	VMOVUPD Z1, 64(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile64x28AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x03, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z7
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z8
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z9
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z10
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z11
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z12
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z13
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z14
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z15
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z16
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z17
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z18
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z19
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z20
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z21
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z22
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z23
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z24
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z25
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z26
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z27
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	LEAQ    (R11)(R9*2), R12
+	ADDQ    DI, R12
+	LEAQ    (R12)(R9*2), R13
+	ADDQ    DI, R13
+	MOVQ    b+56(FP), R14
+	MOVQ    depth+72(FP), R15
+	TESTQ   R15, R15
+	JZ      store
+
+depth:
+	VMOVUPD          (R14), Z28
+	VFMADD231PD.BCST (R10), Z28, Z0
+	VFMADD231PD.BCST (R10)(DI*1), Z28, Z1
+	VFMADD231PD.BCST (R10)(DI*2), Z28, Z2
+	VFMADD231PD.BCST (R10)(R9*1), Z28, Z3
+	VFMADD231PD.BCST (R10)(DI*4), Z28, Z4
+	VFMADD231PD.BCST (R10)(R8*1), Z28, Z5
+	VFMADD231PD.BCST (R10)(R9*2), Z28, Z6
+	VFMADD231PD.BCST (R11), Z28, Z7
+	VFMADD231PD.BCST (R11)(DI*1), Z28, Z8
+	VFMADD231PD.BCST (R11)(DI*2), Z28, Z9
+	VFMADD231PD.BCST (R11)(R9*1), Z28, Z10
+	VFMADD231PD.BCST (R11)(DI*4), Z28, Z11
+	VFMADD231PD.BCST (R11)(R8*1), Z28, Z12
+	VFMADD231PD.BCST (R11)(R9*2), Z28, Z13
+	VFMADD231PD.BCST (R12), Z28, Z14
+	VFMADD231PD.BCST (R12)(DI*1), Z28, Z15
+	VFMADD231PD.BCST (R12)(DI*2), Z28, Z16
+	VFMADD231PD.BCST (R12)(R9*1), Z28, Z17
+	VFMADD231PD.BCST (R12)(DI*4), Z28, Z18
+	VFMADD231PD.BCST (R12)(R8*1), Z28, Z19
+	VFMADD231PD.BCST (R12)(R9*2), Z28, Z20
+	VFMADD231PD.BCST (R13), Z28, Z21
+	VFMADD231PD.BCST (R13)(DI*1), Z28, Z22
+	VFMADD231PD.BCST (R13)(DI*2), Z28, Z23
+	VFMADD231PD.BCST (R13)(R9*1), Z28, Z24
+	VFMADD231PD.BCST (R13)(DI*4), Z28, Z25
+	VFMADD231PD.BCST (R13)(R8*1), Z28, Z26
+	VFMADD231PD.BCST (R13)(R9*2), Z28, Z27
+	ADDQ             BX, R14
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	ADDQ             DX, R12
+	ADDQ             DX, R13
+	DECQ             R15
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z7, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z8, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z9, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z10, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z11, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z12, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z13, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z14, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z15, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z16, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z17, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z18, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z19, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z20, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z21, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z22, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z23, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z24, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z25, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z26, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z27, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+28, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile64x16AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x03, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z7
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z8
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z9
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z10
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z11
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z12
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z13
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z14
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z15
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	LEAQ    (R11)(R9*2), R12
+	ADDQ    DI, R12
+	MOVQ    b+56(FP), R13
+	MOVQ    depth+72(FP), R14
+	TESTQ   R14, R14
+	JZ      store
+
+depth:
+	VMOVUPD          (R13), Z16
+	VFMADD231PD.BCST (R10), Z16, Z0
+	VFMADD231PD.BCST (R10)(DI*1), Z16, Z1
+	VFMADD231PD.BCST (R10)(DI*2), Z16, Z2
+	VFMADD231PD.BCST (R10)(R9*1), Z16, Z3
+	VFMADD231PD.BCST (R10)(DI*4), Z16, Z4
+	VFMADD231PD.BCST (R10)(R8*1), Z16, Z5
+	VFMADD231PD.BCST (R10)(R9*2), Z16, Z6
+	VFMADD231PD.BCST (R11), Z16, Z7
+	VFMADD231PD.BCST (R11)(DI*1), Z16, Z8
+	VFMADD231PD.BCST (R11)(DI*2), Z16, Z9
+	VFMADD231PD.BCST (R11)(R9*1), Z16, Z10
+	VFMADD231PD.BCST (R11)(DI*4), Z16, Z11
+	VFMADD231PD.BCST (R11)(R8*1), Z16, Z12
+	VFMADD231PD.BCST (R11)(R9*2), Z16, Z13
+	VFMADD231PD.BCST (R12), Z16, Z14
+	VFMADD231PD.BCST (R12)(DI*1), Z16, Z15
+	ADDQ             BX, R13
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	ADDQ             DX, R12
+	DECQ             R14
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z7, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z8, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z9, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z10, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z11, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z12, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z13, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z14, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z15, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+16, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile64x8AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x03, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*4), R8
+	LEAQ (DI)(DI*2), R9
+	MOVQ a+32(FP), R10
+
+tiles:
+	MOVQ    lds+24(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD (CX), Z0
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z1
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z2
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z3
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z4
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z5
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z6
+	ADDQ    R11, CX
+	VMOVUPD (CX), Z7
+	ADDQ    R11, CX
+	LEAQ    (R10)(R9*2), R11
+	ADDQ    DI, R11
+	MOVQ    b+56(FP), R12
+	MOVQ    depth+72(FP), R13
+	TESTQ   R13, R13
+	JZ      store
+
+depth:
+	VMOVUPD          (R12), Z8
+	VFMADD231PD.BCST (R10), Z8, Z0
+	VFMADD231PD.BCST (R10)(DI*1), Z8, Z1
+	VFMADD231PD.BCST (R10)(DI*2), Z8, Z2
+	VFMADD231PD.BCST (R10)(R9*1), Z8, Z3
+	VFMADD231PD.BCST (R10)(DI*4), Z8, Z4
+	VFMADD231PD.BCST (R10)(R8*1), Z8, Z5
+	VFMADD231PD.BCST (R10)(R9*2), Z8, Z6
+	VFMADD231PD.BCST (R11), Z8, Z7
+	ADDQ             BX, R12
+	ADDQ             DX, R10
+	ADDQ             DX, R11
+	DECQ             R13
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R11
+	SHLQ    $0x03, R11
+	VMOVUPD Z0, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z1, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z2, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z3, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z4, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z5, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z6, (AX)
+	ADDQ    R11, AX
+	VMOVUPD Z7, (AX)
+	ADDQ    R11, AX
+	MOVQ    depth+72(FP), R11
+	IMULQ   DX, R11
+	SUBQ    R11, R10
+	IMUL3Q  $+8, DI, R11
+	ADDQ    R11, R10
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile64x4AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x03, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+32(FP), R9
+
+tiles:
+	MOVQ    lds+24(FP), R10
+	SHLQ    $0x03, R10
+	VMOVUPD (CX), Z0
+	ADDQ    R10, CX
+	VMOVUPD (CX), Z1
+	ADDQ    R10, CX
+	VMOVUPD (CX), Z2
+	ADDQ    R10, CX
+	VMOVUPD (CX), Z3
+	ADDQ    R10, CX
+	MOVQ    b+56(FP), R10
+	MOVQ    depth+72(FP), R11
+	TESTQ   R11, R11
+	JZ      store
+
+depth:
+	VMOVUPD          (R10), Z4
+	VFMADD231PD.BCST (R9), Z4, Z0
+	VFMADD231PD.BCST (R9)(DI*1), Z4, Z1
+	VFMADD231PD.BCST (R9)(DI*2), Z4, Z2
+	VFMADD231PD.BCST (R9)(R8*1), Z4, Z3
+	ADDQ             BX, R10
+	ADDQ             DX, R9
+	DECQ             R11
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R10
+	SHLQ    $0x03, R10
+	VMOVUPD Z0, (AX)
+	ADDQ    R10, AX
+	VMOVUPD Z1, (AX)
+	ADDQ    R10, AX
+	VMOVUPD Z2, (AX)
+	ADDQ    R10, AX
+	VMOVUPD Z3, (AX)
+	ADDQ    R10, AX
+	MOVQ    depth+72(FP), R10
+	IMULQ   DX, R10
+	SUBQ    R10, R9
+	IMUL3Q  $+4, DI, R10
+	ADDQ    R10, R9
+	DECQ    SI
+	JNZ     tiles
+	VZEROUPPER
+	RET
+
+// func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·tile64x2AVX512Half(SB), NOSPLIT, $0-88
+	MOVQ c+0(FP), AX
+	MOVQ start+16(FP), CX
+	MOVQ cs+48(FP), DX
+	SHLQ $0x03, DX
+	MOVQ bs+64(FP), BX
+	SHLQ $0x03, BX
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	MOVQ a+32(FP), R8
+
+tiles:
+	MOVQ    lds+24(FP), R9
+	SHLQ    $0x03, R9
+	VMOVUPD (CX), Z0
+	ADDQ    R9, CX
+	VMOVUPD (CX), Z1
+	ADDQ    R9, CX
+	MOVQ    b+56(FP), R9
+	MOVQ    depth+72(FP), R10
+	TESTQ   R10, R10
+	JZ      store
+
+depth:
+	VMOVUPD          (R9), Z2
+	VFMADD231PD.BCST (R8), Z2, Z0
+	VFMADD231PD.BCST (R8)(DI*1), Z2, Z1
+	ADDQ             BX, R9
+	ADDQ             DX, R8
+	DECQ             R10
+	JNZ              depth
+
+store:
+	MOVQ    ldc+8(FP), R9
+	SHLQ    $0x03, R9
+	VMOVUPD Z0, (AX)
+	ADDQ    R9, AX
+	VMOVUPD Z1, (AX)
+	ADDQ    R9, AX
+	MOVQ    depth+72(FP), R9
+	IMULQ   DX, R9
+	SUBQ    R9, R8
+	IMUL3Q  $+2, DI, R9
+	ADDQ    R9, R8
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -3038,13 +3592,13 @@ store:
 TEXT ·tile64x1AVX512Half(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -3058,13 +3612,12 @@ tiles:
 	JZ      store
 
 depth:
-	VMOVUPD      (R9), Z1
-	VBROADCASTSD (R8), Z2
-	VFMADD231PD  Z1, Z2, Z0
-	ADDQ         SI, R9
-	ADDQ         BX, R8
-	DECQ         R10
-	JNZ          depth
+	VMOVUPD          (R9), Z1
+	VFMADD231PD.BCST (R8), Z1, Z0
+	ADDQ             BX, R9
+	ADDQ             DX, R8
+	DECQ             R10
+	JNZ              depth
 
 store:
 	MOVQ    ldc+8(FP), R9
@@ -3072,11 +3625,11 @@ store:
 	VMOVUPD Z0, (AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -3088,15 +3641,56 @@ TEXT ·rowMax64AVX512(SB), NOSPLIT, $0-24
 	MOVQ         n+8(FP), CX
 	VBROADCASTSD inf64<>+0(SB), Z0
 	VBROADCASTSD inf64<>+0(SB), Z1
+	VBROADCASTSD inf64<>+0(SB), Z2
+	VBROADCASTSD inf64<>+0(SB), Z3
+	VBROADCASTSD inf64<>+0(SB), Z4
+	VBROADCASTSD inf64<>+0(SB), Z5
+	VBROADCASTSD inf64<>+0(SB), Z6
+	VBROADCASTSD inf64<>+0(SB), Z7
+	SUBQ         $0x40, CX
+	JL           rest
 
 loop:
-	VMOVUPD       (AX), Z2
+	VMOVUPD (AX), Z8
+	VMAXPD  Z0, Z8, Z0
+	VMOVUPD 64(AX), Z9
+	VMAXPD  Z1, Z9, Z1
+	VMOVUPD 128(AX), Z10
+	VMAXPD  Z2, Z10, Z2
+	VMOVUPD 192(AX), Z11
+	VMAXPD  Z3, Z11, Z3
+	VMOVUPD 256(AX), Z12
+	VMAXPD  Z4, Z12, Z4
+	VMOVUPD 320(AX), Z13
+	VMAXPD  Z5, Z13, Z5
+	VMOVUPD 384(AX), Z14
+	VMAXPD  Z6, Z14, Z6
+	VMOVUPD 448(AX), Z15
+	VMAXPD  Z7, Z15, Z7
+	ADDQ    $0x00000200, AX
+	SUBQ    $0x40, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x40, CX
+	JZ   done
+
+one:
+	VMOVUPD (AX), Z8
+	VMAXPD  Z0, Z8, Z0
+	VMOVUPD 64(AX), Z9
+	VMAXPD  Z1, Z9, Z1
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x10, CX
+	JNZ     one
+
+done:
 	VMAXPD        Z0, Z2, Z0
-	VMOVUPD       64(AX), Z3
 	VMAXPD        Z1, Z3, Z1
-	ADDQ          $0x00000080, AX
-	SUBQ          $0x10, CX
-	JNZ           loop
+	VMAXPD        Z0, Z4, Z0
+	VMAXPD        Z1, Z5, Z1
+	VMAXPD        Z0, Z6, Z0
+	VMAXPD        Z1, Z7, Z1
 	VMAXPD        Z1, Z0, Z0
 	VEXTRACTF64X4 $0x01, Z0, Y1
 	VMAXPD        Y1, Y0, Y0
@@ -3142,32 +3736,49 @@ found:
 	VZEROUPPER
 	RET
 
-// func markGE64AVX512(marks *uint16, s *float64, n int, v float64) int
-// Requires: AVX, AVX512F, POPCNT
-TEXT ·markGE64AVX512(SB), NOSPLIT, $0-40
-	MOVQ         marks+0(FP), AX
-	MOVQ         s+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSD v+24(FP), Z0
-	XORQ         BX, BX
+// func pick64AVX512(index *int32, value *float64, s *float64, n int, first int32, v float64) int
+// Requires: AVX, AVX2, AVX512F, AVX512VL, POPCNT
+TEXT ·pick64AVX512(SB), NOSPLIT, $0-56
+	MOVQ         index+0(FP), AX
+	MOVQ         value+8(FP), CX
+	MOVQ         s+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSD v+40(FP), Z0
+	MOVL         first+32(FP), SI
+	VPBROADCASTD SI, Y1
+	VPADDD       upwards64<>+0(SB), Y1, Y1
+	VPBROADCASTD vector64<>+0(SB), Y4
+	MOVQ         CX, SI
 
 loop:
-	VMOVUPD (CX), Z1
-	VCMPPD  $0x0d, Z0, Z1, K1
-	KMOVW   K1, SI
-	VMOVUPD 64(CX), Z2
-	VCMPPD  $0x0d, Z0, Z2, K1
-	KMOVW   K1, DI
-	SHLQ    $0x08, DI
-	ORQ     DI, SI
-	MOVW    SI, (AX)
-	ADDQ    $0x02, AX
-	POPCNTQ SI, SI
-	ADDQ    SI, BX
-	ADDQ    $0x00000080, CX
-	SUBQ    $0x10, DX
-	JNZ     loop
-	MOVQ    BX, ret+32(FP)
+	VMOVUPD       (DX), Z2
+	VCMPPD        $0x0d, Z0, Z2, K1
+	VCOMPRESSPD.Z Z2, K1, Z2
+	VPCOMPRESSD.Z Y1, K1, Y3
+	KMOVW         K1, DI
+	POPCNTQ       DI, DI
+	VMOVUPD       Z2, (CX)
+	VMOVDQU32     Y3, (AX)
+	VPADDD        Y4, Y1, Y1
+	LEAQ          (CX)(DI*8), CX
+	LEAQ          (AX)(DI*4), AX
+	VMOVUPD       64(DX), Z2
+	VCMPPD        $0x0d, Z0, Z2, K1
+	VCOMPRESSPD.Z Z2, K1, Z2
+	VPCOMPRESSD.Z Y1, K1, Y3
+	KMOVW         K1, DI
+	POPCNTQ       DI, DI
+	VMOVUPD       Z2, (CX)
+	VMOVDQU32     Y3, (AX)
+	VPADDD        Y4, Y1, Y1
+	LEAQ          (CX)(DI*8), CX
+	LEAQ          (AX)(DI*4), AX
+	ADDQ          $0x00000080, DX
+	SUBQ          $0x10, BX
+	JNZ           loop
+	SUBQ          SI, CX
+	SHRQ          $0x03, CX
+	MOVQ          CX, ret+48(FP)
 	VZEROUPPER
 	RET
 
@@ -3222,6 +3833,58 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addScaled64AVX512(sums *float64, row *float64, n int, factor float64)
+// Requires: AVX, AVX512F
+TEXT ·addScaled64AVX512(SB), NOSPLIT, $0-32
+	MOVQ         sums+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSD factor+24(FP), Z0
+
+loop:
+	VMOVUPD     (AX), Z1
+	VFMADD231PD (CX), Z0, Z1
+	VMOVUPD     Z1, (AX)
+	VMOVUPD     64(AX), Z2
+	VFMADD231PD 64(CX), Z0, Z2
+	VMOVUPD     Z2, 64(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func finish64AVX512(mean *float64, residual *float64, sum *float64, q *float64, n int, factor float64)
+// Requires: AVX, AVX512F
+TEXT ·finish64AVX512(SB), NOSPLIT, $0-48
+	MOVQ         mean+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         sum+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSD factor+40(FP), Z0
+
+loop:
+	VMULPD  (DX), Z0, Z1
+	VMOVUPD Z1, (AX)
+	VMOVUPD (BX), Z2
+	VSUBPD  Z1, Z2, Z2
+	VMOVUPD Z2, (CX)
+	VMULPD  64(DX), Z0, Z1
+	VMOVUPD Z1, 64(AX)
+	VMOVUPD 64(BX), Z2
+	VSUBPD  Z1, Z2, Z2
+	VMOVUPD Z2, 64(CX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	ADDQ    $0x00000080, BX
+	SUBQ    $0x10, SI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func clamp64AVX512(s *float64, n int)
 // Requires: AVX, AVX512F
 TEXT ·clamp64AVX512(SB), NOSPLIT, $0-16
@@ -3246,16 +3909,16 @@ loop:
 	RET
 
 // func expRow64AVX512(s *float64, n int, max float64) (sum float64, dot float64)
-// Requires: AVX, AVX512F, SSE2
+// Requires: AVX, AVX512F, MMX+, SSE2
 TEXT ·expRow64AVX512(SB), NOSPLIT, $0-40
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
-	VBROADCASTSD low64<>+0(SB), Z9
-	VBROADCASTSD magic64<>+0(SB), Z10
-	VBROADCASTSD log2e64<>+0(SB), Z11
-	VBROADCASTSD high64<>+0(SB), Z12
-	VBROADCASTSD rest64<>+0(SB), Z13
-	VBROADCASTSD cut64<>+0(SB), Z14
+	VBROADCASTSD magic64<>+0(SB), Z9
+	VBROADCASTSD log2e64<>+0(SB), Z10
+	VBROADCASTSD high64<>+0(SB), Z11
+	VBROADCASTSD rest64<>+0(SB), Z12
+	VBROADCASTSD cut64<>+0(SB), Z13
+	VBROADCASTSD low64<>+0(SB), Z14
 	VBROADCASTSD term13_64<>+0(SB), Z15
 	VBROADCASTSD term12_64<>+0(SB), Z16
 	VBROADCASTSD term11_64<>+0(SB), Z17
@@ -3275,18 +3938,20 @@ TEXT ·expRow64AVX512(SB), NOSPLIT, $0-40
 	VPXORQ       Z1, Z1, Z1
 	VPXORQ       Z3, Z3, Z3
 	VBROADCASTSD max+16(FP), Z4
+	MOVQ         CX, DX
+	SHLQ         $0x03, DX
 
 loop:
+	PREFETCHT0    (AX)(DX*1)
 	VMOVUPD       (AX), Z5
 	VSUBPD        Z4, Z5, Z5
-	VMAXPD        Z9, Z5, Z5
-	VMOVUPD       Z10, Z6
-	VFMADD231PD   Z11, Z5, Z6
+	VCMPPD        $0x0d, Z13, Z5, K1
+	VMOVUPD       Z9, Z6
+	VFMADD231PD   Z10, Z5, Z6
+	VSUBPD        Z9, Z6, Z8
 	VMOVUPD       Z5, Z7
-	VMOVUPD       Z6, Z8
-	VSUBPD        Z10, Z8, Z8
+	VFMADD231PD   Z11, Z8, Z7
 	VFMADD231PD   Z12, Z8, Z7
-	VFMADD231PD   Z13, Z8, Z7
 	VMOVUPD       Z15, Z8
 	VFMADD213PD   Z16, Z7, Z8
 	VFMADD213PD   Z17, Z7, Z8
@@ -3302,22 +3967,20 @@ loop:
 	VFMADD213PD   Z27, Z7, Z8
 	VFMADD213PD   Z28, Z7, Z8
 	VPSLLQ        $0x34, Z6, Z6
-	VPADDQ        Z6, Z8, Z8
-	VCMPPD        $0x05, Z14, Z5, K1
-	VMOVAPD.Z     Z8, K1, Z8
+	VPADDQ.Z      Z6, Z8, K1, Z8
 	VADDPD        Z8, Z0, Z0
-	VFMADD231PD   Z8, Z5, Z2
+	VFMADD231PD   Z8, Z5, K1, Z2
 	VMOVUPD       Z8, (AX)
+	PREFETCHT0    64(AX)(DX*1)
 	VMOVUPD       64(AX), Z5
 	VSUBPD        Z4, Z5, Z5
-	VMAXPD        Z9, Z5, Z5
-	VMOVUPD       Z10, Z6
-	VFMADD231PD   Z11, Z5, Z6
+	VCMPPD        $0x0d, Z13, Z5, K1
+	VMOVUPD       Z9, Z6
+	VFMADD231PD   Z10, Z5, Z6
+	VSUBPD        Z9, Z6, Z8
 	VMOVUPD       Z5, Z7
-	VMOVUPD       Z6, Z8
-	VSUBPD        Z10, Z8, Z8
+	VFMADD231PD   Z11, Z8, Z7
 	VFMADD231PD   Z12, Z8, Z7
-	VFMADD231PD   Z13, Z8, Z7
 	VMOVUPD       Z15, Z8
 	VFMADD213PD   Z16, Z7, Z8
 	VFMADD213PD   Z17, Z7, Z8
@@ -3333,11 +3996,9 @@ loop:
 	VFMADD213PD   Z27, Z7, Z8
 	VFMADD213PD   Z28, Z7, Z8
 	VPSLLQ        $0x34, Z6, Z6
-	VPADDQ        Z6, Z8, Z8
-	VCMPPD        $0x05, Z14, Z5, K1
-	VMOVAPD.Z     Z8, K1, Z8
+	VPADDQ.Z      Z6, Z8, K1, Z8
 	VADDPD        Z8, Z1, Z1
-	VFMADD231PD   Z8, Z5, Z3
+	VFMADD231PD   Z8, Z5, K1, Z3
 	VMOVUPD       Z8, 64(AX)
 	ADDQ          $0x00000080, AX
 	SUBQ          $0x10, CX
@@ -3832,14 +4493,14 @@ loop:
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -3863,8 +4524,8 @@ tiles:
 	VMOVUPD (CX), Y10
 	VMOVUPD 32(CX), Y11
 	ADDQ    R10, CX
-	LEAQ    (R9)(DX*4), R10
-	ADDQ    DX, R10
+	LEAQ    (R9)(DI*4), R10
+	ADDQ    DI, R10
 	MOVQ    b+56(FP), R11
 	MOVQ    depth+72(FP), R12
 	TESTQ   R12, R12
@@ -3876,24 +4537,24 @@ depth:
 	VBROADCASTSD (R9), Y14
 	VFMADD231PD  Y12, Y14, Y0
 	VFMADD231PD  Y13, Y14, Y1
-	VBROADCASTSD (R9)(DX*1), Y15
+	VBROADCASTSD (R9)(DI*1), Y15
 	VFMADD231PD  Y12, Y15, Y2
 	VFMADD231PD  Y13, Y15, Y3
-	VBROADCASTSD (R9)(DX*2), Y14
+	VBROADCASTSD (R9)(DI*2), Y14
 	VFMADD231PD  Y12, Y14, Y4
 	VFMADD231PD  Y13, Y14, Y5
 	VBROADCASTSD (R9)(R8*1), Y15
 	VFMADD231PD  Y12, Y15, Y6
 	VFMADD231PD  Y13, Y15, Y7
-	VBROADCASTSD (R9)(DX*4), Y14
+	VBROADCASTSD (R9)(DI*4), Y14
 	VFMADD231PD  Y12, Y14, Y8
 	VFMADD231PD  Y13, Y14, Y9
 	VBROADCASTSD (R10), Y15
 	VFMADD231PD  Y12, Y15, Y10
 	VFMADD231PD  Y13, Y15, Y11
-	ADDQ         SI, R11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
+	ADDQ         BX, R11
+	ADDQ         DX, R9
+	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          depth
 
@@ -3919,11 +4580,11 @@ store:
 	VMOVUPD Y11, 32(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+6, DX, R10
+	IMUL3Q  $+6, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -3933,14 +4594,14 @@ store:
 TEXT ·tile64x4AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
-	LEAQ (DX)(DX*2), R8
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
 
 tiles:
@@ -3969,17 +4630,17 @@ depth:
 	VBROADCASTSD (R9), Y10
 	VFMADD231PD  Y8, Y10, Y0
 	VFMADD231PD  Y9, Y10, Y1
-	VBROADCASTSD (R9)(DX*1), Y11
+	VBROADCASTSD (R9)(DI*1), Y11
 	VFMADD231PD  Y8, Y11, Y2
 	VFMADD231PD  Y9, Y11, Y3
-	VBROADCASTSD (R9)(DX*2), Y10
+	VBROADCASTSD (R9)(DI*2), Y10
 	VFMADD231PD  Y8, Y10, Y4
 	VFMADD231PD  Y9, Y10, Y5
 	VBROADCASTSD (R9)(R8*1), Y11
 	VFMADD231PD  Y8, Y11, Y6
 	VFMADD231PD  Y9, Y11, Y7
-	ADDQ         SI, R10
-	ADDQ         BX, R9
+	ADDQ         BX, R10
+	ADDQ         DX, R9
 	DECQ         R11
 	JNZ          depth
 
@@ -3999,11 +4660,11 @@ store:
 	VMOVUPD Y7, 32(AX)
 	ADDQ    R10, AX
 	MOVQ    depth+72(FP), R10
-	IMULQ   BX, R10
+	IMULQ   DX, R10
 	SUBQ    R10, R9
-	IMUL3Q  $+4, DX, R10
+	IMUL3Q  $+4, DI, R10
 	ADDQ    R10, R9
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -4013,13 +4674,13 @@ store:
 TEXT ·tile64x2AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -4042,11 +4703,11 @@ depth:
 	VBROADCASTSD (R8), Y6
 	VFMADD231PD  Y4, Y6, Y0
 	VFMADD231PD  Y5, Y6, Y1
-	VBROADCASTSD (R8)(DX*1), Y7
+	VBROADCASTSD (R8)(DI*1), Y7
 	VFMADD231PD  Y4, Y7, Y2
 	VFMADD231PD  Y5, Y7, Y3
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -4060,11 +4721,11 @@ store:
 	VMOVUPD Y3, 32(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+2, DX, R9
+	IMUL3Q  $+2, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -4074,13 +4735,13 @@ store:
 TEXT ·tile64x1AVX2(SB), NOSPLIT, $0-88
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
-	MOVQ rs+40(FP), DX
+	MOVQ cs+48(FP), DX
 	SHLQ $0x03, DX
-	MOVQ cs+48(FP), BX
+	MOVQ bs+64(FP), BX
 	SHLQ $0x03, BX
-	MOVQ bs+64(FP), SI
-	SHLQ $0x03, SI
-	MOVQ tiles+80(FP), DI
+	MOVQ tiles+80(FP), SI
+	MOVQ rs+40(FP), DI
+	SHLQ $0x03, DI
 	MOVQ a+32(FP), R8
 
 tiles:
@@ -4100,8 +4761,8 @@ depth:
 	VBROADCASTSD (R8), Y4
 	VFMADD231PD  Y2, Y4, Y0
 	VFMADD231PD  Y3, Y4, Y1
-	ADDQ         SI, R9
-	ADDQ         BX, R8
+	ADDQ         BX, R9
+	ADDQ         DX, R8
 	DECQ         R10
 	JNZ          depth
 
@@ -4112,11 +4773,11 @@ store:
 	VMOVUPD Y1, 32(AX)
 	ADDQ    R9, AX
 	MOVQ    depth+72(FP), R9
-	IMULQ   BX, R9
+	IMULQ   DX, R9
 	SUBQ    R9, R8
-	IMUL3Q  $+1, DX, R9
+	IMUL3Q  $+1, DI, R9
 	ADDQ    R9, R8
-	DECQ    DI
+	DECQ    SI
 	JNZ     tiles
 	VZEROUPPER
 	RET
@@ -4130,19 +4791,56 @@ TEXT ·rowMax64AVX2(SB), NOSPLIT, $0-24
 	VBROADCASTSD inf64<>+0(SB), Y1
 	VBROADCASTSD inf64<>+0(SB), Y2
 	VBROADCASTSD inf64<>+0(SB), Y3
+	VBROADCASTSD inf64<>+0(SB), Y4
+	VBROADCASTSD inf64<>+0(SB), Y5
+	VBROADCASTSD inf64<>+0(SB), Y6
+	VBROADCASTSD inf64<>+0(SB), Y7
+	SUBQ         $0x20, CX
+	JL           rest
 
 loop:
-	VMOVUPD      (AX), Y4
+	VMOVUPD (AX), Y8
+	VMAXPD  Y0, Y8, Y0
+	VMOVUPD 32(AX), Y9
+	VMAXPD  Y1, Y9, Y1
+	VMOVUPD 64(AX), Y10
+	VMAXPD  Y2, Y10, Y2
+	VMOVUPD 96(AX), Y11
+	VMAXPD  Y3, Y11, Y3
+	VMOVUPD 128(AX), Y12
+	VMAXPD  Y4, Y12, Y4
+	VMOVUPD 160(AX), Y13
+	VMAXPD  Y5, Y13, Y5
+	VMOVUPD 192(AX), Y14
+	VMAXPD  Y6, Y14, Y6
+	VMOVUPD 224(AX), Y15
+	VMAXPD  Y7, Y15, Y7
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x20, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x20, CX
+	JZ   done
+
+one:
+	VMOVUPD (AX), Y8
+	VMAXPD  Y0, Y8, Y0
+	VMOVUPD 32(AX), Y9
+	VMAXPD  Y1, Y9, Y1
+	VMOVUPD 64(AX), Y10
+	VMAXPD  Y2, Y10, Y2
+	VMOVUPD 96(AX), Y11
+	VMAXPD  Y3, Y11, Y3
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x10, CX
+	JNZ     one
+
+done:
 	VMAXPD       Y0, Y4, Y0
-	VMOVUPD      32(AX), Y5
 	VMAXPD       Y1, Y5, Y1
-	VMOVUPD      64(AX), Y6
 	VMAXPD       Y2, Y6, Y2
-	VMOVUPD      96(AX), Y7
 	VMAXPD       Y3, Y7, Y3
-	ADDQ         $0x00000080, AX
-	SUBQ         $0x10, CX
-	JNZ          loop
 	VMAXPD       Y2, Y0, Y0
 	VMAXPD       Y3, Y1, Y1
 	VMAXPD       Y1, Y0, Y0
@@ -4294,6 +4992,74 @@ loop:
 	VZEROUPPER
 	RET
 
+// func addScaled64AVX2(sums *float64, row *float64, n int, factor float64)
+// Requires: AVX, FMA3
+TEXT ·addScaled64AVX2(SB), NOSPLIT, $0-32
+	MOVQ         sums+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSD factor+24(FP), Y0
+
+loop:
+	VMOVUPD     (AX), Y1
+	VFMADD231PD (CX), Y0, Y1
+	VMOVUPD     Y1, (AX)
+	VMOVUPD     32(AX), Y2
+	VFMADD231PD 32(CX), Y0, Y2
+	VMOVUPD     Y2, 32(AX)
+	VMOVUPD     64(AX), Y3
+	VFMADD231PD 64(CX), Y0, Y3
+	VMOVUPD     Y3, 64(AX)
+	VMOVUPD     96(AX), Y4
+	VFMADD231PD 96(CX), Y0, Y4
+	VMOVUPD     Y4, 96(AX)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, CX
+	SUBQ        $0x10, DX
+	JNZ         loop
+	VZEROUPPER
+	RET
+
+// func finish64AVX2(mean *float64, residual *float64, sum *float64, q *float64, n int, factor float64)
+// Requires: AVX
+TEXT ·finish64AVX2(SB), NOSPLIT, $0-48
+	MOVQ         mean+0(FP), AX
+	MOVQ         residual+8(FP), CX
+	MOVQ         sum+16(FP), DX
+	MOVQ         q+24(FP), BX
+	MOVQ         n+32(FP), SI
+	VBROADCASTSD factor+40(FP), Y0
+
+loop:
+	VMULPD  (DX), Y0, Y1
+	VMOVUPD Y1, (AX)
+	VMOVUPD (BX), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMOVUPD Y2, (CX)
+	VMULPD  32(DX), Y0, Y1
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD 32(BX), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMOVUPD Y2, 32(CX)
+	VMULPD  64(DX), Y0, Y1
+	VMOVUPD Y1, 64(AX)
+	VMOVUPD 64(BX), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMOVUPD Y2, 64(CX)
+	VMULPD  96(DX), Y0, Y1
+	VMOVUPD Y1, 96(AX)
+	VMOVUPD 96(BX), Y2
+	VSUBPD  Y1, Y2, Y2
+	VMOVUPD Y2, 96(CX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	ADDQ    $0x00000080, DX
+	ADDQ    $0x00000080, BX
+	SUBQ    $0x10, SI
+	JNZ     loop
+	VZEROUPPER
+	RET
+
 // func clamp64AVX2(s *float64, n int)
 // Requires: AVX
 TEXT ·clamp64AVX2(SB), NOSPLIT, $0-16
@@ -4326,12 +5092,12 @@ loop:
 	RET
 
 // func expRow64AVX2(s *float64, n int, max float64) (sum float64, dot float64)
-// Requires: AVX, AVX2, FMA3, SSE2
+// Requires: AVX, AVX2, FMA3, MMX+, SSE2
 TEXT ·expRow64AVX2(SB), NOSPLIT, $0-40
 	MOVQ         s+0(FP), AX
 	MOVQ         n+8(FP), CX
-	VBROADCASTSD low64<>+0(SB), Y13
-	VBROADCASTSD magic64<>+0(SB), Y14
+	VBROADCASTSD magic64<>+0(SB), Y13
+	VBROADCASTSD log2e64<>+0(SB), Y14
 	VPXOR        Y0, Y0, Y0
 	VPXOR        Y4, Y4, Y4
 	VPXOR        Y1, Y1, Y1
@@ -4341,17 +5107,19 @@ TEXT ·expRow64AVX2(SB), NOSPLIT, $0-40
 	VPXOR        Y3, Y3, Y3
 	VPXOR        Y7, Y7, Y7
 	VBROADCASTSD max+16(FP), Y8
+	MOVQ         CX, DX
+	SHLQ         $0x03, DX
 
 loop:
+	PREFETCHT0   (AX)(DX*1)
 	VMOVUPD      (AX), Y9
 	VSUBPD       Y8, Y9, Y9
-	VMAXPD       Y13, Y9, Y9
-	VMOVUPD      Y14, Y10
-	VBROADCASTSD log2e64<>+0(SB), Y15
-	VFMADD231PD  Y15, Y9, Y10
+	VBROADCASTSD low64<>+0(SB), Y15
+	VMAXPD       Y15, Y9, Y9
+	VMOVUPD      Y13, Y10
+	VFMADD231PD  Y14, Y9, Y10
+	VSUBPD       Y13, Y10, Y12
 	VMOVUPD      Y9, Y11
-	VMOVUPD      Y10, Y12
-	VSUBPD       Y14, Y12, Y12
 	VBROADCASTSD high64<>+0(SB), Y15
 	VFMADD231PD  Y15, Y12, Y11
 	VBROADCASTSD rest64<>+0(SB), Y15
@@ -4392,15 +5160,15 @@ loop:
 	VADDPD       Y12, Y0, Y0
 	VFMADD231PD  Y12, Y9, Y4
 	VMOVUPD      Y12, (AX)
+	PREFETCHT0   32(AX)(DX*1)
 	VMOVUPD      32(AX), Y9
 	VSUBPD       Y8, Y9, Y9
-	VMAXPD       Y13, Y9, Y9
-	VMOVUPD      Y14, Y10
-	VBROADCASTSD log2e64<>+0(SB), Y15
-	VFMADD231PD  Y15, Y9, Y10
+	VBROADCASTSD low64<>+0(SB), Y15
+	VMAXPD       Y15, Y9, Y9
+	VMOVUPD      Y13, Y10
+	VFMADD231PD  Y14, Y9, Y10
+	VSUBPD       Y13, Y10, Y12
 	VMOVUPD      Y9, Y11
-	VMOVUPD      Y10, Y12
-	VSUBPD       Y14, Y12, Y12
 	VBROADCASTSD high64<>+0(SB), Y15
 	VFMADD231PD  Y15, Y12, Y11
 	VBROADCASTSD rest64<>+0(SB), Y15
@@ -4441,15 +5209,15 @@ loop:
 	VADDPD       Y12, Y1, Y1
 	VFMADD231PD  Y12, Y9, Y5
 	VMOVUPD      Y12, 32(AX)
+	PREFETCHT0   64(AX)(DX*1)
 	VMOVUPD      64(AX), Y9
 	VSUBPD       Y8, Y9, Y9
-	VMAXPD       Y13, Y9, Y9
-	VMOVUPD      Y14, Y10
-	VBROADCASTSD log2e64<>+0(SB), Y15
-	VFMADD231PD  Y15, Y9, Y10
+	VBROADCASTSD low64<>+0(SB), Y15
+	VMAXPD       Y15, Y9, Y9
+	VMOVUPD      Y13, Y10
+	VFMADD231PD  Y14, Y9, Y10
+	VSUBPD       Y13, Y10, Y12
 	VMOVUPD      Y9, Y11
-	VMOVUPD      Y10, Y12
-	VSUBPD       Y14, Y12, Y12
 	VBROADCASTSD high64<>+0(SB), Y15
 	VFMADD231PD  Y15, Y12, Y11
 	VBROADCASTSD rest64<>+0(SB), Y15
@@ -4490,15 +5258,15 @@ loop:
 	VADDPD       Y12, Y2, Y2
 	VFMADD231PD  Y12, Y9, Y6
 	VMOVUPD      Y12, 64(AX)
+	PREFETCHT0   96(AX)(DX*1)
 	VMOVUPD      96(AX), Y9
 	VSUBPD       Y8, Y9, Y9
-	VMAXPD       Y13, Y9, Y9
-	VMOVUPD      Y14, Y10
-	VBROADCASTSD log2e64<>+0(SB), Y15
-	VFMADD231PD  Y15, Y9, Y10
+	VBROADCASTSD low64<>+0(SB), Y15
+	VMAXPD       Y15, Y9, Y9
+	VMOVUPD      Y13, Y10
+	VFMADD231PD  Y14, Y9, Y10
+	VSUBPD       Y13, Y10, Y12
 	VMOVUPD      Y9, Y11
-	VMOVUPD      Y10, Y12
-	VSUBPD       Y14, Y12, Y12
 	VBROADCASTSD high64<>+0(SB), Y15
 	VFMADD231PD  Y15, Y12, Y11
 	VBROADCASTSD rest64<>+0(SB), Y15

@@ -2,7 +2,10 @@
 
 package kernel
 
-import "unsafe"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // Slices in, pointers out: the checks that the assembly cannot make, and the ends of slices that are
 // not a multiple of sixteen long.
@@ -121,13 +124,23 @@ func norm64AVX2(dst, panel []float64) {
 	norms64AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
-func mark32AVX2(marks []uint16, s []float32, v float32) int {
-	n := len(s) &^ (lanes - 1)
-	if n == 0 {
-		return 0
+// choose32AVX2 is pick: first a bit for each number, then the numbers.
+func choose32AVX2(index []int32, value, s []float32, first int32, v float32) (count int) {
+	var marks [countStep / lanes]uint16
+	for len(s) > 0 {
+		part := s[:min(len(s), countStep)]
+		n := len(part) / lanes
+		markGE32AVX2(&marks[0], &part[0], n*lanes, v)
+		for block, mark := range marks[:n] {
+			for ; mark != 0; mark &= mark - 1 {
+				j := block*lanes + bits.TrailingZeros16(mark)
+				index[count], value[count] = first+int32(j), part[j]
+				count++
+			}
+		}
+		s, first = s[len(part):], first+countStep
 	}
-	_ = marks[n/lanes-1]
-	return markGE32AVX2(&marks[0], &s[0], n, v)
+	return count
 }
 
 // sum32AVX2 is gather32. The last slot, the largest, is looked at here, because the assembly looks at none.
@@ -149,6 +162,24 @@ func spread32AVX2(sums []float32, index []int32, value []float32, factor float32
 	}
 }
 
+func addRow32AVX2(sums, row []float32, factor float32) {
+	n := len(row) &^ (lanes - 1)
+	sums = sums[:len(row)]
+	if n > 0 {
+		addScaled32AVX2(&sums[0], &row[0], n, factor)
+	}
+	addScaled32(sums[n:], row[n:], factor)
+}
+
+func finishRow32AVX2(mean, residual, sum, q []float32, factor float32) {
+	n := len(mean) &^ (lanes - 1)
+	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
+	if n > 0 {
+		finish32AVX2(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+	}
+	finish(mean[n:], residual[n:], sum[n:], q[n:], factor)
+}
+
 func bound32AVX2(s []float32) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
@@ -157,13 +188,23 @@ func bound32AVX2(s []float32) {
 	clamp(s[n:])
 }
 
-func mark64AVX2(marks []uint16, s []float64, v float64) int {
-	n := len(s) &^ (lanes - 1)
-	if n == 0 {
-		return 0
+// choose64AVX2 is pick: first a bit for each number, then the numbers.
+func choose64AVX2(index []int32, value, s []float64, first int32, v float64) (count int) {
+	var marks [countStep / lanes]uint16
+	for len(s) > 0 {
+		part := s[:min(len(s), countStep)]
+		n := len(part) / lanes
+		markGE64AVX2(&marks[0], &part[0], n*lanes, v)
+		for block, mark := range marks[:n] {
+			for ; mark != 0; mark &= mark - 1 {
+				j := block*lanes + bits.TrailingZeros16(mark)
+				index[count], value[count] = first+int32(j), part[j]
+				count++
+			}
+		}
+		s, first = s[len(part):], first+countStep
 	}
-	_ = marks[n/lanes-1]
-	return markGE64AVX2(&marks[0], &s[0], n, v)
+	return count
 }
 
 // sum64AVX2 is gather64. The last slot, the largest, is looked at here, because the assembly looks at none.
@@ -183,6 +224,24 @@ func spread64AVX2(sums []float64, index []int32, value []float64, factor float64
 		_ = sums[index[n-1]]
 		scatter64AVX2(&sums[0], &index[0], &value[0], n, factor)
 	}
+}
+
+func addRow64AVX2(sums, row []float64, factor float64) {
+	n := len(row) &^ (lanes - 1)
+	sums = sums[:len(row)]
+	if n > 0 {
+		addScaled64AVX2(&sums[0], &row[0], n, factor)
+	}
+	addScaled64(sums[n:], row[n:], factor)
+}
+
+func finishRow64AVX2(mean, residual, sum, q []float64, factor float64) {
+	n := len(mean) &^ (lanes - 1)
+	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
+	if n > 0 {
+		finish64AVX2(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+	}
+	finish(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
 
 func bound64AVX2(s []float64) {

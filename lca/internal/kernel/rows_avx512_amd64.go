@@ -121,13 +121,13 @@ func norm64AVX512(dst, panel []float64) {
 	norms64AVX512(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
-func mark32AVX512(marks []uint16, s []float32, v float32) int {
-	n := len(s) &^ (lanes - 1)
-	if n == 0 {
+// choose32AVX512 is pick.
+func choose32AVX512(index []int32, value, s []float32, first int32, v float32) int {
+	if len(s) == 0 {
 		return 0
 	}
-	_ = marks[n/lanes-1]
-	return markGE32AVX512(&marks[0], &s[0], n, v)
+	_, _ = index[len(s)-1], value[len(s)-1]
+	return pick32AVX512(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
 }
 
 // sum32AVX512 is gather32. The last slot, the largest, is looked at here, because the assembly looks at none.
@@ -149,6 +149,24 @@ func spread32AVX512(sums []float32, index []int32, value []float32, factor float
 	}
 }
 
+func addRow32AVX512(sums, row []float32, factor float32) {
+	n := len(row) &^ (lanes - 1)
+	sums = sums[:len(row)]
+	if n > 0 {
+		addScaled32AVX512(&sums[0], &row[0], n, factor)
+	}
+	addScaled32(sums[n:], row[n:], factor)
+}
+
+func finishRow32AVX512(mean, residual, sum, q []float32, factor float32) {
+	n := len(mean) &^ (lanes - 1)
+	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
+	if n > 0 {
+		finish32AVX512(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+	}
+	finish(mean[n:], residual[n:], sum[n:], q[n:], factor)
+}
+
 func bound32AVX512(s []float32) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
@@ -157,13 +175,13 @@ func bound32AVX512(s []float32) {
 	clamp(s[n:])
 }
 
-func mark64AVX512(marks []uint16, s []float64, v float64) int {
-	n := len(s) &^ (lanes - 1)
-	if n == 0 {
+// choose64AVX512 is pick.
+func choose64AVX512(index []int32, value, s []float64, first int32, v float64) int {
+	if len(s) == 0 {
 		return 0
 	}
-	_ = marks[n/lanes-1]
-	return markGE64AVX512(&marks[0], &s[0], n, v)
+	_, _ = index[len(s)-1], value[len(s)-1]
+	return pick64AVX512(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
 }
 
 // sum64AVX512 is gather64. The last slot, the largest, is looked at here, because the assembly looks at none.
@@ -183,6 +201,24 @@ func spread64AVX512(sums []float64, index []int32, value []float64, factor float
 		_ = sums[index[n-1]]
 		scatter64AVX512(&sums[0], &index[0], &value[0], n, factor)
 	}
+}
+
+func addRow64AVX512(sums, row []float64, factor float64) {
+	n := len(row) &^ (lanes - 1)
+	sums = sums[:len(row)]
+	if n > 0 {
+		addScaled64AVX512(&sums[0], &row[0], n, factor)
+	}
+	addScaled64(sums[n:], row[n:], factor)
+}
+
+func finishRow64AVX512(mean, residual, sum, q []float64, factor float64) {
+	n := len(mean) &^ (lanes - 1)
+	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
+	if n > 0 {
+		finish64AVX512(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+	}
+	finish(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
 
 func bound64AVX512(s []float64) {

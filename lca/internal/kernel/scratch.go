@@ -48,8 +48,8 @@ type worker[T Float] struct {
 	q        []T       // the block's queries, at a stride that suits the cache
 	dense    []int     // the block's rows that use all their weights, and
 	inv      []T       // their 1/Σ_j w_ij
-	lists    []list[T] // the sparse rows
-	marks    []uint16  // which weights of a row matter
+	lists    []list[T] // the sparse rows, of which so many are of
+	closed   int       // blocks before this one
 	index    []int32
 	value    []T
 	from, to int // the list just made
@@ -87,6 +87,7 @@ func (s *Scratch[T]) run(n int, ph phase) {
 		for i := range n {
 			s.do(&s.workers[0], i)
 		}
+		s.sparseMeans(&s.workers[0])
 		return
 	}
 	if s.spawn == nil { // made once: a go statement with a ready func() allocates nothing
@@ -120,6 +121,7 @@ func (s *Scratch[T]) drain(id int) {
 	for {
 		i := s.next.Add(1) - 1
 		if i >= s.items {
+			s.sparseMeans(&s.workers[id])
 			return
 		}
 		s.do(&s.workers[id], int(i))

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Most rows of Λ are sparse once the metric is learnt: at 256 dimensions a point has about one
 // effective neighbour. A row of which at most one weight in sparseShare is above e^sparseCut of its
@@ -15,6 +12,7 @@ const (
 	sparseCut32 = -21
 	sparseCut64 = -40
 	countStep   = 512 // numbers counted before looking whether there are too many already
+	listUse     = 8   // weights a point, in lists, that ask for their rows to be made
 )
 
 // list is one sparse row: the slots and weights from … to of its worker's index and value.
@@ -23,12 +21,15 @@ type list[T Float] struct {
 	inv           T
 }
 
-// begin empties the worker for a block over n points in padded dimensions.
+// begin makes room for a block over n points in padded dimensions.
 func (w *worker[T]) begin(n, dims int) {
 	rows := blockRows[T]()
-	w.inv, w.dense, w.lists = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0], grow(w.lists, rows)[:0]
-	w.index = grow(w.index, rows*ceil(n/sparseShare, lanes))[:0]
-	w.value = grow(w.value, rows*ceil(n/sparseShare, lanes))[:0]
+	w.inv, w.dense = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0]
+	w.closed = len(w.lists)
+	if len(w.lists) == 0 {
+		room := listUse*n + rows*ceil(n/sparseShare, lanes) + countStep // the last row may turn out to be dense
+		w.index, w.value, w.lists = grow(w.index, room)[:0], grow(w.value, room)[:0], grow(w.lists, room/lanes)[:0]
+	}
 	w.sum = grow(w.sum, rows*dims)
 }
 
@@ -39,24 +40,19 @@ func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
 	if sizeOf[T]() == 8 {
 		least = top + sparseCut64
 	}
-	w.marks = grow(w.marks, len(row)/lanes)
-	count := 0
+	from, count := len(w.value), 0
+	index, value := w.index[from:cap(w.index)], w.value[from:cap(w.value)]
 	for at := 0; at < len(row); at += countStep {
-		if count += s.f.markGE(w.marks[at/lanes:], row[at:min(at+countStep, len(row))], least); count > limit {
+		part := row[at:min(at+countStep, len(row))]
+		if count += s.f.pick(index[count:], value[count:], part, int32(at), least); count > limit {
 			return nil
 		}
 	}
-	from := len(w.value)
-	for block, mark := range w.marks {
-		for ; mark != 0; mark &= mark - 1 {
-			j := block*lanes + bits.TrailingZeros16(mark)
-			w.index, w.value = append(w.index, int32(j)), append(w.value, row[j])
-		}
-	}
+	w.from, w.to = from, from+count
+	w.index, w.value = w.index[:from+count], w.value[:from+count]
 	for len(w.value)%lanes != 0 {
 		w.index, w.value = append(w.index, 0), append(w.value, T(math.Inf(-1)))
 	}
-	w.from, w.to = from, from+count
 	return w.value[from:]
 }
 
@@ -65,8 +61,9 @@ func (w *worker[T]) closeList(i int, inv T) {
 	w.lists = append(w.lists, list[T]{i, w.from, w.to, inv})
 }
 
-// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows: the chain of w_ij z_j over the slots of the list.
-// All rows take from a panel before the next one, so that it stays in the L2 cache.
+// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows so far: the chain of w_ij z_j over the slots of the
+// list. All rows take from a panel before the next one, so that it stays in the L2 cache; this waits until
+// there are enough of them to use each point a few times.
 func (s *Scratch[T]) sparseMeans(w *worker[T]) {
 	p, width := s.pool, panelWidth[T]()
 	for c := 0; c < p.dim; c += width {
@@ -75,6 +72,7 @@ func (s *Scratch[T]) sparseMeans(w *worker[T]) {
 			s.center(l.row, c, w.sum, l.inv)
 		}
 	}
+	w.lists, w.index, w.value = w.lists[:0], w.index[:0], w.value[:0]
 }
 
 // compact chooses the points that ZᵀSZ runs over: all, or, when more than half weigh nothing, the others.
@@ -141,18 +139,28 @@ func scatter64(sums []float64, index []int32, value []float64, factor float64) {
 	}
 }
 
-// markGE sets a bit for each element that is at least v, sixteen to a mark, and returns how many
-// there are. len(s) is a multiple of lanes.
-func markGE[T Float](marks []uint16, s []T, v T) (count int) {
-	for ; len(s) >= lanes; s, marks = s[lanes:], marks[1:] {
-		var mark uint16
-		for l, x := range s[:lanes] {
-			if x >= v {
-				mark |= 1 << l
-				count++
-			}
+// addScaled32 and addScaled64 add row[j]·factor to sums[j], each by a multiply-add.
+func addScaled32(sums, row []float32, factor float32) {
+	for j, v := range row {
+		sums[j] = fma32(v, factor, sums[j])
+	}
+}
+
+func addScaled64(sums, row []float64, factor float64) {
+	for j, v := range row {
+		sums[j] = math.FMA(v, factor, sums[j])
+	}
+}
+
+// pick writes the slots, counted from first on, and the values of the elements of s that are at least v, and
+// returns how many there are. Index and value have room for all of s; what they hold behind those is
+// unspecified. len(s) is a multiple of lanes.
+func pick[T Float](index []int32, value, s []T, first int32, v T) (count int) {
+	for j, x := range s {
+		if x >= v {
+			index[count], value[count] = first+int32(j), x
+			count++
 		}
-		marks[0] = mark
 	}
 	return count
 }

@@ -156,10 +156,14 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 				t.Fatalf("first of %d at least %v is %d, want %d", n, v, g, x)
 			}
 			whole := n &^ (lanes - 1)
-			m1, m2 := make([]uint16, n/lanes+1), make([]uint16, n/lanes+1)
-			if g, x := got.markGE(m1, s.s[:whole], v), want.markGE(m2, s.s[:whole], v); g != x || !slices.Equal(m1, m2) {
-				t.Fatalf("%d of %d at least %v, marked %x; want %d, %x", g, whole, v, m1, x, m2)
+			value := newGuarded(whole, r.IntN(8), fill)
+			i1, i2, v2 := make([]int32, whole), make([]int32, whole), value.clone()
+			g, x := got.pick(i1, value.s, s.s[:whole], 7, v), want.pick(i2, v2.s, s.s[:whole], 7, v)
+			if g != x || !slices.Equal(i1[:g], i2[:x]) {
+				t.Fatalf("of %d at least %v: slots %v, want %v", whole, v, i1[:g], i2[:x])
 			}
+			copy(value.s[g:], v2.s[g:])
+			compare(t, "chosen", value.all, v2.all)
 		}
 		rows := n
 		panel, scale := newGuarded(rows*w, r.IntN(8), fill), newGuarded(rows, r.IntN(8), fill)
@@ -181,6 +185,12 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 		got.scatter(d1.s, index, scale.s[:len(index)], s.s[0])
 		want.scatter(d2.s, index, scale.s[:len(index)], s.s[0])
 		compare(t, "scattered row", d1.all, d2.all)
+		got.addScaled(d1.s[:n], s.s, scale.s[0])
+		want.addScaled(d2.s[:n], s.s, scale.s[0])
+		compare(t, "added row", d1.all, d2.all)
+		got.finish(d1.s[:n], d1.s[n:2*n], panel.s, s.s, scale.s[0])
+		want.finish(d2.s[:n], d2.s[n:2*n], panel.s, s.s, scale.s[0])
+		compare(t, "mean and residual", d1.all, d2.all)
 		far := newGuarded(n, r.IntN(8), func() T { return fill() * 1e15 })
 		far2 := far.clone()
 		got.clamp(far.s)

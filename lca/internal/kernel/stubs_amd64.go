@@ -9,45 +9,50 @@ package kernel
 //go:noescape
 func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 
-// tile32x14AVX512Half is tile32 for 14·tiles rows (tiles ≥ 1) and 16 columns.
-//
-//go:noescape
-func tile32x14AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-
 // tile32x8AVX512 is tile32 for 8·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
 func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-
-// tile32x8AVX512Half is tile32 for 8·tiles rows (tiles ≥ 1) and 16 columns.
-//
-//go:noescape
-func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 
 // tile32x4AVX512 is tile32 for 4·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
 func tile32x4AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 
-// tile32x4AVX512Half is tile32 for 4·tiles rows (tiles ≥ 1) and 16 columns.
-//
-//go:noescape
-func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-
 // tile32x2AVX512 is tile32 for 2·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
 func tile32x2AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 
-// tile32x2AVX512Half is tile32 for 2·tiles rows (tiles ≥ 1) and 16 columns.
-//
-//go:noescape
-func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
-
 // tile32x1AVX512 is tile32 for 1·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
 func tile32x1AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+
+// tile32x28AVX512Half is tile32 for 28·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+
+// tile32x16AVX512Half is tile32 for 16·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+
+// tile32x8AVX512Half is tile32 for 8·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+
+// tile32x4AVX512Half is tile32 for 4·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+
+// tile32x2AVX512Half is tile32 for 2·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
 
 // tile32x1AVX512Half is tile32 for 1·tiles rows (tiles ≥ 1) and 16 columns.
 //
@@ -64,10 +69,10 @@ func rowMax32AVX512(s *float32, n int) float32
 //go:noescape
 func findGE32AVX512(s *float32, n int, v float32) int
 
-// markGE32AVX512 is markGE for n numbers, a positive multiple of 16.
+// pick32AVX512 is pick for n numbers, a positive multiple of 16, with room for n.
 //
 //go:noescape
-func markGE32AVX512(marks *uint16, s *float32, n int, v float32) int
+func pick32AVX512(index *int32, value *float32, s *float32, n int, first int32, v float32) int
 
 // gather32AVX512 is gather32 for n ≥ 0 rows.
 //
@@ -78,6 +83,16 @@ func gather32AVX512(dst *float32, panel *float32, index *int32, value *float32, 
 //
 //go:noescape
 func scatter32AVX512(sums *float32, index *int32, value *float32, n int, factor float32)
+
+// addScaled32AVX512 is addScaled32 for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addScaled32AVX512(sums *float32, row *float32, n int, factor float32)
+
+// finish32AVX512 is finish for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func finish32AVX512(mean *float32, residual *float32, sum *float32, q *float32, n int, factor float32)
 
 // clamp32AVX512 is clamp for n numbers, a positive multiple of 16.
 //
@@ -154,6 +169,16 @@ func gather32AVX2(dst *float32, panel *float32, index *int32, value *float32, n 
 //go:noescape
 func scatter32AVX2(sums *float32, index *int32, value *float32, n int, factor float32)
 
+// addScaled32AVX2 is addScaled32 for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addScaled32AVX2(sums *float32, row *float32, n int, factor float32)
+
+// finish32AVX2 is finish for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func finish32AVX2(mean *float32, residual *float32, sum *float32, q *float32, n int, factor float32)
+
 // clamp32AVX2 is clamp for n numbers, a positive multiple of 16.
 //
 //go:noescape
@@ -199,45 +224,50 @@ func distance32AVX2(sums *float64, x *float32, ldx int, o *float64, n int)
 //go:noescape
 func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 
-// tile64x14AVX512Half is tile64 for 14·tiles rows (tiles ≥ 1) and 8 columns.
-//
-//go:noescape
-func tile64x14AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-
 // tile64x8AVX512 is tile64 for 8·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
 func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-
-// tile64x8AVX512Half is tile64 for 8·tiles rows (tiles ≥ 1) and 8 columns.
-//
-//go:noescape
-func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 
 // tile64x4AVX512 is tile64 for 4·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
 func tile64x4AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 
-// tile64x4AVX512Half is tile64 for 4·tiles rows (tiles ≥ 1) and 8 columns.
-//
-//go:noescape
-func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-
 // tile64x2AVX512 is tile64 for 2·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
 func tile64x2AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 
-// tile64x2AVX512Half is tile64 for 2·tiles rows (tiles ≥ 1) and 8 columns.
-//
-//go:noescape
-func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
-
 // tile64x1AVX512 is tile64 for 1·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
 func tile64x1AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+
+// tile64x28AVX512Half is tile64 for 28·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+
+// tile64x16AVX512Half is tile64 for 16·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+
+// tile64x8AVX512Half is tile64 for 8·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+
+// tile64x4AVX512Half is tile64 for 4·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+
+// tile64x2AVX512Half is tile64 for 2·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
 
 // tile64x1AVX512Half is tile64 for 1·tiles rows (tiles ≥ 1) and 8 columns.
 //
@@ -254,10 +284,10 @@ func rowMax64AVX512(s *float64, n int) float64
 //go:noescape
 func findGE64AVX512(s *float64, n int, v float64) int
 
-// markGE64AVX512 is markGE for n numbers, a positive multiple of 16.
+// pick64AVX512 is pick for n numbers, a positive multiple of 16, with room for n.
 //
 //go:noescape
-func markGE64AVX512(marks *uint16, s *float64, n int, v float64) int
+func pick64AVX512(index *int32, value *float64, s *float64, n int, first int32, v float64) int
 
 // gather64AVX512 is gather64 for n ≥ 0 rows.
 //
@@ -268,6 +298,16 @@ func gather64AVX512(dst *float64, panel *float64, index *int32, value *float64, 
 //
 //go:noescape
 func scatter64AVX512(sums *float64, index *int32, value *float64, n int, factor float64)
+
+// addScaled64AVX512 is addScaled64 for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addScaled64AVX512(sums *float64, row *float64, n int, factor float64)
+
+// finish64AVX512 is finish for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func finish64AVX512(mean *float64, residual *float64, sum *float64, q *float64, n int, factor float64)
 
 // clamp64AVX512 is clamp for n numbers, a positive multiple of 16.
 //
@@ -383,6 +423,16 @@ func gather64AVX2(dst *float64, panel *float64, index *int32, value *float64, n 
 //
 //go:noescape
 func scatter64AVX2(sums *float64, index *int32, value *float64, n int, factor float64)
+
+// addScaled64AVX2 is addScaled64 for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addScaled64AVX2(sums *float64, row *float64, n int, factor float64)
+
+// finish64AVX2 is finish for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func finish64AVX2(mean *float64, residual *float64, sum *float64, q *float64, n int, factor float64)
 
 // clamp64AVX2 is clamp for n numbers, a positive multiple of 16.
 //

@@ -13,10 +13,10 @@ type height[T Float] struct {
 // The heights of each set, tallest first; what they leave over is done by the next.
 var (
 	tall32AVX512 = []height[float32]{{14, tile32x14AVX512}, {8, tile32x8AVX512}, {4, tile32x4AVX512}, {2, tile32x2AVX512}, {1, tile32x1AVX512}}
-	half32AVX512 = []height[float32]{{14, tile32x14AVX512Half}, {8, tile32x8AVX512Half}, {4, tile32x4AVX512Half}, {2, tile32x2AVX512Half}, {1, tile32x1AVX512Half}}
+	half32AVX512 = []height[float32]{{28, tile32x28AVX512Half}, {16, tile32x16AVX512Half}, {8, tile32x8AVX512Half}, {4, tile32x4AVX512Half}, {2, tile32x2AVX512Half}, {1, tile32x1AVX512Half}}
 	half32AVX2   = []height[float32]{{6, tile32x6AVX2}, {4, tile32x4AVX2}, {2, tile32x2AVX2}, {1, tile32x1AVX2}}
 	tall64AVX512 = []height[float64]{{14, tile64x14AVX512}, {8, tile64x8AVX512}, {4, tile64x4AVX512}, {2, tile64x2AVX512}, {1, tile64x1AVX512}}
-	half64AVX512 = []height[float64]{{14, tile64x14AVX512Half}, {8, tile64x8AVX512Half}, {4, tile64x4AVX512Half}, {2, tile64x2AVX512Half}, {1, tile64x1AVX512Half}}
+	half64AVX512 = []height[float64]{{28, tile64x28AVX512Half}, {16, tile64x16AVX512Half}, {8, tile64x8AVX512Half}, {4, tile64x4AVX512Half}, {2, tile64x2AVX512Half}, {1, tile64x1AVX512Half}}
 	half64AVX2   = []height[float64]{{6, tile64x6AVX2}, {4, tile64x4AVX2}, {2, tile64x2AVX2}, {1, tile64x1AVX2}}
 )
 

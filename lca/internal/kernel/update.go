@@ -87,7 +87,8 @@ func (s *Scratch[T]) responsibilities() {
 }
 
 // updateBlock handles one block of rows. Rows whose weights are all to be used move up to the top
-// of the block; sparse rows leave it as lists, and rows that are left out leave nothing.
+// of the block; sparse rows leave it as lists, and rows that are left out leave nothing. The block's λ_ij are
+// summed over its rows as one chain of multiply-adds w_ij·(1/Σ) a column: the dense rows, then the sparse ones.
 func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
@@ -96,6 +97,8 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	s.copies[block] = 0
 	ld := s.logits(w, first, rows)
 	padded := ceil(p.n, panelWidth[T]())
+	sums := s.weights[block*padded:][:padded]
+	clear(sums)
 	for r := range rows {
 		row := w.logits[r*ld:][:padded]
 		inv, dense := s.softmax(w, row, first+r, block)
@@ -106,14 +109,19 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 			if slot := len(w.dense); slot < r {
 				copy(w.logits[slot*ld:][:padded], row)
 			}
+			s.f.addScaled(sums, row, inv)
 			w.dense, w.inv = append(w.dense, first+r), append(w.inv, inv)
 		default:
 			w.closeList(first+r, inv)
 		}
 	}
-	s.sumWeights(w, ld, block)
+	for _, l := range w.lists[w.closed:] {
+		s.f.scatter(sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
+	}
 	s.denseMeans(w, ld)
-	s.sparseMeans(w)
+	if len(w.value) >= listUse*p.n {
+		s.sparseMeans(w)
+	}
 }
 
 // logits fills w.logits with q_i·z_j − ½|z_j|² for rows from first on, and returns its stride.
@@ -152,11 +160,14 @@ func (s *Scratch[T]) softmax(w *worker[T], row []T, i, block int) (inv T, dense 
 		m.LSE[i], m.Nearest[i], m.Effective[i], m.Used[i] = math.Inf(-1), math.Inf(1), 0, false
 		return 0, false
 	}
-	m.Nearest[i] = p.distance(q, s.f.findGE(row, top), p.parzen, math.Inf(1))
-	weights := s.list(w, row, top)
+	weights, nearest := s.list(w, row, top), 0
 	if dense = weights == nil; dense {
 		weights = row
+		nearest = s.f.findGE(row, top)
+	} else {
+		nearest = int(w.index[w.from+s.f.findGE(weights, top)])
 	}
+	m.Nearest[i] = p.distance(q, nearest, p.parzen, math.Inf(1))
 	sum, dot := s.f.expRow(weights, top)
 	log := math.Log(float64(sum))
 	m.LSE[i] = log - 0.5*m.Nearest[i]
@@ -174,24 +185,11 @@ func expNegative(t float64) float64 {
 	return exp64(max(low64, min(t, 0)), &c)
 }
 
-// sumWeights adds the block's λ_ij over its rows: one chain of multiply-adds w_ij·(1/Σ) a column,
-// over the dense rows, then the sparse ones.
-func (s *Scratch[T]) sumWeights(w *worker[T], ld, block int) {
-	width := panelWidth[T]()
-	padded := ceil(s.pool.n, width)
-	sums := s.weights[block*padded:][:padded]
-	for j := 0; j < padded; j += width {
-		s.f.tile(sums[j:], width, s.zero, 0, w.inv, 0, 1, w.logits[j:], ld, len(w.dense), 1, width)
-	}
-	for _, l := range w.lists {
-		s.f.scatter(sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
-	}
-}
-
 // denseMeans forms ΛZ and Q − ΛZ for the dense rows: the chain over j of w_ij z_j, then one
 // multiplication by 1/Σ.
 func (s *Scratch[T]) denseMeans(w *worker[T], ld int) {
-	p, width, rows := s.pool, panelWidth[T](), len(w.dense)
+	p, width := s.pool, panelWidth[T]()
+	rows := ceil(len(w.dense), 4) // low tiles are slow: what they make of the rows that follow is not used
 	if rows == 0 {
 		return
 	}
@@ -218,15 +216,16 @@ func (s *Scratch[T]) center(i, c int, sum []T, inv T) {
 	width := panelWidth[T]()
 	cols := min(width, s.pool.dim-c)
 	at := c*s.rows + i*width
-	center(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
+	s.f.finish(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
 	clear(s.mean[at+cols:][:width-cols])
 	clear(s.residual[at+cols:][:width-cols])
 }
 
-func center[T Float](mean, residual, sum, q []T, inv T) {
+// finish writes sum·factor, rounded, and what is left of q.
+func finish[T Float](mean, residual, sum, q []T, factor T) {
 	q, residual, sum = q[:len(mean)], residual[:len(mean)], sum[:len(mean)]
 	for k, v := range sum {
-		v = T(v * inv)
+		v = T(v * factor)
 		mean[k] = v
 		residual[k] = q[k] - v
 	}

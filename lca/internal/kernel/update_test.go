@@ -19,7 +19,13 @@ func TestSparseProblems(t *testing.T) {
 		var pool Neighbours[float32]
 		pool.Pack(convert[float32](z), p.n, p.dim, p.parzen)
 		Update(&m, &s, convert[float32](q), p.rows, &pool, p.ex)
-		dense, sparse := len(s.workers[0].dense), len(s.workers[0].lists)
+		last := p.rows - (p.rows-1)%blockRows[float32]() - 1
+		dense, sparse := len(s.workers[0].dense), -len(s.workers[0].dense)
+		for _, used := range m.Used[last:] {
+			if used {
+				sparse++
+			}
+		}
 		t.Logf("%s: the last block has %d dense and %d sparse rows; %d of %d points weigh", p.name, dense, sparse, s.points, p.n)
 		if p.name == "most points weigh nothing" && s.points*2 >= p.n {
 			t.Errorf("%d of %d points weigh", s.points, p.n)
@@ -132,6 +138,7 @@ func problems() []problem {
 		{name: "one more than two panels", rows: 113, n: 65, dim: 65, parzen: 65, scale: 1},
 		{name: "many folds", rows: 300, n: 600, dim: 3, parzen: 2, scale: 1},
 		{name: "far apart: one effective neighbour", rows: 40, n: 80, dim: 8, parzen: 8, scale: 100},
+		{name: "lists of some blocks, gathered twice", rows: 200, n: 200, dim: 8, parzen: 8, scale: 100},
 		{name: "sparse rows among dense ones", rows: 56, n: 400, dim: 3, parzen: 3, scale: 8},
 		{name: "most points weigh nothing", rows: 5, n: 400, dim: 40, parzen: 40, scale: 5},
 		{name: "gate", rows: 40, n: 80, dim: 4, parzen: 4, scale: 3, ex: Exclusion{Gate: 3}},

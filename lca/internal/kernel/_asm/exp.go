@@ -26,12 +26,21 @@ func (k kernel) expRow() {
 	top, _ := Param("max").Resolve()
 	k.broadcast(top.Addr, e.max)
 
+	next := GP64() // what lies behind these logits, mostly the next row: it comes while exp has the ports
+	MOVQ(n, next)
+	SHLQ(U8(map[int]int{4: 2, 8: 3}[k.size]), next)
+
 	Label("loop")
 	for i := range g {
+		PREFETCHT0(Mem{Base: s, Index: next, Scale: 1, Disp: i * k.bytes})
 		at := Mem{Base: s, Disp: i * k.bytes}
 		w := e.weight(at)
 		k.add(w, sum(i), sum(i))
-		k.fma(w, e.t, dot(i))
+		if k.bytes == 64 { // t may be −Inf or NaN
+			k.fmaMasked(w, e.t, reg.K1, dot(i))
+		} else {
+			k.fma(w, e.t, dot(i))
+		}
 		k.load(w, at)
 	}
 	k.step(n, "loop", s)
@@ -69,7 +78,7 @@ func (k kernel) newExp(first int) *exponential {
 	if k.bytes == 64 {
 		last = 32
 	}
-	for _, name := range append([]string{"low", "magic", "log2e", "high", "rest", "cut"}, k.c.terms...) {
+	for _, name := range append([]string{"magic", "log2e", "high", "rest", "cut", "low"}, k.c.terms...) {
 		if first < last-1 { // one is left for constants from memory
 			e.held[name] = next()
 			k.broadcast(k.c.at[name], e.held[name])
@@ -88,16 +97,21 @@ func (e *exponential) constant(name string) reg.VecPhysical {
 	return e.held["spare"]
 }
 
-// weight computes exp32 or exp64 of the logits at a place in memory; the clamped argument is in e.t.
+// weight computes exp32 or exp64 of the logits at a place in memory; the argument is in e.t. Arguments below
+// the cut, and NaN, are moved in to low first, or with AVX-512 left out by the mask in K1.
 func (e *exponential) weight(at Mem) reg.VecPhysical {
+	const less, atLeast = 1, 13 // both false for NaN
 	e.load(at, e.t)
 	e.sub(e.max, e.t, e.t)
-	e.max2(e.constant("low"), e.t)
+	if e.bytes == 64 {
+		e.cmp(U8(atLeast), e.constant("cut"), e.t, reg.K1)
+	} else {
+		e.kernel.numbers.max(e.constant("low"), e.t, e.t) // t > low ? t : low
+	}
 	e.load(e.constant("magic"), e.n)
 	e.fma(e.constant("log2e"), e.t, e.n)
+	e.sub(e.constant("magic"), e.n, e.p)
 	e.load(e.t, e.r)
-	e.load(e.n, e.p)
-	e.sub(e.constant("magic"), e.p, e.p)
 	e.fma(e.constant("high"), e.p, e.r)
 	e.fma(e.constant("rest"), e.p, e.r)
 	e.load(e.constant(e.c.terms[0]), e.p)
@@ -109,29 +123,21 @@ func (e *exponential) weight(at Mem) reg.VecPhysical {
 	} else {
 		e.shift(U8(52), e.n, e.n)
 	}
-	e.addInt(e.n, e.p, e.p)
-	const less = 1
-	if e.bytes == 64 {
-		const notLess = 5
-		e.cmp(U8(notLess), e.constant("cut"), e.t, reg.K1)
-		if e.size == 4 {
-			VMOVAPS_Z(e.p, reg.K1, e.p)
-		} else {
-			VMOVAPD_Z(e.p, reg.K1, e.p)
-		}
+	switch {
+	case e.bytes == 64:
+		e.addIntMasked(e.n, e.p, reg.K1, e.p)
 		return e.p
-	}
-	e.cmp(U8(less), e.constant("cut"), e.t, e.r)
-	if e.size == 4 {
+	case e.size == 4:
+		e.addInt(e.n, e.p, e.p)
+		e.cmp(U8(less), e.constant("cut"), e.t, e.r)
 		VANDNPS(e.p, e.r, e.p)
-	} else {
+	default:
+		e.addInt(e.n, e.p, e.p)
+		e.cmp(U8(less), e.constant("cut"), e.t, e.r)
 		VANDNPD(e.p, e.r, e.p)
 	}
 	return e.p
 }
-
-// max2 is t > low ? t : low.
-func (e *exponential) max2(low, t reg.VecPhysical) { e.kernel.numbers.max(low, t, t) }
 
 // reduce folds the sixteen lanes in vectors 0 … g−1 by the tree 8, 4, 2, 1 into lane 0 of register
 // 0. The low registers are used because VEX instructions reach no others.

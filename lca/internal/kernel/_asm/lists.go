@@ -3,7 +3,51 @@ package main
 import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
+
+// pick generates the list of a row without a branch on its numbers: compressed registers are stored one
+// behind the other, each over what the one before it had no numbers for.
+func (k kernel) pick() {
+	k.text("pick", "func(index *int32, value, s *float%[1]d, n int, first int32, v float%[1]d) int", "pick for n numbers, a positive multiple of 16, with room for n.")
+	index, value := Load(Param("index"), GP64()), Load(Param("value"), GP64())
+	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
+	g := k.group()
+	v, _ := Param("v").Resolve()
+	k.broadcast(v.Addr, k.v(0))
+	slots := []reg.VecPhysical{reg.Z1, reg.Y1}[g-1]
+	kept := []reg.VecPhysical{reg.Z3, reg.Y3}[g-1]
+	step := []reg.VecPhysical{reg.Z4, reg.Y4}[g-1]
+	VPBROADCASTD(Load(Param("first"), GP32()), slots)
+	VPADDD(k.c.at["upwards"], slots, slots)
+	VPBROADCASTD(k.c.at["vector"], step)
+	from, bits := GP64(), GP64()
+	MOVQ(value, from)
+	Label("loop")
+	for i := range g {
+		const greaterEqual = 13 // ordered: false for NaN
+		k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(2))
+		k.cmp(U8(greaterEqual), k.v(0), k.v(2), reg.K1)
+		if k.size == 4 {
+			VCOMPRESSPS_Z(k.v(2), reg.K1, k.v(2))
+		} else {
+			VCOMPRESSPD_Z(k.v(2), reg.K1, k.v(2))
+		}
+		VPCOMPRESSD_Z(slots, reg.K1, kept)
+		KMOVW(reg.K1, bits.As32())
+		POPCNTQ(bits, bits)
+		k.load(k.v(2), Mem{Base: value})
+		VMOVDQU32(kept, Mem{Base: index})
+		VPADDD(step, slots, slots)
+		LEAQ(Mem{Base: value, Index: bits, Scale: uint8(k.size)}, value)
+		LEAQ(Mem{Base: index, Index: bits, Scale: 4}, index)
+	}
+	k.step(n, "loop", s)
+	SUBQ(from, value)
+	SHRQ(U8(map[int]int{4: 2, 8: 3}[k.size]), value)
+	Store(value, ReturnIndex(0))
+	k.end()
+}
 
 // scatter generates the addition of a sparse row, number by number.
 func (k kernel) scatter() {
@@ -46,5 +90,42 @@ func (k kernel) clamp() {
 		k.load(k.v(i), at)
 	}
 	k.step(n, "loop", s)
+	k.end()
+}
+
+// addScaled generates the addition of a dense row.
+func (k kernel) addScaled() {
+	k.text("addScaled", "func(sums, row *float%[1]d, n int, factor float%[1]d)", "addScaled%[1]d for n numbers, a positive multiple of 16.")
+	sums, row, n := Load(Param("sums"), GP64()), Load(Param("row"), GP64()), Load(Param("n"), GP64())
+	factor, _ := Param("factor").Resolve()
+	k.broadcast(factor.Addr, k.v(0))
+	Label("loop")
+	for i := range k.group() {
+		at := Mem{Base: sums, Disp: i * k.bytes}
+		k.load(at, k.v(1+i))
+		k.fma(Mem{Base: row, Disp: i * k.bytes}, k.v(0), k.v(1+i))
+		k.load(k.v(1+i), at)
+	}
+	k.step(n, "loop", sums, row)
+	k.end()
+}
+
+// finish generates a row's mean and residual.
+func (k kernel) finish() {
+	k.text("finish", "func(mean, residual, sum, q *float%[1]d, n int, factor float%[1]d)", "finish for n numbers, a positive multiple of 16.")
+	mean, residual := Load(Param("mean"), GP64()), Load(Param("residual"), GP64())
+	sum, q, n := Load(Param("sum"), GP64()), Load(Param("q"), GP64()), Load(Param("n"), GP64())
+	factor, _ := Param("factor").Resolve()
+	k.broadcast(factor.Addr, k.v(0))
+	Label("loop")
+	for i := range k.group() {
+		at := i * k.bytes
+		k.mul(Mem{Base: sum, Disp: at}, k.v(0), k.v(1))
+		k.load(k.v(1), Mem{Base: mean, Disp: at})
+		k.load(Mem{Base: q, Disp: at}, k.v(2))
+		k.sub(k.v(1), k.v(2), k.v(2))
+		k.load(k.v(2), Mem{Base: residual, Disp: at})
+	}
+	k.step(n, "loop", mean, residual, sum, q)
 	k.end()
 }

@@ -24,16 +24,22 @@ func main() {
 		for _, s := range sets() {
 			k := kernel{t, s, c}
 			for _, rows := range s.rows {
-				k.tile(rows, 2)
-				if s.halves {
-					k.tile(rows, 1)
-				}
+				k.tile(rows, false)
+			}
+			for _, rows := range s.halves {
+				k.tile(rows, true)
 			}
 			k.rowMax()
 			k.findGE()
-			k.markGE()
+			if k.name == "AVX512" {
+				k.pick()
+			} else {
+				k.markGE()
+			}
 			k.gather()
 			k.scatter()
+			k.addScaled()
+			k.finish()
 			k.clamp()
 			k.expRow()
 			k.scaleRows()
@@ -61,8 +67,8 @@ func main() {
 
 // numbers is float32 or float64, with its instructions.
 type numbers struct {
-	bits, size                                                                int
-	load, broadcast, fma, fma213, add, sub, mul, max, min, cmp, shift, addInt func(...Op)
+	bits, size                                                                                         int
+	load, broadcast, fma, fma213, add, sub, mul, max, min, cmp, shift, addInt, fmaMasked, addIntMasked func(...Op)
 }
 
 // set is an instruction set.
@@ -70,7 +76,7 @@ type set struct {
 	name   string
 	bytes  int   // of a vector
 	rows   []int // heights of tiles, largest first
-	halves bool  // half a panel is one vector: a second form of each tile
+	halves []int // likewise of those for half a panel, where that is one vector
 }
 
 // kernel generates the functions of one set for one type.
@@ -82,18 +88,19 @@ type kernel struct {
 
 func sets() []set {
 	return []set{
-		{"AVX512", 64, []int{14, 8, 4, 2, 1}, true},
-		{"AVX2", 32, []int{6, 4, 2, 1}, false},
+		{"AVX512", 64, []int{14, 8, 4, 2, 1}, []int{28, 16, 8, 4, 2, 1}},
+		{"AVX2", 32, []int{6, 4, 2, 1}, nil},
 	}
 }
 
 func types() []numbers {
 	wrap2 := func(f func(a, b Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1]) } }
+	wrap4 := func(f func(a, b, m, c Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1], o[2], o[3]) } }
 	return []numbers{
 		{32, 4, wrap2(func(a, b Op) { VMOVUPS(a, b) }), wrap2(func(a, b Op) { VBROADCASTSS(a, b) }),
-			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VMINPS, VCMPPS, VPSLLD, VPADDD},
+			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VMINPS, VCMPPS, VPSLLD, VPADDD, VFMADD231PS, wrap4(VPADDD_Z)},
 		{64, 8, wrap2(func(a, b Op) { VMOVUPD(a, b) }), wrap2(func(a, b Op) { VBROADCASTSD(a, b) }),
-			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VMINPD, VCMPPD, VPSLLQ, VPADDQ},
+			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VMINPD, VCMPPD, VPSLLQ, VPADDQ, VFMADD231PD, wrap4(VPADDQ_Z)},
 	}
 }
 

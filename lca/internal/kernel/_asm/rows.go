@@ -32,6 +32,11 @@ func constants(t numbers) *table {
 	put("minusFar", -1e15)
 	put("log2e", math.Log2E)
 	c.at["half"] = ConstData(fmt.Sprintf("half%d", t.bits), U64(math.Float64bits(-0.5)))
+	c.at["vector"] = ConstData(fmt.Sprintf("vector%d", t.bits), U32(64/t.size))
+	c.at["upwards"] = GLOBL(fmt.Sprintf("upwards%d", t.bits), RODATA|NOPTR)
+	for i := range 64 / t.size {
+		DATA(4*i, U32(i))
+	}
 	degree := 13
 	if t.bits == 32 {
 		degree = 7
@@ -81,15 +86,33 @@ func (k kernel) rowMax() {
 	k.text("rowMax", "func(s *float%[1]d, n int) float%[1]d", "rowMax for n numbers, a positive multiple of 16.")
 	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	g := k.group()
-	for i := range g {
+	sets := min(4, 8/g) // maxima side by side, so that one does not wait for the other
+	for i := range sets * g {
 		k.broadcast(k.c.at["inf"], k.v(i))
 	}
-	Label("loop")
-	for i := range g {
-		k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(g+i))
-		k.max(k.v(i), k.v(g+i), k.v(i))
+	next := func(sets int) {
+		for i := range sets * g {
+			k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(8+i%8))
+			k.max(k.v(i), k.v(8+i%8), k.v(i))
+		}
+		ADDQ(U32(sets*16*k.size), s)
+		SUBQ(U8(sets*16), n)
 	}
-	k.step(n, "loop", s)
+	SUBQ(U8(sets*16), n)
+	JL(LabelRef("rest"))
+	Label("loop")
+	next(sets)
+	JGE(LabelRef("loop"))
+	Label("rest")
+	ADDQ(U8(sets*16), n)
+	JZ(LabelRef("done"))
+	Label("one")
+	next(1)
+	JNZ(LabelRef("one"))
+	Label("done")
+	for i := g; i < sets*g; i++ {
+		k.max(k.v(i%g), k.v(i), k.v(i%g))
+	}
 	k.reduce(k.max)
 	Store(xmm(0), ReturnIndex(0))
 	k.end()

@@ -8,15 +8,15 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile generates the product of a number of tiles, each rows high and vectors wide.
+// tile generates the product of a number of tiles, each rows high and a panel or, if the panel is two vectors
+// wide, half of one.
 //
-// A tile's accumulators stay in registers over the whole depth. Row r of A is reached from three
-// bases, five rows apart, by the index registers rs and 3·rs; two registers take the broadcast
-// elements of A in turn.
-func (k kernel) tile(rows, vectors int) {
-	name := fmt.Sprintf("tile%dx%d%s", k.bits, rows, k.name)
-	if vectors == 1 {
-		name += "Half"
+// A tile's accumulators stay in registers over the whole depth. Row r of A is reached from a few bases, by the
+// index registers rs, 3·rs and 5·rs.
+func (k kernel) tile(rows int, half bool) {
+	name, vectors := fmt.Sprintf("tile%dx%d%s", k.bits, rows, k.name), 2
+	if half {
+		name, vectors = name+"Half", 1
 	}
 	TEXT(name, NOSPLIT, fmt.Sprintf("func(c *float%[1]d, ldc int, start *float%[1]d, lds int, a *float%[1]d, rs, cs int, b *float%[1]d, bs, depth, tiles int)", k.bits))
 	Pragma("noescape")
@@ -24,14 +24,9 @@ func (k kernel) tile(rows, vectors int) {
 
 	acc := func(r, v int) reg.VecPhysical { return k.v(r*vectors + v) }
 	c, start := Load(Param("c"), GP64()), Load(Param("start"), GP64())
-	rs, cs, bs := k.stride("rs"), k.stride("cs"), k.stride("bs")
+	cs, bs := k.stride("cs"), k.stride("bs")
 	tiles := Load(Param("tiles"), GP64())
-	rs3 := GP64()
-	if rows > 3 {
-		LEAQ(Mem{Base: rs, Index: rs, Scale: 2}, rs3)
-	}
-	base := []reg.GPVirtual{GP64(), GP64(), GP64()}[:(rows+4)/5]
-	Load(Param("a"), base[0])
+	a := k.rows(rows, half)
 
 	Label("tiles")
 	ld := k.stride("lds")
@@ -41,18 +36,19 @@ func (k kernel) tile(rows, vectors int) {
 		}
 		ADDQ(ld, start)
 	}
-	for i := 1; i < len(base); i++ {
-		LEAQ(Mem{Base: base[i-1], Index: rs, Scale: 4}, base[i])
-		ADDQ(rs, base[i])
-	}
+	a.spread()
 	b, depth := Load(Param("b"), GP64()), Load(Param("depth"), GP64())
 	TESTQ(depth, depth)
 	JZ(LabelRef("store"))
 
 	Label("depth")
-	k.oneStep(rows, vectors, b, base, rs, rs3, cs)
+	if half {
+		k.narrowStep(rows, b, a)
+	} else {
+		k.oneStep(rows, vectors, b, a, cs)
+	}
 	ADDQ(bs, b)
-	for _, p := range base {
+	for _, p := range a.base {
 		ADDQ(cs, p)
 	}
 	DECQ(depth)
@@ -69,17 +65,87 @@ func (k kernel) tile(rows, vectors int) {
 	// Back to the first column of A, and down to the next tile.
 	back := Load(Param("depth"), GP64())
 	IMULQ(cs, back)
-	SUBQ(back, base[0])
+	SUBQ(back, a.base[0])
 	down := GP64()
-	IMUL3Q(I32(rows), rs, down)
-	ADDQ(down, base[0])
+	IMUL3Q(I32(rows), a.rs, down)
+	ADDQ(down, a.base[0])
 	DECQ(tiles)
 	JNZ(LabelRef("tiles"))
 	k.end()
 }
 
-// oneStep generates one step of the chains: a row of B, and for each row of the tile its element of A.
-func (k kernel) oneStep(rows, vectors int, b reg.Register, base []reg.GPVirtual, rs, rs3, cs reg.Register) {
+// rowsOfA reaches the rows of A, five or seven from each base.
+type rowsOfA struct {
+	base         []reg.GPVirtual
+	rs, rs3, rs5 reg.Register
+	each         int
+}
+
+func (k kernel) rows(rows int, half bool) *rowsOfA {
+	a := &rowsOfA{rs: k.stride("rs"), each: 5}
+	if half {
+		a.each = 7
+		a.rs5 = a.times(4, rows > 5)
+	}
+	a.rs3 = a.times(2, rows > 3)
+	for range (rows + a.each - 1) / a.each {
+		a.base = append(a.base, GP64())
+	}
+	Load(Param("a"), a.base[0])
+	return a
+}
+
+// times returns a register with (1+scale)·rs, if it is needed.
+func (a *rowsOfA) times(scale uint8, needed bool) reg.Register {
+	r := GP64()
+	if needed {
+		LEAQ(Mem{Base: a.rs, Index: a.rs, Scale: scale}, r)
+	}
+	return r
+}
+
+// spread sets the bases below the first.
+func (a *rowsOfA) spread() {
+	for i := 1; i < len(a.base); i++ {
+		if a.each == 5 {
+			LEAQ(Mem{Base: a.base[i-1], Index: a.rs, Scale: 4}, a.base[i])
+			ADDQ(a.rs, a.base[i])
+		} else {
+			LEAQ(Mem{Base: a.base[i-1], Index: a.rs3, Scale: 2}, a.base[i])
+			ADDQ(a.rs, a.base[i])
+		}
+	}
+}
+
+// at is the element of A in row r.
+func (a *rowsOfA) at(r int) Mem {
+	base := a.base[r/a.each]
+	switch r %= a.each; r {
+	case 5:
+		return Mem{Base: base, Index: a.rs5, Scale: 1}
+	case 6:
+		return Mem{Base: base, Index: a.rs3, Scale: 2}
+	default:
+		return element(base, a.rs, a.rs3, r)
+	}
+}
+
+// narrowStep is oneStep for half a panel: an element of A serves one multiply-add only, which takes it from
+// memory itself.
+func (k kernel) narrowStep(rows int, b reg.Register, a *rowsOfA) {
+	fma := VFMADD231PS_BCST
+	if k.size == 8 {
+		fma = VFMADD231PD_BCST
+	}
+	k.load(Mem{Base: b}, k.v(rows))
+	for r := range rows {
+		fma(a.at(r), k.v(rows), k.v(r))
+	}
+}
+
+// oneStep generates one step of the chains: a row of B, and for each row of the tile its element of A. Two
+// registers take the broadcast elements in turn.
+func (k kernel) oneStep(rows, vectors int, b reg.Register, a *rowsOfA, cs reg.Register) {
 	bv := func(v int) reg.VecPhysical { return k.v(rows*vectors + v) }
 	spare := func(r int) reg.VecPhysical { return k.v(rows*vectors + vectors + r%2) }
 	for v := range vectors {
@@ -90,11 +156,11 @@ func (k kernel) oneStep(rows, vectors int, b reg.Register, base []reg.GPVirtual,
 	}
 	if rows >= 8 { // A's columns
 		for _, r := range []int{0, 2}[:(rows+4)/5-1] {
-			PREFETCHT0(Mem{Base: base[r], Index: cs, Scale: 8})
+			PREFETCHT0(Mem{Base: a.base[r], Index: cs, Scale: 8})
 		}
 	}
 	for r := range rows {
-		k.broadcast(element(base[r/5], rs, rs3, r%5), spare(r))
+		k.broadcast(a.at(r), spare(r))
 		for v := range vectors {
 			k.fma(bv(v), spare(r), k.v(r*vectors+v))
 		}
