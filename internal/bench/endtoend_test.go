@@ -62,11 +62,8 @@ func cells() (all []cell) {
 		for _, dim := range []int{16, 64, 256} {
 			for _, rows := range []int{1, 100, 1000} {
 				most := min(100_000*rows, 51_200_000/dim)
-				switch work {
-				case "score":
+				if work == "score" {
 					most = min(most, 300_000)
-				case "learn":
-					most = min(most, 25_600_000/dim)
 				}
 				all = append(all, cell{work, dim, rows, most / rows})
 			}
