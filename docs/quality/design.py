@@ -5,17 +5,23 @@ WARMUP = 400  # rows of a machine's run that are taken for normal: the data set'
 # Settings of lca-stream for the machine's stream, on top of configs/anomaly-scores.yaml. "shipped" is that file as it is.
 LCA = {
     "shipped": [],
+    "model lca": ["lca.model=lca"],
+    "gate 5": ["lca.outlier_gate=5"],
     "gate 10": ["lca.outlier_gate=10"],
     "gate 30": ["lca.outlier_gate=30"],
     "gate auto": ["lca.outlier_gate=auto"],
     "gate off": ["lca.outlier_gate=off"],
     "drift auto": ["lca.drift=auto"],
     "nu 0.001": ["lca.nu=0.001"],
+    "nu 0.003": ["lca.nu=0.003"],
     "nu 0.1": ["lca.nu=0.1"],
     "warm-up 200": ["lca.warmup_rows=200"],
+    "warm-up 300": ["lca.warmup_rows=300"],
     "warm-up 500": ["lca.warmup_rows=500"],
     "inner steps 2": ["lca.inner_steps=2"],
+    "20 rows a minibatch": ["minibatch.rows=20"],
     "preset density alone": ["lca.warmup_rows=auto", "lca.outlier_gate=auto", "lca.drift=auto"],
+    "preset metric alone": ["lca.preset=metric", "lca.warmup_rows=200", "lca.outlier_gate=auto", "lca.drift=auto"],  # 200 is its auto
 }
 BATCH = {"nu 0.01": .01}  # lca-gauss on the first rows, as `replay` fits it
 
@@ -90,7 +96,10 @@ CHANGES = {
     "neighbours 250": ["lca.neighbours=250"],
     "neighbours 1000": ["lca.neighbours=1000"],
     "model lca": ["lca.model=lca"],
+    "model lca_gauss_red": ["lca.model=lca_gauss_red"],
     "preset metric": ["lca.preset=metric"],
+    "nu 0.001": ["lca.nu=0.001"],
+    "nu 0.1": ["lca.nu=0.1"],
     "precision float64": ["lca.precision=float64"],
     "pool sliding": ["lca.pool=sliding"],
     "pool reservoir": ["lca.pool=reservoir"],
@@ -110,21 +119,25 @@ CHANGES = {
 }
 STREAMS = {
     "stream": ["n fixed at 6000", "inner_steps 1", "inner_steps 2", "warmup_rows 2 d", "minibatch 10", "minibatch 500", "neighbours 250",
-               "neighbours 1000", "model lca", "preset metric", "precision float64", "gamma 0.3", "gamma 0.9", "half_life_rows 500", "half_life_rows 4000",
+               "neighbours 1000", "model lca", "model lca_gauss_red", "preset metric", "nu 0.001", "nu 0.1", "precision float64", "gamma 0.3", "gamma 0.9", "half_life_rows 500", "half_life_rows 4000",
                "metric diagonal", "metric isotropic", "metric low_rank, rank 5"],
     "drift": ["drift off", "drift 400", "drift 3000", "pool reservoir", "pool sliding"],
+    "slow": ["n fixed at 6000", "pool reservoir", "pool sliding", "neighbours 1000", "drift off"],
     "bursts": ["pool sliding", "pool reservoir", "drift off"],
     "redelivery": ["near_copies false"],
     "outliers": ["outlier_gate off"],
     "scales": ["nu_unit absolute"],
+    "noise": ["preset metric", "model lca_gauss_red"],
 }
 COORDINATE_KINDS = ["aligned", "components", "symmetric"]
+AGAIN = ["same identities", "new identities, near copies found", "new identities, near_copies false"]
 EVERY = [3, 10]  # one minibatch of so many is learnt, as a learner does that is behind
 
 
 def streams(runs):
     keys = [dict(stream=s, setting=c, run=r) for r in range(runs) for s, changes in STREAMS.items() for c in [DEFAULT, *changes]]
     keys += [dict(stream="jump", setting=c, run=r) for r in range(runs) for c in COORDINATE_KINDS]
+    keys += [dict(stream="again", setting=c, run=r) for r in range(runs) for c in AGAIN]
     return keys + [dict(stream="skip", setting=f"one in {k}", run=r) for r in range(runs) for k in EVERY]
 
 
@@ -140,16 +153,21 @@ SPECTRAL_COORDINATES = ["raw", "standard", "whitening", "metric", "metric, Parze
 
 
 def spectral(runs):
-    return [dict(set=s, coordinates=c, run=r) for s in SPECTRAL for r in range(runs if s == "five" else 1) for c in SPECTRAL_COORDINATES]
+    return [dict(set=s, coordinates=c, run=r) for s in SPECTRAL for r in range(10) for c in SPECTRAL_COORDINATES]
 
 
 GROWTH_ROWS = [500, 1000, 2000, 5000, 10000, 20000]
 GROWTH_N = [250, 1000, 3000, 10000]
 CENTRES = 10000
+RED = ["lca.model=lca_gauss_red"]
+SINGLE = "a single Gaussian"
+GROWTH_MORE = {"Red": RED, "Red, ν and ν_g a tenth": [*RED, "lca.nu=0.001", "lca.nu_gaussian=0.0001"]}
 
 
 def growth(runs):
-    return [dict(neighbours=n, corrected=c, run=r) for r in range(runs) for n in GROWTH_N for c in (False, True) if n < CENTRES or not c]
+    """Each pool with and without the correction of the kernel's width; what else limits; and what there is to beat."""
+    keys = [dict(neighbours=n, corrected=c, run=r) for r in range(runs) for n in GROWTH_N for c in (False, True) if n < CENTRES or not c]
+    return keys + [dict(neighbours=POOL, corrected=False, run=r, more=m) for r in range(runs) for m in [*GROWTH_MORE, SINGLE]]
 
 
 # What is to be reached: (experiment, figure of its default row) -> (at most, or better), stretch.
@@ -163,3 +181,38 @@ TARGETS = {
 SPECTRAL_TARGETS = {"digits": ("metric, Parzen", .82), "breast_cancer": ("metric", .81), "iris": ("density", .94), "wine": ("metric, Parzen", .93),
                     "five": ("metric", .97)}
 VALVE_TARGETS = {"auc": .876, "ap": .756, "pooled_auc": .891}
+
+# Where the cost of a decision is shown: (decision, what instead, experiment, row as decided, row instead, figure, its digits).
+DECISIONS = [
+    ("n grows with the rows learnt", "n fixed at 6000", "usps", {"setting": "one pass"}, {"setting": "one pass, n fixed at 6000"}, "nll_all_difference", 2),
+    ("n grows with the rows learnt", "n fixed at 6000", "streams", {"stream": "slow", "setting": DEFAULT}, {"stream": "slow", "setting": "n fixed at 6000"}, "excess", 3),
+    ("EM to convergence on the first rows, then two steps a minibatch", "one step", "streams", {"stream": "stream", "setting": DEFAULT},
+     {"stream": "stream", "setting": "inner_steps 1"}, "excess_1000", 3),
+    ("EM to convergence on the first rows, for scores", "two steps", "valve", {"setting": "shipped"}, {"setting": "inner steps 2"}, "auc", 3),
+    ("3000 neighbours", "250", "growth", {"neighbours": 3000, "corrected": False, "more": None}, {"neighbours": 250, "corrected": False}, "own_20000", 3),
+    ("the width of a small pool's kernel corrected for more centres (`target_rows`)", "not corrected", "growth", {"neighbours": 1000, "corrected": True},
+     {"neighbours": 1000, "corrected": False}, "many_20000", 3),
+    ("biased pool", "sliding window", "streams", {"stream": "bursts", "setting": DEFAULT}, {"stream": "bursts", "setting": "pool sliding"}, "excess", 3),
+    ("biased pool", "uniform reservoir", "streams", {"stream": "slow", "setting": DEFAULT}, {"stream": "slow", "setting": "pool reservoir"}, "excess", 3),
+    ("a record is no neighbour of its own, by its identity", "identities lost", "streams", {"stream": "again", "setting": AGAIN[0]},
+     {"stream": "again", "setting": AGAIN[2]}, "bias", 3),
+    ("near copies are no neighbours", "they are", "streams", {"stream": "redelivery", "setting": DEFAULT}, {"stream": "redelivery", "setting": "near_copies false"}, "bias", 3),
+    ("outliers are not learnt", "they are", "streams", {"stream": "outliers", "setting": DEFAULT}, {"stream": "outliers", "setting": "outlier_gate off"}, "excess", 3),
+    ("for scores, a gate in kernel widths", "gate by C_G", "valve", {"setting": "shipped"}, {"setting": "gate auto"}, "auc", 3),
+    ("ν of `preset: density`, for scores", "ν of `preset: metric`", "valve", {"setting": "shipped"}, {"setting": "nu 0.1"}, "auc", 3),
+    ("ν of `preset: metric`, for clusters", "ν of `preset: density`", "spectral", {"set": "digits", "coordinates": "metric"},
+     {"set": "digits", "coordinates": "density"}, "ari", 2),
+    ("columns are scaled, ν is relative to them", "`nu_unit: absolute`", "streams", {"stream": "scales", "setting": DEFAULT},
+     {"stream": "scales", "setting": "nu_unit absolute"}, "excess", 3),
+    ("warm-up of 200 rows or more", "20 rows", "streams", {"stream": "stream", "setting": DEFAULT}, {"stream": "stream", "setting": "warmup_rows 2 d"}, "excess_1000", 3),
+    ("warm-up of 400 rows, for scores", "200 rows", "valve", {"setting": "shipped"}, {"setting": "warm-up 200"}, "auc", 3),
+    ("a change that lasts starts the stream again", "`drift: off`", "streams", {"stream": "drift", "setting": DEFAULT}, {"stream": "drift", "setting": "drift off"}, "distance", 3),
+    ("patience of `preset: density`, for scores", "all of `preset: metric`", "valve", {"setting": "preset density alone"}, {"setting": "preset metric alone"}, "auc", 3),
+    ("a learner that is behind learns all", "one minibatch in 3", "streams", None, {"stream": "skip", "setting": f"one in {EVERY[0]}"}, "excess", 3),
+    ("coordinates are aligned with the last ones", "`components`", "streams", {"stream": "jump", "setting": COORDINATE_KINDS[0]},
+     {"stream": "jump", "setting": COORDINATE_KINDS[1]}, "median", 3),
+    ("kernels in float32", "float64", "streams", {"stream": "stream", "setting": DEFAULT}, {"stream": "stream", "setting": "precision float64"}, "excess_5000", 3),
+    ("Gaussian directions", "`model: lca`", "streams", {"stream": "stream", "setting": DEFAULT}, {"stream": "stream", "setting": "model lca"}, "excess_5000", 3),
+    ("Gaussian directions are found by EM", "`model: lca_gauss_red`", "streams", {"stream": "stream", "setting": DEFAULT},
+     {"stream": "stream", "setting": "model lca_gauss_red"}, "excess_5000", 3),
+]

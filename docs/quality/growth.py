@@ -8,21 +8,24 @@ import streams
 prepare = streams.prepare
 
 
-def grown(neighbours, corrected, run):
-    """Test NLL with the pool's own rows as centres, and with many more; seconds since the rows were there."""
+def grown(neighbours, corrected, run, more=""):
+    """Test NLL above that of the density the rows are drawn from, with the pool's own rows as centres, and with many more; the
+    number of Parzen directions; seconds since the program was started, for which all rows were waiting."""
     source = streams.Source(run)
     X, test, centres = source.draw(max(design.GROWTH_ROWS)), source.draw(streams.TEST), source.draw(design.CENTRES)
-    settings = [*design.DENSITY, f"lca.neighbours={neighbours}", "snapshot.every_rows=500", "snapshot.every=1h"]
+    truth = source.score(test).mean()
+    if more == design.SINGLE:
+        return {f"own_{n}": float(streams.gaussian(X[:n], test).mean() - truth) for n in design.GROWTH_ROWS}
+    settings = [*design.DENSITY, *design.GROWTH_MORE.get(more, []), f"lca.neighbours={neighbours}", "snapshot.every_rows=500", "snapshot.every=1h"]
     if corrected:
         settings.append(f"lca.target_rows={design.CENTRES}")
     value = {}
-    with live.Live(streams.brokers[0], settings, command="learn") as s:
-        s.put(X)
+    with live.Live(streams.brokers[0], settings, command="learn", waiting=X) as s:
         s.wait(max(design.GROWTH_ROWS))
         for n in design.GROWTH_ROWS:
             m = s.model(n)
-            value |= {f"own_{n}": float(m.score(test).mean()), f"many_{n}": float(m.score(test, centres).mean()),
-                      f"seconds_{n}": s.seconds(n)}
+            value |= {f"own_{n}": float(m.score(test).mean() - truth), f"many_{n}": float(m.score(test, centres).mean() - truth),
+                      f"parzen_{n}": len(m.parzen), f"seconds_{n}": s.seconds(n)}
     return value
 
 

@@ -49,10 +49,11 @@ def rows_table(X, **more):
 
 
 class Live:
-    """The program on topics of its own, which are deleted at the end. command: run, or learn."""
+    """The program on topics of its own, which are deleted at the end. command: run, or learn; waiting: rows that are there
+    before it starts."""
 
-    def __init__(self, brokers, settings=(), command="run", config=None, features=("x",)):
-        self.brokers, self.name = brokers, f"quality-{os.getpid()}-{next(number)}"
+    def __init__(self, brokers, settings=(), command="run", config=None, features=("x",), waiting=None):
+        self.waiting, self.brokers, self.name = waiting, brokers, f"quality-{os.getpid()}-{next(number)}"
         self.admin = admin.AdminClient({"bootstrap.servers": brokers, "log_level": 0})
         self.producer = ck.Producer({"bootstrap.servers": brokers, "linger.ms": 0, "log_level": 0, "message.max.bytes": 16 << 20})
         topics = {"source.topic": "", "transform.topic": "-out", "snapshot.topic": "-snap", "checkpoint.topic": "-check"}
@@ -76,6 +77,9 @@ class Live:
                for k, t in self.topics.items()]
         for f in self.admin.create_topics(new).values():
             f.result(PATIENCE)
+        if self.waiting is not None:
+            self.put(self.waiting)
+        self.began = time.time()
         self.process = subprocess.Popen([BINARY, self.command, *self.args], stdout=self.log, stderr=self.log)
         return self
 
@@ -100,7 +104,6 @@ class Live:
                 except BufferError:
                     self.producer.poll(.1)
         self.producer.flush()
-        self.began = getattr(self, "began", time.time())
 
     def output(self, rows):
         """All output so far, once there are so many rows."""
@@ -137,7 +140,7 @@ class Live:
             self._check(start, f"the snapshot of {rows} rows; there are {self.versions()}")
 
     def seconds(self, rows):
-        """From the moment the first rows were there to that of the snapshot."""
+        """From the start of the program to the moment of the snapshot."""
         return self.stamps[rows] - self.began
 
     def versions(self):

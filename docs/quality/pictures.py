@@ -57,9 +57,9 @@ def clusters(rows):
 
 def growth(rows):
     figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=False)
-    for r in rows:
-        label, style = f"N = {r['neighbours']}" + (", corrected" if r["corrected"] else ""), "--" if r["corrected"] else "-"
-        colour = f"C{design.GROWTH_N.index(r['neighbours'])}"
+    for r in (r for r in rows if r.get("more") != design.SINGLE):
+        label, style = "N = " + page.growth_name(r), "--" if r["corrected"] else "-"
+        colour = f"C{len(design.GROWTH_N) + list(design.GROWTH_MORE).index(r['more']) if 'more' in r else design.GROWTH_N.index(r['neighbours'])}"
         for ax, f, x in [(axes[0], "own", None), (axes[1], "many", None), (axes[2], "own", "seconds")]:
             at = [r[f"{x}_{n}"]["mean"] if x else n for n in design.GROWTH_ROWS]
             ax.plot(at, [r[f"{f}_{n}"]["mean"] for n in design.GROWTH_ROWS], style, color=colour, label=label, lw=1.2, marker=".", ms=3)
@@ -68,7 +68,7 @@ def growth(rows):
         ax.set_xlabel(x, fontsize=8)
         ax.set_xscale("log")
         ax.tick_params(labelsize=7)
-    axes[0].set_ylabel("test NLL, nats a row", fontsize=8)
+    axes[0].set_ylabel("NLL above the true density, nats a row", fontsize=8)
     axes[0].legend(fontsize=6)
     save(figure, "growth.svg")
 

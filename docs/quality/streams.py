@@ -26,9 +26,20 @@ class Source:
         self.mix = self.rng.normal(size=(2 + design.NOISE_COLUMNS,) * 2)
 
     def draw(self, n, labels=False):
+        X, y = self.hidden(n)
+        return (X @ self.mix, y) if labels else X @ self.mix
+
+    def hidden(self, n):
+        """Rows before they are mixed, and their clusters."""
         X, y = toys.toy("five", n, self.rng)
-        X = np.c_[X, self.rng.normal(size=(n, design.NOISE_COLUMNS))] @ self.mix
-        return (X, y) if labels else X
+        return np.c_[X, self.rng.normal(size=(n, design.NOISE_COLUMNS))], y
+
+    def score(self, X):
+        """-log p of each row under the very density that they are drawn from, in nats."""
+        Z = np.linalg.solve(self.mix.T, X.T).T
+        centres = np.array([[0, 0], [4, 4], [-4, 4], [4, -4], [-4, -4]])
+        half = ((Z[:, None, :2] - centres) ** 2).sum(2) / 2 - np.log([4 / 8, *[1 / 8] * 4])
+        return (Z[:, 2:] ** 2).sum(1) / 2 - np.logaddexp.reduce(-half, 1) + Z.shape[1] / 2 * np.log(2 * np.pi) + np.linalg.slogdet(self.mix)[1]
 
 
 def learnt(X, settings, at, per_message=100):
@@ -77,6 +88,19 @@ def drift(settings, run):
     return {"distance": distance(best, new), "alarms_before": alarms[0], "alarms_after": alarms[1] - alarms[0]}
 
 
+def slow(settings, run):
+    """The mixing matrix turns by an eighth of a circle into another while 15000 rows come, a little with every row: NLL of
+    rows as they are at the end, above that of a stream that was always so; and alarms."""
+    source, other = Source(run), Source(run, 1)
+    angle = np.linspace(0, np.pi / 4, LONG)
+    X = source.hidden(LONG)[0]
+    X = np.cos(angle)[:, None] * (X @ source.mix) + np.sin(angle)[:, None] * (X @ other.mix)
+    source.mix = np.cos(angle[-1]) * source.mix + np.sin(angle[-1]) * other.mix
+    still, test = learnt(source.draw(LONG), [], [LONG])[0], source.draw(TEST)
+    moved = learnt(X, settings, [LONG])[0]
+    return {"excess": float((moved.score(test) - still.score(test)).mean()), "alarms": int(moved.info["lca.alarms"])}
+
+
 def bursts(settings, run):
     """A stream whose rows come sorted by cluster, 1500 at a time: NLL above that of the same rows well mixed."""
     source = Source(run)
@@ -123,6 +147,21 @@ def scales(settings, run):
     return {"excess": float((unlike.score(test * unit) - np.log(unit).sum() - like.score(test)).mean())}
 
 
+def noise(settings, run):
+    """White noise, in which there is nothing to find: NLL above the single Gaussian's, the number of Parzen directions, and the
+    least and the largest e."""
+    X = np.random.default_rng(run).normal(size=(LONG + TEST, 2 + design.NOISE_COLUMNS))
+    m, test = learnt(X[:LONG], settings, [LONG])[0], X[LONG:]
+    e = np.linalg.eigvals(np.linalg.solve(m.c_g, m.c_l)).real
+    return {"excess": float((m.score(test) - gaussian(X[:LONG], test)).mean()), "parzen": len(m.parzen), "least_e": float(e.min()), "largest_e": float(e.max())}
+
+
+def gaussian(X, test):
+    """-log p of each test row under the single Gaussian of the rows X, in nats."""
+    Z, C = test - X.mean(0), np.cov(X.T)
+    return (Z * np.linalg.solve(C, Z.T).T).sum(1) / 2 + np.linalg.slogdet(2 * np.pi * C)[1] / 2
+
+
 def jump(setting, run):
     """How far fixed points move in y from one snapshot to the next, in kernel widths: median and 99th percentile."""
     source = Source(run)
@@ -132,6 +171,19 @@ def jump(setting, run):
     Y = [m.transform(points) for m in models]
     moved = np.concatenate([np.linalg.norm(b - a, axis=1) for a, b in zip(Y, Y[1:])])
     return {"median": float(np.median(moved)), "most": float(np.quantile(moved, .99))}
+
+
+def again(setting, run):
+    """A range learnt three times over: mean log eigenvalue of C_L against one that is learnt once. With the same identities, or
+    as three copies that have each their own."""
+    X = Source(run).draw(5000)
+    flags, settings = ["--algorithm", "stochastic"], [*design.DENSITY]
+    if setting != design.AGAIN[1]:
+        settings.append("lca.near_copies=false")
+    once = live.replay(X, design.DENSITY, flags)
+    thrice = live.replay(X, settings, [*flags, "--passes", "3"]) if setting == design.AGAIN[0] else live.replay(np.tile(X, (3, 1)), settings, flags)
+    e = np.linalg.eigvals(np.linalg.solve(once.c_l, thrice.c_l)).real
+    return {"bias": float(np.log(e).mean())}
 
 
 def skip(every, run):
@@ -148,7 +200,10 @@ def measured(stream, setting, run):
         return jump(setting, run)
     if stream == "skip":
         return skip(int(setting.split()[-1]), run)
-    work = {"stream": young, "drift": drift, "bursts": bursts, "redelivery": redelivery, "outliers": outliers, "scales": scales}
+    if stream == "again":
+        return again(setting, run)
+    work = {"stream": young, "drift": drift, "slow": slow, "bursts": bursts, "redelivery": redelivery, "outliers": outliers, "scales": scales,
+            "noise": noise}
     return work[stream](design.CHANGES[setting], run)
 
 

@@ -2,6 +2,7 @@
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 import design
@@ -42,14 +43,16 @@ def batch_of(key):
 
 
 def grouped(set, coordinates, run):
-    """ARI of spectral clustering in the coordinates that a batch fit gives, or other preprocessing."""
+    """ARI of spectral clustering in the coordinates that a batch fit gives, or other preprocessing; and nearest(). Runs differ in the order of
+    the rows and the seed of k-means; a toy's also in its rows."""
+    rng = np.random.default_rng(run)
     if set == "five":
-        rng = np.random.default_rng(run)
         X, y = toys.toy("five", 500, rng)
         X = np.c_[X, rng.normal(size=(500, 10))] @ rng.normal(size=(12, 12))
     else:
         X, y = {"iris": load_iris, "wine": load_wine, "digits": load_digits, "breast_cancer": load_breast_cancer}[set](return_X_y=True)
-    X = X.astype(float)
+        order = rng.permutation(len(X))
+        X, y = X[order].astype(float), y[order]
     fitted = coordinates.split(",")[0]
     if fitted in ("metric", "density", "alike"):
         settings = live.relative(design.ALIKE, X) if fitted == "alike" else [f"lca.preset={fitted}"]
@@ -57,7 +60,13 @@ def grouped(set, coordinates, run):
         Y = (X - m.mean) @ m.parzen.T if "Parzen" in coordinates else m.transform(X)
     else:
         Y = {"raw": lambda X: X, "standard": lambda X: StandardScaler().fit_transform(X), "whitening": whitened}[coordinates](X)
-    return {"ari": adjusted_rand_score(y, spectral.spectral(Y, len(np.unique(y)), seed=run))}
+    return {"ari": adjusted_rand_score(y, spectral.spectral(Y, len(np.unique(y)), seed=run)), "neighbours": nearest(Y, y)}
+
+
+def nearest(Y, y):
+    """The share of rows whose label is that of most of their five nearest neighbours."""
+    labels, i = np.unique(y), NearestNeighbors(n_neighbors=5).fit(Y).kneighbors(return_distance=False)
+    return float((labels[np.stack([(y[i] == k).sum(1) for k in labels], 1).argmax(1)] == y).mean())
 
 
 def whitened(X):

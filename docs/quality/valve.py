@@ -97,7 +97,8 @@ def scores(table, method, setting, run):
 
 
 def judged(method, setting, run, runs="segments"):
-    """ROC-AUC and average precision of every run, their means, and over all rows of all runs at once."""
+    """ROC-AUC and average precision of every run, their means, and over all rows of all runs at once; the pooled AUC
+    without each run too, for its error."""
     value, every, truth = {}, [], []
     for k, table in data[runs].items():
         s, y = scores(table, method, setting, run), table["anomaly"].to_numpy()
@@ -108,6 +109,8 @@ def judged(method, setting, run, runs="segments"):
     for what in ("auc", "ap"):
         v = [value[f"{what}_{k}"] for k in data[runs]]
         value |= {what: float(np.mean(v)), what + "_error": float(np.std(v, ddof=1) / np.sqrt(len(v)))}
+    for i, k in enumerate(data[runs]):
+        value[f"pooled_auc_without_{k}"] = roc_auc_score(*(np.concatenate(v[:i] + v[i + 1:]) for v in (truth, every)))
     return value | {"pooled_auc": roc_auc_score(y, s), "pooled_ap": average_precision_score(y, s)}
 
 
