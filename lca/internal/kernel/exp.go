@@ -21,31 +21,21 @@ const (
 	mantissaBits64 = 52
 )
 
-// taylor32 and taylor64 hold 1/k!, highest power first.
-func taylor32() (c [terms32 + 1]float32) {
-	for k, f := 0, 1.0; k <= terms32; k++ {
-		c[terms32-k] = float32(1 / f)
-		f *= float64(k + 1)
-	}
-	return c
-}
-
-func taylor64() (c [terms64 + 1]float64) {
-	for k, f := 0, 1.0; k <= terms64; k++ {
-		c[terms64-k] = 1 / f
-		f *= float64(k + 1)
-	}
-	return c
-}
+// taylor32 and taylor64 are 1/k!, highest power first.
+var (
+	taylor32 = [terms32 + 1]float32{1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1}
+	taylor64 = [terms64 + 1]float64{1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320,
+		1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2, 1, 1}
+)
 
 // exp32 returns eᵗ for low32 ≤ t ≤ 0, zero below cut32.
-func exp32(t float32, c *[terms32 + 1]float32) float32 {
+func exp32(t float32) float32 {
 	k := fma32(t, log2e, magic32)
 	n := k - magic32
 	r := fma32(n, -ln2High32, t)
 	r = fma32(n, -ln2Low32, r)
-	p := c[0]
-	for _, q := range c[1:] {
+	p := taylor32[0]
+	for _, q := range taylor32[1:] {
 		p = fma32(p, r, q)
 	}
 	if t < cut32 {
@@ -55,13 +45,13 @@ func exp32(t float32, c *[terms32 + 1]float32) float32 {
 }
 
 // exp64 returns eᵗ for low64 ≤ t ≤ 0, zero below cut64.
-func exp64(t float64, c *[terms64 + 1]float64) float64 {
+func exp64(t float64) float64 {
 	k := math.FMA(t, log2e, magic64)
 	n := k - magic64
 	r := math.FMA(n, -ln2High64, t)
 	r = math.FMA(n, -ln2Low64, r)
-	p := c[0]
-	for _, q := range c[1:] {
+	p := taylor64[0]
+	for _, q := range taylor64[1:] {
 		p = math.FMA(p, r, q)
 	}
 	if t < cut64 {

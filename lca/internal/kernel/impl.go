@@ -13,6 +13,7 @@ type functions[T Float] struct {
 	addScaled func(sums, row []T, factor T)
 	finish    func(mean, residual, sum, q []T, factor T)
 	expRow    func(s []T, max T) (sum, dot T)
+	expAdd    func(s, before, sums []T, max, factor T) (sum, dot T)
 	scale     func(dst, src, s []T)
 	addTo     func(dst []float64, src []T)
 	subFrom   func(dst []float64, src []T)
@@ -41,8 +42,8 @@ type implementation struct {
 func generic() *implementation {
 	return &implementation{
 		name: "generic", rotate: rotate, symmetric: symmetric, shift: shift, widen: widen, singles: shiftRound, round: round, scaled: scaled, addFrom: addFrom,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, expAdd32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, expAdd64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
 	}
 }
 

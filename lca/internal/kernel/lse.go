@@ -16,9 +16,9 @@ func (s *Scratch[T]) lseBlock(w *worker[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	rows := min(blockRows[T](), s.rows-first)
-	ld := s.logits(w, first, rows)
+	s.logits(w, first, rows)
 	for r := range rows {
-		row := w.logits[r*ld:][:ceil(p.n, panelWidth[T]())]
+		row := w.row(r)
 		top := s.f.rowMax(row)
 		if math.IsInf(float64(top), 0) {
 			s.lse[first+r] = math.Inf(-1)

@@ -36,6 +36,11 @@ func exp32AVX2(s []float32, max float32) (sum, dot float32) {
 	return expRow32AVX2(&s[0], len(s)&^(lanes-1), max)
 }
 
+func expAdded32AVX2(s, before, sums []float32, max, factor float32) (sum, dot float32) {
+	addRow32AVX2(sums, before, factor)
+	return exp32AVX2(s, max)
+}
+
 func scale32AVX2(dst, src, s []float32) {
 	if len(s) > 0 {
 		end := len(s)*32 - 1
@@ -86,6 +91,11 @@ func exp64AVX2(s []float64, max float64) (sum, dot float64) {
 		return 0, 0
 	}
 	return expRow64AVX2(&s[0], len(s)&^(lanes-1), max)
+}
+
+func expAdded64AVX2(s, before, sums []float64, max, factor float64) (sum, dot float64) {
+	addRow64AVX2(sums, before, factor)
+	return exp64AVX2(s, max)
 }
 
 func scale64AVX2(dst, src, s []float64) {

@@ -33,6 +33,12 @@ func exp32AVX512(s []float32, max float32) (sum, dot float32) {
 	return expRow32AVX512(&s[0], len(s)&^(lanes-1), max)
 }
 
+func expAdded32AVX512(s, before, sums []float32, max, factor float32) (sum, dot float32) {
+	n := len(s)
+	_, _ = before[n-1], sums[n-1]
+	return expAdd32AVX512(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
+}
+
 func scale32AVX512(dst, src, s []float32) {
 	if len(s) > 0 {
 		end := len(s)*32 - 1
@@ -83,6 +89,12 @@ func exp64AVX512(s []float64, max float64) (sum, dot float64) {
 		return 0, 0
 	}
 	return expRow64AVX512(&s[0], len(s)&^(lanes-1), max)
+}
+
+func expAdded64AVX512(s, before, sums []float64, max, factor float64) (sum, dot float64) {
+	n := len(s)
+	_, _ = before[n-1], sums[n-1]
+	return expAdd64AVX512(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
 }
 
 func scale64AVX512(dst, src, s []float64) {

@@ -44,12 +44,17 @@ type Scratch[T Float] struct {
 
 // worker is what one goroutine needs for itself.
 type worker[T Float] struct {
-	logits   []T       // a block of rows of Λ
+	logits   []T       // a block of rows of Λ:
+	rows     int       // so many of them,
+	length   int       // so long, whole panels, and
+	ld       int       // so far apart
 	q        []T       // the block's queries, at a stride that suits the cache
 	dense    []int     // the block's rows that use all their weights, and
 	inv      []T       // their 1/Σ_j w_ij
 	lists    []list[T] // the sparse rows, of which so many are of
 	closed   int       // blocks before this one
+	sums     []T       // λᵀ1 of the block, in which so many of
+	summed   int       // dense are
 	index    []int32
 	value    []T
 	from, to int // the list just made

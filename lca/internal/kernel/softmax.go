@@ -29,7 +29,6 @@ func findGE[T Float](s []T, v T) int {
 // element j is added in lane j mod 16 by ascending j, the second sum by fused multiply-adds, and
 // the lanes are folded 8, 4, 2, 1. A logit of −Inf or NaN has weight zero.
 func expRow32(s []float32, max float32) (sum, dot float32) {
-	c := taylor32()
 	var z, d [lanes]float32
 	for ; len(s) >= lanes; s = s[lanes:] {
 		for l := range lanes {
@@ -37,7 +36,7 @@ func expRow32(s []float32, max float32) (sum, dot float32) {
 			if !(t > low32) {
 				t = low32
 			}
-			w := exp32(t, &c)
+			w := exp32(t)
 			s[l] = w
 			z[l] += w
 			d[l] = fma32(w, t, d[l])
@@ -47,7 +46,6 @@ func expRow32(s []float32, max float32) (sum, dot float32) {
 }
 
 func expRow64(s []float64, max float64) (sum, dot float64) {
-	c := taylor64()
 	var z, d [lanes]float64
 	for ; len(s) >= lanes; s = s[lanes:] {
 		for l := range lanes {
@@ -55,13 +53,24 @@ func expRow64(s []float64, max float64) (sum, dot float64) {
 			if !(t > low64) {
 				t = low64
 			}
-			w := exp64(t, &c)
+			w := exp64(t)
 			s[l] = w
 			z[l] += w
 			d[l] = math.FMA(w, t, d[l])
 		}
 	}
 	return foldLanes(&z), foldLanes(&d)
+}
+
+// expAdd32 and expAdd64 are expRow of s, and addScaled of the row before, which is as long.
+func expAdd32(s, before, sums []float32, max, factor float32) (sum, dot float32) {
+	addScaled32(sums, before, factor)
+	return expRow32(s, max)
+}
+
+func expAdd64(s, before, sums []float64, max, factor float64) (sum, dot float64) {
+	addScaled64(sums, before, factor)
+	return expRow64(s, max)
 }
 
 // foldLanes adds the lanes by the fixed tree.

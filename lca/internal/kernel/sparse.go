@@ -25,7 +25,7 @@ type list[T Float] struct {
 func (w *worker[T]) begin(n, dims int) {
 	rows := blockRows[T]()
 	w.inv, w.dense = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0]
-	w.closed = len(w.lists)
+	w.closed, w.summed = len(w.lists), 0
 	if len(w.lists) == 0 {
 		room := listUse*n + rows*ceil(n/sparseShare, lanes) + countStep // the last row may turn out to be dense
 		w.index, w.value, w.lists = grow(w.index, room)[:0], grow(w.value, room)[:0], grow(w.lists, room/lanes)[:0]

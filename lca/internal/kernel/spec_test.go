@@ -223,11 +223,18 @@ func softmaxBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, f
 		for _, scale := range []T{1, 30, 300} {
 			s := newGuarded(n, r.IntN(8), func() T { return fill() * scale })
 			top := want.rowMax(s.s)
-			s2 := s.clone()
+			s2, s3 := s.clone(), s.clone()
 			z, d := got.expRow(s.s, top)
 			z2, d2 := want.expRow(s2.s, top)
 			compare(t, "weights", s.all, s2.all)
 			compare(t, "sums", []T{z, d}, []T{z2, d2})
+			before, sums := newGuarded(n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill)
+			sums2 := sums.clone()
+			z, d = got.expAdd(s3.s, before.s, sums.s, top, scale)
+			want.addScaled(sums2.s, before.s, scale)
+			compare(t, "weights beside another row", s3.all, s2.all)
+			compare(t, "their sums", []T{z, d}, []T{z2, d2})
+			compare(t, "the other row's", sums.all, sums2.all)
 			for _, v := range s.s {
 				if v != 0 && float64(v) < least || v > 1 || v != v {
 					t.Fatalf("weight %v, want 0 or a normal number up to 1", v)

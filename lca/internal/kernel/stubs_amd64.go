@@ -104,6 +104,11 @@ func clamp32AVX512(s *float32, n int)
 //go:noescape
 func expRow32AVX512(s *float32, n int, max float32) (sum float32, dot float32)
 
+// expAdd32AVX512 is expAdd for n logits, a positive multiple of 16.
+//
+//go:noescape
+func expAdd32AVX512(s *float32, before *float32, sums *float32, n int, max float32, factor float32) (sum float32, dot float32)
+
 // scaleRows32AVX512 is scaleRows for n ≥ 1 rows.
 //
 //go:noescape
@@ -318,6 +323,11 @@ func clamp64AVX512(s *float64, n int)
 //
 //go:noescape
 func expRow64AVX512(s *float64, n int, max float64) (sum float64, dot float64)
+
+// expAdd64AVX512 is expAdd for n logits, a positive multiple of 16.
+//
+//go:noescape
+func expAdd64AVX512(s *float64, before *float64, sums *float64, n int, max float64, factor float64) (sum float64, dot float64)
 
 // scaleRows64AVX512 is scaleRows for n ≥ 1 rows.
 //

@@ -92,59 +92,60 @@ func (s *Scratch[T]) responsibilities() {
 func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
-	rows := min(blockRows[T](), s.rows-first)
+	s.logits(w, first, min(blockRows[T](), s.rows-first))
 	w.begin(p.n, ceil(p.dim, panelWidth[T]()))
+	w.sums = s.weights[block*w.length:][:w.length]
+	clear(w.sums)
 	s.copies[block] = 0
-	ld := s.logits(w, first, rows)
-	padded := ceil(p.n, panelWidth[T]())
-	sums := s.weights[block*padded:][:padded]
-	clear(sums)
-	for r := range rows {
-		row := w.logits[r*ld:][:padded]
-		inv, dense := s.softmax(w, row, first+r, block)
+	for r := range w.rows {
+		inv, dense := s.softmax(w, r, first+r, block)
 		switch {
 		case inv == 0:
 			s.leaveOut(first + r)
 		case dense:
 			if slot := len(w.dense); slot < r {
-				copy(w.logits[slot*ld:][:padded], row)
+				copy(w.row(slot), w.row(r))
 			}
-			s.f.addScaled(sums, row, inv)
 			w.dense, w.inv = append(w.dense, first+r), append(w.inv, inv)
 		default:
 			w.closeList(first+r, inv)
 		}
 	}
-	for _, l := range w.lists[w.closed:] {
-		s.f.scatter(sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
+	if slot := w.summed; slot < len(w.dense) {
+		s.f.addScaled(w.sums, w.row(slot), w.inv[slot])
 	}
-	s.denseMeans(w, ld)
+	for _, l := range w.lists[w.closed:] {
+		s.f.scatter(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
+	}
+	s.denseMeans(w)
 	if len(w.value) >= listUse*p.n {
 		s.sparseMeans(w)
 	}
 }
 
-// logits fills w.logits with q_i·z_j − ½|z_j|² for rows from first on, and returns its stride.
-func (s *Scratch[T]) logits(w *worker[T], first, rows int) (ld int) {
+// row is row r of the block.
+func (w *worker[T]) row(r int) []T { return w.logits[r*w.ld:][:w.length] }
+
+// logits makes a block of q_i·z_j − ½|z_j|² for rows from first on.
+func (s *Scratch[T]) logits(w *worker[T], first, rows int) {
 	p, width := s.pool, panelWidth[T]()
-	padded := ceil(p.n, width)
-	ld = stride[T](padded)
+	w.rows, w.length = rows, ceil(p.n, width)
+	w.ld = stride[T](w.length)
 	ldq := stride[T](p.parzen)
-	w.logits = grow(w.logits, blockRows[T]()*ld)
+	w.logits = grow(w.logits, blockRows[T]()*w.ld)
 	w.q = grow(w.q, blockRows[T]()*ldq)
 	for r := range rows {
 		copy(w.q[r*ldq:][:p.parzen], s.q[(first+r)*p.dim:])
 	}
-	for j := 0; j < padded; j += width {
-		s.f.tile(w.logits[j:], ld, p.bias[j:], 0, w.q, ldq, 1, p.points[j*p.parzen:], width, p.parzen, rows, width)
+	for j := 0; j < w.length; j += width {
+		s.f.tile(w.logits[j:], w.ld, p.bias[j:], 0, w.q, ldq, 1, p.points[j*p.parzen:], width, p.parzen, rows, width)
 	}
-	return ld
 }
 
-// softmax turns the logits of row i into weights exp(s_ij − max), zero where not admissible: in
-// place, or as a list when few matter. It returns 1/Σ_j w_ij, 0 when the row is left out.
-func (s *Scratch[T]) softmax(w *worker[T], row []T, i, block int) (inv T, dense bool) {
-	p, m := s.pool, s.m
+// softmax turns the logits of row r of the block, which is row i, into weights exp(s_ij − max), zero where
+// not admissible: in place, or as a list when few matter. It returns 1/Σ_j w_ij, 0 when the row is left out.
+func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) {
+	p, m, row := s.pool, s.m, w.row(r)
 	q := s.q[i*p.dim:][:p.dim]
 	excluded := s.exclude(row, i)
 	top := s.f.rowMax(row)
@@ -168,7 +169,7 @@ func (s *Scratch[T]) softmax(w *worker[T], row []T, i, block int) (inv T, dense 
 		nearest = int(w.index[w.from+s.f.findGE(weights, top)])
 	}
 	m.Nearest[i] = p.distance(q, nearest, p.parzen, math.Inf(1))
-	sum, dot := s.f.expRow(weights, top)
+	sum, dot := s.exp(w, weights, top, dense)
 	log := math.Log(float64(sum))
 	m.LSE[i] = log - 0.5*m.Nearest[i]
 	m.Effective[i] = 1 / expNegative(float64(dot)/float64(sum)-log)
@@ -179,15 +180,22 @@ func (s *Scratch[T]) softmax(w *worker[T], row []T, i, block int) (inv T, dense 
 	return 1 / sum, dense
 }
 
-// expNegative is exp for t ≤ 0, by our own exp.
-func expNegative(t float64) float64 {
-	c := taylor64()
-	return exp64(max(low64, min(t, 0)), &c)
+// exp is expRow; the dense row before a dense one is added to the block's sums by the way.
+func (s *Scratch[T]) exp(w *worker[T], weights []T, top T, dense bool) (sum, dot T) {
+	slot := w.summed
+	if !dense || slot == len(w.dense) {
+		return s.f.expRow(weights, top)
+	}
+	w.summed++
+	return s.f.expAdd(weights, w.row(slot), w.sums, top, w.inv[slot])
 }
+
+// expNegative is exp for t ≤ 0, by our own exp.
+func expNegative(t float64) float64 { return exp64(max(low64, min(t, 0))) }
 
 // denseMeans forms ΛZ and Q − ΛZ for the dense rows: the chain over j of w_ij z_j, then one
 // multiplication by 1/Σ.
-func (s *Scratch[T]) denseMeans(w *worker[T], ld int) {
+func (s *Scratch[T]) denseMeans(w *worker[T]) {
 	p, width := s.pool, panelWidth[T]()
 	rows := ceil(len(w.dense), 4) // low tiles are slow: what they make of the rows that follow is not used
 	if rows == 0 {
@@ -201,7 +209,7 @@ func (s *Scratch[T]) denseMeans(w *worker[T], ld int) {
 			if k == 0 {
 				init, ldi = s.zero, 0
 			}
-			s.f.tile(out, width, init, ldi, w.logits[k:], ld, 1, p.coords[c*p.n+k*width:], width, depth, rows, min(width, p.dim-c))
+			s.f.tile(out, width, init, ldi, w.logits[k:], w.ld, 1, p.coords[c*p.n+k*width:], width, depth, rows, min(width, p.dim-c))
 		}
 	}
 	for c := 0; c < p.dim; c += width {

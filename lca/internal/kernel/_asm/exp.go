@@ -11,8 +11,15 @@ import (
 //	registers 0 … g−1  Σ w,  g = vectors in sixteen lanes; reduce needs registers 0 and 1
 //	next g             Σ w·t
 //	then the exponential's, and as many constants as there is room for
-func (k kernel) expRow() {
-	k.text("expRow", "func(s *float%[1]d, n int, max float%[1]d) (sum, dot float%[1]d)", "expRow for n logits, a positive multiple of 16.")
+//
+// The second form also does addScaled for the row before: its loads and stores find ports that exp leaves free.
+// Both fetch what lies behind these logits, mostly the next row.
+func (k kernel) expRow(adds bool) {
+	if adds {
+		k.text("expAdd", "func(s, before, sums *float%[1]d, n int, max, factor float%[1]d) (sum, dot float%[1]d)", "expAdd for n logits, a positive multiple of 16.")
+	} else {
+		k.text("expRow", "func(s *float%[1]d, n int, max float%[1]d) (sum, dot float%[1]d)", "expRow for n logits, a positive multiple of 16.")
+	}
 	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	g := k.group()
 	sum := func(i int) reg.VecPhysical { return k.v(i) }
@@ -23,16 +30,19 @@ func (k kernel) expRow() {
 		k.clear(sum(i))
 		k.clear(dot(i))
 	}
-	top, _ := Param("max").Resolve()
-	k.broadcast(top.Addr, e.max)
-
-	next := GP64() // what lies behind these logits, mostly the next row: it comes while exp has the ports
-	MOVQ(n, next)
-	SHLQ(U8(map[int]int{4: 2, 8: 3}[k.size]), next)
+	limit, _ := Param("max").Resolve()
+	k.broadcast(limit.Addr, e.max)
+	also, pointers := func(int) {}, []reg.Register{s}
+	if adds {
+		also, pointers = k.beside(s)
+	}
+	behind := GP64()
+	MOVQ(n, behind)
+	SHLQ(U8(map[int]int{4: 2, 8: 3}[k.size]), behind)
 
 	Label("loop")
 	for i := range g {
-		PREFETCHT0(Mem{Base: s, Index: next, Scale: 1, Disp: i * k.bytes})
+		PREFETCHT0(Mem{Base: s, Index: behind, Scale: 1, Disp: i * k.bytes})
 		at := Mem{Base: s, Disp: i * k.bytes}
 		w := e.weight(at)
 		k.add(w, sum(i), sum(i))
@@ -42,8 +52,9 @@ func (k kernel) expRow() {
 			k.fma(w, e.t, dot(i))
 		}
 		k.load(w, at)
+		also(i)
 	}
-	k.step(n, "loop", s)
+	k.step(n, "loop", pointers...)
 
 	k.reduce(k.add)
 	Store(xmm(0), ReturnIndex(0))
@@ -53,6 +64,19 @@ func (k kernel) expRow() {
 	k.reduce(k.add)
 	Store(xmm(0), ReturnIndex(1))
 	k.end()
+}
+
+// beside prepares addScaled, in the two highest registers, and returns what it does each step.
+func (k kernel) beside(s reg.Register) (step func(i int), pointers []reg.Register) {
+	sums, before := Load(Param("sums"), GP64()), Load(Param("before"), GP64())
+	factor, _ := Param("factor").Resolve()
+	k.broadcast(factor.Addr, k.v(31))
+	return func(i int) {
+		to := Mem{Base: sums, Disp: i * k.bytes}
+		k.load(to, k.v(30))
+		k.fma(Mem{Base: before, Disp: i * k.bytes}, k.v(31), k.v(30))
+		k.load(k.v(30), to)
+	}, []reg.Register{s, sums, before}
 }
 
 func (k kernel) clear(v reg.VecPhysical) {
@@ -78,7 +102,11 @@ func (k kernel) newExp(first int) *exponential {
 	if k.bytes == 64 {
 		last = 32
 	}
-	for _, name := range append([]string{"magic", "log2e", "high", "rest", "cut", "low"}, k.c.terms...) {
+	names := []string{"magic", "log2e", "high", "rest", "cut"}
+	if k.bytes < 64 { // a mask does without
+		names = append(names, "low")
+	}
+	for _, name := range append(names, k.c.terms...) {
 		if first < last-1 { // one is left for constants from memory
 			e.held[name] = next()
 			k.broadcast(k.c.at[name], e.held[name])

@@ -41,7 +41,10 @@ func main() {
 			k.addScaled()
 			k.finish()
 			k.clamp()
-			k.expRow()
+			k.expRow(false)
+			if k.name == "AVX512" {
+				k.expRow(true)
+			}
 			k.scaleRows()
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)

@@ -118,7 +118,8 @@ func (k kernel) rowMax() {
 	k.end()
 }
 
-// findGE generates the search, sixteen numbers at a time: a bit for each that is at least v.
+// findGE generates the search: a few times sixteen numbers by their maximum, until one of them may be the one,
+// then sixteen at a time, a bit for each that is at least v. NaN only ends the first part early.
 func (k kernel) findGE() {
 	k.text("findGE", "func(s *float%[1]d, n int, v float%[1]d) int", "findGE for n numbers, a positive multiple of 16.")
 	s, n := Load(Param("s"), GP64()).(reg.GPVirtual), Load(Param("n"), GP64())
@@ -126,12 +127,27 @@ func (k kernel) findGE() {
 	k.broadcast(v.Addr, k.v(0))
 	at, bits := GP64(), GP64()
 	XORQ(at, at)
+	sets := min(4, 8/k.group())
+	SUBQ(U8(sets*16), n)
+	JL(LabelRef("rest"))
+	Label("fast")
+	k.mayReach(sets*k.group(), s, bits)
+	TESTQ(bits, bits)
+	JNZ(LabelRef("rest"))
+	ADDQ(U8(sets*16), at)
+	ADDQ(U32(sets*16*k.size), s)
+	SUBQ(U8(sets*16), n)
+	JGE(LabelRef("fast"))
+	Label("rest")
+	ADDQ(U8(sets*16), n)
+	JZ(LabelRef("none"))
 	Label("loop")
 	k.atLeast(s, bits)
 	TESTQ(bits, bits)
 	JNZ(LabelRef("found"))
 	ADDQ(U8(16), at)
 	k.step(n, "loop", s)
+	Label("none")
 	Store(at, ReturnIndex(0))
 	k.end()
 	Label("found")
@@ -139,6 +155,30 @@ func (k kernel) findGE() {
 	ADDQ(bits, at)
 	Store(at, ReturnIndex(0))
 	k.end()
+}
+
+// mayReach sets bits if the maximum of some vectors at s, or a NaN in its way, is not below register 0.
+func (k kernel) mayReach(vectors int, s, bits reg.GPVirtual) {
+	const notLess = 5 // true for NaN
+	for i := range vectors {
+		k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(1+i))
+	}
+	for h := vectors / 2; h > 0; h /= 2 {
+		for i := range h {
+			k.max(k.v(1+i), k.v(1+i+h), k.v(1+i))
+		}
+	}
+	if k.bytes == 64 {
+		k.cmp(U8(notLess), k.v(0), k.v(1), reg.K1)
+		KMOVW(reg.K1, bits.As32())
+		return
+	}
+	k.cmp(U8(notLess), k.v(0), k.v(1), k.v(1))
+	if k.size == 4 {
+		VMOVMSKPS(k.v(1), bits.As32())
+	} else {
+		VMOVMSKPD(k.v(1), bits.As32())
+	}
 }
 
 // markGE generates the marks and their count, by the same bits.
