@@ -324,34 +324,30 @@ class Learner:
         else:
             self.refresh()
 
-    def matrices(self):
-        nu = np.diag(self.cg)
-        return self.cg + np.diag(1e-3 * nu), self.cl + np.diag(0.1 * nu)
-
     def split(self):
         from scipy.linalg import eigh
-        one, two = self.matrices()
-        e, u = eigh(two, one, check_finite=False)
-        self.parzen = max(1, int((e < 1).sum()))
-        self.e = e
-        self.b = u.copy()
-        self.b[:, :self.parzen] /= np.sqrt(e[:self.parzen])
-        self.close(one)
+        one, two = self.cg.copy(), self.cl.copy()
+        self.ridge = 0.1 * self.cg.diagonal()
+        one[np.diag_indices(self.d)] *= 1.001
+        two[np.diag_indices(self.d)] += self.ridge
+        e, u = eigh(two, one, check_finite=False, overwrite_a=True)
+        p = self.parzen = max(1, int((e < 1).sum()))
+        self.inv = u.T @ one  # uᵀ one u = 1
+        self.b = u
+        self.b[:, :p] /= np.sqrt(e[:p])
+        self.inv[:p] *= np.sqrt(e[:p, None])
+        self.b4 = self.b.astype(f4)
 
     def refresh(self):
+        """B_L alone: B_G changes as slowly as C_G."""
         from scipy.linalg import blas, lapack
-        one, two = self.matrices()
-        for part, m in ((slice(0, self.parzen), two), (slice(self.parzen, None), one)):
-            b = self.b[:, part]
-            if b.shape[1]:
-                low, info = lapack.dpotrf(b.T @ (m @ b), lower=1, clean=1)
-                self.b[:, part] = blas.dtrsm(1, low, b, lower=1, trans_a=1, side=1)
-        self.close(one)
-
-    def close(self, one):
-        # B⁻¹ = (BᵀM₁B)⁻¹ BᵀM₁, and BᵀM₁B is diag(1/e, 1) where the split is fresh.
-        self.inv = np.linalg.inv(self.b)
-        self.b4 = self.b.astype(f4)
+        p = self.parzen
+        b = self.b[:, :p]
+        c = b.T @ (self.cl @ b) + (b.T * self.ridge) @ b
+        low, info = lapack.dpotrf(c, lower=1, clean=1)
+        self.b[:, :p] = blas.dtrsm(1, low, b, lower=1, trans_a=1, side=1)
+        self.inv[:p] = low.T @ self.inv[:p]
+        self.b4[:, :p] = self.b[:, :p]
 
 
 def learn(config):
