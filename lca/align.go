@@ -28,8 +28,8 @@ type reference struct {
 	radians float64   // largest angle between the Parzen subspaces of this reference and the one before
 
 	// No state: what advance uses again and again.
-	b, bl, next, left, cross, turned, gram, vectors, values []float64
-	spans                                                   spans
+	b, bl, next, left, cross []float64
+	spans                    spans
 }
 
 // advance moves the reference on when its time has come.
@@ -81,49 +81,11 @@ func (r *reference) align(dst, b []float64, d, n int, cov []float64, w *linalg.W
 	r.left, r.cross = resize(r.left, d*d), resize(r.cross, d*n)
 	w.Product(r.left, d, linalg.Dense(r.w, d), linalg.Dense(cov, d), d, d, d, linalg.Set)
 	w.Product(r.cross, n, linalg.Dense(r.left, d), linalg.Dense(b, n), d, n, d, linalg.Set)
-	if !r.turn(d, n, w) {
+	if !w.Polar(r.cross, d, n) {
 		return r.alignUnknown(dst, mat.NewDense(d, n, b), cov)
 	}
 	w.Product(dst, d, linalg.Dense(r.cross, n), linalg.Dense(b, n).T(), d, d, n, linalg.Set)
 	return nil
-}
-
-// turn replaces the d×n cross A = U S Vᵀ by U Vᵀ, which is A (AᵀA)^−½. Squaring costs digits that two steps
-// of Newton and Schulz, O ← O (3 − OᵀO)/2, win back. It returns false where it would cost too many.
-func (r *reference) turn(d, n int, w *linalg.Workspace) bool {
-	const regular = 1e-10 // of squares: A loses at most five digits
-	r.gram, r.vectors, r.values, r.turned = resize(r.gram, n*n), resize(r.vectors, n*n), resize(r.values, n), resize(r.turned, d*n)
-	a := linalg.Dense(r.cross, n)
-	w.Product(r.gram, n, a.T(), a, n, n, d, linalg.Set)
-	symmetrise(r.gram, n)
-	if err := w.EigenSym(r.values, r.vectors, r.gram, n); err != nil || !(r.values[0] > regular*r.values[n-1]) {
-		return false
-	}
-	for j, e := range r.values {
-		r.values[j] = 1 / math.Sqrt(math.Sqrt(e))
-	}
-	for i := range n {
-		for j, v := range r.values {
-			r.vectors[i*n+j] *= v
-		}
-	}
-	v := linalg.Dense(r.vectors, n)
-	w.Product(r.gram, n, v, v.T(), n, n, n, linalg.Set)
-	for range 2 {
-		w.Product(r.turned, n, linalg.Dense(r.cross, n), linalg.Dense(r.gram, n), d, n, n, linalg.Set)
-		r.cross, r.turned = r.turned, r.cross
-		a = linalg.Dense(r.cross, n)
-		w.Product(r.gram, n, a.T(), a, n, n, d, linalg.Set)
-		for k := range r.gram {
-			r.gram[k] *= -0.5
-		}
-		for k := range n {
-			r.gram[k*n+k] += 1.5
-		}
-	}
-	w.Product(r.turned, n, linalg.Dense(r.cross, n), linalg.Dense(r.gram, n), d, n, n, linalg.Set)
-	r.cross, r.turned = r.turned, r.cross
-	return true
 }
 
 // alignUnknown is align where the reference does not know all directions, such as a column that was constant:

@@ -47,6 +47,7 @@ type Workspace struct {
 	left                []float64 // of Congruence
 	tridiagonal         tridiagonal
 	divide              divide
+	polar               polar
 	zero                [kernel.TileWidth]float64
 }
 
