@@ -41,9 +41,8 @@ func kernelStep[T kernel.Float](ctx context.Context, s pairs, b parts) (expectat
 		sum.Add(sum, mat.NewDense(d, d, m.Cov))
 		out.Copies += m.Copies
 		out.Used += m.Rows
-		copy(out.LogSum[from:to], m.LSE)
 		for i, admissible := range m.Admissible {
-			out.Admissible[from+i] = int(admissible)
+			out.LogSum[from+i], out.Admissible[from+i] = m.LSE(i), int(admissible)
 			out.Effective += m.Effective[i]
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // with m the number of admissible neighbours, over the rows that the gate let through: one row at
 // 1000 standard deviations would say nothing about all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
-	densities := l.densities(m)
+	half := l.estimator.halves()
 	var squares []float64
 	if l.cfg.Metric == MetricFull {
 		squares = l.estimator.squares(&l.work)
@@ -24,6 +24,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		squares, _ = l.squares(l.single, rows, nil)
 	}
 	var nll, gaussian, effective float64
+	var neighbours, sums logSum
 	for i, used := range m.Used {
 		if m.Admissible[i] == 0 {
 			s.Alone++
@@ -31,14 +32,41 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		if !used {
 			continue
 		}
-		nll += densities[i]
+		nll += half[i] + 0.5*m.Nearest[i]
+		neighbours.add(float64(m.Admissible[i]))
+		sums.add(m.Sum[i])
 		gaussian += 0.5 * squares[i]
 		effective += m.Effective[i]
 	}
+	nll += neighbours.total() - sums.total()
 	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
 	n := len(l.metric.active)
-	constant := 0.5*float64(n)*math.Log(2*math.Pi) + logDiagonal(l.metric.gaussian, n)
-	s.NLL, s.GaussianNLL, s.Effective = nll/used, constant+gaussian/used, effective/used
+	constant := 0.5 * float64(n) * math.Log(2*math.Pi)
+	s.NLL, s.Effective = constant-l.metric.logVolume()+nll/used, effective/used
+	s.GaussianNLL = constant + logDiagonal(l.metric.gaussian, n) + gaussian/used
+}
+
+// logSum is a sum of logarithms of numbers from 1 to 2³²: that of their product, which takes one for many.
+type logSum struct {
+	sum, product float64
+	factors      int
+}
+
+func (l *logSum) add(v float64) {
+	if l.factors == 0 {
+		l.product = 1
+	}
+	l.product *= v
+	if l.factors++; l.factors == 16 {
+		l.sum, l.factors = l.total(), 0
+	}
+}
+
+func (l *logSum) total() float64 {
+	if l.factors == 0 {
+		return l.sum
+	}
+	return l.sum + math.Log(l.product)
 }
 
 // densities returns −log p of the rows of the last update that were used, NaN for the others; until the
@@ -47,14 +75,9 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	half := l.estimator.halves()
 	l.density = resize(l.density, len(m.Used))
 	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logVolume()
-	admissible, log := int32(0), 0.0 // few rows have fewer neighbours than the others
 	for i, used := range m.Used {
-		if m.Admissible[i] != admissible {
-			admissible = m.Admissible[i]
-			log = math.Log(float64(admissible))
-		}
 		if l.density[i] = math.NaN(); used {
-			l.density[i] = half[i] + constant - (m.LSE[i] - log)
+			l.density[i] = half[i] + constant - (m.LSE(i) - math.Log(float64(m.Admissible[i])))
 		}
 	}
 	return l.density

@@ -57,10 +57,11 @@ type worker[T Float] struct {
 	summed   int       // dense are
 	index    []int32
 	value    []T
-	from, to int // the list just made
-	sum      []T // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
-	tile     []T // a product of foldRows terms, before it is folded
-	scaled   []T // foldRows rows of a panel times their weights
+	from, to int       // the list just made
+	entropy  []float64 // (Σ_j w_ij t_ij)/Σ of each row
+	sum      []T       // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
+	tile     []T       // a product of foldRows terms, before it is folded
+	scaled   []T       // foldRows rows of a panel times their weights
 }
 
 // phase is a step of a call that goroutines share; a number, because a closure would be allocated.

@@ -11,7 +11,8 @@ const (
 	sparseShare = 16
 	sparseCut32 = -21
 	sparseCut64 = -40
-	countStep   = 512 // numbers counted before looking whether there are too many already
+	countFirst  = 64  // numbers counted before looking whether there are too many already, and
+	countStep   = 512 // how many it becomes: most rows that are dense show it soon
 	listUse     = 8   // weights a point, in lists, that ask for their rows to be made
 )
 
@@ -42,8 +43,8 @@ func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
 	}
 	from, count := len(w.value), 0
 	index, value := w.index[from:cap(w.index)], w.value[from:cap(w.value)]
-	for at := 0; at < len(row); at += countStep {
-		part := row[at:min(at+countStep, len(row))]
+	for at, step := 0, countFirst; at < len(row); at, step = at+step, min(2*step, countStep) {
+		part := row[at:min(at+step, len(row))]
 		if count += s.f.pick(index[count:], value[count:], part, int32(at), least); count > limit {
 			return nil
 		}

@@ -366,7 +366,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem) {
 			got, lse := run(threads)
 			what := fmt.Sprintf("%s, %T, %d threads: ", name, *new(T), threads)
 			compare(t, what+"Cov", got.Cov, want.Cov)
-			compare(t, what+"LSE", got.LSE, want.LSE)
+			compare(t, what+"sums", got.Sum, want.Sum)
 			compare(t, what+"Nearest", got.Nearest, want.Nearest)
 			compare(t, what+"Effective", got.Effective, want.Effective)
 			compare(t, what+"LSE alone", lse, wantLSE)

@@ -21,14 +21,17 @@ type Exclusion struct {
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
 	Cov        []float64 // dim×dim, symmetric: Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows
-	LSE        []float64 // log Σ_j exp(−½ dist²) over admissible j; −Inf when there is none
 	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf when there is none
+	Sum        []float64 // Σ_j exp(½ (nearest − dist²)) over admissible j, at least 1; 0 when there is none
 	Effective  []float64 // exp of the entropy of λ_i, the effective number of neighbours; 0 when there is none
 	Admissible []int32   // number of admissible neighbours
 	Used       []bool    // whether the row is in Cov: it has a neighbour and passed the gate
 	Rows       int       // number of used rows
 	Copies     int       // pairs left out as near copies
 }
+
+// LSE returns log Σ_j exp(−½ dist²) over the admissible neighbours of row i, −Inf when there is none.
+func (m *Moments) LSE(i int) float64 { return math.Log(m.Sum[i]) - 0.5*m.Nearest[i] }
 
 // Update computes the responsibilities of the rows of q (rows × the pool's dim, row by row) over
 // the pool, and their moments. Rows of q are finite numbers; one that is not is left unused.
@@ -56,7 +59,7 @@ func checkQueries[T Float](q []T, rows int, p *Neighbours[T]) {
 
 func (m *Moments) reset(rows, dim int) {
 	m.Cov = grow(m.Cov, dim*dim)
-	m.LSE, m.Nearest, m.Effective = grow(m.LSE, rows), grow(m.Nearest, rows), grow(m.Effective, rows)
+	m.Sum, m.Nearest, m.Effective = grow(m.Sum, rows), grow(m.Nearest, rows), grow(m.Effective, rows)
 	m.Admissible, m.Used = grow(m.Admissible, rows), grow(m.Used, rows)
 	m.Rows, m.Copies = 0, 0
 }
@@ -94,6 +97,8 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	first := block * blockRows[T]()
 	s.logits(w, first, min(blockRows[T](), s.rows-first))
 	w.begin(p.n, ceil(p.dim, panelWidth[T]()))
+	w.entropy = grow(w.entropy, ceil(w.rows, lanes))
+	clear(w.entropy)
 	w.sums = s.weights[block*w.length:][:w.length]
 	clear(w.sums)
 	s.copies[block] = 0
@@ -111,6 +116,7 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 			w.closeList(first+r, inv)
 		}
 	}
+	s.effective(w, first)
 	if slot := w.summed; slot < len(w.dense) {
 		s.f.addScaled(w.sums, w.row(slot), w.inv[slot])
 	}
@@ -158,7 +164,7 @@ func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) 
 	}
 	m.Admissible[i] = int32(p.n - excluded)
 	if math.IsInf(float64(top), 0) {
-		m.LSE[i], m.Nearest[i], m.Effective[i], m.Used[i] = math.Inf(-1), math.Inf(1), 0, false
+		m.Sum[i], m.Nearest[i], m.Used[i] = 0, math.Inf(1), false
 		return 0, false
 	}
 	weights, nearest := s.list(w, row, top), 0
@@ -170,9 +176,8 @@ func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) 
 	}
 	m.Nearest[i] = p.distance(q, nearest, p.parzen, math.Inf(1))
 	sum, dot := s.exp(w, weights, top, dense)
-	log := math.Log(float64(sum))
-	m.LSE[i] = log - 0.5*m.Nearest[i]
-	m.Effective[i] = 1 / expNegative(float64(dot)/float64(sum)-log)
+	m.Sum[i] = float64(sum)
+	w.entropy[r] = float64(dot) / float64(sum)
 	m.Used[i] = m.Nearest[i] <= s.ex.Gate
 	if !m.Used[i] {
 		return 0, false
@@ -190,8 +195,14 @@ func (s *Scratch[T]) exp(w *worker[T], weights []T, top T, dense bool) (sum, dot
 	return s.f.expAdd(weights, w.row(slot), w.sums, top, w.inv[slot])
 }
 
-// expNegative is exp for t ≤ 0, by our own exp.
-func expNegative(t float64) float64 { return exp64(max(low64, min(t, 0))) }
+// effective sets the effective numbers of neighbours of the block's rows. The entropy of λ_i is
+// log Σ − (Σ_j w_ij t_ij)/Σ with t_ij = log w_ij.
+func (s *Scratch[T]) effective(w *worker[T], first int) {
+	functionsOf[float64]().expRow(w.entropy, 0)
+	for r, v := range w.entropy[:w.rows] {
+		s.m.Effective[first+r] = s.m.Sum[first+r] / v
+	}
+}
 
 // denseMeans forms ΛZ and Q − ΛZ for the dense rows: the chain over j of w_ij z_j, then one
 // multiplication by 1/Σ.
