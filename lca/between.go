@@ -26,7 +26,7 @@ type between struct {
 	pending     float64 // share of new rows in C_L since the split
 	minibatches int     // that is, M-steps
 	keep        float64
-	fresh       []float64 // n×n
+	fresh       []float64 // n×n, on and above the diagonal
 
 	// These follow from the others.
 	nu       []float64 // B_Lᵀ ν s² B_L, d_P×d_P
@@ -78,7 +78,7 @@ func (m *inForce) narrow(w *linalg.Workspace) bool {
 	m.low = resize(m.low, p*p)
 	for i := range p {
 		for j := range i + 1 {
-			m.low[i*p+j] = m.fresh[i*n+j] + float64((1-m.keep)*m.nu[i*p+j])
+			m.low[i*p+j] = m.fresh[j*n+i] + float64((1-m.keep)*m.nu[i*p+j])
 		}
 		m.low[i*p+i] += m.keep
 	}
@@ -113,36 +113,41 @@ func (m *inForce) local(dst []float64, w *linalg.Workspace) []float64 {
 // coordinates of the metric in force, which it brings back into those of the split.
 func (m *inForce) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
 	n := len(m.active)
-	c := sum.Cov[:n*n]
+	c := sum.Upper
 	if m.narrowed {
 		m.widen(c, w)
 	}
 	m.keep *= discount
 	share := (1 - discount) / float64(sum.Rows)
-	for k, v := range c {
-		m.fresh[k] = float64(discount*m.fresh[k]) + float64(share*v)
+	for i := range n {
+		fresh := m.fresh[i*n+i : (i+1)*n]
+		for k, v := range c[i*n+i : (i+1)*n] {
+			fresh[k] = float64(discount*fresh[k]) + float64(share*v)
+		}
 	}
 }
 
-// widen is C ← T C Tᵀ with T = diag(L, I).
+// widen is C ← T C Tᵀ with T = diag(L, I), on and above the diagonal.
 func (m *inForce) widen(c []float64, w *linalg.Workspace) {
 	n, p := len(m.active), m.parzen
 	m.scratch[0], m.scratch[1] = resize(m.scratch[0], p*n), resize(m.scratch[1], p*p)
 	left, corner, low := m.scratch[0], m.scratch[1], linalg.Dense(m.low, p)
+	kernel.MirrorUpper(c, n, p)
 	w.Product(left, n, low, linalg.Dense(c, n), p, n, p, linalg.Set)
 	w.Product(corner, p, linalg.Dense(left, n), low.T(), p, p, p, linalg.Set)
 	for i := range p {
 		for j := range i + 1 {
-			v := 0.5 * (corner[i*p+j] + corner[j*p+i])
-			c[i*n+j], c[j*n+i] = v, v
+			c[j*n+i] = 0.5 * (corner[i*p+j] + corner[j*p+i])
 		}
 		copy(c[i*n+p:][:n-p], left[i*n+p:])
 	}
-	for i := p; i < n; i++ {
-		for j := range p {
-			c[i*n+j] = c[j*n+i]
-		}
-	}
+}
+
+// whole returns fresh, both triangles.
+func (m *inForce) whole() []float64 {
+	n := len(m.active)
+	kernel.MirrorUpper(m.fresh, n, n)
+	return m.fresh
 }
 
 // fold brings C_L, dim×dim and as it was at the split, up to date. What was between is then over: a split
@@ -158,7 +163,7 @@ func (m *inForce) current(dst, cl []float64, dim int, w *linalg.Workspace) {
 	n := len(m.active)
 	m.scratch[0] = resize(m.scratch[0], n*n)
 	c := m.scratch[0]
-	w.Congruence(c, linalg.Dense(m.inv, n).T(), m.fresh, n)
+	w.Congruence(c, linalg.Dense(m.inv, n).T(), m.whole(), n)
 	copy(dst, cl[:dim*dim])
 	for i, k := range m.active {
 		for j, o := range m.active {

@@ -38,7 +38,7 @@ func kernelStep[T kernel.Float](ctx context.Context, s pairs, b parts) (expectat
 		}
 		to := min(n, from+kernelRows)
 		kernel.Update(&m, &scratch, q[from*d:to*d], to-from, &pool, s.exclusion(from, to, d))
-		sum.Add(sum, mat.NewDense(d, d, m.Cov))
+		sum.Add(sum, mat.NewDense(d, d, m.Cov()))
 		out.Copies += m.Copies
 		out.Used += m.Rows
 		for i, admissible := range m.Admissible {

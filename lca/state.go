@@ -312,7 +312,7 @@ func (m *inForce) write(w *writer) {
 	w.f64(m.pending)
 	w.count(m.minibatches)
 	w.f64(m.keep)
-	w.floats(m.fresh)
+	w.floats(m.whole())
 }
 
 func (m *inForce) read(r *reader, dim int) {

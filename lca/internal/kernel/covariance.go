@@ -1,31 +1,17 @@
 package kernel
 
 // covariance forms Ĉ = (Q−ΛZ)ᵀ(Q−ΛZ) + ZᵀSZ − (ΛZ)ᵀ(ΛZ) (see the package comment), on and above
-// the diagonal, then mirrors it. Each goroutine owns panels of columns, so there is nothing to combine.
+// the diagonal. Each goroutine owns panels of columns, so there is nothing to combine.
 func (s *Scratch[T]) covariance() {
 	w, dim := panelWidth[T](), s.pool.dim
 	panels := ceil(dim, w) / w
 	s.cov = grow(s.cov, panels*w*panels*w)
 	s.run(panels, phaseCovariance)
 	for c := 0; c < dim; c += w {
-		mirror(s.m.Cov, s.cov[c*panels*w:][:panels*w*w], dim, c, w)
-	}
-}
-
-// mirror copies a panel of the columns from first on, which is whole down to the diagonal, and
-// its transpose, eight rows of the panel at a time: a line of the cache.
-func mirror(dst, panel []float64, dim, first, w int) {
-	end := min(first+w, dim)
-	for r := range end {
-		from := max(r, first)
-		copy(dst[r*dim+from:r*dim+end], panel[r*w+from-first:])
-	}
-	for a := 0; a < end; a += 8 {
-		for c := max(a, first); c < end; c++ {
-			to, column := dst[c*dim:][:min(a+8, c)], panel[c-first:]
-			for r := a; r < len(to); r++ {
-				to[r] = column[r*w]
-			}
+		panel, end := s.cov[c*panels*w:], min(c+w, dim)
+		for r := range end {
+			from := max(r, c)
+			copy(s.m.Upper[r*dim+from:r*dim+end], panel[r*w+from-c:])
 		}
 	}
 }

@@ -70,3 +70,15 @@ func symmetric(p, a []float64, ld int, v []float64, n int) {
 		p[r] += lane[0]
 	}
 }
+
+// MirrorUpper copies the upper triangle of the first n rows and columns of c, of row stride ldc, below the diagonal.
+func MirrorUpper(c []float64, ldc, n int) {
+	for first := 0; first < n; first += 8 {
+		for i := first + 1; i < n; i++ {
+			to := c[i*ldc:]
+			for j := first; j < min(first+8, i); j++ {
+				to[j] = c[j*ldc+i]
+			}
+		}
+	}
+}

@@ -209,7 +209,7 @@ func computed[T kernel.Float](x []float64, rows, n, dim int, l []float64) []floa
 	var pool kernel.Neighbours[T]
 	pool.Pack(w[rows*dim:], n, dim, dim)
 	kernel.Update(&m, &s, w, rows, &pool, kernel.Exclusion{})
-	return m.Cov
+	return m.Cov()
 }
 
 // metricOf returns L⁻¹ and the standard deviations of the columns of z.
@@ -237,7 +237,7 @@ func singly(x []float64, rows, n, dim int, w []float64) []float64 {
 	var pool kernel.Neighbours[float32]
 	pool.Pack(z[rows*dim:], n, dim, dim)
 	kernel.Update(&m, &s, z, rows, &pool, kernel.Exclusion{})
-	return m.Cov
+	return m.Cov()
 }
 
 // sandwich is L C Lᵀ.

@@ -365,7 +365,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem) {
 		for _, threads := range []int{1, 3} {
 			got, lse := run(threads)
 			what := fmt.Sprintf("%s, %T, %d threads: ", name, *new(T), threads)
-			compare(t, what+"Cov", got.Cov, want.Cov)
+			compare(t, what+"Cov", got.Cov(), want.Cov())
 			compare(t, what+"sums", got.Sum, want.Sum)
 			compare(t, what+"Nearest", got.Nearest, want.Nearest)
 			compare(t, what+"Effective", got.Effective, want.Effective)

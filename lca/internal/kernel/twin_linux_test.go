@@ -109,7 +109,7 @@ func (s *stepper) load() {
 
 // back brings Ĉ_L back into the input's units, and into C_L.
 func (s *stepper) back() {
-	s.work.Congruence(s.c, linalg.Dense(s.low, s.dim), s.moments.Cov, s.dim)
+	s.work.Congruence(s.c, linalg.Dense(s.low, s.dim), s.moments.Cov(), s.dim)
 	share := (1 - keep) / float64(s.rows)
 	for k, v := range s.c {
 		s.c[k] = keep*s.problem.c[k] + share*v

@@ -20,7 +20,7 @@ type Exclusion struct {
 
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
-	Cov        []float64 // dim×dim, symmetric: Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows
+	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows
 	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf when there is none
 	Sum        []float64 // Σ_j exp(½ (nearest − dist²)) over admissible j, at least 1; 0 when there is none
 	Effective  []float64 // exp of the entropy of λ_i, the effective number of neighbours; 0 when there is none
@@ -28,6 +28,14 @@ type Moments struct {
 	Used       []bool    // whether the row is in Cov: it has a neighbour and passed the gate
 	Rows       int       // number of used rows
 	Copies     int       // pairs left out as near copies
+
+	dim int
+}
+
+// Cov returns Upper whole: what is below the diagonal follows from what is above it.
+func (m *Moments) Cov() []float64 {
+	MirrorUpper(m.Upper, m.dim, m.dim)
+	return m.Upper
 }
 
 // LSE returns log Σ_j exp(−½ dist²) over the admissible neighbours of row i, −Inf when there is none.
@@ -58,7 +66,7 @@ func checkQueries[T Float](q []T, rows int, p *Neighbours[T]) {
 }
 
 func (m *Moments) reset(rows, dim int) {
-	m.Cov = grow(m.Cov, dim*dim)
+	m.Upper, m.dim = grow(m.Upper, dim*dim), dim
 	m.Sum, m.Nearest, m.Effective = grow(m.Sum, rows), grow(m.Nearest, rows), grow(m.Effective, rows)
 	m.Admissible, m.Used = grow(m.Admissible, rows), grow(m.Used, rows)
 	m.Rows, m.Copies = 0, 0
