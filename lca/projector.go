@@ -22,10 +22,12 @@ func (p *projector[T]) pack(m *inForce, b []float64, row, col, out int, centre, 
 	if len(m.active) < p.dim {
 		clear(p.w)
 	}
-	for j := range out {
-		to := p.w[j*p.dim:][:p.dim]
+	const line = 8 // coordinates at a time: a line of the cache
+	for first := 0; first < out; first += line {
 		for i, k := range m.active {
-			to[k] = b[i*row+j*col]
+			for j := first; j < min(first+line, out); j++ {
+				p.w[j*p.dim+k] = b[i*row+j*col]
+			}
 		}
 	}
 	p.coordinates.Pack(centre, p.w, p.dim, out, deviation)
