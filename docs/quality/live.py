@@ -55,7 +55,9 @@ class Live:
     def __init__(self, brokers, settings=(), command="run", config=None, features=("x",), waiting=None):
         self.waiting, self.brokers, self.name = waiting, brokers, f"quality-{os.getpid()}-{next(number)}"
         self.admin = admin.AdminClient({"bootstrap.servers": brokers, "log_level": 0})
-        self.producer = ck.Producer({"bootstrap.servers": brokers, "linger.ms": 0, "log_level": 0, "message.max.bytes": 16 << 20})
+        # Idempotent, or messages that are sent again while a broker starts would come behind later ones.
+        self.producer = ck.Producer({"bootstrap.servers": brokers, "linger.ms": 0, "log_level": 0, "message.max.bytes": 16 << 20,
+                                     "enable.idempotence": True})
         topics = {"source.topic": "", "transform.topic": "-out", "snapshot.topic": "-snap", "checkpoint.topic": "-check"}
         self.topics = {k: self.name + v for k, v in topics.items()}
         self.consumers, self.tables, self.rows, self.snapshots, self.stamps = {}, [], 0, {}, {}

@@ -124,7 +124,7 @@ def clusters_part(rows):
         parts.append(f"**{name}**\n\n" + table(["ARI", *design.COORDINATES.values()], body))
     stability = [[title] + [show(r and r["stability"], 2) for r in (found.get((s, m)) for m in design.COORDINATES)]
                  for s, title in design.SETS.items() if any((s, m) in found for m in design.COORDINATES)]
-    return prose.CLUSTERS.format(tables="\n\n".join(parts), stability=table(["agreement", *design.COORDINATES.values()], stability))
+    return prose.CLUSTERS.format(runs=rows[0]["stability"]["runs"], tables="\n\n".join(parts), stability=table(["agreement", *design.COORDINATES.values()], stability))
 
 
 def targets_part():
