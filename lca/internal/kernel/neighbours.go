@@ -111,6 +111,9 @@ func (p *Neighbours[T]) distance(q []T, j, dims int, limit float64) float64 {
 			a, b := float64(x[0])-float64(z[0]), float64(x[1])-float64(z[1])
 			e, f := float64(x[2])-float64(z[2]), float64(x[3])-float64(z[3])
 			s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(e, e, s[2]), math.FMA(f, f, s[3])
+			if s[3] > limit {
+				return s[3]
+			}
 			x, z = x[4:], z[4:]
 		}
 		for k, v := range x {

@@ -2,6 +2,7 @@ package linalg
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
@@ -36,6 +37,7 @@ const (
 const (
 	depthBlock = 256 // of k: a panel of B is 32 KiB, in the L1 cache
 	rowBlock   = 56  // of rows: a block of A is 112 KiB, in the L2 cache
+	plainMost  = 16  // numbers of B that are not worth packing
 	lowerBlock = 28  // of rows of a lower triangle: less above the diagonal is computed in vain
 )
 
@@ -94,10 +96,9 @@ func (w *Workspace) product(c []float64, ldc int, a, b Matrix, m, n, k int, mode
 	if m < 0 || n < 0 || k < 0 || (m > 0 && n > 0 && len(c) < (m-1)*ldc+n) {
 		panic(fmt.Sprintf("linalg: product of %d×%d and %d×%d into %d numbers", m, k, k, n, len(c)))
 	}
-	if k == 0 && mode == Set {
-		for i := range m {
-			clear(c[i*ldc:][:n])
-		}
+	if n*k <= plainMost {
+		plain(c, ldc, a, b, m, n, k, mode)
+		return
 	}
 	const width = kernel.TileWidth
 	step := rowBlock
@@ -120,6 +121,26 @@ func (w *Workspace) product(c []float64, ldc int, a, b Matrix, m, n, k int, mode
 				}
 				w.tile(c[i*ldc+j:], ldc, block.at(0, from), w.panels[j*depth+from*width:], to-from, rows, min(width, n-j), set)
 			}
+		}
+	}
+}
+
+// plain is the product of next to nothing, by the same chains.
+func plain(c []float64, ldc int, a, b Matrix, m, n, k int, mode Mode) {
+	for i := range m {
+		row := c[i*ldc:][:n]
+		for j, s := range row {
+			if mode == Set {
+				s = 0
+			}
+			for l := range k {
+				v := b.Data[l*b.Row+j*b.Col]
+				if mode == Subtract {
+					v = -v
+				}
+				s = math.FMA(a.Data[i*a.Row+l*a.Col], v, s)
+			}
+			row[j] = s
 		}
 	}
 }
