@@ -38,7 +38,7 @@ func newOracle(t *testing.T) *oracle {
 }
 
 func (s *sim) check(t *testing.T, calm *oracle) {
-	for _, p := range s.partitions("events") {
+	for _, p := range s.inputs {
 		s.checkPartition(p, calm)
 	}
 	last := uint64(0)

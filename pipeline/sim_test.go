@@ -76,9 +76,19 @@ func TestSimulationReplays(t *testing.T) {
 	for seed := range uint64(20) {
 		a, b := simulate(t, seed+1, calm), simulate(t, seed+1, calm)
 		if !slices.Equal(a.trace, b.trace) {
-			t.Fatalf("two executions of seed %d differ", seed+1)
+			t.Fatalf("two executions of seed %d differ: %s", seed+1, firstDifference(a.trace, b.trace))
 		}
 	}
+}
+
+// firstDifference shows where two traces part, and what came just before.
+func firstDifference(a, b []string) string {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	show := func(s []string) string { return strings.Join(s[max(0, i-5):min(len(s), i+3)], "\n") }
+	return fmt.Sprintf("step %d\n%s\n— or —\n%s", i, show(a), show(b))
 }
 
 // simulate runs one seed and reports what it leaves behind.
@@ -128,6 +138,7 @@ func newSim(t *testing.T, seed uint64) *sim {
 		waiting: map[string]*question{}, procs: map[string]*proc{}, done: map[string]int{},
 	}
 	w.events(t, s.partitionsOf(), simMessages, simRows)
+	s.inputs = w.partitions("events")
 	log := w.topics[source.Partition{Topic: "events"}]
 	log[simBad/s.partitionsOf()].Value = []byte("no Arrow")
 	s.faults = s.random.IntN(12)
@@ -145,7 +156,7 @@ func (s *sim) run() {
 	attempts := map[string]int{}
 	bodies := map[string]func(*proc) error{"learn": s.learn}
 	works := []string{"learn"}
-	for _, p := range s.partitions("events") {
+	for _, p := range s.inputs {
 		name := fmt.Sprintf("transform/%d", p.ID)
 		works = append(works, name)
 		bodies[name] = func(me *proc) error { return s.transform(me, p) }
@@ -191,6 +202,7 @@ func (s *sim) run() {
 			s.fault("not finished after %d decisions", decision)
 			break
 		}
+		synctest.Wait() // for those that have just begun
 		s.decide(begin)
 	}
 	for _, p := range s.live() {
@@ -204,7 +216,7 @@ func (s *sim) decide(begin func(string)) {
 	for _, p := range s.live() {
 		p.frozen = max(0, p.frozen-1)
 	}
-	for _, p := range s.partitions("events") {
+	for _, p := range s.inputs {
 		if s.random.IntN(4) == 0 {
 			s.visible[p] = min(s.visible[p]+1+s.random.IntN(3), len(s.topics[p]))
 		}
@@ -281,7 +293,7 @@ func (s *sim) learn(me *proc) error {
 	c := lca.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 30, 10, 20, lca.Float64
 	start := source.Offsets{}
-	for _, p := range s.partitions("events") {
+	for _, p := range s.inputs {
 		start[p] = 0
 	}
 	stage := &Learn{LearnConfig: LearnConfig{

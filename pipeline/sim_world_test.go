@@ -24,6 +24,7 @@ type sim struct {
 	*world
 	seed    uint64
 	random  *rand.Rand
+	inputs  []source.Partition
 	visible map[source.Partition]int // how much of the input has been produced so far
 	faults  int                      // that are left to happen
 	done    map[string]int           // what happened, by kind
