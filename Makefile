@@ -58,7 +58,7 @@ image-check:
 BENCH := GOMAXPROCS=1 TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h
 bench:
 	@mkdir -p build/bench
-	$(BENCH) -bench 'Twin|Gonum' ./lca/internal/kernel
+	$(BENCH) -bench 'Twin|Gonum|Threads' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca
 	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Partitions' ./internal/bench
 	$(MAKE) bench-asm
