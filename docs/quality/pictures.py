@@ -16,8 +16,14 @@ SHORT = ["lca-stream, online", "LCA-Gauss, batch", "Mahalanobis", "HalfSpaceTree
 
 def save(figure, name):
     figure.tight_layout()
-    figure.savefig(os.path.join(store.HERE, name), metadata={"Date": None})
+    figure.savefig(os.path.join(store.HERE, name), metadata={"Date": None}, bbox_inches="tight")
     plt.close(figure)
+
+
+def legend(figure, axes, columns):
+    """The names of the lines of the fullest picture, below all."""
+    handles, labels = max((ax.get_legend_handles_labels() for ax in axes), key=lambda h: len(h[0]))
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(.5, 0), ncol=columns, fontsize=7, frameon=False)
 
 
 def valve(rows):
@@ -51,13 +57,16 @@ def clusters(rows):
         ax.set_xlabel("% of the stream", fontsize=7)
         ax.tick_params(labelsize=7)
     axes[0][0].set_ylabel("ARI, MiniBatchKMeans", fontsize=7)
-    axes[0][0].legend(fontsize=5)
+    legend(figure, axes[0], 8)
     save(figure, "clusters.svg")
 
 
 def growth(rows):
     figure, axes = plt.subplots(1, 3, figsize=(10, 3), sharey=False)
-    for r in (r for r in rows if r.get("more") != design.SINGLE):
+    for r in rows:
+        if r.get("more") == design.SINGLE:
+            axes[0].plot(design.GROWTH_ROWS, [r[f"own_{n}"]["mean"] for n in design.GROWTH_ROWS], ":", color="#888888", label=design.SINGLE, lw=1.2)
+            continue
         label, style = "N = " + page.growth_name(r), "--" if r["corrected"] else "-"
         colour = f"C{len(design.GROWTH_N) + list(design.GROWTH_MORE).index(r['more']) if 'more' in r else design.GROWTH_N.index(r['neighbours'])}"
         for ax, f, x in [(axes[0], "own", None), (axes[1], "many", None), (axes[2], "own", "seconds")]:
@@ -69,7 +78,7 @@ def growth(rows):
         ax.set_xscale("log")
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel("NLL above the true density, nats a row", fontsize=8)
-    axes[0].legend(fontsize=6)
+    legend(figure, axes, 5)
     save(figure, "growth.svg")
 
 
