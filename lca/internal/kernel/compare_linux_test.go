@@ -16,7 +16,7 @@ import (
 )
 
 // alternations is how often both sides run one after the other; medians of these are compared.
-const alternations = 7
+const alternations = 15
 
 // BenchmarkTwin compares one EM step with a tuned numpy and scipy, one thread each, alternating in
 // one run on the same input: the whole M-step and E-step, with a tenth of an eigendecomposition. No ratio

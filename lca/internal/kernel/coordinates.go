@@ -57,14 +57,14 @@ func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 		n := min(projectRows, rows-first)
 		block, from := dst[first*ld:][:n*ld], x[first*dim:]
 		a.centre(from, n)
-		a.multiply(rowsOf(block, ld), a, n)
+		a.multiply(rowsOf(block, ld), a, n, x[(first+n)*dim:rows*dim])
 		switch {
 		case left == ld:
 		case own:
 			b.centre(from, n)
-			b.multiply(rowsOf(block[left:], ld), b, n)
+			b.multiply(rowsOf(block[left:], ld), b, n, nil)
 		default:
-			b.multiply(rowsOf(block[left:], ld), a, n)
+			b.multiply(rowsOf(block[left:], ld), a, n, nil)
 		}
 		whole := len(block) / lanes * lanes
 		functionsOf[T]().clamp(block[:whole])
@@ -88,7 +88,7 @@ func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64) {
 	for first := 0; first < p.n; first += projectRows {
 		rows := min(projectRows, p.n-first)
 		c.centre(x[first*dim:], rows)
-		c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, c, rows)
+		c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, c, rows, x[(first+rows)*dim:p.n*dim])
 		for k := 0; k < out; k += w {
 			f.clamp(p.coords[k*p.n+first*w:][:rows*w])
 		}
@@ -111,10 +111,10 @@ func (c *Coordinates[T]) centre(x []float64, rows int) {
 	centre(&c.double, &c.doubles, x, rows)
 }
 
-// multiply takes the rows that q has centred into coordinates.
-func (c *Coordinates[T]) multiply(dst place[T], q *Coordinates[T], rows int) {
+// multiply takes the rows that q has centred into coordinates, and may ask the memory for the next ones.
+func (c *Coordinates[T]) multiply(dst place[T], q *Coordinates[T], rows int, next []float64) {
 	if to, ok := any(dst).(place[float32]); ok && c.singly {
-		c.single.multiply(to, &q.singles, rows)
+		c.single.multiply(to, &q.singles, rows, next)
 		return
 	}
 	multiply(&c.double, dst, &q.doubles, rows)

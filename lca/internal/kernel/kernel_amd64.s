@@ -79,9 +79,9 @@ GLOBL term6_32<>(SB), RODATA|NOPTR, $4
 DATA term7_32<>+0(SB)/4, $0x39500d01
 GLOBL term7_32<>(SB), RODATA|NOPTR, $4
 
-// func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile32x14AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile32x14AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -93,6 +93,7 @@ TEXT ·tile32x14AVX512(SB), NOSPLIT, $0-88
 	SHLQ $0x02, DI
 	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
+	MOVQ next+88(FP), R12
 
 tiles:
 	MOVQ    lds+24(FP), R10
@@ -143,16 +144,16 @@ tiles:
 	ADDQ    DI, R10
 	LEAQ    (R10)(DI*4), R11
 	ADDQ    DI, R11
-	MOVQ    b+56(FP), R12
-	MOVQ    depth+72(FP), R13
-	TESTQ   R13, R13
+	MOVQ    b+56(FP), R13
+	MOVQ    depth+72(FP), R14
+	TESTQ   R14, R14
 	JZ      store
 
 depth:
-	VMOVUPS      (R12), Z28
-	PREFETCHT0   5120(R12)
-	VMOVUPS      64(R12), Z29
-	PREFETCHT0   5184(R12)
+	VMOVUPS      (R13), Z28
+	PREFETCHT0   5120(R13)
+	VMOVUPS      64(R13), Z29
+	PREFETCHT0   5184(R13)
 	PREFETCHT0   (R9)(DX*8)
 	PREFETCHT0   (R11)(DX*8)
 	VBROADCASTSS (R9), Z30
@@ -197,11 +198,13 @@ depth:
 	VBROADCASTSS (R11)(R8*1), Z31
 	VFMADD231PS  Z28, Z31, Z26
 	VFMADD231PS  Z29, Z31, Z27
-	ADDQ         BX, R12
+	PREFETCHT1   (R12)
+	ADDQ         step+96(FP), R12
+	ADDQ         BX, R13
 	ADDQ         DX, R9
 	ADDQ         DX, R10
 	ADDQ         DX, R11
-	DECQ         R13
+	DECQ         R14
 	JNZ          depth
 
 store:
@@ -259,9 +262,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile32x8AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile32x8AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -381,9 +384,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x4AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x4AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x4AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile32x4AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -461,9 +464,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x2AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x2AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x2AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile32x2AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -522,9 +525,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x1AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x1AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x1AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile32x1AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -574,9 +577,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x28AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x28AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -767,9 +770,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x16AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x16AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -897,9 +900,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x8AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x8AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -984,9 +987,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x4AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x4AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1047,9 +1050,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x2AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x2AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1099,9 +1102,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x1AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x1AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile32x1AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile32x1AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1666,9 +1669,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x6AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x6AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile32x6AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile32x6AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1767,9 +1770,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x4AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x4AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile32x4AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile32x4AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1847,9 +1850,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x2AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x2AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile32x2AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile32x2AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -1908,9 +1911,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile32x1AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+// func tile32x1AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile32x1AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile32x1AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -2705,9 +2708,9 @@ GLOBL term12_64<>(SB), RODATA|NOPTR, $8
 DATA term13_64<>+0(SB)/8, $0x3de6124613a86d09
 GLOBL term13_64<>(SB), RODATA|NOPTR, $8
 
-// func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile64x14AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile64x14AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -2719,6 +2722,7 @@ TEXT ·tile64x14AVX512(SB), NOSPLIT, $0-88
 	SHLQ $0x03, DI
 	LEAQ (DI)(DI*2), R8
 	MOVQ a+32(FP), R9
+	MOVQ next+88(FP), R12
 
 tiles:
 	MOVQ    lds+24(FP), R10
@@ -2769,16 +2773,16 @@ tiles:
 	ADDQ    DI, R10
 	LEAQ    (R10)(DI*4), R11
 	ADDQ    DI, R11
-	MOVQ    b+56(FP), R12
-	MOVQ    depth+72(FP), R13
-	TESTQ   R13, R13
+	MOVQ    b+56(FP), R13
+	MOVQ    depth+72(FP), R14
+	TESTQ   R14, R14
 	JZ      store
 
 depth:
-	VMOVUPD      (R12), Z28
-	PREFETCHT0   5120(R12)
-	VMOVUPD      64(R12), Z29
-	PREFETCHT0   5184(R12)
+	VMOVUPD      (R13), Z28
+	PREFETCHT0   5120(R13)
+	VMOVUPD      64(R13), Z29
+	PREFETCHT0   5184(R13)
 	PREFETCHT0   (R9)(DX*8)
 	PREFETCHT0   (R11)(DX*8)
 	VBROADCASTSD (R9), Z30
@@ -2823,11 +2827,13 @@ depth:
 	VBROADCASTSD (R11)(R8*1), Z31
 	VFMADD231PD  Z28, Z31, Z26
 	VFMADD231PD  Z29, Z31, Z27
-	ADDQ         BX, R12
+	PREFETCHT1   (R12)
+	ADDQ         step+96(FP), R12
+	ADDQ         BX, R13
 	ADDQ         DX, R9
 	ADDQ         DX, R10
 	ADDQ         DX, R11
-	DECQ         R13
+	DECQ         R14
 	JNZ          depth
 
 store:
@@ -2885,9 +2891,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile64x8AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile64x8AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3007,9 +3013,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x4AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x4AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x4AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile64x4AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3087,9 +3093,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x2AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x2AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x2AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile64x2AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3148,9 +3154,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x1AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x1AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x1AVX512(SB), NOSPLIT, $0-88
+TEXT ·tile64x1AVX512(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3200,9 +3206,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x28AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x28AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3393,9 +3399,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x16AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x16AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3523,9 +3529,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x8AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x8AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3610,9 +3616,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x4AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x4AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3673,9 +3679,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x2AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x2AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -3725,9 +3731,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x1AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x1AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, AVX512F
-TEXT ·tile64x1AVX512Half(SB), NOSPLIT, $0-88
+TEXT ·tile64x1AVX512Half(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -4784,9 +4790,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -4885,9 +4891,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x4AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x4AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile64x4AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile64x4AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -4965,9 +4971,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x2AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x2AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile64x2AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile64x2AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX
@@ -5026,9 +5032,9 @@ store:
 	VZEROUPPER
 	RET
 
-// func tile64x1AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+// func tile64x1AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
-TEXT ·tile64x1AVX2(SB), NOSPLIT, $0-88
+TEXT ·tile64x1AVX2(SB), NOSPLIT, $0-104
 	MOVQ c+0(FP), AX
 	MOVQ start+16(FP), CX
 	MOVQ cs+48(FP), DX

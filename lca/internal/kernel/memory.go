@@ -2,6 +2,9 @@ package kernel
 
 import "unsafe"
 
+// cacheLine is the size of a line of the cache, in bytes.
+const cacheLine = 64
+
 func sizeOf[T Float]() int {
 	var t T
 	return int(unsafe.Sizeof(t))
@@ -14,12 +17,11 @@ func grow[T any](s []T, n int) []T {
 		return s[:n]
 	}
 	var t T
-	const line = 64
-	slack := line / int(unsafe.Sizeof(t))
+	slack := cacheLine / int(unsafe.Sizeof(t))
 	s = make([]T, n+slack)
 	skip := 0
-	if over := uintptr(unsafe.Pointer(unsafe.SliceData(s))) % line; over != 0 {
-		skip = int((line - over) / unsafe.Sizeof(t))
+	if over := uintptr(unsafe.Pointer(unsafe.SliceData(s))) % cacheLine; over != 0 {
+		skip = int((cacheLine - over) / unsafe.Sizeof(t))
 	}
 	return s[skip : skip+n : skip+n]
 }
@@ -27,7 +29,7 @@ func grow[T any](s []T, n int) []T {
 // stride returns a row stride of at least n elements that is an odd number of cache lines: rows
 // that lie a multiple of 4 KiB apart would compete for the same few lines of the L1 cache.
 func stride[T Float](n int) int {
-	line := 64 / sizeOf[T]()
+	line := cacheLine / sizeOf[T]()
 	n = ceil(n, line)
 	if n/line%2 == 0 {
 		n += line

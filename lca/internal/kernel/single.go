@@ -61,7 +61,7 @@ func (p *Single) Apply(dst []float32, s *Scratch[float32], x []float64, rows int
 	for first := 0; first < rows; first += projectRows {
 		n := min(projectRows, rows-first)
 		p.centre(s, x[first*p.dim:], n)
-		p.multiply(rowsOf(dst[first*p.out:], p.out), s, n)
+		p.multiply(rowsOf(dst[first*p.out:], p.out), s, n, x[(first+n)*p.dim:rows*p.dim])
 	}
 	s.end()
 }
@@ -75,14 +75,17 @@ func (p *Single) centre(s *Scratch[float32], x []float64, rows int) {
 	}
 }
 
-// multiply takes the rows that were centred into coordinates, straight into dst where a whole panel fits.
-func (p *Single) multiply(dst place[float32], s *Scratch[float32], rows int) {
-	w, ld, width := s.worker(0), stride[float32](p.dim), panelWidth[float32]()
+// multiply takes the rows that were centred into coordinates, straight into dst where a whole panel fits. It
+// asks the memory for the next rows, as many again, which centre would have to wait for.
+func (p *Single) multiply(dst place[float32], s *Scratch[float32], rows int, next []float64) {
+	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
+	next = next[:min(len(next), rows*p.dim)]
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
 		if cols == width {
-			s.f.tile(out, dst.ld, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, depth, rows, width)
+			asked := use.asking(out, dst.ld, s.zero, w.q, ld, p.panels[c*p.dim:], depth, rows, next)
+			next = next[min(asked, len(next)):]
 			continue
 		}
 		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, depth, rows, cols)

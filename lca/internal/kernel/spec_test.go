@@ -121,6 +121,25 @@ func tileBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill
 	}
 }
 
+// TestAskingBits has the tile that asks for memory meanwhile, which must not show.
+func TestAskingBits(t *testing.T) {
+	Each(func(name string) {
+		r := rand.New(rand.NewPCG(5, 7))
+		for _, from := range numbersOf[float32](r) {
+			for rows := 1; rows < 68; rows++ {
+				depth := r.IntN(68)
+				rs, ldc := depth+r.IntN(5), 32+r.IntN(3)
+				a, b := newGuarded((rows-1)*rs+depth, r.IntN(8), from.fill), newGuarded(depth*32, r.IntN(8), from.fill)
+				init, c := newGuarded(32, r.IntN(8), from.fill), newGuarded((rows-1)*ldc+32, r.IntN(8), from.fill)
+				c2, next := c.clone(), make([]float64, r.IntN(99))
+				active().asking(c.s, ldc, init.s, a.s, rs, b.s, depth, rows, next)
+				asking32(c2.s, ldc, init.s, a.s, rs, b.s, depth, rows, next)
+				compare(t, fmt.Sprintf("%s: tile of %d rows, depth %d", name, rows, depth), c.all, c2.all)
+			}
+		}
+	})
+}
+
 // TestTileBlocking shows that cutting the depth does not show in the bits.
 func TestTileBlocking(t *testing.T) {
 	Each(func(name string) {

@@ -7,57 +7,57 @@ package kernel
 // tile32x14AVX512 is tile32 for 14·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
-func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x14AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x8AVX512 is tile32 for 8·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
-func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x8AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x4AVX512 is tile32 for 4·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
-func tile32x4AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x4AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x2AVX512 is tile32 for 2·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
-func tile32x2AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x2AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x1AVX512 is tile32 for 1·tiles rows (tiles ≥ 1) and 32 columns.
 //
 //go:noescape
-func tile32x1AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x1AVX512(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x28AVX512Half is tile32 for 28·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x28AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x16AVX512Half is tile32 for 16·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x16AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x8AVX512Half is tile32 for 8·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x8AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x4AVX512Half is tile32 for 4·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x4AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x2AVX512Half is tile32 for 2·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x2AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x1AVX512Half is tile32 for 1·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x1AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x1AVX512Half(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // rowMax32AVX512 is rowMax for n numbers, a positive multiple of 16.
 //
@@ -132,22 +132,22 @@ func norms32AVX512(dst *float32, panel *float32, depth int)
 // tile32x6AVX2 is tile32 for 6·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x6AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x6AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x4AVX2 is tile32 for 4·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x4AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x4AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x2AVX2 is tile32 for 2·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x2AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x2AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // tile32x1AVX2 is tile32 for 1·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile32x1AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int)
+func tile32x1AVX2(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 
 // rowMax32AVX2 is rowMax for n numbers, a positive multiple of 16.
 //
@@ -227,57 +227,57 @@ func distance32AVX2(sums *float64, x *float32, ldx int, o *float64, n int)
 // tile64x14AVX512 is tile64 for 14·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x14AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x8AVX512 is tile64 for 8·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x8AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x4AVX512 is tile64 for 4·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile64x4AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x4AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x2AVX512 is tile64 for 2·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile64x2AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x2AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x1AVX512 is tile64 for 1·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func tile64x1AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x1AVX512(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x28AVX512Half is tile64 for 28·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x28AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x16AVX512Half is tile64 for 16·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x16AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x8AVX512Half is tile64 for 8·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x8AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x4AVX512Half is tile64 for 4·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x4AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x2AVX512Half is tile64 for 2·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x2AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x1AVX512Half is tile64 for 1·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x1AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x1AVX512Half(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // rowMax64AVX512 is rowMax for n numbers, a positive multiple of 16.
 //
@@ -392,22 +392,22 @@ func addFrom64AVX512(sum *float64, x *float64, o *float64, n int)
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x4AVX2 is tile64 for 4·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x4AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x4AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x2AVX2 is tile64 for 2·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x2AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x2AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // tile64x1AVX2 is tile64 for 1·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func tile64x1AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int)
+func tile64x1AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 
 // rowMax64AVX2 is rowMax for n numbers, a positive multiple of 16.
 //

@@ -7,7 +7,7 @@ import "unsafe"
 // height is a tile of the assembly: a fixed number of rows, any number of tiles below each other.
 type height[T Float] struct {
 	rows int
-	tile func(c *T, ldc int, start *T, lds int, a *T, rs, cs int, b *T, bs, depth, tiles int)
+	tile func(c *T, ldc int, start *T, lds int, a *T, rs, cs int, b *T, bs, depth, tiles int, next *float64, step int)
 }
 
 // The heights of each set, tallest first; what they leave over is done by the next.
@@ -22,37 +22,50 @@ var (
 
 func tile32AVX512(c []float32, ldc int, init []float32, ldi int, a []float32, rs, cs int, b []float32, bs, depth, rows, cols int) {
 	if cols <= panelBytes/4/2 {
-		tileBy(half32AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/4/2)
+		tileBy(half32AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/4/2, nil)
 	} else {
-		tileBy(tall32AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/4)
+		tileBy(tall32AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/4, nil)
 	}
 }
 
 func tile64AVX512(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs int, b []float64, bs, depth, rows, cols int) {
 	if cols <= panelBytes/8/2 {
-		tileBy(half64AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/8/2)
+		tileBy(half64AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/8/2, nil)
 	} else {
-		tileBy(tall64AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/8)
+		tileBy(tall64AVX512, c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, panelBytes/8, nil)
 	}
 }
 
 func tile32AVX2(c []float32, ldc int, init []float32, ldi int, a []float32, rs, cs int, b []float32, bs, depth, rows, cols int) {
 	const half = panelBytes / 4 / 2
 	for j := 0; j < cols && rows > 0; j += half {
-		tileBy(half32AVX2, c[j:], ldc, init[j:], ldi, a, rs, cs, b[min(j, len(b)):], bs, depth, rows, half)
+		tileBy(half32AVX2, c[j:], ldc, init[j:], ldi, a, rs, cs, b[min(j, len(b)):], bs, depth, rows, half, nil)
 	}
 }
 
 func tile64AVX2(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs int, b []float64, bs, depth, rows, cols int) {
 	const half = panelBytes / 8 / 2
 	for j := 0; j < cols && rows > 0; j += half {
-		tileBy(half64AVX2, c[j:], ldc, init[j:], ldi, a, rs, cs, b[min(j, len(b)):], bs, depth, rows, half)
+		tileBy(half64AVX2, c[j:], ldc, init[j:], ldi, a, rs, cs, b[min(j, len(b)):], bs, depth, rows, half, nil)
 	}
 }
 
-// tileBy covers rows with the heights of a set. The last element that each slice must have is
-// looked at first, because the assembly looks at none.
-func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, width int) {
+// asking32AVX512 is asking32. Each step of the tallest tile asks for a line.
+func asking32AVX512(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []float64) (asked int) {
+	const w = panelBytes / 4
+	tileBy(tall32AVX512, c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w, next)
+	return rows / tall32AVX512[0].rows * depth * (cacheLine / 8)
+}
+
+func asking32AVX2(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []float64) (asked int) {
+	const w = panelBytes / 4
+	tile32AVX2(c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w)
+	return 0
+}
+
+// tileBy covers rows with the heights of a set, and asks for next. The last element that each slice must have
+// is looked at first, because the assembly looks at none.
+func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, width int, next []float64) {
 	if rows == 0 {
 		return
 	}
@@ -63,12 +76,16 @@ func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, 
 	size := sizeOf[T]()
 	pc, pi := unsafe.Pointer(&c[0]), unsafe.Pointer(&init[0])
 	pa, pb := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b)
+	ask, step := (*float64)(pi), 0 // a line that is in the cache
+	if len(next) > 0 {
+		ask, step = &next[0], cacheLine
+	}
 	for _, h := range set {
 		n := rows / h.rows
 		if n == 0 {
 			continue
 		}
-		h.tile((*T)(pc), ldc, (*T)(pi), ldi, (*T)(pa), rs, cs, pb, bs, depth, n)
+		h.tile((*T)(pc), ldc, (*T)(pi), ldi, (*T)(pa), rs, cs, pb, bs, depth, n, ask, step)
 		rows -= n * h.rows
 		if rows == 0 {
 			return

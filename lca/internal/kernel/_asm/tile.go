@@ -18,7 +18,7 @@ func (k kernel) tile(rows int, half bool) {
 	if half {
 		name, vectors = name+"Half", 1
 	}
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(c *float%[1]d, ldc int, start *float%[1]d, lds int, a *float%[1]d, rs, cs int, b *float%[1]d, bs, depth, tiles int)", k.bits))
+	TEXT(name, NOSPLIT, fmt.Sprintf("func(c *float%[1]d, ldc int, start *float%[1]d, lds int, a *float%[1]d, rs, cs int, b *float%[1]d, bs, depth, tiles int, next *float64, step int)", k.bits))
 	Pragma("noescape")
 	Doc(fmt.Sprintf("%s is tile%d for %d·tiles rows (tiles ≥ 1) and %d columns.", name, k.bits, rows, vectors*k.bytes/k.size))
 
@@ -27,6 +27,10 @@ func (k kernel) tile(rows int, half bool) {
 	cs, bs := k.stride("cs"), k.stride("bs")
 	tiles := Load(Param("tiles"), GP64())
 	a := k.rows(rows, half)
+	asks, next := rows == tallest && !half, GP64() // one line of next each step, so far apart
+	if asks {
+		Load(Param("next"), next)
+	}
 
 	Label("tiles")
 	ld := k.stride("lds")
@@ -46,6 +50,11 @@ func (k kernel) tile(rows int, half bool) {
 		k.narrowStep(rows, b, a)
 	} else {
 		k.oneStep(rows, vectors, b, a, cs)
+	}
+	if asks {
+		PREFETCHT1(Mem{Base: next})
+		step, _ := Param("step").Resolve()
+		ADDQ(step.Addr, next)
 	}
 	ADDQ(bs, b)
 	for _, p := range a.base {
