@@ -148,7 +148,9 @@ def usps(runs):
     return [dict(setting=s, run=r) for r in range(5) for s in USPS]
 
 
-SPECTRAL = ["iris", "wine", "digits", "breast_cancer", "five"]
+# As the paper has its toys.
+WHITENED = "five Gaussians + 10 noise, whitened"
+SPECTRAL = ["iris", "wine", "digits", "breast_cancer", "five", WHITENED]
 SPECTRAL_COORDINATES = ["raw", "standard", "whitening", "metric", "metric, Parzen", "density", "alike", "alike, Parzen"]
 
 
@@ -179,7 +181,7 @@ TARGETS = {
     ("redelivery", DEFAULT, "bias"): (.05, None), ("outliers", DEFAULT, "excess"): (.03, None),
 }
 SPECTRAL_TARGETS = {"digits": ("metric, Parzen", .82), "breast_cancer": ("metric", .81), "iris": ("density", .94), "wine": ("metric, Parzen", .93),
-                    "five": ("metric", .97)}
+                    WHITENED: ("metric", .97)}
 VALVE_TARGETS = {"auc": .876, "ap": .756, "pooled_auc": .891}
 
 # Where the cost of a decision is shown: (decision, what instead, experiment, row as decided, row instead, figure, its digits).

@@ -145,11 +145,14 @@ def targets_part():
         here = [spectral[s, c] for c in design.SPECTRAL_COORDINATES if (s, c) in spectral]
         if here:
             here += [None] * (len(design.SPECTRAL_COORDINATES) - len(here))
-            preset, target = design.SPECTRAL_TARGETS[s]
-            ours = spectral[s, preset]["ari"]
+            verdict = ["", ""]
+            if s in design.SPECTRAL_TARGETS:
+                preset, target = design.SPECTRAL_TARGETS[s]
+                ours = spectral[s, preset]["ari"]
+                verdict = [f"{preset} ≥ {target}", reached(round(ours["mean"], 2), target, ours["se"])]
             top = highest([r for r in here if r], "ari", 2)
             ari.append([design.SETS.get(s, s)] + [show(r and r["ari"], 2, bool(r) and round(r["ari"]["mean"], 2) == top) for r in here]
-                       + [f"{preset} ≥ {target}", reached(round(ours["mean"], 2), target, ours["se"])])
+                       + verdict)
             top = highest([r for r in here if r], "neighbours")
             nearest.append([design.SETS.get(s, s)] + [show(r and r["neighbours"], 3, bool(r) and round(r["neighbours"]["mean"], 3) == top) for r in here])
     usps = [[s, show(rows["usps", s]["nll"], 2), show(rows["usps", s]["nll_all"], 2), show(rows["usps", s].get("nll_all_difference"), 2), show(rows["usps", s]["parzen"], 0)]

@@ -46,9 +46,10 @@ def grouped(set, coordinates, run):
     """ARI of spectral clustering in the coordinates that a batch fit gives, or other preprocessing; and nearest(). Runs differ in the order of
     the rows and the seed of k-means; a toy's also in its rows."""
     rng = np.random.default_rng(run)
-    if set == "five":
+    if set.startswith("five"):
         X, y = toys.toy("five", 500, rng)
-        X = np.c_[X, rng.normal(size=(500, 10))] @ rng.normal(size=(12, 12))
+        X = np.c_[X, rng.normal(size=(500, 10))]
+        X = whitened(X) if set == design.WHITENED else X @ rng.normal(size=(12, 12))
     else:
         X, y = {"iris": load_iris, "wine": load_wine, "digits": load_digits, "breast_cancer": load_breast_cancer}[set](return_X_y=True)
         order = rng.permutation(len(X))
