@@ -60,7 +60,7 @@ bench:
 	@mkdir -p build/bench
 	$(BENCH) -bench 'Twin|Gonum|Threads' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca
-	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Partitions' ./internal/bench
+	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions' ./internal/bench
 	$(MAKE) bench-asm
 	.ci/bench-tables
 	@echo "load average: $$(cat /proc/loadavg)"
