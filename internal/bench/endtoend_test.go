@@ -125,8 +125,7 @@ func (h *hall) compete(b *testing.B, c cell) (row, bounds string) {
 		for _, r := range of {
 			rates = append(rates, float64(c.messages*c.rows)/seconds(r))
 		}
-		slices.Sort(rates)
-		return rates[len(rates)/2]
+		return median(rates)
 	}
 	cpu, wall := func(r result) float64 { return r.CPU }, func(r result) float64 { return r.Wall }
 	a, p, t := rate(ours, cpu), rate(python, cpu), rate(pass, cpu)
@@ -143,6 +142,12 @@ func (h *hall) compete(b *testing.B, c cell) (row, bounds string) {
 	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | **%.1f** | %.0f %% | %s, %s, %s | %.0f, %.0f |\n", c.work, c.dim, c.rows,
 		thousands(a), thousands(p), thousands(t), a/p, 100*a/t,
 		thousands(rate(ours, wall)), thousands(rate(python, wall)), thousands(rate(pass, wall)), ours[0].RSS, python[0].RSS), bounds
+}
+
+// median returns the upper median of v, which it sorts.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return v[len(v)/2]
 }
 
 func thousands(v float64) string {

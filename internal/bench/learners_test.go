@@ -4,12 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"syscall"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -43,35 +40,21 @@ func BenchmarkLearners(b *testing.B) {
 			}
 			var ours, python []float64
 			for range rounds {
-				began := processor(b)
+				began := processTime(b)
 				for i := range minibatches {
 					learn(i % blocks)
 				}
-				ours = append(ours, float64(minibatches*rows)/(processor(b)-began))
+				ours = append(ours, float64(minibatches*rows)/(processTime(b)-began).Seconds())
 				r := rival(b, "alone", map[string]any{"dim": dim, "rows": rows, "neighbours": neighbours, "file": path, "messages": minibatches})
 				python = append(python, float64(minibatches*rows)/r.CPU)
 			}
-			slices.Sort(ours)
-			slices.Sort(python)
-			mine, theirs := ours[rounds/2], python[rounds/2]
+			mine, theirs := median(ours), median(python)
 			b.ReportMetric(mine/theirs, "x-python")
 			b.ReportMetric(0, "ns/op")
 			lines = append(lines, fmt.Sprintf("| %d | %s | %s | **%.1f** |\n", dim, thousands(mine), thousands(theirs), mine/theirs))
 		})
 	}
 	table(b, "learners", "| d | ours: rows/cpu-s | Python's | ours / Python's |\n|---|---|---|---|\n", lines)
-}
-
-// clusters are rows as messageOf has them.
-func clusters(n, dim int) []float32 {
-	x := make([]float32, n*dim)
-	for i := range x {
-		x[i] = float32(rand.NormFloat64())
-		if i%dim == 0 {
-			x[i] += float32(6*rand.IntN(2) - 3)
-		}
-	}
-	return x
 }
 
 // learner returns a function that learns one block of x.
@@ -91,13 +74,4 @@ func learner(b *testing.B, x []float32, dim, rows, neighbours int) func(block in
 			b.Fatal(err)
 		}
 	}
-}
-
-// processor is the processor time of this process in seconds.
-func processor(b *testing.B) float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

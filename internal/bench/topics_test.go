@@ -110,7 +110,7 @@ func (s *stream) learnModel(b *testing.B) {
 	p.stop(b)
 }
 
-// messageOf is two clusters along the first column and noise in the others, as one list column.
+// messageOf is rows of clusters, as one list column.
 func messageOf(b *testing.B, d, rows int) []byte {
 	b.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(int32(d), arrow.PrimitiveTypes.Float32)}}, nil)
@@ -120,11 +120,8 @@ func messageOf(b *testing.B, d, rows int) []byte {
 	values := list.ValueBuilder().(*array.Float32Builder)
 	for range rows {
 		list.Append(true)
-		side := float64(6*rand.IntN(2) - 3)
-		for j := range d {
-			values.Append(float32(rand.NormFloat64() + side*float64(1-min(j, 1))))
-		}
 	}
+	values.AppendValues(clusters(rows, d), nil)
 	rec := builder.NewRecord()
 	defer rec.Release()
 	var buf bytes.Buffer
@@ -133,4 +130,16 @@ func messageOf(b *testing.B, d, rows int) []byte {
 		b.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// clusters are rows in two clusters along the first column, with noise in the others.
+func clusters(rows, d int) []float32 {
+	x := make([]float32, rows*d)
+	for i := range x {
+		x[i] = float32(rand.NormFloat64())
+		if i%d == 0 {
+			x[i] += float32(6*rand.IntN(2) - 3)
+		}
+	}
+	return x
 }
