@@ -45,12 +45,6 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 
 // AppendValid appends the rows without a Reason to x, and their identities to ids.
 func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64) ([]float64, []uint64) {
-	if r.Bad == 0 {
-		for i := range r.N {
-			ids = append(ids, id.ID(offset, i))
-		}
-		return append(x, r.X[:r.N*r.Dim]...), ids
-	}
 	for i, reason := range r.Invalid {
 		if reason == ReasonNone {
 			x = append(x, r.X[i*r.Dim:(i+1)*r.Dim]...)
