@@ -84,12 +84,7 @@ func whitened[T kernel.Float](x *mat.Dense, b parts) []T {
 	p.Pack(make([]float64, dim), dense(all.T()), dim, d)
 	z := make([]T, n*d)
 	var scratch kernel.Scratch[float64]
-	switch z := any(z).(type) {
-	case []float32:
-		p.Apply(z, &scratch, x.RawMatrix().Data, n)
-	case []float64:
-		p.ApplyFloat64(z, &scratch, x.RawMatrix().Data, n)
-	}
+	kernel.Project(&p, z, &scratch, x.RawMatrix().Data, n)
 	return z
 }
 

@@ -106,7 +106,7 @@ func (m *inForce) deviations(dst []float64) {
 	clear(dst)
 	n := len(m.active)
 	for i, k := range m.active {
-		dst[k] = math.Sqrt(squared(m.gaussian[i*n:][:i+1]))
+		dst[k] = math.Sqrt(kernel.NormSquared(m.gaussian[i*n:][:i+1]))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
@@ -34,7 +35,7 @@ func factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err erro
 func regular(low []float64, n int) bool {
 	for k := range n {
 		row := low[k*n:][:k+1]
-		if l := row[k]; !(l*l > 1e-14*squared(row)) {
+		if l := row[k]; !(l*l > 1e-14*kernel.NormSquared(row)) {
 			return false
 		}
 	}
@@ -66,19 +67,6 @@ func symmetrise(a []float64, n int) {
 			a[i*n+j] = 0.5 * (a[i*n+j] + a[j*n+i])
 		}
 	}
-}
-
-// squared sums squares in four chains, by index mod 4.
-func squared(x []float64) float64 {
-	var s [4]float64
-	for ; len(x) >= 4; x = x[4:] {
-		s[0], s[1] = math.FMA(x[0], x[0], s[0]), math.FMA(x[1], x[1], s[1])
-		s[2], s[3] = math.FMA(x[2], x[2], s[2]), math.FMA(x[3], x[3], s[3])
-	}
-	for k, v := range x {
-		s[k] = math.FMA(v, v, s[k])
-	}
-	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
 // logDiagonal returns log det L.

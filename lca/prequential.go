@@ -104,7 +104,7 @@ func (l *Learner) squares(dst []float64, x []float64, without []sparse) (squares
 	}
 	l.work.SolveRight(linalg.Dense(m.gaussian, n), y, n, n, len(dst))
 	for i := range dst {
-		dst[i] = squared(y[i*n : (i+1)*n])
+		dst[i] = kernel.NormSquared(y[i*n : (i+1)*n])
 	}
 	return dst, counts
 }

@@ -51,7 +51,7 @@ func (l *Learner) setAside(rows []float64, ids []uint64, s Step) (Step, error) {
 		return s, nil
 	}
 	kept := screen(w.rows, d)
-	first, ids := pick(w.rows, w.ids, kept, d)
+	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
 	fresh := newGlobals(l.cfg.globalMemory(), d)
 	fresh.start(first, &l.work)
 	if len(frameOf(fresh, l.cfg.NuUnit).active) == 0 { // nothing moves: keep the newest rows

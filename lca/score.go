@@ -47,7 +47,7 @@ func (s *Scorer) packNeighbours(m *Model) {
 	meanOf(centre, make([]float64, m.Dim), rows, m.Dim)
 	s.local.Pack(centre, dense(m.BL.T()), m.Dim, s.parzen)
 	z := make([]float64, n*s.parzen)
-	s.local.ApplyFloat64(z, &s.scratch, rows, n)
+	kernel.Project(&s.local, z, &s.scratch, rows, n)
 	s.neighbours.Pack(z, n, s.parzen, s.parzen)
 	s.constant += math.Log(float64(n))
 }

@@ -64,7 +64,7 @@ func (l *Learner) take(rows []float64, ids []uint64, largest magnitude, s *Step)
 		}
 	}
 	s.Gated = n - len(l.kept)
-	return pick(rows, ids, l.kept, d)
+	return new(picked).pick(rows, ids, l.kept, d)
 }
 
 // magnitude is a number without its sign, as its bits, which are in the same order: above all finite ones

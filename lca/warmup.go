@@ -48,7 +48,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 		return s, nil
 	}
 	kept := screen(w.rows, d)
-	first, ids := pick(w.rows, w.ids, kept, d)
+	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
 	l.globals.start(first, &l.work)
 	if f := frameOf(l.globals, l.cfg.NuUnit); len(f.active) == 0 { // nothing moves yet: keep the newest rows
 		w.forget(len(w.ids)-want, d)
@@ -142,14 +142,4 @@ func median(work, x []float64) float64 {
 	copy(work, x)
 	slices.Sort(work)
 	return work[len(work)/2]
-}
-
-// pick copies the given rows and identities.
-func pick(rows []float64, ids []uint64, kept []int, d int) ([]float64, []uint64) {
-	outRows, outIDs := make([]float64, 0, len(kept)*d), make([]uint64, 0, len(kept))
-	for _, i := range kept {
-		outRows = append(outRows, rows[i*d:(i+1)*d]...)
-		outIDs = append(outIDs, ids[i])
-	}
-	return outRows, outIDs
 }

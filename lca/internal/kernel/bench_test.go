@@ -74,7 +74,7 @@ func BenchmarkProjection(b *testing.B) {
 				var p Projection
 				var s Scratch[float64]
 				p.Pack(w[:dim], w, dim, dim)
-				measure(b, 2*float64(rows*dim*dim), func() { p.Apply(y, &s, x, rows) })
+				measure(b, 2*float64(rows*dim*dim), func() { Project(&p, y, &s, x, rows) })
 			})
 		}
 	}

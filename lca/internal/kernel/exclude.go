@@ -22,7 +22,7 @@ func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
 // at again, coordinate by coordinate over the full metric.
 func (s *Scratch[T]) excludeCopies(row, q []T, top T) (copies int) {
 	p, limit := s.pool, s.ex.NearCopy
-	norm := normSquared(q[:p.parzen])
+	norm := NormSquared(q[:p.parzen])
 	unit := 0x1p-24
 	if sizeOf[T]() == 8 {
 		unit = 0x1p-53

@@ -84,8 +84,8 @@ func (p *Neighbours[T]) panel(f *functions[T], j int) {
 	}
 }
 
-// normSquared sums squares in float64, in four chains by k mod 4.
-func normSquared[T Float](x []T) float64 {
+// NormSquared sums squares in float64, in four chains by k mod 4.
+func NormSquared[T Float](x []T) float64 {
 	var s [4]float64
 	for ; len(x) >= 4; x = x[4:] {
 		a, b, c, d := float64(x[0]), float64(x[1]), float64(x[2]), float64(x[3])

@@ -31,7 +31,7 @@ func TestPrecision(t *testing.T) {
 						t.Errorf("float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 					}
 					if w, deviation := metricOf(x[rows*dim:], n, dim, factor); kernel.SingleSuffices(w, dim, dim, deviation) {
-						if e := worstEigenvalue(t, singly(x, rows, n, dim, w), exact, factor, rows, dim); !(e <= 5e-3) {
+						if e := worstEigenvalue(t, singly(x, rows, n, dim, w, deviation), exact, factor, rows, dim); !(e <= 5e-3) {
 							t.Errorf("projected in float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 						}
 					} else if kind != "aniso" && dim < 64 {
@@ -227,12 +227,12 @@ func metricOf(z []float64, n, dim int, l []float64) (w, deviation []float64) {
 }
 
 // singly is Ĉ as the learner computes it where a Single suffices.
-func singly(x []float64, rows, n, dim int, w []float64) []float64 {
-	var p kernel.Single
+func singly(x []float64, rows, n, dim int, w, deviation []float64) []float64 {
+	var c kernel.Coordinates[float32]
 	var s kernel.Scratch[float32]
 	z := make([]float32, len(x))
-	p.Pack(meanOf(x[rows*dim:], n, dim), w, dim, dim)
-	p.Apply(z, &s, x, rows+n)
+	c.Pack(meanOf(x[rows*dim:], n, dim), w, dim, dim, deviation)
+	c.Apply(z, x, rows+n)
 	var m kernel.Moments
 	var pool kernel.Neighbours[float32]
 	pool.Pack(z[rows*dim:], n, dim, dim)

@@ -65,19 +65,9 @@ func (p place[T]) from(c int) []T {
 // that are not.
 func (p *Projection) ReadsAll() bool { return slices.Contains(p.depths, p.dim) }
 
-// Apply writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
-// chain of multiply-adds is float64, k ascending, and only its end is rounded to float32.
-func (p *Projection) Apply(dst []float32, s *Scratch[float64], x []float64, rows int) {
-	Project(p, dst, s, x, rows)
-}
-
-// ApplyFloat64 is Apply without the rounding at the end.
-func (p *Projection) ApplyFloat64(dst []float64, s *Scratch[float64], x []float64, rows int) {
-	Project(p, dst, s, x, rows)
-}
-
-// Project is Apply for numbers of either width: a float32 is widened before anything else, so the bits
-// are those of the same number as a float64.
+// Project writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
+// chain of multiply-adds is float64, k ascending, and only its end is rounded, where T is float32. A float32 of x
+// is widened before anything else, so the bits are those of the same number as a float64.
 func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, rows int) {
 	if len(x) < rows*p.dim || len(dst) < rows*p.out {
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))

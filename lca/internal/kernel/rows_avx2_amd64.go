@@ -141,14 +141,20 @@ func choose32AVX2(index []int32, value, s []float32, first int32, v float32) (co
 		part := s[:min(len(s), countStep)]
 		n := len(part) / lanes
 		markGE32AVX2(&marks[0], &part[0], n*lanes, v)
-		for block, mark := range marks[:n] {
-			for ; mark != 0; mark &= mark - 1 {
-				j := block*lanes + bits.TrailingZeros16(mark)
-				index[count], value[count] = first+int32(j), part[j]
-				count++
-			}
-		}
+		count += pickMarked(index[count:], value[count:], part, first, marks[:n])
 		s, first = s[len(part):], first+countStep
+	}
+	return count
+}
+
+// pickMarked is pick for the numbers that have a bit in marks.
+func pickMarked[T Float](index []int32, value, s []T, first int32, marks []uint16) (count int) {
+	for block, mark := range marks {
+		for ; mark != 0; mark &= mark - 1 {
+			j := block*lanes + bits.TrailingZeros16(mark)
+			index[count], value[count] = first+int32(j), s[j]
+			count++
+		}
 	}
 	return count
 }
@@ -205,13 +211,7 @@ func choose64AVX2(index []int32, value, s []float64, first int32, v float64) (co
 		part := s[:min(len(s), countStep)]
 		n := len(part) / lanes
 		markGE64AVX2(&marks[0], &part[0], n*lanes, v)
-		for block, mark := range marks[:n] {
-			for ; mark != 0; mark &= mark - 1 {
-				j := block*lanes + bits.TrailingZeros16(mark)
-				index[count], value[count] = first+int32(j), part[j]
-				count++
-			}
-		}
+		count += pickMarked(index[count:], value[count:], part, first, marks[:n])
 		s, first = s[len(part):], first+countStep
 	}
 	return count

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Scratch holds the buffers of [Update], [LSE] and [Projection.Apply]; they grow once and are then
+// Scratch holds the buffers of [Update], [LSE] and [Project]; they grow once and are then
 // reused, so that a call allocates nothing. A Scratch serves one call at a time.
 type Scratch[T Float] struct {
 	// Threads is how many goroutines a call may use, the caller's included; 0 means 1. It does not
@@ -84,6 +84,13 @@ func (s *Scratch[T]) do(w *worker[T], item int) {
 	}
 }
 
+// ended is for a worker to which no item is left.
+func (s *Scratch[T]) ended(w *worker[T]) {
+	if s.phase == phaseUpdate {
+		s.sparseMeans(w)
+	}
+}
+
 // run does the items 0 … n−1 of a phase on s.Threads goroutines, and returns when all are done.
 func (s *Scratch[T]) run(n int, ph phase) {
 	s.phase = ph
@@ -93,7 +100,7 @@ func (s *Scratch[T]) run(n int, ph phase) {
 		for i := range n {
 			s.do(&s.workers[0], i)
 		}
-		s.sparseMeans(&s.workers[0])
+		s.ended(&s.workers[0])
 		return
 	}
 	if s.spawn == nil { // made once: a go statement with a ready func() allocates nothing
@@ -127,7 +134,7 @@ func (s *Scratch[T]) drain(id int) {
 	for {
 		i := s.next.Add(1) - 1
 		if i >= s.items {
-			s.sparseMeans(&s.workers[id])
+			s.ended(&s.workers[id])
 			return
 		}
 		s.do(&s.workers[id], int(i))

@@ -52,20 +52,6 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 
-// Apply writes the out coordinates of each row of x (rows×dim).
-func (p *Single) Apply(dst []float32, s *Scratch[float32], x []float64, rows int) {
-	if len(x) < rows*p.dim || len(dst) < rows*p.out {
-		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
-	}
-	s.begin()
-	for first := 0; first < rows; first += projectRows {
-		n := min(projectRows, rows-first)
-		p.centre(s, x[first*p.dim:], n)
-		p.multiply(rowsOf(dst[first*p.out:], p.out), s, n, x[(first+n)*p.dim:rows*p.dim])
-	}
-	s.end()
-}
-
 // centre takes μ off a few rows and rounds them, at a stride that suits the cache.
 func (p *Single) centre(s *Scratch[float32], x []float64, rows int) {
 	w, ld, use := s.worker(0), stride[float32](p.dim), active()

@@ -292,7 +292,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 		pool.Pack(z, 100, 6, 4)
 		Update(&m, &s, q, 60, &pool, Exclusion{NearCopy: 1e-6, Gate: 40})
 		LSE(lse, &s, q, 60, &pool)
-		project.Apply(y, &s, q, 60)
+		Project(&project, y, &s, q, 60)
 	})
 	if got != 0 {
 		t.Errorf("%v allocations in steady state, want 0", got)
@@ -310,18 +310,17 @@ func TestSingleBits(t *testing.T) {
 			mean, _ := points[float64](5, 1, dim, 1e3)
 			exact, got := make([]float32, rows*out), make([]float32, rows*out)
 			affine(exact, x, rows, dim, mean, w, out)
-			var p Single
-			var s Scratch[float32]
-			p.Pack(mean, w, dim, out)
-			p.Apply(got, &s, x, rows)
+			c := Coordinates[float32]{singly: true}
+			c.single.Pack(mean, w, dim, out)
+			c.Apply(got, x, rows)
 			for i := range rows {
 				for o := range out {
 					var y float32
 					size := 0.0
 					for k := range dim {
-						c := float32(x[i*dim+k] - mean[k])
-						y = fma32(c, float32(w[o*dim+k]), y)
-						size += math.Abs(float64(c) * w[o*dim+k])
+						centred := float32(x[i*dim+k] - mean[k])
+						y = fma32(centred, float32(w[o*dim+k]), y)
+						size += math.Abs(float64(centred) * w[o*dim+k])
 					}
 					if g := got[i*out+o]; g != y || math.Abs(float64(g-exact[i*out+o])) > float64(dim+3)*0x1p-24*size {
 						t.Fatalf("%s: %d rows, %d → %d: y[%d][%d] = %v, want %v near %v", name, rows, dim, out, i, o, g, y, exact[i*out+o])
@@ -357,7 +356,7 @@ func TestProjectionEqualsAffine(t *testing.T) {
 			var p Projection
 			var s Scratch[float64]
 			p.Pack(mean, w, dim, out)
-			p.Apply(got, &s, x, rows)
+			Project(&p, got, &s, x, rows)
 			for i := range want {
 				if got[i] != want[i] {
 					t.Fatalf("%s: %d rows, %d → %d: y[%d] = %v, want %v", name, rows, dim, out, i, got[i], want[i])

@@ -25,7 +25,7 @@ func (w *Workspace) Polar(a []float64, m, n int) bool {
 	p.x, p.next = resize(p.x, m*n), resize(p.next, m*n)
 	copy(p.x, a[:m*n])
 	w.polarGram(m, n)
-	norm := largestRowSum(p.gram, n) // no square of a singular value is larger
+	norm := largestRowSum(p.gram, n, 0) // no square of a singular value is larger
 	copy(p.factor, p.gram)
 	if w.CholeskyLower(p.factor, n) != nil {
 		return false
@@ -41,7 +41,7 @@ func (w *Workspace) Polar(a []float64, m, n int) bool {
 	scale(p.gram, 1/norm)
 	l := math.Sqrt(least/norm) / 2 // about the least singular value; a guess that is too large costs a step
 	for range polarSteps {
-		off := fromIdentity(p.gram, n)
+		off := largestRowSum(p.gram, n, 1)
 		if off < 0.1 {
 			w.schulz(m, n)
 			if off < 3e-8 { // then what is left is off²·3/4
@@ -113,23 +113,14 @@ func scale(a []float64, s float64) {
 	}
 }
 
-func largestRowSum(a []float64, n int) (largest float64) {
+// largestRowSum is that of |A − shift·I|, which no eigenvalue of the symmetric A − shift·I exceeds.
+func largestRowSum(a []float64, n int, shift float64) (largest float64) {
 	for i := range n {
 		sum := 0.0
-		for _, v := range a[i*n:][:n] {
-			sum += math.Abs(v)
-		}
-		largest = math.Max(largest, sum)
-	}
-	return largest
-}
-
-// fromIdentity bounds how far the symmetric a is from I: by the largest row sum, which no eigenvalue exceeds.
-func fromIdentity(a []float64, n int) (largest float64) {
-	for i := range n {
-		row := a[i*n:][:n]
-		sum := math.Abs(row[i]-1) - math.Abs(row[i])
-		for _, v := range row {
+		for j, v := range a[i*n:][:n] {
+			if j == i {
+				v -= shift
+			}
 			sum += math.Abs(v)
 		}
 		largest = math.Max(largest, sum)
