@@ -45,11 +45,11 @@ func (r *reference) advance(l *Learner) error {
 		copy(r.bl[k*m.parzen:][:m.parzen], r.b[k*n:])
 	}
 	r.next = resize(r.next, d*d)
-	if err := r.align(r.next, r.b, d, n, l.globals.cov, w); err != nil {
+	if err := r.align(r.next, r.b, d, n, l.globals.whole(), w); err != nil {
 		return err
 	}
 	if r.w != nil {
-		r.radians = r.angle(d, m.parzen, l.globals.cov, w)
+		r.radians = r.angle(d, m.parzen, l.globals.whole(), w)
 	}
 	r.w, r.next = r.next, r.w
 	r.parzen = append(r.parzen[:0], r.bl...)

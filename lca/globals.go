@@ -26,7 +26,8 @@ type globals struct {
 	dim    int
 	memory float64   // rows in which a weight decays by e; +Inf = never
 	mean   []float64 // μ
-	cov    []float64 // C_G without ν_g, dim×dim, both triangles
+	cov    []float64 // C_G without ν_g, dim×dim; above the diagonal only once whole was called
+	halved bool      // what is above the diagonal is out of date
 	count  float64   // rows that the moments stand for, while fewer than memory
 	sparse []sparse  // the columns that were at the start
 
@@ -76,15 +77,21 @@ func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 		moveToMean(g.centre, g.outer[:d], rows, d)
 	}
 	moveToMean(g.centre, g.outer[:d], rows, d)
-	for k := range g.cov {
-		g.cov[k] *= 1 - w
-	}
+	g.decay(1-w, float64(w*(1-w)))
 	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
-	g.addOuter(g.mean, g.centre, float64(w*(1-w)))
-	linalg.Mirror(g.cov, d)
+	g.halved = true
 	for i := range d {
 		g.mean[i] += float64(w * (g.centre[i] - g.mean[i]))
 	}
+}
+
+// whole returns C_G with both triangles, which few ask for: not each minibatch does.
+func (g *globals) whole() []float64 {
+	if g.halved {
+		linalg.Mirror(g.cov, g.dim)
+		g.halved = false
+	}
+	return g.cov
 }
 
 // addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and below its diagonal, a block of rows at a time.
@@ -101,27 +108,19 @@ func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) 
 	}
 }
 
-// addOuter adds w (x−o)(x−o)ᵀ to the lower triangle of C_G.
-func (g *globals) addOuter(x, o []float64, w float64) {
+// decay is C_G ← keep·C_G + w (μ−o)(μ−o)ᵀ, with the centre o, on and below the diagonal.
+func (g *globals) decay(keep, w float64) {
 	d := g.dim
 	r, scaled := g.outer[:d], g.outer[d:]
 	for k := range r {
-		r[k] = x[k] - o[k]
+		r[k] = g.mean[k] - g.centre[k]
 		scaled[k] = w * r[k]
 	}
 	for i, ri := range r {
-		axpy(g.cov[i*d:i*d+i+1], scaled, ri)
-	}
-}
-
-// axpy is y ← y + a x.
-func axpy(y, x []float64, a float64) {
-	if a == 0 {
-		return
-	}
-	x = x[:len(y)]
-	for k, v := range x {
-		y[k] += float64(a * v)
+		row, scaled := g.cov[i*d:i*d+i+1], scaled[:i+1]
+		for k, v := range row {
+			row[k] = float64(keep*v) + float64(scaled[k]*ri)
+		}
 	}
 }
 

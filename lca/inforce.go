@@ -94,7 +94,7 @@ func (l *Learner) findSplit() error {
 // compare sets the single Gaussian for the C_G of now, and M₁ in l.m1.
 func (m *inForce) compare(l *Learner) (err error) {
 	n := len(m.active)
-	l.m1 = m.sub(l.m1, l.globals.cov, l.cfg.Dim, l.cfg.NuGaussian)
+	l.m1 = m.sub(l.m1, l.globals.whole(), l.cfg.Dim, l.cfg.NuGaussian)
 	m.gaussian = resize(m.gaussian, n*n)
 	if m.ridged, err = factor(m.gaussian, l.m1, n, &l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)

@@ -89,7 +89,7 @@ func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
 // solveWithin is solve for the other families of metrics.
 func (l *Learner) solveWithin(m *Model, cl []float64) error {
 	w := l.working()
-	m1 := ridge(w.covarianceIn(l.globals.cov, l.cfg.Dim), l.cfg.NuGaussian)
+	m1 := ridge(w.covarianceIn(l.globals.whole(), l.cfg.Dim), l.cfg.NuGaussian)
 	p, sigma, err := l.families(m1, ridge(w.covarianceIn(cl, l.cfg.Dim), l.cfg.Nu))
 	if err != nil {
 		return err

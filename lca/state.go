@@ -273,7 +273,7 @@ func (p *pool) read(r *reader) {
 
 func (g *globals) write(w *writer) {
 	w.floats(g.mean)
-	w.floats(g.cov)
+	w.floats(g.whole())
 	w.f64(g.count)
 	w.u64(uint64(len(g.sparse)))
 	for _, s := range g.sparse {
@@ -285,6 +285,7 @@ func (g *globals) write(w *writer) {
 
 func (g *globals) read(r *reader) {
 	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
+	g.halved = false
 	if r.version == 1 {
 		return // it had no sparse columns
 	}

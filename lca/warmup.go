@@ -65,10 +65,10 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 	s.Entered = l.admit(rows, ids)
 	s.Pool = l.pool.len()
-	f := frameOf(l.globals, l.cfg.NuUnit)
+	f, cov := frameOf(l.globals, l.cfg.NuUnit), l.globals.whole()
 	for _, i := range f.active {
 		for _, j := range f.active {
-			l.cl[i*l.cfg.Dim+j] = l.globals.cov[i*l.cfg.Dim+j]
+			l.cl[i*l.cfg.Dim+j] = cov[i*l.cfg.Dim+j]
 		}
 	}
 	if err := l.begin(); err != nil {
