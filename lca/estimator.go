@@ -13,13 +13,16 @@ import (
 // nothing to cancellation, and the first d_P coordinates are the Parzen part.
 type estimator interface {
 	// load takes the pool's rows into the coordinates of m. From one split to the next the centre stays,
-	// and so do all but the first d_P coordinates of the rows that were there before.
+	// and so do all but the first d_P coordinates, but for rows that replace has brought.
 	load(p *pool, m *inForce, w *linalg.Workspace)
 	// place takes rows of the input into those coordinates. μ is what their distances are from.
 	place(x, mean []float64)
 	// update runs the E-step for the rows placed; see kernel.Update. The result is valid until
 	// the next call.
 	update(ex kernel.Exclusion) *kernel.Moments
+	// replace says that the row in a slot of the pool loaded has given way to one that is placed, so that
+	// nobody need take it into coordinates once more.
+	replace(slot, row int)
 	// halves returns ½|B_Gᵀ(x_i−μ)|² for the rows placed, until the next call of place.
 	halves() []float64
 	// squares returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) likewise.
@@ -37,8 +40,7 @@ type tiles[T kernel.Float] struct {
 	transposed        []float64    // B_Lᵀ, over the active columns
 	q                 []T          // the minibatch in coordinates
 	rows              int
-	entered           []float64 // some rows of the pool, and
-	fresh             []T       // their coordinates of B_G
+	few               []T // rows of the pool in the coordinates of B_G
 	distances         distances
 	neighbours        kernel.Neighbours[T]
 	scratch           kernel.Scratch[T]
@@ -63,29 +65,30 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 	}
 	if !same || t.neighbours.Len() != p.len() {
 		t.neighbours.Reset(p.len(), n, d)
-		p.changed = p.slotsInto(p.changed[:0])
+		t.enter(p)
 	}
-	t.enter(p, p.changed)
-	p.changed = p.changed[:0]
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
 	t.local.coordinates.Load(&t.neighbours, p.rows)
 }
 
-// enter takes rows of the pool into the coordinates of B_G, a few at a time.
-func (t *tiles[T]) enter(p *pool, slots []int32) {
+// enter takes the pool's rows into the coordinates of B_G, a few at a time.
+func (t *tiles[T]) enter(p *pool) {
 	const few = 64
 	g := t.n - t.parzen
-	for ; g > 0 && len(slots) > 0; slots = slots[min(few, len(slots)):] {
-		block := slots[:min(few, len(slots))]
-		t.entered, t.fresh = t.entered[:0], resize(t.fresh, few*g)
-		for _, slot := range block {
-			t.entered = append(t.entered, p.row(int(slot))...)
+	t.few = resize(t.few, few*g)
+	for first := 0; g > 0 && first < p.len(); first += few {
+		rows := min(few, p.len()-first)
+		t.global.coordinates.Apply(t.few, p.rows[first*t.dim:], rows)
+		for i := range rows {
+			t.neighbours.Set(first+i, t.parzen, t.few[i*g:(i+1)*g])
 		}
-		t.global.coordinates.Apply(t.fresh, t.entered, len(block))
-		for i, slot := range block {
-			t.neighbours.Set(int(slot), t.parzen, t.fresh[i*g:(i+1)*g])
-		}
+	}
+}
+
+func (t *tiles[T]) replace(slot, row int) {
+	if slot < t.neighbours.Len() {
+		t.neighbours.Set(slot, t.parzen, t.q[row*t.n+t.parzen:(row+1)*t.n])
 	}
 }
 

@@ -157,7 +157,7 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
-	s.Entered = l.admit(rows, ids)
+	s.Entered = l.admit(rows, ids, l.kept)
 	l.globals.learn(rows, &l.work)
 	var err error
 	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
@@ -223,6 +223,9 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
 	l.estimator.place(rows, l.globals.mean)
+	for i := range ids {
+		l.kept[i] = i
+	}
 	m := l.estimator.update(l.exclusion(ids))
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
@@ -230,8 +233,9 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	return nil
 }
 
-// admit offers rows to the pool and returns how many entered.
-func (l *Learner) admit(rows []float64, ids []uint64) (entered int) {
+// admit offers rows to the pool and returns how many entered. placed are their numbers among the rows that the
+// estimator has placed, before the first metric nil.
+func (l *Learner) admit(rows []float64, ids []uint64, placed []int) (entered int) {
 	d := l.cfg.Dim
 	for i, id := range ids {
 		slot := l.pool.offer(id)
@@ -239,6 +243,9 @@ func (l *Learner) admit(rows []float64, ids []uint64) (entered int) {
 			continue
 		}
 		l.pool.put(slot, id, rows[i*d:(i+1)*d])
+		if placed != nil {
+			l.estimator.replace(slot, placed[i])
+		}
 		entered++
 	}
 	return entered

@@ -30,9 +30,8 @@ type pool struct {
 	rows    []float64 // len·dim, row-major, in the input's units
 	ids     []uint64  // identity of each row
 	slots   identities
-	offered uint64  // rows offered so far
-	next    int     // slot of the oldest row (sliding)
-	changed []int32 // slots that were put since an estimator looked; no state
+	offered uint64 // rows offered so far
+	next    int    // slot of the oldest row (sliding)
 }
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
@@ -44,14 +43,6 @@ func (p *pool) len() int { return len(p.ids) }
 
 // row returns slot s; it is the pool's own memory.
 func (p *pool) row(s int) []float64 { return p.rows[s*p.dim : (s+1)*p.dim] }
-
-// slotsInto appends all slots to dst.
-func (p *pool) slotsInto(dst []int32) []int32 {
-	for s := range p.ids {
-		dst = append(dst, int32(s))
-	}
-	return dst
-}
 
 // offer counts a row and returns the slot it is to be put in: len() to append, −1 to stay out.
 func (p *pool) offer(id uint64) int {
@@ -92,7 +83,6 @@ func (p *pool) put(slot int, id uint64, x []float64) {
 		p.ids[slot] = id
 	}
 	p.slots.put(id, int32(slot))
-	p.changed = append(p.changed, int32(slot))
 }
 
 // mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all

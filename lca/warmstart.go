@@ -31,7 +31,7 @@ func (l *Learner) WarmStart(m *Model) error {
 	if err != nil {
 		return err
 	}
-	next.admit(rows, ids)
+	next.admit(rows, ids, nil)
 	copy(next.globals.mean, m.Mean)
 	copy(next.globals.cov, withoutNu(flat(m.CG), flat(m.CG), d, m.Info.NuGaussian, m.Info))
 	next.globals.count = min(math.Max(float64(m.Info.Learnt), 1), next.globals.memory)

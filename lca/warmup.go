@@ -63,7 +63,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 // start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
 // update follows at once where the rows suffice for one.
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
-	s.Entered = l.admit(rows, ids)
+	s.Entered = l.admit(rows, ids, nil)
 	s.Pool = l.pool.len()
 	f, cov := frameOf(l.globals, l.cfg.NuUnit), l.globals.whole()
 	for _, i := range f.active {
