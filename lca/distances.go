@@ -27,7 +27,7 @@ func (t *tiles[T]) halves() []float64 {
 		return d.half
 	}
 	d.halved, d.half = true, resize(d.half, t.rows)
-	d.offset = t.global.offset(d.offset, d.mean, t.centre)
+	d.offset = t.global.of(d.offset, d.mean)
 	kernel.SquaredFrom(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
 	for i := range d.half {
 		d.half[i] *= 0.5
@@ -43,7 +43,7 @@ func (t *tiles[T]) squares(w *linalg.Workspace) []float64 {
 	}
 	half := t.halves()
 	d.squared, d.square = true, resize(d.square, t.rows)
-	d.offset = t.local.offset(d.offset, d.mean, t.centre)
+	d.offset = t.local.of(d.offset, d.mean)
 	d.centred[0] = resize(d.centred[0], t.rows*p)
 	y := d.centred[0]
 	for i := range t.rows {
