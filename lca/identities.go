@@ -1,46 +1,60 @@
 package lca
 
-import (
-	"math"
-	"math/bits"
-)
+import "math/bits"
 
-// identities finds the slot of a record. Nearly all that is asked for is not there, which marks says in a
-// few cycles: how many of the identities that are held hash to each of its places, eight for each of them.
+// identities finds the slot of a record by its identity: a hash table of slots, open to the next free place
+// (linear probing) and never more than a quarter full, so that the usual answer, that a record is not there,
+// takes a look or two at memory that is small. The identities themselves are the pool's.
 type identities struct {
-	slots map[uint64]int32
-	marks []uint8
-	shift int
+	ids    []uint64 // of each slot
+	places []int32  // slot + 1; 0 where free
+	shift  int
 }
 
 func newIdentities(capacity int) identities {
-	log := bits.Len(uint(8*max(capacity, 8) - 1))
-	return identities{slots: make(map[uint64]int32), marks: make([]uint8, 1<<log), shift: 64 - log}
+	log := bits.Len(uint(4*max(capacity, 2) - 1))
+	return identities{places: make([]int32, 1<<log), shift: 64 - log}
 }
 
-// of returns where the record of an identity is, or −1.
+// home is where a search for an identity begins, and next where it goes on.
+func (s *identities) home(id uint64) int { return int(mix(id) >> s.shift) }
+func (s *identities) next(at int) int    { return (at + 1) & (len(s.places) - 1) }
+
+// of returns the slot of a record, or −1.
 func (s *identities) of(id uint64) int32 {
-	if s.marks[mix(id)>>s.shift] == 0 {
-		return -1
+	for at := s.home(id); ; at = s.next(at) {
+		slot := s.places[at] - 1
+		if slot < 0 || s.ids[slot] == id {
+			return slot
+		}
 	}
-	if slot, ok := s.slots[id]; ok {
-		return slot
-	}
-	return -1
 }
 
-// put says that an identity that is not held is in a slot.
-func (s *identities) put(id uint64, slot int32) {
-	if m := &s.marks[mix(id)>>s.shift]; *m < math.MaxUint8 {
-		*m++
+// put gives a slot, which holds nothing or is the next new one, to an identity.
+func (s *identities) put(slot int, id uint64) {
+	if slot == len(s.ids) {
+		s.ids = append(s.ids, id)
 	}
-	s.slots[id] = slot
+	s.ids[slot] = id
+	at := s.home(id)
+	for s.places[at] != 0 {
+		at = s.next(at)
+	}
+	s.places[at] = int32(slot) + 1
 }
 
-// drop forgets an identity that is held. A full mark has lost count, and stays.
-func (s *identities) drop(id uint64) {
-	if m := &s.marks[mix(id)>>s.shift]; *m < math.MaxUint8 {
-		*m--
+// drop forgets the identity in a slot. What comes after it moves up to the place that falls free, unless its
+// search begins behind that place.
+func (s *identities) drop(slot int) {
+	free := s.home(s.ids[slot])
+	for s.places[free] != int32(slot)+1 {
+		free = s.next(free)
 	}
-	delete(s.slots, id)
+	for at := s.next(free); s.places[at] != 0; at = s.next(at) {
+		steps := len(s.places) - 1
+		if home := s.home(s.ids[s.places[at]-1]); (at-home)&steps >= (at-free)&steps {
+			s.places[free], free = s.places[at], at
+		}
+	}
+	s.places[free] = 0
 }

@@ -27,11 +27,10 @@ type pool struct {
 	dim      int
 	seed     uint64
 
-	rows    []float64 // len·dim, row-major, in the input's units
-	ids     []uint64  // identity of each row
-	slots   identities
-	offered uint64 // rows offered so far
-	next    int    // slot of the oldest row (sliding)
+	rows    []float64  // len·dim, row-major, in the input's units
+	slots   identities // and of each row its identity
+	offered uint64     // rows offered so far
+	next    int        // slot of the oldest row (sliding)
 }
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
@@ -39,7 +38,7 @@ func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
 }
 
 // len returns the number of rows held.
-func (p *pool) len() int { return len(p.ids) }
+func (p *pool) len() int { return len(p.slots.ids) }
 
 // row returns slot s; it is the pool's own memory.
 func (p *pool) row(s int) []float64 { return p.rows[s*p.dim : (s+1)*p.dim] }
@@ -76,13 +75,11 @@ func (p *pool) offer(id uint64) int {
 func (p *pool) put(slot int, id uint64, x []float64) {
 	if slot == p.len() {
 		p.rows = append(p.rows, x...)
-		p.ids = append(p.ids, id)
 	} else {
-		p.slots.drop(p.ids[slot])
+		p.slots.drop(slot)
 		copy(p.row(slot), x)
-		p.ids[slot] = id
 	}
-	p.slots.put(id, int32(slot))
+	p.slots.put(slot, id)
 }
 
 // mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all

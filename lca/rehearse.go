@@ -32,7 +32,7 @@ func (l *Learner) rehearse(before uint64, s *Step) error {
 	if !l.rehearses(l.pool.len()) || !l.doubled(before) {
 		return nil
 	}
-	_, err := l.converge(l.pool.rows, l.pool.ids, s)
+	_, err := l.converge(l.pool.rows, l.pool.slots.ids, s)
 	l.estimator = newEstimator(l.cfg) // lets go of the buffers for so many rows
 	return err
 }

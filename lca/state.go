@@ -257,17 +257,22 @@ func (p *pool) write(w *writer) {
 	w.u64(p.offered)
 	w.u64(uint64(p.next))
 	w.rows(p.rows)
-	w.words(p.ids)
+	w.words(p.slots.ids)
 }
 
 func (p *pool) read(r *reader) {
 	p.offered, p.next = r.u64(), int(r.u64())
-	p.rows, p.ids = r.rows(), r.words()
-	if r.err == nil && (len(p.rows) != len(p.ids)*p.dim || len(p.ids) > p.capacity || p.next < 0 || p.next >= p.capacity) {
-		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(p.rows), len(p.ids), p.next)
+	rows, ids := r.rows(), r.words()
+	if r.err != nil {
+		return
 	}
-	for s, id := range p.ids {
-		p.slots.put(id, int32(s))
+	if len(rows) != len(ids)*p.dim || len(ids) > p.capacity || p.next < 0 || p.next >= p.capacity {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(rows), len(ids), p.next)
+		return
+	}
+	p.rows = rows
+	for slot, id := range ids {
+		p.slots.put(slot, id)
 	}
 }
 
