@@ -7,9 +7,25 @@ import "fmt"
 // would overflow, or that is not a number, is moved in to where it is still far from everything.
 // The zero value is empty; it serves one call at a time.
 type Coordinates[T Float] struct {
-	double  Projection
-	single  Single
-	singly  bool
+	// Threads is how many goroutines a call may use, as in [Scratch].
+	Threads int
+
+	double Projection
+	single Single
+	singly bool
+
+	crew    crew
+	threads int
+	centred []centred // of each worker
+	x       []float64 // the call's rows
+	rows    int
+	dst     []T // where their coordinates go, beside those by
+	beside  *Coordinates[T]
+	pool    *Neighbours[T] // or this
+}
+
+// centred is what one goroutine needs for itself: a few rows without their mean.
+type centred struct {
 	doubles Scratch[float64]
 	singles Scratch[float32]
 }
@@ -43,37 +59,15 @@ func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) { Beside(dst, x, 
 // same μ.
 func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 	dim, ld := a.shape()
-	left, own := ld, false
 	if b != nil {
 		_, right := b.shape()
-		ld, own = ld+right, b.singly != a.singly
-		b.begin()
+		ld += right
 	}
-	a.begin()
 	if len(x) < rows*dim || len(dst) < rows*ld {
 		panic(fmt.Sprintf("kernel: coordinates of %d rows of %d from %d numbers into %d", rows, dim, len(x), len(dst)))
 	}
-	for first := 0; first < rows; first += projectRows {
-		n := min(projectRows, rows-first)
-		block, from := dst[first*ld:][:n*ld], x[first*dim:]
-		a.centre(from, n)
-		a.multiply(rowsOf(block, ld), a, n, x[(first+n)*dim:rows*dim])
-		switch {
-		case left == ld:
-		case own:
-			b.centre(from, n)
-			b.multiply(rowsOf(block[left:], ld), b, n, nil)
-		default:
-			b.multiply(rowsOf(block[left:], ld), a, n, nil)
-		}
-		whole := len(block) / lanes * lanes
-		functionsOf[T]().clamp(block[:whole])
-		clamp(block[whole:])
-	}
-	a.end()
-	if b != nil {
-		b.end()
-	}
+	a.dst, a.beside = dst[:rows*ld], b
+	a.run(x, rows)
 }
 
 // Load writes the coordinates of the rows of x as the first ones of the pool's points, row by row: all
@@ -83,36 +77,80 @@ func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64) {
 	if len(x) < p.n*dim || out > p.dim || p.parzen > out {
 		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d a point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
 	}
-	c.begin()
-	w, f := panelWidth[T](), functionsOf[T]()
-	for first := 0; first < p.n; first += projectRows {
-		rows := min(projectRows, p.n-first)
-		c.centre(x[first*dim:], rows)
-		c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, c, rows, x[(first+rows)*dim:p.n*dim])
-		for k := 0; k < out; k += w {
-			f.clamp(p.coords[k*p.n+first*w:][:rows*w])
-		}
-		for j := first; j < first+rows; j += w {
-			p.panel(f, j)
-		}
-	}
-	c.end()
+	c.pool = p
+	c.run(x, p.n)
 }
 
-func (c *Coordinates[T]) begin() { c.singles.begin(); c.doubles.begin() }
-func (c *Coordinates[T]) end()   { c.singles.end(); c.doubles.end() }
+// run shares the rows among c.Threads goroutines, a few at a time.
+func (c *Coordinates[T]) run(x []float64, rows int) {
+	dim, _ := c.shape()
+	blocks := ceil(rows, projectRows) / projectRows
+	c.x, c.rows, c.threads = x[:rows*dim], rows, max(1, min(c.Threads, blocks))
+	for len(c.centred) < c.threads {
+		c.centred = append(c.centred, centred{})
+	}
+	for i := range c.threads {
+		c.centred[i].singles.begin()
+		c.centred[i].doubles.begin()
+	}
+	c.crew.run(c, blocks, c.threads)
+	c.x, c.dst, c.beside, c.pool = nil, nil, nil, nil
+}
+
+func (c *Coordinates[T]) do(worker, item int) {
+	dim, _ := c.shape()
+	first, q := item*projectRows, &c.centred[worker]
+	rows := min(projectRows, c.rows-first)
+	next := c.x[min(first+c.threads*projectRows, c.rows)*dim:] // what this worker will probably take next
+	c.centre(q, c.x[first*dim:], rows)
+	if c.pool != nil {
+		c.loadBlock(q, first, rows, next)
+	} else {
+		c.writeBlock(q, first, rows, next)
+	}
+}
+
+func (c *Coordinates[T]) ended(int) {}
+
+func (c *Coordinates[T]) writeBlock(q *centred, first, rows int, next []float64) {
+	dim, left := c.shape()
+	ld := len(c.dst) / c.rows
+	block := c.dst[first*ld:][:rows*ld]
+	c.multiply(rowsOf(block, ld), q, rows, next)
+	if b := c.beside; ld > left {
+		if b.singly != c.singly {
+			b.centre(q, c.x[first*dim:], rows)
+		}
+		b.multiply(rowsOf(block[left:], ld), q, rows, nil)
+	}
+	whole := len(block) / lanes * lanes
+	functionsOf[T]().clamp(block[:whole])
+	clamp(block[whole:])
+}
+
+func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []float64) {
+	p, w, f := c.pool, panelWidth[T](), functionsOf[T]()
+	_, out := c.shape()
+	c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, q, rows, next)
+	for k := 0; k < out; k += w {
+		f.clamp(p.coords[k*p.n+first*w:][:rows*w])
+	}
+	for j := first; j < first+rows; j += w {
+		p.panel(f, j)
+	}
+}
 
 // centre takes μ off a few rows, and rounds them where float32 suffices.
-func (c *Coordinates[T]) centre(x []float64, rows int) {
+func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
 	if c.singly {
-		c.single.centre(&c.singles, x, rows)
+		c.single.centre(&q.singles, x, rows)
 		return
 	}
-	centre(&c.double, &c.doubles, x, rows)
+	centre(&c.double, &q.doubles, x, rows)
 }
 
-// multiply takes the rows that q has centred into coordinates, and may ask the memory for the next ones.
-func (c *Coordinates[T]) multiply(dst place[T], q *Coordinates[T], rows int, next []float64) {
+// multiply takes the rows that were centred into coordinates, and may ask the memory for the next ones.
+func (c *Coordinates[T]) multiply(dst place[T], q *centred, rows int, next []float64) {
 	if to, ok := any(dst).(place[float32]); ok && c.singly {
 		c.single.multiply(to, &q.singles, rows, next)
 		return

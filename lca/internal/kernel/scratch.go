@@ -1,10 +1,5 @@
 package kernel
 
-import (
-	"sync"
-	"sync/atomic"
-)
-
 // Scratch holds the buffers of [Update], [LSE] and [Project]; they grow once and are then
 // reused, so that a call allocates nothing. A Scratch serves one call at a time.
 type Scratch[T Float] struct {
@@ -35,11 +30,7 @@ type Scratch[T Float] struct {
 	cov      []float64 // Ĉ as panels of columns
 
 	phase phase
-	items int64
-	next  atomic.Int64
-	ids   atomic.Int64
-	wait  sync.WaitGroup
-	spawn func()
+	crew  crew
 }
 
 // worker is what one goroutine needs for itself.
@@ -64,7 +55,7 @@ type worker[T Float] struct {
 	scaled   []T       // foldRows rows of a panel times their weights
 }
 
-// phase is a step of a call that goroutines share; a number, because a closure would be allocated.
+// phase is a step of a call that goroutines share.
 type phase uint8
 
 const (
@@ -73,7 +64,8 @@ const (
 	phaseCovariance              // items are panels of columns
 )
 
-func (s *Scratch[T]) do(w *worker[T], item int) {
+func (s *Scratch[T]) do(worker, item int) {
+	w := &s.workers[worker]
 	switch s.phase {
 	case phaseUpdate:
 		s.updateBlock(w, item)
@@ -84,40 +76,18 @@ func (s *Scratch[T]) do(w *worker[T], item int) {
 	}
 }
 
-// ended is for a worker to which no item is left.
-func (s *Scratch[T]) ended(w *worker[T]) {
+func (s *Scratch[T]) ended(worker int) {
 	if s.phase == phaseUpdate {
-		s.sparseMeans(w)
+		s.sparseMeans(&s.workers[worker])
 	}
 }
 
-// run does the items 0 … n−1 of a phase on s.Threads goroutines, and returns when all are done.
+// run does the items 0 … n−1 of a phase on s.Threads goroutines.
 func (s *Scratch[T]) run(n int, ph phase) {
 	s.phase = ph
 	threads := max(1, min(s.Threads, n))
 	s.worker(threads - 1)
-	if threads == 1 {
-		for i := range n {
-			s.do(&s.workers[0], i)
-		}
-		s.ended(&s.workers[0])
-		return
-	}
-	if s.spawn == nil { // made once: a go statement with a ready func() allocates nothing
-		s.spawn = func() {
-			defer s.wait.Done()
-			s.drain(int(s.ids.Add(1)))
-		}
-	}
-	s.items = int64(n)
-	s.next.Store(0)
-	s.ids.Store(0)
-	s.wait.Add(threads - 1)
-	for range threads - 1 {
-		go s.spawn()
-	}
-	s.drain(0)
-	s.wait.Wait()
+	s.crew.run(s, n, threads)
 }
 
 // worker returns worker i, and makes those up to it.
@@ -126,19 +96,6 @@ func (s *Scratch[T]) worker(i int) *worker[T] {
 		s.workers = append(s.workers, worker[T]{})
 	}
 	return &s.workers[i]
-}
-
-// drain takes items until none is left. Which worker does which item is left to chance; nothing
-// that a worker leaves behind in its buffers is read by its next item.
-func (s *Scratch[T]) drain(id int) {
-	for {
-		i := s.next.Add(1) - 1
-		if i >= s.items {
-			s.ended(&s.workers[id])
-			return
-		}
-		s.do(&s.workers[id], int(i))
-	}
 }
 
 func (s *Scratch[T]) begin() {

@@ -381,7 +381,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem) {
 	want, wantLSE := run(1)
 	forced.Store(nil)
 	Each(func(name string) {
-		for _, threads := range []int{1, 3} {
+		for _, threads := range []int{1, 2, 3, 8} {
 			got, lse := run(threads)
 			what := fmt.Sprintf("%s, %T, %d threads: ", name, *new(T), threads)
 			compare(t, what+"Cov", got.Cov(), want.Cov())

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkThreads compares two threads with one, by the wall clock, in turn within one run: the E-step alone,
-// and the whole step of BenchmarkTwin, of which the projections and what happens to C_L have one thread.
+// and the whole step of BenchmarkTwin, of which what happens to C_L has one thread.
 // It says something only when both threads had a core: how many they had, and the load average, stand beside it.
 //
 //	go test ./lca/internal/kernel -run '^$' -bench Threads -benchtime 1x
@@ -46,7 +46,7 @@ func BenchmarkThreads(b *testing.B) {
 func (s *stepper) faster(b *testing.B, what string, f func()) string {
 	const turns, runs = 15, 9
 	turn := func(threads int) (seconds, cores float64) {
-		s.scratch.Threads = threads
+		s.share(threads)
 		seconds = math.Inf(1)
 		for range runs {
 			began, used := time.Now(), processSeconds(b)

@@ -61,7 +61,6 @@ func (p *problem) read(b *testing.B, name string) []float64 {
 // E-step in float32 where that suffices, and Ĉ_L brought back in float64.
 type stepper struct {
 	problem
-	threads                 int
 	low, inverse, centre, c []float64
 	deviation               []float64
 	coordinates             kernel.Coordinates[float32]
@@ -73,7 +72,7 @@ type stepper struct {
 }
 
 func newStepper(p problem, threads int) *stepper {
-	s := &stepper{problem: p, threads: threads}
+	s := &stepper{problem: p}
 	d2 := p.dim * p.dim
 	s.low, s.inverse, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2)
 	s.centre = meanOf(p.z, p.n, p.dim)
@@ -82,9 +81,12 @@ func newStepper(p problem, threads int) *stepper {
 		s.deviation = append(s.deviation, math.Sqrt(c[k*p.dim+k]))
 	}
 	s.qw = make([]float32, len(p.q))
-	s.scratch.Threads = threads
+	s.share(threads)
 	return s
 }
+
+// share sets how many threads a step may use.
+func (s *stepper) share(threads int) { s.scratch.Threads, s.coordinates.Threads = threads, threads }
 
 func (s *stepper) run(b *testing.B) {
 	d := s.dim
