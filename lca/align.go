@@ -13,7 +13,7 @@ import (
 // alignEvery is the number of minibatches after which the reference that models are aligned to
 // moves on. It moves by count alone: a model that somebody asks for changes nothing. How often hardly matters: with 4
 // and with 128 fixed points move the same from model to model, in three digits, also where the data turn all the time.
-const alignEvery = 64
+const alignEvery = 128
 
 // reference is the W that the next models are rotated towards. The metric M = WᵀW does not say
 // which W; one that starts anew from each eigendecomposition jumps by more than the kernel's width
