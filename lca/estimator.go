@@ -43,6 +43,7 @@ type tiles[T kernel.Float] struct {
 	few               []T // rows of the pool in the coordinates of B_G
 	distances         distances
 	neighbours        kernel.Neighbours[T]
+	rounded           kernel.Rounded // the pool's rows, about the centre
 	scratch           kernel.Scratch[T]
 	moments           kernel.Moments
 }
@@ -65,11 +66,12 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 	}
 	if !same || t.neighbours.Len() != p.len() {
 		t.neighbours.Reset(p.len(), n, d)
+		t.rounded.Reset(p.rows, p.len(), t.centre)
 		t.enter(p)
 	}
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
-	t.local.coordinates.Load(&t.neighbours, p.rows)
+	t.local.coordinates.Load(&t.neighbours, p.rows, &t.rounded)
 }
 
 // enter takes the pool's rows into the coordinates of B_G, a few at a time.
@@ -89,6 +91,7 @@ func (t *tiles[T]) enter(p *pool) {
 func (t *tiles[T]) replace(slot, row int) {
 	if slot < t.neighbours.Len() {
 		t.neighbours.Set(slot, t.parzen, t.q[row*t.n+t.parzen:(row+1)*t.n])
+		t.rounded.Set(slot, t.pool.row(slot), t.centre)
 	}
 }
 

@@ -21,13 +21,15 @@ type Coordinates[T Float] struct {
 	rows    int
 	dst     []T // where their coordinates go, beside those by
 	beside  *Coordinates[T]
-	pool    *Neighbours[T] // or this
+	pool    *Neighbours[T] // or this,
+	rounded *Rounded       // whose rows may be here
 }
 
 // centred is what one goroutine needs for itself: a few rows without their mean.
 type centred struct {
 	doubles Scratch[float64]
 	singles Scratch[float32]
+	q       []float32 // singly, here or in a Rounded
 }
 
 // farAway is the largest magnitude of a coordinate.
@@ -71,13 +73,14 @@ func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 }
 
 // Load writes the coordinates of the rows of x as the first ones of the pool's points, row by row: all
-// that count in the kernel distance are among them. They go from the cache into both kinds of panels.
-func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64) {
+// that count in the kernel distance are among them. They go from the cache into both kinds of panels. rounded
+// holds the same rows without the same μ; where it is nil, or float32 does not suffice, they are centred anew.
+func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, rounded *Rounded) {
 	dim, out := c.shape()
 	if len(x) < p.n*dim || out > p.dim || p.parzen > out {
 		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d a point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
 	}
-	c.pool = p
+	c.pool, c.rounded = p, rounded
 	c.run(x, p.n)
 }
 
@@ -94,20 +97,26 @@ func (c *Coordinates[T]) run(x []float64, rows int) {
 		c.centred[i].doubles.begin()
 	}
 	c.crew.run(c, blocks, c.threads)
-	c.x, c.dst, c.beside, c.pool = nil, nil, nil, nil
+	c.x, c.dst, c.beside, c.pool, c.rounded = nil, nil, nil, nil, nil
 }
 
 func (c *Coordinates[T]) do(worker, item int) {
 	dim, _ := c.shape()
 	first, q := item*projectRows, &c.centred[worker]
 	rows := min(projectRows, c.rows-first)
-	next := c.x[min(first+c.threads*projectRows, c.rows)*dim:] // what this worker will probably take next
-	c.centre(q, c.x[first*dim:], rows)
+	after := min(first+c.threads*projectRows, c.rows) // what this worker will probably take next
+	next := c.x[after*dim:]
+	if c.singly && c.rounded != nil {
+		q.q, next = c.rounded.block(first), asDoubles(c.rounded.block(after))
+	} else {
+		c.centre(q, c.x[first*dim:], rows)
+	}
 	if c.pool != nil {
 		c.loadBlock(q, first, rows, next)
 	} else {
 		c.writeBlock(q, first, rows, next)
 	}
+	q.q = nil
 }
 
 func (c *Coordinates[T]) ended(int) {}
@@ -143,7 +152,7 @@ func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []float64) 
 // centre takes μ off a few rows, and rounds them where float32 suffices.
 func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
 	if c.singly {
-		c.single.centre(&q.singles, x, rows)
+		q.q = c.single.centre(&q.singles, x, rows)
 		return
 	}
 	centre(&c.double, &q.doubles, x, rows)
@@ -152,7 +161,7 @@ func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
 // multiply takes the rows that were centred into coordinates, and may ask the memory for the next ones.
 func (c *Coordinates[T]) multiply(dst place[T], q *centred, rows int, next []float64) {
 	if to, ok := any(dst).(place[float32]); ok && c.singly {
-		c.single.multiply(to, &q.singles, rows, next)
+		c.single.multiply(to, &q.singles, q.q, rows, next)
 		return
 	}
 	multiply(&c.double, dst, &q.doubles, rows)

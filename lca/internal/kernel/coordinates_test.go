@@ -34,11 +34,15 @@ func loadIsApplyAndPack[T Float](t *testing.T, deviation float64) {
 			}
 		}
 		want.Pack(z, n, out, parzen)
-		got.Reset(n, out, parzen)
-		c.Load(&got, x)
-		compare(t, "points", got.points, want.points)
-		compare(t, "coordinates", got.coords, want.coords)
-		compare(t, "bias", got.bias, want.bias)
+		var rounded Rounded
+		rounded.Reset(x, n, mean)
+		for _, rounded := range []*Rounded{nil, &rounded} {
+			got.Reset(n, out, parzen)
+			c.Load(&got, x, rounded)
+			compare(t, "points", got.points, want.points)
+			compare(t, "coordinates", got.coords, want.coords)
+			compare(t, "bias", got.bias, want.bias)
+		}
 	}
 }
 
@@ -84,7 +88,7 @@ func coordinatesOfThreads[T Float](t *testing.T, deviations [2]float64) {
 			for range 2 { // buffers that were used must not show either
 				Beside(beside, x, n, &a, &b)
 				pool.Reset(n, left, left)
-				a.Load(&pool, x)
+				a.Load(&pool, x, nil)
 			}
 			return beside, pool
 		}
@@ -112,7 +116,7 @@ func TestCoordinatesAllocateNothing(t *testing.T) {
 	got := testing.AllocsPerRun(20, func() {
 		Beside(y, x, n, &a, &b)
 		pool.Reset(n, out, out)
-		a.Load(&pool, x)
+		a.Load(&pool, x, nil)
 	})
 	if got != 0 {
 		t.Errorf("%v allocations in steady state, want 0", got)

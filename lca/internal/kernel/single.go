@@ -53,28 +53,29 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 }
 
 // centre takes μ off a few rows and rounds them, at a stride that suits the cache.
-func (p *Single) centre(s *Scratch[float32], x []float64, rows int) {
+func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 	w, ld, use := s.worker(0), stride[float32](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	for r := range rows {
 		use.singles(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
+	return w.q
 }
 
-// multiply takes the rows that were centred into coordinates, straight into dst where a whole panel fits. It
-// asks the memory for the next rows, as many again, which centre would have to wait for.
-func (p *Single) multiply(dst place[float32], s *Scratch[float32], rows int, next []float64) {
+// multiply takes rows that were centred, at a stride that suits the cache, into coordinates: straight into dst where
+// a whole panel fits. It asks the memory for the next rows, as many again, which would have to be waited for.
+func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, rows int, next []float64) {
 	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
 	next = next[:min(len(next), rows*p.dim)]
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
 		if cols == width {
-			asked := use.asking(out, dst.ld, s.zero, w.q, ld, p.panels[c*p.dim:], depth, rows, next)
+			asked := use.asking(out, dst.ld, s.zero, q, ld, p.panels[c*p.dim:], depth, rows, next)
 			next = next[min(asked, len(next)):]
 			continue
 		}
-		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, depth, rows, cols)
+		s.f.tile(w.tile, width, s.zero, 0, q, ld, 1, p.panels[c*p.dim:], width, depth, rows, cols)
 		for r := range rows {
 			copy(out[r*dst.ld:][:cols], w.tile[r*width:])
 		}
