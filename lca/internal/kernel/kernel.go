@@ -59,6 +59,9 @@ const (
 	chainRows = 512
 	// projectRows is how many rows are projected at a time, likewise: whole panels of points.
 	projectRows = 64
+	// streamRows is the same for rows of a stream, which come from far: while some are multiplied, the
+	// next are fetched. Whole tiles.
+	streamRows = 28
 )
 
 // panelWidth returns the columns of a panel: 32 float32 or 16 float64.

@@ -4647,70 +4647,647 @@ fold0:
 	VZEROUPPER
 	RET
 
-// func center64AVX512(dst *float64, x *float64, mean *float64, n int)
+// func shift64AVX512(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 // Requires: AVX, AVX512F
-TEXT ·center64AVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ mean+16(FP), DX
-	MOVQ n+24(FP), BX
+TEXT ·shift64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x08, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
 
 loop:
-	VMOVUPD (CX), Z0
-	VSUBPD  (DX), Z0, Z0
-	VMOVUPD Z0, (AX)
-	VMOVUPD 64(CX), Z1
-	VSUBPD  64(DX), Z1, Z1
-	VMOVUPD Z1, 64(AX)
-	ADDQ    $0x00000080, AX
-	ADDQ    $0x00000080, CX
-	ADDQ    $0x00000080, DX
-	SUBQ    $0x10, BX
+	VMOVUPD (R8), Z0
+	VSUBPD  (R9), Z0, Z0
+	VMOVUPD Z0, (DI)
+	VMOVUPD 64(R8), Z1
+	VSUBPD  64(R9), Z1, Z1
+	VMOVUPD Z1, 64(DI)
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x10, R10
 	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
 	VZEROUPPER
 	RET
 
-// func widen64AVX512(dst *float64, x *float32, mean *float64, n int)
+// func widen64AVX512(dst *float64, ld int, x *float32, mean *float64, dim int, n int, rows int)
 // Requires: AVX, AVX512F
-TEXT ·widen64AVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ mean+16(FP), DX
-	MOVQ n+24(FP), BX
+TEXT ·widen64AVX512(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x04, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
 
 loop:
-	VCVTPS2PD (CX), Z0
-	VSUBPD    (DX), Z0, Z0
-	VMOVUPD   Z0, (AX)
-	VCVTPS2PD 32(CX), Z1
-	VSUBPD    64(DX), Z1, Z1
-	VMOVUPD   Z1, 64(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000080, DX
-	SUBQ      $0x10, BX
+	VCVTPS2PD (R8), Z0
+	VSUBPD    (R9), Z0, Z0
+	VMOVUPD   Z0, (DI)
+	VCVTPS2PD 32(R8), Z1
+	VSUBPD    64(R9), Z1, Z1
+	VMOVUPD   Z1, 64(DI)
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, R9
+	SUBQ      $0x10, R10
 	JNZ       loop
-	VZEROUPPER
-	RET
-
-// func round64AVX512(dst *float32, ld int, panel *float64, rows int)
-// Requires: AVX, AVX512F
-TEXT ·round64AVX512(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ ld+8(FP), CX
-	MOVQ panel+16(FP), DX
-	MOVQ rows+24(FP), BX
-	SHLQ $0x02, CX
-
-loop:
-	VCVTPD2PS (DX), Y0
-	VMOVUPS   Y0, (AX)
-	VCVTPD2PS 64(DX), Y1
-	VMOVUPS   Y1, 32(AX)
-	ADDQ      $0x00000080, DX
 	ADDQ      CX, AX
+	ADDQ      SI, DX
 	DECQ      BX
-	JNZ       loop
+	JNZ       rows
+	VZEROUPPER
+	RET
+
+// func rounded64x14AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·rounded64x14AVX512(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+16(FP), R9
+
+tiles:
+	MOVQ       AX, R10
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z2, Z2, Z2
+	VPXORQ     Z3, Z3, Z3
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z4, Z4, Z4
+	VPXORQ     Z5, Z5, Z5
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z6, Z6, Z6
+	VPXORQ     Z7, Z7, Z7
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z8, Z8, Z8
+	VPXORQ     Z9, Z9, Z9
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z10, Z10, Z10
+	VPXORQ     Z11, Z11, Z11
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z12, Z12, Z12
+	VPXORQ     Z13, Z13, Z13
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z14, Z14, Z14
+	VPXORQ     Z15, Z15, Z15
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z16, Z16, Z16
+	VPXORQ     Z17, Z17, Z17
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z18, Z18, Z18
+	VPXORQ     Z19, Z19, Z19
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z20, Z20, Z20
+	VPXORQ     Z21, Z21, Z21
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z22, Z22, Z22
+	VPXORQ     Z23, Z23, Z23
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z24, Z24, Z24
+	VPXORQ     Z25, Z25, Z25
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z26, Z26, Z26
+	VPXORQ     Z27, Z27, Z27
+	LEAQ       (R9)(DI*4), R10
+	ADDQ       DI, R10
+	LEAQ       (R10)(DI*4), R11
+	ADDQ       DI, R11
+	MOVQ       b+32(FP), R12
+	MOVQ       depth+40(FP), R13
+	TESTQ      R13, R13
+	JZ         store
+
+depth:
+	VMOVUPD      (R12), Z28
+	PREFETCHT0   5120(R12)
+	VMOVUPD      64(R12), Z29
+	PREFETCHT0   5184(R12)
+	PREFETCHT0   (R9)(SI*8)
+	PREFETCHT0   (R11)(SI*8)
+	VBROADCASTSD (R9), Z30
+	VFMADD231PD  Z28, Z30, Z0
+	VFMADD231PD  Z29, Z30, Z1
+	VBROADCASTSD (R9)(DI*1), Z31
+	VFMADD231PD  Z28, Z31, Z2
+	VFMADD231PD  Z29, Z31, Z3
+	VBROADCASTSD (R9)(DI*2), Z30
+	VFMADD231PD  Z28, Z30, Z4
+	VFMADD231PD  Z29, Z30, Z5
+	VBROADCASTSD (R9)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z6
+	VFMADD231PD  Z29, Z31, Z7
+	VBROADCASTSD (R9)(DI*4), Z30
+	VFMADD231PD  Z28, Z30, Z8
+	VFMADD231PD  Z29, Z30, Z9
+	VBROADCASTSD (R10), Z31
+	VFMADD231PD  Z28, Z31, Z10
+	VFMADD231PD  Z29, Z31, Z11
+	VBROADCASTSD (R10)(DI*1), Z30
+	VFMADD231PD  Z28, Z30, Z12
+	VFMADD231PD  Z29, Z30, Z13
+	VBROADCASTSD (R10)(DI*2), Z31
+	VFMADD231PD  Z28, Z31, Z14
+	VFMADD231PD  Z29, Z31, Z15
+	VBROADCASTSD (R10)(R8*1), Z30
+	VFMADD231PD  Z28, Z30, Z16
+	VFMADD231PD  Z29, Z30, Z17
+	VBROADCASTSD (R10)(DI*4), Z31
+	VFMADD231PD  Z28, Z31, Z18
+	VFMADD231PD  Z29, Z31, Z19
+	VBROADCASTSD (R11), Z30
+	VFMADD231PD  Z28, Z30, Z20
+	VFMADD231PD  Z29, Z30, Z21
+	VBROADCASTSD (R11)(DI*1), Z31
+	VFMADD231PD  Z28, Z31, Z22
+	VFMADD231PD  Z29, Z31, Z23
+	VBROADCASTSD (R11)(DI*2), Z30
+	VFMADD231PD  Z28, Z30, Z24
+	VFMADD231PD  Z29, Z30, Z25
+	VBROADCASTSD (R11)(R8*1), Z31
+	VFMADD231PD  Z28, Z31, Z26
+	VFMADD231PD  Z29, Z31, Z27
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R12
+	ADDQ         SI, R9
+	ADDQ         SI, R10
+	ADDQ         SI, R11
+	DECQ         R13
+	JNZ          depth
+
+store:
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z2, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z3, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z4, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z5, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z6, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z7, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z8, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z9, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z10, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z11, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z12, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z13, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z14, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z15, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z16, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z17, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z18, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z19, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z20, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z21, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z22, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z23, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z24, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z25, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z26, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z27, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	MOVQ      depth+40(FP), R10
+	IMULQ     SI, R10
+	SUBQ      R10, R9
+	IMUL3Q    $+14, DI, R10
+	ADDQ      R10, R9
+	DECQ      CX
+	JNZ       tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x8AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·rounded64x8AVX512(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+16(FP), R9
+
+tiles:
+	MOVQ       AX, R10
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z2, Z2, Z2
+	VPXORQ     Z3, Z3, Z3
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z4, Z4, Z4
+	VPXORQ     Z5, Z5, Z5
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z6, Z6, Z6
+	VPXORQ     Z7, Z7, Z7
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z8, Z8, Z8
+	VPXORQ     Z9, Z9, Z9
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z10, Z10, Z10
+	VPXORQ     Z11, Z11, Z11
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z12, Z12, Z12
+	VPXORQ     Z13, Z13, Z13
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z14, Z14, Z14
+	VPXORQ     Z15, Z15, Z15
+	LEAQ       (R9)(DI*4), R10
+	ADDQ       DI, R10
+	MOVQ       b+32(FP), R11
+	MOVQ       depth+40(FP), R12
+	TESTQ      R12, R12
+	JZ         store
+
+depth:
+	VMOVUPD      (R11), Z16
+	PREFETCHT0   5120(R11)
+	VMOVUPD      64(R11), Z17
+	PREFETCHT0   5184(R11)
+	PREFETCHT0   (R9)(SI*8)
+	VBROADCASTSD (R9), Z18
+	VFMADD231PD  Z16, Z18, Z0
+	VFMADD231PD  Z17, Z18, Z1
+	VBROADCASTSD (R9)(DI*1), Z19
+	VFMADD231PD  Z16, Z19, Z2
+	VFMADD231PD  Z17, Z19, Z3
+	VBROADCASTSD (R9)(DI*2), Z18
+	VFMADD231PD  Z16, Z18, Z4
+	VFMADD231PD  Z17, Z18, Z5
+	VBROADCASTSD (R9)(R8*1), Z19
+	VFMADD231PD  Z16, Z19, Z6
+	VFMADD231PD  Z17, Z19, Z7
+	VBROADCASTSD (R9)(DI*4), Z18
+	VFMADD231PD  Z16, Z18, Z8
+	VFMADD231PD  Z17, Z18, Z9
+	VBROADCASTSD (R10), Z19
+	VFMADD231PD  Z16, Z19, Z10
+	VFMADD231PD  Z17, Z19, Z11
+	VBROADCASTSD (R10)(DI*1), Z18
+	VFMADD231PD  Z16, Z18, Z12
+	VFMADD231PD  Z17, Z18, Z13
+	VBROADCASTSD (R10)(DI*2), Z19
+	VFMADD231PD  Z16, Z19, Z14
+	VFMADD231PD  Z17, Z19, Z15
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R11
+	ADDQ         SI, R9
+	ADDQ         SI, R10
+	DECQ         R12
+	JNZ          depth
+
+store:
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z2, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z3, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z4, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z5, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z6, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z7, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z8, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z9, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z10, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z11, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z12, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z13, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z14, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z15, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	MOVQ      depth+40(FP), R10
+	IMULQ     SI, R10
+	SUBQ      R10, R9
+	IMUL3Q    $+8, DI, R10
+	ADDQ      R10, R9
+	DECQ      CX
+	JNZ       tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x4AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·rounded64x4AVX512(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+16(FP), R9
+
+tiles:
+	MOVQ       AX, R10
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z2, Z2, Z2
+	VPXORQ     Z3, Z3, Z3
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z4, Z4, Z4
+	VPXORQ     Z5, Z5, Z5
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXORQ     Z6, Z6, Z6
+	VPXORQ     Z7, Z7, Z7
+	MOVQ       b+32(FP), R10
+	MOVQ       depth+40(FP), R11
+	TESTQ      R11, R11
+	JZ         store
+
+depth:
+	VMOVUPD      (R10), Z8
+	VMOVUPD      64(R10), Z9
+	VBROADCASTSD (R9), Z10
+	VFMADD231PD  Z8, Z10, Z0
+	VFMADD231PD  Z9, Z10, Z1
+	VBROADCASTSD (R9)(DI*1), Z11
+	VFMADD231PD  Z8, Z11, Z2
+	VFMADD231PD  Z9, Z11, Z3
+	VBROADCASTSD (R9)(DI*2), Z10
+	VFMADD231PD  Z8, Z10, Z4
+	VFMADD231PD  Z9, Z10, Z5
+	VBROADCASTSD (R9)(R8*1), Z11
+	VFMADD231PD  Z8, Z11, Z6
+	VFMADD231PD  Z9, Z11, Z7
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R10
+	ADDQ         SI, R9
+	DECQ         R11
+	JNZ          depth
+
+store:
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z2, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z3, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z4, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z5, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z6, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z7, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	MOVQ      depth+40(FP), R10
+	IMULQ     SI, R10
+	SUBQ      R10, R9
+	IMUL3Q    $+4, DI, R10
+	ADDQ      R10, R9
+	DECQ      CX
+	JNZ       tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x2AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·rounded64x2AVX512(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	MOVQ a+16(FP), R8
+
+tiles:
+	MOVQ       AX, R9
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXORQ     Z2, Z2, Z2
+	VPXORQ     Z3, Z3, Z3
+	MOVQ       b+32(FP), R9
+	MOVQ       depth+40(FP), R10
+	TESTQ      R10, R10
+	JZ         store
+
+depth:
+	VMOVUPD      (R9), Z4
+	VMOVUPD      64(R9), Z5
+	VBROADCASTSD (R8), Z6
+	VFMADD231PD  Z4, Z6, Z0
+	VFMADD231PD  Z5, Z6, Z1
+	VBROADCASTSD (R8)(DI*1), Z7
+	VFMADD231PD  Z4, Z7, Z2
+	VFMADD231PD  Z5, Z7, Z3
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R9
+	ADDQ         SI, R8
+	DECQ         R10
+	JNZ          depth
+
+store:
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	VCVTPD2PS Z2, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z3, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	MOVQ      depth+40(FP), R9
+	IMULQ     SI, R9
+	SUBQ      R9, R8
+	IMUL3Q    $+2, DI, R9
+	ADDQ      R9, R8
+	DECQ      CX
+	JNZ       tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x1AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·rounded64x1AVX512(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	MOVQ a+16(FP), R8
+
+tiles:
+	MOVQ       AX, R9
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+	MOVQ       b+32(FP), R9
+	MOVQ       depth+40(FP), R10
+	TESTQ      R10, R10
+	JZ         store
+
+depth:
+	VMOVUPD      (R9), Z2
+	VMOVUPD      64(R9), Z3
+	VBROADCASTSD (R8), Z4
+	VFMADD231PD  Z2, Z4, Z0
+	VFMADD231PD  Z3, Z4, Z1
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R9
+	ADDQ         SI, R8
+	DECQ         R10
+	JNZ          depth
+
+store:
+	VCVTPD2PS Z0, Y0
+	VMOVUPS   Y0, (AX)
+	VCVTPD2PS Z1, Y0
+	VMOVUPS   Y0, 32(AX)
+	ADDQ      BX, AX
+	MOVQ      depth+40(FP), R9
+	IMULQ     SI, R9
+	SUBQ      R9, R8
+	IMUL3Q    $+1, DI, R9
+	ADDQ      R9, R8
+	DECQ      CX
+	JNZ       tiles
 	VZEROUPPER
 	RET
 
@@ -6172,86 +6749,412 @@ fold6:
 	VZEROUPPER
 	RET
 
-// func center64AVX2(dst *float64, x *float64, mean *float64, n int)
+// func shift64AVX2(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 // Requires: AVX
-TEXT ·center64AVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ mean+16(FP), DX
-	MOVQ n+24(FP), BX
+TEXT ·shift64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x08, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
 
 loop:
-	VMOVUPD (CX), Y0
-	VSUBPD  (DX), Y0, Y0
-	VMOVUPD Y0, (AX)
-	VMOVUPD 32(CX), Y1
-	VSUBPD  32(DX), Y1, Y1
-	VMOVUPD Y1, 32(AX)
-	VMOVUPD 64(CX), Y2
-	VSUBPD  64(DX), Y2, Y2
-	VMOVUPD Y2, 64(AX)
-	VMOVUPD 96(CX), Y3
-	VSUBPD  96(DX), Y3, Y3
-	VMOVUPD Y3, 96(AX)
-	ADDQ    $0x00000080, AX
-	ADDQ    $0x00000080, CX
-	ADDQ    $0x00000080, DX
-	SUBQ    $0x10, BX
+	VMOVUPD (R8), Y0
+	VSUBPD  (R9), Y0, Y0
+	VMOVUPD Y0, (DI)
+	VMOVUPD 32(R8), Y1
+	VSUBPD  32(R9), Y1, Y1
+	VMOVUPD Y1, 32(DI)
+	VMOVUPD 64(R8), Y2
+	VSUBPD  64(R9), Y2, Y2
+	VMOVUPD Y2, 64(DI)
+	VMOVUPD 96(R8), Y3
+	VSUBPD  96(R9), Y3, Y3
+	VMOVUPD Y3, 96(DI)
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x10, R10
 	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
 	VZEROUPPER
 	RET
 
-// func widen64AVX2(dst *float64, x *float32, mean *float64, n int)
+// func widen64AVX2(dst *float64, ld int, x *float32, mean *float64, dim int, n int, rows int)
 // Requires: AVX
-TEXT ·widen64AVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ mean+16(FP), DX
-	MOVQ n+24(FP), BX
+TEXT ·widen64AVX2(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x04, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
 
 loop:
-	VCVTPS2PD (CX), Y0
-	VSUBPD    (DX), Y0, Y0
-	VMOVUPD   Y0, (AX)
-	VCVTPS2PD 16(CX), Y1
-	VSUBPD    32(DX), Y1, Y1
-	VMOVUPD   Y1, 32(AX)
-	VCVTPS2PD 32(CX), Y2
-	VSUBPD    64(DX), Y2, Y2
-	VMOVUPD   Y2, 64(AX)
-	VCVTPS2PD 48(CX), Y3
-	VSUBPD    96(DX), Y3, Y3
-	VMOVUPD   Y3, 96(AX)
-	ADDQ      $0x40, CX
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x00000080, DX
-	SUBQ      $0x10, BX
+	VCVTPS2PD (R8), Y0
+	VSUBPD    (R9), Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VCVTPS2PD 16(R8), Y1
+	VSUBPD    32(R9), Y1, Y1
+	VMOVUPD   Y1, 32(DI)
+	VCVTPS2PD 32(R8), Y2
+	VSUBPD    64(R9), Y2, Y2
+	VMOVUPD   Y2, 64(DI)
+	VCVTPS2PD 48(R8), Y3
+	VSUBPD    96(R9), Y3, Y3
+	VMOVUPD   Y3, 96(DI)
+	ADDQ      $0x00000040, R8
+	ADDQ      $0x00000080, DI
+	ADDQ      $0x00000080, R9
+	SUBQ      $0x10, R10
 	JNZ       loop
+	ADDQ      CX, AX
+	ADDQ      SI, DX
+	DECQ      BX
+	JNZ       rows
 	VZEROUPPER
 	RET
 
-// func round64AVX2(dst *float32, ld int, panel *float64, rows int)
-// Requires: AVX
-TEXT ·round64AVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ ld+8(FP), CX
-	MOVQ panel+16(FP), DX
-	MOVQ rows+24(FP), BX
-	SHLQ $0x02, CX
+// func rounded64x6AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rounded64x6AVX2(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+16(FP), R9
 
-loop:
-	VCVTPD2PSY (DX), X0
+tiles:
+	MOVQ       AX, R10
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y8, Y8, Y8
+	VPXOR      Y9, Y9, Y9
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y10, Y10, Y10
+	VPXOR      Y11, Y11, Y11
+	LEAQ       (R9)(DI*4), R10
+	ADDQ       DI, R10
+	MOVQ       b+32(FP), R11
+	MOVQ       depth+40(FP), R12
+	TESTQ      R12, R12
+	JZ         store
+
+depth:
+	VMOVUPD      (R11), Y12
+	VMOVUPD      32(R11), Y13
+	VBROADCASTSD (R9), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD (R9)(DI*1), Y15
+	VFMADD231PD  Y12, Y15, Y2
+	VFMADD231PD  Y13, Y15, Y3
+	VBROADCASTSD (R9)(DI*2), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	VBROADCASTSD (R9)(R8*1), Y15
+	VFMADD231PD  Y12, Y15, Y6
+	VFMADD231PD  Y13, Y15, Y7
+	VBROADCASTSD (R9)(DI*4), Y14
+	VFMADD231PD  Y12, Y14, Y8
+	VFMADD231PD  Y13, Y14, Y9
+	VBROADCASTSD (R10), Y15
+	VFMADD231PD  Y12, Y15, Y10
+	VFMADD231PD  Y13, Y15, Y11
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R11
+	ADDQ         SI, R9
+	ADDQ         SI, R10
+	DECQ         R12
+	JNZ          depth
+
+store:
+	VCVTPD2PSY Y0, X0
 	VMOVUPS    X0, (AX)
-	VCVTPD2PSY 32(DX), X1
-	VMOVUPS    X1, 16(AX)
-	VCVTPD2PSY 64(DX), X2
-	VMOVUPS    X2, 32(AX)
-	VCVTPD2PSY 96(DX), X3
-	VMOVUPS    X3, 48(AX)
-	ADDQ       $0x00000080, DX
-	ADDQ       CX, AX
-	DECQ       BX
-	JNZ        loop
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y2, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y3, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y4, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y5, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y6, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y7, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y8, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y9, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y10, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y11, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	MOVQ       depth+40(FP), R10
+	IMULQ      SI, R10
+	SUBQ       R10, R9
+	IMUL3Q     $+6, DI, R10
+	ADDQ       R10, R9
+	DECQ       CX
+	JNZ        tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x4AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rounded64x4AVX2(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	LEAQ (DI)(DI*2), R8
+	MOVQ a+16(FP), R9
+
+tiles:
+	MOVQ       AX, R10
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y4, Y4, Y4
+	VPXOR      Y5, Y5, Y5
+	PREFETCHT0 (R10)
+	ADDQ       BX, R10
+	VPXOR      Y6, Y6, Y6
+	VPXOR      Y7, Y7, Y7
+	MOVQ       b+32(FP), R10
+	MOVQ       depth+40(FP), R11
+	TESTQ      R11, R11
+	JZ         store
+
+depth:
+	VMOVUPD      (R10), Y8
+	VMOVUPD      32(R10), Y9
+	VBROADCASTSD (R9), Y10
+	VFMADD231PD  Y8, Y10, Y0
+	VFMADD231PD  Y9, Y10, Y1
+	VBROADCASTSD (R9)(DI*1), Y11
+	VFMADD231PD  Y8, Y11, Y2
+	VFMADD231PD  Y9, Y11, Y3
+	VBROADCASTSD (R9)(DI*2), Y10
+	VFMADD231PD  Y8, Y10, Y4
+	VFMADD231PD  Y9, Y10, Y5
+	VBROADCASTSD (R9)(R8*1), Y11
+	VFMADD231PD  Y8, Y11, Y6
+	VFMADD231PD  Y9, Y11, Y7
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R10
+	ADDQ         SI, R9
+	DECQ         R11
+	JNZ          depth
+
+store:
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y2, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y3, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y4, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y5, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y6, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y7, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	MOVQ       depth+40(FP), R10
+	IMULQ      SI, R10
+	SUBQ       R10, R9
+	IMUL3Q     $+4, DI, R10
+	ADDQ       R10, R9
+	DECQ       CX
+	JNZ        tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x2AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rounded64x2AVX2(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	MOVQ a+16(FP), R8
+
+tiles:
+	MOVQ       AX, R9
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXOR      Y2, Y2, Y2
+	VPXOR      Y3, Y3, Y3
+	MOVQ       b+32(FP), R9
+	MOVQ       depth+40(FP), R10
+	TESTQ      R10, R10
+	JZ         store
+
+depth:
+	VMOVUPD      (R9), Y4
+	VMOVUPD      32(R9), Y5
+	VBROADCASTSD (R8), Y6
+	VFMADD231PD  Y4, Y6, Y0
+	VFMADD231PD  Y5, Y6, Y1
+	VBROADCASTSD (R8)(DI*1), Y7
+	VFMADD231PD  Y4, Y7, Y2
+	VFMADD231PD  Y5, Y7, Y3
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R9
+	ADDQ         SI, R8
+	DECQ         R10
+	JNZ          depth
+
+store:
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	VCVTPD2PSY Y2, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y3, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	MOVQ       depth+40(FP), R9
+	IMULQ      SI, R9
+	SUBQ       R9, R8
+	IMUL3Q     $+2, DI, R9
+	ADDQ       R9, R8
+	DECQ       CX
+	JNZ        tiles
+	VZEROUPPER
+	RET
+
+// func rounded64x1AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rounded64x1AVX2(SB), NOSPLIT, $0-72
+	MOVQ c+0(FP), AX
+	MOVQ tiles+48(FP), CX
+	MOVQ next+56(FP), DX
+	MOVQ ldc+8(FP), BX
+	SHLQ $0x02, BX
+	MOVQ $0x00000008, SI
+	MOVQ rs+24(FP), DI
+	SHLQ $0x03, DI
+	MOVQ a+16(FP), R8
+
+tiles:
+	MOVQ       AX, R9
+	PREFETCHT0 (R9)
+	ADDQ       BX, R9
+	VPXOR      Y0, Y0, Y0
+	VPXOR      Y1, Y1, Y1
+	MOVQ       b+32(FP), R9
+	MOVQ       depth+40(FP), R10
+	TESTQ      R10, R10
+	JZ         store
+
+depth:
+	VMOVUPD      (R9), Y2
+	VMOVUPD      32(R9), Y3
+	VBROADCASTSD (R8), Y4
+	VFMADD231PD  Y2, Y4, Y0
+	VFMADD231PD  Y3, Y4, Y1
+	PREFETCHT0   (DX)
+	ADDQ         step+64(FP), DX
+	ADDQ         $0x00000080, R9
+	ADDQ         SI, R8
+	DECQ         R10
+	JNZ          depth
+
+store:
+	VCVTPD2PSY Y0, X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY Y1, X0
+	VMOVUPS    X0, 16(AX)
+	ADDQ       BX, AX
+	MOVQ       depth+40(FP), R9
+	IMULQ      SI, R9
+	SUBQ       R9, R8
+	IMUL3Q     $+1, DI, R9
+	ADDQ       R9, R8
+	DECQ       CX
+	JNZ        tiles
 	VZEROUPPER
 	RET
 

@@ -10,6 +10,11 @@ func sizeOf[T Float]() int {
 	return int(unsafe.Sizeof(t))
 }
 
+// bytesOf shows numbers as they lie in memory.
+func bytesOf[T Float](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*sizeOf[T]())
+}
+
 // grow returns a slice of length n that reuses s when it can; otherwise a new one that starts on
 // a cache line. Its contents are unspecified.
 func grow[T any](s []T, n int) []T {

@@ -73,10 +73,11 @@ func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, row
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
 	}
 	s.begin()
-	for first := 0; first < rows; first += projectRows {
-		n := min(projectRows, rows-first)
+	for first := 0; first < rows; first += streamRows {
+		n := min(streamRows, rows-first)
 		centre(p, s, x[first*p.dim:], n)
-		multiply(p, rowsOf(dst[first*p.out:], p.out), s, n)
+		next := x[(first+n)*p.dim : min(first+2*n, rows)*p.dim]
+		multiplyMeanwhile(p, rowsOf(dst[first*p.out:], p.out), s, n, bytesOf(next))
 	}
 	s.end()
 }
@@ -85,32 +86,36 @@ func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, row
 func centre[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
 	w, ld, use := s.worker(0), stride[float64](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
-	for r := range rows {
-		switch to, row := w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim]; row := any(row).(type) {
-		case []float32:
-			use.widen(to, row, p.mean)
-		case []float64:
-			use.shift(to, row, p.mean)
-		}
+	switch x := any(x).(type) {
+	case []float32:
+		use.widen(w.q, ld, x, p.mean, rows)
+	case []float64:
+		use.shift(w.q, ld, x, p.mean, rows)
 	}
 }
 
 // multiply takes the rows that were centred into coordinates, and rounds them.
 func multiply[T Float](p *Projection, dst place[T], s *Scratch[float64], rows int) {
+	multiplyMeanwhile(p, dst, s, rows, nil)
+}
+
+// multiplyMeanwhile is multiply that, where it can, asks the memory for next.
+func multiplyMeanwhile[T Float](p *Projection, dst place[T], s *Scratch[float64], rows int, next []byte) {
 	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
-		cols, out := min(width, p.out-c), dst.from(c)
-		to, ok := any(out).([]float64)
-		if ok && cols == width {
-			s.f.tile(to, dst.ld, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.depths[c/width], rows, width)
+		cols, out, panel, depth := min(width, p.out-c), dst.from(c), p.panels[c*p.dim:], p.depths[c/width]
+		if cols == width {
+			switch to := any(out).(type) {
+			case []float64:
+				s.f.tile(to, dst.ld, s.zero, 0, w.q, ld, 1, panel, width, depth, rows, width)
+			case []float32:
+				asked := use.rounded(to, dst.ld, w.q, ld, panel, depth, rows, next)
+				next = next[min(asked, len(next)):]
+			}
 			continue
 		}
-		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, p.panels[c*p.dim:], width, p.depths[c/width], rows, cols)
-		if to, ok := any(out).([]float32); ok && cols == width {
-			use.round(to, dst.ld, w.tile, rows)
-			continue
-		}
+		s.f.tile(w.tile, width, s.zero, 0, w.q, ld, 1, panel, width, depth, rows, cols)
 		for r := range rows {
 			to := out[r*dst.ld:][:cols]
 			for k, v := range w.tile[r*width:][:cols] {
@@ -120,26 +125,31 @@ func multiply[T Float](p *Projection, dst place[T], s *Scratch[float64], rows in
 	}
 }
 
-// shift writes x − mean.
-func shift(dst, x, mean []float64) {
-	for k, v := range x[:len(dst)] {
-		dst[k] = v - mean[k]
-	}
+// shift writes x − mean, row below row, at a stride of ld.
+func shift[X Float](dst []float64, ld int, x []X, mean []float64, rows int) {
+	shiftFrom(0, dst, ld, x, mean, rows)
 }
 
-// widen is shift of float32 numbers.
-func widen(dst []float64, x []float32, mean []float64) {
-	for k, v := range x[:len(dst)] {
-		dst[k] = float64(v) - mean[k]
-	}
-}
-
-// round writes the rows of a panel as float32 rows of stride ld.
-func round(dst []float32, ld int, panel []float64, rows int) {
+// shiftFrom is shift from a column on.
+func shiftFrom[X Float](first int, dst []float64, ld int, x []X, mean []float64, rows int) {
 	for r := range rows {
-		to := dst[r*ld:][:TileWidth]
-		for k, v := range panel[r*TileWidth:][:TileWidth] {
+		to, from := dst[r*ld:][:len(mean)], x[r*len(mean):][:len(mean)]
+		for k := first; k < len(mean); k++ {
+			to[k] = float64(from[k]) - mean[k]
+		}
+	}
+}
+
+// rounded is the tile of a whole panel whose rows start from zero and end as float32. Where it can it asks the
+// memory meanwhile for what is needed next, and returns how many bytes it has asked for.
+func rounded(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, _ []byte) (asked int) {
+	var zero, row [TileWidth]float64
+	for r := range rows {
+		tile64(row[:], 0, zero[:], 0, a[r*rs:], 0, 1, b, TileWidth, depth, 1, TileWidth)
+		to := c[r*ldc:][:TileWidth]
+		for k, v := range row {
 			to[k] = float32(v)
 		}
 	}
+	return 0
 }

@@ -278,24 +278,6 @@ func bothWaysAVX2(p, a []float64, ld int, v []float64, n int) {
 	symmetric(p, a, ld, v, n)
 }
 
-func shiftAVX2(dst, x, mean []float64) {
-	n := len(dst) &^ (lanes - 1)
-	x, mean = x[:len(dst)], mean[:len(dst)]
-	if n > 0 {
-		center64AVX2(&dst[0], &x[0], &mean[0], n)
-	}
-	shift(dst[n:], x[n:], mean[n:])
-}
-
-func widenAVX2(dst []float64, x []float32, mean []float64) {
-	n := len(dst) &^ (lanes - 1)
-	x, mean = x[:len(dst)], mean[:len(dst)]
-	if n > 0 {
-		widen64AVX2(&dst[0], &x[0], &mean[0], n)
-	}
-	widen(dst[n:], x[n:], mean[n:])
-}
-
 func shiftRoundAVX2(dst []float32, x, mean []float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, mean = x[:len(dst)], mean[:len(dst)]
@@ -303,13 +285,6 @@ func shiftRoundAVX2(dst []float32, x, mean []float64) {
 		centerRound64AVX2(&dst[0], &x[0], &mean[0], n)
 	}
 	shiftRound(dst[n:], x[n:], mean[n:])
-}
-
-func roundAVX2(dst []float32, ld int, panel []float64, rows int) {
-	if rows > 0 {
-		_, _ = dst[(rows-1)*ld+TileWidth-1], panel[rows*TileWidth-1]
-		round64AVX2(&dst[0], ld, &panel[0], rows)
-	}
 }
 
 func fartherAVX2(dst, x, o []float64, s float64) {

@@ -257,24 +257,6 @@ func bothWaysAVX512(p, a []float64, ld int, v []float64, n int) {
 	symmetric(p, a, ld, v, n)
 }
 
-func shiftAVX512(dst, x, mean []float64) {
-	n := len(dst) &^ (lanes - 1)
-	x, mean = x[:len(dst)], mean[:len(dst)]
-	if n > 0 {
-		center64AVX512(&dst[0], &x[0], &mean[0], n)
-	}
-	shift(dst[n:], x[n:], mean[n:])
-}
-
-func widenAVX512(dst []float64, x []float32, mean []float64) {
-	n := len(dst) &^ (lanes - 1)
-	x, mean = x[:len(dst)], mean[:len(dst)]
-	if n > 0 {
-		widen64AVX512(&dst[0], &x[0], &mean[0], n)
-	}
-	widen(dst[n:], x[n:], mean[n:])
-}
-
 func shiftRoundAVX512(dst []float32, x, mean []float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, mean = x[:len(dst)], mean[:len(dst)]
@@ -282,13 +264,6 @@ func shiftRoundAVX512(dst []float32, x, mean []float64) {
 		centerRound64AVX512(&dst[0], &x[0], &mean[0], n)
 	}
 	shiftRound(dst[n:], x[n:], mean[n:])
-}
-
-func roundAVX512(dst []float32, ld int, panel []float64, rows int) {
-	if rows > 0 {
-		_, _ = dst[(rows-1)*ld+TileWidth-1], panel[rows*TileWidth-1]
-		round64AVX512(&dst[0], ld, &panel[0], rows)
-	}
 }
 
 func fartherAVX512(dst, x, o []float64, s float64) {

@@ -286,32 +286,12 @@ func transposeBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand,
 	}
 }
 
-func TestProjectionBits(t *testing.T) {
+func TestRoundedShiftBits(t *testing.T) {
 	Each(func(name string) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, from := range numbersOf[float64](r) {
 			for n := range 68 {
 				x, mean := newGuarded(n+1, r.IntN(8), from.fill), newGuarded(n+1, r.IntN(8), from.fill)
-				d1, d2 := newGuarded(n, 3, from.fill), newGuarded(n, 3, from.fill)
-				copy(d2.s, d1.s)
-				active().shift(d1.s, x.s, mean.s)
-				shift(d2.s, x.s, mean.s)
-				compare(t, name+": shift of "+from.kind, d1.all, d2.all)
-				narrow := newGuarded(n+1, r.IntN(8), func() float32 { return float32(from.fill()) })
-				active().widen(d1.s, narrow.s, mean.s)
-				widen(d2.s, narrow.s, mean.s)
-				compare(t, name+": widening of "+from.kind, d1.all, d2.all)
-				rows, ld := n%14, TileWidth+r.IntN(3)
-				panel := newGuarded(rows*TileWidth, r.IntN(8), from.fill)
-				size := max(0, (rows-1)*ld+TileWidth)
-				y1 := newGuarded(size, r.IntN(8), func() float32 { return 1 })
-				y2 := y1
-				y2.all = append([]float32(nil), y1.all...)
-				at := len(y1.all) - guard - size
-				y2.s = y2.all[at:][:size]
-				active().round(y1.s, ld, panel.s, rows)
-				round(y2.s, ld, panel.s, rows)
-				compare(t, name+": rounding of "+from.kind, y1.all, y2.all)
 				f1 := newGuarded(n, r.IntN(8), func() float32 { return 1 })
 				f2 := f1.clone()
 				active().singles(f1.s, x.s, mean.s)

@@ -359,20 +359,40 @@ func rotate64AVX512(strip *float64, ld int, c *float64, s *float64, n int)
 //go:noescape
 func symmetric64AVX512(p *float64, a *float64, ld int, v *float64, n int)
 
-// center64AVX512 is center for n numbers, a positive multiple of 16.
+// shift64AVX512 is shift for the first n numbers, a positive multiple of 16, of rows ≥ 1.
 //
 //go:noescape
-func center64AVX512(dst *float64, x *float64, mean *float64, n int)
+func shift64AVX512(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 
-// widen64AVX512 is widen for n numbers, a positive multiple of 16.
+// widen64AVX512 is widen for the first n numbers, a positive multiple of 16, of rows ≥ 1.
 //
 //go:noescape
-func widen64AVX512(dst *float64, x *float32, mean *float64, n int)
+func widen64AVX512(dst *float64, ld int, x *float32, mean *float64, dim int, n int, rows int)
 
-// round64AVX512 is round for rows ≥ 1 of 16 numbers.
+// rounded64x14AVX512 is rounded for 14·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
-func round64AVX512(dst *float32, ld int, panel *float64, rows int)
+func rounded64x14AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x8AVX512 is rounded for 8·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func rounded64x8AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x4AVX512 is rounded for 4·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func rounded64x4AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x2AVX512 is rounded for 2·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func rounded64x2AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x1AVX512 is rounded for 1·tiles rows (tiles ≥ 1) and 16 columns.
+//
+//go:noescape
+func rounded64x1AVX512(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
 
 // centerRound64AVX512 is centerRound for n numbers, a positive multiple of 16.
 //
@@ -484,20 +504,35 @@ func rotate64AVX2(strip *float64, ld int, c *float64, s *float64, n int)
 //go:noescape
 func symmetric64AVX2(p *float64, a *float64, ld int, v *float64, n int)
 
-// center64AVX2 is center for n numbers, a positive multiple of 16.
+// shift64AVX2 is shift for the first n numbers, a positive multiple of 16, of rows ≥ 1.
 //
 //go:noescape
-func center64AVX2(dst *float64, x *float64, mean *float64, n int)
+func shift64AVX2(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 
-// widen64AVX2 is widen for n numbers, a positive multiple of 16.
+// widen64AVX2 is widen for the first n numbers, a positive multiple of 16, of rows ≥ 1.
 //
 //go:noescape
-func widen64AVX2(dst *float64, x *float32, mean *float64, n int)
+func widen64AVX2(dst *float64, ld int, x *float32, mean *float64, dim int, n int, rows int)
 
-// round64AVX2 is round for rows ≥ 1 of 16 numbers.
+// rounded64x6AVX2 is rounded for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
-func round64AVX2(dst *float32, ld int, panel *float64, rows int)
+func rounded64x6AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x4AVX2 is rounded for 4·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func rounded64x4AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x2AVX2 is rounded for 2·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func rounded64x2AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
+
+// rounded64x1AVX2 is rounded for 1·tiles rows (tiles ≥ 1) and 8 columns.
+//
+//go:noescape
+func rounded64x1AVX2(c *float32, ldc int, a *float64, rs int, b *float64, depth int, tiles int, next *byte, step int)
 
 // centerRound64AVX2 is centerRound for n numbers, a positive multiple of 16.
 //

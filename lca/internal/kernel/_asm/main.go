@@ -52,9 +52,11 @@ func main() {
 			if k.bits == 64 {
 				k.rotate()
 				k.symmetric()
-				k.center()
-				k.widen()
-				k.round()
+				k.centre("shift", false)
+				k.centre("widen", true)
+				for _, rows := range s.rows {
+					k.rounded(rows)
+				}
 				k.centerRound()
 				k.scaled()
 				k.addFrom()

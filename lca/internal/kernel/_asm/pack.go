@@ -109,20 +109,6 @@ func (k kernel) transpose() {
 	k.end()
 }
 
-// center generates y = x − mean.
-func (k kernel) center() {
-	k.text("center", "func(dst, x, mean *float%[1]d, n int)", "center for n numbers, a positive multiple of 16.")
-	dst, x, mean, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("mean"), GP64()), Load(Param("n"), GP64())
-	Label("loop")
-	for i := range k.group() {
-		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
-		k.sub(Mem{Base: mean, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.load(k.v(i), Mem{Base: dst, Disp: i * k.bytes})
-	}
-	k.step(n, "loop", dst, x, mean)
-	k.end()
-}
-
 // centerRound generates y = x − mean rounded to float32.
 func (k kernel) centerRound() {
 	k.text("centerRound", "func(dst *float32, x, mean *float%[1]d, n int)", "centerRound for n numbers, a positive multiple of 16.")
@@ -142,28 +128,5 @@ func (k kernel) centerRound() {
 	}
 	ADDQ(U8(64), dst)
 	k.step(n, "loop", x, mean)
-	k.end()
-}
-
-// round generates the rounding of a panel's rows to float32.
-func (k kernel) round() {
-	k.text("round", "func(dst *float32, ld int, panel *float%[1]d, rows int)", "round for rows ≥ 1 of 16 numbers.")
-	dst, ld, panel, rows := Load(Param("dst"), GP64()), Load(Param("ld"), GP64()), Load(Param("panel"), GP64()), Load(Param("rows"), GP64())
-	SHLQ(U8(2), ld)
-	Label("loop")
-	for i := range k.group() {
-		from, to := Mem{Base: panel, Disp: i * k.bytes}, Mem{Base: dst, Disp: i * k.bytes / 2}
-		if k.bytes == 64 {
-			VCVTPD2PS(from, ymm(i))
-			VMOVUPS(ymm(i), to)
-		} else {
-			VCVTPD2PSY(from, xmm(i))
-			VMOVUPS(xmm(i), to)
-		}
-	}
-	ADDQ(U32(128), panel)
-	ADDQ(ld, dst)
-	DECQ(rows)
-	JNZ(LabelRef("loop"))
 	k.end()
 }

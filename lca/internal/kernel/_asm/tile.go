@@ -71,16 +71,19 @@ func (k kernel) tile(rows int, half bool) {
 		}
 		ADDQ(ld, c)
 	}
-	// Back to the first column of A, and down to the next tile.
-	back := Load(Param("depth"), GP64())
-	IMULQ(cs, back)
-	SUBQ(back, a.base[0])
-	down := GP64()
-	IMUL3Q(I32(rows), a.rs, down)
-	ADDQ(down, a.base[0])
+	k.nextTile(a, rows, cs)
 	DECQ(tiles)
 	JNZ(LabelRef("tiles"))
 	k.end()
+}
+
+// nextTile goes back to the first column of A, and down to the next tile.
+func (k kernel) nextTile(a *rowsOfA, rows int, cs reg.Register) {
+	back, down := Load(Param("depth"), GP64()), GP64()
+	IMULQ(cs, back)
+	SUBQ(back, a.base[0])
+	IMUL3Q(I32(rows), a.rs, down)
+	ADDQ(down, a.base[0])
 }
 
 // rowsOfA reaches the rows of A, five or seven from each base.

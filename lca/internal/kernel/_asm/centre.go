@@ -1,0 +1,41 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+)
+
+// centre generates y = x − mean for rows of x, which is float32 if it is narrow, in float64.
+func (k kernel) centre(name string, narrow bool) {
+	kind, size := "float%[1]d", k.size
+	if narrow {
+		kind, size = "float32", 4
+	}
+	k.text(name, "func(dst *float%[1]d, ld int, x *"+kind+", mean *float%[1]d, dim, n, rows int)", name+" for the first n numbers, a positive multiple of 16, of rows ≥ 1.")
+	dst, ld, x, rows := Load(Param("dst"), GP64()), k.stride("ld"), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
+	dim := Load(Param("dim"), GP64())
+	IMUL3Q(U8(size), dim, dim)
+	Label("rows")
+	to, from := GP64(), GP64()
+	MOVQ(dst, to)
+	MOVQ(x, from)
+	mean, n := Load(Param("mean"), GP64()), Load(Param("n"), GP64())
+	Label("loop")
+	for i := range k.group() {
+		at := Mem{Base: from, Disp: i * k.bytes * size / k.size}
+		if narrow {
+			VCVTPS2PD(at, k.v(i))
+		} else {
+			k.load(at, k.v(i))
+		}
+		k.sub(Mem{Base: mean, Disp: i * k.bytes}, k.v(i), k.v(i))
+		k.load(k.v(i), Mem{Base: to, Disp: i * k.bytes})
+	}
+	ADDQ(U32(16*size), from)
+	k.step(n, "loop", to, mean)
+	ADDQ(ld, dst)
+	ADDQ(dim, x)
+	DECQ(rows)
+	JNZ(LabelRef("rows"))
+	k.end()
+}

@@ -1,0 +1,37 @@
+package kernel
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestProjectionBits(t *testing.T) {
+	Each(func(name string) {
+		r := rand.New(rand.NewPCG(11, 12))
+		for _, from := range numbersOf[float64](r) {
+			single := func() float32 { return float32(from.fill()) }
+			for n := range 68 {
+				rows, ld := n%9, n+r.IntN(3)
+				x, mean := newGuarded(rows*n, r.IntN(8), single), newGuarded(n, r.IntN(8), from.fill)
+				d1 := newGuarded((rows+1)*ld+1, r.IntN(8), from.fill)
+				d2 := d1.clone()
+				active().widen(d1.s, ld, x.s, mean.s, rows)
+				shift(d2.s, ld, x.s, mean.s, rows)
+				compare(t, name+": widening of "+from.kind, d1.all, d2.all)
+				wide := newGuarded(rows*n, r.IntN(8), from.fill)
+				active().shift(d1.s, ld, wide.s, mean.s, rows)
+				shift(d2.s, ld, wide.s, mean.s, rows)
+				compare(t, name+": shift of "+from.kind, d1.all, d2.all)
+
+				depth, ldc := r.IntN(20), TileWidth+r.IntN(3)
+				a, b := newGuarded(n*ld+depth, r.IntN(8), from.fill), newGuarded(depth*TileWidth, r.IntN(8), from.fill)
+				y1 := newGuarded((n+1)*ldc, r.IntN(8), func() float32 { return 1 })
+				y2 := y1.clone()
+				active().rounded(y1.s, ldc, a.s, ld, b.s, depth, n, make([]byte, r.IntN(300)))
+				rounded(y2.s, ldc, a.s, ld, b.s, depth, n, nil)
+				compare(t, fmt.Sprintf("%s: rounded tile of %d rows of %d of %s", name, n, depth, from.kind), y1.all, y2.all)
+			}
+		}
+	})
+}
