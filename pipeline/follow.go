@@ -9,10 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
-	"github.com/lca-stream/lca-stream/source"
 )
 
 // Follow keeps the model in force: the newest whole snapshot of one model id on the snapshot
@@ -42,15 +40,6 @@ func (m *InForce) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
 
 // Encode writes it as a snapshot file: the model part and the neighbours, each an Arrow stream.
 func (m *InForce) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
-
-// Headers converts the headers of a record.
-func Headers(r recordbatch.Record) []source.Header {
-	headers := make([]source.Header, len(r.Headers))
-	for i, h := range r.Headers {
-		headers[i] = source.Header{Key: h.Key, Value: h.Value}
-	}
-	return headers
-}
 
 // Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and
 // passed over: the last whole snapshot stays in force. The error is what no retry mends, such as a
@@ -84,7 +73,7 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 		}
 		*wait = 100 * time.Millisecond
 		for _, r := range got.Records {
-			if err := assembler.Add(r.Key, r.Value, Headers(r), time.UnixMilli(r.Timestamp)); err != nil {
+			if err := assembler.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				f.Log.Error("a snapshot chunk is unusable; the model in force stays", "offset", r.Offset, "error", err)
 			}
 		}

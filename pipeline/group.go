@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -26,8 +27,8 @@ type group struct {
 	used   int // numbers of x in use
 
 	numbers slab[float32] // y and −log p of the batch
-	values  slab[byte]    // its small outputs
-	pieces  [][]byte      // its large ones
+	values  slab[byte]    // outputs that fit no template
+	pieces  [][]byte      // the others, as a rule
 }
 
 // slab is memory for what a batch makes, which the next batch uses again: all of it has been put by
@@ -152,11 +153,11 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 	}
 }
 
-func (g *group) begin() {
+func (g *group) begin(messages int) {
 	g.reset()
 	g.numbers.begin(slabMost)
 	g.values.begin(slabMost)
-	g.pieces = g.pieces[:0]
+	g.pieces = slices.Grow(g.pieces[:0], leastPieces*messages)
 }
 
 func (g *group) reset() { g.inputs, g.n, g.used = g.inputs[:0], 0, 0 }
@@ -171,7 +172,7 @@ func (t *Transform) write(work *Work, m *source.Message, y []float32, k int, sco
 	return t.finish(work, m, value, rest, bad)
 }
 
-// encode makes an output: a large one as pieces of its input and of y, a small one in the slab.
+// encode makes an output: as pieces of its input and of y, or else in the slab.
 func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {
 	g := &t.group
 	first := len(g.pieces)
@@ -197,7 +198,10 @@ type labels struct {
 }
 
 // begin prepares for a batch; that before it has been put, or never will be.
-func (l *labels) begin() { l.headers, l.digits = l.headers[:0], l.digits[:0] }
+func (l *labels) begin(messages int) {
+	const own, digits = 6, 8 // of a message: headers, and digits of its offset as a rule
+	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
+}
 
 func (l *labels) of(id string, model *InForce, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"slices"
+
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -36,10 +38,10 @@ func (t *Transform) straighten(work *Work, m *source.Message, x []float32) error
 		return t.flushStraight(work)
 	}
 	if len(s.inputs) == 0 {
+		s.near = slices.Grow(s.near, straightNumbers)
 		s.x = s.near[:0]
 	}
 	s.inputs, s.x = append(s.inputs, m), append(s.x, x...)
-	s.near = s.x
 	return nil
 }
 

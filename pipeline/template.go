@@ -92,15 +92,15 @@ func (o *Output) templated(rows int) *template {
 	return nil
 }
 
-// leastPieces is how large a message must be to be worth leaving in pieces, of which it has five at least.
-const leastPieces = 4 << 10
+// leastPieces is how many pieces a message has: what comes before the numbers, x, y and what follows.
+const leastPieces = 4
 
 // Pieces is Append without a copy: it appends to dst the pieces of the message, which are buffers of
 // rec, of y and of score, and of this Output, and must not be changed. ok is false where there is no
-// template for the message, or where that would not pay: then it takes Append.
+// template for the message: then it takes Append.
 func (o *Output) Pieces(dst [][]byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (pieces [][]byte, ok bool) {
 	// Columns are made of y in a buffer that the next message uses again.
-	if len(o.templates) == 0 || o.templates[0].size < leastPieces || o.config.Layout != LayoutVector {
+	if len(o.templates) == 0 || o.config.Layout != LayoutVector {
 		return dst, false
 	}
 	n := int(rec.NumRows())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
@@ -80,10 +81,10 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := t.checkAge(); err != nil {
 		return Work{}, err
 	}
-	work := Work{Commit: true, Messages: t.outputs[:0]}
-	t.inputs = t.inputs[:0]
-	t.labels.begin()
-	t.group.begin()
+	work := Work{Commit: true, Messages: slices.Grow(t.outputs[:0], len(b.Messages))}
+	t.inputs = slices.Grow(t.inputs[:0], len(b.Messages))
+	t.labels.begin(len(b.Messages))
+	t.group.begin(len(b.Messages))
 	t.straight.reset()
 	for i := range b.Messages {
 		if err := t.message(&work, &b.Messages[i]); err != nil {

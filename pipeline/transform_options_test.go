@@ -112,7 +112,7 @@ func TestEveryTransformOption(t *testing.T) {
 				if v := header(m, "lca-model-version"); v != fmt.Sprint(o.version) {
 					t.Errorf("%v: version %s, want %d", o, v, o.version)
 				}
-				got = append(got, readStream(t, m.Value))
+				got = append(got, readStream(t, m.Whole()))
 			}
 		}
 		if warned := strings.Count(log.String(), "max_model_age"); warned != map[bool]int{true: 1}[o.stale() && !o.stop] {

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
@@ -23,15 +24,12 @@ type share struct {
 
 // shares sorts the messages of one Put by partition, the partitions in order of first appearance. Its
 // memory is used again by the next Put: a stream puts about as much every time.
-type shares struct {
-	all     []*share
-	headers []recordbatch.Header
-}
+type shares struct{ all []*share }
 
 // sort takes the place of what the last sort made.
 func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 	known := s.all[:cap(s.all)]
-	s.all, s.headers = s.all[:0], s.headers[:0]
+	s.all = s.all[:0]
 	var last *share
 	for i := range msgs {
 		m := &msgs[i]
@@ -40,16 +38,15 @@ func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 		}
 		if to := (topicPartition{m.Topic, m.Partition}); last == nil || last.topicPartition != to {
 			last = s.find(to, known)
+			if i == 0 { // and usually all of them
+				last.grow(len(msgs))
+			}
 		}
 		at := m.Time
 		if at.IsZero() {
 			at = now
 		}
-		first := len(s.headers)
-		for _, h := range m.Headers {
-			s.headers = append(s.headers, recordbatch.Header{Key: h.Key, Value: h.Value})
-		}
-		r := recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Rest: m.Rest, Headers: s.headers[first:len(s.headers):len(s.headers)]}
+		r := recordbatch.Record{Timestamp: at.UnixMilli(), Key: m.Key, Value: m.Value, Rest: m.Rest, Headers: m.Headers}
 		last.records = append(last.records, r)
 		last.sizes = append(last.sizes, recordbatch.RecordSize(&r))
 		last.index = append(last.index, i)
@@ -75,12 +72,16 @@ func (s *shares) find(to topicPartition, known []*share) *share {
 	return s.all[n]
 }
 
+// grow makes room for n messages at once: memory that is outgrown step by step comes to several times as much.
+func (s *share) grow(n int) {
+	s.records, s.sizes, s.index = slices.Grow(s.records, n), slices.Grow(s.sizes, n), slices.Grow(s.index, n)
+}
+
 // forget lets go of the messages, whose memory is their owner's.
 func (s *shares) forget() {
 	for _, one := range s.all {
 		clear(one.records)
 	}
-	clear(s.headers)
 }
 
 // fit returns how many of the first records make a batch of at most limit bytes, but at least one.

@@ -27,7 +27,7 @@ type KafkaConfig struct {
 	// owner. Put gives up before. Default 60 s; the broker's transaction.max.timeout.ms is the bound.
 	Timeout time.Duration
 
-	// BatchBytes bounds one record batch; the topic's max.message.bytes does so too. Default 4 MiB.
+	// BatchBytes bounds one record batch; the topic's max.message.bytes does so too. Default 8 MiB.
 	BatchBytes int
 
 	// Log gets what is retried and what was aborted. Nil: nothing.
@@ -35,8 +35,11 @@ type KafkaConfig struct {
 }
 
 const (
-	defaultTimeout    = 60 * time.Second
-	defaultBatchBytes = 4 << 20
+	defaultTimeout = 60 * time.Second
+
+	// defaultBatchBytes is more than a transaction of the transform holds as a rule: a second batch is
+	// one more round trip.
+	defaultBatchBytes = 8 << 20
 
 	// endWithin is how long Put goes on after its context has ended, to end the transaction it
 	// leaves open: readers would otherwise wait behind it until its timeout.

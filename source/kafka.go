@@ -305,9 +305,9 @@ func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
 func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) {
 	m := &b.Messages[len(b.Messages)-1]
 	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
+	m.Headers = r.Headers
 	contentType := ""
 	for _, h := range r.Headers {
-		m.Headers = append(m.Headers, Header(h))
 		if h.Key == "content-type" {
 			contentType = string(h.Value)
 		}

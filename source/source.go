@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
 // Partition names one partition of a topic. For files, Topic is the path and ID 0.
@@ -41,11 +43,9 @@ type Claim struct {
 	Next       Offsets
 }
 
-// Header is one header of a message.
-type Header struct {
-	Key   string
-	Value []byte
-}
+// Header is one header of a message, a Key and a Value. It is the type of the wire, so that nobody copies
+// the headers of a message on its way.
+type Header = recordbatch.Header
 
 // Message is one Kafka record (or one batch of a file) with its value decoded.
 type Message struct {

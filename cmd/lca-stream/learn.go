@@ -198,7 +198,7 @@ func (s *system) snapshots(ctx context.Context) (*snapshot.Assembler, error) {
 			return nil, err
 		}
 		for _, r := range got.Records {
-			if err := a.Add(r.Key, r.Value, pipeline.Headers(r), time.UnixMilli(r.Timestamp)); err != nil {
+			if err := a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				s.log.Warn("a snapshot chunk is unusable", "offset", r.Offset, "error", err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 )
 
 // What can be wrong with a batch. The errors of Decoder wrap one of these and name the offset.
@@ -117,6 +118,7 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 	if b.Count > len(payload)/minRecordSize {
 		return dst, corrupt(b.BaseOffset, "%d records in %d bytes", b.Count, len(payload))
 	}
+	dst = slices.Grow(dst, min(b.Count, len(payload)/usualRecordSize))
 	c := cursor{b: payload}
 	previous := b.BaseOffset - 1
 	for i := range b.Count {
@@ -181,6 +183,10 @@ func corrupt(offset int64, format string, args ...any) error {
 
 // minRecordSize is a record with null key and value: length, attributes, five varints of one byte.
 const minRecordSize = 7
+
+// usualRecordSize is what a record takes in memory beside its bytes. Room for records of that size and more is
+// made at once, on the word of the batch's header; for smaller ones as they are found.
+const usualRecordSize = 128
 
 // cursor reads from the front of b; its methods return false when the bytes do not parse.
 type cursor struct{ b []byte }
