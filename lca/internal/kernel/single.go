@@ -14,6 +14,7 @@ type Single struct {
 	panels   []float32
 	depths   []int // as in Projection
 	rounded  []float32
+	zero     []float64
 }
 
 // singleLimit is how many standard deviations of the columns a coordinate may be made of, so that their
@@ -24,15 +25,26 @@ const singleLimit = 1 << 11
 // given standard deviations: whether no coordinate is a small difference of large numbers.
 func SingleSuffices(w []float64, dim, out int, deviation []float64) bool {
 	for ; out > 0; out, w = out-1, w[dim:] {
-		sum := 0.0
-		for k, v := range w[:dim] {
-			sum += math.Abs(v) * deviation[k]
-		}
-		if !(sum <= singleLimit) {
+		if !(made(w[:dim], deviation) <= singleLimit) {
 			return false
 		}
 	}
 	return true
+}
+
+// made is Σ_k|w_k|deviation_k, in four sums, for one addition waits for the one before.
+func made(w, deviation []float64) float64 {
+	var a, b, c, d float64
+	k := 0
+	for ; k+4 <= len(w); k += 4 {
+		x, y := (*[4]float64)(w[k:]), (*[4]float64)(deviation[k:])
+		a, b = a+float64(math.Abs(x[0])*y[0]), b+float64(math.Abs(x[1])*y[1])
+		c, d = c+float64(math.Abs(x[2])*y[2]), d+float64(math.Abs(x[3])*y[3])
+	}
+	for ; k < len(w); k++ {
+		a += float64(math.Abs(w[k]) * deviation[k])
+	}
+	return (a + c) + (b + d)
 }
 
 // Pack sets μ (dim numbers) and W (out×dim, row by row).
@@ -44,8 +56,10 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 	p.dim, p.out = dim, out
 	p.mean = append(p.mean[:0], mean[:dim]...)
 	p.rounded = grow(p.rounded, out*dim)
-	for k, v := range w[:out*dim] {
-		p.rounded[k] = float32(v)
+	p.zero = grow(p.zero, dim)
+	clear(p.zero)
+	for r, use := 0, active(); r < out*dim; r += dim {
+		use.singles(p.rounded[r:][:dim], w[r:], p.zero)
 	}
 	p.panels = grow(p.panels, ceil(out, width)*dim)
 	packPoints(functionsOf[float32](), p.panels, p.rounded, out, dim, dim)
