@@ -2,6 +2,7 @@ package lca
 
 import (
 	"math"
+	"runtime"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -50,9 +51,15 @@ type tiles[T kernel.Float] struct {
 
 func newEstimator(c Config) estimator {
 	if c.Precision == Float64 {
-		return &tiles[float64]{dim: c.Dim}
+		return newTiles[float64](c.Dim)
 	}
-	return &tiles[float32]{dim: c.Dim}
+	return newTiles[float32](c.Dim)
+}
+
+func newTiles[T kernel.Float](dim int) *tiles[T] {
+	t := &tiles[T]{dim: dim}
+	t.scratch.Threads, t.local.coordinates.Threads = runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0)
+	return t
 }
 
 func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {

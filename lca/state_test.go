@@ -88,7 +88,7 @@ func TestStateContinues(t *testing.T) {
 	}
 }
 
-// Neither publishing nor the number of threads changes what is learnt.
+// Publishing does not change what is learnt.
 func TestLearningDependsOnRowsAlone(t *testing.T) {
 	const d = 6
 	x := five(rand.New(rand.NewPCG(8, 1)), 1500, d-2)
@@ -115,10 +115,26 @@ func TestLearningDependsOnRowsAlone(t *testing.T) {
 	if !bytes.Equal(learn(true), want) {
 		t.Error("Model changed the state")
 	}
-	before := runtime.GOMAXPROCS(1)
-	defer runtime.GOMAXPROCS(before)
-	if !bytes.Equal(learn(false), want) {
-		t.Error("GOMAXPROCS=1 learnt other bits")
+}
+
+// Nor does the number of threads: here an E-step has enough to do for three.
+func TestLearningWithThreads(t *testing.T) {
+	const d, n, minibatch = 16, 3072, 1024
+	x := five(rand.New(rand.NewPCG(8, 1)), 3*minibatch, d-2)
+	c := DefaultConfig(d)
+	c.Precision, c.Neighbours, c.Minibatch = Float64, n, minibatch
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	learn := func(threads int) []byte {
+		runtime.GOMAXPROCS(threads)
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(t, l, x, minibatch)
+		return stateOf(t, l)
+	}
+	if !bytes.Equal(learn(3), learn(1)) {
+		t.Error("three threads learnt other bits than one")
 	}
 }
 

@@ -69,7 +69,7 @@ func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 		panic(fmt.Sprintf("kernel: coordinates of %d rows of %d from %d numbers into %d", rows, dim, len(x), len(dst)))
 	}
 	a.dst, a.beside = dst[:rows*ld], b
-	a.run(x, rows)
+	a.run(x, rows, ld)
 }
 
 // Load writes the coordinates of the rows of x as the first ones of the pool's points, row by row: all
@@ -81,14 +81,16 @@ func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, rounded *Rounded) {
 		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d a point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
 	}
 	c.pool, c.rounded = p, rounded
-	c.run(x, p.n)
+	c.run(x, p.n, out)
 }
 
-// run shares the rows among c.Threads goroutines, a few at a time.
-func (c *Coordinates[T]) run(x []float64, rows int) {
+// run takes the rows into out coordinates, a few at a time.
+func (c *Coordinates[T]) run(x []float64, rows, out int) {
+	const around = 64 // multiply-adds, as it were: what it takes to fetch a number and to take μ off
 	dim, _ := c.shape()
 	blocks := ceil(rows, projectRows) / projectRows
-	c.x, c.rows, c.threads = x[:rows*dim], rows, max(1, min(c.Threads, blocks))
+	c.x, c.rows = x[:rows*dim], rows
+	c.threads = max(1, min(blocks, c.crew.threads(c.Threads, rows*dim*(out+around))))
 	for len(c.centred) < c.threads {
 		c.centred = append(c.centred, centred{})
 	}

@@ -79,7 +79,7 @@ func coordinatesOfThreads[T Float](t *testing.T, deviations [2]float64) {
 		n, dim, left, right := shape[0], shape[1], shape[2], shape[3]
 		run := func(threads int) (beside []T, pool Neighbours[T]) {
 			var a, b Coordinates[T]
-			a.Threads, b.Threads = threads, threads
+			a.Threads, a.crew.least = threads, 1
 			x, mean, w, deviation := coordinateProblem(max(n, 1), dim, left, deviations[0])
 			a.Pack(mean, w, dim, left, deviation)
 			_, mean, w, deviation = coordinateProblem(1, dim, right, deviations[1])
@@ -109,7 +109,7 @@ func TestCoordinatesAllocateNothing(t *testing.T) {
 	x, mean, w, deviations := coordinateProblem(n, dim, out, 1)
 	var a, b Coordinates[float32]
 	var pool Neighbours[float32]
-	a.Threads, b.Threads = 2, 2
+	a.Threads, a.crew.least = 2, 1
 	a.Pack(mean, w, dim, out, deviations)
 	b.Pack(mean, w, dim, out, deviations)
 	y := make([]float32, n*2*out)

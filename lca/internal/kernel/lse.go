@@ -9,6 +9,7 @@ func LSE[T Float](dst []float64, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	s.begin()
 	s.q, s.rows, s.pool, s.lse = q, rows, p, dst[:rows]
 	defer s.end()
+	s.share(p.parzen)
 	s.run((rows+blockRows[T]()-1)/blockRows[T](), phaseLSE)
 }
 

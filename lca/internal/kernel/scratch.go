@@ -3,7 +3,7 @@ package kernel
 // Scratch holds the buffers of [Update], [LSE] and [Project]; they grow once and are then
 // reused, so that a call allocates nothing. A Scratch serves one call at a time.
 type Scratch[T Float] struct {
-	// Threads is how many goroutines a call may use, the caller's included; 0 means 1. It does not
+	// Threads is how many goroutines a call may use, where there is enough to do; 0 means 1. It does not
 	// change a bit of any result: work is split by index and combined in index order.
 	Threads int
 
@@ -29,8 +29,9 @@ type Scratch[T Float] struct {
 	kept     []T       // a copy without the points that weigh nothing
 	cov      []float64 // Ĉ as panels of columns
 
-	phase phase
-	crew  crew
+	phase   phase
+	crew    crew
+	threads int // of this call
 }
 
 // worker is what one goroutine needs for itself.
@@ -82,10 +83,10 @@ func (s *Scratch[T]) ended(worker int) {
 	}
 }
 
-// run does the items 0 … n−1 of a phase on s.Threads goroutines.
+// run does the items 0 … n−1 of a phase on s.threads goroutines.
 func (s *Scratch[T]) run(n int, ph phase) {
 	s.phase = ph
-	threads := max(1, min(s.Threads, n))
+	threads := max(1, min(s.threads, n))
 	s.worker(threads - 1)
 	s.crew.run(s, n, threads)
 }
@@ -104,6 +105,13 @@ func (s *Scratch[T]) begin() {
 		s.zero = grow(s.zero, panelWidth[T]())
 		clear(s.zero)
 	}
+}
+
+// share decides how many goroutines a call uses. So many multiply-adds a pair come with the exponential, and with
+// what else there is to it.
+func (s *Scratch[T]) share(multiplied int) {
+	const around = 16
+	s.threads = s.crew.threads(s.Threads, s.rows*s.pool.n*(multiplied+around))
 }
 
 // end forgets the call's arguments, so that a Scratch keeps nobody else's memory alive.

@@ -349,7 +349,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem) {
 	qf, zf := p.data(seed)
 	q, z := convert[T](qf), convert[T](zf)
 	run := func(threads int) (m Moments, lse []float64) {
-		s := Scratch[T]{Threads: threads}
+		s := Scratch[T]{Threads: threads, crew: crew{least: 1}}
 		var pool Neighbours[T]
 		pool.Pack(z, p.n, p.dim, p.parzen)
 		lse = make([]float64, p.rows)

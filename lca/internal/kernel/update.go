@@ -55,6 +55,7 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	s.begin()
 	s.q, s.rows, s.pool, s.ex, s.m = q, rows, p, ex, m
 	defer s.end()
+	s.share(p.parzen + p.dim)
 	s.responsibilities()
 	s.covariance()
 }

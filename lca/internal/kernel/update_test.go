@@ -285,7 +285,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	var m Moments
 	var pool Neighbours[float64]
 	var project Projection
-	s := Scratch[float64]{Threads: 2}
+	s := Scratch[float64]{Threads: 2, crew: crew{least: 1}}
 	lse, y := make([]float64, 60), make([]float32, 60*6)
 	project.Pack(q[:6], z[:36], 6, 6)
 	got := testing.AllocsPerRun(20, func() {
