@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
 // Beyond this a square overflows on the way to a covariance. Such a row is scored but never learnt, and no gate
@@ -67,21 +69,9 @@ func (l *Learner) take(rows []float64, ids []uint64, largest magnitude, s *Step)
 	return new(picked).pick(rows, ids, l.kept, d)
 }
 
-// magnitude is a number without its sign, as its bits, which are in the same order: above all finite ones
-// comes the infinity, and above that NaN.
+// magnitude is a number without its sign, as its bits: see kernel.Largest for their order.
 type magnitude uint64
 
 func magnitudeOf(v float64) magnitude { return magnitude(math.Float64bits(v) &^ (1 << 63)) }
 
-// largestOf returns the largest magnitude of x, 0 of none. Four at a time, for each waits for the one before.
-func largestOf(x []float64) magnitude {
-	var a, b, c, d magnitude
-	for ; len(x) >= 4; x = x[4:] {
-		a, b = max(a, magnitudeOf(x[0])), max(b, magnitudeOf(x[1]))
-		c, d = max(c, magnitudeOf(x[2])), max(d, magnitudeOf(x[3]))
-	}
-	for _, v := range x {
-		a = max(a, magnitudeOf(v))
-	}
-	return max(a, b, c, d)
-}
+func largestOf(x []float64) magnitude { return magnitude(kernel.Largest(x)) }

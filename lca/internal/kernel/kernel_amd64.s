@@ -5367,6 +5367,36 @@ loop:
 	VZEROUPPER
 	RET
 
+// func largest64AVX512(x *float64, n int) uint64
+// Requires: AVX, AVX512F, AVX512VL
+TEXT ·largest64AVX512(SB), NOSPLIT, $0-24
+	MOVQ       x+0(FP), AX
+	MOVQ       n+8(FP), CX
+	VPTERNLOGD $0xff, Z8, Z8, Z8
+	VPSRLQ     $0x01, Z8, Z8
+	VPXORQ     Z0, Z0, Z0
+	VPXORQ     Z1, Z1, Z1
+
+loop:
+	VPANDQ        (AX), Z8, Z9
+	VPMAXUQ       Z9, Z0, Z0
+	VPANDQ        64(AX), Z8, Z9
+	VPMAXUQ       Z9, Z1, Z1
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+	VPMAXUQ       Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VPMAXUQ       Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VPMAXUQ       X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VPMAXUQ       X1, X0, X0
+	VMOVQ         X0, AX
+	MOVQ          AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func tile64x6AVX2(c *float64, ldc int, start *float64, lds int, a *float64, rs int, cs int, b *float64, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
 TEXT ·tile64x6AVX2(SB), NOSPLIT, $0-104
@@ -7255,6 +7285,51 @@ loop:
 	ADDQ    $0x00000080, DX
 	SUBQ    $0x10, BX
 	JNZ     loop
+	VZEROUPPER
+	RET
+
+// func largest64AVX2(x *float64, n int) uint64
+// Requires: AVX, AVX2
+TEXT ·largest64AVX2(SB), NOSPLIT, $0-24
+	MOVQ     x+0(FP), AX
+	MOVQ     n+8(FP), CX
+	VPCMPEQD Y8, Y8, Y8
+	VPSRLQ   $0x01, Y8, Y8
+	VPXOR    Y0, Y0, Y0
+	VPXOR    Y1, Y1, Y1
+	VPXOR    Y2, Y2, Y2
+	VPXOR    Y3, Y3, Y3
+
+loop:
+	VPAND        (AX), Y8, Y9
+	VPCMPGTQ     Y0, Y9, Y7
+	VBLENDVPD    Y7, Y9, Y0, Y0
+	VPAND        32(AX), Y8, Y9
+	VPCMPGTQ     Y1, Y9, Y7
+	VBLENDVPD    Y7, Y9, Y1, Y1
+	VPAND        64(AX), Y8, Y9
+	VPCMPGTQ     Y2, Y9, Y7
+	VBLENDVPD    Y7, Y9, Y2, Y2
+	VPAND        96(AX), Y8, Y9
+	VPCMPGTQ     Y3, Y9, Y7
+	VBLENDVPD    Y7, Y9, Y3, Y3
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x10, CX
+	JNZ          loop
+	VPCMPGTQ     Y0, Y2, Y7
+	VBLENDVPD    Y7, Y2, Y0, Y0
+	VPCMPGTQ     Y1, Y3, Y7
+	VBLENDVPD    Y7, Y3, Y1, Y1
+	VPCMPGTQ     Y0, Y1, Y7
+	VBLENDVPD    Y7, Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VPCMPGTQ     X0, X1, X7
+	VBLENDVPD    X7, X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VPCMPGTQ     X0, X1, X7
+	VBLENDVPD    X7, X1, X0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, ret+16(FP)
 	VZEROUPPER
 	RET
 

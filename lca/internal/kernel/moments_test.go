@@ -36,6 +36,9 @@ func TestMomentBits(t *testing.T) {
 				Scaled(d1.s[:n], x.s, o.s, s)
 				scaled(d2.s[:n], x.s, o.s, s)
 				compare(t, name+": scaled "+from.kind, d1.all, d2.all)
+				if got, want := Largest(x.s[:n]), largest(x.s[:n]); got != want {
+					t.Fatalf("%s: the largest of %d, %s, is %x, want %x", name, n, from.kind, got, want)
+				}
 			}
 		}
 	})

@@ -304,3 +304,12 @@ func addOffsetAVX2(sum, x, o []float64) {
 	}
 	addFrom(sum[n:], x[n:], o[n:])
 }
+
+func greatestAVX2(x []float64) uint64 {
+	n := len(x) &^ (lanes - 1)
+	m := largest(x[n:])
+	if n > 0 {
+		m = max(m, largest64AVX2(&x[0], n))
+	}
+	return m
+}

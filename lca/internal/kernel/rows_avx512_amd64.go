@@ -283,3 +283,12 @@ func addOffsetAVX512(sum, x, o []float64) {
 	}
 	addFrom(sum[n:], x[n:], o[n:])
 }
+
+func greatestAVX512(x []float64) uint64 {
+	n := len(x) &^ (lanes - 1)
+	m := largest(x[n:])
+	if n > 0 {
+		m = max(m, largest64AVX512(&x[0], n))
+	}
+	return m
+}

@@ -409,6 +409,11 @@ func scaled64AVX512(dst *float64, x *float64, o *float64, s float64, n int)
 //go:noescape
 func addFrom64AVX512(sum *float64, x *float64, o *float64, n int)
 
+// largest64AVX512 is largest for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func largest64AVX512(x *float64, n int) uint64
+
 // tile64x6AVX2 is tile64 for 6·tiles rows (tiles ≥ 1) and 8 columns.
 //
 //go:noescape
@@ -548,6 +553,11 @@ func scaled64AVX2(dst *float64, x *float64, o *float64, s float64, n int)
 //
 //go:noescape
 func addFrom64AVX2(sum *float64, x *float64, o *float64, n int)
+
+// largest64AVX2 is largest for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func largest64AVX2(x *float64, n int) uint64
 
 // transpose64AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //

@@ -60,6 +60,7 @@ func main() {
 				k.centerRound()
 				k.scaled()
 				k.addFrom()
+				k.largest()
 			}
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()
