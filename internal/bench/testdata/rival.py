@@ -268,7 +268,11 @@ def copy(config):
 
 
 class Learner:
-    """LCA-Gauss, stochastic: γ^(B/n) averages, Cholesky factors at each minibatch, the split at each sixteenth."""
+    """LCA-Gauss, stochastic: γ^(B/n) averages, Cholesky factors at each minibatch, the split at each sixteenth.
+
+    With identities of the rows it is guarded as lca-stream is, at whole arrays' price: a row is never its own
+    neighbour, near copies are none, and outliers and what is not finite are not learnt.
+    """
 
     def __init__(self, d, rows, neighbours, eigen, gamma=0.6):
         self.d, self.rows, self.n, self.eigen = d, rows, neighbours, eigen
@@ -276,14 +280,19 @@ class Learner:
         self.pool, self.seen, self.steps, self.b = None, 0, 0, None
         self.rng = np.random.default_rng(1)
 
-    def learn(self, x):
+    def learn(self, x, ids=None):
         from scipy.linalg import blas, eigh, lapack
+        if ids is not None and not np.isfinite(x.sum()):
+            whole = np.isfinite(x).all(1)
+            x, ids = x[whole], ids[whole]
         self.seen += len(x)
         x8 = x.astype(np.float64)
         if self.pool is None:
             self.mean, self.cg = x8.mean(0), np.cov(x8.T)
             self.cl, self.pool = self.cg.copy(), x[:self.n].copy()
-            self.ids = 0
+            if ids is not None:
+                self.ids = ids[:self.n].tolist()
+                self.slot = {id: s for s, id in enumerate(self.ids)}
             self.split()
             return
         keep = self.keep(self.seen)
@@ -291,10 +300,14 @@ class Learner:
         z = np.asfortranarray((self.pool - centre) @ self.b4).T
         q = np.asfortranarray((x - centre) @ self.b4).T
         p = self.parzen
+        if ids is not None:
+            inside = self.inside(q, centre)
+            if not inside.all():
+                x, x8, q, ids = x[inside], x8[inside], q[:, inside], ids[inside]
         bias = -0.5 * np.einsum("kj,kj->j", z[:p], z[:p])
         e = z[:p].T @ q[:p]
         e += bias[:, None]
-        top = e.max(0)
+        top = e.max(0) if ids is None else self.admissible(e, z, q, ids)
         e -= top
         np.maximum(e, -80, out=e)
         np.exp(e, out=e)
@@ -317,12 +330,44 @@ class Learner:
         self.cg += step / len(x) * (y.T @ y)
         self.mean += step * y.mean(0)
         enter = self.rng.random(len(x)) < 0.3
-        self.pool[self.rng.integers(0, len(self.pool), int(enter.sum()))] = x[enter]
+        slots = self.rng.integers(0, len(self.pool), int(enter.sum()))
+        self.pool[slots] = x[enter]
+        if ids is not None:
+            for s, id in zip(slots.tolist(), ids[enter].tolist()):
+                self.slot.pop(self.ids[s], None)
+                self.ids[s], self.slot[id] = id, s
         self.steps += 1
         if self.steps % self.eigen == 0:
             self.split()
         else:
             self.refresh()
+
+    def inside(self, q, centre):
+        """Rows within ten standard deviations by C_G, for Bᵀ C_G B is diag(1/e, 1) where the split was found."""
+        y = q - ((self.mean - centre) @ self.b).astype(f4)[:, None]
+        p = self.parzen
+        w = self.wide @ y[:p]
+        return np.einsum("kj,kj->j", y[p:], y[p:]) + self.e @ (w * w) <= 100 * self.d
+
+    def admissible(self, e, z, q, ids):
+        """Takes the rows themselves and near copies of them from the logits; returns the largest that are left."""
+        same = self.slot.keys() & ids.tolist()
+        for id in same:
+            e[self.slot[id], ids == id] = -np.inf
+        top, p = e.max(0), self.parzen
+        half = 0.5 * np.einsum("kj,kj->j", q[:p], q[:p])
+        limit = 1e-6 * self.d
+        least = half * f4(1 - (p + 4) * 2.0 ** -22) - f4(limit)  # what the rounding of a logit leaves open
+        if (top >= least).any():
+            j, i = np.divmod(np.flatnonzero(e >= least), e.shape[1])
+            for k in (slice(p, p + 4), slice(None)):  # a few coordinates tell nearly all that are none
+                apart = z[k, j] - q[k, i]
+                copies = np.einsum("kj,kj->j", apart, apart) < limit
+                j, i = j[copies], i[copies]
+            if len(j):
+                e[j, i] = -np.inf
+                top = e.max(0)
+        return top
 
     def split(self):
         from scipy.linalg import eigh
@@ -337,6 +382,7 @@ class Learner:
         self.b[:, :p] /= np.sqrt(e[:p])
         self.inv[:p] *= np.sqrt(e[:p, None])
         self.b4 = self.b.astype(f4)
+        self.wide, self.e = np.eye(p, dtype=f4), e[:p].astype(f4)
 
     def refresh(self):
         """B_L alone: B_G changes as slowly as C_G."""
@@ -347,12 +393,13 @@ class Learner:
         low, info = lapack.dpotrf(c, lower=1, clean=1)
         self.b[:, :p] = blas.dtrsm(1, low, b, lower=1, trans_a=1, side=1)
         self.inv[:p] = low.T @ self.inv[:p]
+        self.wide = self.wide @ low.astype(f4)
         self.b4[:, :p] = self.b[:, :p]
 
 
 def learn(config):
     pipe, layouts = Pipe(config), Layouts(config["column"])
-    rows, state = config["rows"], {"left": None, "learner": None, "done": 0}
+    rows, guarded, state = config["rows"], config["guarded"], {"left": None, "ids": None, "learner": None}
 
     def snapshot(l):
         table = pa.record_batch([pa.FixedSizeListArray.from_arrays(pa.array(np.vstack([l.mean, l.b.T, l.cl, l.cg]).ravel()), l.d)], ["vector"])
@@ -365,27 +412,34 @@ def learn(config):
             for i in range(0, len(value), 900_000):
                 pipe.producer.produce(config["versions"], value[i:i + 900_000], f"{key}/{i}")
 
+    def identities(run, layout):
+        """One number a row: its partition, offset and place."""
+        first = np.fromiter((m.partition() << 56 | m.offset() << 16 for m in run), np.int64, len(run))
+        return (first[:, None] + np.arange(layout.rows)).ravel()
+
     def work(msgs):
         for layout, run in layouts.runs(msgs):
             x = layout.view([m.value() for m in run])
+            ids = identities(run, layout) if guarded else None
             if state["left"] is not None and len(state["left"]):
                 x = np.vstack([state["left"], x])
-            if state["learner"] is None:
-                state["learner"] = Learner(x.shape[1], rows, config["neighbours"], 16)
-                if len(x) < max(4 * x.shape[1], rows):
-                    state["left"] = x
-                    state["learner"] = None
-                    continue
-                state["learner"].learn(x[:max(4 * x.shape[1], rows)])
-                x = x[max(4 * x.shape[1], rows):]
-            l = state["learner"]
+                ids = np.concatenate([state["ids"], ids]) if guarded else None
             at = 0
+            if state["learner"] is None:
+                at = max(4 * x.shape[1], rows)
+                if len(x) < at:
+                    state["left"], state["ids"] = x, ids
+                    continue
+                state["learner"] = Learner(x.shape[1], rows, config["neighbours"], 16)
+                state["learner"].learn(x[:at], ids[:at] if guarded else None)
+            l = state["learner"]
             while at + rows <= len(x):
-                l.learn(x[at:at + rows])
+                l.learn(x[at:at + rows], ids[at:at + rows] if guarded else None)
                 at += rows
                 if l.steps % 64 == 0:
                     snapshot(l)
             state["left"] = x[at:].copy()
+            state["ids"] = ids[at:].copy() if guarded else None
 
     return pipe, work
 
@@ -395,13 +449,21 @@ def alone(config):
     d, rows = config["dim"], config["rows"]
     x = np.fromfile(config["file"], f4).reshape(-1, d)
     blocks = [x[i:i + rows] for i in range(0, len(x), rows)]
-    l = Learner(d, rows, config["neighbours"], 16)
-    l.learn(x[:max(4 * d, rows)])
+    l, seen = Learner(d, rows, config["neighbours"], 16), max(4 * d, rows)
+    ids = lambda of: np.arange(seen, seen + len(of)) if config["guarded"] else None
+    l.learn(x[:seen], ids(x[:seen]))
+
+    def learn(i):
+        nonlocal seen
+        block = blocks[i % len(blocks)]
+        seen += len(block)
+        l.learn(block, ids(block))
+
     for i in range(100):
-        l.learn(blocks[i % len(blocks)])
+        learn(i)
     began = cpu()
     for i in range(config["messages"]):
-        l.learn(blocks[i % len(blocks)])
+        learn(i)
     return {"messages": config["messages"], "cpu": cpu() - began}
 
 
