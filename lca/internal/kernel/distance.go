@@ -34,3 +34,18 @@ func restOfDistance[T Float](s *[4]float64, x []T, o []float64) float64 {
 	}
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
+
+// between is |x − z|², in the same four chains.
+func between[T Float](x, z []T) float64 {
+	var s [4]float64
+	return restOfPair(&s, x, z)
+}
+
+func restOfPair[T Float](s *[4]float64, x, z []T) float64 {
+	z = z[:len(x)]
+	for k, v := range x {
+		e := float64(v) - float64(z[k])
+		s[k%4] = math.FMA(e, e, s[k%4])
+	}
+	return (s[0] + s[2]) + (s[1] + s[3])
+}

@@ -28,3 +28,24 @@ func apart64(dst []float64, x []float64, ld int, o []float64) {
 	}
 	distance(dst[i:], x[min(i*ld, len(x)):], ld, o)
 }
+
+// pair32 and pair64 are between.
+func pair32(x, z []float32) float64 {
+	var sums [4]float64
+	n := len(x) &^ 3
+	z = z[:len(x)]
+	if n > 0 {
+		between32AVX2(&sums[0], &x[0], &z[0], n)
+	}
+	return restOfPair(&sums, x[n:], z[n:])
+}
+
+func pair64(x, z []float64) float64 {
+	var sums [4]float64
+	n := len(x) &^ 3
+	z = z[:len(x)]
+	if n > 0 {
+		between64AVX2(&sums[0], &x[0], &z[0], n)
+	}
+	return restOfPair(&sums, x[n:], z[n:])
+}

@@ -20,9 +20,9 @@ func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
 // from a near point: ½|q|² − s is the small difference of large numbers. So every pair whose logit
 // could be that of a copy, the rounding errors of its chain of parzen terms allowed for, is looked
 // at again, coordinate by coordinate over the full metric.
-func (s *Scratch[T]) excludeCopies(row, q []T, top T) (copies int) {
+// norm is |q|² over the coordinates that count in the kernel.
+func (s *Scratch[T]) excludeCopies(row, q []T, norm float64, top T) (copies int) {
 	p, limit := s.pool, s.ex.NearCopy
-	norm := NormSquared(q[:p.parzen])
 	unit := 0x1p-24
 	if sizeOf[T]() == 8 {
 		unit = 0x1p-53
@@ -37,7 +37,7 @@ func (s *Scratch[T]) excludeCopies(row, q []T, top T) (copies int) {
 		if j += s.f.findGE(row[j:], least); j >= p.n {
 			return copies
 		}
-		if p.distance(q, j, p.dim, limit) < limit {
+		if p.distance(s.f, q, j, p.dim, limit) < limit {
 			row[j] = T(math.Inf(-1))
 			copies++
 		}

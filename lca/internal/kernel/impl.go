@@ -21,6 +21,7 @@ type functions[T Float] struct {
 	transpose func(panel, src []T, lds, rows, cols int)
 	clamp     func(s []T)
 	distance  func(dst []float64, x []T, ld int, o []float64)
+	between   func(x, z []T) float64
 }
 
 // implementation is one set of hot loops.
@@ -44,8 +45,8 @@ type implementation struct {
 func generic() *implementation {
 	return &implementation{
 		name: "generic", asking: asking32, rotate: rotate, symmetric: symmetric, shift: shift[float64], widen: shift[float32], singles: shiftRound, rounded: rounded, scaled: scaled, addFrom: addFrom, largest: largest,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, expAdd32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, expAdd64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64]},
+		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, expAdd32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32], between[float32]},
+		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, expAdd64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64], between[float64]},
 	}
 }
 

@@ -2623,6 +2623,28 @@ loop:
 	VZEROUPPER
 	RET
 
+// func between32AVX2(sums *float64, x *float32, z *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·between32AVX2(SB), NOSPLIT, $0-32
+	MOVQ   sums+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VXORPD Y0, Y0, Y0
+
+loop:
+	VCVTPS2PD   (CX), Y1
+	VCVTPS2PD   (DX), Y2
+	VSUBPD      Y2, Y1, Y1
+	VFMADD231PD Y1, Y1, Y0
+	ADDQ        $0x00000010, CX
+	ADDQ        $0x00000010, DX
+	SUBQ        $0x04, BX
+	JNZ         loop
+	VMOVUPD     Y0, (AX)
+	VZEROUPPER
+	RET
+
 DATA inf64<>+0(SB)/8, $0xfff0000000000000
 GLOBL inf64<>(SB), RODATA|NOPTR, $8
 
@@ -7405,5 +7427,27 @@ loop:
 	VMOVUPD     Y1, 32(AX)
 	VMOVUPD     Y2, 64(AX)
 	VMOVUPD     Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func between64AVX2(sums *float64, x *float64, z *float64, n int)
+// Requires: AVX, FMA3
+TEXT ·between64AVX2(SB), NOSPLIT, $0-32
+	MOVQ   sums+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   z+16(FP), DX
+	MOVQ   n+24(FP), BX
+	VXORPD Y0, Y0, Y0
+
+loop:
+	VMOVUPD     (CX), Y1
+	VMOVUPD     (DX), Y2
+	VSUBPD      Y2, Y1, Y1
+	VFMADD231PD Y1, Y1, Y0
+	ADDQ        $0x00000020, CX
+	ADDQ        $0x00000020, DX
+	SUBQ        $0x04, BX
+	JNZ         loop
+	VMOVUPD     Y0, (AX)
 	VZEROUPPER
 	RET

@@ -25,7 +25,7 @@ func (s *Scratch[T]) lseBlock(w *worker[T], block int) {
 			s.lse[first+r] = math.Inf(-1)
 			continue
 		}
-		nearest := p.distance(s.q[(first+r)*p.dim:][:p.dim], s.f.findGE(row, top), p.parzen, math.Inf(1))
+		nearest := p.distance(s.f, s.q[(first+r)*p.dim:][:p.dim], s.f.findGE(row, top), p.parzen, math.Inf(1))
 		sum, _ := s.f.expRow(row, top)
 		s.lse[first+r] = math.Log(float64(sum)) - 0.5*nearest
 	}

@@ -19,6 +19,8 @@ func distanceBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, 
 		got.distance(d1, x.s[:len(x.s)-1], ld, o.s[:cols])
 		want.distance(d2, x.s[:len(x.s)-1], ld, o.s[:cols])
 		compare(t, fmt.Sprintf("distances of %d×%d", rows, cols), d1, d2)
+		a, z := newGuarded(cols+1, r.IntN(8), fill), newGuarded(cols+1, r.IntN(8), fill)
+		compare(t, fmt.Sprintf("distance between two points of %d", cols), []float64{got.between(a.s[:cols], z.s)}, []float64{want.between(a.s[:cols], z.s)})
 	}
 }
 

@@ -100,30 +100,11 @@ func NormSquared[T Float](x []T) float64 {
 // distance returns |q − z_j|² over the first dims coordinates, exactly but for float64 rounding:
 // no cancellation, unlike the logits. It stops early, with some number above limit, once the
 // sum exceeds limit.
-func (p *Neighbours[T]) distance(q []T, j, dims int, limit float64) float64 {
+func (p *Neighbours[T]) distance(f *functions[T], q []T, j, dims int, limit float64) float64 {
 	w := panelWidth[T]()
 	var total float64
-	for c := 0; c < dims; c += w {
-		z := p.coords[c*p.n+j*w:][:w]
-		x := q[c:min(dims, c+w)]
-		var s [4]float64
-		for len(x) >= 4 {
-			a, b := float64(x[0])-float64(z[0]), float64(x[1])-float64(z[1])
-			e, f := float64(x[2])-float64(z[2]), float64(x[3])-float64(z[3])
-			s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(e, e, s[2]), math.FMA(f, f, s[3])
-			if s[3] > limit {
-				return s[3]
-			}
-			x, z = x[4:], z[4:]
-		}
-		for k, v := range x {
-			e := float64(v) - float64(z[k])
-			s[k] = math.FMA(e, e, s[k])
-		}
-		total += (s[0] + s[2]) + (s[1] + s[3])
-		if total > limit {
-			return total
-		}
+	for c := 0; c < dims && !(total > limit); c += w {
+		total += f.between(q[c:min(dims, c+w)], p.coords[c*p.n+j*w:][:w])
 	}
 	return total
 }

@@ -20,6 +20,7 @@ type Scratch[T Float] struct {
 
 	mean     []T       // ΛZ as panels of coordinates, rows long
 	residual []T       // Q − ΛZ likewise
+	origin   []float64 // as many zeros as coordinates count in the kernel
 	weights  []T       // λᵀ1 of each block of rows
 	copies   []int     // near copies found in each block
 	weight   []float64 // λᵀ1
@@ -47,6 +48,7 @@ type worker[T Float] struct {
 	closed   int       // blocks before this one
 	sums     []T       // λᵀ1 of the block, in which so many of
 	summed   int       // dense are
+	norms    []float64 // |q|² of the block's queries, over the coordinates that count in the kernel
 	index    []int32
 	value    []T
 	from, to int       // the list just made

@@ -224,6 +224,11 @@ func transpose32AVX2(dst *float32, src *float32, lds int, blocks int)
 //go:noescape
 func distance32AVX2(sums *float64, x *float32, ldx int, o *float64, n int)
 
+// between32AVX2 is the four chains of between for n numbers, a positive multiple of 4.
+//
+//go:noescape
+func between32AVX2(sums *float64, x *float32, z *float32, n int)
+
 // tile64x14AVX512 is tile64 for 14·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
@@ -568,3 +573,8 @@ func transpose64AVX2(dst *float64, src *float64, lds int, blocks int)
 //
 //go:noescape
 func distance64AVX2(sums *float64, x *float64, ldx int, o *float64, n int)
+
+// between64AVX2 is the four chains of between for n numbers, a positive multiple of 4.
+//
+//go:noescape
+func between64AVX2(sums *float64, x *float64, z *float64, n int)

@@ -83,6 +83,8 @@ func (s *Scratch[T]) responsibilities() {
 	s.weights = grow(s.weights, blocks*padded)
 	s.weight, s.weightT = grow(s.weight, padded), grow(s.weightT, padded)
 	s.copies = grow(s.copies, blocks)
+	s.origin = grow(s.origin, p.parzen)
+	clear(s.origin)
 	s.run(blocks, phaseUpdate)
 
 	clear(s.weight)
@@ -105,6 +107,10 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	s.logits(w, first, min(blockRows[T](), s.rows-first))
+	if s.ex.NearCopy > 0 {
+		w.norms = grow(w.norms, w.rows)
+		s.f.distance(w.norms, s.q[first*p.dim:], p.dim, s.origin)
+	}
 	w.begin(p.n, ceil(p.dim, panelWidth[T]()))
 	w.entropy = grow(w.entropy, ceil(w.rows, lanes))
 	clear(w.entropy)
@@ -165,7 +171,7 @@ func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) 
 	excluded := s.exclude(row, i)
 	top := s.f.rowMax(row)
 	if s.ex.NearCopy > 0 {
-		if c := s.excludeCopies(row, q, top); c > 0 {
+		if c := s.excludeCopies(row, q, w.norms[r], top); c > 0 {
 			s.copies[block] += c
 			excluded += c
 			top = s.f.rowMax(row)
@@ -183,7 +189,7 @@ func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) 
 	} else {
 		nearest = int(w.index[w.from+s.f.findGE(weights, top)])
 	}
-	m.Nearest[i] = p.distance(q, nearest, p.parzen, math.Inf(1))
+	m.Nearest[i] = p.distance(s.f, q, nearest, p.parzen, math.Inf(1))
 	sum, dot := s.exp(w, weights, top, dense)
 	m.Sum[i] = float64(sum)
 	w.entropy[r] = float64(dot) / float64(sum)

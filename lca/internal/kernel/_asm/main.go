@@ -65,6 +65,7 @@ func main() {
 			if k.name == "AVX2" { // AVX-512 uses it too
 				k.transpose()
 				k.distance()
+				k.between()
 			}
 		}
 	}
