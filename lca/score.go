@@ -56,19 +56,24 @@ func (s *Scorer) packNeighbours(m *Model) {
 // where columns of no weight are left out of the products.
 func (s *Scorer) Sees() bool { return s.whiten.ReadsAll() }
 
-// Score writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major. Either of
+// Score says whether all that it wrote is finite. It writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major. Either of
 // y and score may be nil.
-func (s *Scorer) Score(y, score []float32, x []float64, rows int) { scoreRows(s, y, score, x, rows) }
+func (s *Scorer) Score(y, score []float32, x []float64, rows int) (finite bool) {
+	return scoreRows(s, y, score, x, rows)
+}
 
 // Score32 is Score for rows as they come from a stream of float32; the bits are the same.
-func (s *Scorer) Score32(y, score, x []float32, rows int) { scoreRows(s, y, score, x, rows) }
+func (s *Scorer) Score32(y, score, x []float32, rows int) (finite bool) {
+	return scoreRows(s, y, score, x, rows)
+}
 
-func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows int) {
+func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows int) (finite bool) {
 	if y != nil {
 		kernel.Project(&s.whiten, y, &s.scratch, x, rows)
 	}
+	finite = kernel.Finite(y[:min(len(y), rows*s.dim)])
 	if score == nil {
-		return
+		return finite
 	}
 	s.lse, s.g = resize(s.lse, rows), resize(s.g, rows*s.gaussian)
 	clear(s.lse)
@@ -87,4 +92,5 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 		}
 		score[i] = float32(s.constant + 0.5*sum - lse)
 	}
+	return finite && kernel.Finite(score[:rows])
 }

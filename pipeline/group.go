@@ -110,8 +110,9 @@ func (t *Transform) flush(work *Work) error {
 	if t.Output.Score {
 		score = g.numbers.take(g.n)
 	}
-	t.scorer.Score(y, score, g.x[:g.used], g.n)
-	t.bound(y, k, score)
+	if !t.scorer.Score(y, score, g.x[:g.used], g.n) {
+		t.bound(y, k, score)
+	}
 	first := 0
 	for i, m := range g.inputs {
 		last := first + g.rows[i].N
@@ -131,9 +132,6 @@ func (t *Transform) flush(work *Work) error {
 // bound keeps what is written finite: a row so far away that its coordinates are beyond float32 is
 // null, like one with an Inf, and a score beyond it is the largest float32.
 func (t *Transform) bound(y []float32, k int, score []float32) {
-	if minibatch.Finite(y) && minibatch.Finite(score) {
-		return
-	}
 	for i, s := range score {
 		if !minibatch.Finite(score[i : i+1]) {
 			score[i] = float32(math.Copysign(math.MaxFloat32, float64(s)))

@@ -57,10 +57,10 @@ func (t *Transform) flushStraight(work *Work) error {
 	if t.Output.Score {
 		score = g.numbers.take(n)
 	}
-	t.scorer.Score32(y, score, s.x, n)
+	finite := t.scorer.Score32(y, score, s.x, n)
 	inputs := s.inputs
 	s.inputs = s.inputs[:0]
-	if !minibatch.Finite(y) || !minibatch.Finite(score) || !t.scorer.Sees() && !minibatch.Finite(s.x) {
+	if !finite || !t.scorer.Sees() && !minibatch.Finite(s.x) {
 		for _, m := range inputs {
 			if err := t.roundabout(work, m); err != nil {
 				return err

@@ -37,6 +37,7 @@ type implementation struct {
 	asking    func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []float64) (asked int)
 	singles   func(dst []float32, x, mean []float64)
 	rounded   func(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, next []byte) (asked int)
+	finite    func(v []float32) bool
 	scaled    func(dst, x, o []float64, s float64)
 	addFrom   func(sum, x, o []float64)
 	largest   func(x []float64) uint64
@@ -44,7 +45,7 @@ type implementation struct {
 
 func generic() *implementation {
 	return &implementation{
-		name: "generic", asking: asking32, rotate: rotate, symmetric: symmetric, shift: shift[float64], widen: shift[float32], singles: shiftRound, rounded: rounded, scaled: scaled, addFrom: addFrom, largest: largest,
+		name: "generic", asking: asking32, rotate: rotate, symmetric: symmetric, shift: shift[float64], widen: shift[float32], singles: shiftRound, rounded: rounded, finite: finite, scaled: scaled, addFrom: addFrom, largest: largest,
 		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, expAdd32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32], between[float32]},
 		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, expAdd64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64], between[float64]},
 	}

@@ -2524,6 +2524,46 @@ store:
 	VZEROUPPER
 	RET
 
+// func finite32AVX2(v *float32, n int) int
+// Requires: AVX, AVX2, FMA3
+TEXT ·finite32AVX2(SB), NOSPLIT, $0-24
+	MOVQ  v+0(FP), AX
+	MOVQ  n+8(FP), CX
+	VPXOR Y8, Y8, Y8
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+
+loop:
+	VFMADD231PS (AX), Y8, Y0
+	VFMADD231PS 32(AX), Y8, Y1
+	VFMADD231PS 64(AX), Y8, Y2
+	VFMADD231PS 96(AX), Y8, Y3
+	VFMADD231PS 128(AX), Y8, Y4
+	VFMADD231PS 160(AX), Y8, Y5
+	VFMADD231PS 192(AX), Y8, Y6
+	VFMADD231PS 224(AX), Y8, Y7
+	ADDQ        $0x00000100, AX
+	SUBQ        $0x40, CX
+	JNZ         loop
+	VADDPS      Y1, Y0, Y0
+	VADDPS      Y2, Y0, Y0
+	VADDPS      Y3, Y0, Y0
+	VADDPS      Y4, Y0, Y0
+	VADDPS      Y5, Y0, Y0
+	VADDPS      Y6, Y0, Y0
+	VADDPS      Y7, Y0, Y0
+	VCMPPS      $0x03, Y0, Y0, Y0
+	VMOVMSKPS   Y0, AX
+	MOVQ        AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
 // func transpose32AVX2(dst *float32, src *float32, lds int, blocks int)
 // Requires: AVX
 TEXT ·transpose32AVX2(SB), NOSPLIT, $0-32

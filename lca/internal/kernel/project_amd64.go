@@ -2,6 +2,8 @@
 
 package kernel
 
+import "unsafe"
+
 // roundedHeight is a rounded tile of the assembly, likewise any number of them below each other.
 type roundedHeight struct {
 	rows int
@@ -28,7 +30,6 @@ func roundedAVX2(c []float32, ldc int, a []float64, rs int, b []float64, depth, 
 // roundedBy covers rows with the heights of a set. The last element that each slice must have is looked at
 // first, because the assembly looks at none. A step asks for a line, as long as there is one to ask for.
 func roundedBy(set []roundedHeight, c []float32, ldc int, a []float64, rs int, b []float64, depth, rows, width int, next []byte) (asked int) {
-	var here byte
 	for _, h := range set {
 		n := rows / h.rows
 		if n == 0 {
@@ -37,11 +38,13 @@ func roundedBy(set []roundedHeight, c []float32, ldc int, a []float64, rs int, b
 		done := n * h.rows
 		_ = c[(done-1)*ldc+width-1]
 		var pa, pb *float64
+		var ask *byte
+		step := 0
 		if depth > 0 {
 			_, _ = a[(done-1)*rs+depth-1], b[(depth-1)*TileWidth+width-1]
 			pa, pb = &a[0], &b[0]
+			ask = (*byte)(unsafe.Pointer(pb)) // which is in the cache
 		}
-		ask, step := &here, 0
 		if asked < len(next) {
 			ask, step = &next[asked], cacheLine
 			asked += n * depth * cacheLine
@@ -85,4 +88,9 @@ func shiftBy[X Float](f func(dst *float64, ld int, x *X, mean *float64, dim, n, 
 	if n < dim {
 		shiftFrom(n, dst, ld, x, mean, rows)
 	}
+}
+
+func finiteAVX2(v []float32) bool {
+	n := len(v) &^ 63
+	return (n == 0 || finite32AVX2(&v[0], n) == 0) && finite(v[n:])
 }

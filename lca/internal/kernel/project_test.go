@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -31,6 +32,26 @@ func TestProjectionBits(t *testing.T) {
 				active().rounded(y1.s, ldc, a.s, ld, b.s, depth, n, make([]byte, r.IntN(300)))
 				rounded(y2.s, ldc, a.s, ld, b.s, depth, n, nil)
 				compare(t, fmt.Sprintf("%s: rounded tile of %d rows of %d of %s", name, n, depth, from.kind), y1.all, y2.all)
+			}
+		}
+	})
+}
+
+func TestFinite(t *testing.T) {
+	bad := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
+	Each(func(name string) {
+		for n := range 300 {
+			v := newGuarded(n, n%8, func() float32 { return float32(math.Copysign(math.MaxFloat32, float64(n%2)-1)) })
+			if !Finite(v.s) {
+				t.Fatalf("%s: %d of the largest numbers are not finite", name, n)
+			}
+			for i := range n {
+				was := v.s[i]
+				v.s[i] = bad[i%len(bad)]
+				if Finite(v.s) {
+					t.Fatalf("%s: %v at %d of %d is finite", name, v.s[i], i, n)
+				}
+				v.s[i] = was
 			}
 		}
 	})

@@ -214,6 +214,11 @@ func subFrom32AVX2(dst *float64, src *float32, n int)
 //go:noescape
 func norms32AVX2(dst *float32, panel *float32, depth int)
 
+// finite32AVX2 is 0 if finite would say so of n numbers, a positive multiple of 64.
+//
+//go:noescape
+func finite32AVX2(v *float32, n int) int
+
 // transpose32AVX2 is the transposition of blocks beside each other in src into blocks below each other in a panel.
 //
 //go:noescape

@@ -62,7 +62,10 @@ func main() {
 				k.addFrom()
 				k.largest()
 			}
-			if k.name == "AVX2" { // AVX-512 uses it too
+			if k.name == "AVX2" { // AVX-512 uses them too
+				if k.bits == 32 {
+					k.finite()
+				}
 				k.transpose()
 				k.distance()
 				k.between()
