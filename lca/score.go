@@ -11,10 +11,11 @@ import (
 //	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) )
 //
 // over the model's N neighbours. It is what a transform of a stream runs: after its first call it
-// allocates nothing. The Parzen sum runs in float64: in float32 the small difference of two large
+// allocates nothing, and what scores need is made for the first one only. The Parzen sum runs in float64: in float32 the small difference of two large
 // squares would show in the fifth digit for rows far from the mean. A Scorer serves one goroutine;
 // make one for each, they share nothing but the model.
 type Scorer struct {
+	model                 *Model // nil once scores are prepared for
 	dim, parzen, gaussian int
 	constant              float64
 	whiten, local, global kernel.Projection // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ)
@@ -25,16 +26,25 @@ type Scorer struct {
 
 // NewScorer prepares the model for fast scoring.
 func (m *Model) NewScorer() *Scorer {
-	s := &Scorer{dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian()}
-	s.constant = normaliser(parts{BG: m.BG, BL: m.BL})
+	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian()}
 	s.whiten.Pack(m.Mean, dense(m.W), m.Dim, m.Dim)
+	return s
+}
+
+// prepare makes what scores need: the neighbours take more memory than all the rest.
+func (s *Scorer) prepare() {
+	m := s.model
+	if m == nil {
+		return
+	}
+	s.model = nil
+	s.constant = normaliser(parts{BG: m.BG, BL: m.BL})
 	if s.gaussian > 0 {
 		s.global.Pack(m.Mean, dense(m.BG.T()), m.Dim, s.gaussian)
 	}
 	if s.parzen > 0 {
 		s.packNeighbours(m)
 	}
-	return s
 }
 
 // packNeighbours centres the neighbours on their own mean, which may be far from μ.
@@ -56,8 +66,8 @@ func (s *Scorer) packNeighbours(m *Model) {
 // where columns of no weight are left out of the products.
 func (s *Scorer) Sees() bool { return s.whiten.ReadsAll() }
 
-// Score says whether all that it wrote is finite. It writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major. Either of
-// y and score may be nil.
+// Score writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major, and says whether
+// all that it wrote is finite. Either of y and score may be nil.
 func (s *Scorer) Score(y, score []float32, x []float64, rows int) (finite bool) {
 	return scoreRows(s, y, score, x, rows)
 }
@@ -75,6 +85,7 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 	if score == nil {
 		return finite
 	}
+	s.prepare()
 	s.lse, s.g = resize(s.lse, rows), resize(s.g, rows*s.gaussian)
 	clear(s.lse)
 	if s.parzen > 0 {

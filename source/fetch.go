@@ -82,6 +82,7 @@ type Rejected struct {
 type Fetcher struct {
 	config  FetcherConfig
 	next    int64
+	ask     int   // bytes of the next response, see whole
 	leader  int32 // node id; -1: as the transport has it
 	decoder *recordbatch.Decoder
 	blocks  *blocks // nil: the records are their reader's for good
@@ -90,7 +91,7 @@ type Fetcher struct {
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
 func NewFetcher(c FetcherConfig) *Fetcher {
 	c = c.withDefaults()
-	return &Fetcher{config: c, next: c.Offset, leader: -1, decoder: recordbatch.NewDecoder(c.maxBatchBytes())}
+	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, leader: -1, decoder: recordbatch.NewDecoder(c.maxBatchBytes())}
 }
 
 // Move sets the position.
@@ -140,7 +141,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		partition:       f.config.Partition,
 		leader:          f.leader,
 		offset:          f.next,
-		maxBytes:        int32(f.config.MaxBytes),
+		maxBytes:        int32(f.ask),
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(f.config.MaxBytes, f.config.maxBatchBytes()) + responseOverhead,
@@ -167,8 +168,23 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	if err := f.decode(&got, response); err != nil {
 		return Fetched{}, err
 	}
+	f.ask = whole(f.ask, f.config.MaxBytes, len(response.records)-f.decoder.Left(), f.decoder.Left())
 	got.block.records = got.Records
 	return got, nil
+}
+
+// whole returns how many bytes to ask for, at most the given ones, after a response to asked with so many bytes
+// of whole batches and so many of one that was cut off, which come again. Where batches are large these can be
+// nearly half of all that is read; then as much is asked for as came whole, since most producers' batches
+// are alike.
+func whole(asked, most, taken, cut int) int {
+	switch {
+	case cut < asked/8:
+		return asked
+	case taken < most/2: // of batches that are not alike
+		return most
+	}
+	return min(taken, most)
 }
 
 // findLeader asks a broker who leads the partition, because the transport notices only after a

@@ -77,6 +77,9 @@ func (d *Decoder) Next(b *Batch) error {
 	return nil
 }
 
+// Left is how many bytes of the record set no batch has been read from: at its end, those of one that is cut off.
+func (d *Decoder) Left() int { return len(d.rest) }
+
 // Tail returns the header of the batch that is cut off at the end of the record set, and its whole
 // size in bytes. It is false if there is none or too little of it. Nothing in it is verified.
 func (d *Decoder) Tail() (b Batch, size int64, ok bool) {

@@ -37,6 +37,23 @@ func TestProjectionBits(t *testing.T) {
 	})
 }
 
+func TestProjectAllocatesNothing(t *testing.T) {
+	const dim, rows = 40, 100
+	Each(func(name string) {
+		x, _ := points[float32](1, rows, dim, 1)
+		w, _ := points[float64](2, dim, dim, 1)
+		y := make([]float32, rows*dim)
+		var p Projection
+		var s Scratch[float64]
+		p.Pack(w, w, dim, dim)
+		project := func() { Project(&p, y, &s, x, rows) }
+		project()
+		if a := testing.AllocsPerRun(10, project); a != 0 {
+			t.Errorf("%s: %v allocations", name, a)
+		}
+	})
+}
+
 func TestFinite(t *testing.T) {
 	bad := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}
 	Each(func(name string) {
