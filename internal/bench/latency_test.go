@@ -26,6 +26,7 @@ import (
 func BenchmarkLatency(b *testing.B) {
 	const messages, perSecond = 2000, 200
 	h := newHall(b)
+	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
 	var lines []string
 	for _, who := range []string{"ours", "Python", "ours", "Python"} {
 		id := fmt.Sprintf("latency-%d", time.Now().UnixNano())
@@ -54,6 +55,7 @@ func BenchmarkLatency(b *testing.B) {
 func BenchmarkLatencyLearning(b *testing.B) {
 	const messages, perSecond, rounds = 2000, 200, 3
 	h := newHall(b)
+	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
 	var lines []string
 	for range rounds {
 		for _, command := range []string{"transform", "run"} {
@@ -194,6 +196,7 @@ func client(b *testing.B, broker *kafkatest.Broker, opts ...kgo.Opt) *kgo.Client
 // must not grow with them.
 func BenchmarkPartitions(b *testing.B) {
 	h := newHall(b)
+	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
 	var lines []string
 	for _, partitions := range []int{1, 2, 8, 32} {
 		id := fmt.Sprintf("partitions-%d-%d", partitions, time.Now().UnixNano())
