@@ -157,9 +157,7 @@ func (l *memoryLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	got := source.Fetched{Next: int64(len(log))}
 	for i, m := range log[l.n:] {
 		r := recordbatch.Record{Offset: int64(l.n + i), Key: m.Key, Value: m.Value}
-		for _, h := range m.Headers {
-			r.Headers = append(r.Headers, recordbatch.Header{Key: h.Key, Value: h.Value})
-		}
+		r.Headers = append(r.Headers, m.Headers...)
 		got.Records = append(got.Records, r)
 	}
 	l.n = len(log)

@@ -260,9 +260,7 @@ func (l *simLog) Fetch(ctx context.Context) (source.Fetched, error) {
 			got.Next = int64(end)
 			for i, m := range log[l.n:end] {
 				r := recordbatch.Record{Offset: int64(l.n + i), Key: m.Key, Value: m.Value}
-				for _, h := range m.Headers {
-					r.Headers = append(r.Headers, recordbatch.Header{Key: h.Key, Value: h.Value})
-				}
+				r.Headers = append(r.Headers, m.Headers...)
 				got.Records = append(got.Records, r)
 			}
 			l.n = end

@@ -141,9 +141,7 @@ func (l *snapshotLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	for ; l.next < len(all); l.next++ {
 		m := all[l.next]
 		r := recordbatch.Record{Offset: int64(l.next), Timestamp: 1_700_000_000_000, Key: m.Key, Value: m.Value}
-		for _, h := range m.Headers {
-			r.Headers = append(r.Headers, recordbatch.Header{Key: h.Key, Value: h.Value})
-		}
+		r.Headers = append(r.Headers, m.Headers...)
 		got.Records = append(got.Records, r)
 	}
 	got.Next = int64(l.next)
