@@ -44,7 +44,7 @@ type tiles[T kernel.Float] struct {
 	few               []T // rows of the pool in the coordinates of B_G
 	distances         distances
 	neighbours        kernel.Neighbours[T]
-	rounded           kernel.Rounded // the pool's rows, about the centre
+	rounded           *kernel.Rounded // the pool's rows, about the centre; nil in float64
 	scratch           kernel.Scratch[T]
 	moments           kernel.Moments
 }
@@ -53,7 +53,9 @@ func newEstimator(c Config) estimator {
 	if c.Precision == Float64 {
 		return newTiles[float64](c.Dim)
 	}
-	return newTiles[float32](c.Dim)
+	t := newTiles[float32](c.Dim)
+	t.rounded = new(kernel.Rounded)
+	return t
 }
 
 func newTiles[T kernel.Float](dim int) *tiles[T] {
@@ -73,12 +75,14 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 	}
 	if !same || t.neighbours.Len() != p.len() {
 		t.neighbours.Reset(p.len(), n, d)
-		t.rounded.Reset(p.rows, p.len(), t.centre)
+		if t.rounded != nil {
+			t.rounded.Reset(p.rows, p.len(), t.centre)
+		}
 		t.enter(p)
 	}
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
-	t.local.coordinates.Load(&t.neighbours, p.rows, &t.rounded)
+	t.local.coordinates.Load(&t.neighbours, p.rows, t.rounded)
 }
 
 // enter takes the pool's rows into the coordinates of B_G, a few at a time.
@@ -98,7 +102,9 @@ func (t *tiles[T]) enter(p *pool) {
 func (t *tiles[T]) replace(slot, row int) {
 	if slot < t.neighbours.Len() {
 		t.neighbours.Set(slot, t.parzen, t.q[row*t.n+t.parzen:(row+1)*t.n])
-		t.rounded.Set(slot, t.pool.row(slot), t.centre)
+		if t.rounded != nil {
+			t.rounded.Set(slot, t.pool.row(slot), t.centre)
+		}
 	}
 }
 

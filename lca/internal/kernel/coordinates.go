@@ -107,10 +107,11 @@ func (c *Coordinates[T]) do(worker, item int) {
 	first, q := item*projectRows, &c.centred[worker]
 	rows := min(projectRows, c.rows-first)
 	after := min(first+c.threads*projectRows, c.rows) // what this worker will probably take next
-	next := c.x[after*dim:]
+	var next []byte
 	if c.singly && c.rounded != nil {
-		q.q, next = c.rounded.block(first), asDoubles(c.rounded.block(after))
+		q.q, next = c.rounded.block(first), bytesOf(c.rounded.block(after))
 	} else {
+		next = bytesOf(c.x[after*dim : min(after+rows, c.rows)*dim])
 		c.centre(q, c.x[first*dim:], rows)
 	}
 	if c.pool != nil {
@@ -123,7 +124,7 @@ func (c *Coordinates[T]) do(worker, item int) {
 
 func (c *Coordinates[T]) ended(int) {}
 
-func (c *Coordinates[T]) writeBlock(q *centred, first, rows int, next []float64) {
+func (c *Coordinates[T]) writeBlock(q *centred, first, rows int, next []byte) {
 	dim, left := c.shape()
 	ld := len(c.dst) / c.rows
 	block := c.dst[first*ld:][:rows*ld]
@@ -139,7 +140,7 @@ func (c *Coordinates[T]) writeBlock(q *centred, first, rows int, next []float64)
 	clamp(block[whole:])
 }
 
-func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []float64) {
+func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []byte) {
 	p, w, f := c.pool, panelWidth[T](), functionsOf[T]()
 	_, out := c.shape()
 	c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, q, rows, next)
@@ -161,7 +162,7 @@ func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
 }
 
 // multiply takes the rows that were centred into coordinates, and may ask the memory for the next ones.
-func (c *Coordinates[T]) multiply(dst place[T], q *centred, rows int, next []float64) {
+func (c *Coordinates[T]) multiply(dst place[T], q *centred, rows int, next []byte) {
 	if to, ok := any(dst).(place[float32]); ok && c.singly {
 		c.single.multiply(to, &q.singles, q.q, rows, next)
 		return

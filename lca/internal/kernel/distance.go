@@ -22,30 +22,22 @@ func distance[T Float](dst []float64, x []T, ld int, o []float64) {
 }
 
 // restOfDistance ends the chains s of a row with its last numbers, and folds them.
-func restOfDistance[T Float](s *[4]float64, x []T, o []float64) float64 {
+func restOfDistance[T, O Float](s *[4]float64, x []T, o []O) float64 {
 	x = x[:len(o)]
 	for ; len(x) >= 4; x, o = x[4:], o[4:] {
-		a, b, c, d := float64(x[0])-o[0], float64(x[1])-o[1], float64(x[2])-o[2], float64(x[3])-o[3]
+		a, b := float64(x[0])-float64(o[0]), float64(x[1])-float64(o[1])
+		c, d := float64(x[2])-float64(o[2]), float64(x[3])-float64(o[3])
 		s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(c, c, s[2]), math.FMA(d, d, s[3])
 	}
 	for k, v := range x {
-		e := float64(v) - o[k]
+		e := float64(v) - float64(o[k])
 		s[k] = math.FMA(e, e, s[k])
 	}
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// between is |x − z|², in the same four chains.
+// between is |x − z|² over the numbers of x, in the same four chains.
 func between[T Float](x, z []T) float64 {
 	var s [4]float64
-	return restOfPair(&s, x, z)
-}
-
-func restOfPair[T Float](s *[4]float64, x, z []T) float64 {
-	z = z[:len(x)]
-	for k, v := range x {
-		e := float64(v) - float64(z[k])
-		s[k%4] = math.FMA(e, e, s[k%4])
-	}
-	return (s[0] + s[2]) + (s[1] + s[3])
+	return restOfDistance(&s, z, x)
 }

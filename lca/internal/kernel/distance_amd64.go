@@ -37,7 +37,7 @@ func pair32(x, z []float32) float64 {
 	if n > 0 {
 		between32AVX2(&sums[0], &x[0], &z[0], n)
 	}
-	return restOfPair(&sums, x[n:], z[n:])
+	return restOfDistance(&sums, z[n:], x[n:])
 }
 
 func pair64(x, z []float64) float64 {
@@ -47,5 +47,5 @@ func pair64(x, z []float64) float64 {
 	if n > 0 {
 		between64AVX2(&sums[0], &x[0], &z[0], n)
 	}
-	return restOfPair(&sums, x[n:], z[n:])
+	return restOfDistance(&sums, z[n:], x[n:])
 }

@@ -34,7 +34,7 @@ type implementation struct {
 	symmetric func(p, a []float64, ld int, v []float64, n int)
 	shift     func(dst []float64, ld int, x, mean []float64, rows int)
 	widen     func(dst []float64, ld int, x []float32, mean []float64, rows int)
-	asking    func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []float64) (asked int)
+	asking    func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []byte) (asked int)
 	singles   func(dst []float32, x, mean []float64)
 	rounded   func(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, next []byte) (asked int)
 	finite    func(v []float32) bool

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "fmt"
 
 // Rounded are the rows of a pool without their mean μ, rounded to float32, as a [Single] multiplies them: kept
 // from one W to the next, so that only rows that are new need be centred. The zero value is empty.
@@ -32,12 +29,4 @@ func (r *Rounded) Set(i int, x, mean []float64) {
 // block returns the rows from row i on, as many as are projected at once.
 func (r *Rounded) block(i int) []float32 {
 	return r.rows[min(i*r.ld, len(r.rows)):min((i+projectRows)*r.ld, len(r.rows))]
-}
-
-// asDoubles is the same memory: to ask for, not to read.
-func asDoubles(x []float32) []float64 {
-	if len(x) < 2 {
-		return nil
-	}
-	return unsafe.Slice((*float64)(unsafe.Pointer(&x[0])), len(x)/2)
 }

@@ -77,10 +77,9 @@ func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 }
 
 // multiply takes rows that were centred, at a stride that suits the cache, into coordinates: straight into dst where
-// a whole panel fits. It asks the memory for the next rows, as many again, which would have to be waited for.
-func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, rows int, next []float64) {
+// a whole panel fits. It asks the memory for next, which would have to be waited for.
+func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, rows int, next []byte) {
 	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
-	next = next[:min(len(next), rows*p.dim)]
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]

@@ -132,8 +132,8 @@ func TestAskingBits(t *testing.T) {
 				a, b := newGuarded((rows-1)*rs+depth, r.IntN(8), from.fill), newGuarded(depth*32, r.IntN(8), from.fill)
 				init, c := newGuarded(32, r.IntN(8), from.fill), newGuarded((rows-1)*ldc+32, r.IntN(8), from.fill)
 				c2, next := c.clone(), make([]float64, r.IntN(99))
-				active().asking(c.s, ldc, init.s, a.s, rs, b.s, depth, rows, next)
-				asking32(c2.s, ldc, init.s, a.s, rs, b.s, depth, rows, next)
+				active().asking(c.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
+				asking32(c2.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
 				compare(t, fmt.Sprintf("%s: tile of %d rows, depth %d", name, rows, depth), c.all, c2.all)
 			}
 		}

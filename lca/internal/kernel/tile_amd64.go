@@ -51,13 +51,13 @@ func tile64AVX2(c []float64, ldc int, init []float64, ldi int, a []float64, rs, 
 }
 
 // asking32AVX512 is asking32. Each step of the tallest tile asks for a line.
-func asking32AVX512(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []float64) (asked int) {
+func asking32AVX512(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []byte) (asked int) {
 	const w = panelBytes / 4
 	tileBy(tall32AVX512, c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w, next)
-	return rows / tall32AVX512[0].rows * depth * (cacheLine / 8)
+	return rows / tall32AVX512[0].rows * depth * cacheLine
 }
 
-func asking32AVX2(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []float64) (asked int) {
+func asking32AVX2(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []byte) (asked int) {
 	const w = panelBytes / 4
 	tile32AVX2(c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w)
 	return 0
@@ -65,7 +65,7 @@ func asking32AVX2(c []float32, ldc int, init, a []float32, rs int, b []float32, 
 
 // tileBy covers rows with the heights of a set, and asks for next. The last element that each slice must have
 // is looked at first, because the assembly looks at none.
-func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, width int, next []float64) {
+func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, width int, next []byte) {
 	if rows == 0 {
 		return
 	}
@@ -78,7 +78,7 @@ func tileBy[T Float](set []height[T], c []T, ldc int, init []T, ldi int, a []T, 
 	pa, pb := unsafe.Pointer(unsafe.SliceData(a)), unsafe.SliceData(b)
 	ask, step := (*float64)(pi), 0 // a line that is in the cache
 	if len(next) > 0 {
-		ask, step = &next[0], cacheLine
+		ask, step = (*float64)(unsafe.Pointer(&next[0])), cacheLine
 	}
 	for _, h := range set {
 		n := rows / h.rows
