@@ -201,7 +201,7 @@ func (f *Fetcher) findLeader(ctx context.Context) error {
 	}
 	f.leader = -1
 	if leader, ok := topics[p.Topic].Partitions[p.ID]; ok {
-		f.leader = leader
+		f.leader = leader.Leader
 	}
 	return nil
 }

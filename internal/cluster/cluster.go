@@ -7,6 +7,7 @@
 //	c.Client().InitProducerID(ctx, …)      // any request kafka-go knows
 //	c.Metadata(ctx, "events")              // fresh from a broker, not from the transport's cache
 //	c.Send(ctx, cluster.Request{…})        // a request kafka-go routes or decodes wrongly
+//	c.Ask(ctx, cluster.Question{…})        // a request, or a version of one, that kafka-go does not know
 //	log.Error(…, c.Explain(err))           // "unexpected EOF" → what to check
 //
 // Open does not connect: the first request does. All waiting is bounded by the context of a call
@@ -58,6 +59,7 @@ type Cluster struct {
 	transport *kafka.Transport
 	client    *kafka.Client
 	address   net.Addr
+	offers    offers
 }
 
 // Open checks the configuration, loads certificates and password, and prepares the connections.

@@ -197,7 +197,7 @@ func TestMetadataIsFresh(t *testing.T) {
 	if err := broker.MoveTopicPartition("a", 1, node); err != nil {
 		t.Fatal(err)
 	}
-	if topics, err := cl.Metadata(within(t), "a"); err != nil || topics["a"].Partitions[1] != node {
+	if topics, err := cl.Metadata(within(t), "a"); err != nil || topics["a"].Partitions[1].Leader != node {
 		t.Errorf("leader of a/1 is %d now; got %+v, %v", node, topics, err)
 	}
 }

@@ -7,13 +7,12 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Request is a request that bypasses what kafka-go does with its type. Four things need that:
+// Request is a request that bypasses what kafka-go does with its type. Three things need that:
 // Fetch responses must be decoded by us, Heartbeat is not routed to the coordinator by kafka-go
-// (heartbeat.Request lacks a Group method), Metadata is answered from the transport's cache, and Produce would
-// copy every byte of a batch once more.
+// (heartbeat.Request lacks a Group method), and Produce would copy every byte of a batch once more.
 type Request struct {
 	Message protocol.Message // the request as kafka-go encodes it; with Write, only its type counts
 
@@ -28,6 +27,8 @@ type Request struct {
 	// Read reads the response: version is the one negotiated, r starts with the response's size.
 	// Nil decodes as kafka-go does. An error closes the connection.
 	Read func(r io.Reader, version int16) (protocol.Message, error)
+
+	exchange func(io.ReadWriter) (protocol.Message, error) // does all of it: see Ask
 }
 
 // Send sends the request and returns the response. The context should have a deadline: without
@@ -64,6 +65,9 @@ func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 const correlation = 1
 
 func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if e.request.exchange != nil {
+		return e.request.exchange(rw)
+	}
 	if e.request.Write != nil {
 		if err := e.request.Write(rw, e.version, correlation); err != nil {
 			return nil, err
@@ -109,8 +113,17 @@ func Leader(c protocol.Cluster, topic string, partition int32) (protocol.Broker,
 // Topic is what a broker says of a topic now.
 type Topic struct {
 	Name       string
-	Err        error           // kafka.UnknownTopicOrPartition, authorization, …
-	Partitions map[int32]int32 // partition to the node id of its leader; -1 when it has none
+	ID         [16]byte // all zero where the broker has none (before Kafka 2.8, Redpanda)
+	Err        error    // kafka.UnknownTopicOrPartition, authorization, …
+	Partitions map[int32]Partition
+}
+
+// Partition is what a broker says of one partition now.
+type Partition struct {
+	Leader   int32 // node id; -1 when it has none
+	Epoch    int32 // of the leader; -1 where the broker does not say (before Kafka 2.1)
+	Replicas int   // of which InSync keep up
+	InSync   int
 }
 
 // Metadata asks a broker for the topics, past the cache of the transport, so that a topic created
@@ -118,20 +131,23 @@ type Topic struct {
 func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
-	m, err := c.Send(ctx, Request{Message: &metadata.Request{TopicNames: topics}, Read: readMetadata})
+	request := kmsg.NewPtrMetadataRequest()
+	request.AllowAutoTopicCreation = false
+	for _, name := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		request.Topics = append(request.Topics, t)
+	}
+	m, err := c.Ask(ctx, Question{Request: request, Least: 4, Most: 12})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: metadata: %w", err)
 	}
 	found := make(map[string]Topic)
-	for _, t := range m.(hidden).Message.(*metadata.Response).Topics {
-		topic := Topic{Name: t.Name, Partitions: make(map[int32]int32, len(t.Partitions))}
-		if t.ErrorCode != 0 {
-			topic.Err = kafka.Error(t.ErrorCode)
+	for _, t := range m.(*kmsg.MetadataResponse).Topics {
+		if t.Topic == nil {
+			continue
 		}
-		for _, p := range t.Partitions {
-			topic.Partitions[p.PartitionIndex] = p.LeaderID
-		}
-		found[t.Name] = topic
+		found[*t.Topic] = newTopic(&t)
 	}
 	for _, name := range topics {
 		if _, ok := found[name]; !ok {
@@ -141,11 +157,13 @@ func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]To
 	return found, nil
 }
 
-// hidden is a response whose type kafka-go does not recognise: its transport takes the request of a
-// *metadata.Response for a *metadata.Request, which an exchange is not, and panics.
-type hidden struct{ protocol.Message }
-
-func readMetadata(r io.Reader, version int16) (protocol.Message, error) {
-	_, m, err := protocol.ReadResponse(r, protocol.Metadata, version)
-	return hidden{m}, err
+func newTopic(t *kmsg.MetadataResponseTopic) Topic {
+	topic := Topic{Name: *t.Topic, ID: t.TopicID, Partitions: make(map[int32]Partition, len(t.Partitions))}
+	if t.ErrorCode != 0 {
+		topic.Err = kafka.Error(t.ErrorCode)
+	}
+	for _, p := range t.Partitions {
+		topic.Partitions[p.Partition] = Partition{Leader: p.Leader, Epoch: p.LeaderEpoch, Replicas: len(p.Replicas), InSync: len(p.ISR)}
+	}
+	return topic
 }

@@ -1,0 +1,253 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Question is a request of a newer version, or of another type, than kafka-go encodes. It goes over
+// kafka-go's connections in the encoding of package kmsg.
+type Question struct {
+	// Request is encoded in the newest version that both it and the broker know. It belongs to Ask:
+	// make another one for another try, because a connection may still be writing the first.
+	Request kmsg.Request
+
+	// Least is the oldest version that says what the caller needs; Most, unless 0, the newest that
+	// the caller understands. A broker that has none of them gives kafka.UnsupportedVersion.
+	Least, Most int16
+
+	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not nil,
+	// else to any broker.
+	Group  string
+	Broker func(protocol.Cluster) (protocol.Broker, error)
+
+	// Choose, unless nil, sees what the broker offers before the request is encoded, and may change
+	// the request or return another Most.
+	Choose func(Offer) int16
+}
+
+// maxAnswer bounds the bytes of one answer: metadata of a large cluster take a few MiB.
+const maxAnswer = 64 << 20
+
+// Ask sends a question and returns the answer. The context should have a deadline.
+func (c *Cluster) Ask(ctx context.Context, q Question) (kmsg.Response, error) {
+	x := &asked{cluster: c, question: q}
+	m, err := c.Send(ctx, Request{
+		Message: x, Group: q.Group, Broker: q.Broker, exchange: x.exchange,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return m.(answer).Response, nil
+}
+
+// answer makes a kmsg.Response a protocol.Message.
+type answer struct{ kmsg.Response }
+
+func (a answer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
+
+// asked is a question on its way.
+type asked struct {
+	cluster  *Cluster
+	question Question
+}
+
+func (x *asked) ApiKey() protocol.ApiKey { return protocol.ApiKey(x.question.Request.Key()) }
+
+func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
+	offer, err := x.cluster.offers.of(rw, x.cluster.ClientID())
+	if err != nil {
+		return nil, err
+	}
+	q := &x.question
+	most := q.Most
+	if q.Choose != nil {
+		most = q.Choose(offer)
+	}
+	if most == 0 || most > q.Request.MaxVersion() {
+		most = q.Request.MaxVersion()
+	}
+	version := min(most, offer.Newest(q.Request.Key()))
+	if version < q.Least {
+		return nil, fmt.Errorf("%s v%d is needed and the broker speaks v%d: %w", kmsg.NameForKey(q.Request.Key()), q.Least, version, kafka.UnsupportedVersion)
+	}
+	q.Request.SetVersion(version)
+	return exchangeKmsg(rw, x.cluster.ClientID(), q.Request)
+}
+
+// exchangeKmsg writes one request to a connection and reads its answer.
+func exchangeKmsg(rw io.ReadWriter, clientID string, request kmsg.Request) (protocol.Message, error) {
+	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))
+	if _, err := rw.Write(f.AppendRequest(nil, request, correlation)); err != nil {
+		return nil, err
+	}
+	response := request.ResponseKind()
+	response.SetVersion(request.GetVersion())
+	if err := readKmsg(rw, response); err != nil {
+		return nil, err
+	}
+	return answer{response}, nil
+}
+
+func readKmsg(r io.Reader, response kmsg.Response) error {
+	var head [4]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return err
+	}
+	size := int(int32(binary.BigEndian.Uint32(head[:])))
+	if size < 4 || size > maxAnswer {
+		return fmt.Errorf("cluster: an answer of %d bytes to %s", size, kmsg.NameForKey(response.Key()))
+	}
+	body := make([]byte, size)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return err
+	}
+	body = body[4:] // the correlation id: a connection has one request at a time
+	const apiVersions = 18
+	if response.IsFlexible() && response.Key() != apiVersions { // whose header is the old one in all versions
+		rest, err := skipTags(body)
+		if err != nil {
+			return err
+		}
+		body = rest
+	}
+	if err := response.ReadFrom(body); err != nil {
+		return fmt.Errorf("cluster: the answer to %s does not parse: %w", kmsg.NameForKey(response.Key()), err)
+	}
+	return nil
+}
+
+// skipTags passes over the tagged fields of a header.
+func skipTags(b []byte) ([]byte, error) {
+	short := fmt.Errorf("cluster: the header of an answer does not parse: %w", io.ErrUnexpectedEOF)
+	take := func() (uint64, bool) {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			return 0, false
+		}
+		b = b[n:]
+		return v, true
+	}
+	tags, ok := take()
+	for ; ok && tags > 0; tags-- {
+		var size uint64
+		if _, ok = take(); !ok {
+			break
+		}
+		if size, ok = take(); ok {
+			if ok = size <= uint64(len(b)); ok {
+				b = b[size:]
+			}
+		}
+	}
+	if !ok {
+		return nil, short
+	}
+	return b, nil
+}
+
+// Offer is what one broker says it can do.
+type Offer struct {
+	newest   map[int16]int16
+	features map[string]int16
+}
+
+// Newest is the newest version of a request that the broker knows; -1 if it does not know the request.
+func (o Offer) Newest(key int16) int16 {
+	if v, ok := o.newest[key]; ok {
+		return v
+	}
+	return -1
+}
+
+// Feature is the level of a feature that the cluster has finalized, such as transaction.version; 0
+// where it has not, or does not know the feature (KIP-584).
+func (o Offer) Feature(name string) int16 { return o.features[name] }
+
+// offers remembers the offer of each connection. kafka-go asks for versions too but keeps only those
+// it knows itself, and no features. A connection ends when its broker is replaced, so that an offer
+// is never older than the broker.
+type offers struct {
+	mu    sync.Mutex
+	known map[weak.Pointer[protocol.Conn]]Offer
+}
+
+func (o *offers) of(rw io.ReadWriter, clientID string) (Offer, error) {
+	conn, ok := rw.(*protocol.Conn)
+	if !ok {
+		return askOffer(rw, clientID)
+	}
+	key := weak.Make(conn)
+	o.mu.Lock()
+	known, ok := o.known[key]
+	o.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	offer, err := askOffer(rw, clientID)
+	if err != nil {
+		return Offer{}, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil {
+		o.known = make(map[weak.Pointer[protocol.Conn]]Offer)
+	}
+	o.known[key] = offer
+	runtime.AddCleanup(conn, o.forget, key)
+	return offer, nil
+}
+
+func (o *offers) forget(key weak.Pointer[protocol.Conn]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.known, key)
+}
+
+// askOffer asks with version 3, the first with features (Kafka 2.4). An older broker answers in
+// version 0 and says so with an error: then it is asked again as kafka-go would.
+func askOffer(rw io.ReadWriter, clientID string) (Offer, error) {
+	r := kmsg.NewPtrApiVersionsRequest()
+	r.Version, r.ClientSoftwareName, r.ClientSoftwareVersion = 3, "lca-stream", "2"
+	m, err := exchangeKmsg(rw, clientID, r)
+	if err != nil {
+		return Offer{}, err
+	}
+	response := m.(answer).Response.(*kmsg.ApiVersionsResponse)
+	if kafka.Error(response.ErrorCode) == kafka.UnsupportedVersion {
+		return askOldOffer(rw, clientID)
+	}
+	if response.ErrorCode != 0 {
+		return Offer{}, kafka.Error(response.ErrorCode)
+	}
+	o := Offer{newest: make(map[int16]int16, len(response.ApiKeys)), features: make(map[string]int16)}
+	for _, k := range response.ApiKeys {
+		o.newest[k.ApiKey] = k.MaxVersion
+	}
+	for _, f := range response.FinalizedFeatures {
+		o.features[f.Name] = f.MaxVersionLevel
+	}
+	return o, nil
+}
+
+func askOldOffer(rw io.ReadWriter, clientID string) (Offer, error) {
+	m, err := protocol.RoundTrip(rw, 0, correlation, clientID, &apiversions.Request{})
+	if err != nil {
+		return Offer{}, err
+	}
+	o := Offer{newest: make(map[int16]int16)}
+	for _, k := range m.(*apiversions.Response).ApiKeys {
+		o.newest[k.ApiKey] = k.MaxVersion
+	}
+	return o, nil
+}

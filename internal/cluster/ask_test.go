@@ -1,0 +1,82 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// What kafka-go cannot ask for arrives from brokers of all kinds: ids of topics, epochs of leaders, stable
+// offsets, finalized features.
+func TestAsk(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+		b.CreateTopic(t, "asked", 2, nil)
+		cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "ask"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		topics, err := cl.Metadata(within(t), "asked")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := topics["asked"]
+		if got.ID == [16]byte{} || got.Partitions[1].Epoch < 0 || got.Partitions[1].Replicas != 1 || got.Partitions[1].InSync != 1 {
+			t.Errorf("metadata %+v", got)
+		}
+		if all, err := cl.Metadata(within(t)); err != nil || len(all["asked"].Partitions) != 2 {
+			t.Errorf("all topics: %v, %v", all, err)
+		}
+		level := askedFeature(t, cl)
+		if b.Kind == kafkatest.Kafka41 && level < 2 || b.Kind == kafkatest.Kafka39 && level != 0 {
+			t.Errorf("transaction.version is %d", level)
+		}
+	})
+}
+
+func askedFeature(t *testing.T, cl *cluster.Cluster) (level int16) {
+	t.Helper()
+	for range 2 { // the second time from what is remembered
+		r := kmsg.NewPtrFindCoordinatorRequest()
+		r.CoordinatorKeys = []string{"group"}
+		m, err := cl.Ask(within(t), cluster.Question{Request: r, Least: 4, Choose: func(o cluster.Offer) int16 {
+			level = o.Feature("transaction.version")
+			return 4
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(m.(*kmsg.FindCoordinatorResponse).Coordinators); n != 1 {
+			t.Errorf("%d coordinators", n)
+		}
+	}
+	_, err := cl.Ask(within(t), cluster.Question{Request: kmsg.NewPtrMetadataRequest(), Least: 99})
+	if !errors.Is(err, kafka.UnsupportedVersion) {
+		t.Errorf("a version of the future: %v", err)
+	}
+	return level
+}
+
+// A request whose caller has gone leaves nothing behind that the next one could take for its answer.
+func TestAskGivesUp(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := cl.Ask(ended, cluster.Question{Request: kmsg.NewPtrMetadataRequest()}); err == nil {
+		t.Error("an answer to nobody")
+	}
+	if _, err := cl.Metadata(within(t)); err != nil {
+		t.Error(err)
+	}
+}
