@@ -66,6 +66,18 @@ func TestRestartKeepsData(t *testing.T) {
 	})
 }
 
+// The broker that only particular tests ask for starts, keeps what it acknowledged, and serves it.
+func TestKafka38(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Kafka38)
+	b.CreateTopic(t, "events", 2, nil)
+	produce(t, b.Client(), "events", "before")
+	b.Kill()
+	b.Restart()
+	if got := first(t, b.Client(), "events"); got != "before" {
+		t.Fatalf("after a restart the first value is %q", got)
+	}
+}
+
 // A cluster of three serves on when the leader of everything is killed.
 func TestThreeNodes(t *testing.T) {
 	b := kafkatest.StartN(t, kafkatest.Kafka41, 3)
