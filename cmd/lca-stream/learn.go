@@ -84,48 +84,54 @@ func (s *system) run(ctx context.Context) error {
 func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func(*source.Kafka)) error {
 	c := s.config
 	group := c.Source.Group + ".learn"
-	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
-		Cluster: s.cluster, TransactionalID: group + "-" + c.Snapshot.ModelID, Log: s.log,
-	})
+	var stage *pipeline.Learn
+	takeover := &pipeline.Takeover{
+		Fence: func(ctx context.Context) (pipeline.Sink, error) {
+			k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: s.cluster, TransactionalID: group + "-" + c.Snapshot.ModelID, Log: s.log})
+			if err != nil {
+				return nil, err
+			}
+			return k, nil
+		},
+		Stage: func(pipeline.Sink) (_ pipeline.Stage, err error) {
+			stage, err = s.learnStage(ctx, group, warm)
+			return stage, err
+		},
+		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
+			src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather, learnIdle)
+			if err != nil {
+				return nil, err
+			}
+			if opened != nil {
+				opened(src)
+			}
+			stage.Lag = func() (behind int64) {
+				for _, l := range src.Lag() {
+					behind += max(l.High-l.Next, 0)
+				}
+				return behind
+			}
+			return src, nil
+		},
+	}
+	loop, err := takeover.Open(ctx)
 	if err != nil {
 		return stopped(ctx, s.cluster.Explain(err))
 	}
-	defer func() { _ = k.Close() }()
-	parts, err := s.input(ctx)
-	if err != nil {
-		return stopped(ctx, err)
-	}
-	stage, err := s.learnStage(parts, warm)
-	if err != nil {
-		return err
-	}
-	start, err := stage.Rewind(ctx)
-	if err != nil {
-		return stopped(ctx, err)
-	}
-	src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather, learnIdle)
-	if err != nil {
-		return stopped(ctx, err)
-	}
-	defer func() { _ = src.Close() }()
-	if opened != nil {
-		opened(src)
-	}
-	stage.Lag = func() (behind int64) {
-		for _, l := range src.Lag() {
-			behind += max(l.High-l.Next, 0)
-		}
-		return behind
-	}
-	loop := &pipeline.Loop{
-		Source: src, Stage: stage, Sink: k, Stats: s.stats, Log: s.log.With("stage", "learn"), Grace: s.grace(), Second: opened == nil,
-		Trace: s.traces.Loop("learn", c.Source.Topic, group),
-	}
+	defer func() { _ = loop.Sink.Close() }()
+	defer func() { _ = loop.Source.Close() }()
+	loop.Stats, loop.Log, loop.Grace, loop.Second = s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
+	loop.Trace = s.traces.Loop("learn", c.Source.Topic, group)
 	return loop.Run(ctx)
 }
 
-func (s *system) learnStage(parts []source.Partition, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+func (s *system) learnStage(ctx context.Context, group string, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
+	parts, err := s.input(ctx)
+	if err != nil {
+		return nil, err
+	}
+	positions := s.positions(group)
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known with the first record
 	if err != nil {
 		return nil, err
@@ -136,7 +142,7 @@ func (s *system) learnStage(parts []source.Partition, warm *snapshot.Snapshot) (
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
 		StopAtReject: c.DeadLetter.Topic == "", Producer: producer(),
-		Start: func(ctx context.Context) (source.Offsets, error) { return s.withStart(ctx, source.Offsets{}, parts) },
+		Start: func(ctx context.Context) (source.Offsets, error) { return positions.Fill(ctx, source.Offsets{}, parts) },
 		Checkpoints: &pipeline.Checkpoints{
 			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID,
 			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic),

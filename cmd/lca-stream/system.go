@@ -113,39 +113,26 @@ func (s *system) input(ctx context.Context) ([]source.Partition, error) {
 	return own, nil
 }
 
-// committed are the offsets of group, with source.start_offset where there are none.
-func (s *system) committed(ctx context.Context, group string, parts []source.Partition) (source.Offsets, error) {
-	offsets, err := source.Committed(ctx, s.cluster, group, parts)
-	if err != nil {
-		return nil, err
-	}
-	return s.withStart(ctx, offsets, parts)
-}
-
-// withStart fills in the partitions that have no offset yet.
-func (s *system) withStart(ctx context.Context, offsets source.Offsets, parts []source.Partition) (source.Offsets, error) {
-	var fresh []source.Partition
-	for _, p := range parts {
-		if next, ok := offsets[p]; !ok || next < 0 {
-			fresh = append(fresh, p)
-		}
-	}
-	if len(fresh) == 0 {
-		return offsets, nil
-	}
+// positions decides where the partitions of a group are read from.
+func (s *system) positions(group string) *pipeline.Positions {
 	at := source.Earliest
 	if s.config.Source.StartOffset == "latest" {
 		at = source.Latest
 	}
-	start, err := source.ListOffsets(ctx, s.cluster, fresh, at)
-	if err != nil {
-		return nil, err
-	}
-	full := offsets.Clone()
-	for p, next := range start {
-		full[p] = next
-	}
-	return full, nil
+	return &pipeline.Positions{Places: places{s.cluster}, Group: group, Start: at}
+}
+
+// places asks the brokers.
+type places struct{ cluster *cluster.Cluster }
+
+// Committed asks the group's coordinator.
+func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (source.Offsets, error) {
+	return source.Committed(ctx, p.cluster, group, parts)
+}
+
+// Offsets asks the leaders of the partitions.
+func (p places) Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error) {
+	return source.ListOffsets(ctx, p.cluster, parts, at)
 }
 
 // patience is how long brokers may be away: a process that gave up would only be started again.

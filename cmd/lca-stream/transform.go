@@ -88,38 +88,44 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	return t.Run(ctx)
 }
 
-// openTransform makes one partition's loop, in the order that ARCHITECTURE.md gives for a take-over.
+// openTransform makes one partition's loop, in the order of a take-over.
 func (s *system) openTransform(ctx context.Context, shared pipeline.TransformConfig, p source.Partition, claim source.Claim, lags *lags) (*pipeline.Loop, error) {
-	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
-		Cluster:         s.cluster,
-		TransactionalID: fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID),
-		Log:             s.log,
-	})
+	parts, positions := []source.Partition{p}, s.positions(s.config.Source.Group)
+	takeover := &pipeline.Takeover{
+		Fence: func(ctx context.Context) (pipeline.Sink, error) {
+			k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
+				Cluster:         s.cluster,
+				TransactionalID: fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID),
+				Log:             s.log,
+			})
+			if err != nil {
+				return nil, err
+			}
+			failpoint.Here("takeover")
+			return k, nil
+		},
+		Stage: func(pipeline.Sink) (pipeline.Stage, error) {
+			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Committed(ctx, parts) }
+			return &pipeline.Transform{TransformConfig: shared, Committed: committed}, nil
+		},
+		CatchUp: shared.Follow.CatchUp,
+		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
+			src, err := s.reader(ctx, start, nil, claim, transformGather, 0)
+			if err != nil {
+				return nil, err
+			}
+			lags.add(ctx, p, src)
+			return src, nil
+		},
+	}
+	loop, err := takeover.Open(ctx)
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}
-	committed := func(ctx context.Context) (source.Offsets, error) {
-		return s.committed(ctx, s.config.Source.Group, []source.Partition{p})
-	}
-	failpoint.Here("takeover")
-	start, err := committed(ctx)
-	if err == nil {
-		err = shared.Follow.CatchUp(ctx)
-	}
-	var src *source.Kafka
-	if err == nil {
-		src, err = s.reader(ctx, start, nil, claim, transformGather, 0)
-	}
-	if err != nil {
-		return nil, errors.Join(s.cluster.Explain(err), k.Close())
-	}
-	lags.add(ctx, p, src)
 	s.stats.SetReady(pipeline.Readiness{Ready: true})
-	return &pipeline.Loop{
-		Source: src, Sink: k, Stats: s.stats, Log: s.log.With("partition", p.String()), Grace: s.grace(),
-		Trace: s.traces.Loop("transform", p.Topic, s.config.Source.Group),
-		Stage: &pipeline.Transform{TransformConfig: shared, Committed: committed},
-	}, nil
+	loop.Stats, loop.Log, loop.Grace = s.stats, s.log.With("partition", p.String()), s.grace()
+	loop.Trace = s.traces.Loop("transform", p.Topic, s.config.Source.Group)
+	return loop, nil
 }
 
 // grace leaves some of the shutdown timeout for leaving the group and closing connections.

@@ -1,0 +1,54 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Takeover is how a loop begins, whoever did its work before. The order upholds invariant 5: Fence
+// ends the former owner and whatever it left open; only then is the state that it left read, because
+// before that it may still move; then the model that it wrote with is caught up with; and reading
+// begins last of all.
+type Takeover struct {
+	Fence   func(context.Context) (Sink, error)                   // opens the sink
+	Stage   func(Sink) (Stage, error)                             // its Rewind says where reading begins
+	CatchUp func(context.Context) error                           // nil: nothing to catch up with
+	Read    func(context.Context, source.Offsets) (Source, error) // opens the source at what Rewind says
+}
+
+// Open returns a loop with Sink, Stage and Source; the rest of it is the caller's to fill in. After an
+// error nothing is left open.
+func (t *Takeover) Open(ctx context.Context) (*Loop, error) {
+	k, err := t.Fence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := t.open(ctx, k)
+	if err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return loop, nil
+}
+
+func (t *Takeover) open(ctx context.Context, k Sink) (*Loop, error) {
+	stage, err := t.Stage(k)
+	if err != nil {
+		return nil, err
+	}
+	start, err := stage.Rewind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if t.CatchUp != nil {
+		if err := t.CatchUp(ctx); err != nil {
+			return nil, err
+		}
+	}
+	src, err := t.Read(ctx, start)
+	if err != nil {
+		return nil, err
+	}
+	return &Loop{Source: src, Stage: stage, Sink: k}, nil
+}
