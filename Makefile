@@ -58,6 +58,7 @@ image-check:
 BENCH := GOMAXPROCS=1 TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h
 bench:
 	@mkdir -p build/bench
+	@test -n "$$CELLS" || rm -f build/bench/*.md
 	$(BENCH) -bench 'Twin|Gonum|Threads' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca
 	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions' ./internal/bench

@@ -40,7 +40,6 @@ func BenchmarkEndToEnd(b *testing.B) {
 			}
 		})
 	}
-	table(b, "bare", "| d | ours: rows/cpu-s | bare Python's | ours / that |\n|---|---|---|---|\n", h.bare)
 	table(b, "bounds", "| d | rows a message | ours | pass-through, as many bytes | ours / that | pass-through at least once | Python at least once | ours / that |\n|---|---|---|---|---|---|---|---|\n", h.bounds)
 	table(b, "endtoend", "| work | d | rows a message | ours: rows/cpu-s | Python's | pass-through's | ours / Python's | ours / pass-through's | rows/s of wall: ours, Python's, pass-through's | MiB: ours, Python's |\n|---|---|---|---|---|---|---|---|---|---|\n", h.rows)
 }
@@ -80,7 +79,7 @@ type hall struct {
 	binary string
 	rounds int
 
-	rows, bounds, bare []string // of the tables
+	rows, bounds []string // of the tables
 }
 
 func newHall(b *testing.B) *hall {
@@ -98,7 +97,7 @@ func newHall(b *testing.B) *hall {
 
 // compete lets all contestants of a cell run in turn, and adds its row to the table. Whitening has a
 // row of bounds, too: a pass-through that writes as many bytes as we do, and what others have to do for
-// less, which is at least once; lca-stream itself has no such mode. Learning has a rival that is not guarded.
+// less, which is at least once; lca-stream itself has no such mode.
 func (h *hall) compete(b *testing.B, c cell) {
 	id := fmt.Sprintf("%s-%d-%d-%d", c.work, c.dim, c.rows, time.Now().UnixNano())
 	s := &stream{id: id, model: id, dim: c.dim, rows: c.rows, messages: c.messages, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
@@ -118,9 +117,6 @@ func (h *hall) compete(b *testing.B, c cell) {
 			twice = append(twice, s.pass(b, fmt.Sprintf("twice-%d", i), passConfig{Twice: true}))
 			passLess = append(passLess, s.pass(b, fmt.Sprintf("pass-less-%d", i), passConfig{AtLeastOnce: true}))
 			pythonLess = append(pythonLess, s.python(b, c.work, fmt.Sprintf("less-%d", i), map[string]any{"at_least_once": true}))
-		}
-		if c.work == "learn" {
-			pythonLess = append(pythonLess, s.python(b, c.work, fmt.Sprintf("bare-%d", i), map[string]any{"guarded": false}))
 		}
 		if i == 0 && c.work != "learn" {
 			s.compare(b)
@@ -144,11 +140,6 @@ func (h *hall) compete(b *testing.B, c cell) {
 		w, l, m := rate(twice, cpu), rate(passLess, cpu), rate(pythonLess, cpu)
 		b.ReportMetric(a/w, "x-twice")
 		h.bounds = append(h.bounds, fmt.Sprintf("| %d | %d | %s | %s | %.0f %% | %s | %s | %.1f |\n", c.dim, c.rows, thousands(a), thousands(w), 100*a/w, thousands(l), thousands(m), a/m))
-	}
-	if c.work == "learn" {
-		m := rate(pythonLess, cpu)
-		b.ReportMetric(a/m, "x-bare")
-		h.bare = append(h.bare, fmt.Sprintf("| %d | %s | %s | %.1f |\n", c.dim, thousands(a), thousands(m), a/m))
 	}
 	h.rows = append(h.rows, fmt.Sprintf("| %s | %d | %d | %s | %s | %s | **%.1f** | %.0f %% | %s, %s, %s | %.0f, %.0f |\n", c.work, c.dim, c.rows,
 		thousands(a), thousands(p), thousands(t), a/p, 100*a/t,
@@ -229,10 +220,10 @@ func (s *stream) compare(b *testing.B) {
 	})
 }
 
-// table leaves a table where TABLES says.
+// table leaves a table where TABLES says, unless no row of it was asked for.
 func table(b *testing.B, name, head string, rows []string) {
 	b.Helper()
-	if dir := os.Getenv("TABLES"); dir != "" {
+	if dir := os.Getenv("TABLES"); dir != "" && len(rows) > 0 {
 		if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(head+strings.Join(rows, "")), 0o644); err != nil {
 			b.Fatal(err)
 		}

@@ -30,7 +30,10 @@ func (b *Broker) DeleteTopic(t testing.TB, name string) {
 		if err == nil {
 			err = res.Errors[name]
 		}
-		for err == nil && b.leaders(ctx, name) > 0 {
+		for err == nil {
+			if _, most := b.leaders(ctx, name); most == 0 {
+				break
+			}
 			time.Sleep(20 * time.Millisecond)
 			err = ctx.Err()
 		}
@@ -46,7 +49,7 @@ func (b *Broker) AddPartitions(t testing.TB, name string, partitions int) {
 		if err == nil {
 			err = res.Errors[name]
 		}
-		for err == nil && b.leaders(ctx, name) != partitions {
+		for err == nil && !b.led(ctx, name, partitions) {
 			time.Sleep(20 * time.Millisecond)
 			err = ctx.Err()
 		}

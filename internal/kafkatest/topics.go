@@ -31,7 +31,7 @@ func (b *Broker) CreateTopic(t testing.TB, name string, partitions int, configs 
 		t.Fatalf("kafkatest: create topic %q: %v", name, err)
 	}
 	for ctx.Err() == nil {
-		if b.leaders(ctx, name) == partitions {
+		if b.led(ctx, name, partitions) {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -39,27 +39,37 @@ func (b *Broker) CreateTopic(t testing.TB, name string, partitions int, configs 
 	t.Fatalf("kafkatest: topic %q has no leaders", name)
 }
 
-// leaders asks a broker directly: the pooled client answers from a cache that may be seconds old.
-func (b *Broker) leaders(ctx context.Context, topic string) (n int) {
+// leaders is how many partitions of a topic have a leader, by the node that knows least of it and by the one
+// that knows most: a broker hears of a topic and of its leaders a moment after the controller has decided, and
+// a client may ask any of them next. The nodes are asked directly: the pooled client answers from a cache
+// that may be seconds old.
+func (b *Broker) leaders(ctx context.Context, topic string) (least, most int) {
+	asked := false
 	for _, addr := range b.addrs {
 		conn, err := kafka.DialContext(ctx, "tcp", addr)
 		if err != nil {
-			continue
+			continue // it is down, and no client will ask it
 		}
 		parts, err := conn.ReadPartitions(topic)
 		_ = conn.Close()
-		if err != nil {
-			return 0
-		}
-		n = 0
+		n := 0
 		for _, p := range parts {
-			if p.Leader.Host != "" {
+			if err == nil && p.Leader.Host != "" {
 				n++
 			}
 		}
-		return n
+		if !asked || n < least {
+			least = n
+		}
+		asked, most = true, max(most, n)
 	}
-	return 0
+	return least, most
+}
+
+// led reports whether every node knows a leader of each of n partitions.
+func (b *Broker) led(ctx context.Context, topic string, n int) bool {
+	least, most := b.leaders(ctx, topic)
+	return least == n && most == n
 }
 
 // freePorts returns n ports that nobody listens on, below the range from which systems take the
