@@ -8,8 +8,8 @@ import (
 
 // Places is what a cluster knows of places in partitions.
 type Places interface {
-	// Committed are the offsets that a group has committed, -1 where it has none.
-	Committed(ctx context.Context, group string, parts []source.Partition) (source.Offsets, error)
+	// Committed is what a group has committed, with Next -1 where it has nothing.
+	Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error)
 	// Offsets are those of a place in each partition.
 	Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error)
 }
@@ -23,9 +23,13 @@ type Positions struct {
 
 // Committed are the offsets of the group, with Start where there are none.
 func (p *Positions) Committed(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
-	offsets, err := p.Places.Committed(ctx, p.Group, parts)
+	found, err := p.Places.Committed(ctx, p.Group, parts)
 	if err != nil {
 		return nil, err
+	}
+	offsets := make(source.Offsets, len(found))
+	for part, position := range found {
+		offsets[part] = position.Next
 	}
 	return p.Fill(ctx, offsets, parts)
 }

@@ -81,7 +81,11 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 		return m
 	}
 	msgs = append(msgs, chunk("m/0/model/0", "W"), chunk("m/0/neighbours/0", "X"), chunk("m/0/neighbours/1", ""), message(check, 0, "state"))
-	claim := source.Claim{Group: r.name, Generation: -1, Next: source.Offsets{{Topic: in, ID: 0}: 41, {Topic: in, ID: 1}: 42}}
+	first, second := source.Partition{Topic: in, ID: 0}, source.Partition{Topic: in, ID: 1}
+	claim := source.Claim{
+		Group: r.name, Generation: -1, Next: source.Offsets{first: 41, second: 42},
+		Metadata: map[source.Partition]string{second: "of which topic"},
+	}
 	mustPut(t, k, msgs, claim)
 
 	r.want(out, "0:0", "0:3", "0:6", "1:1", "1:4", "1:7", "2:2", "2:5", "2:8")
@@ -89,6 +93,10 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 	r.want(check, "0:state")
 	if diff := cmp.Diff(map[string]int64{in + "/0": 41, in + "/1": 42}, r.GroupOffsets(t, r.name)); diff != "" {
 		t.Errorf("committed offsets (-want +got):\n%s", diff)
+	}
+	got, err := source.Committed(t.Context(), r.cluster(nil), r.name, []source.Partition{first, second})
+	if err != nil || got[first].Metadata != "" || got[second].Metadata != "of which topic" {
+		t.Errorf("committed beside the offsets: %v, %v", got, err)
 	}
 	for _, rec := range r.ReadCommitted(t, out) {
 		if !rec.Timestamp.Equal(at) || len(rec.Headers) != 2 || string(rec.Headers[0].Value) != string(rec.Value) || rec.Headers[1].Value == nil {

@@ -189,7 +189,9 @@ func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 	}
 	by := make(map[string][]txnoffsetcommit.RequestPartition)
 	for p, next := range c.Next {
-		by[p.Topic] = append(by[p.Topic], txnoffsetcommit.RequestPartition{Partition: p.ID, CommittedOffset: next, CommittedLeaderEpoch: -1})
+		by[p.Topic] = append(by[p.Topic], txnoffsetcommit.RequestPartition{
+			Partition: p.ID, CommittedOffset: next, CommittedLeaderEpoch: -1, CommittedMetadata: c.Metadata[p],
+		})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(by)) {
 		slices.SortFunc(by[topic], func(a, b txnoffsetcommit.RequestPartition) int { return int(a.Partition - b.Partition) })

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -131,48 +130,10 @@ func listed(o kafka.PartitionOffsets, at At) int64 {
 	return -1
 }
 
-// Committed returns the offsets a group has committed, -1 where it has none. For exactly-once
-// reading ask after the sink has fenced the former owner: before, its last transaction may still
-// commit.
-func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (Offsets, error) {
-	request := &kafka.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
-	for _, p := range parts {
-		request.Topics[p.Topic] = append(request.Topics[p.Topic], int(p.ID))
-	}
-	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
-	return retrying(ctx, r, func(ctx context.Context) (Offsets, error) {
-		response, err := c.Client().OffsetFetch(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		offsets := make(Offsets, len(parts))
-		if errors.Is(response.Error, kafka.GroupIdNotFound) {
-			// The embedded broker says so of a group that has committed nothing yet; Kafka gives -1s.
-			for _, p := range parts {
-				offsets[p] = -1
-			}
-			return offsets, nil
-		}
-		if response.Error != nil {
-			return nil, response.Error
-		}
-		for topic, list := range response.Topics {
-			for _, o := range list {
-				p := Partition{Topic: topic, ID: int32(o.Partition)}
-				if o.Error != nil {
-					return nil, fmt.Errorf("%s: %w", p, o.Error)
-				}
-				offsets[p] = o.CommittedOffset
-			}
-		}
-		return offsets, missing(offsets, parts)
-	})
-}
-
 // missing says which partition the broker has left out of its answer.
-func missing(offsets Offsets, parts []Partition) error {
+func missing[T any](found map[Partition]T, parts []Partition) error {
 	for _, p := range parts {
-		if _, ok := offsets[p]; !ok {
+		if _, ok := found[p]; !ok {
 			return fmt.Errorf("the broker's answer lacks %s", p)
 		}
 	}

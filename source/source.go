@@ -41,6 +41,9 @@ type Claim struct {
 	InstanceID string
 	Generation int32
 	Next       Offsets
+
+	// Metadata is committed beside the offset of each partition that it names: see Note.
+	Metadata map[Partition]string
 }
 
 // Header is one header of a message, a Key and a Value. It is the type of the wire, so that nobody copies

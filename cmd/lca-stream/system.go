@@ -126,7 +126,7 @@ func (s *system) positions(group string) *pipeline.Positions {
 type places struct{ cluster *cluster.Cluster }
 
 // Committed asks the group's coordinator.
-func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (source.Offsets, error) {
+func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {
 	return source.Committed(ctx, p.cluster, group, parts)
 }
 

@@ -1,0 +1,92 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// Position is what a group has committed for one partition.
+type Position struct {
+	Next     int64  // the offset to read next; -1: the group has none
+	Epoch    int32  // leader epoch of the record before it; -1: not known
+	Metadata string // what was committed beside it, see Claim.Metadata
+}
+
+// Committed returns what a group has committed, with Next -1 where there is nothing. For exactly-once
+// reading ask after the sink has fenced the former owner: before, its last transaction may still
+// commit. After, that transaction is over, but the coordinator may not yet show its offsets: before
+// 3.9.1 and 4.0 Kafka takes them over after it has answered (KAFKA-17507). So only stable offsets are
+// asked for, and others waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
+func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	return CommittedWithin(ctx, c, group, parts, retryFor)
+}
+
+// CommittedWithin is Committed for callers who choose how long the coordinator may be away.
+func CommittedWithin(ctx context.Context, c *cluster.Cluster, group string, parts []Partition, limit time.Duration) (map[Partition]Position, error) {
+	r := newRetry(c, limit, fmt.Sprintf("read the committed offsets of group %q", group))
+	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
+		found, err := committed(ctx, c, group, parts)
+		if errors.Is(err, kafka.UnsupportedVersion) {
+			return nil, fmt.Errorf("brokers must be Apache Kafka 2.5 or newer, or speak its protocol: older ones cannot say which offsets are final: %w", err)
+		}
+		return found, err
+	})
+}
+
+// stableVersion is the first version of OffsetFetch that knows RequireStable, and the last that asks
+// for one group: later ones say nothing more that is needed here.
+const stableVersion = 7
+
+func committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, cluster.RequestTimeout)
+	defer cancel()
+	request := kmsg.NewPtrOffsetFetchRequest()
+	request.Group, request.RequireStable = group, true
+	at := make(map[string]int)
+	for _, p := range parts {
+		i, ok := at[p.Topic]
+		if !ok {
+			i = len(request.Topics)
+			at[p.Topic] = i
+			request.Topics = append(request.Topics, kmsg.OffsetFetchRequestTopic{Topic: p.Topic})
+		}
+		request.Topics[i].Partitions = append(request.Topics[i].Partitions, p.ID)
+	}
+	m, err := c.Ask(ctx, cluster.Question{Request: request, Least: stableVersion, Most: stableVersion, Group: group})
+	if err != nil {
+		return nil, err
+	}
+	response := m.(*kmsg.OffsetFetchResponse)
+	found := make(map[Partition]Position, len(parts))
+	switch code := kafka.Error(response.ErrorCode); {
+	case code == kafka.GroupIdNotFound:
+		// The embedded broker says so of a group that has committed nothing yet; Kafka gives -1s.
+		for _, p := range parts {
+			found[p] = Position{Next: -1, Epoch: -1}
+		}
+		return found, nil
+	case code != 0:
+		return nil, code
+	}
+	for _, t := range response.Topics {
+		for _, o := range t.Partitions {
+			p := Partition{Topic: t.Topic, ID: o.Partition}
+			if o.ErrorCode != 0 {
+				return nil, fmt.Errorf("%s: %w", p, kafka.Error(o.ErrorCode))
+			}
+			position := Position{Next: o.Offset, Epoch: o.LeaderEpoch}
+			if o.Metadata != nil {
+				position.Metadata = *o.Metadata
+			}
+			found[p] = position
+		}
+	}
+	return found, missing(found, parts)
+}
