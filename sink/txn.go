@@ -189,8 +189,12 @@ func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 	}
 	by := make(map[string][]txnoffsetcommit.RequestPartition)
 	for p, next := range c.Next {
+		epoch, known := c.Epochs[p]
+		if !known {
+			epoch = -1
+		}
 		by[p.Topic] = append(by[p.Topic], txnoffsetcommit.RequestPartition{
-			Partition: p.ID, CommittedOffset: next, CommittedLeaderEpoch: -1, CommittedMetadata: c.Metadata[p],
+			Partition: p.ID, CommittedOffset: next, CommittedLeaderEpoch: epoch, CommittedMetadata: c.Metadata[p],
 		})
 	}
 	for _, topic := range slices.Sorted(maps.Keys(by)) {

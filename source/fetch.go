@@ -17,7 +17,8 @@ import (
 type FetcherConfig struct {
 	Cluster   *cluster.Cluster
 	Partition Partition
-	Offset    int64 // of the first record to read
+	Offset    int64  // of the first record to read
+	Epochs    Epochs // of Offset; no entry: what was before it does not matter
 
 	// ReadUncommitted also gives the records of open and aborted transactions. By default a
 	// reader sees committed records only, and stops before the first open transaction.
@@ -59,6 +60,7 @@ type Fetched struct {
 	Records  []recordbatch.Record // in order; keys and values point into a buffer of their own, for good
 	Rejected []Rejected           // in order; their offsets lie between those of Records
 	Next     int64                // the offset to read next; beyond the last record where transactions ended or compaction took records
+	Epoch    int32                // the leader epoch of what is before Next; -1: not known
 
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction
@@ -82,8 +84,8 @@ type Rejected struct {
 type Fetcher struct {
 	config  FetcherConfig
 	next    int64
-	ask     int   // bytes of the next response, see whole
-	leader  int32 // node id; -1: as the transport has it
+	ask     int // bytes of the next response, see whole
+	trail   trail
 	decoder *recordbatch.Decoder
 	blocks  *blocks // nil: the records are their reader's for good
 }
@@ -91,11 +93,15 @@ type Fetcher struct {
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
 func NewFetcher(c FetcherConfig) *Fetcher {
 	c = c.withDefaults()
-	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, leader: -1, decoder: recordbatch.NewDecoder(c.maxBatchBytes())}
+	last, known := c.Epochs[c.Partition]
+	if !known {
+		last = noEpoch
+	}
+	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), decoder: recordbatch.NewDecoder(c.maxBatchBytes())}
 }
 
-// Move sets the position.
-func (f *Fetcher) Move(next int64) { f.next = next }
+// Move sets the position. Nothing is known of what is before it.
+func (f *Fetcher) Move(next int64) { f.next, f.trail.last = next, noEpoch }
 
 // Next is the position: the offset of the record that Fetch gives next.
 func (f *Fetcher) Next() int64 { return f.next }
@@ -110,6 +116,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 		if err == nil {
 			r.succeeded()
 			f.next = got.Next
+			f.trail.read(got.Epoch)
 			return got, nil
 		}
 		if held := (*throttledError)(nil); errors.As(err, &held) { // no fault, and so no part of the retries
@@ -117,6 +124,9 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 				return Fetched{}, err
 			}
 			continue
+		}
+		if errors.As(err, new(*TruncatedError)) {
+			return Fetched{}, err
 		}
 		if errors.Is(err, kafka.OffsetOutOfRange) {
 			if err = f.outOfRange(ctx); err != nil {
@@ -137,9 +147,12 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.config.MaxWait+cluster.RequestTimeout)
 	defer cancel()
+	if err := f.check(ctx); err != nil {
+		return Fetched{}, err
+	}
 	request := fetchRequest{
 		partition:       f.config.Partition,
-		leader:          f.leader,
+		trail:           f.trail,
 		offset:          f.next,
 		maxBytes:        int32(f.ask),
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
@@ -161,6 +174,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		Records:       response.block.records[:0],
 		block:         response.block,
 		Next:          f.next,
+		Epoch:         f.trail.last,
 		HighWatermark: response.highWatermark,
 		LastStable:    response.lastStable,
 		LogStart:      response.logStart,
@@ -199,9 +213,9 @@ func (f *Fetcher) findLeader(ctx context.Context) error {
 	if err := topics[p.Topic].Err; errors.Is(err, kafka.UnknownTopicOrPartition) {
 		return err
 	}
-	f.leader = -1
-	if leader, ok := topics[p.Topic].Partitions[p.ID]; ok {
-		f.leader = leader.Leader
+	f.trail.leader = -1
+	if now, ok := topics[p.Topic].Partitions[p.ID]; ok {
+		f.trail.moved(now)
 	}
 	return nil
 }
@@ -243,7 +257,7 @@ func (f *Fetcher) decode(got *Fetched, response *fetchResponse) error {
 		if err != nil {
 			return err
 		}
-		got.Next = max(got.Next, b.LastOffset+1)
+		got.Next, got.Epoch = max(got.Next, b.LastOffset+1), b.LeaderEpoch
 	}
 }
 
@@ -289,7 +303,7 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 	}
 	if limit := f.config.maxBatchBytes(); size > int64(limit) && b.LastOffset >= f.next {
 		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
-		got.Next = b.LastOffset + 1
+		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
 		return nil
 	}
 	return fmt.Errorf("the broker sent %d bytes of a batch of %d", len(response.records), size)

@@ -18,7 +18,7 @@ import (
 // because kafka-go's decoder forgets the aborted transactions and the last offsets of batches.
 type fetchRequest struct {
 	partition       Partition
-	leader          int32 // node id; -1: as the transport's layout has it
+	trail           trail
 	offset          int64
 	maxBytes        int32 // the broker sends more if the first batch is larger
 	maxWaitMs       int32
@@ -57,31 +57,19 @@ func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResp
 			SessionEpoch:   -1, // no fetch session: they save bytes for readers of many partitions
 			Topics: []fetch.RequestTopic{{Topic: r.partition.Topic, Partitions: []fetch.RequestPartition{{
 				Partition:          r.partition.ID,
-				CurrentLeaderEpoch: -1,
+				CurrentLeaderEpoch: r.trail.epoch,
 				FetchOffset:        r.offset,
 				LogStartOffset:     -1,
 				PartitionMaxBytes:  r.maxBytes,
 			}}}},
 		},
-		Broker: r.broker,
+		Broker: func(c protocol.Cluster) (protocol.Broker, error) { return r.trail.broker(c, r.partition) },
 		Read:   r.read,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return m.(*fetchResponse), nil
-}
-
-// broker routes the request to the leader.
-func (r *fetchRequest) broker(c protocol.Cluster) (protocol.Broker, error) {
-	if r.leader < 0 {
-		return cluster.Leader(c, r.partition.Topic, r.partition.ID)
-	}
-	b, ok := c.Brokers[r.leader]
-	if !ok {
-		return protocol.Broker{}, protocol.NewErrNoLeader(r.partition.Topic, r.partition.ID)
-	}
-	return b, nil
 }
 
 // read reads the response. It keeps at most limit bytes, so that a partition with larger batches

@@ -18,6 +18,7 @@ import (
 type KafkaConfig struct {
 	Cluster *cluster.Cluster
 	Start   Offsets // the partitions to read, and the first offset of each
+	Epochs  Epochs  // of Start: a log that was truncated before it gives a *TruncatedError
 
 	// End bounds the range: exclusive, one for each partition of Start; nil reads on for ever. At
 	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
@@ -57,6 +58,7 @@ type Kafka struct {
 	config     KafkaConfig
 	partitions []Partition // in order
 	position   Offsets     // what Read has given: the next offset of each
+	epochs     Epochs      // of position
 
 	lanes  []*lane
 	stop   context.CancelFunc
@@ -82,7 +84,8 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	c.GatherBytes = orDefault(c.GatherBytes, 4<<20)
 	c.GatherWait = orDefault(c.GatherWait, 100*time.Millisecond)
 	c.PrefetchBytes = orDefault(c.PrefetchBytes, 64<<20)
-	k := &Kafka{config: c, position: c.Start.Clone(), ends: make(map[Partition]Lag)}
+	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), ends: make(map[Partition]Lag)}
+	maps.Copy(k.epochs, c.Epochs)
 	k.partitions = slices.SortedFunc(maps.Keys(c.Start), comparePartitions)
 	if err := k.check(ctx); err != nil {
 		return nil, err
@@ -132,7 +135,12 @@ func (k *Kafka) Seek(_ context.Context, to Offsets) error {
 	}
 	k.halt()
 	k.mutex.Lock()
-	maps.Copy(k.position, to)
+	for p, next := range to {
+		if next > k.position[p] { // what is before it was not read here
+			delete(k.epochs, p)
+		}
+		k.position[p] = next
+	}
 	k.mutex.Unlock()
 	k.start()
 	return nil
@@ -192,7 +200,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 		}
 		moved = true
 	}
-	b.Claim.Next, k.behind = k.position.Clone(), false
+	b.Claim.Next, b.Claim.Epochs, k.behind = k.position.Clone(), k.epochs.Clone(), false
 	return b, nil
 }
 
@@ -250,16 +258,21 @@ func (k *Kafka) fill(ctx context.Context, l *lane) error {
 			return k.failed
 		}
 		if l.head.last && l.head.empty() {
-			k.moveTo(l.head.partition, l.head.after)
+			k.moveTo(l.head, l.head.after)
 		}
 	}
 	return nil
 }
 
-func (k *Kafka) moveTo(p Partition, next int64) {
+// moveTo moves the position into or behind a portion. Its epoch is that of the portion's last record, which
+// is right for those before as well: the question is where that epoch, or the last one before it, ends.
+func (k *Kafka) moveTo(p *portion, next int64) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.position[p] = next
+	k.position[p.partition] = next
+	if delete(k.epochs, p.partition); p.epoch >= 0 {
+		k.epochs[p.partition] = p.epoch
+	}
 	k.behind = true
 }
 
@@ -271,7 +284,7 @@ func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
 			n, _ := k.takeOne(b, p)
 			size += n
 		}
-		k.moveTo(p.partition, p.next())
+		k.moveTo(p, p.next())
 		p.done()
 		return size
 	}
@@ -280,7 +293,7 @@ func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
 		next = p.after
 	}
 	p.done()
-	k.moveTo(p.partition, next) // not p.next(), which depends on how records were cut into responses
+	k.moveTo(p, next) // not p.next(), which depends on how records were cut into responses
 	return size
 }
 

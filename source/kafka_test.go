@@ -107,7 +107,7 @@ func testLive(t *testing.T, b *kafkatest.Broker) {
 		}},
 		Claim: source.Claim{Group: "g", Member: "m", InstanceID: "i", Generation: 4, Next: source.Offsets{zero: 1, one: 0}},
 	}
-	if diff := cmp.Diff(want, batch, cmpopts.IgnoreUnexported(source.Batch{})); diff != "" {
+	if diff := cmp.Diff(want, batch, cmpopts.IgnoreUnexported(source.Batch{}), cmpopts.IgnoreFields(source.Claim{}, "Epochs")); diff != "" {
 		t.Errorf("first batch (-want +got):\n%s", diff)
 	}
 

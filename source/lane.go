@@ -29,6 +29,7 @@ type portion struct {
 	records   []recordbatch.Record
 	rejected  []Rejected // interleaved with records, by offset
 	after     int64      // the offset after all of it
+	epoch     int32      // the leader epoch of what is before after
 	last      bool       // the lane has reached its end
 	err       error
 	block     *block // of the response, until the last record is taken
@@ -80,6 +81,7 @@ func (k *Kafka) start() {
 			Cluster:         k.config.Cluster,
 			Partition:       p,
 			Offset:          k.position[p],
+			Epochs:          k.epochs,
 			ReadUncommitted: k.config.ReadUncommitted,
 			MaxBytes:        maxBytes,
 			MaxMessageBytes: k.config.MaxMessageBytes,
@@ -106,7 +108,7 @@ func (k *Kafka) halt() {
 func (k *Kafka) run(ctx context.Context, l *lane) {
 	partition := l.fetcher.config.Partition
 	for {
-		p := &portion{partition: partition, after: l.fetcher.Next()}
+		p := &portion{partition: partition, after: l.fetcher.Next(), epoch: l.fetcher.trail.last}
 		if l.end >= 0 && l.fetcher.Next() >= l.end {
 			p.last = true
 		} else {
@@ -122,7 +124,7 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 					continue
 				}
 			}
-			p.records, p.rejected, p.after, p.err, p.block = got.Records, got.Rejected, got.Next, err, got.block
+			p.records, p.rejected, p.after, p.epoch, p.err, p.block = got.Records, got.Rejected, got.Next, got.Epoch, err, got.block
 			p.cut(l.end)
 		}
 		select {

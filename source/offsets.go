@@ -35,7 +35,7 @@ type OffsetError struct {
 // Error says which it is.
 func (e *OffsetError) Error() string {
 	if e.Offset > e.End {
-		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again?", e.Partition, e.Offset, e.End)
+		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again, or a disk lost?", e.Partition, e.Offset, e.End)
 	}
 	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %d records that were not read", e.Partition, e.Offset, e.Start, e.Start-e.Offset)
 }

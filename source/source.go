@@ -41,6 +41,7 @@ type Claim struct {
 	InstanceID string
 	Generation int32
 	Next       Offsets
+	Epochs     Epochs // of Next, as far as they are known
 
 	// Metadata is committed beside the offset of each partition that it names: see Note.
 	Metadata map[Partition]string

@@ -21,7 +21,8 @@ type Batch struct {
 	BaseOffset   int64
 	LastOffset   int64 // of the batch as it was written: compaction may have removed the record, or all
 	MaxTimestamp int64
-	Count        int // records that are left
+	LeaderEpoch  int32 // of the leader that wrote it to the log; -1: the broker does not say
+	Count        int   // records that are left
 	Producer     Producer
 	Control      bool // written by a broker to end a transaction: see Marker
 
@@ -95,6 +96,7 @@ func (b *Batch) parse(raw []byte) {
 	b.BaseOffset = int64(be.Uint64(raw))
 	b.LastOffset = b.BaseOffset + int64(int32(be.Uint32(raw[atLastDelta:])))
 	b.MaxTimestamp = int64(be.Uint64(raw[atMaxTime:]))
+	b.LeaderEpoch = int32(be.Uint32(raw[atLeaderEpoch:]))
 	b.Count = int(int32(be.Uint32(raw[atCount:])))
 	b.attributes = be.Uint16(raw[atAttributes:])
 	b.Control = b.attributes&attrControl != 0

@@ -1,0 +1,130 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// Epochs are, for positions in partitions, the leader epochs under which the records before them
+// were written. A partition whose epoch is not known has no entry. By them a reader notices that a
+// log was truncated and has grown again (KIP-320): the offset alone would fit the new records.
+type Epochs map[Partition]int32
+
+// Clone returns a copy that shares nothing.
+func (e Epochs) Clone() Epochs { return maps.Clone(e) }
+
+// TruncatedError says that records which were read are not in the log any more: a replica that did
+// not have them became the leader, or the disk that had them was lost. Others may have taken their
+// offsets, and those were not read.
+type TruncatedError struct {
+	Partition Partition
+	Offset    int64 // to read next
+	Epoch     int32 // of the record before it
+	End       int64 // what the log still has of that epoch ends here: records from End to Offset are lost
+}
+
+// Error says what was lost and what can be done about it.
+func (e *TruncatedError) Error() string {
+	return fmt.Sprintf("source: %s: the log was truncated: offsets %d to %d were read, and Kafka has lost these records since "+
+		"(an unclean leader election, or a lost disk; leader epoch %d ends at %d now; or was the topic deleted and created again?); "+
+		"new records may have taken their place: look at what was made of them, then say where to read on with `lca-stream offsets reset`", e.Partition, e.End, e.Offset-1, e.Epoch, e.End)
+}
+
+// noEpoch is what Kafka's requests say where no leader epoch is known.
+const noEpoch = -1
+
+// trail is what a fetcher knows of leaders: who leads now, and under whom the last record was written.
+type trail struct {
+	leader  int32 // node id; -1: as the transport has it
+	epoch   int32 // of the leader, as metadata had it; noEpoch: not known
+	last    int32 // epoch of the record before the position; noEpoch: not known
+	checked int32 // the leader's epoch in which the position was last checked
+	asked   bool  // for the leader
+}
+
+func newTrail(last int32) trail {
+	return trail{leader: -1, epoch: noEpoch, last: last, checked: noEpoch}
+}
+
+// read notes the epoch of what was read from the leader, whose log therefore has it.
+func (t *trail) read(epoch int32) { t.last, t.checked = epoch, t.epoch }
+
+// moved notes who leads.
+func (t *trail) moved(p cluster.Partition) { t.leader, t.epoch, t.asked = p.Leader, p.Epoch, true }
+
+// check asks, once in each epoch of the leader, whether the log still has the record before the
+// position. Fetches name the leader's epoch, so that nothing is read under a leader that was not asked.
+func (f *Fetcher) check(ctx context.Context) error {
+	t := &f.trail
+	if !t.asked {
+		if err := f.findLeader(ctx); err != nil {
+			return err
+		}
+	}
+	if t.last < 0 || t.epoch < 0 || t.checked == t.epoch {
+		return nil
+	}
+	end, err := f.endOfEpoch(ctx)
+	switch {
+	case errors.Is(err, kafka.UnsupportedVersion): // a broker before Kafka 2.3 has no answer that a reader may see
+	case err != nil:
+		return err
+	case end >= 0 && end < f.next:
+		return &TruncatedError{Partition: f.config.Partition, Offset: f.next, Epoch: t.last, End: end}
+	}
+	t.checked = t.epoch
+	return nil
+}
+
+// endOfEpoch is where the leader's log has the end of the last record's epoch, or of the last epoch
+// before it: at or behind the position, unless the log was truncated. It is -1 if the leader does not know.
+func (f *Fetcher) endOfEpoch(ctx context.Context) (int64, error) {
+	p := f.config.Partition
+	request := kmsg.NewPtrOffsetForLeaderEpochRequest()
+	request.ReplicaID = -1 // a reader
+	partition := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
+	partition.Partition, partition.CurrentLeaderEpoch, partition.LeaderEpoch = p.ID, f.trail.epoch, f.trail.last
+	topic := kmsg.NewOffsetForLeaderEpochRequestTopic()
+	topic.Topic, topic.Partitions = p.Topic, append(topic.Partitions, partition)
+	request.Topics = append(request.Topics, topic)
+	const leastForReaders, most = 3, 4
+	m, err := f.config.Cluster.Ask(ctx, cluster.Question{
+		Request: request, Least: leastForReaders, Most: most,
+		Broker: func(c protocol.Cluster) (protocol.Broker, error) { return f.trail.broker(c, p) },
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, t := range m.(*kmsg.OffsetForLeaderEpochResponse).Topics {
+		for _, a := range t.Partitions {
+			if t.Topic != p.Topic || a.Partition != p.ID {
+				continue
+			}
+			if a.ErrorCode != 0 {
+				return 0, kafka.Error(a.ErrorCode)
+			}
+			return a.EndOffset, nil
+		}
+	}
+	return 0, fmt.Errorf("the broker's answer lacks %s", p)
+}
+
+// broker routes a request to the leader.
+func (t *trail) broker(c protocol.Cluster, p Partition) (protocol.Broker, error) {
+	if t.leader < 0 {
+		return cluster.Leader(c, p.Topic, p.ID)
+	}
+	b, ok := c.Brokers[t.leader]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoLeader(p.Topic, p.ID)
+	}
+	return b, nil
+}
