@@ -23,9 +23,19 @@ type KafkaConfig struct {
 	// learner. Opening it takes the work over: the former owner is fenced. At least one character.
 	TransactionalID string
 
-	// Timeout is how long a transaction may stay open: the broker aborts it then, and fences its
-	// owner. Put gives up before. Default 60 s; the broker's transaction.max.timeout.ms is the bound.
+	// Timeout is how long a transaction may stay open: the broker aborts it then. Put gives up before.
+	// Default 45 s; where the broker's transaction.max.timeout.ms is less, that much is taken.
 	Timeout time.Duration
+
+	// Request is how long an answer is waited for while nothing moves. Default 15 s; a third of Timeout
+	// at most.
+	Request time.Duration
+
+	// Compression is of all batches. Default none.
+	Compression Compression
+
+	// Link is shared by the producers of a process. Nil: one of its own.
+	Link *Link
 
 	// BatchBytes bounds one record batch; the topic's max.message.bytes does so too. Default 8 MiB.
 	BatchBytes int
@@ -35,7 +45,8 @@ type KafkaConfig struct {
 }
 
 const (
-	defaultTimeout = 60 * time.Second
+	defaultTimeout = 45 * time.Second
+	defaultRequest = 15 * time.Second
 
 	// defaultBatchBytes is more than a transaction of the transform holds as a rule: a second batch is
 	// one more round trip.
@@ -79,6 +90,7 @@ type Kafka struct {
 
 	shares shares // of the Put at hand
 	spare  spare
+	packer packer
 }
 
 type state int
@@ -109,19 +121,26 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.Timeout <= 0 {
 		c.Timeout = defaultTimeout
 	}
+	if c.Request <= 0 {
+		c.Request = defaultRequest
+	}
 	if c.BatchBytes <= 0 {
 		c.BatchBytes = defaultBatchBytes
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	if c.Link == nil {
+		c.Link = NewLink()
+	}
 	k := &Kafka{
 		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
 		coord:   coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
 		limits:  limits{cluster: c.Cluster, known: make(map[string]int)},
-		request: min(15*time.Second, c.Timeout/4),
+		request: min(c.Request, c.Timeout/3),
 		id:      -1, epoch: -1,
-		spare: spare{most: c.BatchBytes},
+		spare:  spare{most: c.BatchBytes},
+		packer: packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
 	failpoint.Here("fence.before")
 	if err := k.initialise(ctx); err != nil {

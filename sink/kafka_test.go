@@ -43,6 +43,7 @@ func TestKafka(t *testing.T) {
 		{"left open for longer than its timeout", testTimeout},
 		{"the group has moved on", testRevoked},
 		{"too large", testTooLarge},
+		{"compression", testCompression},
 		{"many batches", testManyBatches},
 		{"a limit that was lowered", testLoweredLimit},
 		{"context ends inside", testContextEnds},

@@ -41,8 +41,8 @@ const (
 	newestProduce = 8 // the last of this layout
 )
 
-// newProduceRequest encodes into buffer, if it is large enough.
-func newProduceRequest(buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer) *produceRequest {
+// newProduceRequest encodes into buffer, if it is large enough. pack may compress the batch where it stands.
+func newProduceRequest(buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, pack func(b []byte, batch int) []byte) *produceRequest {
 	b := append(buffer[:0], make([]byte, 12)...) // the size, and the header up to the client id
 	be := binary.BigEndian
 	be.PutUint16(b[4:], uint16(protocol.Produce))
@@ -55,7 +55,7 @@ func newProduceRequest(buffer []byte, clientID, transactionalID string, to topic
 	b = be.AppendUint32(b, 1)
 	b = be.AppendUint32(b, uint32(to.id))
 	batch := len(b) + 4
-	b = recordbatch.Append(be.AppendUint32(b, 0), recs, p)
+	b = pack(recordbatch.Append(be.AppendUint32(b, 0), recs, p), batch)
 	be.PutUint32(b[batch-4:], uint32(len(b)-batch))
 	be.PutUint32(b, uint32(len(b)-4))
 	return &produceRequest{to: to, bytes: b}

@@ -272,7 +272,10 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
 	next := k.next[s.topicPartition]
 	req := newProduceRequest(k.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
-		recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true})
+		recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true},
+		func(b []byte, batch int) []byte {
+			return k.packer.pack(b, batch, s.topic, k.limits.batch(s.topic, k.config.BatchBytes))
+		})
 	err = k.repeat(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
 		err := req.send(ctx, k.config.Cluster)
 		if errors.Is(err, kafka.DuplicateSequenceNumber) {

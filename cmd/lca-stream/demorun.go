@@ -44,7 +44,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoPatience)
 	defer cancel()
 	var err error
-	d.producer, err = sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: d.system.cluster, TransactionalID: "demo-producer", Log: d.system.log})
+	d.producer, err = d.system.openSink(ctx, "demo-producer")
 	if err != nil {
 		return nil, err
 	}

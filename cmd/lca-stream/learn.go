@@ -11,7 +11,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -87,7 +86,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	var stage *pipeline.Learn
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: s.cluster, TransactionalID: group + "-" + c.Snapshot.ModelID, Log: s.log})
+			k, err := s.openSink(ctx, group+"-"+c.Snapshot.ModelID)
 			if err != nil {
 				return nil, err
 			}

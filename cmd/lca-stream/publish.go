@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -23,9 +22,7 @@ func (s *system) publish(ctx context.Context, role string, snap *snapshot.Snapsh
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
 	defer cancel()
 	c := s.config
-	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
-		Cluster: s.cluster, Log: s.log, TransactionalID: c.Source.Group + role + c.Snapshot.ModelID,
-	})
+	k, err := s.openSink(ctx, c.Source.Group+role+c.Snapshot.ModelID)
 	if err != nil {
 		return s.cluster.Explain(err)
 	}

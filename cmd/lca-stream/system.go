@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/tracing"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -25,6 +26,7 @@ type system struct {
 	log     *slog.Logger
 	status  *status.Server
 	traces  *tracing.Tracing
+	link    *sink.Link // of all producers
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -33,7 +35,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 	if err != nil {
 		return nil, err
 	}
-	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log}
+	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink()}
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()
 		return nil, usage{err}

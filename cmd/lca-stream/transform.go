@@ -13,7 +13,6 @@ import (
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -93,11 +92,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	parts, positions := []source.Partition{p}, s.positions(s.config.Source.Group)
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			k, err := sink.OpenKafka(ctx, sink.KafkaConfig{
-				Cluster:         s.cluster,
-				TransactionalID: fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID),
-				Log:             s.log,
-			})
+			k, err := s.openSink(ctx, fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID))
 			if err != nil {
 				return nil, err
 			}

@@ -37,10 +37,12 @@ type Config struct {
 
 // Kafka says how the brokers are reached.
 type Kafka struct {
-	Brokers  []string // bootstrap addresses host:port; default [localhost:9092]; at least 1
-	ClientID string   // name shown in the broker's logs and quotas; default lca-stream
-	TLS      TLS
-	SASL     SASL
+	Brokers            []string      // bootstrap addresses host:port; default [localhost:9092]; at least 1
+	ClientID           string        // name shown in the broker's logs and quotas; default lca-stream
+	TransactionTimeout time.Duration // after which a broker aborts a transaction; default 45s; 1s … 15m
+	RequestTimeout     time.Duration // longest wait for an answer while nothing moves; default 15s; 100ms … 5m
+	TLS                TLS
+	SASL               SASL
 }
 
 // TLS is the encryption of the connection.
@@ -131,6 +133,7 @@ type Transform struct {
 	Layout      string        // vector or columns; default vector
 	Column      string        // name of the output column; default lca
 	Passthrough bool          // keep the input's columns; default true
+	Compression string        // of produced batches: auto, none, gzip, snappy, lz4 or zstd; default auto
 	UntilModel  string        // hold, pass_through or drop; default hold
 	PinVersion  uint64        // use this model version alone; default 0 (the newest); 0 … 9223372036854775807
 	MaxModelAge time.Duration // age at which the model counts as stale; default 0s (never); 0s … 8760h
@@ -143,6 +146,7 @@ type DeadLetter struct {
 	Window      int    // messages over which rejects are counted; default 1000; 1 … 1000000
 	MaxRejects  int    // most rejects in the window; default 100; 0 … 1000000
 	OnThreshold string // stop or warn; default stop
+	OnTooLarge  string // a dead letter that its topic does not take: cut or stop; default cut
 }
 
 // HTTP is the status page, probes and metrics.

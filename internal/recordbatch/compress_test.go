@@ -1,0 +1,104 @@
+package recordbatch
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// What is compressed here is read back by our decoder, and by that of another client; a batch that would
+// grow stays as it was.
+func TestCompress(t *testing.T) {
+	recs := someRecords(50, 2000)
+	for i := range recs {
+		recs[i].Offset = int64(i)
+		recs[i].Value = bytes.Repeat(recs[i].Value[:20], 100)
+	}
+	plain := Append([]byte("before"), recs, Producer{ID: 7, Epoch: 3, Sequence: 11, Transactional: true})
+	var c Compressor
+	for _, to := range []Codec{None, Gzip, Snappy, LZ4, Zstd} {
+		t.Run(to.String(), func(t *testing.T) {
+			for range 2 { // the second time with an encoder that was used before
+				b, err := c.Compress(bytes.Clone(plain), 6, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(b[:6]) != "before" || to != None && len(b) > len(plain)/5 {
+					t.Errorf("%d bytes of %d, after %q", len(b), len(plain), b[:6])
+				}
+				batch, got := decodeOne(t, b[6:])
+				if batch.Producer != (Producer{ID: 7, Epoch: 3, Sequence: 11, Transactional: true}) {
+					t.Errorf("producer %+v", batch.Producer)
+				}
+				if diff := cmp.Diff(recs, got); diff != "" {
+					t.Error(diff)
+				}
+				if to == None {
+					return
+				}
+				theirs, err := kgo.DefaultDecompressor().Decompress(b[6+headerSize:], kgo.CompressionCodecType(to))
+				if err != nil || !bytes.Equal(theirs, plain[6+headerSize:]) {
+					t.Errorf("another client reads %d bytes, %v", len(theirs), err)
+				}
+			}
+		})
+	}
+}
+
+func decodeOne(t *testing.T, raw []byte) (b Batch, recs []Record) {
+	t.Helper()
+	d := NewDecoder(1 << 20)
+	d.Reset(raw)
+	err := d.Next(&b)
+	if err == nil {
+		recs, err = d.Records(nil, &b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, recs
+}
+
+func TestCompressNoise(t *testing.T) {
+	noise := make([]byte, 5000)
+	for i := range noise {
+		noise[i] = byte(rand.Uint32())
+	}
+	plain := Append(nil, []Record{{Value: noise}}, NoProducer())
+	var c Compressor
+	for _, to := range []Codec{Gzip, Snappy, LZ4, Zstd} {
+		if b, err := c.Compress(bytes.Clone(plain), 0, to); err != nil || !bytes.Equal(b, plain) {
+			t.Errorf("%s: %d bytes of %d, %v", to, len(b), len(plain), err)
+		}
+	}
+	if _, err := c.Compress(bytes.Clone(plain), 0, 7); err == nil {
+		t.Error("a codec that does not exist")
+	}
+}
+
+// Partitions compress side by side.
+func TestCompressConcurrently(t *testing.T) {
+	var c Compressor
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			value := bytes.Repeat(fmt.Appendf(nil, "value %d ", i), 1000)
+			for _, to := range []Codec{Gzip, Snappy, LZ4, Zstd, LZ4, Zstd} {
+				b, err := c.Compress(Append(nil, []Record{{Value: value}}, NoProducer()), 0, to)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, recs := decodeOne(t, b); !bytes.Equal(recs[0].Value, value) {
+					t.Errorf("%s mixes batches up", to)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
