@@ -2,6 +2,7 @@ package minibatch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -286,6 +287,17 @@ func remedy(t arrow.DataType) string {
 }
 
 func elementName(column string, i int) string { return column + "[" + strconv.Itoa(i) + "]" }
+
+// Chosen reports whether columns, as Resolve takes them, mean the features of these names: the very
+// names in their order, or the one list column that all of them are elements of. No columns mean whatever
+// the names are.
+func Chosen(columns, names []string) bool {
+	if len(columns) == 0 || slices.Equal(columns, names) {
+		return true
+	}
+	list, ok := listOf(names)
+	return ok && len(columns) == 1 && columns[0] == list
+}
 
 // listOf says which list column the names are the elements of: v for v[0], v[1], ….
 func listOf(names []string) (column string, ok bool) {

@@ -145,3 +145,33 @@ func TestMapByName(t *testing.T) {
 		})
 	}
 }
+
+// What source.features says is compared with what was learnt, whose names may be the elements of one list.
+func TestChosen(t *testing.T) {
+	abc, list := []string{"a", "b", "c"}, []string{"v[0]", "v[1]"}
+	for _, c := range []struct {
+		name           string
+		columns, names []string
+		want           bool
+	}{
+		{"the same", abc, abc, true},
+		{"no choice", nil, abc, true},
+		{"no choice of a list", nil, list, true},
+		{"the list", []string{"v"}, list, true},
+		{"the list of one element", []string{"v"}, []string{"v[0]"}, true},
+		{"its elements by name", list, list, true},
+		{"another list", []string{"w"}, list, false},
+		{"one more", []string{"a", "b", "c", "d"}, abc, false},
+		{"one fewer", abc[:2], abc, false},
+		{"another order", []string{"b", "a", "c"}, abc, false},
+		{"one column of several", []string{"a"}, abc, false},
+		{"a list and a column", []string{"v", "a"}, list, false},
+		{"elements out of order", []string{"v"}, []string{"v[1]", "v[0]"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Chosen(c.columns, c.names); got != c.want {
+				t.Errorf("Chosen(%v, %v) is %v", c.columns, c.names, got)
+			}
+		})
+	}
+}

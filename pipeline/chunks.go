@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -21,7 +22,8 @@ type Checkpoints struct {
 	Topic   string
 	ModelID string
 	Open    func(context.Context) (Log, error)   // a reader from the topic's beginning
-	End     func(context.Context) (int64, error) // the topic's last stable offset
+	End     func(context.Context) (int64, error) // the topic's high watermark, see ReadBack
+	Log     *slog.Logger                         // nil = nobody wants to know what is waited for
 
 	chunks [2]int // chunks in each slot, as last written or read
 }
@@ -65,20 +67,9 @@ func (t *Checkpoints) key(slot, chunk int) []byte {
 
 // Load returns the newest whole checkpoint, or nil when there is none.
 func (t *Checkpoints) Load(ctx context.Context) (*Checkpoint, error) {
-	end, err := t.End(ctx)
-	if err != nil {
-		return nil, err
-	}
-	log, err := t.Open(ctx)
-	if err != nil {
-		return nil, err
-	}
 	var slots [2]slotParts
-	for next := int64(0); next < end; {
-		got, err := log.Fetch(ctx)
-		if err != nil {
-			return nil, err
-		}
+	back := ReadBack{Topic: t.Topic, Open: t.Open, End: t.End, Log: t.Log}
+	err := back.Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			t.take(&slots, string(r.Key), r.Value, func(name string) string {
 				for _, h := range r.Headers {
@@ -89,7 +80,10 @@ func (t *Checkpoints) Load(ctx context.Context) (*Checkpoint, error) {
 				return ""
 			})
 		}
-		next = got.Next
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return t.newest(&slots)
 }

@@ -111,6 +111,10 @@ func (f *Follow) Current() *InForce { return f.current.Load() }
 // CatchUp waits until everything that was committed to the snapshot topic when it was called has
 // been read. A partition's new owner does this before its first output, so that versions never go
 // back within a partition.
+//
+// The last stable offset is the right end here: the former owner, too, saw nothing that lies behind a
+// transaction that is still open, because that offset only grows. So nobody has whitened with what is
+// hidden, and a partition need not stand still while somebody else's transaction is open.
 func (f *Follow) CatchUp(ctx context.Context) error {
 	end, err := f.End(ctx)
 	if err != nil {

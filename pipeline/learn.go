@@ -22,9 +22,9 @@ type LearnConfig struct {
 	ModelID         string
 	Topic           string // snapshot topic
 	Keep            int    // snapshot slots, ≥ 1
-	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this; earlier at every doubling
+	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this; earlier at every doubling; 0 = by time alone after the first
 	SnapshotEvery   time.Duration
-	CheckpointRows  uint64
+	CheckpointRows  uint64 // 0 = by time alone
 	CheckpointEvery time.Duration
 	Columns         []string   // source.features
 	Learner         lca.Config // Dim 0: taken from the features
@@ -91,7 +91,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 		}
 	}
 	moved := len(b.Messages) > 0 || l.sinceRows > 0 // an idle stream needs no second checkpoint
-	due := l.sinceRows >= max(l.CheckpointRows, 1) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
+	due := (l.CheckpointRows > 0 && l.sinceRows >= l.CheckpointRows) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
 	if len(l.pending) == 0 && !due {
 		return Work{}, nil
 	}
@@ -289,15 +289,20 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	return nil
 }
 
-// dueByRows depends on the rows learnt alone: the first model, every doubling, then every multiple.
+// dueByRows depends on the rows learnt alone: the first model, every doubling, then every multiple. By
+// time alone leaves the first model, which transforms wait for.
 func (l *Learn) dueByRows() bool {
-	v, parent, every := l.learner.Info().Rows, l.state.Parent, max(l.SnapshotRows, 1)
-	return parent == 0 || v/every > parent/every || (v < every && v >= 2*parent)
+	v, parent, every := l.learner.Info().Rows, l.state.Parent, l.SnapshotRows
+	if parent == 0 || every == 0 {
+		return parent == 0
+	}
+	return v/every > parent/every || (v < every && v >= 2*parent)
 }
 
-// publish makes a snapshot of the learner as it is, unless this version exists already.
+// publish makes a snapshot of the learner as it is, unless this version exists already: a stream that
+// pauses asks again and again, and a model takes long to make.
 func (l *Learn) publish(byRows bool) error {
-	if l.learner == nil {
+	if l.learner == nil || l.learner.Info().Rows <= l.state.Published {
 		return nil
 	}
 	model, err := l.learner.Model()
@@ -308,9 +313,6 @@ func (l *Learn) publish(byRows bool) error {
 		return fmt.Errorf("pipeline: model after %d rows: %w", l.learner.Info().Rows, err)
 	}
 	version := model.Info.Rows
-	if version <= l.state.Published {
-		return nil
-	}
 	s := &snapshot.Snapshot{
 		Model: model, ModelID: l.ModelID, Version: version, Number: l.state.Snapshots, Parent: l.state.Parent,
 		Features: l.features.Names, Offsets: l.offsets.Clone(), Producer: l.Producer,

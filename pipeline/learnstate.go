@@ -33,11 +33,8 @@ func (l *Learn) checkpoint() ([]sink.Message, error) {
 // restore takes over a checkpoint, unless the configuration asks for something that the learnt
 // state cannot become.
 func (l *Learn) restore(c *Checkpoint) error {
-	if l.Columns != nil && len(c.Features) == len(l.Columns) && !slices.Equal(c.Features, l.Columns) {
-		return &Stop{
-			Err:  fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, c.Features, l.Columns),
-			Hint: "set another snapshot.model_id to learn anew, or the former features to go on",
-		}
+	if err := l.sameFeatures(c.Features); err != nil {
+		return err
 	}
 	learner, batcher, err := l.newLearner(len(c.Features))
 	if err != nil {
@@ -66,6 +63,17 @@ func (l *Learn) restore(c *Checkpoint) error {
 	l.state.Learner, l.state.Batcher, l.state.Offsets = nil, nil, nil
 	l.note()
 	return nil
+}
+
+// sameFeatures refuses to go on from what was learnt from others: how many there are and their order decide.
+func (l *Learn) sameFeatures(learnt []string) error {
+	if minibatch.Chosen(l.Columns, learnt) {
+		return nil
+	}
+	return &Stop{
+		Err:  fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, learnt, l.Columns),
+		Hint: "set another snapshot.model_id to learn anew, or the former features to go on",
+	}
 }
 
 // digest names the settings that decide the bits that are learnt.

@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
@@ -260,7 +261,7 @@ func (d *doctor) models(ctx context.Context) {
 	if err != nil || parts[c.Snapshot.Topic].Err != nil {
 		return // topics has said so
 	}
-	a, err := d.system.snapshots(ctx)
+	a, err := d.system.snapshots(ctx, source.LatestStable)
 	if err != nil {
 		d.fault("models", "the user needs READ on the snapshot topic", "%v", d.system.cluster.Explain(err))
 		return

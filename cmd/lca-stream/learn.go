@@ -144,10 +144,10 @@ func (s *system) learnStage(ctx context.Context, group string, warm *snapshot.Sn
 		Start: func(ctx context.Context) (source.Offsets, error) { return positions.Fill(ctx, source.Offsets{}, parts) },
 		Checkpoints: &pipeline.Checkpoints{
 			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID,
-			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic),
+			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic, source.Latest), Log: s.log,
 		},
 		Published: func(ctx context.Context) (*snapshot.Snapshot, snapshot.Slots, error) {
-			a, err := s.snapshots(ctx)
+			a, err := s.snapshots(ctx, source.Latest)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -168,7 +168,7 @@ func (s *system) warmStart(ctx context.Context, from string) (*snapshot.Snapshot
 		return nil, nil
 	}
 	if version, err := strconv.ParseUint(from, 10, 64); err == nil {
-		a, err := s.snapshots(ctx)
+		a, err := s.snapshots(ctx, source.LatestStable)
 		if err != nil {
 			return nil, err
 		}
@@ -185,29 +185,20 @@ func (s *system) warmStart(ctx context.Context, from string) (*snapshot.Snapshot
 	return snap, nil
 }
 
-// snapshots reads the whole snapshot topic.
-func (s *system) snapshots(ctx context.Context) (*snapshot.Assembler, error) {
-	topic := s.config.Snapshot.Topic
-	end, err := s.end(topic)(ctx)
-	if err != nil {
-		return nil, err
-	}
-	log, err := s.openLog(topic)(ctx)
-	if err != nil {
-		return nil, err
-	}
+// snapshots reads the snapshot topic up to source.Latest, as whoever goes on from it must (see
+// pipeline.ReadBack), or up to source.LatestStable, which suffices to look and waits for nobody.
+func (s *system) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{}
-	for next := int64(0); next < end; {
-		got, err := log.Fetch(ctx)
-		if err != nil {
-			return nil, err
-		}
+	err := s.readBack(s.config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if err := a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				s.log.Warn("a snapshot chunk is unusable", "offset", r.Offset, "error", err)
 			}
 		}
-		next = got.Next
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return a, nil
 }

@@ -27,7 +27,7 @@ func (s *system) publish(ctx context.Context, role string, snap *snapshot.Snapsh
 		return s.cluster.Explain(err)
 	}
 	defer func() { _ = k.Close() }()
-	a, err := s.snapshots(ctx)
+	a, err := s.snapshots(ctx, source.Latest)
 	if err != nil {
 		return err
 	}

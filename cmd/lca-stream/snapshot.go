@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 func (p *program) snapshotCommand() *cobra.Command {
@@ -77,7 +78,7 @@ func (p *program) withTopic(ctx context.Context, o *options, use func(modelID st
 	if _, err := s.partitions(ctx, s.config.Snapshot.Topic); err != nil {
 		return err
 	}
-	a, err := s.snapshots(ctx)
+	a, err := s.snapshots(ctx, source.LatestStable)
 	if err != nil {
 		return s.cluster.Explain(err)
 	}

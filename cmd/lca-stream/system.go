@@ -140,16 +140,21 @@ func (p places) Offsets(ctx context.Context, parts []source.Partition, at source
 // patience is how long brokers may be away: a process that gave up would only be started again.
 const patience = 10 * 365 * 24 * time.Hour
 
-// end is the last stable offset of the single partition of a topic of our own.
-func (s *system) end(topic string) func(context.Context) (int64, error) {
+// end is source.Latest or source.LatestStable of the single partition of a topic of our own.
+func (s *system) end(topic string, at source.At) func(context.Context) (int64, error) {
 	p := source.Partition{Topic: topic}
 	return func(ctx context.Context) (int64, error) {
-		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.LatestStable)
+		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, at)
 		return o[p], err
 	}
 }
 
-// log opens the single partition of a topic of our own from its beginning.
+// readBack reads a topic of our own to one of its ends.
+func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
+	return &pipeline.ReadBack{Topic: topic, Open: s.openLog(topic), End: s.end(topic, to), Log: s.log}
+}
+
+// openLog opens the single partition of a topic of our own from its beginning.
 func (s *system) openLog(topic string) func(context.Context) (pipeline.Log, error) {
 	p := source.Partition{Topic: topic}
 	return func(ctx context.Context) (pipeline.Log, error) {

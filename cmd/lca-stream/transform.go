@@ -159,7 +159,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 func (s *system) follow() *pipeline.Follow {
 	c := s.config
 	return &pipeline.Follow{
-		Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic),
+		Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
 		ModelID: c.Snapshot.ModelID, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
 	}
 }

@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// ReadBack reads what is on a topic of our own, of one partition, where what is missed would be done
+// again with another outcome.
+//
+// Its end is the high watermark, not the last stable offset. The topic is shared: while a transaction
+// of somebody else is open, the last stable offset lies before it, and before records of ours that
+// were committed after it was begun. So a reader waits until that transaction has ended; a transaction
+// of our own is no obstacle, because the sink was opened first, which ends it.
+type ReadBack struct {
+	Topic string
+	Open  func(context.Context) (Log, error)   // a reader of committed records from the topic's beginning
+	End   func(context.Context) (int64, error) // the high watermark
+	Log   *slog.Logger                         // says what is waited for; nil = nobody wants to know
+}
+
+const (
+	// waitQuietly is how long a foreign transaction may be open before the log says that it is waited
+	// for: most take milliseconds.
+	waitQuietly = 2 * time.Second
+	// waitAgain is how often it says so from then on.
+	waitAgain = 30 * time.Second
+)
+
+// Read hands everything that is committed up to the topic's present end to each, in order.
+func (r *ReadBack) Read(ctx context.Context, each func(*source.Fetched) error) error {
+	end, err := r.End(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := r.Open(ctx)
+	if err != nil {
+		return err
+	}
+	w := waiting{of: r, since: time.Now(), say: waitQuietly}
+	for next := int64(0); next < end; {
+		got, err := log.Fetch(ctx)
+		if err != nil {
+			return err
+		}
+		w.saw(next, end, &got)
+		next = got.Next
+		if err := each(&got); err != nil {
+			return err
+		}
+	}
+	w.over()
+	return nil
+}
+
+// waiting says, now and then, that a reader stands before somebody's open transaction.
+type waiting struct {
+	of    *ReadBack
+	since time.Time     // when it last moved
+	say   time.Duration // after how long it is said next
+	said  bool
+}
+
+func (w *waiting) saw(next, end int64, got *source.Fetched) {
+	if len(got.Records) > 0 || got.Next != next {
+		w.since, w.say = time.Now(), waitQuietly
+		return
+	}
+	waited := time.Since(w.since)
+	if waited < w.say || w.of.Log == nil {
+		return
+	}
+	w.say, w.said = waited+waitAgain, true
+	w.of.Log.Warn("waiting for a transaction that another producer has left open on our topic: it ends with that producer, or by its transaction.timeout.ms; "+
+		"one that never ends is found and aborted with kafka-transactions.sh find-hanging and abort",
+		"topic", w.of.Topic, "offset", next, "until", end, "waited", waited.Round(time.Second))
+}
+
+func (w *waiting) over() {
+	if w.said {
+		w.of.Log.Info("the open transaction has ended", "topic", w.of.Topic)
+	}
+}
