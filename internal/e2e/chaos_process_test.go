@@ -10,9 +10,10 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// kill -9 a hundred times, each time inside a transaction: of one process that does both on its own
-// partitions, and of a learner and a transform that hold theirs through the group.
+// kill -9 a thousand times, each time inside a transaction: in the default configuration and in others, of one
+// process that does both, and of a learner and a transform; on every broker that is supported.
 func TestChaosKill(t *testing.T) {
+	both := []string{"learn", "transform"}
 	for _, c := range []struct {
 		name     string
 		kind     kafkatest.Kind
@@ -20,11 +21,15 @@ func TestChaosKill(t *testing.T) {
 		settings settings
 		commands []string
 	}{
-		{"run, static", kafkatest.Kafka41, 60, settings{static: true}, []string{"run"}},
-		{"learn + transform, group", kafkatest.Kafka41, 40, settings{}, []string{"learn", "transform"}},
-		{"learn + transform, group with an instance id", kafkatest.Kafka41, 20, settings{instance: "pod-0"}, []string{"learn", "transform"}},
-		{"run, static", kafkatest.Kafka39, 20, settings{static: true}, []string{"run"}},
-		{"learn + transform, group", kafkatest.Kafka39, 10, settings{}, []string{"learn", "transform"}},
+		{"run, as it is set up", kafkatest.Kafka41, 250, settings{}, []string{"run"}},
+		{"learn + transform, as they are set up", kafkatest.Kafka41, 250, settings{}, both},
+		{"run, static", kafkatest.Kafka41, 100, settings{static: true}, []string{"run"}},
+		{"learn + transform, group with an instance id", kafkatest.Kafka41, 50, settings{instance: "pod-0"}, both},
+		{"learn + transform, group without instance ids", kafkatest.Kafka41, 30, settings{instance: "none"}, both},
+		{"run, as it is set up", kafkatest.Kafka39, 100, settings{}, []string{"run"}},
+		{"learn + transform, as they are set up", kafkatest.Kafka39, 70, settings{}, both},
+		{"run, as it is set up", kafkatest.Kafka38, 80, settings{}, []string{"run"}},
+		{"learn + transform, as they are set up", kafkatest.Kafka38, 70, settings{}, both},
 	} {
 		t.Run(fmt.Sprintf("%s, %s", c.name, c.kind), func(t *testing.T) {
 			c.settings.partitions = 3
@@ -87,7 +92,7 @@ func TestChaosTerminate(t *testing.T) {
 // past. It goes on as a member, or ends by itself and is started again.
 func TestChaosZombie(t *testing.T) {
 	const instances, rounds, still = 3, 4, 75 * time.Second
-	for _, kind := range []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka39} {
+	for _, kind := range []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka39, kafkatest.Kafka38} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newChaos(t, kafkatest.Start(t, kind), "zombie", settings{partitions: 4})
 			s.begin("learn")
@@ -149,8 +154,14 @@ func (c *chaos) left(p *program) bool {
 
 // Joins and leaves, orderly and not, of four instances on eight partitions.
 func TestChaosRebalance(t *testing.T) {
-	const instances, changes = 4, 50
-	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "rebalance", settings{partitions: 8})
+	for kind, changes := range map[kafkatest.Kind]int{kafkatest.Kafka41: 50, kafkatest.Kafka39: 25, kafkatest.Kafka38: 25} {
+		t.Run(string(kind), func(t *testing.T) { rebalances(t, kind, changes) })
+	}
+}
+
+func rebalances(t *testing.T, kind kafkatest.Kind, changes int) {
+	const instances = 4
+	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8})
 	s.begin("learn")
 	var away []*program
 	for range instances {

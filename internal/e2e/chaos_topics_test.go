@@ -138,22 +138,33 @@ func TestChaosTopicDeleted(t *testing.T) {
 	s.report("source topic deleted, then created anew", "1 each", "exit code 2 with the topic and the reason; nothing written from the new topic")
 }
 
-// Partitions are added under load: the transform takes them up by itself.
+// Partitions are added while records come: the transform takes them up by itself, from their first record on,
+// wherever the group was told to begin.
 func TestChaosPartitionsAdded(t *testing.T) {
-	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "grown", settings{partitions: 1})
-	p := s.begin("run")
-	s.progress(s.name, 50, p)
-	s.end()
-	first := s.wait()
-	s.AlterPartitions(t, 3)
-	l := load
-	l.Topic, l.Rows, l.Seed = s.topic("in"), 6000, 7
-	wait, _ := s.Load(t, l)
-	second := wait()
-	s.await(s.name, int64(first.Messages+first.Bad+second.Messages+second.Bad), p)
-	p.stop()
-	v := s.check(first.Rows+second.Rows, 3)
-	s.report("two partitions added to one", "1", fmt.Sprintf("%d rows of %d messages, each once", v.Rows, v.Messages))
+	for _, begin := range []string{"earliest", "latest"} {
+		t.Run(begin, func(t *testing.T) {
+			s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "grown", settings{partitions: 1, features: sensorColumns})
+			p := s.program("run", "--set", "source.start_offset="+begin)
+			s.positioned(s.name, 1, p) // so that the first record comes after the group has begun
+			l := load
+			l.Topic, l.Seed = s.topic("in"), 1
+			wait, end := s.Load(t, l)
+			s.await(s.name, 50, p)
+			s.AlterPartitions(t, 3)
+			l.Rows, l.Seed = 6000, 7
+			more, _ := s.Load(t, l) // the producer of before does not know of them yet
+			second := more()
+			end()
+			first := wait()
+			s.await(s.name, int64(first.Messages+first.Bad+second.Messages+second.Bad), p)
+			p.stop()
+			v := s.check(first.Rows+second.Rows, 3)
+			if v.Messages != first.Messages+second.Messages {
+				t.Errorf("%d messages were judged, %d were written", v.Messages, first.Messages+second.Messages)
+			}
+			report(t, s.Kind, 0, "two partitions added to one, under load, start_offset "+begin, "1", fmt.Sprintf("%d rows of %d messages, each once", v.Rows, v.Messages))
+		})
+	}
 }
 
 // AlterPartitions raises the partitions of every topic that has one for each of the source's.
