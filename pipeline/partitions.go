@@ -34,10 +34,15 @@ type Transforms struct {
 	// owner may still move (invariant 5).
 	Open func(context.Context, source.Partition, source.Claim) (*Loop, error)
 	Log  *slog.Logger
+	// Stats, unless nil, is told whether all owned partitions are open.
+	Stats *Stats
+
+	openings openings
 }
 
 // Run returns nil when ctx ends and the first fatal error otherwise.
 func (t *Transforms) Run(ctx context.Context) error {
+	t.openings.stats = t.Stats
 	for {
 		own, err := t.Members.Next(ctx)
 		if err != nil {
@@ -60,6 +65,8 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	defer cancel()
 	defer context.AfterFunc(own.Context(), cancel)()
 	g, gctx := errgroup.WithContext(live)
+	t.openings.own(len(own.Owned()))
+	defer t.openings.left()
 	for _, p := range own.Owned() {
 		g.Go(func() error { return t.partition(gctx, p, own.Claim()) })
 	}
@@ -107,6 +114,8 @@ func (t *Transforms) loop(ctx context.Context, p source.Partition, claim source.
 		}
 		return err
 	}
+	t.openings.opened()
+	defer t.openings.closed()
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
 	return loop.Run(ctx)

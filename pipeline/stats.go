@@ -34,6 +34,7 @@ type Stats struct {
 	learning       atomic.Pointer[Learning]
 	inForce        atomic.Pointer[InForce]
 	ready          atomic.Pointer[Readiness]
+	broker         atomic.Pointer[Readiness]
 
 	past atomic.Pointer[[]Past]
 	lag  atomic.Pointer[map[source.Partition]int64]
@@ -73,12 +74,6 @@ type Point struct {
 	Rows     uint64  `json:"rows"`
 	NLL      float64 `json:"nll"`
 	Gaussian float64 `json:"gaussian"`
-}
-
-// Readiness says whether the process does its work, and if not, what it waits for.
-type Readiness struct {
-	Ready  bool   `json:"ready"`
-	Reason string `json:"reason,omitempty"`
 }
 
 // NewStats returns an empty Stats. Every reason stands at 0 from the start: a rate sees the first
@@ -146,17 +141,6 @@ func (s *Stats) read(b *source.Batch) {
 func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
 	s.lag.Store(&lag)
 	s.OpenTransactions.Store(open)
-}
-
-// SetReady notes whether the process is ready, and why not.
-func (s *Stats) SetReady(r Readiness) { s.ready.Store(&r) }
-
-// Ready returns what SetReady noted last; a process that has said nothing is not ready.
-func (s *Stats) Ready() Readiness {
-	if r := s.ready.Load(); r != nil {
-		return *r
-	}
-	return Readiness{Reason: "starting"}
 }
 
 // Learning returns the learner's last note, or nil where no learner runs.

@@ -173,7 +173,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 func (d *doctor) topics(ctx context.Context) bool {
 	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
 	if err != nil {
-		d.fault("topics", "the user needs DESCRIBE and DESCRIBE_CONFIGS on the topics", "%v", err)
+		d.fault("topics", "the user needs DESCRIBE on the topics", "%v", err)
 		return false
 	}
 	for _, f := range findings {
@@ -181,6 +181,9 @@ func (d *doctor) topics(ctx context.Context) bool {
 			d.ok("topics", "%s: %d partitions, %s", f.Topic, f.Partitions, f.Policy)
 		} else {
 			d.fault("topics", f.Remedy, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))
+		}
+		if len(f.Warnings) > 0 {
+			d.warn("topics", f.Advice, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Warnings, ", "))
 		}
 	}
 	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {

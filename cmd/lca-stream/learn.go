@@ -48,7 +48,7 @@ never wait for one another.`,
 		Example: "  lca-stream run -c stream.yaml",
 	}
 	topics := func(c *config.Config) []string {
-		return []string{c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic}
+		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.run(ctx) })
 }
@@ -65,8 +65,11 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 		}
 	}()
 	defer func() { stop(); <-follower }()
-	s.stats.SetReady(pipeline.Readiness{Ready: true})
-	return s.learn(ctx, warm, func(src *source.Kafka) { go s.watch(following, src.Lag) })
+	s.stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.config.Snapshot.ModelID})
+	return s.learn(ctx, warm, func(src *source.Kafka) {
+		s.stats.SetReady(pipeline.Readiness{Ready: true})
+		go s.watch(following, src.Lag)
+	})
 }
 
 // run is the learner and the transform side by side; the first that fails stops the other.

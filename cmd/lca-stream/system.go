@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/tracing"
@@ -61,8 +62,8 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 	return s, nil
 }
 
-// systemCommand makes c a command that works on the cluster of the configuration, in which the topics must exist.
-func (p *program) systemCommand(c *cobra.Command, topics func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
+// systemCommand makes c a command that works on the cluster of the configuration, in which the topics that it needs must exist.
+func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
 	o := configFlags(c)
 	needConfig(c)
 	return command(c, func(ctx context.Context, _ []string) error {
@@ -70,12 +71,17 @@ func (p *program) systemCommand(c *cobra.Command, topics func(*config.Config) []
 		if err != nil {
 			return err
 		}
-		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), topics(cfg)...)
+		names := needed(cfg)
+		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), names...)
 		if err != nil {
 			return stopped(ctx, err)
 		}
 		defer s.close()
-		return work(ctx, s)
+		wants := topics.Of(topics.Wanted(cfg), names)
+		if err := s.checkTopics(ctx, wants); err != nil {
+			return stopped(ctx, err)
+		}
+		return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
 	})
 }
 

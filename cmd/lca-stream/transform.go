@@ -25,8 +25,18 @@ exactly once. Run as many as there are partitions: they share the consumer group
 Stops in order on SIGTERM, within shutdown_timeout.`,
 		Example: "  lca-stream transform -c stream.yaml",
 	}
-	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic} }
+	topics := func(c *config.Config) []string {
+		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic)
+	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
+}
+
+// withDeadLetters adds the dead-letter topic, if there is one.
+func withDeadLetters(c *config.Config, names ...string) []string {
+	if c.DeadLetter.Topic == "" {
+		return names
+	}
+	return append(names, c.DeadLetter.Topic)
 }
 
 // stopped is nil when the process was asked to stop before it had begun.
@@ -81,7 +91,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.watch(watching, lags.read)
-	t := &pipeline.Transforms{Members: members, Log: s.log, Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
+	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
 		return s.openTransform(ctx, shared, p, claim, lags)
 	}}
 	return t.Run(ctx)
@@ -117,7 +127,6 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}
-	s.stats.SetReady(pipeline.Readiness{Ready: true})
 	loop.Stats, loop.Log, loop.Grace = s.stats, s.log.With("partition", p.String()), s.grace()
 	loop.Trace = s.traces.Loop("transform", p.Topic, s.config.Source.Group)
 	return loop, nil

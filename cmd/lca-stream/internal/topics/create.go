@@ -18,6 +18,18 @@ type Creation struct {
 	Replication int // 0: the broker's default
 }
 
+// Settings of compacted topics that are created. A start reads such a topic from its beginning, so what is on
+// it should be little more than the newest value of each key. Brokers compact closed segments alone, and those
+// only when enough of them is out of date: their defaults (1 GiB, a week, half) let a start read gigabytes.
+const (
+	segmentBytes  = 32 << 20
+	segmentMillis = 3_600_000 // an hour: of a topic with few writes, too, there is a closed segment to compact
+	dirtyRatio    = "0.1"
+
+	// largestSegment is what an existing topic may have without a warning.
+	largestSegment = 256 << 20
+)
+
 // Init creates the topics that are missing, then checks all of them. The source comes first: the
 // number of partitions and the sizes of others follow from it.
 func Init(ctx context.Context, cl *cluster.Cluster, wants []Want, c Creation) ([]Finding, error) {
@@ -81,7 +93,11 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 		t.NumPartitions = orDefault(source.partitions)
 	}
 	if w.Compact {
-		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"})
+		t.ConfigEntries = append(t.ConfigEntries,
+			kafka.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"},
+			kafka.ConfigEntry{ConfigName: "segment.bytes", ConfigValue: strconv.Itoa(segmentBytes)},
+			kafka.ConfigEntry{ConfigName: "segment.ms", ConfigValue: strconv.Itoa(segmentMillis)},
+			kafka.ConfigEntry{ConfigName: "min.cleanable.dirty.ratio", ConfigValue: dirtyRatio})
 	}
 	if least := w.leastBytes(source); least > largestChunk { // a smaller need is met by every broker's default
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(least)})

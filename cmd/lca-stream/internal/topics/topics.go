@@ -4,15 +4,17 @@
 //	report, err := topics.Init(ctx, cl, topics.Wanted(cfg), topics.Creation{Partitions: 3})
 //	report, err := topics.Check(ctx, cl, topics.Wanted(cfg))
 //
+// A fault is what would lose something or what cannot work: run, learn and transform do not start with one.
+// A warning is a risk, which may be somebody's decision: it is said, and nothing more.
+//
 // It never alters a topic that exists: its retention, say, may be somebody's decision. A Finding's
 // Remedy says how to.
 package topics
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/segmentio/kafka-go"
@@ -27,6 +29,8 @@ const (
 	largestChunk = 1_000_000
 	// headers is room for what we add to a message, bytes.
 	headers = 64 << 10
+	// sourcePath is the key of the one topic that is somebody else's.
+	sourcePath = "source.topic"
 	// brokerDefault lets the broker choose (KIP-464, Kafka 2.4).
 	brokerDefault = -1
 )
@@ -35,7 +39,9 @@ const (
 type Want struct {
 	Path         string // the key that names it, such as snapshot.topic
 	Topic        string
-	Partitions   int  // how many; 0: as many as the source has
+	Partitions   int  // how many are used; 0: as many as the source has
+	Fewer        bool // fewer than the source has will do: partition p goes to p mod as many as there are
+	Least        int  // what is enough where not all partitions of the source are read; 0: as many as those
 	Compact      bool // cleanup.policy must be compact: the newest value of each key is the state
 	MessageBytes int  // least max.message.bytes; 0: any
 	FromSource   int  // or this many times the source topic's max.message.bytes, plus headers
@@ -44,16 +50,35 @@ type Want struct {
 // Wanted lists the topics of a configuration, the source first.
 func Wanted(c *config.Config) []Want {
 	wants := []Want{
-		{Path: "source.topic", Topic: c.Source.Topic},
+		{Path: sourcePath, Topic: c.Source.Topic},
 		// A whitened row may be as long again as the row: float32 coordinates beside float32 columns.
-		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2},
+		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, Least: leastOutput(c)},
 		{Path: "snapshot.topic", Topic: c.Snapshot.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 	}
 	if c.DeadLetter.Topic != "" {
-		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, FromSource: 1})
+		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1})
 	}
 	return wants
+}
+
+// leastOutput is how many partitions of the output a static list of partitions reaches; 0: all.
+func leastOutput(c *config.Config) int {
+	if c.Source.Assignment != "static" || len(c.Source.Partitions) == 0 {
+		return 0
+	}
+	return int(slices.Max(c.Source.Partitions)) + 1
+}
+
+// Of keeps the wants whose topics are named: the source, and what else a command needs.
+func Of(wants []Want, names []string) []Want {
+	var some []Want
+	for i, w := range wants {
+		if i == 0 || slices.Contains(names, w.Topic) {
+			some = append(some, w)
+		}
+	}
+	return some
 }
 
 // Finding is what was found of one topic.
@@ -61,26 +86,45 @@ type Finding struct {
 	Path         string   `json:"path"`
 	Topic        string   `json:"topic"`
 	Created      bool     `json:"created"`
-	Partitions   int      `json:"partitions"` // 0: the topic is missing
+	Partitions   int      `json:"partitions"`  // 0: the topic is missing
+	Replication  int      `json:"replication"` // of the partition with the fewest replicas
 	Policy       string   `json:"cleanup_policy"`
 	MessageBytes int      `json:"max_message_bytes"`
-	Faults       []string `json:"faults"` // empty: as it must be
+	Faults       []string `json:"faults"` // empty: it can be worked with
 	Remedy       string   `json:"remedy,omitempty"`
+	Warnings     []string `json:"warnings"`
+	Advice       string   `json:"advice,omitempty"` // what to do about the warnings
 }
 
-// OK reports whether the topic is as it must be.
+// OK reports whether the topic can be worked with.
 func (f Finding) OK() bool { return len(f.Faults) == 0 }
 
-// String is the finding on one line.
+// String is the finding on one line, and the warnings on another.
 func (f Finding) String() string {
-	verdict := "ok     "
-	if f.Created {
-		verdict = "created"
-	}
+	var lines []string
 	if !f.OK() {
-		return fmt.Sprintf("FAULT   %s (%s): %s; %s", f.Topic, f.Path, strings.Join(f.Faults, ", "), f.Remedy)
+		lines = append(lines, "FAULT   "+f.Fault())
+	} else {
+		verdict := "ok     "
+		if f.Created {
+			verdict = "created"
+		}
+		lines = append(lines, fmt.Sprintf("%s %s (%s): %d partitions, %s, max.message.bytes %d", verdict, f.Topic, f.Path, f.Partitions, f.Policy, f.MessageBytes))
 	}
-	return fmt.Sprintf("%s %s (%s): %d partitions, %s, max.message.bytes %d", verdict, f.Topic, f.Path, f.Partitions, f.Policy, f.MessageBytes)
+	if len(f.Warnings) > 0 {
+		lines = append(lines, "warning "+f.Warning())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Fault is what is wrong and what to do about it.
+func (f Finding) Fault() string { return f.says(f.Faults, f.Remedy) }
+
+// Warning is likewise of the warnings.
+func (f Finding) Warning() string { return f.says(f.Warnings, f.Advice) }
+
+func (f Finding) says(what []string, remedy string) string {
+	return fmt.Sprintf("%s (%s): %s; %s", f.Topic, f.Path, strings.Join(what, ", "), remedy)
 }
 
 // Check compares the topics with what they must be like. Its error is one of reaching the brokers.
@@ -89,54 +133,25 @@ func Check(ctx context.Context, cl *cluster.Cluster, wants []Want) ([]Finding, e
 	if err != nil {
 		return nil, err
 	}
+	brokers, err := brokers(ctx, cl, wants[0].Topic)
+	if err != nil {
+		return nil, err
+	}
 	source := found[wants[0].Topic]
 	findings := make([]Finding, len(wants))
 	for i, w := range wants {
-		findings[i] = compare(w, found[w.Topic], source)
+		findings[i] = compare(w, found[w.Topic], source, brokers)
 	}
 	return findings, nil
 }
 
-// topic is what the brokers say of a topic.
-type topic struct {
-	partitions   int // 0: missing
-	policy       string
-	messageBytes int
-}
-
-func compare(w Want, have, source topic) Finding {
-	f := Finding{Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Policy: have.policy, MessageBytes: have.messageBytes, Faults: []string{}}
-	if have.partitions == 0 {
-		f.Faults, f.Remedy = append(f.Faults, "is missing"), "create it with `lca-stream topics init`"
-		return f
+// brokers is how many the cluster has.
+func brokers(ctx context.Context, cl *cluster.Cluster, topic string) (int, error) {
+	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{topic}})
+	if err != nil {
+		return 0, fmt.Errorf("topics: list the brokers: %w", cl.Explain(err))
 	}
-	var remedies []string
-	fault := func(remedy, format string, args ...any) {
-		f.Faults = append(f.Faults, fmt.Sprintf(format, args...))
-		remedies = append(remedies, remedy)
-	}
-	switch {
-	case w.Partitions > 0 && have.partitions != w.Partitions:
-		fault("name another topic, or delete this one", "has %d partitions, must have %d", have.partitions, w.Partitions)
-	case w.Partitions == 0 && have.partitions < source.partitions:
-		fault(fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", w.Topic, source.partitions),
-			"has %d partitions, the source has %d", have.partitions, source.partitions)
-	}
-	switch {
-	case w.Compact && have.policy != "compact":
-		fault(alter(w.Topic, "cleanup.policy=compact"), "has cleanup.policy %s, must be compact: the newest model would be deleted", have.policy)
-	case !w.Compact && w.Path != "source.topic" && strings.Contains(have.policy, "compact"):
-		fault(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: messages of one key would replace each other", have.policy)
-	}
-	if least := w.leastBytes(source); have.messageBytes < least {
-		fault(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", least)), "has max.message.bytes %d, must be at least %d", have.messageBytes, least)
-	}
-	f.Remedy = strings.Join(remedies, "; ")
-	return f
-}
-
-func alter(topic, setting string) string {
-	return fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s", topic, setting)
+	return len(answer.Brokers), nil
 }
 
 func (w Want) leastBytes(source topic) int {
@@ -144,62 +159,4 @@ func (w Want) leastBytes(source topic) int {
 		return w.FromSource*source.messageBytes + headers
 	}
 	return w.MessageBytes
-}
-
-// describe asks for partitions and settings of all topics; a topic that is missing is zero.
-func describe(ctx context.Context, cl *cluster.Cluster, wants []Want) (map[string]topic, error) {
-	names := make([]string, len(wants))
-	for i, w := range wants {
-		names[i] = w.Topic
-	}
-	metadata, err := cl.Metadata(ctx, names...)
-	if err != nil {
-		return nil, fmt.Errorf("topics: describe: %w", cl.Explain(err))
-	}
-	found := map[string]topic{}
-	var resources []kafka.DescribeConfigRequestResource
-	for _, name := range names {
-		t := metadata[name]
-		switch {
-		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
-			continue
-		case t.Err != nil && !errors.Is(t.Err, kafka.LeaderNotAvailable):
-			return nil, fmt.Errorf("topics: describe %s: %w", name, cl.Explain(t.Err))
-		case len(t.Partitions) == 0:
-			continue
-		}
-		found[name] = topic{partitions: len(t.Partitions)}
-		resources = append(resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{"cleanup.policy", "max.message.bytes"},
-		})
-	}
-	if len(resources) == 0 {
-		return found, nil
-	}
-	return found, describeConfigs(ctx, cl, resources, found)
-}
-
-func describeConfigs(ctx context.Context, cl *cluster.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
-	answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
-	if err != nil {
-		return fmt.Errorf("topics: describe settings: %w", cl.Explain(err))
-	}
-	for _, r := range answer.Resources {
-		if r.Error != nil {
-			return fmt.Errorf("topics: describe settings of %s: %w", r.ResourceName, cl.Explain(r.Error))
-		}
-		t := found[r.ResourceName]
-		for _, e := range r.ConfigEntries {
-			switch e.ConfigName {
-			case "cleanup.policy":
-				t.policy = e.ConfigValue
-			case "max.message.bytes":
-				if t.messageBytes, err = strconv.Atoi(e.ConfigValue); err != nil {
-					return fmt.Errorf("topics: max.message.bytes of %s: %w", r.ResourceName, err)
-				}
-			}
-		}
-		found[r.ResourceName] = t
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/cluster"
@@ -88,7 +89,7 @@ func initOnce(t *testing.T, cl *cluster.Cluster) {
 func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *cluster.Cluster) {
 	b.CreateTopic(t, "wrong-in", 3, nil)
 	b.CreateTopic(t, "wrong-out", 2, nil)
-	b.CreateTopic(t, "wrong-snapshots", 2, nil)
+	b.CreateTopic(t, "wrong-snapshots", 2, map[string]string{"segment.bytes": "1073741824"})
 	b.CreateTopic(t, "wrong-checkpoints", 1, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "500000"})
 	b.CreateTopic(t, "wrong-dead", 3, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "9000000"})
 	findings, err := Check(t.Context(), cl, Wanted(configured("wrong")))
@@ -98,7 +99,7 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *cluster.Cluster) {
 	for i, want := range [][]string{
 		nil,
 		{"has 2 partitions, the source has 3", "has max.message.bytes", "--partitions 3"},
-		{"has 2 partitions, must have 1", "has cleanup.policy delete, must be compact"},
+		{"warning ", "has 2 partitions, of which 1 is used", "has cleanup.policy delete, must be compact", "has segment.bytes 1073741824", "segment.bytes=33554432,segment.ms=3600000,min.cleanable.dirty.ratio=0.1"},
 		{"has max.message.bytes 500000, must be at least 1000000", "--add-config max.message.bytes=1000000"},
 		{"has cleanup.policy compact: messages of one key would replace each other"},
 	} {
@@ -110,6 +111,92 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *cluster.Cluster) {
 		}
 		if findings[i].OK() != (want == nil) {
 			t.Errorf("%v", got)
+		}
+	}
+}
+
+// What is a risk, or costs something, and works.
+func TestWarnings(t *testing.T) {
+	source := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 1 << 20, inSync: 2}
+	sound := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 4 << 20, inSync: 2}
+	compacted := topic{partitions: 1, replication: 3, policy: "compact", messageBytes: 1 << 20, inSync: 2, segmentBytes: segmentBytes}
+	out := Want{Path: "transform.topic", Topic: "out", FromSource: 2}
+	dead := Want{Path: "dead_letter.topic", Topic: "dead", Fewer: true, FromSource: 1}
+	snap := Want{Path: "snapshot.topic", Topic: "snap", Partitions: 1, Compact: true, MessageBytes: largestChunk}
+	with := func(have topic, change func(*topic)) topic { change(&have); return have }
+	for _, c := range []struct {
+		name    string
+		want    Want
+		have    topic
+		brokers int
+		says    []string // "": nothing
+	}{
+		{"as it must be", out, sound, 3, nil},
+		{"compacted, as init makes it", snap, compacted, 3, nil},
+		{"fewer dead-letter partitions than the source has", dead, with(sound, func(t *topic) { t.partitions = 1 }), 3, nil},
+		{"one replica on the only broker", out, with(sound, func(t *topic) { t.replication, t.inSync = 1, 1 }), 1, nil},
+		{"one replica of three brokers", out, with(sound, func(t *topic) { t.replication, t.inSync = 1, 1 }), 3, []string{"replication factor 1 in a cluster of 3", "gives topic out 3 replicas"}},
+		{"acknowledged by one broker alone", snap, with(compacted, func(t *topic) { t.inSync = 1 }), 3, []string{"min.insync.replicas 1", "min.insync.replicas=2"}},
+		{"more in sync than there are", out, with(sound, func(t *topic) { t.replication = 2; t.inSync = 3 }), 3, []string{"may refuse every write", "min.insync.replicas=1"}},
+		{"unclean election", out, with(sound, func(t *topic) { t.unclean = true }), 3, []string{"unclean.leader.election.enable", "=false"}},
+		{"unclean election of one broker", out, with(sound, func(t *topic) { t.unclean, t.replication = true, 1 }), 1, nil},
+		{"settings that may not be read", out, topic{partitions: 3, replication: 3, unknown: kafka.TopicAuthorizationFailed}, 3, []string{"were not checked", "--operation DescribeConfigs --topic out"}},
+		{"little room for large messages", out, with(sound, func(t *topic) { t.messageBytes = 1 << 20 }), 3, []string{"may need 2162688", "max.message.bytes=2162688"}},
+		{"segments of a gigabyte", snap, with(compacted, func(t *topic) { t.segmentBytes = 1 << 30 }), 3, []string{"each start reads all of it", "segment.bytes=33554432"}},
+		{"more partitions than are used", snap, with(compacted, func(t *topic) { t.partitions = 3 }), 3, []string{"has 3 partitions, of which 1 is used"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := compare(c.want, c.have, source, c.brokers)
+			if !f.OK() || (len(f.Warnings) > 0) != (len(c.says) > 0) {
+				t.Errorf("%v", f)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(f.Warning(), part) {
+					t.Errorf("%s\ndoes not say %q", f.Warning(), part)
+				}
+			}
+		})
+	}
+}
+
+// What three brokers say of topics made in ways that lose records.
+func TestThreeBrokers(t *testing.T) {
+	b := kafkatest.StartN(t, kafkatest.Kafka41, 3)
+	cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "topics"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	wants := Wanted(configured("three"))
+	findings, err := Init(t.Context(), cl, wants, Creation{Partitions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range findings {
+		if !f.OK() || len(f.Warnings) > 0 || f.Replication != 3 {
+			t.Errorf("init: %v: %d replicas", f, f.Replication)
+		}
+	}
+	b.AlterTopic(t, "three-out", map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
+	single := Wanted(configured("single"))
+	if _, err = Init(t.Context(), cl, single, Creation{Partitions: 2, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		wants []Want
+		says  []string
+	}{
+		{wants, []string{"has min.insync.replicas 1", "has unclean.leader.election.enable"}},
+		{single, []string{"has replication factor 1 in a cluster of 3 brokers"}},
+	} {
+		findings, err := Check(t.Context(), cl, c.wants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range c.says {
+			if !strings.Contains(findings[1].Warning(), part) {
+				t.Errorf("%s\ndoes not say %q", findings[1].Warning(), part)
+			}
 		}
 	}
 }

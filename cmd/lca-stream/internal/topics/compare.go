@@ -1,0 +1,107 @@
+package topics
+
+import (
+	"fmt"
+	"strings"
+)
+
+// verdict gathers what is wrong with a topic, and what to do about it.
+type verdict struct {
+	what, remedies []string
+}
+
+func (v *verdict) add(remedy, format string, args ...any) {
+	v.what = append(v.what, fmt.Sprintf(format, args...))
+	v.remedies = append(v.remedies, remedy)
+}
+
+func (v *verdict) remedy() string { return strings.Join(v.remedies, "; ") }
+
+// createIt is the remedy for a topic that is missing.
+const createIt = "create it with `lca-stream topics init`"
+
+// compare says what is wrong with a topic of a cluster of so many brokers.
+func compare(w Want, have, source topic, brokers int) Finding {
+	f := Finding{
+		Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, MessageBytes: have.messageBytes,
+		Faults: []string{}, Warnings: []string{},
+	}
+	if have.partitions == 0 {
+		f.Faults, f.Remedy = append(f.Faults, "is missing"), createIt
+		return f
+	}
+	var faults, warnings verdict
+	comparePartitions(w, have, source, &faults, &warnings)
+	if have.unknown != nil {
+		warnings.add(fmt.Sprintf("kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --topic %s", w.Topic),
+			"its settings are not known and were not checked: %v", have.unknown)
+	} else {
+		compareSettings(w, have, source, &faults, &warnings)
+	}
+	compareReplicas(w, have, brokers, &warnings)
+	f.Faults, f.Remedy = append(f.Faults, faults.what...), faults.remedy()
+	f.Warnings, f.Advice = append(f.Warnings, warnings.what...), warnings.remedy()
+	return f
+}
+
+func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
+	least := source.partitions
+	if w.Least > 0 {
+		least = min(w.Least, least)
+	}
+	switch {
+	case w.Partitions > 0 && have.partitions > w.Partitions:
+		warnings.add("name another topic, or leave it so", "has %d partitions, of which %d is used", have.partitions, w.Partitions)
+	case w.Partitions == 0 && !w.Fewer && have.partitions < least:
+		faults.add(fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", w.Topic, source.partitions),
+			"has %d partitions, the source has %d", have.partitions, source.partitions)
+	}
+}
+
+func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
+	switch {
+	case w.Compact && have.policy != "compact":
+		faults.add(alter(w.Topic, "cleanup.policy=compact"), "has cleanup.policy %s, must be compact: the newest model would be deleted", have.policy)
+	case !w.Compact && w.Path != sourcePath && strings.Contains(have.policy, "compact"):
+		faults.add(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: messages of one key would replace each other", have.policy)
+	}
+	if have.messageBytes < w.MessageBytes {
+		faults.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", w.MessageBytes)), "has max.message.bytes %d, must be at least %d", have.messageBytes, w.MessageBytes)
+	}
+	// Only messages near the source's limit are hit by it, and compressed ones seldom: there may be none.
+	if least := w.leastBytes(source); have.messageBytes < least && least > w.MessageBytes {
+		warnings.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", least)),
+			"has max.message.bytes %d: what is made of the largest messages of the source may need %d", have.messageBytes, least)
+	}
+	if w.Compact && have.segmentBytes > largestSegment {
+		warnings.add(alter(w.Topic, fmt.Sprintf("segment.bytes=%d,segment.ms=%d,min.cleanable.dirty.ratio=%s", segmentBytes, segmentMillis, dirtyRatio)),
+			"has segment.bytes %d: the newest segment is never compacted, and each start reads all of it", have.segmentBytes)
+	}
+}
+
+// compareReplicas names what a node that dies would take with it. A cluster of one node has no choice.
+func compareReplicas(w Want, have topic, brokers int, warnings *verdict) {
+	switch {
+	case brokers < 2:
+		return
+	case have.replication < 2:
+		warnings.add(fmt.Sprintf("kafka-reassign-partitions.sh gives topic %s %d replicas", w.Topic, min(brokers, 3)),
+			"has replication factor %d in a cluster of %d brokers: a disk that is lost takes its records", have.replication, brokers)
+		return
+	case have.unknown != nil || have.inSync == 0:
+	case have.inSync < 2:
+		warnings.add(alter(w.Topic, "min.insync.replicas=2"),
+			"has min.insync.replicas %d: what was acknowledged may be on one broker alone, and lost with it", have.inSync)
+	case have.inSync > have.replication:
+		warnings.add(alter(w.Topic, fmt.Sprintf("min.insync.replicas=%d", max(have.replication-1, 1))),
+			"has min.insync.replicas %d and replication factor %d: brokers may refuse every write", have.inSync, have.replication)
+	}
+	if have.unclean {
+		warnings.add(alter(w.Topic, "unclean.leader.election.enable=false"),
+			"has unclean.leader.election.enable: a broker that was behind may become the leader, and acknowledged records are lost")
+	}
+}
+
+func alter(topic, setting string) string {
+	return fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s", topic, setting)
+}

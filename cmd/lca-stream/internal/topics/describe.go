@@ -1,0 +1,104 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// topic is what the brokers say of a topic. A setting that they do not tell is empty, or 0.
+type topic struct {
+	partitions  int // 0: missing
+	replication int // of the partition with the fewest replicas
+
+	unknown      error // why the settings are not known; nil: they are
+	policy       string
+	messageBytes int
+	segmentBytes int
+	inSync       int  // min.insync.replicas
+	unclean      bool // unclean.leader.election.enable
+}
+
+// settings are what is asked for, and where each goes.
+var settings = map[string]func(t *topic, value string) error{
+	"cleanup.policy":                 func(t *topic, v string) error { t.policy = v; return nil },
+	"max.message.bytes":              func(t *topic, v string) (err error) { t.messageBytes, err = strconv.Atoi(v); return err },
+	"segment.bytes":                  func(t *topic, v string) (err error) { t.segmentBytes, err = strconv.Atoi(v); return err },
+	"min.insync.replicas":            func(t *topic, v string) (err error) { t.inSync, err = strconv.Atoi(v); return err },
+	"unclean.leader.election.enable": func(t *topic, v string) error { t.unclean = v == "true"; return nil },
+}
+
+func names(wants []Want) []string {
+	all := make([]string, len(wants))
+	for i, w := range wants {
+		all[i] = w.Topic
+	}
+	return all
+}
+
+// describe asks for partitions and settings of all topics; a topic that is missing is zero.
+func describe(ctx context.Context, cl *cluster.Cluster, wants []Want) (map[string]topic, error) {
+	metadata, err := cl.Metadata(ctx, names(wants)...)
+	if err != nil {
+		return nil, fmt.Errorf("topics: describe: %w", cl.Explain(err))
+	}
+	found := map[string]topic{}
+	var resources []kafka.DescribeConfigRequestResource
+	for name, t := range metadata {
+		switch {
+		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
+			continue
+		case t.Err != nil && !errors.Is(t.Err, kafka.LeaderNotAvailable):
+			return nil, fmt.Errorf("topics: describe %s: %w", name, cl.Explain(t.Err))
+		case len(t.Partitions) == 0:
+			continue
+		}
+		found[name] = topic{partitions: len(t.Partitions), replication: fewest(t)}
+		resource := kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: name}
+		for setting := range settings {
+			resource.ConfigNames = append(resource.ConfigNames, setting)
+		}
+		resources = append(resources, resource)
+	}
+	if len(resources) == 0 {
+		return found, nil
+	}
+	return found, describeConfigs(ctx, cl, resources, found)
+}
+
+func fewest(t cluster.Topic) int {
+	least := 0
+	for _, p := range t.Partitions {
+		if least == 0 || p.Replicas < least {
+			least = p.Replicas
+		}
+	}
+	return least
+}
+
+// describeConfigs fills in the settings. A user may lack the right to read them, which the work itself does
+// not need: the topic says so then.
+func describeConfigs(ctx context.Context, cl *cluster.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
+	answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
+	if err != nil {
+		return fmt.Errorf("topics: describe settings: %w", cl.Explain(err))
+	}
+	for _, r := range answer.Resources {
+		t := found[r.ResourceName]
+		t.unknown = r.Error
+		for _, e := range r.ConfigEntries {
+			if set := settings[e.ConfigName]; set != nil {
+				if err := set(&t, e.ConfigValue); err != nil {
+					return fmt.Errorf("topics: %s of %s: %w", e.ConfigName, r.ResourceName, err)
+				}
+			}
+		}
+		found[r.ResourceName] = t
+	}
+	return nil
+}

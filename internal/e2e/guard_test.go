@@ -1,0 +1,156 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// A topic that the work would wait for without end, or that would lose what is written to it, ends the start
+// with exit code 2, by name and with the remedy.
+func TestTopicsAreCheckedAtTheStart(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	s := newStream(t, b, "start", settings{partitions: 3, features: sensorColumns})
+	b.CreateTopic(t, "start-narrow", 2, nil)
+	b.CreateTopic(t, "start-deleted", 1, nil)
+	b.CreateTopic(t, "start-replaced", 3, map[string]string{"cleanup.policy": "compact"})
+	for _, c := range []struct {
+		name, command, set string
+		says               []string
+	}{
+		{"the output is missing", "transform", "transform.topic=start-nowhere", []string{"start-nowhere", "create it"}},
+		{"the output has fewer partitions", "run", "transform.topic=start-narrow", []string{"start-narrow (transform.topic): has 2 partitions, the source has 3", "--partitions 3"}},
+		{"snapshots would be deleted", "learn", "snapshot.topic=start-deleted", []string{"start-deleted (snapshot.topic): has cleanup.policy delete", "cleanup.policy=compact"}},
+		{"checkpoints would be deleted", "learn", "checkpoint.topic=start-deleted", []string{"start-deleted (checkpoint.topic): has cleanup.policy delete"}},
+		{"outputs would replace each other", "transform", "transform.topic=start-replaced", []string{"start-replaced (transform.topic): has cleanup.policy compact"}},
+		{"dead letters would replace each other", "run", "dead_letter.topic=start-replaced", []string{"start-replaced (dead_letter.topic): has cleanup.policy compact"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := exec.Command(s.path(), c.command, "-c", s.file, "--set", c.set).CombinedOutput()
+			if got := exitCode(err); got != 2 {
+				t.Errorf("exit code %d, want 2", got)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("it does not say %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+// A topic that is deleted under the program ends it within a bounded time, by name.
+func TestTopicDeletedWhileRunning(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	for _, topic := range []string{"out", "check", "dead"} {
+		t.Run(topic, func(t *testing.T) {
+			t.Parallel() // each waits for the time that brokers are given to find the topic again
+			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns})
+			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
+			defer func() { stop(); wait() }()
+			p := s.program("run", "--set", "shutdown_timeout=5s")
+			s.await(s.name, 20, p)
+			b.DeleteTopic(t, s.topic(topic))
+			select {
+			case <-p.Done():
+			case <-time.After(time.Minute):
+				t.Fatal("it goes on for a minute")
+			}
+			if got := p.ExitCode(); got != 2 {
+				t.Errorf("exit code %d, want 2", got)
+			}
+			if last := lastLines(p.log, 3); !strings.Contains(last, s.topic(topic)) || !strings.Contains(last, "is missing; create it with") {
+				t.Errorf("it does not name the topic:\n%s", last)
+			}
+		})
+	}
+}
+
+// Readiness is given once all partitions are open, is taken back with the reason while no broker answers, and
+// given again. An instance for which there is no partition is ready, too.
+func TestReadinessFollowsTheBrokers(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	s := newStream(t, b, "ready", settings{partitions: 1, features: sensorColumns})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
+	addresses := []string{freeAddress(t), freeAddress(t)}
+	first := s.program("run", "--set", "http.listen="+addresses[0])
+	untilReady(t, addresses[0], true, "")
+	second := s.program("transform", "--set", "http.listen="+addresses[1])
+	untilReady(t, addresses[1], true, "")
+	// One of the two has the partition.
+	standby := 0
+	for _, a := range addresses {
+		if r := ready(a); r.Reason == "standby: no partitions" {
+			standby++
+		}
+	}
+	if standby != 1 {
+		t.Errorf("%d instances of 2 stand by for 1 partition", standby)
+	}
+	stop()
+	wait()
+	b.Kill()
+	for _, a := range addresses {
+		untilReady(t, a, false, "no broker has answered")
+	}
+	b.Restart()
+	for _, a := range addresses {
+		untilReady(t, a, true, "")
+	}
+	first.alive()
+	second.alive()
+}
+
+// readiness is the answer of /ready.
+type readiness struct {
+	Ready  bool
+	Reason string
+}
+
+func ready(address string) (r readiness) {
+	answer, err := http.Get("http://" + address + "/ready")
+	if err != nil {
+		return readiness{Reason: err.Error()}
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if err := json.NewDecoder(answer.Body).Decode(&r); err != nil {
+		return readiness{Reason: err.Error()}
+	}
+	if r.Ready != (answer.StatusCode == http.StatusOK) {
+		r.Reason = "status " + answer.Status
+	}
+	return r
+}
+
+func untilReady(t *testing.T, address string, want bool, reason string) {
+	t.Helper()
+	for deadline := time.Now().Add(90 * time.Second); ; {
+		r := ready(address)
+		if r.Ready == want && strings.Contains(r.Reason, reason) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %+v, want ready %v, %q", address, r, want, reason)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// freeAddress is an address that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
