@@ -8,6 +8,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
@@ -25,19 +26,20 @@ type coordinatorKey struct {
 	name string
 }
 
-// send sends a request to the coordinator and returns its answer. When it fails in a way that may
-// mean that the coordinator has moved, the next send asks again where it is.
-func (c *coordinators) send(ctx context.Context, key coordinatorKey, m protocol.Message) (protocol.Message, error) {
+// ask sends a request to the coordinator and returns its answer. When it fails in a way that may
+// mean that the coordinator has moved, the next one asks again where it is.
+func (c *coordinators) ask(ctx context.Context, key coordinatorKey, q cluster.Question) (kmsg.Response, error) {
 	id, err := c.find(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	res, err := c.cluster.Send(ctx, cluster.Request{Message: m, Broker: func(l protocol.Cluster) (protocol.Broker, error) {
+	q.Broker = func(l protocol.Cluster) (protocol.Broker, error) {
 		if b, ok := l.Brokers[id]; ok {
 			return b, nil
 		}
 		return protocol.Broker{}, kafka.BrokerNotAvailable
-	}})
+	}
+	res, err := c.cluster.Ask(ctx, q)
 	c.forgetAfter(key, err)
 	return res, err
 }

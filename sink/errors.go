@@ -72,7 +72,7 @@ func retriableCode(code kafka.Error) bool {
 }
 
 // fenced reports whether a refusal says that a newer producer has our transactional id.
-func fenced(err error) bool {
+func fenced(err error, version int) bool {
 	var code kafka.Error
 	if !errors.As(err, &code) {
 		return false
@@ -80,6 +80,9 @@ func fenced(err error) bool {
 	switch code {
 	case kafka.ProducerFenced: // the coordinator's word: a newer epoch exists
 	case kafka.InvalidProducerEpoch: // a partition leader's word for the same
+		// In version 2 it may also be that the coordinator has ended the transaction for its age, which
+		// costs no ownership. Ending it ourselves asks the coordinator.
+		return version < 2
 	default:
 		// The embedded broker refuses a fenced producer's batch with InvalidTransactionState. That
 		// code has innocent causes too, so it is not decided here: ending the transaction asks the
@@ -120,8 +123,8 @@ func unanswered(err error) bool {
 }
 
 // classify gives the errors that callers branch on their names.
-func classify(err error) error {
-	if err != nil && fenced(err) && !errors.Is(err, ErrFenced) {
+func classify(err error, version int) error {
+	if err != nil && fenced(err, version) && !errors.Is(err, ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrFenced, err)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,89 +18,128 @@ import (
 	"github.com/lca-stream/lca-stream/sink"
 )
 
+// end is what becomes of a transaction in which a broker answers with an error.
+type end string
+
+const (
+	repeated  end = "repeated until it is carried out" // Put succeeds
+	aborted   end = "ended with a new epoch"           // Put fails, the next one works
+	fenced    end = "fenced"
+	revoked   end = "revoked"
+	permanent end = "permanent" // Put fails for good, but a later one may work
+)
+
+type answers struct {
+	why   string
+	keys  []kmsg.Key
+	codes []kafka.Error
+	want  end
+}
+
 // What Put makes of each code that a broker may answer with. The embedded broker is told to.
 func TestAnswers(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the broker's own
-	type end string
-	const (
-		repeated  end = "repeated until it is carried out" // Put succeeds
-		aborted   end = "ended with a new epoch"           // Put fails, the next one works
-		fenced    end = "fenced"
-		revoked   end = "revoked"
-		permanent end = "permanent" // Put fails for good, but a later one may work
-	)
 	transaction := []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn}
-	cases := []struct {
-		why   string
-		keys  []kmsg.Key
-		codes []kafka.Error
-		want  end
-	}{
+	testAnswers(t, 1, append(answersOfBoth(transaction),
+		answers{"committed or not: nobody says", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut}, aborted},
+		answers{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced, kafka.InvalidProducerEpoch}, fenced},
+		answers{"no right to write", []kmsg.Key{kmsg.AddPartitionsToTxn}, []kafka.Error{kafka.TopicAuthorizationFailed}, permanent},
+	))
+}
+
+// The same in version 2, where fewer requests say more.
+func TestAnswersVersion2(t *testing.T) {
+	transaction := []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn}
+	const abortable = kafka.Error(120) // TRANSACTION_ABORTABLE
+	testAnswers(t, 2, append(answersOfBoth(transaction),
+		answers{"the coordinator moves, as the leader sees it", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.GroupLoadInProgress, kafka.NotCoordinatorForGroup, kafka.ConcurrentTransactions, kafka.NetworkException}, repeated},
+		answers{"EndTxn may be repeated", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut, kafka.NetworkException}, repeated},
+		answers{"the broker asks for it", append(transaction, kmsg.Produce), []kafka.Error{abortable}, aborted},
+		answers{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced}, fenced},
+		answers{"a newer producer, or the broker has ended the transaction for its age; the coordinator knows", []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit}, []kafka.Error{kafka.InvalidProducerEpoch}, aborted},
+		answers{"a broker of old: the next transaction is of version 1", []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit}, []kafka.Error{kafka.UnsupportedVersion}, aborted},
+	))
+}
+
+func answersOfBoth(transaction []kmsg.Key) []answers {
+	return []answers{
 		{"the coordinator moves or loads", transaction, []kafka.Error{kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup}, repeated},
 		{"the transaction before is still being ended", transaction, []kafka.Error{kafka.ConcurrentTransactions}, repeated},
 		{"leaders move, followers are slow, disks fail", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.InvalidMessage, kafka.UnknownTopicOrPartition,
 			kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.NotEnoughReplicas, kafka.KafkaStorageError}, repeated},
 		{"written, and then the answer is an error: the same sequence is not written again", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.RequestTimedOut, kafka.NotEnoughReplicasAfterAppend}, repeated},
 		{"written already, by an earlier copy", []kmsg.Key{kmsg.TxnOffsetCommit}, []kafka.Error{kafka.RequestTimedOut}, repeated},
-		{"committed or not: nobody says", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut}, aborted},
 		{"the broker has lost our sequence", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.OutOfOrderSequenceNumber, kafka.UnknownProducerId}, aborted},
-		{"the transaction was ended under us", append(transaction, kmsg.Produce), []kafka.Error{kafka.InvalidTransactionState}, aborted},
-		{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced, kafka.InvalidProducerEpoch}, fenced},
+		{"the transaction was ended under us", slices.Concat(transaction, []kmsg.Key{kmsg.Produce}), []kafka.Error{kafka.InvalidTransactionState}, aborted},
 		{"the group has moved on", []kmsg.Key{kmsg.TxnOffsetCommit}, []kafka.Error{kafka.IllegalGeneration, kafka.UnknownMemberId, kafka.RebalanceInProgress, kafka.FencedInstanceID}, revoked},
 		{"no right", transaction, []kafka.Error{kafka.TransactionalIDAuthorizationFailed}, permanent},
-		{"no right to write", []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn}, []kafka.Error{kafka.TopicAuthorizationFailed}, permanent},
+		{"no right to write", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.TopicAuthorizationFailed}, permanent},
 		{"a record that the topic refuses", []kmsg.Key{kmsg.Produce}, []kafka.Error{kafka.InvalidRecord, kafka.InvalidTimestamp}, permanent},
 	}
-	b := kafkatest.Start(t, kafkatest.Embedded)
+}
+
+func testAnswers(t *testing.T, version int, cases []answers) {
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) }) // after the broker's own
+	b := kafkatest.StartWith(t, kafkatest.Embedded, kafkatest.Setup{Transactions2: version == 2})
 	n := 0
 	for _, c := range cases {
 		for _, key := range c.keys {
 			for _, code := range c.codes {
 				n++
 				t.Run(fmt.Sprintf("%s/%s/%d", c.want, key.Name(), code), func(t *testing.T) {
-					r := &rig{Broker: b, t: t, name: fmt.Sprintf("answer%d", n)}
-					in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-					k := r.open(20*time.Second, nil)
-					mustPut(t, k, []sink.Message{message(out, 0, "0")}, r.claim(in, 1))
-					count := 1
-					if c.want == repeated {
-						count = 3
-					}
-					fault := b.Embedded().Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TypedErrorForCode(int16(code)), Count: count})
-					defer fault.Remove()
-					err := put(t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
-					if fault.Hits() != count {
-						t.Fatalf("%d answers of %d were given (%s)", fault.Hits(), count, c.why)
-					}
-					got := aborted
-					switch {
-					case err == nil:
-						got = repeated
-					case errors.Is(err, sink.ErrFenced):
-						got = fenced
-					case errors.Is(err, sink.ErrRevoked):
-						got = revoked
-					case sink.Permanent(err):
-						got = permanent
-					}
-					if got != c.want {
-						t.Fatalf("%s: %s, want %s: %v", c.why, got, c.want, err)
-					}
-					if got == fenced {
-						r.open(20*time.Second, nil) // ends what was left open
-						r.want(out, "0:0")
-						return
-					}
-					want := []string{"0:0", "0:1"}
-					if done := r.GroupOffsets(t, r.name)[in+"/0"] == 2; !done {
-						mustPut(t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
-					}
-					r.want(out, want...)
-					r.wantOffset(in, 2)
+					r := &rig{Broker: b, t: t, name: fmt.Sprintf("answer%d", n), version: version}
+					r.answer(c, key, code)
 				})
 			}
 		}
+	}
+}
+
+// answer makes the broker answer with a code in the second of three transactions.
+func (r *rig) answer(c answers, key kmsg.Key, code kafka.Error) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	k := r.open(20*time.Second, nil)
+	mustPut(r.t, k, []sink.Message{message(out, 0, "0")}, r.claim(in, 1))
+	count := 1
+	if c.want == repeated {
+		count = 3
+	}
+	fault := r.Embedded().Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.TypedErrorForCode(int16(code)), Count: count})
+	defer fault.Remove()
+	err := put(r.t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
+	if fault.Hits() != count {
+		r.t.Fatalf("%d answers of %d were given (%s)", fault.Hits(), count, c.why)
+	}
+	got := aborted
+	switch {
+	case err == nil:
+		got = repeated
+	case errors.Is(err, sink.ErrFenced):
+		got = fenced
+	case errors.Is(err, sink.ErrRevoked):
+		got = revoked
+	case sink.Permanent(err):
+		got = permanent
+	}
+	if got != c.want {
+		r.t.Fatalf("%s: %s, want %s: %v", c.why, got, c.want, err)
+	}
+	if got == fenced {
+		r.open(20*time.Second, nil) // ends what was left open
+		r.want(out, "0:0")
+		return
+	}
+	if done := r.GroupOffsets(r.t, r.name)[in+"/0"] == 2; !done {
+		mustPut(r.t, k, []sink.Message{message(out, 0, "1")}, r.claim(in, 2))
+	}
+	r.want(out, "0:0", "0:1")
+	r.wantOffset(in, 2)
+	want := r.version
+	if code == kafka.UnsupportedVersion {
+		want = 1
+	}
+	if got := sink.Version(k); got != want {
+		r.t.Errorf("the transaction after it was of version %d, want %d", got, want)
 	}
 }
 

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
@@ -81,12 +80,15 @@ type Kafka struct {
 	limits  limits
 	request time.Duration // the longest wait for one answer
 
-	mu    sync.Mutex
-	state state
-	id    int64
-	epoch int16
-	next  map[topicPartition]*int32 // next sequence number in this epoch
-	doubt bool                      // a request of this epoch was never answered: it may still arrive
+	mu       sync.Mutex
+	state    state
+	producer producer
+	next     map[topicPartition]*int32 // next sequence number in this epoch
+	doubt    bool                      // a request of this epoch was never answered: it may still arrive
+
+	offered atomic.Int32 // transaction.version, as the coordinator said last
+	version int          // of the transaction at hand, or of the last one: 1 or 2
+	old     bool         // a broker refused version 2
 
 	shares shares // of the Put at hand
 	spare  spare
@@ -135,10 +137,10 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	}
 	k := &Kafka{
 		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
-		coord:   coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
-		limits:  limits{cluster: c.Cluster, known: make(map[string]int)},
-		request: min(c.Request, c.Timeout/3),
-		id:      -1, epoch: -1,
+		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
+		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
+		request:  min(c.Request, c.Timeout/3),
+		producer: nobody, version: 1,
 		spare:  spare{most: c.BatchBytes},
 		packer: packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
@@ -147,6 +149,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		return nil, fmt.Errorf("sink: take over transactional id %q: %w", c.TransactionalID, c.Cluster.Explain(err))
 	}
 	failpoint.Here("fence.after")
+	k.choose()
 	return k, nil
 }
 
@@ -209,14 +212,15 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 		return err // nothing was sent yet
 	}
 	failpoint.Here("begin.before")
+	k.choose()
 	k.state = open
-	if len(all) > 0 {
+	if len(all) > 0 && k.version < 2 {
 		if err := k.addPartitions(ctx, all); err != nil {
 			return err
 		}
 	}
 	failpoint.Here("begin.after")
-	if commits {
+	if commits && k.version < 2 {
 		if err := k.addOffsets(ctx, claim.Group); err != nil {
 			return err
 		}
@@ -241,7 +245,7 @@ func (k *Kafka) settle(ctx context.Context) error {
 		return nil
 	}
 	k.state = ending
-	if err := k.renew(ctx); err != nil {
+	if _, err := k.renew(ctx); err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
 		}
@@ -254,7 +258,7 @@ func (k *Kafka) settle(ctx context.Context) error {
 // find settles at last what failed could not. Nothing is written: what the caller has read since is
 // from before the outcome was final.
 func (k *Kafka) find(ctx context.Context) error {
-	if err := k.renew(ctx); err != nil {
+	if _, err := k.renew(ctx); err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
 			return err
@@ -276,9 +280,11 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 	}
 	k.log.Debug("transaction failed; ending it with a new producer epoch", "error", cause)
 	k.state = ending
+	k.old = k.old || errors.Is(cause, errTooOld)
 	ctx, cancel := linger(ctx, endWithin)
 	defer cancel()
-	if err := k.renew(ctx); err != nil {
+	committed, err := k.renew(ctx)
+	if err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
 			return k.explain(fmt.Errorf("%w (found after: %w)", err, cause))
@@ -287,6 +293,10 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 		return k.explain(fmt.Errorf("%w: %w (after: %w)", errLost, err, cause))
 	}
 	k.state = ready
+	if committed {
+		k.log.Debug("it was committed: only the answer was missing")
+		return nil
+	}
 	return k.explain(cause)
 }
 
@@ -299,9 +309,4 @@ func linger(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return longer, func() { stop(); cancel() }
-}
-
-// key is how the coordinator of our transactions is found.
-func (k *Kafka) key() coordinatorKey {
-	return coordinatorKey{kafka.CoordinatorKeyTypeTransaction, k.config.TransactionalID}
 }

@@ -119,7 +119,7 @@ func testContextEnds(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
 	k := r.open(20*time.Second, wire)
-	for _, key := range []int16{keyAddPartitions, keyProduce, keyEndTxn} {
+	for _, key := range []int16{r.opening(), keyProduce, keyEndTxn} {
 		held, release := wire.Hold(key)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)

@@ -27,7 +27,7 @@ const (
 	keyTxnOffsetCommit = 28
 )
 
-// TestKafka runs every promise of Put on every broker. One broker serves all cases of its kind.
+// TestKafka runs every promise of Put on every broker, in every version of transactions that it has. One broker serves all cases of its kind.
 func TestKafka(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	cases := []struct {
@@ -51,12 +51,22 @@ func TestKafka(t *testing.T) {
 		{"broker killed and restarted", testBrokerRestart}, // last: it disturbs the others' broker
 	}
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
-		for i, c := range cases {
-			t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
-				c.run(t, &rig{Broker: b, t: t, name: fmt.Sprintf("case%d", i)})
-			})
+		for version := 1; version <= newest(b.Kind); version++ {
+			for i, c := range cases {
+				t.Run(fmt.Sprintf("v%d/%s", version, strings.ReplaceAll(c.name, " ", "_")), func(t *testing.T) {
+					c.run(t, &rig{Broker: b, t: t, name: fmt.Sprintf("v%d-case%d", version, i), version: version})
+				})
+			}
 		}
 	})
+}
+
+// newest is the newest version of transactions that a kind of broker offers.
+func newest(kind kafkatest.Kind) int {
+	if kind == kafkatest.Kafka41 {
+		return 2
+	}
+	return 1
 }
 
 // The learner's commit: output, snapshot chunks with a tombstone, checkpoint and input offsets of
@@ -237,35 +247,45 @@ func testLateCommit(t *testing.T, r *rig) {
 	defer deliver()
 	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
 	await(t, held)
-	if err == nil || errors.Is(err, sink.ErrFenced) || sink.Permanent(err) {
+	var want []string
+	switch {
+	case r.version == 2: // EndTxn may be repeated, and was
+		if err != nil {
+			t.Fatalf("Put with a repeated EndTxn: %v", err)
+		}
+		want = []string{"0:first"}
+	case err == nil || errors.Is(err, sink.ErrFenced) || sink.Permanent(err):
 		t.Fatalf("Put without an answer to EndTxn: %v, want an error that passes", err)
 	}
-	r.wantOffset(in, 0)
+	r.want(out, want...)
+	r.wantOffset(in, int64(len(want)))
 
 	second, release := wire.Hold(keyEndTxn)
 	done := make(chan error, 1)
-	go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "again")}, r.claim(in, 1)) }()
+	go func() {
+		done <- k.Put(context.Background(), []sink.Message{message(out, 0, "again")}, r.claim(in, int64(len(want)+1)))
+	}()
 	await(t, second)
 	deliver()
 	time.Sleep(200 * time.Millisecond) // the late request needs to reach the broker; nothing waits for it
-	if got := r.values(out); len(got) != 0 {
+	if got := r.values(out); len(got) != len(want) {
 		t.Errorf("the late EndTxn has committed the open transaction: %v", got)
 	}
 	release()
 	if err := <-done; err != nil {
 		t.Fatalf("Put: %v", err)
 	}
-	r.want(out, "0:again")
-	r.wantOffset(in, 1)
+	r.want(out, append(want, "0:again")...)
+	r.wantOffset(in, int64(len(want)+1))
 }
 
-// AddPartitionsToTxn gets no answer, its repetition does, and the first copy arrives after the
+// The request that opens a transaction gets no answer, its repetition does, and the first copy arrives after the
 // commit: it must not open a transaction, which nobody would end and whose timeout would fence us.
 func testLateRequest(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
 	k := r.open(2*time.Second, wire) // requests are given up after half a second
-	_, deliver := wire.Hold(keyAddPartitions)
+	_, deliver := wire.Hold(r.opening())
 	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 1))
 	deliver()
 	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
@@ -274,7 +294,16 @@ func testLateRequest(t *testing.T, r *rig) {
 	r.wantOffset(in, 2)
 }
 
-// A transaction that outlives its timeout is aborted by the broker, and its owner is told so.
+// opening is the request that begins a transaction with one partition.
+func (r *rig) opening() int16 {
+	if r.version == 2 {
+		return keyTxnOffsetCommit
+	}
+	return keyAddPartitions
+}
+
+// A transaction that outlives its timeout is aborted by the broker, and its owner is told so. In version 2
+// the owner can tell that nobody else has the work, and goes on.
 func testTimeout(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
@@ -288,10 +317,15 @@ func testTimeout(t *testing.T, r *rig) {
 	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
 	release()
 	resume()
-	if err := <-done; !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("Put after the timeout: %v, want ErrFenced", err)
+	if err := <-done; err == nil || errors.Is(err, sink.ErrFenced) != (r.version < 2) {
+		t.Errorf("Put after the timeout, version %d: %v", r.version, err)
 	}
 	r.want(out, "0:before")
+	if r.version == 2 {
+		mustPut(t, k, []sink.Message{message(out, 0, "by the same owner")}, r.claim(in, 2))
+		r.want(out, "0:before", "0:by the same owner")
+		return
+	}
 	next := r.open(2*time.Second, nil)
 	mustPut(t, next, []sink.Message{message(out, 0, "after")}, r.claim(in, 2))
 	r.want(out, "0:before", "0:after")

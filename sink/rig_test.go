@@ -18,8 +18,9 @@ import (
 // rig is a broker with names of this case's own.
 type rig struct {
 	*kafkatest.Broker
-	t    *testing.T
-	name string
+	t       *testing.T
+	name    string
+	version int // of transactions
 }
 
 func (r *rig) topic(suffix string, partitions int, configs map[string]string) string {
@@ -53,6 +54,12 @@ func (r *rig) open(timeout time.Duration, wire *kafkatest.Wire) *sink.Kafka {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = k.Close() })
+	if r.version < 2 {
+		sink.StayAtVersion1(k)
+	}
+	if got := sink.Version(k); got != max(r.version, 1) {
+		r.t.Fatalf("transactions of version %d, want %d", got, r.version)
+	}
 	return k
 }
 

@@ -43,8 +43,8 @@ func (m *Message) Whole() []byte {
 }
 
 // ErrFenced means that another process owns the work: stop, do not retry. (A transaction that was
-// left open for longer than its timeout, because this process stood still, ends the same way: the
-// broker aborts it and fences its owner, who cannot tell the difference.)
+// left open for longer than its timeout, because this process stood still, ends the same way in
+// version 1: the broker aborts it and fences its owner, who cannot tell the difference.)
 var ErrFenced = errors.New("fenced: another instance owns this work")
 
 // ErrRevoked means that the group's coordinator refused the offsets, because this member has left

@@ -4,17 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
-	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
-	"github.com/segmentio/kafka-go/protocol/endtxn"
-	"github.com/segmentio/kafka-go/protocol/initproducerid"
-	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
@@ -46,7 +39,7 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 			return nil
 		}
 		if !retriable(err) {
-			return fmt.Errorf("%s: %w", what, classify(err))
+			return fmt.Errorf("%s: %w", what, classify(err, k.version))
 		}
 		if !said && time.Since(began) > quietFor {
 			k.log.Warn("a request is repeated", "request", what, "error", err)
@@ -60,92 +53,39 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 	}
 }
 
-// ask sends one request to the transaction's coordinator. refused reads the error from its answer.
-func (k *Kafka) ask(ctx context.Context, m protocol.Message, refused func(protocol.Message) error) (protocol.Message, error) {
-	return k.askAt(ctx, k.key(), m, refused)
-}
-
-func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, m protocol.Message, refused func(protocol.Message) error) (protocol.Message, error) {
-	res, err := k.coord.send(ctx, key, m)
-	if err == nil {
-		err = refused(res)
-		k.coord.forgetAfter(key, err)
-	}
-	if err != nil && unanswered(err) {
-		k.doubt = true
-	}
-	return res, err
-}
-
 // initialise gets a producer id and a new epoch. With our own id and epoch (after the first time)
 // the broker refuses if somebody else has had the id since.
 func (k *Kafka) initialise(ctx context.Context) error {
 	return k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {
-		m, err := k.ask(ctx, &initproducerid.Request{
-			TransactionalID: k.config.TransactionalID, TransactionTimeoutMs: int32(k.config.Timeout.Milliseconds()),
-			ProducerID: k.id, ProducerEpoch: k.epoch,
-		}, func(m protocol.Message) error { return failure(m.(*initproducerid.Response).ErrorCode) })
-		if err != nil {
-			return err
+		p, err := k.initProducer(ctx, k.producer)
+		if err == nil {
+			k.become(p)
 		}
-		res := m.(*initproducerid.Response)
-		k.id, k.epoch = res.ProducerID, res.ProducerEpoch
-		k.next = make(map[topicPartition]*int32)
-		k.doubt = false
-		return nil
+		return err
 	})
 }
 
-// renew ends the transaction, whatever has become of it, and takes a new epoch.
+// renew ends the transaction, whatever has become of it, and takes a new epoch. committed: it is known
+// that it was committed, which only version 2 can tell.
 //
 // It aborts first, because only EndTxn compares epochs before it acts: InitProducerId from an owner
 // of old would abort the transaction of the new one (on Apache Kafka), or even take the work back
 // (on the embedded broker).
-func (k *Kafka) renew(ctx context.Context) error {
-	err := k.repeat(ctx, "EndTxn(abort)", func(ctx context.Context) error {
-		err := k.sendEnd(ctx, false)
+func (k *Kafka) renew(ctx context.Context) (committed bool, err error) {
+	if k.version == 2 {
+		return k.renew2(ctx)
+	}
+	err = k.repeat(ctx, "EndTxn(abort)", func(ctx context.Context) error {
+		_, err := k.endTxn(ctx, k.producer, false)
 		if errors.Is(err, kafka.InvalidTransactionState) || errors.Is(err, kafka.InvalidProducerIDMapping) {
 			return nil // nothing is open: it was committed, or never began; or the broker has forgotten us
 		}
 		return err
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
-	return k.initialise(ctx)
-}
-
-// addPartitions tells the coordinator what to put markers into at the end.
-func (k *Kafka) addPartitions(ctx context.Context, all []*share) error {
-	req := &addpartitionstotxn.Request{TransactionalID: k.config.TransactionalID, ProducerID: k.id, ProducerEpoch: k.epoch}
-	by := make(map[string][]int32)
-	for _, s := range all {
-		by[s.topic] = append(by[s.topic], s.id)
-	}
-	for _, topic := range slices.Sorted(maps.Keys(by)) {
-		req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: topic, Partitions: by[topic]})
-	}
-	return k.repeat(ctx, "AddPartitionsToTxn", func(ctx context.Context) error {
-		_, err := k.ask(ctx, req, func(m protocol.Message) error {
-			var f failures
-			for _, t := range m.(*addpartitionstotxn.Response).Results {
-				for _, p := range t.Results {
-					f.add(t.Name, p.PartitionIndex, p.ErrorCode)
-				}
-			}
-			return f.first
-		})
-		return err
-	})
-}
-
-// addOffsets makes the group's offsets part of the transaction.
-func (k *Kafka) addOffsets(ctx context.Context, group string) error {
-	req := &addoffsetstotxn.Request{TransactionalID: k.config.TransactionalID, ProducerID: k.id, ProducerEpoch: k.epoch, GroupID: group}
-	return k.repeat(ctx, "AddOffsetsToTxn", func(ctx context.Context) error {
-		_, err := k.ask(ctx, req, func(m protocol.Message) error { return failure(m.(*addoffsetstotxn.Response).ErrorCode) })
-		return err
-	})
+	return false, k.initialise(ctx)
 }
 
 // write sends messages and offsets, partitions side by side.
@@ -172,6 +112,9 @@ func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, com
 	unsure := make([]bool, len(all))
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writers)
+	if k.version == 2 {
+		g.SetLimit(1)
+	}
 	for i, s := range all {
 		g.Go(func() (err error) { unsure[i], err = k.produce(ctx, s); return err })
 	}
@@ -180,52 +123,15 @@ func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, com
 	return err
 }
 
-// commitOffsets makes the claim part of the transaction. The request is built by hand because
-// kafka-go's own sets the leader epoch of every offset to 0, where −1 means "not known".
-func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
-	req := &txnoffsetcommit.Request{
-		TransactionalID: k.config.TransactionalID, GroupID: c.Group, ProducerID: k.id, ProducerEpoch: k.epoch,
-		GenerationID: c.Generation, MemberID: c.Member, GroupInstanceID: c.InstanceID,
-	}
-	by := make(map[string][]txnoffsetcommit.RequestPartition)
-	for p, next := range c.Next {
-		epoch, known := c.Epochs[p]
-		if !known {
-			epoch = -1
-		}
-		by[p.Topic] = append(by[p.Topic], txnoffsetcommit.RequestPartition{
-			Partition: p.ID, CommittedOffset: next, CommittedLeaderEpoch: epoch, CommittedMetadata: c.Metadata[p],
-		})
-	}
-	for _, topic := range slices.Sorted(maps.Keys(by)) {
-		slices.SortFunc(by[topic], func(a, b txnoffsetcommit.RequestPartition) int { return int(a.Partition - b.Partition) })
-		req.Topics = append(req.Topics, txnoffsetcommit.RequestTopic{Name: topic, Partitions: by[topic]})
-	}
-	key := coordinatorKey{kafka.CoordinatorKeyTypeConsumer, c.Group}
-	err := k.repeat(ctx, "TxnOffsetCommit", func(ctx context.Context) error {
-		_, err := k.askAt(ctx, key, req, func(m protocol.Message) error {
-			var f failures
-			for _, t := range m.(*txnoffsetcommit.Response).Topics {
-				for _, p := range t.Partitions {
-					f.add(t.Name, p.Partition, p.ErrorCode)
-				}
-			}
-			return f.first
-		})
-		if revoked(err) { // asked before "retriable": a rebalance does not pass for this generation
-			return fmt.Errorf("%w: %w", ErrRevoked, err)
-		}
-		return err
-	})
-	return err
-}
-
-// commit ends the transaction. It is the one request that is not repeated without an answer: if the
+// commit ends the transaction. In version 1 it is the one request that is not repeated without an answer: if the
 // first copy was only late, it could end the next transaction. A new epoch makes it harmless.
 func (k *Kafka) commit(ctx context.Context) error {
+	if k.version == 2 {
+		return k.commit2(ctx)
+	}
 	var unknown error
 	err := k.repeat(ctx, "EndTxn", func(ctx context.Context) error {
-		err := k.sendEnd(ctx, true)
+		_, err := k.endTxn(ctx, k.producer, true)
 		if err != nil && unanswered(err) {
 			unknown = err
 			return nil
@@ -235,13 +141,6 @@ func (k *Kafka) commit(ctx context.Context) error {
 	if err == nil && unknown != nil {
 		return fmt.Errorf("EndTxn: no answer, so it is not known whether this was committed: %w", unknown)
 	}
-	return err
-}
-
-func (k *Kafka) sendEnd(ctx context.Context, commit bool) error {
-	_, err := k.ask(ctx, &endtxn.Request{
-		TransactionalID: k.config.TransactionalID, ProducerID: k.id, ProducerEpoch: k.epoch, Committed: commit,
-	}, func(m protocol.Message) error { return failure(m.(*endtxn.Response).ErrorCode) })
 	return err
 }
 
@@ -271,8 +170,8 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 // sequence tell the broker that it has them already.
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
 	next := k.next[s.topicPartition]
-	req := newProduceRequest(k.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
-		recordbatch.Producer{ID: k.id, Epoch: k.epoch, Sequence: *next, Transactional: true},
+	req := newProduceRequest(k.version, k.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
+		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Sequence: *next, Transactional: true},
 		func(b []byte, batch int) []byte {
 			return k.packer.pack(b, batch, s.topic, k.limits.batch(s.topic, k.config.BatchBytes))
 		})
@@ -282,14 +181,14 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 			return nil // an earlier copy of these bytes was written
 		}
 		unsure = unsure || err != nil && unanswered(err)
-		return err
+		return k.tooOld(err)
 	})
 	if err != nil {
 		return unsure, err
 	}
 	*next = recordbatch.NextSequence(*next, len(recs))
 	if !unsure { // after a timeout a connection may still be writing these bytes
-		k.spare.give(req.bytes)
+		k.spare.give(req.buffer)
 	}
 	return unsure, nil
 }

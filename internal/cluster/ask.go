@@ -34,6 +34,10 @@ type Question struct {
 	// Choose, unless nil, sees what the broker offers before the request is encoded, and may change
 	// the request or return another Most.
 	Choose func(Offer) int16
+
+	// Write, unless nil, writes the whole request, its size and header included, in place of kmsg's
+	// encoder, which would copy the bytes of a large one. Request then only says what the answer is.
+	Write func(w io.Writer, version int16, correlation int32) error
 }
 
 // maxAnswer bounds the bytes of one answer: metadata of a large cluster take a few MiB.
@@ -82,6 +86,12 @@ func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, fmt.Errorf("%s v%d is needed and the broker speaks v%d: %w", kmsg.NameForKey(q.Request.Key()), q.Least, version, kafka.UnsupportedVersion)
 	}
 	q.Request.SetVersion(version)
+	if q.Write != nil {
+		if err := q.Write(rw, version, correlation); err != nil {
+			return nil, err
+		}
+		return readAnswer(rw, q.Request)
+	}
 	return exchangeKmsg(rw, x.cluster.ClientID(), q.Request)
 }
 
@@ -91,9 +101,13 @@ func exchangeKmsg(rw io.ReadWriter, clientID string, request kmsg.Request) (prot
 	if _, err := rw.Write(f.AppendRequest(nil, request, correlation)); err != nil {
 		return nil, err
 	}
+	return readAnswer(rw, request)
+}
+
+func readAnswer(r io.Reader, request kmsg.Request) (protocol.Message, error) {
 	response := request.ResponseKind()
 	response.SetVersion(request.GetVersion())
-	if err := readKmsg(rw, response); err != nil {
+	if err := readKmsg(r, response); err != nil {
 		return nil, err
 	}
 	return answer{response}, nil

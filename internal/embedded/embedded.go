@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // Config says what to start. The zero value is one broker in memory on a free port.
@@ -43,6 +45,10 @@ type Config struct {
 	MaxMessageBytes int64
 	// TransactionMaxTimeout bounds what producers may ask for. Default 15 min, as Kafka.
 	TransactionMaxTimeout time.Duration
+	// Transactions2 offers version 2 of transactions (KIP-890), for tests of what a client makes of its
+	// answers. It fences nobody reliably: the EndTxn of a former owner, who is one epoch behind, is taken
+	// for a repetition of the new owner's.
+	Transactions2 bool
 }
 
 // Broker is a running broker. Its methods may be called from any goroutine.
@@ -69,6 +75,9 @@ func Start(c Config) (*Broker, error) {
 	if len(c.Ports) > 0 {
 		opts = append(opts, kfake.Ports(c.Ports...))
 	}
+	if !c.Transactions2 {
+		opts = append(opts, kfake.MaxVersions(version1()))
+	}
 	if c.DataDir != "" {
 		opts = append(opts, kfake.DataDir(c.DataDir))
 	}
@@ -80,6 +89,13 @@ func Start(c Config) (*Broker, error) {
 	b.stopped.Add(1)
 	go b.sweep()
 	return b, nil
+}
+
+// version1 is everything that the broker knows, except for the EndTxn that takes the next epoch.
+func version1() *kversion.Versions {
+	v := kversion.Tip()
+	v.SetMaxKeyVersion(kmsg.EndTxn.Int16(), 4)
+	return v
 }
 
 func brokerConfigs(c Config) map[string]string {

@@ -84,13 +84,14 @@ func StartN(t testing.TB, k Kind, n int) *Broker {
 	return StartWith(t, k, Setup{Nodes: n})
 }
 
-// Setup is what a test changes about its brokers. All but Nodes is for Apache Kafka only.
+// Setup is what a test changes about its brokers. All but Nodes and Transactions2 is for Apache Kafka only.
 type Setup struct {
-	Nodes      int        // default 1
-	Listeners  []Listener // beside the plain one, which the test itself uses
-	Properties []string   // further lines of server.properties
-	HeapMiB    int        // of each JVM; default 160
-	Proxied    bool       // clients that know Proxied() only reach each node through its Proxy
+	Nodes         int        // default 1
+	Listeners     []Listener // beside the plain one, which the test itself uses
+	Properties    []string   // further lines of server.properties
+	HeapMiB       int        // of each JVM; default 160
+	Transactions2 bool       // of the embedded broker: see embedded.Config
+	Proxied       bool       // clients that know Proxied() only reach each node through its Proxy
 }
 
 // Listener is a further port of every node. Its settings go into Setup.Properties, under
@@ -112,7 +113,7 @@ func StartWith(t testing.TB, k Kind, s Setup) *Broker {
 	case len(s.Listeners) > 0 || len(s.Properties) > 0 || s.Proxied:
 		t.Fatal("kafkatest: the embedded broker has one kind of listener")
 	default:
-		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, s.Nodes), RetentionBytes: -1}}
+		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, s.Nodes), RetentionBytes: -1, Transactions2: s.Transactions2}}
 		for _, port := range e.config.Ports {
 			b.addrs = append(b.addrs, local(port))
 		}

@@ -1,0 +1,117 @@
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// Transactions have two versions. A transaction is of one of them from its begin to its end.
+//
+//	        adds a partition        adds the group          next epoch
+//	1       AddPartitionsToTxn      AddOffsetsToTxn         InitProducerId
+//	2       Produce v12             TxnOffsetCommit v5      the answer to EndTxn v5
+//
+// Version 2 (KIP-890, Kafka 4.0) is spoken where the cluster has finalized transaction.version 2. There each
+// transaction has an epoch of its own, because EndTxn takes the next one, commit or abort. So:
+//
+//   - A request that arrives after the end of its transaction is refused, whatever it is and however
+//     late. It cannot join the next one. In version 1 we take a new epoch after each request without an
+//     answer; for a request that the network repeats after it was answered, nothing can be done.
+//   - EndTxn may be repeated. The coordinator knows the repetition by its epoch, which is one lower than
+//     its own: the same end is answered as the first copy was, once the markers are written, and the other end is
+//     refused with INVALID_TXN_STATE. So the outcome of a commit without an answer can be found out.
+//   - An owner of old has an epoch that is at least two lower (the end of its transaction is one, the
+//     new owner's InitProducerId another), or meets a transaction that is not at its end: it is fenced.
+//   - No InitProducerId is needed after a failure. What version 1 has to fear between an EndTxn that
+//     asks whether we still are the owner, and InitProducerId, does not exist.
+//
+// The coordinator's connection says, with each transaction, what is finalized. A cluster whose brokers
+// are of several releases cannot finalize version 2; if a broker refuses it all the same, version 1 stays.
+
+// feature is the name of the cluster's feature level (KIP-584).
+const feature = "transaction.version"
+
+var errTooOld = errors.New("a broker does not speak transactions version 2, though the cluster has finalized it: the next transaction is of version 1")
+
+// see notes which version the coordinator offers, and allows a request's versions up to most.
+func (k *Kafka) see(most int16) func(cluster.Offer) int16 {
+	return func(o cluster.Offer) int16 {
+		level := o.Feature(feature)
+		if o.Newest(kmsg.EndTxn.Int16()) < 5 || o.Newest(kmsg.TxnOffsetCommit.Int16()) < 5 || o.Newest(kmsg.Produce.Int16()) < version2Produce {
+			level = min(level, 1)
+		}
+		k.offered.Store(int32(level))
+		return most
+	}
+}
+
+// choose settles which version the next transaction is of.
+func (k *Kafka) choose() {
+	version := 1
+	if k.offered.Load() >= 2 && !k.old {
+		version = 2
+	}
+	if version != k.version {
+		k.log.Debug("the version of transactions", "version", version)
+	}
+	k.version = version
+}
+
+// tooOld gives a broker's refusal of version 2 a name that is not a reason to stop.
+func (k *Kafka) tooOld(err error) error {
+	if k.version == 2 && errors.Is(err, kafka.UnsupportedVersion) {
+		return fmt.Errorf("%w (%v)", errTooOld, err)
+	}
+	return err
+}
+
+// become is what a new epoch changes.
+func (k *Kafka) become(p producer) {
+	k.producer = p
+	k.next = make(map[topicPartition]*int32)
+	k.doubt = false
+}
+
+// commit2 ends the transaction. It is repeated until it is answered.
+func (k *Kafka) commit2(ctx context.Context) error {
+	return k.repeat(ctx, "EndTxn", func(ctx context.Context) error {
+		next, err := k.endTxn(ctx, k.producer, true)
+		if err == nil {
+			k.become(next)
+		}
+		return err
+	})
+}
+
+// renew2 ends the transaction, whatever has become of it, and takes the epoch that follows. committed:
+// an EndTxn that got no answer had been carried out.
+func (k *Kafka) renew2(ctx context.Context) (committed bool, err error) {
+	var next producer
+	end := func(ctx context.Context) (err error) {
+		next, err = k.endTxn(ctx, k.producer, committed)
+		if errors.Is(err, kafka.InvalidTransactionState) && !committed {
+			// The epoch is over already, so that this cannot commit anything. It only asks.
+			committed = true
+			next, err = k.endTxn(ctx, k.producer, true)
+		}
+		return err
+	}
+	// The first answer comes before the markers are written, the second one after: what the caller reads
+	// then is final, and no reader waits for us.
+	for _, what := range []string{"EndTxn(abort)", "EndTxn(abort), for its markers"} {
+		if err := k.repeat(ctx, what, end); err != nil {
+			if errors.Is(err, kafka.InvalidProducerIDMapping) { // the broker has forgotten us
+				return false, k.initialise(ctx)
+			}
+			return false, err
+		}
+	}
+	k.become(next)
+	return committed, nil
+}
