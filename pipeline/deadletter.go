@@ -2,7 +2,10 @@ package pipeline
 
 import (
 	"fmt"
+	"hash/crc32"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -15,14 +18,18 @@ type DeadLetter struct {
 	MaxRejects int    // rejects within the window that are still taken for granted; default 100
 	WarnOnly   bool   // at the threshold warn and go on instead of stopping
 	Partitions int32  // partitions of Topic; a dead letter goes to input partition mod Partitions
+
+	// StopAtTooLarge stops at a dead letter that Topic does not take. Otherwise it is cut.
+	StopAtTooLarge bool
 }
 
 // rejects remembers which of the last Window messages were rejected. The answer is provisional
-// until the batch is kept, like everything a stage does, so it copies cheaply.
+// until the batch is kept, like everything a stage does, so it remembers what it has overwritten since.
 type rejects struct {
 	ring  []bool
 	next  int
 	count int
+	past  []bool // what add has overwritten since keep, in order
 }
 
 // add notes one message and returns the number of rejects in the window.
@@ -30,6 +37,7 @@ func (r *rejects) add(window int, rejected bool) int {
 	if len(r.ring) != window {
 		*r = rejects{ring: make([]bool, window)}
 	}
+	r.past = append(r.past, r.ring[r.next])
 	if r.ring[r.next] {
 		r.count--
 	}
@@ -39,6 +47,26 @@ func (r *rejects) add(window int, rejected bool) int {
 	}
 	r.next = (r.next + 1) % window
 	return r.count
+}
+
+// keep makes what was added final.
+func (r *rejects) keep() { r.past = r.past[:0] }
+
+// rewind takes back what was added since keep.
+func (r *rejects) rewind() {
+	for n := len(r.past); n > 0; n-- {
+		r.next = (r.next + len(r.ring) - 1) % len(r.ring)
+		was := r.past[n-1]
+		if r.ring[r.next] != was {
+			r.ring[r.next] = was
+			if was {
+				r.count++
+			} else {
+				r.count--
+			}
+		}
+	}
+	r.past = r.past[:0]
 }
 
 // reject turns a bad message into its dead letter, or into the reason to stop: no topic for it,
@@ -58,17 +86,71 @@ func (d DeadLetter) reject(m *source.Message, bad *source.RecordError, inWindow 
 
 // message keeps key, value and headers byte for byte and adds where it came from and why.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {
-	headers := make([]source.Header, 0, len(m.Headers)+6)
-	headers = append(headers, m.Headers...)
-	headers = append(headers,
-		text("lca-error-code", bad.Code),
-		text("lca-error", bad.Err.Error()),
+	headers := carry(make([]source.Header, 0, len(m.Headers)+6), m.Headers, true)
+	headers = append(headers, d.headers(m, bad.Code, bad.Err.Error())...)
+	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
+}
+
+// headers say where a message came from, and what is wrong with it.
+func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header {
+	return []source.Header{
+		text("lca-error-code", code),
+		text("lca-error", why),
 		text("lca-source-topic", m.Partition.Topic),
 		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
 		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
-		text("lca-source-timestamp", strconv.FormatInt(m.Time.UnixMilli(), 10)),
-	)
-	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
+		text(sourceTimestamp, strconv.FormatInt(m.Time.UnixMilli(), 10)),
+	}
+}
+
+const (
+	sourceTimestamp = "lca-source-timestamp" // milliseconds
+	headerCut       = "lca-cut"              // what was left out of a dead letter
+
+	headerOriginalSize = "lca-original-size"   // bytes of the value
+	headerOriginalCRC  = "lca-original-crc32c" // hexadecimal
+
+	cutValue = "value"
+	cutAll   = "value,key,headers"
+
+	// whyBytes bounds the sentence in a dead letter from which everything was cut.
+	whyBytes = 500
+)
+
+// cut makes a dead letter smaller that its topic did not take: first without its value, then without its key and
+// headers too, which may be just as large. What is left says where the whole message is, and which bytes these
+// were. The value is empty, not null: that would delete the key in a compacted topic. false: there is nothing
+// left to cut.
+func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, bool) {
+	before := valueOf(dead.Headers, headerCut)
+	if before == cutAll {
+		return dead, false
+	}
+	left := []source.Header{
+		text(headerCut, cutValue),
+		text(headerOriginalSize, strconv.Itoa(len(m.Value))),
+		text(headerOriginalCRC, fmt.Sprintf("%08x", crc32.Checksum(m.Value, castagnoli))),
+	}
+	dead.Value, dead.Rest = []byte{}, nil
+	if before == "" {
+		dead.Headers = append(slices.Clip(dead.Headers), left...)
+		return dead, true
+	}
+	left[0] = text(headerCut, cutAll)
+	why := valueOf(dead.Headers, "lca-error")
+	dead.Key = nil
+	dead.Headers = append(d.headers(m, valueOf(dead.Headers, "lca-error-code"), strings.ToValidUTF8(why[:min(len(why), whyBytes)], "")), left...)
+	return dead, true
+}
+
+// valueOf returns the last value of a header, which is ours if there are several.
+func valueOf(headers []source.Header, key string) string {
+	for i := range headers {
+		if h := headers[len(headers)-1-i]; h.Key == key {
+			return string(h.Value)
+		}
+	}
+	return ""
 }
 
 func text(key, value string) source.Header { return source.Header{Key: key, Value: []byte(value)} }

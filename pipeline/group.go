@@ -3,10 +3,8 @@ package pipeline
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -144,7 +142,7 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 			at := (first + r) * k
 			if rows.Invalid[r] == minibatch.ReasonNone && !minibatch.Finite(y[at:at+k]) {
 				rows.Invalid[r] = minibatch.ReasonInf
-				t.Stats.reject.add(minibatch.ReasonInf.String(), 1)
+				t.counts.rejected(minibatch.ReasonInf.String(), 1)
 			}
 		}
 		first += rows.N
@@ -183,56 +181,4 @@ func (t *Transform) encode(m *source.Message, y []float32, k int, score []float3
 		return nil, nil, err
 	}
 	return g.values.keep(value), nil, nil
-}
-
-// labels makes the headers of outputs. What a partition and a model decide is made once.
-type labels struct {
-	model     *InForce
-	partition source.Partition
-	fixed     []source.Header
-
-	headers []source.Header // of all messages of a batch
-	digits  []byte          // their offsets
-}
-
-// begin prepares for a batch; that before it has been put, or never will be.
-func (l *labels) begin(messages int) {
-	const own, digits = 6, 8 // of a message: headers, and digits of its offset as a rule
-	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
-}
-
-func (l *labels) of(id string, model *InForce, p source.Partition) []source.Header {
-	if l.fixed != nil && l.model == model && l.partition == p {
-		return l.fixed
-	}
-	version := uint64(0)
-	if model != nil {
-		version = model.Version
-	}
-	l.model, l.partition = model, p
-	l.fixed = []source.Header{
-		text("content-type", "application/vnd.apache.arrow.stream"),
-		text("lca-model-id", id),
-		text("lca-model-version", strconv.FormatUint(version, 10)),
-		text("lca-source-topic", p.Topic),
-		text("lca-source-partition", strconv.Itoa(int(p.ID))),
-	}
-	return l.fixed
-}
-
-// wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
-func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
-	l := &t.labels
-	first := len(l.headers)
-	for _, h := range m.Headers {
-		if h.Key != "content-type" {
-			l.headers = append(l.headers, h)
-		}
-	}
-	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.model, m.Partition)...)
-	at := len(l.digits)
-	l.digits = strconv.AppendInt(l.digits, m.Offset, 10)
-	l.headers = append(l.headers, source.Header{Key: "lca-source-offset", Value: l.digits[at:len(l.digits):len(l.digits)]})
-	headers := l.headers[first:len(l.headers):len(l.headers)]
-	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Rest: rest, Headers: headers, Time: m.Time}
 }

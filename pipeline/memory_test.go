@@ -90,6 +90,9 @@ func (m *memorySource) Close() error { return nil }
 
 func decoded(p source.Partition, offset int64, m sink.Message) source.Message {
 	out := source.Message{Partition: p, Offset: offset, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time}
+	if m.Value == nil {
+		return out
+	}
 	rec, err := source.NewDecoder(source.DecoderConfig{}).Decode(m.Value, "")
 	if err != nil {
 		var d *source.DecodeError

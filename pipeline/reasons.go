@@ -15,6 +15,15 @@ const (
 // reasonNoModel counts rows that are dropped before the first model, under transform.until_model: drop.
 const reasonNoModel = "no_model"
 
+// Reasons for which records are not whitened though nothing is wrong with them.
+const (
+	reasonTombstone = "tombstone" // a null value goes on as it is
+	reasonSkipped   = "skipped"   // left out by an operator's choice
+	reasonGap       = "gap"       // deleted before it was read
+)
+
+var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap}
+
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{
 	minibatch.ReasonWidth.String(), minibatch.ReasonNull.String(), minibatch.ReasonNaN.String(), minibatch.ReasonInf.String(),

@@ -51,6 +51,11 @@ type Refuser interface {
 	Refuse(work Work, index int, cause error) (Work, error)
 }
 
+// Retimer is a stage that knows what to do about a message whose time its topic does not take.
+type Retimer interface {
+	Retime(Work, *sink.TimestampError) (Work, error)
+}
+
 // Loop is one Source, Stage and Sink tied together.
 type Loop struct {
 	Source Source
@@ -62,7 +67,8 @@ type Loop struct {
 	Second bool  // another loop of this process reads the same records, and has counted them as read
 	Trace  Trace // nil = nobody wants to know
 
-	claim source.Claim // of the last batch: what Finish commits
+	claim   source.Claim   // of the last batch: what Finish commits
+	counted source.Offsets // the next messages to count: those that come again have been
 }
 
 // Run reads until ctx ends, the source ends, or a fault that retrying cannot mend. A context that
@@ -93,7 +99,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	work, ended := l.traced(work, "process", &batch)
 	defer func() { ended(err) }()
 	if !l.Second {
-		l.Stats.read(&batch)
+		l.counted = l.Stats.read(&batch, l.counted)
 	}
 	l.claim = batch.Claim
 	failpoint.Here("read")
@@ -104,14 +110,10 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	if !done.Commit {
 		return nil
 	}
-	for {
+	for refused := true; refused; {
 		err = l.put(work, done)
-		var large *sink.TooLargeError
-		if !errors.As(err, &large) {
+		if done, refused, err = l.replace(done, err); err != nil {
 			break
-		}
-		if done, err = l.replace(done, large); err != nil {
-			return err
 		}
 	}
 	if err == nil || final(err) {
@@ -120,13 +122,24 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	return l.rewind(ctx, err)
 }
 
-// replace asks the stage for something smaller than the message that its topic will never take.
-func (l *Loop) replace(done Work, large *sink.TooLargeError) (Work, error) {
-	r, ok := l.Stage.(Refuser)
-	if !ok {
-		return Work{}, &Stop{Err: large}
+// replace asks the stage for something else than what its topic will never take. false: that was not the matter.
+func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
+	var large *sink.TooLargeError
+	var untimely *sink.TimestampError
+	switch {
+	case errors.As(cause, &large):
+		if r, ok := l.Stage.(Refuser); ok {
+			done, err := r.Refuse(done, large.Index, large)
+			return done, true, err
+		}
+		return done, false, &Stop{Err: large}
+	case errors.As(cause, &untimely):
+		if r, ok := l.Stage.(Retimer); ok {
+			done, err := r.Retime(done, untimely)
+			return done, true, err
+		}
 	}
-	return r.Refuse(done, large.Index, large)
+	return done, false, cause
 }
 
 // put makes the work and its offsets visible together (invariant 1).

@@ -42,6 +42,7 @@ type Stats struct {
 	records tally[source.Partition]
 	reject  tally[string]
 	dead    tally[string]
+	passed  tally[string]
 }
 
 // Past is what is remembered of a model that came into force.
@@ -86,6 +87,9 @@ func NewStats() *Stats {
 	for _, code := range recordCodes {
 		s.dead.add(code, 0)
 	}
+	for _, reason := range passedReasons {
+		s.passed.add(reason, 0)
+	}
 	return s
 }
 
@@ -125,16 +129,35 @@ func (t *Timing) Read() (count uint64, seconds float64, buckets []uint64) {
 	return t.count.Load(), float64(t.nanos.Load()) / 1e9, buckets
 }
 
-func (s *Stats) read(b *source.Batch) {
+// read counts a batch, and returns from which offsets on to count the next: after an abort messages are read again.
+func (s *Stats) read(b *source.Batch, from source.Offsets) source.Offsets {
+	if from == nil {
+		from = make(source.Offsets)
+	}
+	next := int64(0)
 	for i := range b.Messages {
 		m := &b.Messages[i]
+		if i == 0 || m.Partition != b.Messages[i-1].Partition {
+			next = from[m.Partition]
+		}
+		if m.Offset < next {
+			continue
+		}
+		next = m.Offset + 1
+		if i+1 == len(b.Messages) || m.Partition != b.Messages[i+1].Partition {
+			from[m.Partition] = next
+		}
 		s.records.add(m.Partition, 1)
 		s.SourceBytes.Add(uint64(len(m.Value)))
 		if m.Record != nil {
 			s.SourceRows.Add(uint64(m.Record.NumRows()))
 		}
 	}
+	return from
 }
+
+// Pass counts records that were passed over or on for a reason, none of whose rows was looked at.
+func (s *Stats) Pass(reason string, n uint64) { s.passed.add(reason, n) }
 
 // SetLag notes how far behind the end of its partition (read_uncommitted) the reader is, and how
 // many of the partitions are held up by an open transaction. The map is the Stats' own from now on.
@@ -177,11 +200,12 @@ type Tables struct {
 	Lag         map[source.Partition]int64  // Records between the reader and the end of its partition (read_uncommitted).
 	Rejected    map[string]uint64           // Rows that could not be whitened or learnt, by reason.
 	DeadLetters map[string]uint64           // Records set aside, by reason.
+	Passed      map[string]uint64           // Records that were not whitened and are no fault, by reason.
 }
 
 // Tables returns copies.
 func (s *Stats) Tables() Tables {
-	t := Tables{Records: s.records.read(), Lag: map[source.Partition]int64{}, Rejected: s.reject.read(), DeadLetters: s.dead.read()}
+	t := Tables{Records: s.records.read(), Lag: map[source.Partition]int64{}, Rejected: s.reject.read(), DeadLetters: s.dead.read(), Passed: s.passed.read()}
 	if lag := s.lag.Load(); lag != nil {
 		t.Lag = maps.Clone(*lag)
 	}

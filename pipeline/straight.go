@@ -68,7 +68,7 @@ func (t *Transform) flushStraight(work *Work) error {
 		}
 		return t.flush(work)
 	}
-	t.Stats.TransformRows.Add(uint64(n))
+	t.counts.rows += uint64(n)
 	s.fine = resize(s.fine, max(n, cap(s.fine)))
 	first := 0
 	for _, m := range inputs {

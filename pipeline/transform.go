@@ -67,6 +67,8 @@ type Transform struct {
 	group    group
 	labels   labels
 	rejects  rejects
+	counts   provisional
+	bounds   timeBounds
 	stale    bool
 	outputs  []sink.Message    // of the batch at hand, the messages of its Work
 	inputs   []*source.Message // the input of each
@@ -102,27 +104,20 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return work, nil
 }
 
-// Refuse sets the input aside whose output its topic will never take. A dead letter that is itself
-// too large stops the process.
-func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
-	m := t.inputs[index]
-	if work.Messages[index].Topic != t.Topic {
-		return Work{}, &Stop{Err: cause}
-	}
-	dead, err := t.DeadLetter.reject(m, bad(m, codeOutputTooLarge, cause), t.rejects.add(t.window(), true))
-	if err != nil {
-		return Work{}, err
-	}
-	t.Stats.dead.add(codeOutputTooLarge, 1)
-	work.Messages[index] = dead
-	return work, nil
+// Kept counts what was put; there is nothing else to keep.
+func (t *Transform) Kept() {
+	failpoint.Here("transform.kept")
+	t.rejects.keep()
+	t.counts.keep(t.Stats)
 }
 
-// Kept has nothing to keep.
-func (t *Transform) Kept() { failpoint.Here("transform.kept") }
-
-// Rewind reads the committed offsets again: that is all the state there is.
-func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) { return t.Committed(ctx) }
+// Rewind reads the committed offsets again: that is all the state there is, but for the counts, which
+// come again with their messages.
+func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
+	t.rejects.rewind()
+	t.counts.drop()
+	return t.Committed(ctx)
+}
 
 // adopt prepares for a model that has come into force since the last batch.
 func (t *Transform) adopt(m *InForce) error {
@@ -143,8 +138,8 @@ func (t *Transform) adopt(m *InForce) error {
 
 // message takes one input message: its output, if it has one, comes after those before it.
 func (t *Transform) message(work *Work, m *source.Message) error {
-	if m.Record == nil && m.Err == nil {
-		return nil
+	if m.Tombstone() {
+		return t.tombstone(work, m)
 	}
 	if m.Err == nil && t.model != nil && m.Record.NumRows() > 0 {
 		if x := t.features.Float32(m.Record); x != nil {
@@ -155,6 +150,21 @@ func (t *Transform) message(work *Work, m *source.Message) error {
 		return err
 	}
 	return t.roundabout(work, m)
+}
+
+// tombstone passes a null value on in its place: what it deletes in the input it deletes in the output.
+func (t *Transform) tombstone(work *Work, m *source.Message) error {
+	if err := t.flushStraight(work); err != nil {
+		return err
+	}
+	if err := t.flush(work); err != nil {
+		return err
+	}
+	t.rejects.add(t.window(), false)
+	t.counts.passed(reasonTombstone, 1)
+	work.Messages = append(work.Messages, t.pass(m))
+	t.inputs = append(t.inputs, m)
+	return nil
 }
 
 // roundabout takes a message whose rows must be gathered and looked at, or that has none.
@@ -195,8 +205,8 @@ func (t *Transform) finish(work *Work, m *source.Message, value []byte, rest [][
 	if err != nil {
 		return err
 	}
-	t.Stats.dead.add(bad.Code, 1)
-	work.Messages = append(work.Messages, dead)
+	t.counts.dead(bad.Code, 1)
+	work.Messages = append(work.Messages, t.timed(dead))
 	t.inputs = append(t.inputs, m)
 	return nil
 }
@@ -210,7 +220,7 @@ func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.Rec
 		if reason == minibatch.ReasonNone {
 			continue
 		}
-		t.Stats.reject.add(reason.String(), 1)
+		t.counts.rejected(reason.String(), 1)
 		count++
 		switch t.OnInvalid {
 		case RejectRow:
@@ -222,14 +232,14 @@ func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.Rec
 			})
 		}
 	}
-	t.Stats.TransformRows.Add(uint64(rows.N) - count)
+	t.counts.rows += uint64(rows.N) - count
 	return nil
 }
 
 // withoutModel applies transform.until_model; under Hold nothing is read before the first model.
 func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError) {
 	if t.UntilModel == Drop {
-		t.Stats.reject.add(reasonNoModel, uint64(m.Record.NumRows()))
+		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil
 	}
 	f, err := minibatch.ResolveRecord(m.Record, t.Columns)

@@ -44,6 +44,7 @@ func TestKafka(t *testing.T) {
 		{"the group has moved on", testRevoked},
 		{"too large", testTooLarge},
 		{"compression", testCompression},
+		{"times", testTimes},
 		{"many batches", testManyBatches},
 		{"a limit that was lowered", testLoweredLimit},
 		{"context ends inside", testContextEnds},

@@ -9,6 +9,7 @@
 //   - ErrFenced: nothing of it is visible, and nothing that this process sends will ever be. Stop.
 //   - ErrRevoked: nothing of it is visible; the group gave the partition to somebody else. End its loop.
 //   - *TooLargeError: nothing of it is visible, and this message never will be: dead-letter it.
+//   - *TimestampError: nothing of it is visible: give the messages for this topic another time.
 //   - anything else: the outcome is settled, though not known here: all of it or nothing. Read the
 //     committed offsets (or the checkpoint) again and go on from there, unless Permanent says that a
 //     person is needed.

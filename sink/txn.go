@@ -154,6 +154,8 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 		switch {
 		case err == nil:
 			done += n
+		case errors.Is(err, kafka.InvalidTimestamp):
+			return unsure, k.untimely(ctx, s.topic, err)
 		case !errors.Is(err, kafka.MessageSizeTooLarge) && !errors.Is(err, kafka.RecordListTooLarge):
 			return unsure, err
 		case n == 1:

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
@@ -27,7 +26,7 @@ type KafkaConfig struct {
 
 	Claim           Claim // template of the claims; Next is filled in
 	ReadUncommitted bool
-	Decoder         *Decoder // nil: values stay bytes, and null values are messages like others
+	Decoder         *Decoder // nil: values stay bytes; a null value has no record either way
 
 	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
@@ -53,7 +52,7 @@ type Lag struct {
 // 4 MaxMessageBytes at most; compressed batches count as decompressed. It keeps as many responses of
 // batches that were released for the next ones.
 //
-// Read, Seek and Close are for one goroutine; Lag and Tombstones for any.
+// Read, Seek and Close are for one goroutine; Lag for any.
 type Kafka struct {
 	config     KafkaConfig
 	partitions []Partition // in order
@@ -69,10 +68,9 @@ type Kafka struct {
 	failed error         // of a lane, or ErrEnd: returned once the messages before it are
 	behind bool          // position has moved since the last claim
 
-	tombstones atomic.Int64
-	mutex      sync.Mutex        // guards writes to position, and:
-	ends       map[Partition]Lag // without Next
-	space      *space            // of a batch that was released
+	mutex sync.Mutex        // guards writes to position, and:
+	ends  map[Partition]Lag // without Next
+	space *space            // of a batch that was released
 }
 
 // OpenKafka checks that the partitions exist and starts reading ahead.
@@ -166,13 +164,9 @@ func (k *Kafka) Lag() map[Partition]Lag {
 	return lag
 }
 
-// Tombstones is the number of messages with a null value that Read has passed over: they carry no
-// rows.
-func (k *Kafka) Tombstones() int64 { return k.tombstones.Load() }
-
 // Read returns the next messages. It waits for the first, then gathers until GatherBytes or
-// GatherWait. The batch may have no messages and only move the claim on, past tombstones or the
-// marks of transactions, or nothing at all after IdleWait. Of a range with an end it gathers to
+// GatherWait. The batch may have no messages and only move the claim on, past the marks of
+// transactions, or nothing at all after IdleWait. Of a range with an end it gathers to
 // GatherBytes or the end, however long that takes, and returns ErrEnd after that. Errors stay until Seek.
 func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	b := Batch{Claim: k.config.Claim, space: k.takeSpace()}
@@ -304,10 +298,6 @@ func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
 		b.Messages = append(b.Messages, Message{Partition: p.partition, Offset: rejected.Offset, Err: rejected.RecordError})
 		return 0, rejected.Last + 1
 	}
-	if r.Value == nil && k.config.Decoder != nil {
-		k.tombstones.Add(1)
-		return 0, r.Offset + 1
-	}
 	b.space.hold(p.block)
 	b.Messages = append(b.Messages, Message{})
 	k.message(b, p.partition, r)
@@ -325,7 +315,7 @@ func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) {
 			contentType = string(h.Value)
 		}
 	}
-	if k.config.Decoder == nil {
+	if k.config.Decoder == nil || r.Value == nil {
 		return
 	}
 	rec, err := k.config.Decoder.decode(r.Value, contentType, b.space)

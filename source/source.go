@@ -63,6 +63,9 @@ type Message struct {
 	Err       *RecordError // why the value could not be decoded
 }
 
+// Tombstone reports whether the value is null: with a key it deletes, in a compacted topic, what the key had.
+func (m *Message) Tombstone() bool { return m.Value == nil && m.Record == nil && m.Err == nil }
+
 // Batch is what one Read returns: messages of one or more partitions, in order within each,
 // and the claim that holds once all of them are dealt with. Next may be beyond the last message.
 //

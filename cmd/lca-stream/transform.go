@@ -175,7 +175,7 @@ func (s *system) follow() *pipeline.Follow {
 
 func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 	c := s.config.DeadLetter
-	d := pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn"}
+	d := pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn", StopAtTooLarge: c.OnTooLarge == "stop"}
 	if c.Topic == "" {
 		return d, nil
 	}

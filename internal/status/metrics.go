@@ -54,6 +54,7 @@ var (
 	aborted         = desc("lca_transactions_aborted_total", "Transactions that were aborted and tried again.")
 	sinkRecords     = desc("lca_sink_records_total", "Records written and committed.")
 	deadLetters     = desc("lca_dead_letter_records_total", "Records set aside, by reason.", "reason")
+	passedRecords   = desc("lca_records_passed_total", "Records that were not whitened though nothing is wrong with them, by reason.", "reason")
 	buildInfo       = desc("lca_build_info", "Build of this process; the value is always 1.", "version", "revision", "goversion")
 )
 
@@ -81,6 +82,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for reason, n := range tables.DeadLetters {
 		counter(deadLetters, n, reason)
+	}
+	for reason, n := range tables.Passed {
+		counter(passedRecords, n, reason)
 	}
 	counter(sourceRows, s.SourceRows.Load())
 	counter(sourceBytes, s.SourceBytes.Load())

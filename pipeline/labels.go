@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// labels makes the headers of outputs. What a partition and a model decide is made once.
+type labels struct {
+	model     *InForce
+	partition source.Partition
+	fixed     []source.Header
+
+	headers []source.Header // of all messages of a batch
+	digits  []byte          // their offsets
+}
+
+// ofSource is where the headers of a partition begin in fixed.
+const ofSource = 3
+
+// begin prepares for a batch; that before it has been put, or never will be.
+func (l *labels) begin(messages int) {
+	const own, digits = 8, 8 // of a message: headers, and digits of its offset as a rule
+	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
+}
+
+func (l *labels) of(id string, model *InForce, p source.Partition) []source.Header {
+	if l.fixed != nil && l.model == model && l.partition == p {
+		return l.fixed
+	}
+	version := uint64(0)
+	if model != nil {
+		version = model.Version
+	}
+	l.model, l.partition = model, p
+	l.fixed = []source.Header{
+		text(contentType, "application/vnd.apache.arrow.stream"),
+		text("lca-model-id", id),
+		text("lca-model-version", strconv.FormatUint(version, 10)),
+		text("lca-source-topic", p.Topic),
+		text("lca-source-partition", strconv.Itoa(int(p.ID))),
+	}
+	return l.fixed
+}
+
+// reserved begins the names of all headers that are ours, and carried those that an lca-stream before us has set.
+const (
+	contentType = "content-type"
+	reserved    = "lca-"
+	carried     = "lca-upstream-"
+)
+
+// carry appends the input's own headers to dst. Where the input is the output of another lca-stream its headers
+// have our names, and a reader that looks for one would find two: so theirs are renamed. What was renamed before
+// is left out, because headers would grow with each stage of a chain. The type is that of the value, which
+// may change.
+func carry(dst, headers []source.Header, withType bool) []source.Header {
+	for _, h := range headers {
+		switch {
+		case h.Key == contentType && !withType:
+		case !strings.HasPrefix(h.Key, reserved):
+			dst = append(dst, h)
+		case !strings.HasPrefix(h.Key, carried):
+			dst = append(dst, source.Header{Key: carried + h.Key[len(reserved):], Value: h.Value})
+		}
+	}
+	return dst
+}
+
+// wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
+func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
+	l := &t.labels
+	first := len(l.headers)
+	l.headers = carry(l.headers, m.Headers, false)
+	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.model, m.Partition)...)
+	return t.sealed(m, value, rest, first)
+}
+
+// pass makes the output of a message that nothing was done to: no model, and no value.
+func (t *Transform) pass(m *source.Message) sink.Message {
+	l := &t.labels
+	first := len(l.headers)
+	l.headers = carry(l.headers, m.Headers, true)
+	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.model, m.Partition)[ofSource:]...)
+	return t.sealed(m, nil, nil, first)
+}
+
+// sealed is an output whose headers begin at first; the offset, and the time if it was changed, end them.
+func (t *Transform) sealed(m *source.Message, value []byte, rest [][]byte, first int) sink.Message {
+	l := &t.labels
+	l.headers = append(l.headers, source.Header{Key: "lca-source-offset", Value: l.number(m.Offset)})
+	at := m.Time
+	if !t.bounds.permit(t.Topic, at, t.Now) {
+		l.headers = append(l.headers, source.Header{Key: sourceTimestamp, Value: l.number(at.UnixMilli())})
+		at = t.Now()
+	}
+	headers := l.headers[first:len(l.headers):len(l.headers)]
+	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Rest: rest, Headers: headers, Time: at}
+}
+
+// number returns the digits of a number, in memory that the next batch uses again.
+func (l *labels) number(n int64) []byte {
+	at := len(l.digits)
+	l.digits = strconv.AppendInt(l.digits, n, 10)
+	return l.digits[at:len(l.digits):len(l.digits)]
+}

@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// The output of one lca-stream is the input of another: each of our headers is there once, and is of the
+// second. The same holds for dead letters, and for a chain of three.
+func TestHeadersOfAChain(t *testing.T) {
+	w := learnt(t)
+	upstream := []source.Header{
+		text("lca-source-offset", "777"), text("traceparent", "00"), text("lca-error", "old"), text("content-type", "x"),
+		text("lca-model-id", "first"), text("lca-upstream-model-id", "zeroth"), text("lcamodel", "no prefix of ours"),
+	}
+	for i := range w.topics[events] {
+		w.topics[events][i].Headers = upstream
+	}
+	w.topics[events][3].Value = []byte("garbage")
+	w.topics[events][5].Value = nil
+	if err := w.transformLoop(t, events, 4).Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string][]source.Header{"output": w.topics[out][0].Headers, "dead letter": w.topics[dead][0].Headers, "tombstone": w.topics[out][4].Headers} {
+		seen := map[string]string{}
+		for _, h := range got {
+			if old, twice := seen[h.Key]; twice {
+				t.Errorf("%s: %s is there twice: %s, %s", name, h.Key, old, h.Value)
+			}
+			seen[h.Key] = string(h.Value)
+		}
+		kept := map[string]string{
+			"lca-upstream-source-offset": "777", "lca-upstream-error": "old", "lca-upstream-model-id": "first", "traceparent": "00", "lcamodel": "no prefix of ours",
+		}
+		for key, want := range kept {
+			if seen[key] != want {
+				t.Errorf("%s: %s is %q, want %q", name, key, seen[key], want)
+			}
+		}
+		if seen["lca-source-offset"] == "777" || seen["lca-source-topic"] != "events" || seen["lca-model-id"] == "first" {
+			t.Errorf("%s: ours are %v", name, seen)
+		}
+	}
+}
+
+// A null value goes on in its place, with key and headers, without a model; the learner passes over it.
+func TestTombstonesGoOn(t *testing.T) {
+	w := newWorld()
+	w.events(t, 1, 14, 30)
+	for _, i := range []int{0, 4, 5, 13} {
+		w.topics[events][i].Value = nil
+	}
+	learn, _ := w.learnLoop(t, 2)
+	if err := learn.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	loop := w.transformLoop(t, events, 3)
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for i, m := range w.topics[events] {
+		want = append(want, string(m.Key))
+		o := w.topics[out][i]
+		got = append(got, string(o.Key))
+		if (m.Value == nil) != (o.Value == nil) {
+			t.Errorf("record %d: null in %v, out %v", i, m.Value == nil, o.Value == nil)
+		}
+		if m.Value == nil && (header(o, "traceparent") != header(m, "traceparent") || header(o, "lca-source-topic") != "events" || header(o, "lca-model-version") != "" || !o.Time.Equal(m.Time)) {
+			t.Errorf("record %d has headers %v", i, o.Headers)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("order (-in +out):\n%s", diff)
+	}
+	if n := loop.Stats.Tables().Passed["tombstone"]; n != 4 {
+		t.Errorf("%d tombstones counted", n)
+	}
+}

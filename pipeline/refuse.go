@@ -1,0 +1,106 @@
+package pipeline
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Refuse sets the input aside whose output its topic will never take, and cuts a dead letter that is itself
+// too large.
+func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
+	m := t.inputs[index]
+	if work.Messages[index].Topic != t.Topic {
+		dead, ok := work.Messages[index], false
+		if !t.DeadLetter.StopAtTooLarge {
+			dead, ok = t.DeadLetter.cut(dead, m)
+		}
+		if !ok {
+			return Work{}, &Stop{Err: cause, Hint: "or set dead_letter.on_too_large to cut"}
+		}
+		work.Messages[index] = dead
+		return work, nil
+	}
+	dead, err := t.DeadLetter.reject(m, bad(m, codeOutputTooLarge, cause), t.rejects.add(t.window(), true))
+	if err != nil {
+		return Work{}, err
+	}
+	t.counts.dead(codeOutputTooLarge, 1)
+	work.Messages[index] = t.timed(dead)
+	return work, nil
+}
+
+// Retime gives the messages for a topic times that it takes, and keeps their own in a header. What
+// the topic takes is remembered for the batches to come.
+func (t *Transform) Retime(work Work, refused *sink.TimestampError) (Work, error) {
+	if !t.bounds.learn(refused) {
+		return Work{}, &Stop{Err: refused}
+	}
+	for i := range work.Messages {
+		work.Messages[i] = t.timed(work.Messages[i])
+	}
+	return work, nil
+}
+
+// timed returns a message with a time that its topic takes.
+func (t *Transform) timed(m sink.Message) sink.Message {
+	if m.Time.IsZero() || t.bounds.permit(m.Topic, m.Time, t.Now) {
+		return m
+	}
+	if valueOf(m.Headers, sourceTimestamp) == "" {
+		own := make([]source.Header, 0, len(m.Headers)+1)
+		m.Headers = append(append(own, m.Headers...), text(sourceTimestamp, strconv.FormatInt(m.Time.UnixMilli(), 10)))
+	}
+	m.Time = t.Now()
+	return m
+}
+
+// timeBounds are how far from now the times of records may be, of the topics that have refused one.
+type timeBounds []timeBound
+
+type timeBound struct {
+	topic         string
+	before, after time.Duration
+}
+
+// permit reports whether a topic takes a time, as far as is known.
+func (b timeBounds) permit(topic string, at time.Time, now func() time.Time) bool {
+	for i := range b {
+		if b[i].topic == topic {
+			age := now().Sub(at)
+			return age <= b[i].before && -age <= b[i].after
+		}
+	}
+	return true
+}
+
+// timeMargin is what a batch may take on its way, as a rule: times near a bound are beyond it by then.
+const timeMargin = time.Minute
+
+// learn remembers what a topic has said. If it refuses what it was said to take, or does not say, it gets
+// no time but the present; false: it does not take that either.
+func (b *timeBounds) learn(refused *sink.TimestampError) bool {
+	bound := timeBound{topic: refused.Topic, before: -1, after: -1}
+	if refused.Known {
+		bound.before = refused.Before - min(refused.Before/10, timeMargin)
+		bound.after = refused.After - min(refused.After/10, timeMargin)
+	}
+	for i := range *b {
+		known := &(*b)[i]
+		switch {
+		case known.topic != refused.Topic:
+			continue
+		case known.before < 0:
+			return false
+		case *known == bound:
+			known.before, known.after = -1, -1
+		default:
+			*known = bound
+		}
+		return true
+	}
+	*b = append(*b, bound)
+	return true
+}

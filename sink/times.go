@@ -1,0 +1,66 @@
+package sink
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// TimestampError is a message whose time its topic does not take. Nothing of the Put is visible.
+type TimestampError struct {
+	Topic         string
+	Known         bool // whether the broker tells what the topic takes
+	Before, After time.Duration
+	Err           error
+}
+
+// Error says which setting to raise.
+func (e *TimestampError) Error() string {
+	const remedy = "raise the topic's message.timestamp.before.max.ms or message.timestamp.after.max.ms, or set its message.timestamp.type to LogAppendTime"
+	if !e.Known {
+		return fmt.Sprintf("topic %s does not take the time of a message: %v: %s", e.Topic, e.Err, remedy)
+	}
+	return fmt.Sprintf("topic %s takes times from %v ago to %v ahead, and not that of a message: %v: %s", e.Topic, e.Before, e.After, e.Err, remedy)
+}
+
+// Unwrap returns the broker's word.
+func (e *TimestampError) Unwrap() error { return e.Err }
+
+// Settings of a topic, milliseconds. Kafka before 3.6 has the last alone.
+const (
+	timeBefore     = "message.timestamp.before.max.ms"
+	timeAfter      = "message.timestamp.after.max.ms"
+	timeDifference = "message.timestamp.difference.max.ms"
+)
+
+// untimely asks a topic that has refused a time which it would take.
+func (k *Kafka) untimely(ctx context.Context, topic string, cause error) error {
+	e := &TimestampError{Topic: topic, Before: math.MaxInt64, After: math.MaxInt64, Err: cause}
+	ctx, cancel := context.WithTimeout(ctx, k.request)
+	defer cancel()
+	res, err := k.config.Cluster.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{timeBefore, timeAfter, timeDifference}}}})
+	if err != nil {
+		return e // no right, or no answer: it is not known
+	}
+	for _, r := range res.Resources {
+		for _, c := range r.ConfigEntries {
+			ms, err := strconv.ParseInt(c.ConfigValue, 10, 64)
+			if err != nil || ms > math.MaxInt64/int64(time.Millisecond) {
+				continue // without a bound
+			}
+			d := time.Duration(ms) * time.Millisecond
+			if c.ConfigName != timeAfter {
+				e.Before, e.Known = min(e.Before, d), true
+			}
+			if c.ConfigName != timeBefore {
+				e.After, e.Known = min(e.After, d), true
+			}
+		}
+	}
+	return e
+}
