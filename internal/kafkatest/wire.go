@@ -29,6 +29,7 @@ type rule struct {
 	action action
 	held   chan struct{}
 	free   chan struct{}
+	copied *Copied
 }
 
 type action int
@@ -37,6 +38,8 @@ const (
 	cutBefore action = iota + 1
 	cutAfter
 	hold
+	pass  // and keep a copy
+	steal // the copy is all that there is
 )
 
 // CutBefore breaks the connection instead of sending the next request with this key.
@@ -127,6 +130,7 @@ type wireConn struct {
 	head []byte // of a frame, until its key is known
 	left int    // bytes of the frame that are still to come
 	mute bool   // the next answer is swallowed
+	copy *rule  // the frame at hand is copied for it
 
 	mu   sync.Mutex
 	free bool // deadlines do not count: the request was held
@@ -136,10 +140,9 @@ func (c *wireConn) Write(p []byte) (int, error) {
 	for n := 0; n < len(p); {
 		if c.left > 0 {
 			m := min(c.left, len(p)-n)
-			if _, err := c.Conn.Write(p[n : n+m]); err != nil {
+			if err := c.forward(p[n : n+m]); err != nil {
 				return n, err
 			}
-			c.left -= m
 			n += m
 			continue
 		}
@@ -170,11 +173,32 @@ func (c *wireConn) frame() error {
 			c.ignoreDeadlines()
 			close(r.held)
 			<-r.free
+		case pass, steal:
+			c.copy = r
+			r.copied.address = c.RemoteAddr().String()
 		}
 	}
-	c.left = int(binary.BigEndian.Uint32(c.head)) - 2
-	_, err := c.Conn.Write(c.head)
+	c.left = int(binary.BigEndian.Uint32(c.head)) + 4
+	err := c.forward(c.head)
 	c.head = c.head[:0]
+	return err
+}
+
+// forward sends some bytes of a frame on their way.
+func (c *wireConn) forward(p []byte) error {
+	c.left -= len(p)
+	r := c.copy
+	if r != nil {
+		r.copied.bytes = append(r.copied.bytes, p...)
+		if c.left == 0 {
+			c.copy = nil
+			close(r.held)
+		}
+		if r.action == steal {
+			return nil
+		}
+	}
+	_, err := c.Conn.Write(p)
 	return err
 }
 
