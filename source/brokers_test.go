@@ -31,6 +31,8 @@ func TestBrokers(t *testing.T) {
 			{"live", testLive},
 			{"group", testGroup},
 			{"static", testStaticMember},
+			{"derived", testDerivedMember},
+			{"joining", testLeaveWhileJoining},
 			{"restart", testRestart}, // the last: it takes the broker down
 		} {
 			t.Run(c.name, func(t *testing.T) { c.test(t, b) })

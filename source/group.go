@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/leavegroup"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
@@ -37,6 +36,10 @@ type GroupConfig struct {
 	// name. Empty: a member that goes leaves its partitions to the others at once.
 	InstanceID string
 
+	// Derived says that InstanceID was derived, not chosen. Then a member that closes leaves the group at
+	// once, and one whose name turns out to be another process's too stays a member without it.
+	Derived bool
+
 	SessionTimeout   time.Duration // without a heartbeat for this long the member is out; default 10 s
 	RebalanceTimeout time.Duration // members have this long to finish what they do; default 30 s
 	RefreshEvery     time.Duration // how often the leader looks for new partitions; default 30 s
@@ -57,6 +60,7 @@ type GroupConfig struct {
 type Group struct {
 	config  GroupConfig
 	member  string // id given by the coordinator; "" until it is known
+	joining bool   // asked to join and not answered: the coordinator may know a member with our InstanceID
 	current *Generation
 }
 
@@ -129,6 +133,9 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 		switch {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
+		case errors.Is(err, kafka.FencedInstanceID) && g.config.Derived:
+			g.nameless()
+			err = r.pause(ctx)
 		case errors.Is(err, kafka.FencedInstanceID):
 			err = fmt.Errorf("%w: group %q, instance %q", ErrInstanceFenced, g.config.Group, g.config.InstanceID)
 		case errors.Is(err, kafka.MemberIDRequired): // the answer held the id
@@ -147,19 +154,29 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 	}
 }
 
-// Close leaves the group, so that the others get the partitions at once; a static member stays in
-// it until SessionTimeout, so that it can come back. Call it after Done.
+// nameless makes a member whose derived name is another process's too, on a host of the same name, one
+// without a name: to join again under it would take the partitions from the other, which would then do
+// the same.
+func (g *Group) nameless() {
+	g.config.Cluster.Log().Warn("another process is a member under the derived instance id; going on without one: "+
+		"set source.instance_id to a name of its own for each process", "group", g.config.Group, "instance_id", g.config.InstanceID)
+	g.config.InstanceID, g.config.Derived, g.member = "", false, ""
+}
+
+// Close leaves the group, so that the others get the partitions at once; a member with a chosen InstanceID
+// stays in it until SessionTimeout, so that it can come back. Call it after Done.
 func (g *Group) Close() error {
 	if g.current != nil {
 		g.current.end(ErrGroupLeft)
 		g.current = nil
 	}
-	if g.member == "" || g.config.InstanceID != "" {
+	chosen := g.config.InstanceID != "" && !g.config.Derived
+	if chosen || g.member == "" && !(g.joining && g.config.Derived) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	err := g.tell(ctx, &leavegroup.Request{GroupID: g.config.Group, Members: []leavegroup.RequestMember{{MemberID: g.member}}})
+	err := g.leave(ctx)
 	g.member = ""
 	if err != nil && !errors.Is(err, kafka.UnknownMemberId) {
 		return fmt.Errorf("source: leave group %q: %w", g.config.Group, g.config.Cluster.Explain(err))
@@ -173,6 +190,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 	waiting, cancel := context.WithTimeout(ctx, c.RebalanceTimeout+cluster.RequestTimeout)
 	defer cancel()
 	// The broker answers when all members have joined.
+	g.joining = true
 	joined, err := c.Cluster.Patient().JoinGroup(waiting, &kafka.JoinGroupRequest{
 		GroupID:          c.Group,
 		SessionTimeout:   c.SessionTimeout,
@@ -185,6 +203,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.joining = false
 	if joined.MemberID != "" {
 		g.member = joined.MemberID
 	}

@@ -185,3 +185,74 @@ func testStaticMember(t *testing.T, b *kafkatest.Broker) {
 	again.leave(t)
 	back.leave(t)
 }
+
+// testDerivedMember: with a name that nobody chose, a member that closes leaves at once, as one without
+// a name does, and one that stays away keeps its partitions for a session.
+func testDerivedMember(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "derived", 2, nil)
+	c := open(t, b.Addrs()...)
+	config := source.GroupConfig{Topics: []string{"derived"}, Group: "derived", InstanceID: "host-0", SessionTimeout: 30 * time.Second}
+	killed := join(t, c, config)
+	if diff := cmp.Diff([]int{2}, settle(t, 2, killed)); diff != "" {
+		t.Error(diff)
+	}
+	killed.leave(t) // with a name that was chosen: the group hears nothing, as of a process that is killed
+	config.Derived = true
+	again := join(t, c, config)
+	if gen := again.next(t); len(gen.Partitions) != 2 || gen.Claim().InstanceID != "host-0" {
+		t.Errorf("it came back to %v with the claim %+v", gen.Partitions, gen.Claim())
+	}
+
+	// Another host has the same name: it gets the partitions, and the former one becomes a member without
+	// a name, so that both work and neither is for ever taking the other's.
+	other := join(t, c, config)
+	if diff := cmp.Diff([]int{1, 1}, settle(t, 2, again, other)); diff != "" {
+		t.Error(diff)
+	}
+	began := time.Now()
+	other.leave(t)
+	if diff := cmp.Diff([]int{2}, settle(t, 2, again)); diff != "" {
+		t.Error(diff)
+	}
+	again.leave(t)
+	last := join(t, c, config)
+	if diff := cmp.Diff([]int{2}, settle(t, 2, last)); diff != "" {
+		t.Error(diff)
+	}
+	if took := time.Since(began); took >= config.SessionTimeout {
+		t.Errorf("partitions changed hands after %v: a session is %v", took, config.SessionTimeout)
+	}
+	last.leave(t)
+}
+
+// testLeaveWhileJoining: a member that is stopped before the group has answered it leaves too, although it
+// has no id yet: only its name is known to both.
+func testLeaveWhileJoining(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "joining", 2, nil)
+	c := open(t, b.Addrs()...)
+	config := source.GroupConfig{Topics: []string{"joining"}, Group: "joining", InstanceID: "host-0", Derived: true, SessionTimeout: 30 * time.Second}
+	group, err := source.JoinGroup(within(t), source.GroupConfig{Cluster: c, Topics: config.Topics, Group: config.Group, InstanceID: "busy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := group.Next(within(t)) // works, and so is long in joining again
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := join(t, c, config)
+	for len(b.Members(t, config.Group)) < 2 {
+		time.Sleep(5 * time.Millisecond)
+	}
+	began := time.Now()
+	two.leave(t)
+	for len(b.Members(t, config.Group)) > 1 && time.Since(began) < config.SessionTimeout {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if took := time.Since(began); took > config.SessionTimeout/2 {
+		t.Errorf("the group heard of it after %v", took)
+	}
+	busy.Done()
+	if err := group.Close(); err != nil {
+		t.Error(err)
+	}
+}

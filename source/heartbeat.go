@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/heartbeat"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
@@ -86,60 +84,57 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 func (g *Group) heartbeat(ctx context.Context, gen *Generation, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return g.tell(ctx, &heartbeat.Request{
-		GroupID:         g.config.Group,
-		GenerationID:    gen.ID,
-		MemberID:        gen.Member,
-		GroupInstanceID: g.config.InstanceID,
-	})
-}
-
-// tell sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two
-// with throttle time and error code the wrong way round, so that it never sees an error; and it
-// sends a Heartbeat to any broker.
-func (g *Group) tell(ctx context.Context, m protocol.Message) error {
-	answer, err := g.config.Cluster.Send(ctx, cluster.Request{
-		Group:   g.config.Group,
-		Message: m,
-		Read: func(in io.Reader, version int16) (protocol.Message, error) {
-			return readAnswer(in, version, m.ApiKey())
-		},
-	})
+	request := kmsg.NewPtrHeartbeatRequest()
+	request.Group, request.Generation, request.MemberID = g.config.Group, gen.ID, gen.Member
+	request.InstanceID = named(gen.static)
+	m, err := g.ask(ctx, request)
 	if err != nil {
 		return err
 	}
-	if code := answer.(*groupAnswer).code; code != 0 {
-		return code
+	return failure(m.(*kmsg.HeartbeatResponse).ErrorCode)
+}
+
+// leave takes the member out of the group, so that the others divide its partitions at once.
+func (g *Group) leave(ctx context.Context) error {
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.InstanceID = g.member, named(g.config.InstanceID)
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group, request.MemberID = g.config.Group, g.member // MemberID: for brokers before Kafka 2.4
+	request.Members = append(request.Members, member)
+	m, err := g.ask(ctx, request)
+	if err != nil {
+		return err
+	}
+	response := m.(*kmsg.LeaveGroupResponse)
+	if err := failure(response.ErrorCode); err != nil {
+		return err
+	}
+	for _, m := range response.Members {
+		if err := failure(m.ErrorCode); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// groupAnswer is the beginning, the same in both, of the responses to Heartbeat and LeaveGroup.
-type groupAnswer struct {
-	key  protocol.ApiKey
-	code kafka.Error
+// ask sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two
+// with throttle time and error code the wrong way round, so that it never sees an error; and it
+// sends a Heartbeat to any broker.
+func (g *Group) ask(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
+	return g.config.Cluster.Ask(ctx, cluster.Question{Request: request, Group: g.config.Group})
 }
 
-// ApiKey makes it a protocol.Message.
-func (a *groupAnswer) ApiKey() protocol.ApiKey { return a.key }
+// named is how kmsg writes an instance id: nil is none.
+func named(instance string) *string {
+	if instance == "" {
+		return nil
+	}
+	return &instance
+}
 
-func readAnswer(in io.Reader, version int16, key protocol.ApiKey) (protocol.Message, error) {
-	const enough = 64 << 10
-	b, err := readResponse(in, enough, nil)
-	if err != nil {
-		return nil, err
+func failure(code int16) error {
+	if code == 0 {
+		return nil
 	}
-	w := wire{b: b.bytes}
-	w.skip(4) // correlation id
-	if version >= 4 {
-		w.skip(1) // tagged fields of the header: none are defined
-	}
-	if version >= 1 {
-		w.skip(4) // throttle time
-	}
-	a := &groupAnswer{key: key, code: kafka.Error(w.int16())}
-	if w.failed {
-		return nil, fmt.Errorf("the answer to %s does not parse", key)
-	}
-	return a, nil
+	return kafka.Error(code)
 }

@@ -16,13 +16,20 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		parts, err := s.input(ctx)
 		return &staticMembers{ctx: ctx, group: c.Group, parts: parts}, func() {}, err
 	}
+	name, err := newInstance(s.config)
+	if err != nil {
+		s.log.Warn("this member of the group has no name: after a crash its partitions wait for the session to end", "error", err)
+	}
 	g, err := source.JoinGroup(ctx, source.GroupConfig{
-		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: c.InstanceID, RetryFor: patience,
+		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived, RetryFor: patience,
 	})
 	if err != nil {
+		name.release()
 		return nil, nil, s.cluster.Explain(err)
 	}
+	s.log.Info("joining the group", "group", c.Group, "instance_id", name.id, "derived", name.derived)
 	leave := func() {
+		defer name.release()
 		if err := g.Close(); err != nil {
 			s.log.Debug("leaving the group", "error", err)
 		}

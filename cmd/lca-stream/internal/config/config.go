@@ -67,7 +67,7 @@ type SASL struct {
 type Source struct {
 	Topic           string   // input topic; default events
 	Group           string   // consumer group of the transform; the learner commits under <group>.learn; default lca-stream
-	InstanceID      string   // name of a static member of the group; default "" (none)
+	InstanceID      string   // name of this member of the group; default "" (derived from host and configuration); none: without a name
 	StartOffset     string   // where a group without offsets begins: earliest or latest; default earliest
 	IsolationLevel  string   // read_committed or read_uncommitted; default read_committed
 	Assignment      string   // group or static; default group

@@ -57,7 +57,7 @@ func sourceKeys(c *Config) []Key {
 	return []Key{
 		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
-		{"source.instance_id", `""`, "Name of this member of the group, such as ${POD_NAME} of a StatefulSet: after a crash it gets its partitions back at once. Each process its own; empty: none.", text(&s.InstanceID, memberName)},
+		{"source.instance_id", `""`, "Name of this member of the group: after a crash it gets its partitions back at once. Empty: derived from the host or pod, the configuration and the processes that run there; none: without a name. A name of your own must be another one for each process.", text(&s.InstanceID, memberName)},
 		{"source.start_offset", "earliest", "Where to begin in a partition without committed offset.", oneOf(&s.StartOffset, "earliest", "latest")},
 		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, "read_committed", "read_uncommitted")},
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, "group", "static")},

@@ -80,7 +80,7 @@ func (d *decoder) validateSource() {
 	if s.Assignment == "group" && len(s.Partitions) > 0 {
 		d.clash("is set, but source.assignment is group", "set source.assignment: static, or remove this", "source.partitions", "source.assignment")
 	}
-	if s.Assignment == "static" && s.InstanceID != "" {
+	if s.Assignment == "static" && s.InstanceID != "" && s.InstanceID != "none" {
 		d.clash("is set, but a static assignment has no members", "set source.assignment: group, or remove this", "source.instance_id", "source.assignment")
 	}
 	if s.OnInvalid == "dead_letter" && d.config.DeadLetter.Topic == "" {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+)
+
+// A member of the group that has a name gets its partitions back at once when it is started again after
+// a crash; without one the group first waits until the session of the dead member is over. The name must
+// not be that of another living process, which would lose its partitions to us. So it is made of the host
+// (in Kubernetes: the pod), of what is read, and of a number that no other process on this host has.
+
+const (
+	instanceOff  = "none" // source.instance_id: a member without a name
+	instanceMost = 64     // processes of one host and configuration that get a name
+	hostMost     = 200    // characters of the host's name; Kafka takes 249 in all
+)
+
+// instance is the name under which this process is a member of its group.
+type instance struct {
+	id      string
+	derived bool
+	release func() // another process may have the name
+}
+
+// newInstance obeys source.instance_id, or derives a name where it says nothing.
+func newInstance(c *config.Config) (instance, error) {
+	nothing := func() {}
+	switch c.Source.InstanceID {
+	case instanceOff:
+		return instance{release: nothing}, nil
+	case "":
+	default:
+		return instance{id: c.Source.InstanceID, release: nothing}, nil
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return instance{release: nothing}, fmt.Errorf("the name of this host: %w", err)
+	}
+	brokers := slices.Sorted(slices.Values(c.Kafka.Brokers))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", brokers, c.Source.Group, c.Source.Topic))
+	base := legalName(host) + "-" + hex.EncodeToString(sum[:4])
+	for slot := range instanceMost {
+		id := fmt.Sprintf("%s-%d", base, slot)
+		release, err := reserve("lca-stream/" + id)
+		if err == nil {
+			return instance{id: id, derived: true, release: release}, nil
+		}
+		if !errors.Is(err, errReserved) {
+			return instance{release: nothing}, err
+		}
+	}
+	return instance{release: nothing}, fmt.Errorf("%d processes of this configuration run on this host already", instanceMost)
+}
+
+// errReserved is returned by reserve when a living process of this host has the name.
+var errReserved = errors.New("the name is taken")
+
+// legalName keeps what Kafka takes in the name of a member.
+func legalName(host string) string {
+	legal := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '-', r == '_':
+			return r
+		}
+		return '_'
+	}, host)
+	return legal[:min(len(legal), hostMost)]
+}

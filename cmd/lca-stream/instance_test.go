@@ -1,0 +1,58 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+)
+
+// named derives the name of a process with such a configuration.
+func named(t *testing.T, instanceID, group string) instance {
+	t.Helper()
+	c := config.Default()
+	c.Source.InstanceID, c.Source.Group = instanceID, group
+	name, err := newInstance(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(name.release)
+	return name
+}
+
+// TestInstance: each process of a host has a name of its own, and whoever is started where one has ended
+// has the name of that one.
+func TestInstance(t *testing.T) {
+	zero, one := named(t, "", t.Name()), named(t, "", t.Name())
+	other := named(t, "", t.Name()+"-other")
+	if !zero.derived || !strings.HasSuffix(zero.id, "-0") || strings.TrimSuffix(one.id, "-1") != strings.TrimSuffix(zero.id, "-0") {
+		t.Errorf("two processes are %q and %q", zero.id, one.id)
+	}
+	if !strings.HasSuffix(other.id, "-0") || other.id == zero.id {
+		t.Errorf("a process of another group is %q, beside %q", other.id, zero.id)
+	}
+	zero.release()
+	if again := named(t, "", t.Name()); again.id != zero.id {
+		t.Errorf("in place of %q came %q", zero.id, again.id)
+	}
+}
+
+func TestInstanceObeys(t *testing.T) {
+	if name := named(t, "pod-7", t.Name()); name.id != "pod-7" || name.derived {
+		t.Errorf("%+v, want pod-7, which was chosen", name)
+	}
+	if name := named(t, "none", t.Name()); name.id != "" || name.derived {
+		t.Errorf("%+v, want no name", name)
+	}
+}
+
+// TestLegalName: the name of a host may have what Kafka does not take in the name of a member.
+func TestLegalName(t *testing.T) {
+	legal := regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
+	for host, want := range map[string]string{"pod-0.lca": "pod-0.lca", "Rüdigers Rechner": "R_digers_Rechner", strings.Repeat("h", 300): strings.Repeat("h", 200)} {
+		if got := legalName(host); got != want || !legal.MatchString(got) {
+			t.Errorf("%q becomes %q, want %q", host, got, want)
+		}
+	}
+}
