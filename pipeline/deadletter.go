@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -91,16 +92,29 @@ func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Mes
 	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
 }
 
-// headers say where a message came from, and what is wrong with it.
+// headers say where a message came from, and what is wrong with it. Of a batch that cannot be read the value is
+// the whole batch, and one more header names the last of its offsets.
 func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header {
-	return []source.Header{
+	headers := []source.Header{
 		text("lca-error-code", code),
 		text("lca-error", why),
 		text("lca-source-topic", m.Partition.Topic),
 		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
 		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
-		text(sourceTimestamp, strconv.FormatInt(m.Time.UnixMilli(), 10)),
+		text(sourceTimestamp, millis(m.Time)),
 	}
+	if m.Err != nil && m.Err.Offsets > 0 {
+		headers = append(headers, text("lca-source-last-offset", strconv.FormatInt(m.Err.Offset+m.Err.Offsets-1, 10)))
+	}
+	return headers
+}
+
+// millis is a time as Kafka writes it: -1 is none.
+func millis(t time.Time) string {
+	if t.IsZero() {
+		return "-1"
+	}
+	return strconv.FormatInt(t.UnixMilli(), 10)
 }
 
 const (

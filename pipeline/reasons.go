@@ -32,7 +32,7 @@ var rowReasons = []string{
 
 // recordCodes are the reasons for which whole records are set aside.
 var recordCodes = []string{
-	source.CodeEmpty, source.CodeTooLarge, source.CodeFormatUnknown,
+	source.CodeEmpty, source.CodeTooLarge, source.CodeBatchInvalid, source.CodeBatchDamaged, source.CodeFormatUnknown,
 	source.CodeArrowTruncated, source.CodeArrowInvalid, source.CodeArrowFileFormat, source.CodeArrowTooLarge, source.CodeArrowUnsupported,
 	source.CodeJSONInvalid, source.CodeJSONType, source.CodeJSONTooLarge, source.CodeDecodePanic,
 	minibatch.CodeMissing, minibatch.CodeWidth, minibatch.CodeType, minibatch.CodeAmbiguous, minibatch.CodeNone, minibatch.CodeUnknown, minibatch.CodeCorrupt,

@@ -280,6 +280,9 @@ func TestWireFormatPage(t *testing.T) {
 			r.Release()
 		}
 	}
+	for _, h := range (DeadLetter{}).headers(&source.Message{Err: &source.RecordError{Offsets: 2}}, "", "") { // of a whole batch
+		there[h.Key] = true
+	}
 	named := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(lca[-.][a-z0-9_-]+)`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true

@@ -25,6 +25,7 @@ func TestBrokers(t *testing.T) {
 			{"transactions", testTransactions},
 			{"compaction", testCompaction},
 			{"codecs", testCodecs},
+			{"bad batches", testBadBatches},
 			{"offsets", testOffsets},
 			{"unknown", testUnknown},
 			{"bounded", testBounded},

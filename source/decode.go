@@ -25,6 +25,8 @@ const (
 const (
 	CodeEmpty            = "empty"             // no bytes at all
 	CodeTooLarge         = "too_large"         // more bytes than source.max_message_bytes
+	CodeBatchInvalid     = "batch_invalid"     // a whole batch whose records contradict the format, or are in a codec or format that is not read
+	CodeBatchDamaged     = "batch_damaged"     // a whole batch whose bytes are not those that were produced
 	CodeFormatUnknown    = "format_unknown"    // neither Arrow nor JSON: Avro, Protobuf, CSV, gzip, …
 	CodeArrowTruncated   = "arrow_truncated"   // the stream ends within a message
 	CodeArrowInvalid     = "arrow_invalid"     // the bytes contradict themselves or the Arrow format

@@ -1,6 +1,7 @@
 package source_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -185,6 +187,18 @@ func TestFetchResponses(t *testing.T) {
 	damaged := plain(2, "damaged")
 	damaged[len(damaged)-2] ^= 1
 	large := strings.Repeat("x", 5000)
+	equal := func(producer int64) []byte { // a batch of two records that have one offset
+		f := kafkatest.Forged{Records: slices.Concat(kafkatest.ForgedRecord(0, nil, 0), kafkatest.ForgedRecord(0, nil, 0)), Count: 2}
+		if producer >= 0 {
+			f.Bits = 1 << 4 // of a transaction
+			f.Change = func(b []byte) { binary.BigEndian.PutUint64(b[43:], uint64(producer)) }
+		}
+		return f.Bytes(t)
+	}
+	garbled := func(base, producer int64) []byte { // a control batch whose key is too short
+		b := marker(base, producer, 0)
+		return at(base, kafkatest.Forged{Records: kafkatest.ForgedRecord(0, nil, 0), Count: 1, Bits: binary.BigEndian.Uint16(b[21:]), Change: func(f []byte) { copy(f[43:53], b[43:53]) }}.Bytes(t))
+	}
 	for _, c := range []struct {
 		name    string
 		from    int64
@@ -193,17 +207,24 @@ func TestFetchResponses(t *testing.T) {
 		want    []string
 		next    int64
 		text    string // of the error, or of the rejected one
+		code    string // of the rejected one
 	}{
 		{name: "begins before what was asked for", from: 1, records: slices.Concat(plain(-2, "a", "b"), plain(0, "c", "d", "e")), want: []string{"d", "e"}, next: 3},
 		{name: "a marker before what was asked for", from: 2, records: slices.Concat(marker(1, 9, 0), at(2, recordbatch.Append(nil, values("kept"), txn))), aborted: []int64{0}, want: []string{"kept"}, next: 3},
 		{name: "a marker without records, then a commit", records: slices.Concat(marker(4, 9, 0), at(5, recordbatch.Append(nil, values("kept"), txn)), marker(6, 9, 1)), aborted: []int64{0}, want: []string{"kept"}, next: 7},
 		{name: "records that begin behind a gap", records: plain(100, "a"), want: []string{"a"}, next: 101},
 		{name: "good, then damaged", records: slices.Concat(plain(0, "a", "b"), damaged), want: []string{"a", "b"}, next: 2},
-		{name: "damaged", records: damaged, text: "checksum"},
+		{name: "damaged", records: damaged, next: 3, text: "checksum", code: source.CodeBatchDamaged},
+		{name: "damaged, and where it ends too", records: slices.Concat(func() []byte { b := bytes.Clone(damaged); b[25] = 7; return b }(), plain(3, "good")), next: 4, want: []string{"good"}, text: "checksum", code: source.CodeBatchDamaged},
 		{name: "half a batch and no more", records: damaged[:70], text: "sent 70 bytes of a batch"},
-		{name: "old format", records: func() []byte { b := plain(0, "a"); b[16] = 1; return b }(), text: "before Kafka 0.11"},
-		{name: "a batch over the limit", from: 3, records: plain(2, large, large, large), next: 5, text: "3 records, to offset 4"},
-		{name: "a batch over the limit of a response", records: plain(0, strings.Repeat("x", 2<<20)), next: 1, text: "a batch of 20972"},
+		{name: "old format", records: func() []byte { b := plain(0, "a"); b[16] = 1; return b }(), next: 1, text: "before Kafka 0.11", code: source.CodeBatchInvalid},
+		{name: "a batch in the middle of which the records contradict themselves", records: slices.Concat(plain(0, "a"), at(1, equal(-1)), plain(3, "b")), want: []string{"a", "b"}, next: 4, text: "2 records, to offset 2", code: source.CodeBatchInvalid},
+		{name: "the second half of one", from: 2, records: slices.Concat(at(1, equal(-1)), plain(3, "b")), want: []string{"b"}, next: 4, text: "t/0@2", code: source.CodeBatchInvalid},
+		{name: "one of an aborted transaction", records: slices.Concat(at(0, equal(9)), marker(2, 9, 0), plain(3, "b")), aborted: []int64{0}, want: []string{"b"}, next: 4},
+		{name: "an abort marker of a kind that is not known", records: slices.Concat(at(0, recordbatch.Append(nil, values("aborted"), txn)), garbled(1, 9), at(2, recordbatch.Append(nil, values("kept"), txn))), aborted: []int64{0}, next: 2},
+		{name: "a commit marker of a kind that is not known", records: slices.Concat(at(0, recordbatch.Append(nil, values("a"), txn)), garbled(1, 9), at(2, recordbatch.Append(nil, values("b"), txn))), want: []string{"a", "b"}, next: 3},
+		{name: "a batch over the limit", from: 3, records: plain(2, large, large, large), next: 5, text: "3 records, to offset 4", code: source.CodeTooLarge},
+		{name: "a batch over the limit of a response", records: plain(0, strings.Repeat("x", 2<<20)), next: 1, text: "a batch of 20972", code: source.CodeTooLarge},
 		{name: "a record over the limit is the decoder's to refuse, with its bytes", records: plain(0, "a", large[:1500], "b"), want: []string{"a", large[:1500], "b"}, next: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -219,7 +240,7 @@ func TestFetchResponses(t *testing.T) {
 				return res, nil, true
 			})
 			f := source.NewFetcher(source.FetcherConfig{
-				Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, Offset: c.from, MaxBytes: 1, MaxMessageBytes: 1000,
+				Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, Offset: c.from, MaxBytes: 1, MaxMessageBytes: 1000, SetAside: true,
 			})
 			got, err := f.Fetch(within(t))
 			if c.next == 0 {
@@ -238,7 +259,7 @@ func TestFetchResponses(t *testing.T) {
 			if !cmp.Equal(c.want, vs) || got.Next != c.next || f.Next() != c.next {
 				t.Errorf("got %q, next %d; want %q, next %d", vs, got.Next, c.want, c.next)
 			}
-			if rejected := len(got.Rejected) > 0; rejected != (c.text != "") || rejected && (got.Rejected[0].Code != source.CodeTooLarge || !strings.Contains(got.Rejected[0].Error(), c.text)) {
+			if rejected := len(got.Rejected) > 0; rejected != (c.text != "") || rejected && (got.Rejected[0].Code != c.code || !strings.Contains(got.Rejected[0].Error(), c.text)) {
 				t.Errorf("rejected %v, want %q", got.Rejected, c.text)
 			}
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -23,6 +22,9 @@ type FetcherConfig struct {
 	// ReadUncommitted also gives the records of open and aborted transactions. By default a
 	// reader sees committed records only, and stops before the first open transaction.
 	ReadUncommitted bool
+
+	// SetAside gives a batch that cannot be read as a Rejected, where Fetch would end with an error otherwise.
+	SetAside bool
 
 	MaxBytes        int           // of one response, except that one batch always fits; default 4 MiB
 	MaxMessageBytes int           // of one value: a batch of more than 4 times this is rejected; default 16 MiB
@@ -69,10 +71,13 @@ type Fetched struct {
 	block *block // what Records point into
 }
 
-// Rejected is a record that is too large, or a batch that is: then the offsets to Last with it.
+// Rejected is a batch that is too large or cannot be read, from the position or its first offset on, whichever
+// is later.
 type Rejected struct {
 	*RecordError
-	Last int64
+	Last      int64  // its last offset
+	Raw       []byte // all of it as the broker keeps it; nil where it is too large to fetch
+	Timestamp int64  // of its newest record; 0 where its header cannot be relied on
 }
 
 // Fetcher reads one partition: raw records, with those of aborted transactions left out. It
@@ -85,6 +90,8 @@ type Fetcher struct {
 	config  FetcherConfig
 	next    int64
 	ask     int // bytes of the next response, see whole
+	least   int // the same, after a damaged batch: with the header of the one behind it
+	doubts  int // how often the batch at the position has come damaged
 	trail   trail
 	decoder *recordbatch.Decoder
 	blocks  *blocks // nil: the records are their reader's for good
@@ -97,7 +104,7 @@ func NewFetcher(c FetcherConfig) *Fetcher {
 	if !known {
 		last = noEpoch
 	}
-	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), decoder: recordbatch.NewDecoder(c.maxBatchBytes())}
+	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), decoder: recordbatch.NewDecoder(c.maxBatchBytes(), nil)}
 }
 
 // Move sets the position. Nothing is known of what is before it.
@@ -108,16 +115,23 @@ func (f *Fetcher) Next() int64 { return f.next }
 
 // Fetch asks the leader once and returns what it has, after MaxWait perhaps nothing. It retries
 // what retrying can cure, for RetryFor. Other errors: an *OffsetError when the partition does not
-// have the position (any more), one that wraps recordbatch.ErrCorrupt for a damaged batch.
+// have the position (any more), one that wraps an error of recordbatch for a batch that cannot be read. A batch
+// with a wrong checksum is fetched again first, some times in some seconds: it may have been the network.
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	r := newRetry(f.config.Cluster, f.config.RetryFor, fmt.Sprintf("fetch %s@%d", f.config.Partition, f.next))
 	for {
 		got, err := f.once(ctx)
 		if err == nil {
 			r.succeeded()
-			f.next = got.Next
+			f.next, f.doubts = got.Next, 0
 			f.trail.read(got.Epoch)
 			return got, nil
+		}
+		if damaged := (*damagedError)(nil); errors.As(err, &damaged) && f.doubts < mostDoubts {
+			if err := f.doubt(ctx, r, damaged); err != nil {
+				return Fetched{}, err
+			}
+			continue
 		}
 		if held := (*throttledError)(nil); errors.As(err, &held) { // no fault, and so no part of the retries
 			if err := sleep(ctx, held.delay); err != nil {
@@ -154,7 +168,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		partition:       f.config.Partition,
 		trail:           f.trail,
 		offset:          f.next,
-		maxBytes:        int32(f.ask),
+		maxBytes:        int32(max(f.ask, f.least)),
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(f.config.MaxBytes, f.config.maxBatchBytes()) + responseOverhead,
@@ -179,10 +193,11 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		LastStable:    response.lastStable,
 		LogStart:      response.logStart,
 	}
-	if err := f.decode(&got, response); err != nil {
+	left, err := f.decode(&got, response)
+	if err != nil {
 		return Fetched{}, err
 	}
-	f.ask = whole(f.ask, f.config.MaxBytes, len(response.records)-f.decoder.Left(), f.decoder.Left())
+	f.ask, f.least = whole(f.ask, f.config.MaxBytes, len(response.records)-left, left), 0
 	got.block.records = got.Records
 	return got, nil
 }
@@ -236,79 +251,4 @@ func (f *Fetcher) outOfRange(ctx context.Context) error {
 		return nil
 	}
 	return &OffsetError{Partition: p, Offset: f.next, Start: starts[p], End: ends[p]}
-}
-
-// decode fills in records, rejected records and the next offset.
-func (f *Fetcher) decode(got *Fetched, response *fetchResponse) error {
-	hidden := newAborted(response.aborted)
-	f.decoder.Reset(response.records)
-	for {
-		var b recordbatch.Batch
-		err := f.decoder.Next(&b)
-		if errors.Is(err, io.EOF) {
-			return f.cutOff(got, response)
-		}
-		if err == nil {
-			err = f.decodeBatch(got, &b, hidden)
-		}
-		if err != nil && got.Next > f.next {
-			return nil // what came before it is good; the next call meets it again, at once
-		}
-		if err != nil {
-			return err
-		}
-		got.Next, got.Epoch = max(got.Next, b.LastOffset+1), b.LeaderEpoch
-	}
-}
-
-func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted) error {
-	switch {
-	case b.Control:
-		end, err := f.decoder.Marker(b)
-		if err == nil && end == recordbatch.Aborted {
-			hidden.end(b)
-		}
-		return err
-	case b.LastOffset < f.next:
-		return nil // a broker may begin its answer before what was asked for
-	case !f.config.ReadUncommitted && hidden.hides(b):
-		return nil
-	}
-	before := len(got.Records)
-	recs, err := f.decoder.Records(got.Records, b)
-	if errors.Is(err, recordbatch.ErrTooLarge) {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err)))
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	got.Records = recs[:before]
-	for i := range recs[before:] {
-		// The batch may have begun before the position. A value over the limit stays: it is in memory
-		// already, the decoder refuses it, and the dead letter must hold its bytes untouched.
-		if r := &recs[before+i]; r.Offset >= f.next {
-			got.Records = append(got.Records, *r)
-		}
-	}
-	return nil
-}
-
-// cutOff deals with a last batch that is not whole. It comes whole with the next response, unless
-// it is the first one: then it is over our limit, and rejected.
-func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
-	b, size, ok := f.decoder.Tail()
-	if got.Next > f.next || !ok {
-		return nil
-	}
-	if limit := f.config.maxBatchBytes(); size > int64(limit) && b.LastOffset >= f.next {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
-		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
-		return nil
-	}
-	return fmt.Errorf("the broker sent %d bytes of a batch of %d", len(response.records), size)
-}
-
-func (f *Fetcher) reject(first, last int64, err error) Rejected {
-	return Rejected{&RecordError{Partition: f.config.Partition, Offset: first, Code: CodeTooLarge, Err: err}, last}
 }

@@ -295,13 +295,23 @@ func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
 func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
 	r, rejected := p.pop()
 	if r == nil {
-		b.Messages = append(b.Messages, Message{Partition: p.partition, Offset: rejected.Offset, Err: rejected.RecordError})
-		return 0, rejected.Last + 1
+		return k.takeRejected(b, p, rejected), rejected.Last + 1
 	}
 	b.space.hold(p.block)
 	b.Messages = append(b.Messages, Message{})
 	k.message(b, p.partition, r)
 	return recordbatch.RecordSize(r), r.Offset + 1
+}
+
+// takeRejected moves a batch that cannot be read: one message with all its bytes, which returns their number.
+func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
+	m := Message{Partition: p.partition, Offset: r.Offset, Value: r.Raw, Err: r.RecordError}
+	if r.Timestamp > 0 {
+		m.Time = time.UnixMilli(r.Timestamp)
+	}
+	b.space.hold(p.block)
+	b.Messages = append(b.Messages, m)
+	return len(r.Raw)
 }
 
 // message decodes a record to the last message of the batch.

@@ -83,6 +83,7 @@ func (k *Kafka) start() {
 			Offset:          k.position[p],
 			Epochs:          k.epochs,
 			ReadUncommitted: k.config.ReadUncommitted,
+			SetAside:        true,
 			MaxBytes:        maxBytes,
 			MaxMessageBytes: k.config.MaxMessageBytes,
 			RetryFor:        k.config.RetryFor,

@@ -106,6 +106,7 @@ func (b *Batch) Release() {
 type RecordError struct {
 	Partition Partition
 	Offset    int64
+	Offsets   int64  // that are set aside together, from Offset on, because a whole batch cannot be read; 0: that record alone
 	Code      string // short and stable, such as "arrow_truncated": header lca-error-code and metric label
 	Err       error
 }

@@ -33,7 +33,7 @@ func BenchmarkDecode(b *testing.B) {
 				if c.codec != codecNone {
 					raw = seal(append(append([]byte(nil), plain[:headerSize]...), kgoCompressor(b, c.compress)(plain[headerSize:])...), uint16(c.codec))
 				}
-				d := NewDecoder(4 << 20)
+				d := NewDecoder(4<<20, nil)
 				var recs []Record
 				b.SetBytes(int64(len(plain)))
 				b.ReportAllocs()

@@ -32,15 +32,42 @@ func (c codec) String() string {
 	return fmt.Sprintf("codec %d", uint16(c))
 }
 
-// codecs are the decompressors that are costly to make; the zero value makes them when needed.
+// Codecs are the decompressors of any number of decoders. They are costly to make, and large: lz4 has blocks
+// of 4 MiB; so they are shared, and only some are kept.
+type Codecs struct{ spare chan *codecs }
+
+// NewCodecs returns decompressors that keep what so many goroutines need at a time.
+func NewCodecs(goroutines int) *Codecs { return &Codecs{spare: make(chan *codecs, goroutines)} }
+
+// decompress returns src decompressed, in a buffer of its own unless c is codecNone. It never
+// allocates much more than limit bytes, whatever src claims.
+func (p *Codecs) decompress(src []byte, c codec, limit int) ([]byte, error) {
+	if c == codecNone && len(src) <= limit {
+		return src, nil
+	}
+	var s *codecs
+	select {
+	case s = <-p.spare:
+	default:
+		s = new(codecs)
+	}
+	defer func() {
+		select {
+		case p.spare <- s:
+		default:
+		}
+	}()
+	return s.decompress(src, c, limit)
+}
+
+// codecs are the decompressors that one goroutine uses at a time; the zero value makes them when needed.
 type codecs struct {
 	gzip *gzip.Reader
 	lz4  *lz4.Reader
 	zstd *zstd.Decoder
+	most int // bytes that zstd gives
 }
 
-// decompress returns src decompressed, in a buffer of its own unless c is codecNone. It never
-// allocates much more than limit bytes, whatever src claims.
 func (s *codecs) decompress(src []byte, c codec, limit int) ([]byte, error) {
 	if len(src) > limit {
 		return nil, tooLarge(limit)
@@ -48,8 +75,6 @@ func (s *codecs) decompress(src []byte, c codec, limit int) ([]byte, error) {
 	var out []byte
 	var err error
 	switch c {
-	case codecNone:
-		return src, nil
 	case codecGzip:
 		out, err = s.gunzip(src, limit)
 	case codecSnappy:
@@ -90,38 +115,26 @@ func (s *codecs) unlz4(src []byte, limit int) ([]byte, error) {
 }
 
 func (s *codecs) unzstd(src []byte, limit int) ([]byte, error) {
-	var h zstd.Header
-	if err := h.Decode(src); err == nil && h.WindowSize > uint64(limit) {
-		return unzstdWide(src, limit)
-	}
-	if s.zstd == nil {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(uint64(limit)))
+	window, exact := windowOf(limit)
+	if s.zstd == nil || s.most != exact {
+		if s.zstd != nil {
+			s.zstd.Close()
+		}
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(uint64(exact)))
 		if err != nil {
 			return nil, err
 		}
-		s.zstd = d
+		s.zstd, s.most = d, exact
 	}
-	out, err := s.zstd.DecodeAll(src, nil)
-	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		return nil, tooLarge(limit)
-	}
-	return out, err
-}
-
-// maxWindow is the window of zstd at its highest level, 22.
-const maxWindow = 128 << 20
-
-// unzstdWide decompresses a frame whose window is larger than the limit. Its content may still be
-// small: Java's producers stream, so they write the window of their level without knowing the
-// size. DecodeAll would refuse it; the streaming decoder needs the window, which it gives back.
-func unzstdWide(src []byte, limit int) ([]byte, error) {
-	r := struct{ io.Reader }{bytes.NewReader(src)} // hides Len: a small buffer would be decoded at once, whatever it grows to
-	d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+	src, err := narrowed(src, window, exact)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	return readLimited(d, 4*len(src), limit)
+	out, err := s.zstd.DecodeAll(src, nil)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || err == nil && len(out) > limit {
+		return nil, tooLarge(limit)
+	}
+	return out, err
 }
 
 // readLimited reads r to its end into a buffer that grows as data comes.

@@ -87,7 +87,7 @@ func TestCodecs(t *testing.T) {
 				t.Fatalf("%d bytes compressed to %d: nothing tested", len(plain), len(raw))
 			}
 			size := len(plain) - headerSize
-			d := NewDecoder(size)
+			d := NewDecoder(size, nil)
 			for range 2 { // the second time with the decompressor of the first
 				got, _, err := records(d, append(raw[:len(raw):len(raw)], raw...)[:len(raw)])
 				if err != nil {
@@ -97,7 +97,7 @@ func TestCodecs(t *testing.T) {
 					t.Fatalf("records (-want +got):\n%s", diff)
 				}
 			}
-			if _, _, err := records(NewDecoder(size-1), raw); !errors.Is(err, ErrTooLarge) {
+			if _, _, err := records(NewDecoder(size-1, nil), raw); !errors.Is(err, ErrTooLarge) {
 				t.Errorf("one byte over the limit: %v, want ErrTooLarge", err)
 			}
 			raw = seal(raw[:len(raw)-3], uint16(c.codec))
@@ -124,7 +124,7 @@ func TestDecompressionBomb(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			raw := seal(append(append([]byte(nil), plain[:headerSize]...), c.compress(zeros)...), uint16(c.codec))
-			d := NewDecoder(limit)
+			d := NewDecoder(limit, nil)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			_, _, err := records(d, raw)

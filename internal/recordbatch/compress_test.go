@@ -52,7 +52,7 @@ func TestCompress(t *testing.T) {
 
 func decodeOne(t *testing.T, raw []byte) (b Batch, recs []Record) {
 	t.Helper()
-	d := NewDecoder(1 << 20)
+	d := NewDecoder(1<<20, nil)
 	d.Reset(raw)
 	err := d.Next(&b)
 	if err == nil {

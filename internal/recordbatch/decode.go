@@ -7,13 +7,16 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"unsafe"
 )
 
 // What can be wrong with a batch. The errors of Decoder wrap one of these and name the offset.
 var (
-	ErrCorrupt     = errors.New("corrupt record batch")
-	ErrTooLarge    = errors.New("record batch too large")
-	ErrUnsupported = errors.New("unsupported record batch")
+	ErrChecksum    = errors.New("damaged record batch")     // its bytes are not those that were produced: fetching them again may help
+	ErrCorrupt     = errors.New("corrupt record batch")     // its bytes are as they were produced, and contradict themselves
+	ErrTooLarge    = errors.New("record batch too large")   // more bytes, records or headers than the limit
+	ErrUnsupported = errors.New("unsupported record batch") // of a codec or a message format that is not read here
+	ErrFraming     = errors.New("broken record set")        // where the next batch begins is lost too
 )
 
 // Batch is the header of one batch; its records are still encoded.
@@ -28,54 +31,93 @@ type Batch struct {
 
 	attributes uint16
 	baseTime   int64
+	raw        []byte
 	payload    []byte
 }
 
-// Decoder takes a record set apart, batch by batch. It keeps decompressors between calls; use one
-// in each goroutine.
+// Decoder takes a record set apart, batch by batch. Use one in each goroutine.
 type Decoder struct {
 	maxBytes int
 	rest     []byte
-	codecs   codecs
+	codecs   *Codecs
+	held     int
 }
 
 // NewDecoder returns a decoder that gives up on a batch whose records are larger than maxBytes
-// after decompression: a few kilobytes can decompress to gigabytes.
-func NewDecoder(maxBytes int) *Decoder { return &Decoder{maxBytes: maxBytes} }
+// after decompression, or whose records and headers take more than that as Go values beside their bytes:
+// a few kilobytes can decompress to gigabytes, and seven bytes are a record. The decompressors are those of
+// c; nil: its own.
+func NewDecoder(maxBytes int, c *Codecs) *Decoder {
+	if c == nil {
+		c = NewCodecs(1)
+	}
+	return &Decoder{maxBytes: maxBytes, codecs: c}
+}
 
 // Reset starts on a new record set. The decoder does not write to b.
 func (d *Decoder) Reset(b []byte) { d.rest = b }
 
+// Limit sets maxBytes for the batches from here on.
+func (d *Decoder) Limit(maxBytes int) { d.maxBytes = maxBytes }
+
+// Held is what the last call of Records allocated, beside the record set that it read.
+func (d *Decoder) Held() int { return d.held }
+
 // Next reads the header of the next batch and verifies its checksum. It returns io.EOF at the end
 // of the record set; a last batch that is cut off counts as the end, because brokers fill a
-// response up to its limit (see Tail).
+// response up to its limit (see Tail). After any other error but ErrFraming, b is what the header of a batch
+// that cannot be read says, of which only Raw can be relied on, and the next call goes on behind it.
 func (d *Decoder) Next(b *Batch) error {
 	if len(d.rest) < atMagic+1 {
 		return io.EOF
 	}
 	offset := int64(binary.BigEndian.Uint64(d.rest))
-	if magic := d.rest[atMagic]; magic != magicV2 {
-		return fmt.Errorf("recordbatch: batch at offset %d: %w: message format v%d, written before Kafka 0.11: copy the topic with a current producer", offset, ErrUnsupported, magic)
+	size, err := d.frame(offset)
+	if err != nil {
+		return err
 	}
-	length := int64(int32(binary.BigEndian.Uint32(d.rest[atLength:])))
-	if length < headerSize-lengthStart {
-		return corrupt(offset, "its length is %d", length)
-	}
-	size := length + lengthStart
 	if size > int64(len(d.rest)) {
 		return io.EOF
 	}
 	raw := d.rest[:size]
-	want := binary.BigEndian.Uint32(raw[atCRC:])
-	if got := crc32.Checksum(raw[atAttributes:], castagnoli()); got != want {
-		return corrupt(offset, "checksum %08x, its bytes have %08x", want, got)
+	d.rest = d.rest[size:]
+	if magic := raw[atMagic]; magic != magicV2 {
+		*b = Batch{BaseOffset: offset, LastOffset: offset, LeaderEpoch: -1, Count: 1, raw: raw}
+		return fmt.Errorf("recordbatch: batch at offset %d: %w: message format v%d, written before Kafka 0.11: copy the topic with a current producer", offset, ErrUnsupported, magic)
 	}
 	b.parse(raw)
+	want := binary.BigEndian.Uint32(raw[atCRC:])
+	if got := crc32.Checksum(raw[atAttributes:], castagnoli()); got != want {
+		return faulty(offset, ErrChecksum, "checksum %08x, its bytes have %08x", want, got)
+	}
 	if b.LastOffset < b.BaseOffset || b.Count < 0 {
 		return corrupt(offset, "offsets %d to %d, %d records", b.BaseOffset, b.LastOffset, b.Count)
 	}
-	d.rest = d.rest[size:]
 	return nil
+}
+
+// frame returns the bytes that the next batch takes. A message of a format before 2 has its offset, length
+// and magic byte in the same places.
+func (d *Decoder) frame(offset int64) (int64, error) {
+	length, least := int64(int32(binary.BigEndian.Uint32(d.rest[atLength:]))), int64(headerSize-lengthStart)
+	switch magic := d.rest[atMagic]; {
+	case magic > magicV2:
+		return 0, faulty(offset, ErrFraming, "message format v%d", magic)
+	case magic < magicV2:
+		least = atMagic + 1 - lengthStart
+	}
+	if length < least {
+		return 0, faulty(offset, ErrFraming, "the length of the batch is %d", length)
+	}
+	return length + lengthStart, nil
+}
+
+// Following is the offset of the batch that comes next, as far as the record set goes.
+func (d *Decoder) Following() (offset int64, ok bool) {
+	if len(d.rest) < atMagic+1 || d.rest[atMagic] > magicV2 {
+		return 0, false
+	}
+	return int64(binary.BigEndian.Uint64(d.rest)), true
 }
 
 // Left is how many bytes of the record set no batch has been read from: at its end, those of one that is cut off.
@@ -84,11 +126,16 @@ func (d *Decoder) Left() int { return len(d.rest) }
 // Tail returns the header of the batch that is cut off at the end of the record set, and its whole
 // size in bytes. It is false if there is none or too little of it. Nothing in it is verified.
 func (d *Decoder) Tail() (b Batch, size int64, ok bool) {
-	if len(d.rest) < headerSize || d.rest[atMagic] != magicV2 {
+	if len(d.rest) < headerSize || d.rest[atMagic] > magicV2 {
 		return Batch{}, 0, false
 	}
+	size = lengthStart + int64(int32(binary.BigEndian.Uint32(d.rest[atLength:])))
+	if d.rest[atMagic] < magicV2 {
+		offset := int64(binary.BigEndian.Uint64(d.rest))
+		return Batch{BaseOffset: offset, LastOffset: offset, LeaderEpoch: -1, Count: 1}, size, true
+	}
 	b.parse(d.rest)
-	return b, lengthStart + int64(int32(binary.BigEndian.Uint32(d.rest[atLength:]))), b.LastOffset >= b.BaseOffset
+	return b, size, b.LastOffset >= b.BaseOffset
 }
 
 func (b *Batch) parse(raw []byte) {
@@ -107,8 +154,11 @@ func (b *Batch) parse(raw []byte) {
 		Transactional: b.attributes&attrTransaction != 0,
 	}
 	b.baseTime = int64(be.Uint64(raw[atBaseTime:]))
-	b.payload = raw[headerSize:]
+	b.raw, b.payload = raw, raw[headerSize:]
 }
+
+// Raw is the whole batch as the broker keeps it, part of the record set.
+func (b *Batch) Raw() []byte { return b.raw }
 
 // Size is the number of bytes of the batch's records before decompression.
 func (b *Batch) Size() int { return len(b.payload) }
@@ -116,6 +166,10 @@ func (b *Batch) Size() int { return len(b.payload) }
 // Records appends the records of b to dst. Keys and values point into the record set, or into one
 // new buffer if the batch is compressed.
 func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
+	d.held = 0
+	if room := d.maxBytes / recordBytes; b.Count > room {
+		return dst, faulty(b.BaseOffset, ErrTooLarge, "%d records, at most %d are taken from one batch", b.Count, room)
+	}
 	payload, err := d.codecs.decompress(b.payload, codec(b.attributes&codecMask), d.maxBytes)
 	if err != nil {
 		return dst, fmt.Errorf("recordbatch: batch at offsets %d to %d: %w", b.BaseOffset, b.LastOffset, err)
@@ -124,11 +178,16 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 		return dst, corrupt(b.BaseOffset, "%d records in %d bytes", b.Count, len(payload))
 	}
 	dst = slices.Grow(dst, min(b.Count, len(payload)/usualRecordSize))
+	most := d.maxBytes - b.Count*recordBytes
+	left := most
 	c := cursor{b: payload}
 	previous := b.BaseOffset - 1
 	for i := range b.Count {
 		var r Record
-		if !c.record(&r) {
+		if !c.record(&r, &left) {
+			if left < 0 {
+				return dst, faulty(b.BaseOffset, ErrTooLarge, "the headers of record %d of %d take more than %d bytes in memory", i+1, b.Count, d.maxBytes)
+			}
 			return dst, corrupt(b.BaseOffset, "record %d of %d does not parse", i+1, b.Count)
 		}
 		r.Offset += b.BaseOffset
@@ -145,6 +204,10 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 	}
 	if len(c.b) != 0 {
 		return dst, corrupt(b.BaseOffset, "%d bytes after its last record", len(c.b))
+	}
+	d.held = b.Count*recordBytes + most - left
+	if b.attributes&codecMask != 0 {
+		d.held += len(payload)
 	}
 	return dst, nil
 }
@@ -183,8 +246,18 @@ func (d *Decoder) Marker(b *Batch) (End, error) {
 }
 
 func corrupt(offset int64, format string, args ...any) error {
-	return fmt.Errorf("recordbatch: batch at offset %d: %w: %s", offset, ErrCorrupt, fmt.Sprintf(format, args...))
+	return faulty(offset, ErrCorrupt, format, args...)
 }
+
+func faulty(offset int64, kind error, format string, args ...any) error {
+	return fmt.Errorf("recordbatch: batch at offset %d: %w: %s", offset, kind, fmt.Sprintf(format, args...))
+}
+
+// What a record and a header take beside the bytes they point to.
+const (
+	recordBytes = int(unsafe.Sizeof(Record{}))
+	headerBytes = int(unsafe.Sizeof(Header{}))
+)
 
 // minRecordSize is a record with null key and value: length, attributes, five varints of one byte.
 const minRecordSize = 7
@@ -196,8 +269,9 @@ const usualRecordSize = 128
 // cursor reads from the front of b; its methods return false when the bytes do not parse.
 type cursor struct{ b []byte }
 
-// record reads one record, with offset and timestamp relative to the batch.
-func (c *cursor) record(r *Record) bool {
+// record reads one record, with offset and timestamp relative to the batch, and takes what its headers need
+// from left, which is below zero where they need more: then it has allocated nothing for them.
+func (c *cursor) record(r *Record, left *int) bool {
 	size, ok := c.varint()
 	if !ok || size < minRecordSize-1 || size > int64(len(c.b)) {
 		return false
@@ -220,17 +294,23 @@ func (c *cursor) record(r *Record) bool {
 	if headers, ok = in.varint(); !ok || headers < 0 || headers > int64(len(in.b)/2) {
 		return false
 	}
-	return in.headers(r, int(headers)) && len(in.b) == 0
+	return in.headers(r, int(headers), left) && len(in.b) == 0
 }
 
-func (c *cursor) headers(r *Record, n int) bool {
+func (c *cursor) headers(r *Record, n int, left *int) bool {
 	if n == 0 {
 		return true
+	}
+	if *left -= n * headerBytes; *left < 0 {
+		return false
 	}
 	r.Headers = make([]Header, n)
 	for i := range r.Headers {
 		key, ok := c.bytes()
 		if !ok || key == nil {
+			return false
+		}
+		if *left -= len(key); *left < 0 {
 			return false
 		}
 		r.Headers[i].Key = string(key)

@@ -36,7 +36,7 @@ func records(d *Decoder, raw []byte) (recs []Record, headers []Batch, err error)
 func TestDecodeGolden(t *testing.T) {
 	for name, c := range goldenCases() {
 		t.Run(name, func(t *testing.T) {
-			recs, headers, err := records(NewDecoder(1<<20), readGolden(t, name))
+			recs, headers, err := records(NewDecoder(1<<20, nil), readGolden(t, name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestDecodeSets(t *testing.T) {
 		{"empty batches alone", join(empty(7), emptyZstd(10)), nil, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			recs, headers, err := records(NewDecoder(1<<20), c.raw)
+			recs, headers, err := records(NewDecoder(1<<20, nil), c.raw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,11 +141,13 @@ func TestDecodeErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		{"a flipped bit", func() []byte { b := good(); b[100] ^= 4; return b }, ErrCorrupt, "checksum"},
+		{"a flipped bit", func() []byte { b := good(); b[100] ^= 4; return b }, ErrChecksum, "checksum"},
 		{"old message format", func() []byte { b := good(); b[atMagic] = 1; return b }, ErrUnsupported, "before Kafka 0.11"},
-		{"negative length", func() []byte { b := good(); be.PutUint32(b[atLength:], 1<<31); return b }, ErrCorrupt, "length"},
+		{"negative length", func() []byte { b := good(); be.PutUint32(b[atLength:], 1<<31); return b }, ErrFraming, "length"},
+		{"a format of the future", func() []byte { b := good(); b[atMagic] = 3; return b }, ErrFraming, "v3"},
 		{"codec 5", func() []byte { return seal(good(), 5) }, ErrUnsupported, "codec 5"},
-		{"a billion records", func() []byte { b := good(); be.PutUint32(b[atCount:], 1<<30); return seal(b, 0) }, ErrCorrupt, "records in"},
+		{"a billion records", func() []byte { b := good(); be.PutUint32(b[atCount:], 1<<30); return seal(b, 0) }, ErrTooLarge, "1073741824 records"},
+		{"a thousand records", func() []byte { b := good(); be.PutUint32(b[atCount:], 1000); return seal(b, 0) }, ErrCorrupt, "records in"},
 		{"negative count", func() []byte { b := good(); be.PutUint32(b[atCount:], 1<<31); return seal(b, 0) }, ErrCorrupt, "records"},
 		{"more records than bytes for them", func() []byte { b := good(); be.PutUint32(b[atCount:], 4); return seal(b, 0) }, ErrCorrupt, "record 4 of 4"},
 		{"fewer records", func() []byte { b := good(); be.PutUint32(b[atCount:], 2); return seal(b, 0) }, ErrCorrupt, "after its last"},
@@ -157,7 +159,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"not zstd", func() []byte { return seal(good(), uint16(codecZstd)) }, ErrCorrupt, "zstd"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, _, err := records(NewDecoder(1<<20), c.raw())
+			_, _, err := records(NewDecoder(1<<20, nil), c.raw())
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want %v that says %q", err, c.want, c.text)
 			}
@@ -169,7 +171,7 @@ func TestLogAppendTime(t *testing.T) {
 	b := Append(nil, someRecords(2, 10), NoProducer())
 	binary.BigEndian.PutUint64(b[atMaxTime:], 42)
 	b = seal(b, attrLogAppend)
-	recs, _, err := records(NewDecoder(1<<20), b)
+	recs, _, err := records(NewDecoder(1<<20, nil), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +199,7 @@ func TestMarker(t *testing.T) {
 		{"a leader change", []byte{0, 0, 0, 2}, OtherControl},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := NewDecoder(1 << 10)
+			d := NewDecoder(1<<10, nil)
 			d.Reset(marker(c.key))
 			var b Batch
 			if err := d.Next(&b); err != nil {
@@ -209,7 +211,7 @@ func TestMarker(t *testing.T) {
 			}
 		})
 	}
-	d := NewDecoder(1 << 10)
+	d := NewDecoder(1<<10, nil)
 	d.Reset(marker([]byte{0}))
 	var b Batch
 	if err := d.Next(&b); err != nil {
@@ -222,7 +224,7 @@ func TestMarker(t *testing.T) {
 
 func TestTail(t *testing.T) {
 	raw := Append(nil, someRecords(3, 1000), NoProducer())
-	d := NewDecoder(1 << 20)
+	d := NewDecoder(1<<20, nil)
 	d.Reset(raw[:len(raw)-1])
 	var b Batch
 	if err := d.Next(&b); !errors.Is(err, io.EOF) {
@@ -247,7 +249,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(append(append([]byte(nil), plain[:headerSize]...), xerialMagic+"\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x05abcde"...), uint16(codecSnappy))
 	const limit = 1 << 16
-	d := NewDecoder(limit)
+	d := NewDecoder(limit, nil)
 	f.Fuzz(func(t *testing.T, raw []byte, codecBits uint16) {
 		if len(raw) >= headerSize { // give it a right checksum, so that fuzzing gets past it
 			raw = append([]byte(nil), raw...)

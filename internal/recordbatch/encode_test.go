@@ -187,7 +187,7 @@ func TestAppendPieces(t *testing.T) {
 	if !bytes.Equal(want, got[len("before"):]) || Size(whole) != Size(pieces) {
 		t.Error("a value in pieces makes another batch")
 	}
-	if recs, _, err := records(NewDecoder(1<<20), want); err != nil || len(recs) != len(whole) {
+	if recs, _, err := records(NewDecoder(1<<20, nil), want); err != nil || len(recs) != len(whole) {
 		t.Errorf("%d of %d records are read: %v", len(recs), len(whole), err)
 	}
 }
