@@ -20,12 +20,13 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 1
+//	4  uint16 format = 2
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
 //	   uint64 parent     version of the newest snapshot that was due by its rows
 //	   string model id · string config digest
+//	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
 //	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
 //	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
@@ -39,23 +40,52 @@ type Checkpoint struct {
 	Parent    uint64
 	ModelID   string
 	Digest    string
+	Owner     Owner
 	Features  []string
 	Offsets   source.Offsets
 	Slots     snapshot.Slots
 	Batcher   []byte
 	Learner   []byte
+
+	format int // that it was read from
 }
 
 const (
 	checkpointMagic  = "LCAC"
-	checkpointFormat = 1
-	checkpointLimit  = 1 << 30 // bytes; far above any learner, so a damaged length allocates little
+	checkpointFormat = 2
+	checkpointLimit  = 1 << 30 // bytes, so that a damaged length allocates little, and none wraps
 )
+
+// errNewerFormat: the bytes are sound, and written by a binary that is newer than this one.
+var errNewerFormat = errors.New("its format is newer than this binary's")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// size is how many bytes AppendBinary appends.
+func (c *Checkpoint) size() int {
+	const fixed = 4 + 2 + 4*8 + 4*4 + 3*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
+	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
+	for _, f := range c.Features {
+		size += 4 + len(f)
+	}
+	for p := range c.Offsets {
+		size += 16 + len(p.Topic)
+	}
+	return size
+}
+
+func largeCheckpoint(modelID string, size int) error {
+	return &Stop{
+		Err:  fmt.Errorf("a checkpoint of model %q takes %d bytes, and %d is the most", modelID, size, checkpointLimit),
+		Hint: "set fewer lca.neighbours, or name fewer source.features: neighbours times columns decide",
+	}
+}
+
 // AppendBinary appends the bytes drawn above.
 func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
+	if size := c.size(); size > checkpointLimit { // it could never be read again
+		return nil, largeCheckpoint(c.ModelID, size)
+	}
 	start := len(b)
 	le := binary.LittleEndian
 	str := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
@@ -66,6 +96,8 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	}
 	str(c.ModelID)
 	str(c.Digest)
+	str(c.Owner.Group)
+	str(c.Owner.Topic)
 	b = le.AppendUint32(b, uint32(len(c.Features)))
 	for _, f := range c.Features {
 		str(f)
@@ -91,17 +123,20 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	if len(b) < 10 || len(b) > checkpointLimit || string(b[:4]) != checkpointMagic {
 		return errors.New("pipeline: these bytes are not a checkpoint")
 	}
+	if err := readableFormat(b); err != nil {
+		return err
+	}
 	body, sum := b[:len(b)-4], binary.LittleEndian.Uint32(b[len(b)-4:])
 	if got := crc32.Checksum(body, castagnoli); got != sum {
 		return fmt.Errorf("pipeline: checkpoint is damaged: CRC-32C %08x, want %08x", got, sum)
 	}
 	r := &reader{b: body[4:]}
-	if f := r.uint16(); f != checkpointFormat {
-		return fmt.Errorf("pipeline: checkpoint has format %d; this binary reads %d: use a newer one", f, checkpointFormat)
-	}
-	d := Checkpoint{Offsets: source.Offsets{}, Slots: snapshot.Slots{}}
+	d := Checkpoint{Offsets: source.Offsets{}, Slots: snapshot.Slots{}, format: int(r.uint16())}
 	d.Sequence, d.Snapshots, d.Published, d.Parent = r.uint64(), r.uint64(), r.uint64(), r.uint64()
 	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
+	if d.format >= 2 {
+		d.Owner = Owner{Group: string(r.bytes()), Topic: string(r.bytes())}
+	}
 	for range r.count(4) {
 		d.Features = append(d.Features, string(r.bytes()))
 	}
@@ -118,6 +153,17 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 		return errors.New("pipeline: checkpoint has a wrong length")
 	}
 	*c = d
+	return nil
+}
+
+// readableFormat refuses the bytes of a newer binary by their first ones: those alone it will never change.
+func readableFormat(b []byte) error {
+	if len(b) < 6 || string(b[:4]) != checkpointMagic {
+		return nil // damage, which is found later
+	}
+	if f := binary.LittleEndian.Uint16(b[4:]); f > checkpointFormat {
+		return fmt.Errorf("%w: format %d, and this one reads up to %d", errNewerFormat, f, checkpointFormat)
+	}
 	return nil
 }
 

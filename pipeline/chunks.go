@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"strconv"
-	"strings"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -21,11 +20,16 @@ const chunkBytes = 900_000
 type Checkpoints struct {
 	Topic   string
 	ModelID string
-	Open    func(context.Context) (Log, error)   // a reader from the topic's beginning
-	End     func(context.Context) (int64, error) // the topic's high watermark, see ReadBack
-	Log     *slog.Logger                         // nil = nobody wants to know what is waited for
+	Owner   Owner                                     // whose the model is to be; zero = whoever's
+	Open    func(context.Context) (Log, error)        // a reader from the topic's beginning
+	OpenAt  func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read
+	End     func(context.Context) (int64, error)      // the topic's high watermark, see ReadBack
+	Stable  func(context.Context) (int64, error)      // its last stable offset, for Peek
+	Log     *slog.Logger                              // nil = nobody wants to know what is waited for
 
-	chunks [2]int // chunks in each slot, as last written or read
+	chunks [2]int  // chunks in each slot, as last written or read
+	old    [2]bool // the slot holds a checkpoint of the first format
+	ahead  *found  // what Own has read: nothing has changed by the Load that follows
 }
 
 // Log reads one partition from one end to the other, committed records only.
@@ -34,6 +38,10 @@ type Log interface {
 }
 
 // Messages cuts c into chunks with keys MODEL_ID/SLOT/CHUNK.
+//
+// The first checkpoint of the present format also deletes the one of the first format in the other slot.
+// The binary that wrote it passes over what it cannot read, and would go on from the older one: so it
+// finds nothing else, and refuses.
 func (t *Checkpoints) Messages(c *Checkpoint) ([]sink.Message, error) {
 	data, err := c.AppendBinary(nil)
 	if err != nil {
@@ -50,111 +58,79 @@ func (t *Checkpoints) Messages(c *Checkpoint) ([]sink.Message, error) {
 				text("lca-model-id", t.ModelID),
 				text("lca-checkpoint", strconv.FormatUint(c.Sequence, 10)),
 				text("lca-chunk", fmt.Sprintf("%d/%d", i, n)),
-				text("lca-crc32c", fmt.Sprintf("%08x", crc32.Checksum(part, castagnoli))),
+				text("lca-crc32c", checksumText(part)),
 			},
 		})
 	}
+	msgs = t.delete(msgs, slot, n)
+	if other := 1 - slot; t.old[other] {
+		msgs = t.delete(msgs, other, 0)
+	}
+	t.old[slot] = false
+	return msgs, nil
+}
+
+// delete appends tombstones for a slot's chunks from n on, so that n are left.
+func (t *Checkpoints) delete(msgs []sink.Message, slot, n int) []sink.Message {
 	for i := n; i < t.chunks[slot]; i++ {
 		msgs = append(msgs, sink.Message{Topic: t.Topic, Key: t.key(slot, i)})
 	}
-	t.chunks[slot] = n
-	return msgs, nil
+	t.chunks[slot], t.old[slot] = n, false
+	return msgs
 }
 
 func (t *Checkpoints) key(slot, chunk int) []byte {
 	return fmt.Appendf(nil, "%s/%d/%d", t.ModelID, slot, chunk)
 }
 
-// Load returns the newest whole checkpoint, or nil when there is none.
+func checksumText(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
+
+// Load returns the newest whole checkpoint, or nil when there is none. The sink of the model must be open:
+// what a former learner has left unfinished is settled then.
 func (t *Checkpoints) Load(ctx context.Context) (*Checkpoint, error) {
-	var slots [2]slotParts
-	back := ReadBack{Topic: t.Topic, Open: t.Open, End: t.End, Log: t.Log}
-	err := back.Read(ctx, func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			t.take(&slots, string(r.Key), r.Value, func(name string) string {
-				for _, h := range r.Headers {
-					if h.Key == name {
-						return string(h.Value)
-					}
-				}
-				return ""
-			})
+	f := t.ahead
+	t.ahead = nil
+	if f == nil {
+		var err error
+		if f, err = t.read(ctx, t.End); err != nil {
+			return nil, err
 		}
-		return nil
-	})
+	}
+	t.chunks, t.old = f.chunks(), f.old()
+	return t.newest(f)
+}
+
+// Peek is Load before the sink is open. It disturbs nobody and waits for nobody, so a checkpoint that is
+// being written, or lies behind an open transaction, is not seen.
+func (t *Checkpoints) Peek(ctx context.Context) (*Checkpoint, error) {
+	f, err := t.read(ctx, t.Stable)
 	if err != nil {
 		return nil, err
 	}
-	return t.newest(&slots)
+	return t.newest(f)
 }
 
-// slotParts are the chunks that a slot holds now; an overwritten chunk belongs to a newer sequence.
-type slotParts struct {
-	parts map[int]chunkPart
+// newest is the newest checkpoint, if it is for this model's owner to go on from.
+func (t *Checkpoints) newest(f *found) (*Checkpoint, error) {
+	c, err := f.newest()
+	if err == nil {
+		err = t.mine(f.owner(c))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
-type chunkPart struct {
-	sequence uint64
-	n        int
-	data     []byte
-}
-
-func (t *Checkpoints) take(slots *[2]slotParts, key string, value []byte, header func(string) string) {
-	rest, ok := strings.CutPrefix(key, t.ModelID+"/")
-	if !ok {
-		return
-	}
-	var slot, chunk int
-	if n, err := fmt.Sscanf(rest, "%d/%d", &slot, &chunk); n != 2 || err != nil || slot < 0 || slot > 1 || chunk < 0 {
-		return // another model whose id begins like ours
-	}
-	if rest != fmt.Sprintf("%d/%d", slot, chunk) {
-		return
-	}
-	if slots[slot].parts == nil {
-		slots[slot].parts = map[int]chunkPart{}
-	}
-	if value == nil {
-		delete(slots[slot].parts, chunk)
-		return
-	}
-	p := chunkPart{data: append([]byte(nil), value...)}
-	p.sequence, _ = strconv.ParseUint(header("lca-checkpoint"), 10, 64)
-	if _, n, ok := strings.Cut(header("lca-chunk"), "/"); ok {
-		p.n, _ = strconv.Atoi(n)
-	}
-	slots[slot].parts[chunk] = p
-}
-
-func (t *Checkpoints) newest(slots *[2]slotParts) (*Checkpoint, error) {
-	var best *Checkpoint
-	var broken error
-	for i := range slots {
-		t.chunks[i] = len(slots[i].parts)
-		first, ok := slots[i].parts[0]
-		if !ok {
-			continue
+// read finds what the topic holds of the model. Its last records suffice as a rule.
+func (t *Checkpoints) read(ctx context.Context, end func(context.Context) (int64, error)) (*found, error) {
+	back := ReadBack{Topic: t.Topic, Open: t.Open, OpenAt: t.OpenAt, End: end, Log: t.Log}
+	f := &found{model: t.ModelID, topic: t.Topic}
+	err := back.ReadTail(ctx, f.reset, func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			f.take(string(r.Key), r.Value, r.Headers)
 		}
-		var data []byte
-		for k := range first.n {
-			p, ok := slots[i].parts[k]
-			if !ok || p.sequence != first.sequence {
-				data = nil
-				break
-			}
-			data = append(data, p.data...)
-		}
-		c := new(Checkpoint)
-		if err := c.UnmarshalBinary(data); err != nil {
-			broken = fmt.Errorf("pipeline: checkpoint of model %q in slot %d of topic %s: %w", t.ModelID, i, t.Topic, err)
-			continue
-		}
-		if best == nil || c.Sequence > best.Sequence {
-			best = c
-		}
-	}
-	if best == nil {
-		return nil, broken
-	}
-	return best, nil
+		return nil
+	}, f.enough)
+	return f, err
 }

@@ -33,15 +33,18 @@ type LearnConfig struct {
 	LearnRest       bool   // learn the unfinished minibatch at the end and publish: a replay
 	Every           uint64 // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
 	Producer        string
-	Start           func(context.Context) (source.Offsets, error)                     // where to read without a checkpoint
-	Lag             func() int64                                                      // records behind the end; nil = never behind
-	Checkpoints     *Checkpoints                                                      // nil = none: a replay starts over
-	WarmStart       *snapshot.Snapshot                                                // used when there is no checkpoint; nil = what Published gives
-	Published       func(context.Context) (*snapshot.Snapshot, snapshot.Slots, error) // what the topic holds of the model, newest nil if nothing; nil = do not look
-	OnSnapshot      func(*snapshot.Snapshot)                                          // sees each snapshot before it is put; may be nil
+	Start           func(context.Context) (source.Offsets, error) // where to read without a checkpoint
+	Lag             func() int64                                  // records behind the end; nil = never behind
+	Checkpoints     *Checkpoints                                  // nil = none: a replay starts over
+	WarmStart       *snapshot.Snapshot                            // used when there is no checkpoint; nil = what Published gives
+	OnSnapshot      func(*snapshot.Snapshot)                      // sees each snapshot before it is put; may be nil
 	Stats           *Stats
 	Log             *slog.Logger
 	Now             func() time.Time
+
+	// Published is what the snapshot topic holds of the model, newest nil if nothing: to the high watermark when
+	// it is to be settled, else without waiting for an open transaction. Nil = do not look.
+	Published func(ctx context.Context, settled bool) (newest *snapshot.Snapshot, _ snapshot.Slots, _ error)
 }
 
 // Learn is the stage that feeds the learner. Its state changes provisionally with Do and is what
@@ -259,6 +262,9 @@ func (l *Learn) newLearner(dim int) (*lca.Learner, *minibatch.Batcher, error) {
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
+	if least := 4 * c.Neighbours * c.Dim; l.Checkpoints != nil && least > checkpointLimit { // rather now than when they have been learnt
+		return nil, nil, largeCheckpoint(l.ModelID, least)
+	}
 	learner, err := lca.NewLearner(c)
 	if err != nil {
 		return nil, nil, &Stop{Err: err, Hint: "see the lca section of the configuration"}

@@ -8,13 +8,14 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
 // checkpoint makes the messages of a checkpoint of the provisional state.
 func (l *Learn) checkpoint() ([]sink.Message, error) {
 	c := l.state
 	c.Sequence++
-	c.Offsets, c.Slots, c.Digest = l.offsets, l.slots, l.digest()
+	c.Offsets, c.Slots, c.Digest, c.Owner = l.offsets, l.slots, l.digest(), l.Checkpoints.Owner
 	var err error
 	if c.Learner, err = l.learner.AppendBinary(nil); err != nil {
 		return nil, fmt.Errorf("pipeline: checkpoint: %w", err)
@@ -83,14 +84,54 @@ func (l *Learn) digest() string {
 	return fmt.Sprintf("%+v", c)
 }
 
+// Check says, before the sink is opened and a learner that works fenced, whether this one could go on from
+// what is there. It waits for nobody, so it may miss what is being written: Rewind looks again.
+func (l *Learn) Check(ctx context.Context) error {
+	c, err := l.Checkpoints.Peek(ctx)
+	if err != nil {
+		return err
+	}
+	if c != nil {
+		return l.sameFeatures(c.Features)
+	}
+	s := l.WarmStart
+	if s == nil && l.Published != nil {
+		if s, _, err = l.Published(ctx, false); err != nil {
+			return err
+		}
+		if err := l.ours(s); err != nil {
+			return err
+		}
+	}
+	if s == nil {
+		return nil
+	}
+	return l.sameFeatures(s.Features)
+}
+
+// ours refuses to go on, where there is no checkpoint, from what the learner of another topic has published,
+// unless it is told what to start from.
+func (l *Learn) ours(s *snapshot.Snapshot) error {
+	if s == nil || l.WarmStart != nil || l.Checkpoints == nil || l.Checkpoints.Owner == (Owner{}) {
+		return nil
+	}
+	if topic := s.LearntFrom(); topic != "" && topic != l.Checkpoints.Owner.Topic {
+		return foreign(l.ModelID, l.Topic, Owner{Topic: topic}, l.Checkpoints.Owner)
+	}
+	return nil
+}
+
 // adopt goes on, where there is no checkpoint, from what a replay or an import has put onto the
 // snapshot topic: a version only grows, and the learner's snapshots take the slots after theirs.
 func (l *Learn) adopt(ctx context.Context) error {
 	if l.Published == nil {
 		return nil
 	}
-	newest, slots, err := l.Published(ctx)
+	newest, slots, err := l.Published(ctx, true)
 	if err != nil {
+		return err
+	}
+	if err := l.ours(newest); err != nil {
 		return err
 	}
 	l.slots, l.before = slots, newest

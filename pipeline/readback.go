@@ -16,10 +16,11 @@ import (
 // were committed after it was begun. So a reader waits until that transaction has ended; a transaction
 // of our own is no obstacle, because the sink was opened first, which ends it.
 type ReadBack struct {
-	Topic string
-	Open  func(context.Context) (Log, error)   // a reader of committed records from the topic's beginning
-	End   func(context.Context) (int64, error) // the high watermark
-	Log   *slog.Logger                         // says what is waited for; nil = nobody wants to know
+	Topic  string
+	Open   func(context.Context) (Log, error)        // a reader of committed records from the topic's beginning
+	OpenAt func(context.Context, int64) (Log, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
+	End    func(context.Context) (int64, error)      // the high watermark
+	Log    *slog.Logger                              // says what is waited for; nil = nobody wants to know
 }
 
 const (
@@ -30,18 +31,52 @@ const (
 	waitAgain = 30 * time.Second
 )
 
+// The last records are read first, and more until they suffice: a topic that is never compacted down to
+// its last segment would else be read from end to end, gigabytes of it. A chunk is at most 900 kB.
+const (
+	tailRecords = 32
+	tailGrows   = 8
+)
+
 // Read hands everything that is committed up to the topic's present end to each, in order.
 func (r *ReadBack) Read(ctx context.Context, each func(*source.Fetched) error) error {
 	end, err := r.End(ctx)
 	if err != nil {
 		return err
 	}
-	log, err := r.Open(ctx)
+	return r.from(ctx, 0, end, each)
+}
+
+// ReadTail hands over the last records up to the topic's present end. Where they are not enough it resets,
+// and begins anew farther back; in the end all is read, enough or not.
+func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source.Fetched) error, enough func() bool) error {
+	end, err := r.End(ctx)
+	if err != nil {
+		return err
+	}
+	for back := int64(tailRecords); r.OpenAt != nil && back < end; back *= tailGrows {
+		if err := r.from(ctx, end-back, end, each); err != nil || enough() {
+			return err
+		}
+		reset()
+	}
+	return r.from(ctx, 0, end, each)
+}
+
+func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.Fetched) error) error {
+	if next >= end {
+		return nil
+	}
+	open := r.Open
+	if next > 0 {
+		open = func(ctx context.Context) (Log, error) { return r.OpenAt(ctx, next) }
+	}
+	log, err := open(ctx)
 	if err != nil {
 		return err
 	}
 	w := waiting{of: r, since: time.Now(), say: waitQuietly}
-	for next := int64(0); next < end; {
+	for next < end {
 		got, err := log.Fetch(ctx)
 		if err != nil {
 			return err

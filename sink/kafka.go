@@ -22,6 +22,10 @@ type KafkaConfig struct {
 	// learner. Opening it takes the work over: the former owner is fenced. At least one character.
 	TransactionalID string
 
+	// Former are names that earlier releases gave the same work. They are taken over first, so that an
+	// owner of that release is fenced too.
+	Former []string
+
 	// Timeout is how long a transaction may stay open: the broker aborts it then. Put gives up before.
 	// Default 45 s; where the broker's transaction.max.timeout.ms is less, that much is taken.
 	Timeout time.Duration
@@ -135,7 +139,25 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.Link == nil {
 		c.Link = NewLink()
 	}
-	k := &Kafka{
+	for _, id := range c.Former {
+		old := c
+		old.TransactionalID = id
+		if err := newKafka(old).takeOver(ctx); err != nil {
+			return nil, err
+		}
+	}
+	k := newKafka(c)
+	failpoint.Here("fence.before")
+	if err := k.takeOver(ctx); err != nil {
+		return nil, err
+	}
+	failpoint.Here("fence.after")
+	k.choose()
+	return k, nil
+}
+
+func newKafka(c KafkaConfig) *Kafka {
+	return &Kafka{
 		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
 		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
@@ -144,13 +166,13 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		spare:  spare{most: c.BatchBytes},
 		packer: packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
-	failpoint.Here("fence.before")
+}
+
+func (k *Kafka) takeOver(ctx context.Context) error {
 	if err := k.initialise(ctx); err != nil {
-		return nil, fmt.Errorf("sink: take over transactional id %q: %w", c.TransactionalID, c.Cluster.Explain(err))
+		return fmt.Errorf("sink: take over transactional id %q: %w", k.config.TransactionalID, k.config.Cluster.Explain(err))
 	}
-	failpoint.Here("fence.after")
-	k.choose()
-	return k, nil
+	return nil
 }
 
 // Put writes msgs and commits claim in one transaction. See the package documentation for what its

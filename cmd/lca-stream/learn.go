@@ -80,25 +80,30 @@ func (s *system) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model.
+// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model; what can
+// be refused is refused before that.
 // A learner that is alone in its process hands its reader to opened; beside a transform, opened is
 // nil, and the transform counts what is read.
 func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func(*source.Kafka)) error {
 	c := s.config
 	group := c.Source.Group + ".learn"
-	var stage *pipeline.Learn
+	stage, err := s.learnStage(ctx, group, warm)
+	if err == nil {
+		err = stage.Check(ctx)
+	}
+	if err != nil {
+		return stopped(ctx, s.cluster.Explain(err))
+	}
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			k, err := s.openSink(ctx, group+"-"+c.Snapshot.ModelID)
+			id, former := learnID(c.Source, c.Snapshot.ModelID)
+			k, err := s.openSink(ctx, id, former)
 			if err != nil {
 				return nil, err
 			}
 			return k, nil
 		},
-		Stage: func(pipeline.Sink) (_ pipeline.Stage, err error) {
-			stage, err = s.learnStage(ctx, group, warm)
-			return stage, err
-		},
+		Stage: func(k pipeline.Sink) (pipeline.Stage, error) { return stage, stage.Checkpoints.Own(ctx, k) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather, learnIdle)
 			if err != nil {
@@ -146,11 +151,16 @@ func (s *system) learnStage(ctx context.Context, group string, warm *snapshot.Sn
 		StopAtReject: c.DeadLetter.Topic == "", Producer: producer(),
 		Start: func(ctx context.Context) (source.Offsets, error) { return positions.Fill(ctx, source.Offsets{}, parts) },
 		Checkpoints: &pipeline.Checkpoints{
-			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID,
-			Open: s.openLog(c.Checkpoint.Topic), End: s.end(c.Checkpoint.Topic, source.Latest), Log: s.log,
+			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic},
+			Open: s.openLog(c.Checkpoint.Topic), OpenAt: s.openLogAt(c.Checkpoint.Topic), Log: s.log,
+			End: s.end(c.Checkpoint.Topic, source.Latest), Stable: s.end(c.Checkpoint.Topic, source.LatestStable),
 		},
-		Published: func(ctx context.Context) (*snapshot.Snapshot, snapshot.Slots, error) {
-			a, err := s.snapshots(ctx, source.Latest)
+		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+			to := source.LatestStable
+			if settled {
+				to = source.Latest
+			}
+			a, err := s.snapshots(ctx, to)
 			if err != nil {
 				return nil, nil, err
 			}

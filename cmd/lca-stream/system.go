@@ -157,18 +157,24 @@ func (s *system) end(topic string, at source.At) func(context.Context) (int64, e
 
 // readBack reads a topic of our own to one of its ends.
 func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
-	return &pipeline.ReadBack{Topic: topic, Open: s.openLog(topic), End: s.end(topic, to), Log: s.log}
+	return &pipeline.ReadBack{Topic: topic, Open: s.openLog(topic), OpenAt: s.openLogAt(topic), End: s.end(topic, to), Log: s.log}
 }
 
 // openLog opens the single partition of a topic of our own from its beginning.
 func (s *system) openLog(topic string) func(context.Context) (pipeline.Log, error) {
+	at := s.openLogAt(topic)
+	return func(ctx context.Context) (pipeline.Log, error) { return at(ctx, 0) }
+}
+
+// openLogAt opens it from an offset, or from its beginning if that is later.
+func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.Log, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context) (pipeline.Log, error) {
+	return func(ctx context.Context, from int64) (pipeline.Log, error) {
 		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
 		if err != nil {
 			return nil, err
 		}
-		return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: o[p], RetryFor: patience}), nil
+		return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), RetryFor: patience}), nil
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -102,7 +101,8 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	parts, positions := []source.Partition{p}, s.positions(s.config.Source.Group)
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			k, err := s.openSink(ctx, fmt.Sprintf("%s-%s-%d", s.config.Source.Group, p.Topic, p.ID))
+			id, former := transformID(s.config.Source, p.ID)
+			k, err := s.openSink(ctx, id, former)
 			if err != nil {
 				return nil, err
 			}

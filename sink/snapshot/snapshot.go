@@ -30,6 +30,16 @@ type Snapshot struct {
 	Time time.Time
 }
 
+// LearntFrom is the topic that the model was learnt from, "" where it does not know: files have none.
+func (s *Snapshot) LearntFrom() (topic string) {
+	for p := range s.Offsets {
+		if topic == "" || p.Topic < topic {
+			topic = p.Topic
+		}
+	}
+	return topic
+}
+
 // Validate says what keeps a snapshot from being written. It is checked when one is read, too:
 // a reader never gets a model with NaN, or of contradictory sizes.
 func (s *Snapshot) Validate() error {

@@ -1,0 +1,126 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Owner says whose a model is: the pipeline of a group that learns from a topic. Two pipelines with one
+// model id would overwrite each other's checkpoints and whiten with each other's models.
+type Owner struct {
+	Group string `json:"group"` // source.group
+	Topic string `json:"topic"` // source.topic
+}
+
+// String says it in a sentence.
+func (o Owner) String() string {
+	if o.Group == "" {
+		return fmt.Sprintf("topic %q", o.Topic)
+	}
+	return fmt.Sprintf("topic %q in group %q", o.Topic, o.Group)
+}
+
+// A claim is a record with the key MODEL_ID/owner/HASH, where HASH is the first 16 hexadecimal digits of
+// SHA-256 of the group, a byte 0 and the topic, and with an Owner as JSON for its value. Each claimant has a
+// key of its own, so that compaction keeps the first claim, which holds. Checkpoints say themselves
+// whose they are: claims decide before there is one.
+const claimPrefix = "owner/"
+
+func (t *Checkpoints) claim(withdraw bool) sink.Message {
+	sum := sha256.Sum256([]byte(t.Owner.Group + "\x00" + t.Owner.Topic))
+	m := sink.Message{Topic: t.Topic, Key: fmt.Appendf(nil, "%s/%s%x", t.ModelID, claimPrefix, sum[:8])}
+	if !withdraw {
+		m.Value, _ = json.Marshal(t.Owner) // of two strings: it cannot fail
+		m.Headers = []source.Header{text("lca-model-id", t.ModelID)}
+	}
+	return m
+}
+
+// takeClaim reports whether the rest of a key is that of a claim, and remembers it.
+func (f *found) takeClaim(rest string, value []byte) bool {
+	if hash, ok := strings.CutPrefix(rest, claimPrefix); !ok || strings.Contains(hash, "/") {
+		return false
+	}
+	var o Owner
+	if json.Unmarshal(value, &o) == nil && o.Group != "" && !slices.Contains(f.claims, o) {
+		f.claims = append(f.claims, o)
+	}
+	return true
+}
+
+// owner is whose the model is, zero when it is nobody's yet. c is its newest checkpoint or nil; one of the
+// first format knows the topic alone, which a claim need not agree with: its writer did not see claims.
+func (f *found) owner(c *Checkpoint) Owner {
+	switch {
+	case c != nil && c.Owner.Group != "":
+		return c.Owner
+	case c != nil && len(c.Offsets) > 0:
+		o := Owner{Topic: sortedPartitions(c.Offsets)[0].Topic}
+		if len(f.claims) > 0 && f.claims[0].Topic == o.Topic {
+			o = f.claims[0]
+		}
+		return o
+	case len(f.claims) > 0:
+		return f.claims[0]
+	}
+	return Owner{}
+}
+
+// mine refuses a model that is somebody else's.
+func (t *Checkpoints) mine(o Owner) error {
+	if t.Owner == (Owner{}) || o == (Owner{}) || o == t.Owner || (o.Group == "" && o.Topic == t.Owner.Topic) {
+		return nil
+	}
+	return foreign(t.ModelID, t.Topic, o, t.Owner)
+}
+
+func foreign(modelID, topic string, theirs, ours Owner) error {
+	return &Stop{
+		Err: fmt.Errorf("model %q on topic %s belongs to the learner of %v, and this one is of %v", modelID, topic, theirs, ours),
+		Hint: "give this pipeline a model of its own by another snapshot.model_id, or topics of its own by snapshot.topic and checkpoint.topic; " +
+			"to go on from that model, `snapshot export` it and start with `learn --from-snapshot FILE`",
+	}
+}
+
+// Own makes sure, once the sink is open, that the model is this pipeline's. Where nobody has it yet, it is
+// claimed. Of two that claim it at the same moment both read both claims, because each reads to the end
+// after its own is committed: the first on the topic holds, and the other withdraws and stops. Neither has
+// fenced the other: their transactional ids differ.
+func (t *Checkpoints) Own(ctx context.Context, k Sink) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		f, err := t.read(ctx, t.End)
+		if err != nil {
+			return err
+		}
+		c, err := f.newest()
+		if err != nil {
+			return err
+		}
+		o := f.owner(c)
+		if err := t.mine(o); err != nil {
+			if slices.Contains(f.claims, t.Owner) {
+				_ = k.Put(ctx, []sink.Message{t.claim(true)}, source.Claim{}) // one that stays does no harm: it is not the first
+			}
+			return err
+		}
+		if o.Group != "" || t.Owner == (Owner{}) {
+			t.ahead = f
+			return nil
+		}
+		err = k.Put(ctx, []sink.Message{t.claim(false)}, source.Claim{})
+		if err == nil {
+			continue
+		}
+		if final(err) || !sleep(ctx, wait) {
+			return err
+		}
+	}
+}
