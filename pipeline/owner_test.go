@@ -190,7 +190,7 @@ func TestLoadReadsTheTail(t *testing.T) {
 			read := 0
 			cp = w.checkpointsOf(plant)
 			cp.OpenAt = func(_ context.Context, from int64) (Log, error) {
-				return &counted{Log: &memoryLog{w: w, p: checkpointLog, n: int(from)}, n: &read}, nil
+				return &countedLog{Log: &memoryLog{w: w, p: checkpointLog, n: int(from)}, n: &read}, nil
 			}
 			cp.Open = func(ctx context.Context) (Log, error) { return cp.OpenAt(ctx, 0) }
 			got, err := cp.Load(context.Background())
@@ -204,13 +204,13 @@ func TestLoadReadsTheTail(t *testing.T) {
 	}
 }
 
-// counted counts the records that a log gives.
-type counted struct {
+// countedLog counts the records that a log gives.
+type countedLog struct {
 	Log
 	n *int
 }
 
-func (l *counted) Fetch(ctx context.Context) (source.Fetched, error) {
+func (l *countedLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	got, err := l.Log.Fetch(ctx)
 	*l.n += len(got.Records)
 	return got, err
