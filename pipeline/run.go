@@ -64,8 +64,12 @@ type Loop struct {
 	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
 	Stats  *Stats
 	Log    *slog.Logger
-	Second bool  // another loop of this process reads the same records, and has counted them as read
-	Trace  Trace // nil = nobody wants to know
+	Name   string // learn or transform, of the metrics; "": none of its own
+	Second bool   // another loop of this process reads the same records, and has counted them as read
+	Trace  Trace  // nil = nobody wants to know
+
+	// Spread, unless nil, makes another wait of one before a retry, so that loops do not retry in step.
+	Spread func(time.Duration) time.Duration
 
 	claim   source.Claim   // of the last batch: what Finish commits
 	counted source.Offsets // the next messages to count: those that come again have been
@@ -100,6 +104,9 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	defer func() { ended(err) }()
 	if !l.Second {
 		l.counted = l.Stats.read(&batch, l.counted)
+	}
+	if l.Name != "" {
+		l.Stats.waits.taken(l.Name, &batch)
 	}
 	l.claim = batch.Claim
 	failpoint.Here("read")
@@ -154,6 +161,9 @@ func (l *Loop) put(ctx context.Context, done Work) error {
 	}
 	l.Stats.Transaction.observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
+	if l.Name != "" {
+		l.Stats.waits.committed(l.Name, l.claim)
+	}
 	l.Stage.Kept()
 	return nil
 }
@@ -173,10 +183,14 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 		if final(err) {
 			return err
 		}
-		if !sleep(ctx, wait) {
+		pause := wait
+		if l.Spread != nil {
+			pause = l.Spread(wait)
+		}
+		if !sleep(ctx, pause) {
 			return ctx.Err()
 		}
-		l.Log.Warn("cannot go back to the last commit yet", "error", err, "retry_in", wait)
+		l.Log.Warn("cannot go back to the last commit yet", "error", err, "waited", pause)
 	}
 }
 

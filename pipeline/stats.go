@@ -39,6 +39,7 @@ type Stats struct {
 	past atomic.Pointer[[]Past]
 	lag  atomic.Pointer[map[source.Partition]int64]
 
+	waits   waits
 	records tally[source.Partition]
 	reject  tally[string]
 	dead    tally[string]

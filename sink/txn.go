@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,13 +25,17 @@ const (
 	// quietFor is how long a request is repeated before the log says so.
 	quietFor = 2 * time.Second
 
+	// sayEvery is how often it says so again: a coordinator that is away for an hour is not one line.
+	sayEvery = 30 * time.Second
+
 	// writers bounds the partitions written to at the same time.
 	writers = 8
 )
 
 // repeat sends a request until it is carried out, refused for good, or ctx ends.
 func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Context) error) error {
-	began, said := time.Now(), false
+	began := time.Now()
+	say := began.Add(quietFor)
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		one, cancel := context.WithTimeout(ctx, k.request)
 		err := send(one)
@@ -41,14 +46,14 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 		if !retriable(err) {
 			return fmt.Errorf("%s: %w", what, classify(err, k.version))
 		}
-		if !said && time.Since(began) > quietFor {
-			k.log.Warn("a request is repeated", "request", what, "error", err)
-			said = true
+		if now := time.Now(); now.After(say) {
+			k.log.Warn("a request is repeated", "request", what, "error", err, "for", now.Sub(began).Round(time.Second))
+			say = now.Add(sayEvery)
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s: gave up after %v: %w: %w", what, time.Since(began).Round(time.Millisecond), ctx.Err(), err)
-		case <-time.After(wait):
+		case <-time.After(wait/2 + rand.N(wait)): // spread, so that partitions do not repeat in step
 		}
 	}
 }

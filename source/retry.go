@@ -34,6 +34,9 @@ const (
 	// the wrong way, with or without TLS or SASL, does nothing else, and has no other way to say it.
 	hangUpGrace = 7 * time.Second
 
+	// sayEvery is how often the log says of one trouble that it goes on.
+	sayEvery = 30 * time.Second
+
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 )
@@ -48,6 +51,7 @@ type retry struct {
 	started time.Time     // of the trouble
 	silence time.Time     // since when they have done nothing else
 	absence time.Time     // since when they have said that there is no such topic
+	said    time.Time     // when the log was last told
 	tries   int           // that failed
 }
 
@@ -75,8 +79,9 @@ func (r *retry) again(ctx context.Context, err error) error {
 	case since > r.limit:
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	}
-	if r.tries == 0 {
-		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err))
+	if r.tries == 0 || time.Since(r.said) > sayEvery {
+		r.said = time.Now()
+		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err), "for", since.Round(time.Second))
 	}
 	return r.pause(ctx)
 }

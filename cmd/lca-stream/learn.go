@@ -66,10 +66,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 	}()
 	defer func() { stop(); <-follower }()
 	s.stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.config.Snapshot.ModelID})
-	return s.learn(ctx, warm, func(src *source.Kafka) {
-		s.stats.SetReady(pipeline.Readiness{Ready: true})
-		go s.watch(following, src.Lag)
-	})
+	return s.learn(ctx, warm, func() { s.stats.SetReady(pipeline.Readiness{Ready: true}) })
 }
 
 // run is the learner and the transform side by side; the first that fails stops the other.
@@ -82,9 +79,11 @@ func (s *system) run(ctx context.Context) error {
 
 // learn runs the learner until ctx ends. Opening the sink fences a former learner of this model; what can
 // be refused is refused before that.
-// A learner that is alone in its process hands its reader to opened; beside a transform, opened is
+// A learner that is alone in its process calls opened once it reads; beside a transform, opened is
 // nil, and the transform counts what is read.
-func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func(*source.Kafka)) error {
+func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func()) error {
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
 	c := s.config
 	group := c.Source.Group + ".learn"
 	stage, err := s.learnStage(ctx, group, warm)
@@ -110,8 +109,9 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 				return nil, err
 			}
 			if opened != nil {
-				opened(src)
+				opened()
 			}
+			go s.watch(watching, "learn", opened != nil, src.Lag)
 			stage.Lag = func() (behind int64) {
 				for _, l := range src.Lag() {
 					behind += max(l.High-l.Next, 0)
@@ -127,7 +127,8 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	}
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
-	loop.Stats, loop.Log, loop.Grace, loop.Second = s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
+	loop.Name, loop.Stats, loop.Log, loop.Grace, loop.Second = "learn", s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
+	loop.Spread = spread
 	loop.Trace = s.traces.Loop("learn", c.Source.Topic, group)
 	return loop.Run(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -143,6 +144,9 @@ func (p places) Offsets(ctx context.Context, parts []source.Partition, at source
 	return source.ListOffsets(ctx, p.cluster, parts, at)
 }
 
+// spread is a wait of d on average.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
 // patience is how long brokers may be away: a process that gave up would only be started again.
 const patience = 10 * 365 * 24 * time.Hour
 
@@ -199,8 +203,9 @@ func (s *system) reader(ctx context.Context, start, end source.Offsets, claim so
 	})
 }
 
-// watch keeps the lag metrics fresh until ctx ends.
-func (s *system) watch(ctx context.Context, lag func() map[source.Partition]source.Lag) {
+// watch keeps fresh until ctx ends what the metrics say of a stage's records that were not read; the lag is
+// that of one stage alone, where a process has two.
+func (s *system) watch(ctx context.Context, stage string, first bool, lag func() map[source.Partition]source.Lag) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -208,14 +213,17 @@ func (s *system) watch(ctx context.Context, lag func() map[source.Partition]sour
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			behind, open := map[source.Partition]int64{}, int64(0)
+			behind, readable, open := map[source.Partition]int64{}, map[source.Partition]int64{}, int64(0)
 			for p, l := range lag() {
-				behind[p] = max(l.High-l.Next, 0)
+				behind[p], readable[p] = max(l.High-l.Next, 0), l.Stable-l.Next
 				if l.Stable < l.High {
 					open++
 				}
 			}
-			s.stats.SetLag(behind, open)
+			s.stats.SetBehind(stage, readable)
+			if first {
+				s.stats.SetLag(behind, open)
+			}
 		}
 	}
 }

@@ -89,7 +89,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	lags := newLags()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go s.watch(watching, lags.read)
+	go s.watch(watching, "transform", true, lags.read)
 	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
 		return s.openTransform(ctx, shared, p, claim, lags)
 	}}
@@ -127,7 +127,8 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}
-	loop.Stats, loop.Log, loop.Grace = s.stats, s.log.With("partition", p.String()), s.grace()
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", s.stats, s.log.With("partition", p.String()), s.grace()
+	loop.Spread = spread
 	loop.Trace = s.traces.Loop("transform", p.Topic, s.config.Source.Group)
 	return loop, nil
 }

@@ -28,6 +28,8 @@ var (
 	sourceRows      = desc("lca_source_rows_total", "Rows read from the source topic.")
 	sourceBytes     = desc("lca_source_bytes_total", "Bytes of record values read from the source topic.")
 	sourceLag       = desc("lca_source_lag_records", "Records between the reader and the end of its partition (read_uncommitted), by partition.", "partition")
+	sinceCommit     = desc("lca_seconds_since_commit", "Time that records of the partition have waited for a commit; 0 where none do.", "stage", "partition")
+	brokerUp        = desc("lca_broker_up", "Whether any broker answers: 1 or 0.")
 	openTxns        = desc("lca_source_open_transactions", "Source partitions whose last stable offset is held back by an open transaction.")
 	rejectedRows    = desc("lca_rejected_rows_total", "Rows that could not be whitened or learnt, by reason.", "reason")
 	updates         = desc("lca_updates_total", "Stochastic updates of the learner: minibatches learnt.")
@@ -76,6 +78,12 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for p, n := range tables.Lag {
 		gauge(sourceLag, float64(n), strconv.Itoa(int(p.ID)))
+	}
+	for p, waited := range s.SinceCommit() {
+		gauge(sinceCommit, waited.Seconds(), p.Stage, strconv.Itoa(int(p.Partition.ID)))
+	}
+	if up, known := s.BrokerUp(); known {
+		gauge(brokerUp, map[bool]float64{true: 1}[up])
 	}
 	for reason, n := range tables.Rejected {
 		counter(rejectedRows, n, reason)

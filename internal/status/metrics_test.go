@@ -97,6 +97,8 @@ func TestMetricsCount(t *testing.T) {
 		`lca_dead_letter_records_total{reason="json_invalid"} 0`,
 		`lca_source_lag_records{partition="3"} 42`,
 		`lca_source_open_transactions 1`,
+		`lca_seconds_since_commit{partition="3",stage="transform"} 0`,
+		`lca_broker_up 1`,
 		`lca_model_version 800`,
 		`lca_update_duration_seconds_count 40`,
 		`lca_update_duration_seconds_bucket{le="+Inf"} 40`,
@@ -116,7 +118,9 @@ func busy(t *testing.T) *process {
 	p.learn(t, 800)
 	p.transform(t, 100, 7)
 	p.stats.SetLag(map[source.Partition]int64{{Topic: "events", ID: 3}: 42}, 1)
+	p.stats.SetBehind("transform", map[source.Partition]int64{{Topic: "events", ID: 3}: 0})
 	p.stats.SetReady(pipeline.Readiness{Ready: true})
+	p.stats.SetBroker(pipeline.Readiness{Ready: true})
 	return p
 }
 

@@ -1,0 +1,82 @@
+package pipeline
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// StagePartition names what a loop works on, for metrics.
+type StagePartition struct {
+	Stage     string // learn or transform
+	Partition source.Partition
+}
+
+// waits knows since when each partition has had records that nobody has committed. A partition whose
+// records are all committed does not wait, however long ago that was: nothing is late.
+type waits struct {
+	since sync.Map // StagePartition → *atomic.Int64, unix nanoseconds; 0: it does not wait
+}
+
+func (w *waits) of(p StagePartition) *atomic.Int64 {
+	since, ok := w.since.Load(p)
+	if !ok {
+		since, _ = w.since.LoadOrStore(p, new(atomic.Int64))
+	}
+	return since.(*atomic.Int64)
+}
+
+// begin notes that there is a record to be committed. If there was one before, it waits since then.
+func (w *waits) begin(p StagePartition) { w.of(p).CompareAndSwap(0, time.Now().UnixNano()) }
+
+// taken notes the partitions of a batch that was read.
+func (w *waits) taken(stage string, b *source.Batch) {
+	for i := range b.Messages {
+		if p := b.Messages[i].Partition; i == 0 || p != b.Messages[i-1].Partition {
+			w.begin(StagePartition{stage, p})
+		}
+	}
+}
+
+// committed notes that all that was read is committed. What is behind it waits from now on: that is noted
+// when it is read, or seen to be there.
+func (w *waits) committed(stage string, c source.Claim) {
+	for p := range c.Next {
+		w.of(StagePartition{stage, p}).Store(0)
+	}
+}
+
+// SetBehind notes how many records each partition of a stage has that were not read yet: while a broker
+// does not give them out, they wait too. Partitions that are not named are somebody else's by now.
+func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
+	for p, n := range behind {
+		if w := (StagePartition{stage, p}); n > 0 {
+			s.waits.begin(w)
+		} else {
+			s.waits.of(w)
+		}
+	}
+	s.waits.since.Range(func(key, _ any) bool {
+		p := key.(StagePartition)
+		if _, ours := behind[p.Partition]; !ours && p.Stage == stage {
+			s.waits.since.Delete(p)
+		}
+		return true
+	})
+}
+
+// SinceCommit is how long the records of each partition have waited for a commit; 0 where none do.
+func (s *Stats) SinceCommit() map[StagePartition]time.Duration {
+	all := map[StagePartition]time.Duration{}
+	now := time.Now()
+	s.waits.since.Range(func(key, since any) bool {
+		all[key.(StagePartition)] = 0
+		if at := since.(*atomic.Int64).Load(); at != 0 {
+			all[key.(StagePartition)] = now.Sub(time.Unix(0, at))
+		}
+		return true
+	})
+	return all
+}
