@@ -3,57 +3,61 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// oracle is what no schedule may change: the world that an undisturbed run of one partition leaves,
-// and the output of each message under each version, from whichever run came to it first.
+// oracle is what an undisturbed run of one partition publishes, and the checkpoint that it leaves.
 type oracle struct {
-	world *world
-
-	mu     sync.Mutex
-	output map[string][]byte // "offset@version"
+	snapshots  []sink.Message
+	checkpoint []byte
 }
 
 func newOracle(t *testing.T) *oracle {
 	t.Helper()
-	o := &oracle{output: map[string][]byte{}}
+	o := &oracle{}
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, 4) // one partition, no clock
-		s.faults = 0
+		s := newSim(simWorld{inputs: 1}, rand.New(rand.NewPCG(1, 1)))
 		s.run()
-		o.world = s.world
+		if len(s.broken) > 0 {
+			t.Fatalf("the undisturbed run: %v\n%s", s.broken, s.trace)
+		}
+		o.snapshots, o.checkpoint = s.published(), s.newest(t, "m")
 	})
-	if n := len(o.world.topics[source.Partition{Topic: "snapshots"}]); n < 3 {
-		t.Fatalf("%d snapshot messages: the run is too small to prove anything", n)
+	if len(o.snapshots) < 3 {
+		t.Fatalf("%d snapshot messages: the run is too small to prove anything", len(o.snapshots))
 	}
 	return o
 }
 
 func (s *sim) check(t *testing.T, calm *oracle) {
-	for _, p := range s.inputs {
-		s.checkPartition(p, calm)
+	for len(s.open) > 0 {
+		s.fence(s.open[0].id)
 	}
-	last := uint64(0)
-	for _, m := range s.topics[source.Partition{Topic: "snapshots"}] {
-		if v := s.number(m, "lca-model-version"); len(m.Value) > 0 && v < last {
-			s.fault("version %d was published after %d", v, last)
-		} else {
-			last = max(v, last)
+	models := s.versions()
+	for _, pipe := range s.pipes {
+		for _, p := range s.partitions(pipe.topic) {
+			s.checkOutput(pipe, p, models)
+		}
+		if len(pipe.stopped) == 0 {
+			s.checkLearnt(t, pipe)
 		}
 	}
-	if s.partitionsOf() > 1 || s.byClock() {
+	if !s.plain() || len(s.broken) > 0 {
 		return
 	}
-	snapshots := source.Partition{Topic: "snapshots"}
-	want, got := calm.world.topics[snapshots], s.topics[snapshots]
+	want, got := calm.snapshots, s.published()
 	if len(want) != len(got) {
 		s.fault("%d snapshot messages, undisturbed %d", len(got), len(want))
 		return
@@ -64,83 +68,221 @@ func (s *sim) check(t *testing.T, calm *oracle) {
 			return
 		}
 	}
-	if !bytes.Equal(newest(t, calm.world), newest(t, s.world)) {
+	if !bytes.Equal(calm.checkpoint, s.newest(t, "m")) {
 		s.fault("the newest checkpoint differs from the undisturbed run's")
 	}
 }
 
-// checkPartition wants every message of the input once, in order, in the output or the dead letters.
-func (s *sim) checkPartition(p source.Partition, calm *oracle) {
-	next, version := int64(0), uint64(0)
-	place := map[int64]string{}
-	for _, m := range s.topics[source.Partition{Topic: "dead"}] {
-		if int32(s.number(m, "lca-source-partition")) == p.ID {
-			s.place(place, int64(s.number(m, "lca-source-offset")), "dead letters")
+// simModel is a published version of a model.
+type simModel struct {
+	*snapshot.Snapshot
+	owner string // transactional id that published it
+}
+
+// versions are all that were published, of each model. Each came once, in one transaction, from the
+// model's one learner, and they grow.
+func (s *sim) versions() map[string]*simModel {
+	models, newest, owner := map[string]*simModel{}, map[string]uint64{}, map[string]string{}
+	var a snapshot.Assembler
+	var last *simTxn
+	for _, e := range s.part(source.Partition{Topic: "snapshots"}).log {
+		if e.mark || e.txn == nil || !e.txn.committed || e.txn.id == "foreign" {
+			continue
+		}
+		if err := a.Add(e.Key, e.Value, e.Headers, e.at); err != nil {
+			s.fault("snapshot message %q: %v", e.Key, err)
+		}
+		model, _, _ := bytes.Cut(e.Key, []byte("/"))
+		id := string(model)
+		if was := owner[id]; was != "" && was != e.txn.id {
+			s.fault("model %s is published by %s and by %s", id, was, e.txn.id)
+		}
+		owner[id] = e.txn.id
+		if len(e.Value) == 0 {
+			continue
+		}
+		version := s.number(e.Message, "lca-model-version")
+		if version < newest[id] || version == newest[id] && last != e.txn {
+			s.fault("model %s: version %d was published after %d", id, version, newest[id])
+		}
+		newest[id], last = version, e.txn
+		if snap, ok := a.Newest(id); ok && snap.Version == version {
+			models[fmt.Sprintf("%s@%d", id, version)] = &simModel{snap, e.txn.id}
 		}
 	}
-	for _, m := range s.topics[source.Partition{Topic: "out", ID: p.ID}] {
-		offset, v := int64(s.number(m, "lca-source-offset")), s.number(m, "lca-model-version")
-		s.place(place, offset, "output")
-		if offset < next {
-			s.fault("%v@%d comes after %d", p, offset, next-1)
+	return models
+}
+
+// checkOutput wants every message of a partition once, in order, in the output or the dead letters, with
+// the values of the version that it names.
+func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*simModel) {
+	last, version := int64(-1), uint64(0)
+	place := map[int]string{}
+	for _, e := range s.part(source.Partition{Topic: pipe.dead}).log {
+		if e.visible() && int32(s.number(e.Message, "lca-source-partition")) == p.ID {
+			s.place(place, e.Message, "dead letters")
 		}
-		next = offset + 1
+	}
+	for _, e := range s.part(source.Partition{Topic: pipe.out, ID: p.ID}).log {
+		if !e.visible() {
+			continue
+		}
+		offset, v := int64(s.number(e.Message, "lca-source-offset")), s.number(e.Message, "lca-model-version")
+		feed := s.place(place, e.Message, "output")
+		if offset <= last {
+			s.fault("%s: %v@%d comes after %d", pipe.name, p, offset, last)
+		}
 		if v < version || v == 0 {
-			s.fault("%v@%d: version %d after %d", p, offset, v, version)
+			s.fault("%s: %v@%d: version %d after %d", pipe.name, p, offset, v, version)
 		}
-		version = v
-		if s.partitionsOf() == 1 { // the model of a version depends on the data alone
-			calm.compare(s, fmt.Sprintf("%d@%d", offset, v), m)
+		last, version = offset, v
+		model := models[fmt.Sprintf("%s@%d", pipe.model, v)]
+		switch {
+		case model == nil:
+			s.fault("%s: %v@%d: version %d was not published", pipe.name, p, offset, v)
+		case model.owner != pipe.group+".learn-"+pipe.model:
+			s.fault("%s: %v@%d: version %d is of %s", pipe.name, p, offset, v, model.owner)
+		case feed >= 0:
+			s.compare(pipe, p, offset, feed, model, e.Message)
 		}
 	}
-	for offset := range s.topics[p] {
+	if len(pipe.stopped) == 0 {
+		s.checkAll(pipe, p, place)
+	}
+}
+
+// checkAll wants every message of a partition in its place, from where it was first read.
+func (s *sim) checkAll(pipe *simPipe, p source.Partition, place map[int]string) {
+	from, read := pipe.begun[p]
+	if !read && len(s.taken) > 0 {
+		return // there was no model to read it with
+	}
+	for offset, e := range s.part(p).log {
+		if e.mark || e.txn != nil && !e.txn.committed || int64(offset) < from {
+			continue
+		}
 		want := "output"
-		if !bytes.HasPrefix(s.topics[p][offset].Value, []byte{0xff, 0xff, 0xff, 0xff}) {
+		if e.feed == simBad {
 			want = "dead letters"
 		}
-		if got := place[int64(offset)]; got != want {
-			s.fault("%v@%d is in %q, want %q", p, offset, got, want)
+		if got := place[e.feed]; got != want {
+			s.fault("%s: %v@%d is in %q, want %q", pipe.name, p, offset, got, want)
 		}
 	}
 }
 
-func (s *sim) place(place map[int64]string, offset int64, where string) {
-	if at := place[offset]; at != "" {
-		s.fault("offset %d is in %s and again in %s", offset, at, where)
+func (s *sim) place(place map[int]string, m sink.Message, where string) int {
+	feed, err := simOutput(m)
+	if err != nil {
+		s.fault("%s: %v", where, err)
+		return feed
 	}
-	place[offset] = where
+	if at := place[feed]; at != "" {
+		s.fault("message %d is in %s and again in %s", feed, at, where)
+	}
+	place[feed] = where
+	return feed
 }
 
-func (o *oracle) compare(s *sim, key string, m sink.Message) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if want, ok := o.output[key]; ok && !bytes.Equal(want, m.Value) {
-		s.fault("the output of %s differs from another run's", key)
+// compare whitens an input again, with the model that its output names.
+func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) {
+	follow := &Follow{ModelID: pipe.model, Log: quiet(), Stats: NewStats()}
+	follow.current.Store(&InForce{Snapshot: model.Snapshot})
+	stage := &Transform{TransformConfig: simTransform(pipe, follow)}
+	m := s.decoded(p, offset, &simEntry{feed: feed})
+	b := source.Batch{Messages: []source.Message{m}}
+	defer b.Release()
+	work, err := stage.Do(context.Background(), b)
+	if err != nil || len(work.Messages) != 1 {
+		s.fault("%v@%d: %d outputs, %v", p, offset, len(work.Messages), err)
+		return
 	}
-	o.output[key] = m.Value
+	if !bytes.Equal(work.Messages[0].Whole(), got.Value) {
+		s.fault("%s: the output of %v@%d is not what version %d gives", pipe.name, p, offset, model.Version)
+	}
+}
+
+// checkLearnt wants every row learnt once: as many as the input has from where it was first read.
+func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
+	c := s.load(t, pipe.model)
+	if c == nil { // of little there may be none: then nothing was made of it
+		c = &Checkpoint{Offsets: pipe.learnt}
+	}
+	want, got := 0, learntRows(t, c)
+	for p, next := range c.Offsets {
+		if !s.part(p).drained(next) {
+			s.fault("%s: %v was learnt up to %d only", pipe.name, p, next)
+		}
+		for offset, e := range s.part(p).log { // of a partition that was added all of it
+			if !e.mark && (e.txn == nil || e.txn.committed) && e.feed != simBad && int64(offset) >= pipe.learnt[p] {
+				want += simRows
+			}
+		}
+	}
+	if got != want {
+		s.fault("%s: %d rows were learnt, of %d", pipe.name, got, want)
+	}
+}
+
+// learntRows are the rows that a checkpoint holds, those of the unfinished minibatch included.
+func learntRows(t *testing.T, c *Checkpoint) int {
+	if c.Learner == nil {
+		return 0
+	}
+	config := simLearner()
+	config.Dim = len(c.Features)
+	learner, err := lca.NewLearner(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer learner.Close()
+	batcher := minibatch.NewBatcher(config.Dim, config.Minibatch)
+	if err := errors.Join(learner.UnmarshalBinary(c.Learner), batcher.UnmarshalBinary(c.Batcher)); err != nil {
+		t.Fatal(err)
+	}
+	return int(learner.Info().Rows) + len(batcher.Rest().IDs)
+}
+
+// published are the snapshot messages that a reader has seen.
+func (s *sim) published() (msgs []sink.Message) {
+	for _, e := range s.part(source.Partition{Topic: "snapshots"}).log {
+		if !e.mark && e.txn != nil && e.txn.committed && e.txn.id != "foreign" {
+			msgs = append(msgs, e.Message)
+		}
+	}
+	return msgs
 }
 
 func (s *sim) number(m sink.Message, header string) uint64 {
-	for _, h := range m.Headers {
-		if h.Key == header {
-			n, err := strconv.ParseUint(string(h.Value), 10, 64)
-			if err != nil {
-				s.fault("%v", err)
-			}
-			return n
-		}
-	}
-	if len(m.Value) > 0 {
+	i := slices.IndexFunc(m.Headers, func(h source.Header) bool { return h.Key == header })
+	if i < 0 {
 		s.fault("key %q has no header %s", m.Key, header)
+		return 0
 	}
-	return 0
+	n, err := strconv.ParseUint(string(m.Headers[i].Value), 10, 64)
+	if err != nil {
+		s.fault("%v", err)
+	}
+	return n
+}
+
+// load reads the newest checkpoint of a model, as a learner would.
+func (s *sim) load(t *testing.T, model string) *Checkpoint {
+	part := s.part(source.Partition{Topic: "checkpoints"})
+	end := func(context.Context) (int64, error) { return part.stable(), nil }
+	open := func(context.Context) (Log, error) { return &calmLog{part: part}, nil }
+	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: model, Open: open, End: end}).Load(context.Background())
+	if err != nil {
+		t.Fatalf("the checkpoint of %s: %v", model, err)
+	}
+	return c
 }
 
 // newest is the newest checkpoint without its sequence number, which counts attempts.
-func newest(t *testing.T, w *world) []byte {
-	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
-	if err != nil || c == nil {
-		t.Fatalf("no checkpoint: %v", err)
+func (s *sim) newest(t *testing.T, model string) []byte {
+	c := s.load(t, model)
+	if c == nil {
+		t.Fatalf("no checkpoint of %s", model)
 	}
 	c.Sequence = 0
 	b, err := c.AppendBinary(nil)
@@ -148,4 +290,16 @@ func newest(t *testing.T, w *world) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// calmLog reads a log to which nobody writes any more.
+type calmLog struct {
+	part *simPart
+	next int64
+}
+
+func (l *calmLog) Fetch(context.Context) (source.Fetched, error) {
+	offsets, next := l.part.read(l.next, len(l.part.log))
+	l.next = next
+	return source.Fetched{Records: records(l.part, offsets), Next: next}, nil
 }

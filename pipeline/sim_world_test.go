@@ -7,40 +7,53 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing/synctest"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/recordbatch"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// sim runs processes, several at a time, against one world. Whatever a process asks of the outside
-// waits until the scheduler lets it go; the scheduler is a seed. Between two of its decisions exactly
-// one process runs, to its next question, so a seed is one execution, and a second run of it the
+// sim runs processes, several at a time, against one broker. Whatever a process asks of the outside
+// waits until the scheduler lets it go; the scheduler is a seed. Between two of its decisions only
+// what was let go runs, to its next question, so a seed is one execution, and a second run of it the
 // same one. Time is that of a synctest bubble: it passes only when everything waits.
 type sim struct {
-	*world
-	seed    uint64
+	*simBroker
+	simWorld
 	random  *rand.Rand
-	inputs  []source.Partition
-	visible map[source.Partition]int // how much of the input has been produced so far
-	faults  int                      // that are left to happen
-	done    map[string]int           // what happened, by kind
+	pipes   []*simPipe
+	fed     int            // messages of the input that have been produced
+	faults  int            // that are left to happen
+	done    map[string]int // what happened, by kind
 	trace   []string
 	broken  []string // promises
 	mistake string   // that is made on purpose
+	grown   bool     // a partition was added
+	hung    []simHung
+	former  []*simTopic   // of the input, that were deleted
+	lost    []simEntry    // that a leader never had
+	idle    time.Duration // how long nobody could go on
+	passed  time.Duration // simulated, in all
+	taken   []string      // what the world took away before it was read, for which a process may stop
+
+	attempts map[string]int
+	bodies   map[string]func(*proc) error
+	works    []string
+	finished map[string]bool
 
 	mu      sync.Mutex
 	waiting map[string]*question
 	procs   map[string]*proc
 }
 
-// question is a process that waits for the outside.
+// question is a thread of a process that waits for the outside.
 type question struct {
 	p      *proc
 	what   string
+	can    func() bool // nil: always
+	effect func()
 	answer chan answer
 }
 
@@ -56,73 +69,98 @@ const (
 // proc is one process: it is killed as a whole, with its background reader.
 type proc struct {
 	sim    *sim
-	name   string // "learn 2", "transform/1 3": the work, and which attempt at it
+	name   string // "a/learn #2", "a/transform/1 #3": the work, and which attempt at it
 	work   string
+	newer  func() bool // another process has begun with the same work
 	ctx    context.Context
 	cancel context.CancelFunc
-	dead   bool // it is asked and told nothing any more
-	killed bool // by the scheduler
-	frozen int  // decisions until it wakes up
+	group  *simMembers // nil: it is in none
+	dead   bool        // it is asked and told nothing any more
+	killed bool        // by the scheduler
+	frozen int         // decisions until it wakes up
 	ended  bool
 	err    error
 }
 
 var errDead = &Stop{Err: errors.New("killed")}
 
-// ask waits for the scheduler, and then does or does not carry effect out.
-func (p *proc) ask(thread, what string, effect func()) error {
-	q := &question{p: p, what: what, answer: make(chan answer)}
+// ask waits until the world can answer and the scheduler lets it, which then does or does not carry
+// effect out. An effect runs while everything else waits.
+func (p *proc) ask(ctx context.Context, thread, what string, can func() bool, effect func()) error {
+	q := &question{p: p, what: what, can: can, effect: effect, answer: make(chan answer, 1)}
+	name := p.name + thread
 	p.sim.mu.Lock()
 	if p.dead {
 		p.sim.mu.Unlock()
 		return errDead
 	}
-	p.sim.waiting[p.name+thread] = q
-	p.sim.mu.Unlock()
-	switch <-q.answer {
-	case carriedOut:
-		effect()
-		return nil
-	case failedAfter:
-		effect()
-		return errCrash
-	case failedBefore:
-		return errCrash
+	if p.sim.waiting[name] != nil {
+		panic("two questions of one thread: " + name)
 	}
-	return errDead
+	p.sim.waiting[name] = q
+	p.sim.mu.Unlock()
+	select {
+	case a := <-q.answer:
+		switch a {
+		case carriedOut:
+			return nil
+		case neverHeard:
+			return errDead
+		}
+		return errCrash
+	case <-ctx.Done():
+		p.sim.mu.Lock()
+		defer p.sim.mu.Unlock()
+		if p.sim.waiting[name] == q {
+			delete(p.sim.waiting, name)
+		}
+		if p.dead {
+			return errDead
+		}
+		return ctx.Err()
+	}
 }
 
 // begin starts a process for a piece of work.
-func (s *sim) begin(work string, attempt int, body func(*proc) error) {
+func (s *sim) begin(work string) {
+	s.attempts[work]++
+	attempt := s.attempts[work]
 	p := &proc{sim: s, name: fmt.Sprintf("%s #%d", work, attempt), work: work}
+	p.newer = func() bool { return s.attempts[work] > attempt }
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	s.mu.Lock()
 	s.procs[p.name] = p
 	s.mu.Unlock()
 	go func() {
-		err := body(p)
+		err := s.bodies[work](p)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		p.ended, p.err = true, err
 	}()
+	synctest.Wait()
 }
 
 // kill ends a process where it stands: nothing that it asks for from now on happens.
 func (s *sim) kill(p *proc) {
 	s.mu.Lock()
 	p.dead, p.killed = true, true
-	var mine []*question
+	var mine []string
 	for name, q := range s.waiting {
 		if q.p == p {
-			mine = append(mine, q)
-			delete(s.waiting, name)
+			mine = append(mine, name)
 		}
 	}
-	s.mu.Unlock()
-	p.cancel()
-	for _, q := range mine {
-		q.answer <- neverHeard
+	slices.Sort(mine)
+	var asked []*question
+	for _, name := range mine {
+		asked = append(asked, s.waiting[name])
+		delete(s.waiting, name)
 	}
+	s.mu.Unlock()
+	for _, q := range asked {
+		q.answer <- neverHeard // not all of them listen to the context
+	}
+	p.cancel()
 	synctest.Wait()
 }
 
@@ -131,11 +169,12 @@ func (s *sim) ready() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(s.waiting)) {
-		if s.waiting[name].p.frozen == 0 {
+	for name, q := range s.waiting {
+		if q.p.frozen == 0 && (q.can == nil || q.can()) {
 			names = append(names, name)
 		}
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -144,8 +183,12 @@ func (s *sim) answer(name string, a answer) {
 	q := s.waiting[name]
 	delete(s.waiting, name)
 	s.mu.Unlock()
-	s.note("%s: %s → %s", name, q.what, [...]string{"done", "failed", "done, but the answer was lost", "killed"}[a])
+	s.note("%s: %s → %s", name, q.what, [...]string{"done", "failed", "done, but the answer was lost"}[a])
+	if a != failedBefore {
+		q.effect()
+	}
 	q.answer <- a
+	synctest.Wait()
 }
 
 func (s *sim) note(format string, args ...any) {
@@ -159,130 +202,48 @@ func (s *sim) fault(format string, args ...any) {
 // simEpoch is when time begins in a bubble.
 var simEpoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// simSource, simSink and simLog are memory_test.go's, with a scheduler in between.
-type simSource struct {
-	p     *proc
-	next  source.Offsets
-	claim source.Claim
-}
-
-// Read waits like a consumer, and ends when everything has been produced and read.
-func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
-	for {
-		b := source.Batch{Claim: m.claim}
-		b.Claim.Next = source.Offsets{}
-		over := true
-		err := m.p.ask("", "read", func() {
-			s := m.p.sim
-			most := 1 + s.random.IntN(4)
-			for _, at := range sortedPartitions(m.next) {
-				log := s.topics[at]
-				for n := 0; n < most && m.next[at] < int64(s.visible[at]); n++ {
-					b.Messages = append(b.Messages, decoded(at, m.next[at], log[m.next[at]]))
-					m.next[at]++
-				}
-				b.Claim.Next[at] = m.next[at]
-				over = over && m.next[at] == int64(len(log))
-			}
-		})
-		switch {
-		case err != nil:
-			return b, err
-		case len(b.Messages) > 0:
-			return b, nil
-		case over:
-			return b, source.ErrEnd
-		case !sleep(ctx, 20*time.Millisecond):
-			return b, ctx.Err()
-		}
+func (s *sim) live() (procs []*proc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.procs)) {
+		procs = append(procs, s.procs[name])
 	}
+	return procs
 }
 
-func (m *simSource) Seek(_ context.Context, to source.Offsets) error {
-	return m.p.ask("", "seek", func() { m.next = to.Clone() })
+func (s *sim) retire(p *proc) {
+	p.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.procs, p.name)
 }
 
-func (m *simSource) Close() error { return nil }
-
-type simSink struct {
-	p     *proc
-	id    string
-	epoch int
+func (s *sim) anyFor(work string) bool {
+	return slices.ContainsFunc(s.live(), func(p *proc) bool { return p.work == work })
 }
 
-func (p *proc) open(id string) (*simSink, error) {
-	m := &simSink{p: p, id: id}
-	for {
-		err := p.ask("", "fence "+id, func() { p.sim.epoch[id]++; m.epoch = p.sim.epoch[id] })
-		if !errors.Is(err, errCrash) {
-			return m, err
-		}
+// chance is true once in n times.
+func (s *sim) chance(n int) bool { return s.random.IntN(n) == 0 }
+
+// happens counts what happened, so that a simulation in which something never does is noticed.
+func (s *sim) happens(what, format string, args ...any) {
+	s.done[what]++
+	s.note(what+" "+format, args...)
+}
+
+// takes notes that the world has taken away what somebody has not read: a process may stop for it.
+func (s *sim) takes(what, format string, args ...any) {
+	s.taken = append(s.taken, what)
+	s.happens(what, format, args...)
+}
+
+// kind is the first part of a work's name after the pipeline's: learn or transform.
+func kind(work string) string { return strings.Split(work, "/")[1] }
+
+// whereFrom is a position as the log has it: with the epoch of the record before.
+func (s *sim) epochBefore(p source.Partition, offset int64) int32 {
+	if part := s.part(p); offset > 0 && offset <= part.end() {
+		return part.log[offset-1].epoch
 	}
-}
-
-func (m *simSink) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
-	fenced := false
-	err := m.p.ask("", fmt.Sprintf("put %d messages, %v", len(msgs), claim.Next), func() {
-		w := m.p.sim.world
-		if fenced = w.epoch[m.id] != m.epoch && m.p.sim.mistake != "no fence"; fenced {
-			return
-		}
-		for _, msg := range msgs {
-			p := source.Partition{Topic: msg.Topic, ID: msg.Partition}
-			w.topics[p] = append(w.topics[p], stored(msg))
-		}
-		if claim.Group != "" && (m.p.sim.mistake != "offsets lost" || m.p.sim.random.IntN(2) == 0) {
-			w.committed[claim.Group] = claim.Next.Clone()
-		}
-	})
-	if fenced {
-		return sink.ErrFenced
-	}
-	return err
-}
-
-func (m *simSink) Close() error { return nil }
-
-// simLog reads a topic of one partition, and waits at its end.
-type simLog struct {
-	p      *proc
-	thread string
-	topic  source.Partition
-	n      int
-}
-
-func (l *simLog) Fetch(ctx context.Context) (source.Fetched, error) {
-	for {
-		var got source.Fetched
-		err := l.p.ask(l.thread, "fetch "+l.topic.Topic, func() {
-			log := l.p.sim.topics[l.topic]
-			end := min(len(log), l.n+1+l.p.sim.random.IntN(8))
-			got.Next = int64(end)
-			for i, m := range log[l.n:end] {
-				r := recordbatch.Record{Offset: int64(l.n + i), Key: m.Key, Value: m.Value}
-				r.Headers = append(r.Headers, m.Headers...)
-				got.Records = append(got.Records, r)
-			}
-			l.n = end
-		})
-		if err != nil || len(got.Records) > 0 {
-			return got, err
-		}
-		if !sleep(ctx, 15*time.Millisecond) {
-			return got, ctx.Err()
-		}
-	}
-}
-
-func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
-	return func(context.Context) (Log, error) {
-		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}}, nil
-	}
-}
-
-func (p *proc) end(topic string) func(context.Context) (int64, error) {
-	return func(context.Context) (n int64, err error) {
-		err = p.ask("", "end of "+topic, func() { n = int64(len(p.sim.topics[source.Partition{Topic: topic}])) })
-		return n, err
-	}
+	return -1
 }

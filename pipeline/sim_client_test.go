@@ -1,0 +1,319 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// simSource, simSink, simLog and simPlaces do what source.Kafka, sink.Kafka, source.Fetcher and the
+// command's places do, as far as a loop can tell.
+type simSource struct {
+	p      *proc
+	thread string
+	next   source.Offsets
+	epochs source.Epochs // of the records before next
+	claim  source.Claim
+	bound  bool                       // Read ends with the input; otherwise it waits for more
+	idle   time.Duration              // an empty batch comes after this; 0 = it waits for ever
+	first  map[source.Partition]int64 // where each partition was first read, whoever did
+}
+
+// Read waits like a consumer.
+func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
+	b := source.Batch{Claim: m.claim}
+	b.Claim.Next, b.Claim.Epochs = source.Offsets{}, source.Epochs{}
+	var fault error
+	over := false
+	can := func() bool { return fault != nil || m.over() || m.moves() }
+	waiting := ctx
+	if m.idle > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, m.idle)
+		defer cancel()
+	}
+	err := m.p.ask(waiting, m.thread, "read", can, func() {
+		s := m.p.sim
+		over = m.over()
+		most := 1 + s.random.IntN(4)
+		for _, at := range sortedPartitions(m.next) {
+			if fault = m.lost(at); fault != nil {
+				return
+			}
+			if _, known := m.first[at]; !known && m.first != nil {
+				m.first[at] = m.next[at]
+			}
+			part := s.part(at)
+			offsets, next := part.read(m.next[at], most)
+			for _, o := range offsets {
+				b.Messages = append(b.Messages, s.decoded(at, o, &part.log[o]))
+			}
+			if next > m.next[at] {
+				m.next[at], m.epochs[at] = next, s.epochBefore(at, next)
+			}
+			b.Claim.Next[at] = m.next[at]
+			if e, ok := m.epochs[at]; ok {
+				b.Claim.Epochs[at] = e
+			}
+		}
+	})
+	switch {
+	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		b.Claim.Next = m.next.Clone()
+		return b, nil
+	case err != nil:
+		return b, err
+	case fault != nil:
+		return b, fault
+	case over:
+		return b, source.ErrEnd
+	}
+	return b, nil
+}
+
+// moves reports whether there is anything to read, or a position that the log does not have.
+func (m *simSource) moves() bool {
+	for at, next := range m.next {
+		if m.p.sim.part(at).stable() > next || m.lost(at) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *simSource) over() bool {
+	if !m.bound || m.p.sim.fed < len(m.p.sim.feed()) {
+		return false
+	}
+	for at, next := range m.next {
+		if !m.p.sim.part(at).drained(next) {
+			return false
+		}
+	}
+	return true
+}
+
+// lost is the error of a position that the log does not have, or that it has of other records.
+func (m *simSource) lost(at source.Partition) error {
+	s, next := m.p.sim, m.next[at]
+	part := s.part(at)
+	if epoch, known := m.epochs[at]; known && s.mistake != "truncation unnoticed" {
+		if end := part.endOf(epoch); end < next {
+			return &source.TruncatedError{Partition: at, Offset: next, Epoch: epoch, End: end}
+		}
+	}
+	if next < part.start || next > part.end() {
+		return &source.OffsetError{Partition: at, Offset: next, Start: part.start, End: part.end()}
+	}
+	return nil
+}
+
+func (m *simSource) Seek(ctx context.Context, to source.Offsets) error {
+	return m.p.ask(ctx, m.thread, "seek", nil, func() {
+		m.next = to.Clone()
+		for at, next := range to {
+			if m.epochs[at] != m.p.sim.epochBefore(at, next) {
+				delete(m.epochs, at) // nobody has said which it was
+			}
+		}
+	})
+}
+
+func (m *simSource) Close() error { return nil }
+
+// simSink is one owner's transactional producer: after any answer that it did not get it takes a new
+// epoch, by which what was open is aborted and the outcome settled.
+type simSink struct {
+	p      *proc
+	thread string
+	id     string
+	epoch  int
+}
+
+func (p *proc) open(ctx context.Context, thread, id string) (*simSink, error) {
+	m := &simSink{p: p, thread: thread, id: id}
+	for {
+		err := p.ask(ctx, thread, "fence "+id, nil, func() { m.epoch = p.sim.fence(id) })
+		if !errors.Is(err, errCrash) {
+			return m, err
+		}
+	}
+}
+
+func (m *simSink) fenced() bool {
+	s := m.p.sim
+	return s.simBroker.epoch[m.id] != m.epoch && s.mistake != "no fence"
+}
+
+func (m *simSink) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
+	var refused error
+	err := m.p.ask(ctx, m.thread, fmt.Sprintf("put %d messages, %v", len(msgs), claim.Next), nil, func() { refused = m.write(msgs, claim) })
+	if err == nil && refused == nil {
+		err = m.p.ask(ctx, m.thread, "commit", nil, func() {
+			if m.fenced() {
+				refused = sink.ErrFenced
+			} else if t := m.p.sim.owned(m.id); t != nil {
+				m.p.sim.finish(t, true)
+			}
+		})
+	}
+	if refused != nil {
+		return refused
+	}
+	cause := err
+	for errors.Is(err, errCrash) {
+		err = m.p.ask(ctx, m.thread, "a new epoch", nil, func() {
+			if m.fenced() {
+				refused = sink.ErrFenced
+				return
+			}
+			m.epoch = m.p.sim.fence(m.id)
+		})
+		if refused != nil {
+			return refused
+		}
+		if err != nil && !errors.Is(err, errCrash) {
+			return err
+		}
+	}
+	return cause
+}
+
+// write is what a transaction sends before its end.
+func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
+	s := m.p.sim
+	if m.fenced() {
+		return sink.ErrFenced
+	}
+	if claim.Member != "" && s.groups[claim.Group].refuses(claim) {
+		return sink.ErrRevoked
+	}
+	t := s.owned(m.id)
+	if t == nil {
+		t = s.simBroker.begin(m.id, simTimeout)
+	}
+	for _, msg := range msgs {
+		s.write(t, source.Partition{Topic: msg.Topic, ID: msg.Partition}, stored(msg), -1)
+	}
+	if claim.Group == "" || s.mistake == "offsets lost" && s.chance(2) {
+		return nil
+	}
+	t.group = claim.Group
+	for p, next := range claim.Next {
+		epoch, known := claim.Epochs[p]
+		if !known {
+			epoch = -1
+		}
+		t.offsets[p] = simOffset{next: next, epoch: epoch, metadata: claim.Metadata[p]}
+	}
+	return nil
+}
+
+func (m *simSink) Close() error { return nil }
+
+// simLog reads a topic of one partition, and waits at its end.
+type simLog struct {
+	p      *proc
+	thread string
+	topic  source.Partition
+	next   int64
+}
+
+func (l *simLog) Fetch(ctx context.Context) (source.Fetched, error) {
+	var got source.Fetched
+	part := l.p.sim.part(l.topic)
+	err := l.p.ask(ctx, l.thread, "fetch "+l.topic.Topic, func() bool { return part.stable() > l.next }, func() {
+		var offsets []int64
+		offsets, l.next = part.read(l.next, 1+l.p.sim.random.IntN(8))
+		got.Records = records(part, offsets)
+		got.Next, got.HighWatermark, got.LastStable = l.next, part.end(), part.stable()
+	})
+	return got, err
+}
+
+// records are entries as a fetcher gives them out.
+func records(part *simPart, offsets []int64) (all []recordbatch.Record) {
+	for _, o := range offsets {
+		e := &part.log[o]
+		all = append(all, recordbatch.Record{Offset: o, Key: e.Key, Value: e.Value, Timestamp: e.at.UnixMilli(), Headers: slices.Clone(e.Headers)})
+	}
+	return all
+}
+
+func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
+	return func(context.Context) (Log, error) {
+		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}}, nil
+	}
+}
+
+// simThread is the key of a context's thread, for what several threads ask through one function.
+type simThread struct{}
+
+// end is the end of a topic of one partition: for everybody, or for a read_committed reader.
+func (p *proc) end(thread, topic string, at source.At) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (n int64, err error) {
+		asking := thread
+		if of, ok := ctx.Value(simThread{}).(string); ok {
+			asking = of
+		}
+		err = p.ask(ctx, asking, "end of "+topic, nil, func() {
+			n = p.sim.part(source.Partition{Topic: topic}).place(at)
+		})
+		return n, err
+	}
+}
+
+func (p *simPart) place(at source.At) int64 {
+	switch at {
+	case source.Earliest:
+		return p.start
+	case source.LatestStable:
+		return p.stable()
+	}
+	return p.end()
+}
+
+// simPlaces answers what Positions asks.
+type simPlaces struct {
+	p      *proc
+	thread string
+}
+
+func (m simPlaces) Committed(ctx context.Context, group string, parts []source.Partition) (found map[source.Partition]source.Position, err error) {
+	s := m.p.sim
+	stable := func() bool {
+		return s.mistake == "stale offsets" || !slices.ContainsFunc(parts, func(p source.Partition) bool { return s.unstable(group, p) })
+	}
+	err = m.p.ask(ctx, m.thread, "committed offsets", stable, func() {
+		found = map[source.Partition]source.Position{}
+		for _, p := range parts {
+			found[p] = source.Position{Next: -1, Epoch: -1}
+			if o, ok := s.offsets[group][p]; ok {
+				found[p] = source.Position{Next: o.next, Epoch: o.epoch, Metadata: o.metadata}
+			}
+		}
+	})
+	return found, err
+}
+
+func (m simPlaces) Offsets(ctx context.Context, parts []source.Partition, at source.At) (found source.Offsets, err error) {
+	err = m.p.ask(ctx, m.thread, "list offsets", nil, func() {
+		found = source.Offsets{}
+		for _, p := range parts {
+			found[p] = m.p.sim.part(p).place(at)
+		}
+	})
+	return found, err
+}
+
+// metadata are the partitions that a topic has.
+func (p *proc) metadata(ctx context.Context, thread, topic string) (parts []source.Partition, err error) {
+	err = p.ask(ctx, thread, "partitions of "+topic, nil, func() { parts = p.sim.partitions(topic) })
+	return parts, err
+}

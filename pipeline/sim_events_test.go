@@ -1,0 +1,273 @@
+package pipeline
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// simWorld is what a seed makes of the world.
+type simWorld struct {
+	inputs     int    // partitions of the input, at the start
+	members    int    // processes that share the partitions as a group; 0 = each partition has its own
+	instances  bool   // they are static members
+	second     string // another "model" on the same topics, or another "pipeline" with the same model id
+	faults     int    // kills, freezes, failures and lost answers
+	byClock    bool   // the learner publishes by time too: then versions depend on the schedule
+	grows      bool   // a partition is added
+	producer   bool   // the input is written in transactions, some of which are aborted
+	foreign    bool   // others open transactions on the topics of our own, and are killed
+	hanging    bool   // or never end them
+	compaction bool
+	elections  bool // of leaders that have everything
+	retention  bool // of what was read
+	slow       bool // offsets of transactions are to be read some time after the commit
+	latest     bool // source.start_offset
+	taking     string
+}
+
+// simTaking are the ways in which a world takes away what was not read yet.
+var simTaking = []string{"retention"}
+
+// simHappenings are what must have happened in many seeds.
+var simHappenings = []string{
+	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
+	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
+	"retention of unread records", "offsets late",
+}
+
+func drawWorld(r *rand.Rand) simWorld {
+	chance := func(n int) bool { return r.IntN(n) == 0 }
+	w := simWorld{inputs: 1 + r.IntN(3)&^r.IntN(2), faults: r.IntN(12)}
+	if chance(2) {
+		w.members, w.instances = 1+r.IntN(2), chance(2)
+	}
+	if chance(8) {
+		w.second = "model"
+	}
+	w.byClock = chance(2)
+	w.grows = w.members > 0 && chance(4)
+	w.producer, w.foreign, w.compaction = chance(4), chance(3), chance(3)
+	w.hanging = w.foreign && chance(2)
+	w.elections, w.retention, w.slow = chance(4), chance(4), chance(3)
+	if chance(4) {
+		w.taking = simTaking[r.IntN(len(simTaking))]
+	}
+	return w
+}
+
+// plain reports whether what is learnt is what an undisturbed run learns, byte for byte.
+func (w *simWorld) plain() bool {
+	return w.inputs == 1 && !w.byClock && !w.grows && !w.producer && !w.latest && w.taking == "" && w.second == ""
+}
+
+// produce writes some of the input, perhaps a part of it in a transaction that is aborted.
+func (s *sim) produce() {
+	if s.fed == len(s.feed()) || !s.chance(3) {
+		return
+	}
+	topics := []string{"events"}
+	if s.second == "pipeline" {
+		topics = append(topics, "others")
+	}
+	for _, topic := range topics {
+		parts := s.partitions(topic)
+		p := parts[s.fed%len(parts)]
+		m := s.feed()[s.fed].Message
+		if !s.producer {
+			s.part(p).append(simEntry{Message: m, feed: s.fed})
+			continue
+		}
+		if s.chance(3) {
+			s.done["aborted input"]++
+			t := s.simBroker.begin("producer", simTimeout)
+			s.write(t, p, m, s.fed)
+			s.finish(t, false)
+		}
+		t := s.simBroker.begin("producer", simTimeout)
+		s.write(t, p, m, s.fed)
+		s.finish(t, true)
+	}
+	s.fed++
+}
+
+// heartbeats lets the groups go on, and members hear of it in their own time.
+func (s *sim) heartbeats() {
+	for _, pipe := range s.pipes {
+		g := s.groups[pipe.group]
+		if g == nil {
+			continue
+		}
+		g.tick(s.simBroker)
+		for _, p := range s.live() {
+			if p.group != nil && p.group.group == pipe.group && p.frozen == 0 && s.chance(3) {
+				p.group.heartbeat(g, len(s.topics[pipe.topic].parts))
+			}
+		}
+	}
+}
+
+// disturb lets the world be as it is.
+func (s *sim) disturb() {
+	if len(s.late) > 0 && s.chance(6) {
+		s.done["offsets late"]++
+		s.materialise()
+	}
+	own := source.Partition{Topic: []string{"snapshots", "checkpoints"}[s.random.IntN(2)]}
+	if s.foreign && s.chance(100) && len(s.hung) == 0 {
+		limit := simTimeout
+		if s.hanging && s.chance(2) {
+			limit = 0
+		}
+		t := s.simBroker.begin("foreign", limit)
+		s.write(t, own, sink.Message{Topic: own.Topic, Key: []byte("foreign/0/0"), Value: []byte("of another program")}, -1)
+		if limit == 0 {
+			s.happens("hanging transaction", "on %v", own)
+			s.hung = append(s.hung, simHung{t, time.Now().Add(3 * simTimeout)})
+		} else {
+			s.happens("foreign transaction", "on %v", own)
+		}
+	}
+	for len(s.hung) > 0 && time.Now().After(s.hung[0].until) { // the operator ends it
+		s.fence("foreign")
+		s.hung = s.hung[1:]
+	}
+	if s.compaction && s.chance(30) {
+		s.happens("compaction", "of %v", own)
+		s.part(own).compact()
+	}
+	if s.elections && s.chance(60) {
+		s.happens("election", "")
+		for _, part := range s.topics["events"].parts {
+			part.epoch++
+		}
+	}
+	if s.grows && !s.grown && s.fed > 3 && s.chance(40) {
+		s.grown = true
+		s.happens("partition added", "")
+		topic := s.topics["events"]
+		topic.parts = append(topic.parts, &simPart{})
+	}
+	if s.retention && s.chance(40) {
+		s.delete(s.readByAll)
+	}
+	if s.taking != "" && len(s.taken) == 0 && s.fed > 4 && s.fed < simMessages && s.chance(10) {
+		s.take()
+	}
+}
+
+// simHung is a transaction that hangs until an operator ends it.
+type simHung struct {
+	txn   *simTxn
+	until time.Time
+}
+
+// readByAll is the offset before which every pipeline has read a partition.
+func (s *sim) readByAll(p source.Partition) int64 {
+	from := s.part(p).end()
+	for _, pipe := range s.pipes {
+		for _, group := range []string{pipe.group, pipe.group + ".learn"} {
+			if pipe.topic == p.Topic {
+				from = min(from, max(s.offsets[group][p].next, s.part(p).start))
+			}
+		}
+	}
+	return from
+}
+
+// delete moves the start of the input.
+func (s *sim) delete(upTo func(source.Partition) int64) {
+	for _, p := range s.partitions("events") {
+		if to := upTo(p); to > s.part(p).start {
+			s.happens("retention", "%v from %d", p, to)
+			s.part(p).start = to
+		}
+	}
+}
+
+// take takes records or offsets away that somebody still needs.
+func (s *sim) take() {
+	p := source.Partition{Topic: "events"}
+	part := s.part(p)
+	switch s.taking {
+	case "retention":
+		s.takes("retention of unread records", "")
+		part.start = max(part.start, part.end()-int64(s.random.IntN(2)))
+	case "recreated":
+		s.takes("topic recreated", "")
+		s.former = append(s.former, s.topics[p.Topic])
+		s.create(p.Topic, len(s.topics[p.Topic].parts))
+	case "expired":
+		group := []string{"g", "h"}[s.random.IntN(len(s.pipes))]
+		s.takes("offsets expired", "of %s", group)
+		clear(s.offsets[group])
+	case "truncated":
+		if end := part.end(); end > 0 && part.stable() == end {
+			to := end - 1 - s.random.Int64N(min(end, 3))
+			s.takes("log truncated", "%v to %d", p, to)
+			s.lost = append(s.lost, part.log[to:]...)
+			part.truncate(to)
+		}
+	}
+}
+
+// excused reports whether a process may have stopped for what the world has done.
+func (s *sim) excused(p *proc, err error) bool {
+	var stop *Stop
+	var offset *source.OffsetError
+	var truncated *source.TruncatedError
+	if !errors.As(err, &stop) && !errors.As(err, &offset) && !errors.As(err, &truncated) {
+		return false
+	}
+	if len(s.taken) == 0 && s.second != "pipeline" {
+		return false
+	}
+	for _, pipe := range s.pipes {
+		if pipe.name == p.work[:1] {
+			pipe.stopped = append(pipe.stopped, err.Error())
+		}
+	}
+	return true
+}
+
+// simStuck is longer than anything that a process waits for, transactions that hang included.
+const simStuck = 4 * simTimeout
+
+// complete asks the transforms of a pipeline to end when there is nothing left for them to do.
+func (s *sim) complete() {
+	if s.fed < len(s.feed()) {
+		return
+	}
+	frozen := slices.ContainsFunc(s.live(), func(p *proc) bool { return p.frozen > 0 })
+	for _, pipe := range s.pipes {
+		stuck := len(s.taken)+len(pipe.stopped) > 0 && s.idle >= simStuck && !frozen // what is left to do is not there, or was the work of somebody who has stopped
+		if !stuck && !s.drained(pipe) {
+			continue
+		}
+		for _, p := range s.live() {
+			if p.work[:1] == pipe.name && kind(p.work) == "transform" {
+				p.frozen = 0
+				p.cancel()
+			}
+		}
+	}
+}
+
+// drained reports whether the committed offsets of a pipeline's group say that all is done.
+func (s *sim) drained(pipe *simPipe) bool {
+	for _, p := range s.partitions(pipe.topic) {
+		at := simOffset{next: pipe.begun[p], epoch: -1}
+		if o, ok := s.offsets[pipe.group][p]; ok {
+			at = o
+		}
+		truncated := s.part(p).endOf(at.epoch) < at.next && s.mistake != "truncation unnoticed"
+		if truncated || !s.part(p).drained(at.next) {
+			return false
+		}
+	}
+	return true
+}
