@@ -2,6 +2,8 @@ package sink_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,25 +13,33 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// One transaction with one small message: the price of exactly once. And 4 MB in messages of 10 kB.
+// One transaction with one small message: the price of exactly once. The same in eight partitions. And 4 MB in
+// messages of 10 kB. In each version of transactions that the broker has.
 func BenchmarkPut(b *testing.B) {
 	for _, kind := range kafkatest.Kinds() {
 		b.Run(string(kind), func(b *testing.B) {
 			broker := kafkatest.Start(b, kind)
-			for _, c := range []struct {
-				name         string
-				messages, of int
-			}{{"1x100B", 1, 100}, {"400x10kB", 400, 10_000}} {
-				b.Run(c.name, func(b *testing.B) { benchmarkPut(b, broker, c.name, c.messages, c.of) })
+			for version := 1; version <= newest(kind); version++ {
+				for _, c := range []shape{{"1x100B", 1, 100, 1}, {"8x100B,8partitions", 8, 100, 8}, {"400x10kB", 400, 10_000, 1}} {
+					c.name = fmt.Sprintf("v%d/%s", version, c.name)
+					b.Run(c.name, func(b *testing.B) { benchmarkPut(b, broker, version, c) })
+				}
 			}
 		})
 	}
 }
 
-func benchmarkPut(b *testing.B, broker *kafkatest.Broker, name string, messages, of int) {
+// shape is what each Put of a benchmark writes.
+type shape struct {
+	name                     string
+	messages, of, partitions int
+}
+
+func benchmarkPut(b *testing.B, broker *kafkatest.Broker, version int, c shape) {
+	name := strings.NewReplacer("/", "-", ",", "-").Replace(c.name)
 	in, out := "in-"+name, "out-"+name
 	broker.CreateTopic(b, in, 1, nil)
-	broker.CreateTopic(b, out, 1, map[string]string{"max.message.bytes": "4194304", "retention.bytes": "100000000"})
+	broker.CreateTopic(b, out, c.partitions, map[string]string{"max.message.bytes": "4194304", "retention.bytes": "100000000"})
 	cl, err := cluster.Open(cluster.Config{Brokers: broker.Addrs()})
 	if err != nil {
 		b.Fatal(err)
@@ -39,12 +49,15 @@ func benchmarkPut(b *testing.B, broker *kafkatest.Broker, name string, messages,
 	if err != nil {
 		b.Fatal(err)
 	}
+	if version == 1 {
+		sink.StayAtVersion1(k)
+	}
 	var msgs []sink.Message
-	for range messages {
-		msgs = append(msgs, sink.Message{Topic: out, Value: make([]byte, of)})
+	for i := range c.messages {
+		msgs = append(msgs, sink.Message{Topic: out, Partition: int32(i % c.partitions), Value: make([]byte, c.of)})
 	}
 	claim := source.Claim{Group: name, Generation: -1, Next: source.Offsets{{Topic: in}: 0}}
-	b.SetBytes(int64(messages * of))
+	b.SetBytes(int64(c.messages * c.of))
 	began, n := time.Now(), 0
 	for b.Loop() {
 		claim.Next[source.Partition{Topic: in}]++

@@ -35,6 +35,7 @@ func TestKafka(t *testing.T) {
 		run  func(*testing.T, *rig)
 	}{
 		{"everything in one transaction", testEverythingAtOnce},
+		{"round trips", testRoundTrips},
 		{"cut at every request", testCutAtEveryRequest},
 		{"the old owner is fenced", testOldOwnerIsFenced},
 		{"a zombie does not disturb the new owner", testZombieDoesNotDisturb},
@@ -121,6 +122,31 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 	mustPut(t, k, []sink.Message{message(out, 0, "no claim")}, source.Claim{})
 	if got := r.settled(out); len(got) != 10 {
 		t.Errorf("%d records after a Put without a claim, want 10", len(got))
+	}
+}
+
+// What a transaction costs: five round trips in version 1, three in version 2.
+func testRoundTrips(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	k := r.open(20*time.Second, wire)
+	mustPut(t, k, []sink.Message{message(out, 0, "the first also asks for limits and coordinators")}, r.claim(in, 1))
+	r.want(out, "0:the first also asks for limits and coordinators") // its end is not waited for by the next one
+	keys := []int16{keyAddPartitions, keyAddOffsets, keyTxnOffsetCommit, keyProduce, keyEndTxn, keyInitProducer, keyFindCoordinator}
+	var before, got []int
+	for _, key := range keys {
+		before = append(before, wire.Count(key))
+	}
+	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 2))
+	for i, key := range keys {
+		got = append(got, wire.Count(key)-before[i])
+	}
+	want := []int{1, 1, 1, 1, 1, 0, 0}
+	if r.version == 2 {
+		want = []int{0, 0, 1, 1, 1, 0, 0}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("requests of the second transaction, of keys %v (-want +got):\n%s", keys, diff)
 	}
 }
 
