@@ -1,15 +1,18 @@
 package sink
 
 import (
+	"context"
+	"errors"
 	"time"
+
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
 // StayAtVersion1 makes the next transactions those of a client from before KIP-890.
 func StayAtVersion1(k *Kafka) {
-	k.old = true
-	k.choose()
+	k.old, k.version = true, 1
 }
 
 // Version is that of the last transaction, or of the next one before the first.
@@ -19,4 +22,27 @@ func Version(k *Kafka) int { return k.version }
 func ProduceRequest(version int, buffer []byte, clientID, transactionalID, topic string, partition int32, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, correlation int32) []byte {
 	r := newProduceRequest(version, buffer, clientID, transactionalID, topicPartition{topic, partition}, timeout, recs, p, func(b []byte, _ int) []byte { return b })
 	return r.addressed(r.newest, correlation)
+}
+
+// ReturnToVersion2 undoes StayAtVersion1, from the next transaction on.
+func ReturnToVersion2(k *Kafka) {
+	k.old = false
+}
+
+// Producer is the id and the epoch of the next transaction.
+func Producer(k *Kafka) (id int64, epoch int16) { return k.producer.id, k.producer.epoch }
+
+// SpendEpochs ends transactions in which nothing happens, until the epoch is as given.
+func SpendEpochs(ctx context.Context, k *Kafka, until int16) error {
+	for k.producer.epoch < until {
+		next, err := k.endTxn(ctx, k.producer, false)
+		if errors.Is(err, kafka.ConcurrentTransactions) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		k.become(next)
+	}
+	return nil
 }

@@ -93,6 +93,7 @@ type Kafka struct {
 	offered atomic.Int32 // transaction.version, as the coordinator said last
 	version int          // of the transaction at hand, or of the last one: 1 or 2
 	old     bool         // a broker refused version 2
+	used    bool         // the epoch, by a transaction of version 1
 
 	shares shares // of the Put at hand
 	spare  spare
@@ -152,7 +153,9 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		return nil, err
 	}
 	failpoint.Here("fence.after")
-	k.choose()
+	if err := k.choose(ctx); err != nil {
+		return nil, err
+	}
 	return k, nil
 }
 
@@ -234,8 +237,11 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 		return err // nothing was sent yet
 	}
 	failpoint.Here("begin.before")
-	k.choose()
+	if err := k.choose(ctx); err != nil {
+		return err
+	}
 	k.state = open
+	k.used = k.version < 2
 	if len(all) > 0 && k.version < 2 {
 		if err := k.addPartitions(ctx, all); err != nil {
 			return err

@@ -52,15 +52,27 @@ func (k *Kafka) see(most int16) func(cluster.Offer) int16 {
 }
 
 // choose settles which version the next transaction is of.
-func (k *Kafka) choose() {
+//
+// The first of version 2 needs an epoch that version 1 has not used: until the markers of the last transaction are written,
+// leaders take what comes in its epoch for a part of it, and do not ask the coordinator, who would say "wait".
+// Where version 1 follows, AddPartitionsToTxn does ask.
+func (k *Kafka) choose(ctx context.Context) error {
 	version := 1
 	if k.offered.Load() >= 2 && !k.old {
 		version = 2
 	}
-	if version != k.version {
-		k.log.Debug("the version of transactions", "version", version)
+	if version == k.version {
+		return nil
 	}
+	if k.used {
+		k.doubt = true
+		if err := k.settle(ctx); err != nil {
+			return err
+		}
+	}
+	k.log.Debug("the version of transactions", "version", version)
 	k.version = version
+	return nil
 }
 
 // tooOld gives a broker's refusal of version 2 a name that is not a reason to stop.
@@ -75,7 +87,7 @@ func (k *Kafka) tooOld(err error) error {
 func (k *Kafka) become(p producer) {
 	k.producer = p
 	k.next = make(map[topicPartition]*int32)
-	k.doubt = false
+	k.doubt, k.used = false, false
 }
 
 // commit2 ends the transaction. It is repeated until it is answered.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"sync"
+	"time"
 	"weak"
 
 	"github.com/segmentio/kafka-go"
@@ -174,7 +175,12 @@ func skipTags(b []byte) ([]byte, error) {
 type Offer struct {
 	newest   map[int16]int16
 	features map[string]int16
+	read     time.Time
 }
+
+// offerAge is how long an offer counts. Its versions are those of the broker for as long as the connection
+// lives; a feature may be finalized meanwhile.
+const offerAge = time.Minute
 
 // Newest is the newest version of a request that the broker knows; -1 if it does not know the request.
 func (o Offer) Newest(key int16) int16 {
@@ -190,7 +196,7 @@ func (o Offer) Feature(name string) int16 { return o.features[name] }
 
 // offers remembers the offer of each connection. kafka-go asks for versions too but keeps only those
 // it knows itself, and no features. A connection ends when its broker is replaced, so that an offer
-// is never older than the broker.
+// is never of an older broker.
 type offers struct {
 	mu    sync.Mutex
 	known map[weak.Pointer[protocol.Conn]]Offer
@@ -205,20 +211,23 @@ func (o *offers) of(rw io.ReadWriter, clientID string) (Offer, error) {
 	o.mu.Lock()
 	known, ok := o.known[key]
 	o.mu.Unlock()
-	if ok {
+	if ok && time.Since(known.read) < offerAge {
 		return known, nil
 	}
 	offer, err := askOffer(rw, clientID)
 	if err != nil {
 		return Offer{}, err
 	}
+	offer.read = time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.known == nil {
 		o.known = make(map[weak.Pointer[protocol.Conn]]Offer)
 	}
 	o.known[key] = offer
-	runtime.AddCleanup(conn, o.forget, key)
+	if !ok {
+		runtime.AddCleanup(conn, o.forget, key)
+	}
 	return offer, nil
 }
 

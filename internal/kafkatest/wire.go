@@ -21,6 +21,7 @@ type Wire struct {
 	mu    sync.Mutex
 	rules []*rule
 	seen  map[int16]int
+	conns []net.Conn
 	still chan struct{} // not nil while paused
 }
 
@@ -84,6 +85,16 @@ func (w *Wire) Count(key int16) int {
 	return w.seen[key]
 }
 
+// Break ends all connections. New ones open.
+func (w *Wire) Break() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
+	w.conns = nil
+}
+
 // Idle reports whether every rule has been used up.
 func (w *Wire) Idle() bool {
 	w.mu.Lock()
@@ -120,6 +131,9 @@ func (w *Wire) Dial(ctx context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conns = append(w.conns, c)
 	return &wireConn{Conn: c, wire: w}, nil
 }
 
