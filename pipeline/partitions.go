@@ -107,7 +107,7 @@ func (t *Transforms) partition(ctx context.Context, p source.Partition, claim so
 }
 
 func (t *Transforms) loop(ctx context.Context, p source.Partition, claim source.Claim) error {
-	loop, err := t.Open(ctx, p, claim)
+	loop, err := t.open(ctx, p, claim)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil

@@ -172,6 +172,7 @@ func (l *Loop) put(ctx context.Context, done Work) error {
 // outcome the offsets will tell. The sink has a new epoch by now, so nothing late can join in.
 func (l *Loop) rewind(ctx context.Context, cause error) error {
 	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
+	var gone absence
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		offsets, err := l.Stage.Rewind(ctx)
 		if err == nil {
@@ -180,7 +181,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 		if err == nil {
 			return nil
 		}
-		if final(err) {
+		if gone.final(err) {
 			return err
 		}
 		pause := wait

@@ -41,6 +41,10 @@ const (
 	maxBackoff = 2 * time.Second
 )
 
+// ErrNoTopic is the brokers' word, for longer than a topic made a moment ago explains, that there is no
+// such topic, or that it has no such partition.
+var ErrNoTopic = errors.New("the topic or partition does not exist")
+
 // retry is the bookkeeping of one operation that is being tried again.
 type retry struct {
 	cluster *cluster.Cluster
@@ -73,7 +77,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	case !retriable(err):
 		return r.failed(err)
 	case r.missing(err):
-		return r.failed(fmt.Errorf("the topic or partition does not exist: create it, or correct its name: %w", err))
+		return r.failed(fmt.Errorf("%w: create it, or correct its name: %w", ErrNoTopic, err))
 	case r.hungUp(err):
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	case since > r.limit:
@@ -156,6 +160,10 @@ func retrying[T any](ctx context.Context, r *retry, f func(context.Context) (T, 
 		}
 	}
 }
+
+// Passing reports whether the trouble behind an error of this package passes by itself, though it has
+// lasted for longer than the operation was patient. A caller with work under way may go on trying.
+func Passing(err error) bool { return retriable(err) && !errors.Is(err, ErrNoTopic) }
 
 // retriable reports whether trying again, with newer metadata, can cure err.
 func retriable(err error) bool {
