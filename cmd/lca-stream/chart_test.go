@@ -11,6 +11,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+	networking "k8s.io/api/networking/v1"
+	sigs "sigs.k8s.io/yaml"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/testtools"
@@ -94,6 +96,9 @@ func TestChart(t *testing.T) {
 				if text, ok := o.Data["lca-stream.yaml"]; ok {
 					lintRendered(t, text)
 				}
+				if o.Kind == "NetworkPolicy" {
+					portsAreNamed(t, doc)
+				}
 				if o.Kind == "Deployment" || o.Kind == "StatefulSet" {
 					pods++
 					isHardened(t, o)
@@ -158,6 +163,32 @@ func isHardened(t *testing.T, o object) {
 	}
 }
 
+// portsAreNamed: an empty list of ports, or a port that is null, opens all of them.
+func portsAreNamed(t *testing.T, doc string) {
+	t.Helper()
+	var p networking.NetworkPolicy
+	if err := sigs.UnmarshalStrict([]byte(doc), &p); err != nil {
+		t.Fatal(err)
+	}
+	var rules [][]networking.NetworkPolicyPort
+	for _, r := range p.Spec.Ingress {
+		rules = append(rules, r.Ports)
+	}
+	for _, r := range p.Spec.Egress {
+		rules = append(rules, r.Ports)
+	}
+	for _, ports := range rules {
+		if len(ports) == 0 {
+			t.Errorf("%s opens every port", p.Name)
+		}
+		for _, port := range ports {
+			if port.Port == nil || port.Port.IntValue() == 0 && port.Port.StrVal != "http" {
+				t.Errorf("%s has a port %v", p.Name, port.Port)
+			}
+		}
+	}
+}
+
 // validate holds the objects of Kubernetes itself against its strict schemas; those of operators have none there.
 func validate(t *testing.T, rendered string) {
 	t.Helper()
@@ -188,6 +219,11 @@ func TestChartRefuses(t *testing.T) {
 		{"a slip in the configuration", "config.lca.gama=0.5", "gama"},
 		{"a configuration out of range", "config.lca.gamma=1.5", "gamma"},
 		{"a digest that is none", "image.digest=latest", "digest"},
+		{"a broker's port that only the pod knows", "networkPolicy.egress=true,config.kafka.brokers=${BROKERS:kafka:9092}", "networkPolicy.brokerPorts"},
+		{"a broker with half a port", "networkPolicy.egress=true,config.kafka.brokers=kafka:${PORT}", "networkPolicy.brokerPorts"},
+		{"a broker without a port", "networkPolicy.egress=true,config.kafka.brokers={kafka}", "networkPolicy.brokerPorts"},
+		{"a port that is none", "networkPolicy.brokers[0].ipBlock.cidr=10.0.0.0/8,config.kafka.brokers={kafka:99999}", "networkPolicy.brokerPorts"},
+		{"brokers that KEDA cannot know", "keda.enabled=true,config.kafka.brokers=${BROKERS:kafka:9092}", "keda.bootstrapServers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if out, err := helm(t, render("--set", c.set)...); err == nil || !strings.Contains(out, c.want) {

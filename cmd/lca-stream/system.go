@@ -45,7 +45,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
-			Listen: c.HTTP.Listen, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
+			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
 			Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {

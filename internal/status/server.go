@@ -31,8 +31,9 @@ type Build struct {
 
 // Config says where to listen and what to show.
 type Config struct {
-	Listen string // host:port; "" = no server; port 0 = any
-	Debug  bool   // also /debug/pprof/* and /debug/config
+	Listen string   // host:port; "" = no server; port 0 = any
+	Hosts  []string // names under which it answers beside its own and those of private networks; "*": any
+	Debug  bool     // also /debug/pprof/* and /debug/config
 	Build  Build
 	Masked func() any // the configuration with its secrets masked, for /debug/config
 	Stats  *pipeline.Stats
@@ -64,7 +65,7 @@ func Start(c Config) (*Server, error) {
 	}
 	s := &Server{listener: l, done: make(chan struct{})}
 	s.http = &http.Server{
-		Handler:           readOnly(handler(c)),
+		Handler:           readOnly(named(newHosts(c.Listen, c.Hosts), handler(c))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      requestTimeout,

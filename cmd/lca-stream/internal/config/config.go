@@ -151,8 +151,9 @@ type DeadLetter struct {
 
 // HTTP is the status page, probes and metrics.
 type HTTP struct {
-	Listen         string // host:port; default 127.0.0.1:8095; "" = no server
-	DebugEndpoints bool   // serve /debug/pprof and /debug/config; default false
+	Listen         string   // host:port; default 127.0.0.1:8095; "" = no server
+	AllowedHosts   []string // names by which it may be asked, beside its own; "*": any; default []
+	DebugEndpoints bool     // serve /debug/pprof and /debug/config; default false
 }
 
 // Logger is the log on standard error.

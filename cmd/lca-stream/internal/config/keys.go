@@ -170,6 +170,7 @@ func serviceKeys(c *Config) []Key {
 		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, "stop", "warn")},
 		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, "cut", "stop")},
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
+		{"http.allowed_hosts", "[]", "Names by which it may be asked, such as a proxy's, beside its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, "debug", "info", "warn", "error")},
 		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, "auto", "text", "json")},

@@ -116,6 +116,7 @@ var (
 	maybe      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
 	modelName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, hint: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
 	address    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
+	hostName   = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, hint: "a host name without a port, or '*'"}
 	listen     = rule{pattern: regexp.MustCompile(``), max: 261, hint: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
 )
 

@@ -64,6 +64,37 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toYaml $config }}
 {{- end }}
 
+{{- /* The brokers of the configuration, as a JSON list: it may be a scalar there, split at commas. */ -}}
+{{- define "lca-stream.brokers" -}}
+{{- $brokers := (.Values.config.kafka).brokers | default (list "localhost:9092") }}
+{{- if kindIs "string" $brokers }}
+{{- $brokers = splitList "," $brokers }}
+{{- end }}
+{{- $trimmed := list }}
+{{- range $brokers }}
+{{- $trimmed = append $trimmed (trim .) }}
+{{- end }}
+{{- toJson $trimmed }}
+{{- end }}
+
+{{- /* The ports that brokers are reached at, as a JSON list. A port that is not known here would be null in a
+   NetworkPolicy, which opens every port: it is refused. */ -}}
+{{- define "lca-stream.brokerPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.brokerPorts }}
+{{- $ports = append $ports (int .) }}
+{{- else }}
+{{- range include "lca-stream.brokers" . | fromJsonArray }}
+{{- $port := regexFind ":[0-9]{1,5}$" . | trimPrefix ":" }}
+{{- if or (contains "${" .) (not $port) (lt (atoi $port) 1) (gt (atoi $port) 65535) }}
+{{- fail (printf "networkPolicy: the port of broker %q is not known to the chart: set networkPolicy.brokerPorts" .) }}
+{{- end }}
+{{- $ports = append $ports (atoi $port) }}
+{{- end }}
+{{- end }}
+{{- $ports | uniq | toJson }}
+{{- end }}
+
 {{- /* The port that the pods listen on. */ -}}
 {{- define "lca-stream.port" -}}
 {{- $listen := (.Values.config.http).listen | default "" }}
