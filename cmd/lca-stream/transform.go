@@ -127,7 +127,7 @@ func (s *system) openTransform(ctx context.Context, shared pipeline.TransformCon
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}
-	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", s.stats, s.log.With("partition", p.String()), s.grace()
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", s.stats, s.log.With("partition", p.String()), min(s.grace(), rebalanceTimeout*8/10)
 	loop.Spread = spread
 	loop.Trace = s.traces.Loop("transform", p.Topic, s.config.Source.Group)
 	return loop, nil
