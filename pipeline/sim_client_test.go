@@ -252,6 +252,12 @@ func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
 	}
 }
 
+func (p *proc) logAt(thread, topic string) func(context.Context, int64) (Log, error) {
+	return func(_ context.Context, next int64) (Log, error) {
+		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}, next: next}, nil
+	}
+}
+
 // simThread is the key of a context's thread, for what several threads ask through one function.
 type simThread struct{}
 

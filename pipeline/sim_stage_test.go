@@ -12,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -25,7 +26,11 @@ type simPipe struct {
 	name, topic, group, model, out, dead string
 	begun, learnt                        source.Offsets // where its transforms and its learner read first
 	stopped                              []string       // what its processes have stopped for
+	learner                              *proc          // that has fenced last
 }
+
+// owner is the transactional id of its learner.
+func (p *simPipe) owner() string { return p.group + "/" + p.topic + "/learn/" + p.model }
 
 // simFeed is the input: it is the same for all seeds.
 var simFeed = sync.OnceValue(func() []simMessage {
@@ -99,13 +104,26 @@ func hasty(ctx context.Context, t *Takeover) error {
 	return err
 }
 
-// learn is what the command's learner does: take the work over, then read the checkpoint, then go on.
+// learn is what the command's learner does: see whether it may, take the work over, then make the model
+// its own, then read the checkpoint, then go on.
 func (s *sim) learn(me *proc, pipe *simPipe) error {
 	group := pipe.group + ".learn"
-	stats := NewStats()
+	stage, err := s.learnStage(me, pipe)
+	if err == nil {
+		err = stage.Check(me.ctx)
+	}
+	if err != nil {
+		return err
+	}
 	t := &Takeover{
-		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", group+"-"+pipe.model) },
-		Stage: func(k Sink) (Stage, error) { return s.learnStage(me, pipe, k, stats) },
+		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", pipe.owner()) },
+		Stage: func(k Sink) (Stage, error) {
+			if k == nil { // the mistake of a take-over in another order
+				return stage, nil
+			}
+			pipe.learner = me
+			return stage, stage.Checkpoints.Own(me.ctx, k)
+		},
 		Read: func(ctx context.Context, start source.Offsets) (Source, error) {
 			return me.source(ctx, "", start, source.Claim{Group: group, Generation: -1}, true)
 		},
@@ -119,13 +137,13 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 	if err != nil {
 		return err
 	}
-	loop.Stats, loop.Log, loop.Grace = stats, quiet(), simGrace
+	loop.Stats, loop.Log, loop.Grace = stage.Stats, quiet(), simGrace
 	return loop.Run(me.ctx)
 }
 
 const simGrace = 2 * time.Second
 
-func (s *sim) learnStage(me *proc, pipe *simPipe, k Sink, stats *Stats) (Stage, error) {
+func (s *sim) learnStage(me *proc, pipe *simPipe) (*Learn, error) {
 	parts, err := me.metadata(me.ctx, "", pipe.topic)
 	if err != nil {
 		return nil, err
@@ -139,24 +157,52 @@ func (s *sim) learnStage(me *proc, pipe *simPipe, k Sink, stats *Stats) (Stage, 
 		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: simLearner(), Producer: "test",
 		Start: func(ctx context.Context) (source.Offsets, error) {
 			start, err := positions.Fill(ctx, source.Offsets{}, parts)
-			if own, ok := k.(*simSink); ok && !own.fenced() && !s.checkpointed(pipe) {
+			if pipe.learner == me && !s.checkpointed(pipe) {
 				pipe.learnt = start.Clone() // nothing is kept of what may have been learnt before
 			}
 			return start, err
 		},
-		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: pipe.model, Open: me.log("", "checkpoints"), End: me.end("", "checkpoints", end)},
-		Stats:       stats, Log: quiet(), Now: time.Now,
+		Checkpoints: &Checkpoints{
+			Topic: "checkpoints", ModelID: pipe.model, Owner: Owner{Group: pipe.group, Topic: pipe.topic},
+			Open: me.log("", "checkpoints"), OpenAt: me.logAt("", "checkpoints"),
+			End: me.end("", "checkpoints", end), Stable: me.end("", "checkpoints", source.LatestStable),
+		},
+		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+			return s.newestOf(ctx, me, pipe, settled)
+		},
+		Stats: NewStats(), Log: quiet(), Now: time.Now,
 	}}
+	if s.mistake == "pipelines are mixed" {
+		stage.Checkpoints.Owner = Owner{}
+	}
 	if s.byClock {
 		stage.SnapshotEvery, stage.CheckpointEvery = 60*time.Millisecond, 100*time.Millisecond
 	}
 	return stage, nil
 }
 
+// newestOf reads what the snapshot topic holds of a model, as the command does.
+func (s *sim) newestOf(ctx context.Context, me *proc, pipe *simPipe, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+	to := source.LatestStable
+	if settled {
+		to = source.Latest
+	}
+	a := &snapshot.Assembler{}
+	back := ReadBack{Topic: "snapshots", Open: me.log("", "snapshots"), End: me.end("", "snapshots", to)}
+	err := back.Read(ctx, func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // what is not a snapshot is passed over
+		}
+		return nil
+	})
+	newest, _ := a.Newest(pipe.model)
+	return newest, a.Slots(pipe.model), err
+}
+
 // checkpointed reports whether there is a checkpoint of a pipeline's model.
 func (s *sim) checkpointed(pipe *simPipe) bool {
 	return slices.ContainsFunc(s.part(source.Partition{Topic: "checkpoints"}).log, func(e simEntry) bool {
-		return e.visible() && bytes.HasPrefix(e.Key, []byte(pipe.model+"/"))
+		return e.visible() && bytes.HasPrefix(e.Key, []byte(pipe.model+"/")) && !bytes.Contains(e.Key, []byte("/owner/"))
 	})
 }
 
@@ -214,7 +260,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, shared
 	parts, positions := []source.Partition{p}, s.positions(me, thread, pipe.group)
 	t := &Takeover{
 		Fence: func(ctx context.Context) (Sink, error) {
-			return me.open(ctx, thread, fmt.Sprintf("%s-%s-%d", pipe.group, p.Topic, p.ID))
+			return me.open(ctx, thread, fmt.Sprintf("%s/%s/transform/%d", pipe.group, p.Topic, p.ID))
 		},
 		Stage: func(Sink) (Stage, error) {
 			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Committed(ctx, parts) }
