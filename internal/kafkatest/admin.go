@@ -180,3 +180,25 @@ type Right struct {
 	Name      string
 	Operation kafka.ACLOperationType
 }
+
+// TopicBytes is how much the segments of a topic hold on disk, with all its replicas.
+func (b *Broker) TopicBytes(t testing.TB, name string) (sum int64) {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	for _, shard := range c.RequestSharded(ctx, kmsg.NewPtrDescribeLogDirsRequest()) {
+		if shard.Err != nil {
+			t.Fatalf("kafkatest: size of %s: %v", name, shard.Err)
+		}
+		for _, dir := range shard.Resp.(*kmsg.DescribeLogDirsResponse).Dirs {
+			for _, topic := range dir.Topics {
+				for _, p := range topic.Partitions {
+					if topic.Topic == name {
+						sum += p.Size
+					}
+				}
+			}
+		}
+	}
+	return sum
+}
