@@ -186,6 +186,15 @@ func (d *doctor) topics(ctx context.Context) bool {
 			d.warn("topics", f.Advice, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Warnings, ", "))
 		}
 	}
+	inner, err := topics.Inner(ctx, d.system.cluster)
+	if err != nil {
+		d.warn("topics", "run doctor again", "offsets and transactions: %v", err)
+	}
+	for _, f := range inner {
+		if len(f.Warnings) > 0 {
+			d.warn("topics", f.Advice, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Warnings, ", "))
+		}
+	}
 	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {
 		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.config.Source.MaxMessageBytes)
 	}

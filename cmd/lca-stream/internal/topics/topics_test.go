@@ -177,6 +177,14 @@ func TestThreeBrokers(t *testing.T) {
 			t.Errorf("init: %v: %d replicas", f, f.Replication)
 		}
 	}
+	b.AlterTopic(t, "__transaction_state", map[string]string{"min.insync.replicas": "1"})
+	inner, err := Inner(t.Context(), cl)
+	if err != nil || len(inner) != 2 {
+		t.Fatalf("%v: %v", inner, err)
+	}
+	if offsets, state := inner[0], inner[1]; len(offsets.Warnings) > 0 || offsets.Replication != 3 || !strings.Contains(state.Warning(), "has min.insync.replicas 1") {
+		t.Errorf("%v\n%v", offsets, state)
+	}
 	b.AlterTopic(t, "three-out", map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
 	single := Wanted(configured("single"))
 	if _, err = Init(t.Context(), cl, single, Creation{Partitions: 2, Replication: 1}); err != nil {
