@@ -11,7 +11,7 @@ import (
 // Refuse sets the input aside whose output its topic will never take, and cuts a dead letter that is itself
 // too large.
 func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
-	m := t.inputs[index]
+	m := t.inputs[work.from+index]
 	if work.Messages[index].Topic != t.Topic {
 		dead, ok := work.Messages[index], false
 		if !t.DeadLetter.StopAtTooLarge {

@@ -29,6 +29,8 @@ type Sink interface {
 type Work struct {
 	Messages []sink.Message
 	Commit   bool // put now; false lets the stage gather more before anything becomes visible
+
+	from int // its first message in the stage's batch
 }
 
 // Stage is Learn or Transform.
@@ -117,12 +119,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	if !done.Commit {
 		return nil
 	}
-	for refused := true; refused; {
-		err = l.put(work, done)
-		if done, refused, err = l.replace(done, err); err != nil {
-			break
-		}
-	}
+	err = l.commit(work, done)
 	if err == nil || final(err) {
 		return err
 	}
@@ -150,10 +147,10 @@ func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 }
 
 // put makes the work and its offsets visible together (invariant 1).
-func (l *Loop) put(ctx context.Context, done Work) error {
+func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	start := time.Now()
 	ctx, ended := l.traced(ctx, "commit", nil)
-	err := l.Sink.Put(ctx, done.Messages, l.claim)
+	err := l.Sink.Put(ctx, done.Messages, claim)
 	ended(err)
 	if err != nil {
 		l.Stats.TransactionsAborted.Add(1)
@@ -162,9 +159,8 @@ func (l *Loop) put(ctx context.Context, done Work) error {
 	l.Stats.Transaction.observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
 	if l.Name != "" {
-		l.Stats.waits.committed(l.Name, l.claim)
+		l.Stats.waits.committed(l.Name, claim)
 	}
-	l.Stage.Kept()
 	return nil
 }
 
@@ -212,7 +208,9 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 	if !done.Commit {
 		return nil
 	}
-	err = l.put(work, done)
+	if err = l.put(work, done, l.claim); err == nil {
+		l.Stage.Kept()
+	}
 	if err != nil && !ended && !final(err) {
 		l.Log.Warn("the last checkpoint was not written; the next start resumes from the one before", "error", err)
 		return nil

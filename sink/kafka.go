@@ -78,11 +78,16 @@ const (
 // Leaving "ending" takes a new producer epoch. After that nothing that was sent under the old one
 // can take effect any more, however late it arrives, so what a caller reads then is final.
 type Kafka struct {
-	config  KafkaConfig
-	log     *slog.Logger
-	coord   coordinators
-	limits  limits
-	request time.Duration // the longest wait for one answer
+	config KafkaConfig
+	log    *slog.Logger
+	coord  coordinators
+	limits limits
+
+	request   time.Duration // the longest wait for one answer
+	timeout   time.Duration // of transactions: the configuration's, unless the cluster or the link made it another
+	ceiling   time.Duration // which it never exceeds
+	stretched bool          // the broker does not know of it yet
+	tooLate   int           // bytes of the last transaction that was late
 
 	mu       sync.Mutex
 	state    state
@@ -95,7 +100,8 @@ type Kafka struct {
 	old     bool         // a broker refused version 2
 	used    bool         // the epoch, by a transaction of version 1
 
-	shares shares // of the Put at hand
+	shares shares      // of the Put at hand
+	late   atomic.Bool // its bytes were not taken in time
 	spare  spare
 	packer packer
 }
@@ -113,9 +119,10 @@ const (
 )
 
 var (
-	errLost   = errors.New("lost: the last transaction could not be ended")
-	errFound  = errors.New("the last transaction is settled only now: read the committed offsets again")
-	errClosed = errors.New("closed")
+	errLost     = errors.New("lost: the last transaction could not be ended")
+	errFound    = errors.New("the last transaction is settled only now: read the committed offsets again")
+	errOutlived = errors.New("the transaction was open for longer than its timeout, and the broker has aborted it")
+	errClosed   = errors.New("closed")
 )
 
 // OpenKafka takes the transactional id over: it fences the former owner and ends what that one left
@@ -160,15 +167,17 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 }
 
 func newKafka(c KafkaConfig) *Kafka {
-	return &Kafka{
+	k := &Kafka{
 		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
 		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
-		request:  min(c.Request, c.Timeout/3),
+		ceiling:  max(c.Timeout, mostTimeout),
 		producer: nobody, version: 1,
 		spare:  spare{most: c.BatchBytes},
 		packer: packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
+	k.setTimeout(c.Timeout)
+	return k
 }
 
 func (k *Kafka) takeOver(ctx context.Context) error {
@@ -200,7 +209,7 @@ func (k *Kafka) Put(ctx context.Context, msgs []Message, claim source.Claim) err
 	}
 	err := k.settle(ctx)
 	if err == nil {
-		err = k.transact(ctx, msgs, claim, commits)
+		err = k.inTurn(ctx, msgs, func() error { return k.transact(ctx, msgs, claim, commits) })
 	}
 	if err != nil {
 		return k.failed(ctx, err)
@@ -231,7 +240,7 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 		return err
 	}
 	// Everything is given up before the broker would abort it and fence us.
-	ctx, cancel := context.WithTimeout(ctx, k.config.Timeout*3/4)
+	ctx, cancel := context.WithTimeout(ctx, k.timeout*3/4)
 	defer cancel()
 	if err := k.checkSizes(ctx, all); err != nil {
 		return err // nothing was sent yet
@@ -273,7 +282,7 @@ func (k *Kafka) settle(ctx context.Context) error {
 		return nil
 	}
 	k.state = ending
-	if _, err := k.renew(ctx); err != nil {
+	if _, err := k.end(ctx); err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
 		}
@@ -283,10 +292,21 @@ func (k *Kafka) settle(ctx context.Context) error {
 	return nil
 }
 
+// end leaves no transaction open, and takes a new epoch.
+func (k *Kafka) end(ctx context.Context) (committed bool, err error) {
+	if committed, err = k.renew(ctx); err != nil {
+		err = k.fencedBy(ctx, err)
+	}
+	if err == nil {
+		err = k.granted(ctx)
+	}
+	return committed, err
+}
+
 // find settles at last what failed could not. Nothing is written: what the caller has read since is
 // from before the outcome was final.
 func (k *Kafka) find(ctx context.Context) error {
-	if _, err := k.renew(ctx); err != nil {
+	if _, err := k.end(ctx); err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
 			return err
@@ -302,19 +322,18 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 	if k.state == ready { // refused before anything was sent
 		return k.explain(cause)
 	}
-	if errors.Is(cause, ErrFenced) {
-		k.state = isFenced
-		return k.explain(cause)
-	}
 	k.log.Debug("transaction failed; ending it with a new producer epoch", "error", cause)
 	k.state = ending
 	k.old = k.old || errors.Is(cause, errTooOld)
 	ctx, cancel := linger(ctx, endWithin)
 	defer cancel()
-	committed, err := k.renew(ctx)
+	committed, err := k.ended(ctx, cause)
 	if err != nil {
 		if errors.Is(err, ErrFenced) {
 			k.state = isFenced
+			if errors.Is(cause, ErrFenced) {
+				return k.explain(err)
+			}
 			return k.explain(fmt.Errorf("%w (found after: %w)", err, cause))
 		}
 		k.state = lost
@@ -325,7 +344,18 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 		k.log.Debug("it was committed: only the answer was missing")
 		return nil
 	}
+	if errors.Is(cause, ErrFenced) {
+		return k.explain(errOutlived)
+	}
 	return k.explain(cause)
+}
+
+// ended is end for a transaction that went wrong. One that was fenced has ended.
+func (k *Kafka) ended(ctx context.Context, cause error) (committed bool, err error) {
+	if errors.Is(cause, ErrFenced) {
+		return false, k.fencedBy(ctx, cause)
+	}
+	return k.end(ctx)
 }
 
 func (k *Kafka) explain(err error) error {

@@ -196,9 +196,9 @@ func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
 }
 
 // send writes the request to the partition's leader and returns what the answer says.
-func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster) error {
+func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) error {
 	m, err := c.Ask(ctx, cluster.Question{
-		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Write: r.write,
+		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Write: r.write, Patience: patience,
 	})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, q cluster.Questio
 // initProducer asks for an id and a new epoch, which fences all older ones.
 func (k *Kafka) initProducer(ctx context.Context, was producer) (producer, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID, req.TransactionTimeoutMillis = &k.config.TransactionalID, int32(k.config.Timeout.Milliseconds())
+	req.TransactionalID, req.TransactionTimeoutMillis = &k.config.TransactionalID, int32(k.timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = was.id, was.epoch
 	m, err := k.ask(ctx, cluster.Question{Request: req, Choose: k.see(5)}, func(m kmsg.Response) error {
 		return failure(m.(*kmsg.InitProducerIDResponse).ErrorCode)

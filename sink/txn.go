@@ -34,13 +34,23 @@ const (
 
 // repeat sends a request until it is carried out, refused for good, or ctx ends.
 func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Context) error) error {
+	return k.repeatPatiently(ctx, what, func(ctx context.Context) error {
+		one, cancel := context.WithTimeout(ctx, k.request)
+		defer cancel()
+		return send(one)
+	})
+}
+
+// repeatPatiently is repeat for requests that know themselves when to give up one try.
+func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(context.Context) error) error {
 	began := time.Now()
 	say := began.Add(quietFor)
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		one, cancel := context.WithTimeout(ctx, k.request)
-		err := send(one)
-		cancel()
+		err := send(ctx)
 		if err == nil {
+			if say.After(began.Add(quietFor)) {
+				k.log.Info("a request that was repeated has been carried out", "request", what, "after", time.Since(began).Round(time.Millisecond))
+			}
 			return nil
 		}
 		if !retriable(err) {
@@ -61,13 +71,18 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 // initialise gets a producer id and a new epoch. With our own id and epoch (after the first time)
 // the broker refuses if somebody else has had the id since.
 func (k *Kafka) initialise(ctx context.Context) error {
-	return k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {
-		p, err := k.initProducer(ctx, k.producer)
-		if err == nil {
-			k.become(p)
+	for {
+		err := k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {
+			p, err := k.initProducer(ctx, k.producer)
+			if err == nil {
+				k.become(p)
+			}
+			return err
+		})
+		if err == nil || !k.lowerTimeout(err) {
+			return err
 		}
-		return err
-	})
+	}
 }
 
 // renew ends the transaction, whatever has become of it, and takes a new epoch. committed: it is known
@@ -187,8 +202,11 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 		func(b []byte, batch int) []byte {
 			return k.packer.pack(b, batch, s.topic, k.limits.batch(s.topic, k.config.BatchBytes))
 		})
-	err = k.repeat(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
-		err := req.send(ctx, k.config.Cluster)
+	err = k.repeatPatiently(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
+		err := req.send(ctx, k.config.Cluster, k.patience(len(req.bytes)))
+		if err != nil && tooSlow(err) {
+			k.late.Store(true)
+		}
 		if errors.Is(err, kafka.DuplicateSequenceNumber) {
 			return nil // an earlier copy of these bytes was written
 		}

@@ -39,6 +39,8 @@ type Question struct {
 	// Write, unless nil, writes the whole request, its size and header included, in place of kmsg's
 	// encoder, which would copy the bytes of a large one. Request then only says what the answer is.
 	Write func(w io.Writer, version int16, correlation int32) error
+
+	Patience Patience
 }
 
 // maxAnswer bounds the bytes of one answer: metadata of a large cluster take a few MiB.
@@ -46,7 +48,7 @@ const maxAnswer = 64 << 20
 
 // Ask sends a question and returns the answer. The context should have a deadline.
 func (c *Cluster) Ask(ctx context.Context, q Question) (kmsg.Response, error) {
-	x := &asked{cluster: c, question: q}
+	x := &asked{ctx: ctx, cluster: c, question: q}
 	m, err := c.Send(ctx, Request{
 		Message: x, Group: q.Group, Broker: q.Broker, exchange: x.exchange,
 	})
@@ -63,6 +65,7 @@ func (a answer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
 // asked is a question on its way.
 type asked struct {
+	ctx      context.Context // its deadline bounds the patience
 	cluster  *Cluster
 	question Question
 }
@@ -75,6 +78,7 @@ func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, err
 	}
 	q := &x.question
+	rw = q.Patience.of(x.ctx, rw)
 	most := q.Most
 	if q.Choose != nil {
 		most = q.Choose(offer)

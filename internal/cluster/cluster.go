@@ -76,7 +76,7 @@ func Open(c Config) (*Cluster, error) {
 		return nil, err
 	}
 	if c.Dial == nil {
-		c.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+		c.Dial = dial
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -96,6 +96,16 @@ func Open(c Config) (*Cluster, error) {
 		client:    &kafka.Client{Addr: address, Transport: transport, Timeout: RequestTimeout},
 		address:   address,
 	}, nil
+}
+
+// dial opens a connection of which nothing is left once it is closed: what a request that was given up had in
+// the buffers would still take its time on a slow link, and the next request would wait for it.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		err = tcp.SetLinger(0)
+	}
+	return conn, err
 }
 
 // Client sends the requests kafka-go has a method for, each bounded by RequestTimeout.

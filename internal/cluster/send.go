@@ -28,13 +28,15 @@ type Request struct {
 	// Nil decodes as kafka-go does. An error closes the connection.
 	Read func(r io.Reader, version int16) (protocol.Message, error)
 
+	Patience Patience
+
 	exchange func(io.ReadWriter) (protocol.Message, error) // does all of it: see Ask
 }
 
 // Send sends the request and returns the response. The context should have a deadline: without
 // one a silent broker keeps a connection and a goroutine for ever.
 func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error) {
-	e := &exchange{request: r, clientID: c.config.ClientID}
+	e := &exchange{ctx: ctx, request: r, clientID: c.config.ClientID}
 	var m protocol.Message = e
 	switch {
 	case r.Group != "":
@@ -48,6 +50,7 @@ func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error)
 // exchange is a protocol.RawExchanger: kafka-go hands it the connection and the versions the
 // broker and kafka-go have in common, instead of encoding and decoding it.
 type exchange struct {
+	ctx      context.Context // its deadline bounds the patience
 	request  Request
 	clientID string
 	version  int16
@@ -68,6 +71,7 @@ func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
 	if e.request.exchange != nil {
 		return e.request.exchange(rw)
 	}
+	rw = e.request.Patience.of(e.ctx, rw)
 	if e.request.Write != nil {
 		if err := e.request.Write(rw, e.version, correlation); err != nil {
 			return nil, err

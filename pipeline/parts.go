@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Pacer is a sink that knows how many bytes one put should hold at most on the link as it is; 0: any number.
+type Pacer interface {
+	Most() int
+}
+
+// Splitter is a stage whose work can be put in parts, one transaction each.
+type Splitter interface {
+	// Split cuts off a first part of at most so many bytes, and of one message at least. next are the offsets
+	// that go with it; nil: there is nothing to cut.
+	Split(work Work, most int) (first, rest Work, next source.Offsets)
+}
+
+// commit makes the work and its offsets visible: together, or in parts where the link is slow, each with
+// the offsets that it stands for. A transaction that is too large for the link would never be in time.
+func (l *Loop) commit(ctx context.Context, done Work) error {
+	pacer, paced := l.Sink.(Pacer)
+	splitter, splits := l.Stage.(Splitter)
+	for paced && splits {
+		most := pacer.Most()
+		if most == 0 {
+			break
+		}
+		first, rest, next := splitter.Split(done, most)
+		if next == nil {
+			break
+		}
+		claim := l.claim
+		claim.Next = maps.Clone(claim.Next)
+		maps.Copy(claim.Next, next)
+		if err := l.place(ctx, first, claim); err != nil {
+			return err
+		}
+		done = rest
+	}
+	if err := l.place(ctx, done, l.claim); err != nil {
+		return err
+	}
+	l.Stage.Kept()
+	return nil
+}
+
+// place puts, and asks the stage for something else in place of what a topic will never take.
+func (l *Loop) place(ctx context.Context, done Work, claim source.Claim) (err error) {
+	for refused := true; refused; {
+		err = l.put(ctx, done, claim)
+		if done, refused, err = l.replace(done, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Split cuts between two messages. Those that have no output count with the one before them.
+func (t *Transform) Split(work Work, most int) (first, rest Work, next source.Offsets) {
+	size := 0
+	for i := range work.Messages {
+		size += work.Messages[i].Size()
+		if size > most && i > 0 {
+			input := t.inputs[work.from+i]
+			first, rest = work, work
+			first.Messages, rest.Messages = work.Messages[:i:i], work.Messages[i:]
+			rest.from += i
+			return first, rest, source.Offsets{input.Partition: input.Offset}
+		}
+	}
+	return work, Work{}, nil
+}
