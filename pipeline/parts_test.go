@@ -12,16 +12,16 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// slow is a sink on a link that carries so many bytes in a transaction's time. It loses the put of one number.
-type slow struct {
+// slowLink is a sink on a link that carries so many bytes in a transaction's time. It loses the put of one number.
+type slowLink struct {
 	*memorySink
 	most, lose int
 	puts       [][]int64 // offsets of the inputs of each, then the offset it commits
 }
 
-func (s *slow) Most() int { return s.most }
+func (s *slowLink) Most() int { return s.most }
 
-func (s *slow) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
+func (s *slowLink) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
 	var put []int64
 	size := 0
 	for _, m := range msgs {
@@ -51,7 +51,7 @@ func TestPartsOfABatch(t *testing.T) {
 				w.topics[events][3].Value = []byte("garbage")
 				w.topics[events][5].Value = w.topics[events][4].Value[:0:0] // nothing, which is set aside too
 				loop := w.transformLoop(t, events, 7)
-				s := &slow{memorySink: loop.Sink.(*memorySink), most: most, lose: lose}
+				s := &slowLink{memorySink: loop.Sink.(*memorySink), most: most, lose: lose}
 				loop.Sink = s
 				if err := loop.Run(context.Background()); err != nil {
 					t.Fatal(err)
