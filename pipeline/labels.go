@@ -20,15 +20,15 @@ type labels struct {
 }
 
 // ofSource is where the headers of a partition begin in fixed.
-const ofSource = 3
+const ofSource = 4
 
 // begin prepares for a batch; that before it has been put, or never will be.
 func (l *labels) begin(messages int) {
-	const own, digits = 8, 8 // of a message: headers, and digits of its offset as a rule
+	const own, digits = 9, 8 // of a message: headers, and digits of its offset as a rule
 	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
 }
 
-func (l *labels) of(id string, model *InForce, p source.Partition) []source.Header {
+func (l *labels) of(id, group string, model *InForce, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
 		return l.fixed
 	}
@@ -41,6 +41,7 @@ func (l *labels) of(id string, model *InForce, p source.Partition) []source.Head
 		text(contentType, "application/vnd.apache.arrow.stream"),
 		text("lca-model-id", id),
 		text("lca-model-version", strconv.FormatUint(version, 10)),
+		text("lca-group", group),
 		text("lca-source-topic", p.Topic),
 		text("lca-source-partition", strconv.Itoa(int(p.ID))),
 	}
@@ -76,7 +77,7 @@ func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Me
 	l := &t.labels
 	first := len(l.headers)
 	l.headers = carry(l.headers, m.Headers, false)
-	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.model, m.Partition)...)
+	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
 	return t.sealed(m, value, rest, first)
 }
 
@@ -85,7 +86,7 @@ func (t *Transform) pass(m *source.Message) sink.Message {
 	l := &t.labels
 	first := len(l.headers)
 	l.headers = carry(l.headers, m.Headers, true)
-	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.model, m.Partition)[ofSource:]...)
+	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)[ofSource:]...)
 	return t.sealed(m, nil, nil, first)
 }
 

@@ -33,11 +33,11 @@ type LearnConfig struct {
 	LearnRest       bool   // learn the unfinished minibatch at the end and publish: a replay
 	Every           uint64 // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
 	Producer        string
-	Start           func(context.Context) (source.Offsets, error) // where to read without a checkpoint
-	Lag             func() int64                                  // records behind the end; nil = never behind
-	Checkpoints     *Checkpoints                                  // nil = none: a replay starts over
-	WarmStart       *snapshot.Snapshot                            // used when there is no checkpoint; nil = what Published gives
-	OnSnapshot      func(*snapshot.Snapshot)                      // sees each snapshot before it is put; may be nil
+	Start           func(context.Context, source.Offsets) (source.Offsets, error) // where to read, given the offsets of the checkpoint, nil without one
+	Lag             func() int64                                                  // records behind the end; nil = never behind
+	Checkpoints     *Checkpoints                                                  // nil = none: a replay starts over
+	WarmStart       *snapshot.Snapshot                                            // used when there is no checkpoint; nil = what Published gives
+	OnSnapshot      func(*snapshot.Snapshot)                                      // sees each snapshot before it is put; may be nil
 	Stats           *Stats
 	Log             *slog.Logger
 	Now             func() time.Time
@@ -154,29 +154,33 @@ func (l *Learn) Kept() {
 // Rewind loads the last checkpoint, or starts anew where there is none.
 func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 	failpoint.Here("restore.before")
-	start, err := l.Start(ctx)
+	var c *Checkpoint
+	var saved source.Offsets
+	if l.Checkpoints != nil {
+		var err error
+		if c, err = l.Checkpoints.Load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c != nil {
+		saved = c.Offsets
+	}
+	start, err := l.Start(ctx, saved)
 	if err != nil {
 		return nil, err
 	}
 	l.reset(start)
-	if l.Checkpoints == nil {
+	switch {
+	case l.Checkpoints == nil:
 		return start, nil
-	}
-	c, err := l.Checkpoints.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c == nil {
+	case c == nil:
 		return start, l.adopt(ctx)
 	}
 	if err := l.restore(c); err != nil {
 		return nil, err
 	}
 	failpoint.Here("restore.after")
-	for p := range start {
-		start[p] = l.offsets[p]
-	}
-	return start, nil
+	return l.offsets.Clone(), nil
 }
 
 // Restart begins another pass over the same rows: what was learnt stays, the offsets go back.
@@ -217,9 +221,6 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	l.passed.rows(len(l.rows.Invalid), len(l.ids))
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	for mb := range l.batcher.Add(l.x, l.ids) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		if err := l.minibatch(mb); err != nil {
 			return err
 		}

@@ -231,7 +231,7 @@ func (w *world) learnLoop(t *testing.T, step int) (*Loop, *Learn) {
 	sinkOf := w.open("learn")
 	stage := &Learn{LearnConfig: LearnConfig{
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 100, CheckpointRows: 60, Learner: c, Producer: "test",
-		Start:       func(context.Context) (source.Offsets, error) { return start, nil },
+		Start:       func(context.Context, source.Offsets) (source.Offsets, error) { return start, nil },
 		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")},
 		Stats:       NewStats(), Log: quiet(), Now: func() time.Time { return time.UnixMilli(0) },
 	}}
@@ -266,6 +266,7 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop 
 	sinkOf := w.open(group)
 	at, _ := committed(ctx)
 	stage := &Transform{Committed: committed, TransformConfig: TransformConfig{
+		Group: "g",
 		Topic: "out", Output: OutputConfig{Column: "lca", Score: true, Passthrough: true},
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},

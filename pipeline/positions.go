@@ -2,7 +2,17 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
 
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -12,46 +22,338 @@ type Places interface {
 	Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error)
 	// Offsets are those of a place in each partition.
 	Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error)
+	// Topic is the topic of that name, as it is now.
+	Topic(ctx context.Context, name string) (source.Topic, error)
 }
 
-// Positions decides where partitions are read from.
+// Positions decides where the partitions of a topic are read from, and commits that before anything is
+// read. So a start_offset of latest is resolved once, and an offset that is missing later is known for a
+// loss: a marker on the checkpoint topic, written with the first position, says that there was one
+// (Starts). The topic's id travels beside each offset: an offset in a topic that was deleted and created
+// again under its name is an offset of something else. Methods may be called from any goroutine.
 type Positions struct {
 	Places Places
+	Starts *Starts
 	Group  string
-	Start  source.At // where a partition begins that has no offset yet
+	Topic  string
+	Start  source.At // where the group begins; partitions that are found later begin at their first record
+	Model  string    // whose learner this is; "" for a transform
+	Log    *slog.Logger
+
+	id   atomic.Pointer[string] // of the topic, as it was first seen: what is read and committed is of that one
+	last sync.Map               // source.Partition → source.Position, as it was found last
 }
 
-// Committed are the offsets of the group, with Start where there are none.
-func (p *Positions) Committed(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
-	found, err := p.Places.Committed(ctx, p.Group, parts)
-	if err != nil {
-		return nil, err
-	}
-	offsets := make(source.Offsets, len(found))
-	for part, position := range found {
-		offsets[part] = position.Next
-	}
-	return p.Fill(ctx, offsets, parts)
+// known is what is known of a topic before anything is decided.
+type known struct {
+	topic     source.Topic
+	committed map[source.Partition]source.Position
 }
 
-// Fill adds Start for the partitions that have no offset yet.
-func (p *Positions) Fill(ctx context.Context, offsets source.Offsets, parts []source.Partition) (source.Offsets, error) {
-	var fresh []source.Partition
-	for _, part := range parts {
-		if next, ok := offsets[part]; !ok || next < 0 {
-			fresh = append(fresh, part)
+// Open returns where a transform reads partitions from: what the group has committed, or where it
+// begins. It goes on until that is committed through k, together with the marker, or until ctx ends.
+func (p *Positions) Open(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition) (source.Offsets, error) {
+	return p.settle(ctx, k, claim, parts, p.committed)
+}
+
+// Resume does so for a learner, whose position is that of its checkpoint: saved, nil where there is none.
+// Then it begins where its model began at first, so that a restart before the first checkpoint passes
+// nothing over. A partition that the checkpoint does not know was found later.
+func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition, saved source.Offsets) (source.Offsets, error) {
+	return p.settle(ctx, k, claim, parts, func(ctx context.Context, f known, parts []source.Partition) (source.Offsets, []sink.Message, error) {
+		return p.learnt(ctx, f, parts, saved)
+	})
+}
+
+// settle asks, decides and commits.
+func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition,
+	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
+) (source.Offsets, error) {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		f, err := p.find(ctx, parts)
+		if err != nil {
+			return nil, err
+		}
+		next, msgs, err := decide(ctx, f, parts)
+		if errors.Is(err, errMoved) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		stale := p.stale(f, parts)
+		if len(msgs) == 0 && len(stale) == 0 {
+			return next, nil
+		}
+		for _, part := range stale {
+			msgs = append(msgs, p.Starts.marker(p.Group, part, f.topic.ID, next[part]))
+		}
+		claim.Next, claim.Metadata, claim.Epochs = next, p.Metadata(parts), p.Epochs(next)
+		if err = k.Put(ctx, msgs, claim); err == nil {
+			return next, nil
+		}
+		if final(err) {
+			return nil, err
+		}
+		p.Log.Warn("the position is not committed yet", "group", p.Group, "error", err, "retry_in", wait)
+		if !sleep(ctx, wait) { // and then ask again: nobody knows whether it was committed
+			return nil, ctx.Err()
 		}
 	}
-	if len(fresh) == 0 {
-		return offsets, nil
+}
+
+// find asks what there is, and refuses a topic that is not the one that the group has read.
+func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known, err error) {
+	if f.topic, err = p.Places.Topic(ctx, p.Topic); errors.Is(err, source.ErrNoTopic) {
+		return f, &Stop{Err: err}
 	}
-	start, err := p.Places.Offsets(ctx, fresh, p.Start)
 	if err != nil {
-		return nil, err
+		return f, err
 	}
-	full := offsets.Clone()
-	for part, next := range start {
-		full[part] = next
+	if err = p.same(f.topic.ID); err != nil {
+		return f, err
 	}
-	return full, nil
+	if f.committed, err = p.Places.Committed(ctx, p.Group, parts); err != nil {
+		return f, err
+	}
+	for _, part := range parts {
+		p.last.Store(part, f.committed[part])
+		note, err := source.ParseNote(f.committed[part].Metadata)
+		if err != nil {
+			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Hint: "use that one, or set the offsets anew with `lca-stream offsets reset`"}
+		}
+		if differ(note.TopicID, f.topic.ID) {
+			return f, p.recreated(note.TopicID, f.topic.ID, fmt.Sprintf("offset %d of partition %d", f.committed[part].Next, part.ID))
+		}
+	}
+	return f, nil
+}
+
+// stale are the partitions whose committed text is not yet what this program commits.
+func (p *Positions) stale(f known, parts []source.Partition) (stale []source.Partition) {
+	text := source.NewNote(f.topic.ID).String()
+	for _, part := range parts {
+		if c := f.committed[part]; c.Next < 0 || c.Metadata != text {
+			stale = append(stale, part)
+		}
+	}
+	return stale
+}
+
+// committed decides for a transform.
+func (p *Positions) committed(ctx context.Context, f known, parts []source.Partition) (source.Offsets, []sink.Message, error) {
+	next := make(source.Offsets, len(parts))
+	var missing []source.Partition
+	for _, part := range parts {
+		next[part] = f.committed[part].Next
+		if next[part] < 0 {
+			missing = append(missing, part)
+		}
+	}
+	if len(missing) == 0 {
+		return next, nil, nil
+	}
+	seen, err := p.Starts.Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, part := range missing {
+		if m, begun := seen[markerKey(p.Group, part)]; begun {
+			return nil, nil, p.gone(ctx, part, m, f.topic.ID)
+		}
+	}
+	begin, msgs, err := p.begin(ctx, seen, f.topic)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, part := range missing {
+		next[part] = begin[part]
+		p.Log.Info("a partition is read for the first time", "group", p.Group, "partition", part.String(), "offset", begin[part])
+	}
+	return next, msgs, nil
+}
+
+// learnt decides for a learner.
+func (p *Positions) learnt(ctx context.Context, f known, parts []source.Partition, saved source.Offsets) (source.Offsets, []sink.Message, error) {
+	var missing []source.Partition // whose committed offset says nothing of the topic's id any more
+	for _, part := range parts {
+		if _, ok := saved[part]; ok && f.committed[part].Next < 0 {
+			missing = append(missing, part)
+		}
+	}
+	var seen map[string]Start
+	if saved == nil || len(missing) > 0 {
+		var err error
+		if seen, err = p.Starts.Read(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, part := range missing {
+		if m := seen[markerKey(p.Group, part)]; differ(m.TopicID, f.topic.ID) {
+			return nil, nil, p.recreated(m.TopicID, f.topic.ID, fmt.Sprintf("a checkpoint at offset %d of partition %d", saved[part], part.ID))
+		}
+	}
+	begin, msgs := source.Offsets(nil), []sink.Message(nil)
+	var err error
+	if saved == nil {
+		begin, msgs, err = p.begin(ctx, seen, f.topic)
+	} else {
+		begin, err = p.Places.Offsets(ctx, parts, source.Earliest)
+	}
+	next := make(source.Offsets, len(parts))
+	for _, part := range parts {
+		next[part] = begin[part]
+		if at, ok := saved[part]; ok {
+			next[part] = at
+		}
+	}
+	return next, msgs, err
+}
+
+// begin is where each partition of the topic begins, with the record that keeps it where there is none
+// yet. The first start resolves it for all partitions; one that is not among them was found later, and
+// begins at its first record: nothing that was written since the first start is passed over.
+func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic source.Topic) (source.Offsets, []sink.Message, error) {
+	earliest, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
+	if err != nil {
+		return nil, nil, err
+	}
+	first, begun := seen[firstKey(p.Group, p.Topic, p.Model)]
+	if begun && differ(first.TopicID, topic.ID) {
+		if p.Model == "" {
+			return nil, nil, p.recreated(first.TopicID, topic.ID, "start markers")
+		}
+		begun = false // a learner without a checkpoint has nothing to lose
+	}
+	switch {
+	case begun && p.Start == source.Earliest:
+		return earliest, nil, nil
+	case begun:
+		for part, start := range earliest {
+			at, ok := first.Offsets[strconv.Itoa(int(part.ID))]
+			switch {
+			case !ok:
+			case p.Model == "":
+				earliest[part] = at // what retention has deleted of it is a gap
+			default:
+				earliest[part] = max(at, start) // nothing is learnt yet, so nothing is missing
+			}
+		}
+		return earliest, nil, nil
+	case p.Model == "" && others(seen, p.Group, p.Topic): // a group of the first edition, which has left no record
+		return earliest, nil, nil
+	}
+	at := earliest
+	if p.Start != source.Earliest {
+		if at, err = p.Places.Offsets(ctx, topic.Partitions, p.Start); err != nil {
+			return nil, nil, err
+		}
+	}
+	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at)}, nil
+}
+
+// Metadata is what is committed beside the offsets, once Open or Resume has seen the topic.
+func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]string {
+	id := p.id.Load()
+	if id == nil {
+		return nil
+	}
+	all := make(map[source.Partition]string, len(parts))
+	for _, part := range parts {
+		all[part] = source.NewNote(*id).String()
+	}
+	return all
+}
+
+// Epochs are the leader epochs of offsets, as far as they were committed beside them.
+func (p *Positions) Epochs(at source.Offsets) source.Epochs {
+	epochs := make(source.Epochs, len(at))
+	for part, next := range at {
+		if c, ok := p.last.Load(part); ok && c.(source.Position).Next == next && c.(source.Position).Epoch >= 0 {
+			epochs[part] = c.(source.Position).Epoch
+		}
+	}
+	return epochs
+}
+
+// Markers are the start markers of offsets that are committed again.
+func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
+	id := p.id.Load()
+	if id == nil {
+		return nil
+	}
+	for _, part := range slices.SortedFunc(maps.Keys(at), func(a, b source.Partition) int { return int(a.ID - b.ID) }) {
+		msgs = append(msgs, p.Starts.marker(p.Group, part, *id, at[part]))
+	}
+	return msgs
+}
+
+// Watch looks at the topic until ctx ends, and then returns nil. The error says that its name has come
+// to mean another topic, which a reader may not notice: the offset that it asks for may exist there too.
+func (p *Positions) Watch(ctx context.Context, every time.Duration) error {
+	for sleep(ctx, every) {
+		if err := p.Check(ctx); final(err) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check is one look of Watch.
+func (p *Positions) Check(ctx context.Context) error {
+	topic, err := p.Places.Topic(ctx, p.Topic)
+	if err != nil {
+		return err
+	}
+	return p.same(topic.ID)
+}
+
+// same remembers the id that the topic had first, and refuses another one.
+func (p *Positions) same(id string) error {
+	if p.id.CompareAndSwap(nil, &id) {
+		return nil
+	}
+	if before := *p.id.Load(); differ(before, id) {
+		return p.recreated(before, id, "its position")
+	}
+	return nil
+}
+
+// differ reports whether two ids are known and not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+func (p *Positions) recreated(was, is, what string) error {
+	return &Stop{
+		Err: fmt.Errorf("source topic %s was deleted and created again: group %q has %s in the topic with id %s, and the id is now %s", p.Topic, p.Group, what, was, is),
+		Hint: "nothing of the new topic was read: `lca-stream offsets show` says what is known of the old one, " +
+			"`lca-stream offsets reset --to earliest` begins with the new one, and snapshot.model_id may name a new model",
+	}
+}
+
+// errMoved says that somebody has committed since the offsets were read.
+var errMoved = errors.New("the committed offsets have moved")
+
+// gone decides about a marker without an offset. The offsets were read before the markers: somebody who has
+// fenced us may have written both in between. A marker that is visible has its offset beside it, in
+// the same transaction; so if there still is none, it is lost.
+func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) error {
+	now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part})
+	switch {
+	case err != nil:
+		return err
+	case now[part].Next >= 0:
+		return errMoved
+	}
+	return p.lost(part, m, id)
+}
+
+func (p *Positions) lost(part source.Partition, m Start, id string) error {
+	if differ(m.TopicID, id) {
+		return p.recreated(m.TopicID, id, fmt.Sprintf("a start marker of partition %d", part.ID))
+	}
+	return &Stop{
+		Err: fmt.Errorf("group %q has no committed offset in %s, and yet it has begun there: a start marker says offset %d. Offsets expire when nothing is committed for the brokers' offsets.retention.minutes, "+
+			"as while the program is down, or somebody has deleted them", p.Group, part, m.Offset),
+		Hint: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
@@ -66,14 +67,18 @@ type Loop struct {
 	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
 	Stats  *Stats
 	Log    *slog.Logger
-	Name   string // learn or transform, of the metrics; "": none of its own
-	Second bool   // another loop of this process reads the same records, and has counted them as read
-	Trace  Trace  // nil = nobody wants to know
+	Name   string         // learn or transform, of the metrics; "": none of its own
+	Second bool           // another loop of this process reads the same records, and has counted them as read
+	Trace  Trace          // nil = nobody wants to know
+	Start  source.Offsets // where reading begins, which is committed; nil: it is not
+	Renew  *Renewal       // nil = committed offsets are not renewed
 
 	// Spread, unless nil, makes another wait of one before a retry, so that loops do not retry in step.
 	Spread func(time.Duration) time.Duration
 
 	claim   source.Claim   // of the last batch: what Finish commits
+	kept    source.Claim   // what is committed; Next nil: not known
+	putAt   time.Time      // when it was
 	counted source.Offsets // the next messages to count: those that come again have been
 }
 
@@ -85,13 +90,14 @@ type Loop struct {
 func (l *Loop) Run(ctx context.Context) error {
 	work, cancel := graceful(ctx, l.Grace)
 	defer cancel()
+	l.kept.Next = l.Start
 	for {
 		batch, err := l.Source.Read(ctx)
 		if err != nil {
 			return l.end(ctx, work, err)
 		}
 		if err := l.step(ctx, work, batch); err != nil {
-			if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ctx.Err())) {
 				return nil
 			}
 			return err
@@ -116,8 +122,8 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if !done.Commit {
-		return nil
+	if !done.Commit || len(done.Messages) == 0 && l.kept.Next != nil && maps.Equal(l.claim.Next, l.kept.Next) {
+		return l.renew(work)
 	}
 	err = l.commit(work, done)
 	if err == nil || final(err) {
@@ -158,6 +164,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	}
 	l.Stats.Transaction.observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
+	l.kept, l.putAt = l.claim, time.Now()
 	if l.Name != "" {
 		l.Stats.waits.committed(l.Name, claim)
 	}
@@ -170,11 +177,20 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
 	var gone absence
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		offsets, err := l.Stage.Rewind(ctx)
+		// Nothing to put: it only ends what the failed transaction may have left open, if that was not
+		// possible before. Until then the offsets are not final, and nobody would tell them.
+		err := l.Sink.Put(ctx, nil, source.Claim{})
+		var offsets source.Offsets
+		if err == nil {
+			offsets, err = l.Stage.Rewind(ctx)
+		}
 		if err == nil {
 			err = l.Source.Seek(ctx, offsets)
 		}
 		if err == nil {
+			if !maps.Equal(l.kept.Next, offsets) {
+				l.kept = source.Claim{Next: offsets}
+			}
 			return nil
 		}
 		if gone.final(err) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
@@ -152,6 +153,9 @@ func (m *simSink) fenced() bool {
 }
 
 func (m *simSink) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
+	if len(msgs) == 0 && claim.Group == "" {
+		return nil // every Put settles its outcome before it returns
+	}
 	var refused error
 	err := m.p.ask(ctx, m.thread, fmt.Sprintf("put %d messages, %v", len(msgs), claim.Next), nil, func() { refused = m.write(msgs, claim) })
 	if err == nil && refused == nil {
@@ -252,12 +256,6 @@ func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
 	}
 }
 
-func (p *proc) logAt(thread, topic string) func(context.Context, int64) (Log, error) {
-	return func(_ context.Context, next int64) (Log, error) {
-		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}, next: next}, nil
-	}
-}
-
 // simThread is the key of a context's thread, for what several threads ask through one function.
 type simThread struct{}
 
@@ -316,6 +314,13 @@ func (m simPlaces) Offsets(ctx context.Context, parts []source.Partition, at sou
 		}
 	})
 	return found, err
+}
+
+func (m simPlaces) Topic(ctx context.Context, name string) (topic source.Topic, err error) {
+	err = m.p.ask(ctx, m.thread, "topic "+name, nil, func() {
+		topic = source.Topic{ID: strconv.Itoa(m.p.sim.topics[name].id), Partitions: m.p.sim.partitions(name)}
+	})
+	return topic, err
 }
 
 // metadata are the partitions that a topic has.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -26,11 +25,7 @@ type simPipe struct {
 	name, topic, group, model, out, dead string
 	begun, learnt                        source.Offsets // where its transforms and its learner read first
 	stopped                              []string       // what its processes have stopped for
-	learner                              *proc          // that has fenced last
 }
-
-// owner is the transactional id of its learner.
-func (p *simPipe) owner() string { return p.group + "/" + p.topic + "/learn/" + p.model }
 
 // simFeed is the input: it is the same for all seeds.
 var simFeed = sync.OnceValue(func() []simMessage {
@@ -104,26 +99,19 @@ func hasty(ctx context.Context, t *Takeover) error {
 	return err
 }
 
-// learn is what the command's learner does: see whether it may, take the work over, then make the model
-// its own, then read the checkpoint, then go on.
+// nowhere is the sink of who has opened none yet.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, []sink.Message, source.Claim) error { return nil }
+func (nowhere) Close() error                                            { return nil }
+
+// learn is what the command's learner does: take the work over, then read the checkpoint, then go on.
 func (s *sim) learn(me *proc, pipe *simPipe) error {
 	group := pipe.group + ".learn"
-	stage, err := s.learnStage(me, pipe)
-	if err == nil {
-		err = stage.Check(me.ctx)
-	}
-	if err != nil {
-		return err
-	}
+	stats := NewStats()
 	t := &Takeover{
-		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", pipe.owner()) },
-		Stage: func(k Sink) (Stage, error) {
-			if k == nil { // the mistake of a take-over in another order
-				return stage, nil
-			}
-			pipe.learner = me
-			return stage, stage.Checkpoints.Own(me.ctx, k)
-		},
+		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", group+"-"+pipe.model) },
+		Stage: func(k Sink) (Stage, error) { return s.learnStage(me, pipe, k, stats) },
 		Read: func(ctx context.Context, start source.Offsets) (Source, error) {
 			return me.source(ctx, "", start, source.Claim{Group: group, Generation: -1}, true)
 		},
@@ -137,77 +125,53 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 	if err != nil {
 		return err
 	}
-	loop.Stats, loop.Log, loop.Grace = stage.Stats, quiet(), simGrace
+	loop.Stats, loop.Log, loop.Grace = stats, quiet(), simGrace
 	return loop.Run(me.ctx)
 }
 
 const simGrace = 2 * time.Second
 
-func (s *sim) learnStage(me *proc, pipe *simPipe) (*Learn, error) {
+func (s *sim) learnStage(me *proc, pipe *simPipe, k Sink, stats *Stats) (Stage, error) {
 	parts, err := me.metadata(me.ctx, "", pipe.topic)
 	if err != nil {
 		return nil, err
 	}
-	positions := s.positions(me, "", pipe.group+".learn")
+	if k == nil {
+		k = nowhere{}
+	}
+	positions := s.positions(me, "", pipe, pipe.group+".learn", pipe.model)
 	end := source.Latest
 	if s.mistake == "the end hides the own checkpoint" {
 		end = source.LatestStable
 	}
 	stage := &Learn{LearnConfig: LearnConfig{
 		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: simLearner(), Producer: "test",
-		Start: func(ctx context.Context) (source.Offsets, error) {
-			start, err := positions.Fill(ctx, source.Offsets{}, parts)
-			if pipe.learner == me && !s.checkpointed(pipe) {
+		Start: func(ctx context.Context, saved source.Offsets) (source.Offsets, error) {
+			start, err := positions.Resume(ctx, k, source.Claim{Group: positions.Group, Generation: -1}, parts, saved)
+			if own, ok := k.(*simSink); ok && !own.fenced() && !s.checkpointed(pipe) {
 				pipe.learnt = start.Clone() // nothing is kept of what may have been learnt before
 			}
 			return start, err
 		},
-		Checkpoints: &Checkpoints{
-			Topic: "checkpoints", ModelID: pipe.model, Owner: Owner{Group: pipe.group, Topic: pipe.topic},
-			Open: me.log("", "checkpoints"), OpenAt: me.logAt("", "checkpoints"),
-			End: me.end("", "checkpoints", end), Stable: me.end("", "checkpoints", source.LatestStable),
-		},
-		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
-			return s.newestOf(ctx, me, pipe, settled)
-		},
-		Stats: NewStats(), Log: quiet(), Now: time.Now,
+		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: pipe.model, Open: me.log("", "checkpoints"), End: me.end("", "checkpoints", end)},
+		Stats:       stats, Log: quiet(), Now: time.Now,
 	}}
-	if s.mistake == "pipelines are mixed" {
-		stage.Checkpoints.Owner = Owner{}
-	}
 	if s.byClock {
 		stage.SnapshotEvery, stage.CheckpointEvery = 60*time.Millisecond, 100*time.Millisecond
 	}
 	return stage, nil
 }
 
-// newestOf reads what the snapshot topic holds of a model, as the command does.
-func (s *sim) newestOf(ctx context.Context, me *proc, pipe *simPipe, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
-	to := source.LatestStable
-	if settled {
-		to = source.Latest
-	}
-	a := &snapshot.Assembler{}
-	back := ReadBack{Topic: "snapshots", Open: me.log("", "snapshots"), End: me.end("", "snapshots", to)}
-	err := back.Read(ctx, func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // what is not a snapshot is passed over
-		}
-		return nil
-	})
-	newest, _ := a.Newest(pipe.model)
-	return newest, a.Slots(pipe.model), err
-}
-
 // checkpointed reports whether there is a checkpoint of a pipeline's model.
 func (s *sim) checkpointed(pipe *simPipe) bool {
 	return slices.ContainsFunc(s.part(source.Partition{Topic: "checkpoints"}).log, func(e simEntry) bool {
-		return e.visible() && bytes.HasPrefix(e.Key, []byte(pipe.model+"/")) && !bytes.Contains(e.Key, []byte("/owner/"))
+		return e.visible() && bytes.HasPrefix(e.Key, []byte(pipe.model+"/"))
 	})
 }
 
-func (s *sim) positions(me *proc, thread, group string) *Positions {
-	p := &Positions{Places: simPlaces{me, thread}, Group: group, Start: source.Earliest}
+func (s *sim) positions(me *proc, thread string, pipe *simPipe, group, model string) *Positions {
+	starts := &Starts{Topic: "checkpoints", Open: me.log(thread, "checkpoints"), End: me.end(thread, "checkpoints", source.Latest)}
+	p := &Positions{Places: simPlaces{me, thread}, Starts: starts, Group: group, Topic: pipe.topic, Start: source.Earliest, Model: model, Log: quiet()}
 	if s.latest {
 		p.Start = source.Latest
 	}
@@ -257,13 +221,16 @@ func simTransform(pipe *simPipe, follow *Follow) TransformConfig {
 func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, shared TransformConfig, p source.Partition, claim source.Claim) (*Loop, error) {
 	thread := " " + p.String()
 	ctx = context.WithValue(ctx, simThread{}, thread)
-	parts, positions := []source.Partition{p}, s.positions(me, thread, pipe.group)
+	parts, positions := []source.Partition{p}, s.positions(me, thread, pipe, pipe.group, "")
 	t := &Takeover{
 		Fence: func(ctx context.Context) (Sink, error) {
-			return me.open(ctx, thread, fmt.Sprintf("%s/%s/transform/%d", pipe.group, p.Topic, p.ID))
+			return me.open(ctx, thread, fmt.Sprintf("%s-%s-%d", pipe.group, p.Topic, p.ID))
 		},
-		Stage: func(Sink) (Stage, error) {
-			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Committed(ctx, parts) }
+		Stage: func(k Sink) (Stage, error) {
+			if k == nil {
+				k = nowhere{}
+			}
+			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
 			stage := &Transform{TransformConfig: shared, Committed: committed}
 			if s.mistake == "rejects counted again" {
 				return forgetful{stage}, nil

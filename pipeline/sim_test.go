@@ -231,7 +231,7 @@ func (s *sim) reap() {
 		case errors.Is(p.err, sink.ErrFenced), errors.Is(p.err, source.ErrInstanceFenced):
 			s.done["fenced"]++ // somebody else has the work
 		case errors.Is(p.err, errCrash):
-		case errors.As(p.err, &offset) && p.newer(): // it slept while another did its work, and what that had read was deleted
+		case errors.As(p.err, &offset) && (p.newer() || s.anyFor(p.work)): // it slept while another did its work, and what that had read was deleted
 		case s.excused(p, p.err):
 			s.finished[p.work] = true
 			s.done["stopped"]++

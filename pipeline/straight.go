@@ -57,10 +57,7 @@ func (t *Transform) flushStraight(work *Work) error {
 	if t.Output.Score {
 		score = g.numbers.take(n)
 	}
-	finite, err := inSlices(t, t.scorer.Score32, y, score, s.x, n)
-	if err != nil {
-		return err
-	}
+	finite := t.scorer.Score32(y, score, s.x, n)
 	inputs := s.inputs
 	s.inputs = s.inputs[:0]
 	if !finite || !t.scorer.Sees() && !minibatch.Finite(s.x) {

@@ -50,5 +50,5 @@ func (t *Takeover) open(ctx context.Context, k Sink) (*Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Loop{Source: src, Stage: stage, Sink: k}, nil
+	return &Loop{Source: src, Stage: stage, Sink: k, Start: start}, nil
 }

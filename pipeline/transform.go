@@ -37,6 +37,7 @@ const (
 
 // TransformConfig is what all partitions of one process share.
 type TransformConfig struct {
+	Group       string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
 	Topic       string   // output topic
 	Columns     []string // source.features; decides only before there is a model, which names its own
 	Output      OutputConfig
@@ -61,8 +62,6 @@ type Transform struct {
 
 	model    *InForce // what scorer and features were made for
 	scorer   *lca.Scorer
-	slice    int             // rows between two looks at ctx
-	ctx      context.Context // of Do
 	features minibatch.Features
 	output   *Output
 	straight straight
@@ -76,10 +75,12 @@ type Transform struct {
 	inputs   []*source.Message // the input of each
 }
 
-// Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
+// Do whitens a batch with one model: the newest when the batch began. Its Work lives until the next Do.
 func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
+	if len(b.Messages) == 0 { // the clock of a quiet partition, or a claim that moves on past records without rows
+		return Work{Commit: true}, nil
+	}
 	start := time.Now()
-	t.ctx = ctx
 	if err := t.adopt(t.Follow.Current()); err != nil {
 		return Work{}, err
 	}
@@ -135,7 +136,6 @@ func (t *Transform) adopt(m *InForce) error {
 		return &Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
 	}
 	t.model, t.scorer = m, view.NewScorer()
-	t.slice = sliceRows(m.Model.Dim, len(m.Model.Neighbours))
 	t.features = minibatch.Features{Names: m.Features}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestTransformKeepsTheRecordAndSaysItsModel(t *testing.T) {
 		if string(got.Key) != string(in.Key) || !got.Time.Equal(in.Time) || header(in, "traceparent") == "" || header(got, "traceparent") != header(in, "traceparent") {
 			t.Fatalf("output %d lost its key, time or header", i)
 		}
-		if header(got, "lca-source-offset") == "" || header(got, "lca-model-version") != "400" || header(got, "lca-model-id") != "m" {
+		if header(got, "lca-source-offset") == "" || header(got, "lca-model-version") != "400" || header(got, "lca-model-id") != "m" || header(got, "lca-group") != "g" {
 			t.Fatalf("output %d has headers %v", i, got.Headers)
 		}
 	}

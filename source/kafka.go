@@ -24,6 +24,10 @@ type KafkaConfig struct {
 	// of each partition in turn, and cut into the same batches: so a replay repeats itself.
 	End Offsets
 
+	// OnGap is asked before records are passed over that retention has deleted before they were read. With
+	// nil from it, reading goes on at gap.Start; any other error is that of Read. Nil: gap is.
+	OnGap func(ctx context.Context, gap *OffsetError) error
+
 	Claim           Claim // template of the claims; Next is filled in
 	ReadUncommitted bool
 	Decoder         *Decoder // nil: values stay bytes; a null value has no record either way

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
@@ -124,6 +125,8 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 					got.block.drop()
 					continue
 				}
+			} else {
+				got, err = k.passGap(ctx, l, err)
 			}
 			p.records, p.rejected, p.after, p.epoch, p.err, p.block = got.Records, got.Rejected, got.Next, got.Epoch, err, got.block
 			p.cut(l.end)
@@ -137,6 +140,20 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 			return
 		}
 	}
+}
+
+// passGap moves the lane past records that are gone, if that is wanted. Then the answer holds nothing but
+// the next offset, so that a claim moves on at once: the partition may have no records left at all.
+func (k *Kafka) passGap(ctx context.Context, l *lane, err error) (Fetched, error) {
+	var gap *OffsetError
+	if k.config.OnGap == nil || !errors.As(err, &gap) || gap.Offset >= gap.Start {
+		return Fetched{}, err
+	}
+	if err := k.config.OnGap(ctx, gap); err != nil {
+		return Fetched{}, err
+	}
+	l.fetcher.Move(gap.Start)
+	return Fetched{Next: gap.Start, Epoch: l.fetcher.trail.last}, nil
 }
 
 // cut drops what is at or behind the end.

@@ -35,34 +35,46 @@ type OffsetError struct {
 // Error says which it is.
 func (e *OffsetError) Error() string {
 	if e.Offset > e.End {
-		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again, or a disk lost?", e.Partition, e.Offset, e.End)
+		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again, or a disk lost? See `lca-stream offsets show`, and say where to read on with `lca-stream offsets reset`", e.Partition, e.Offset, e.End)
 	}
 	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %d records that were not read", e.Partition, e.Offset, e.Start, e.Start-e.Offset)
 }
 
-// Partitions returns the partitions of a topic in order, or an error that says that there is no
-// such topic. It asks a broker: what was created a moment ago is there.
-func Partitions(ctx context.Context, c *cluster.Cluster, topic string) ([]Partition, error) {
-	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", topic))
+// Topic is a topic as a broker knows it now.
+type Topic struct {
+	ID         string // see Note; "" where the brokers have none
+	Partitions []Partition
+}
+
+// LookUp returns a topic, its partitions in order, or an error that says that there is no such topic.
+// It asks a broker: what was created a moment ago is there.
+func LookUp(ctx context.Context, c *cluster.Cluster, name string) (Topic, error) {
+	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", name))
 	r.grace, r.hangUps = lookupGrace, hangUpGrace
-	return retrying(ctx, r, func(ctx context.Context) ([]Partition, error) {
-		topics, err := c.Metadata(ctx, topic)
+	return retrying(ctx, r, func(ctx context.Context) (Topic, error) {
+		found, err := c.Metadata(ctx, name)
 		if err != nil {
-			return nil, err
+			return Topic{}, err
 		}
-		if err := topics[topic].Err; err != nil {
-			return nil, err
+		if err := found[name].Err; err != nil {
+			return Topic{}, err
 		}
-		var parts []Partition
-		for id := range topics[topic].Partitions {
-			parts = append(parts, Partition{Topic: topic, ID: id})
+		topic := Topic{ID: topicID(found[name].ID)}
+		for id := range found[name].Partitions {
+			topic.Partitions = append(topic.Partitions, Partition{Topic: name, ID: id})
 		}
-		if len(parts) == 0 {
-			return nil, kafka.LeaderNotAvailable
+		if len(topic.Partitions) == 0 {
+			return Topic{}, kafka.LeaderNotAvailable
 		}
-		slices.SortFunc(parts, func(a, b Partition) int { return int(a.ID) - int(b.ID) })
-		return parts, nil
+		slices.SortFunc(topic.Partitions, comparePartitions)
+		return topic, nil
 	})
+}
+
+// Partitions are those that LookUp finds.
+func Partitions(ctx context.Context, c *cluster.Cluster, topic string) ([]Partition, error) {
+	t, err := LookUp(ctx, c, topic)
+	return t.Partitions, err
 }
 
 // ListOffsets returns the offset of a place in each partition. A time behind the last record gives

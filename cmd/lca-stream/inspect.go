@@ -99,7 +99,7 @@ func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n
 }
 
 func (s *system) each(ctx context.Context, start, end source.Offsets, each func(*source.Message) error) error {
-	k, err := s.reader(ctx, start, end, source.Claim{}, learnGather, 0)
+	k, err := s.reader(ctx, source.KafkaConfig{Start: start, End: end, GatherBytes: learnGather})
 	if err != nil {
 		return err
 	}

@@ -85,8 +85,13 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	c := s.config
-	group := c.Source.Group + ".learn"
-	stage, err := s.learnStage(ctx, group, warm)
+	positions := s.positions(learnGroup(c), c.Snapshot.ModelID)
+	claim := source.Claim{Group: positions.Group, Generation: -1}
+	parts, err := s.input(ctx)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	stage, err := s.learnStage(warm)
 	if err == nil {
 		err = stage.Check(ctx)
 	}
@@ -102,9 +107,18 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 			}
 			return k, nil
 		},
-		Stage: func(k pipeline.Sink) (pipeline.Stage, error) { return stage, stage.Checkpoints.Own(ctx, k) },
+		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
+			stage.Start = func(ctx context.Context, saved source.Offsets) (source.Offsets, error) {
+				return positions.Resume(ctx, k, claim, parts, saved)
+			}
+			return stage, stage.Checkpoints.Own(ctx, k)
+		},
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
-			src, err := s.reader(ctx, start, nil, source.Claim{Group: group, Generation: -1}, learnGather, learnIdle)
+			claim.Metadata = positions.Metadata(parts)
+			src, err := s.reader(ctx, source.KafkaConfig{
+				Start: start, Epochs: positions.Epochs(start), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle,
+				OnGap: s.gaps(positions, opened == nil).Pass,
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -128,18 +142,13 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
 	loop.Name, loop.Stats, loop.Log, loop.Grace, loop.Second = "learn", s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
-	loop.Spread = spread
-	loop.Trace = s.traces.Loop("learn", c.Source.Topic, group)
-	return loop.Run(ctx)
+	loop.Spread, loop.Renew = spread, s.renewal(ctx, positions)
+	loop.Trace = s.traces.Loop("learn", c.Source.Topic, claim.Group)
+	return watched(ctx, positions, loop.Run)
 }
 
-func (s *system) learnStage(ctx context.Context, group string, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
-	parts, err := s.input(ctx)
-	if err != nil {
-		return nil, err
-	}
-	positions := s.positions(group)
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known with the first record
 	if err != nil {
 		return nil, err
@@ -150,12 +159,7 @@ func (s *system) learnStage(ctx context.Context, group string, warm *snapshot.Sn
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
 		StopAtReject: c.DeadLetter.Topic == "", Producer: producer(),
-		Start: func(ctx context.Context) (source.Offsets, error) { return positions.Fill(ctx, source.Offsets{}, parts) },
-		Checkpoints: &pipeline.Checkpoints{
-			Topic: c.Checkpoint.Topic, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic},
-			Open: s.openLog(c.Checkpoint.Topic), OpenAt: s.openLogAt(c.Checkpoint.Topic), Log: s.log,
-			End: s.end(c.Checkpoint.Topic, source.Latest), Stable: s.end(c.Checkpoint.Topic, source.LatestStable),
-		},
+		Checkpoints: s.checkpoints(),
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable
 			if settled {

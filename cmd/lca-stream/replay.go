@@ -198,7 +198,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
 		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, Every: r.flags.every,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: producer(),
-		Start:      func(context.Context) (source.Offsets, error) { return r.start, nil },
+		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
 		Stats:      r.stats, Log: r.log, Now: time.Now,
 		CheckpointRows: 1 << 62,

@@ -71,7 +71,7 @@ func (r *replay) openRange(ctx context.Context) error {
 			continue
 		}
 		r.messages += r.end[p] - start
-		k, err := r.system.reader(ctx, source.Offsets{p: start}, source.Offsets{p: r.end[p]}, source.Claim{}, replayGather, 0)
+		k, err := r.system.reader(ctx, source.KafkaConfig{Start: source.Offsets{p: start}, End: source.Offsets{p: r.end[p]}, GatherBytes: replayGather})
 		if err != nil {
 			return errors.Join(err, pipeline.NewMerge(readers).Close())
 		}

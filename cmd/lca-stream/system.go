@@ -28,7 +28,8 @@ type system struct {
 	log     *slog.Logger
 	status  *status.Server
 	traces  *tracing.Tracing
-	link    *sink.Link // of all producers
+	link    *sink.Link       // of all producers
+	starts  *pipeline.Starts // what learner and transform know of the checkpoint topic's markers
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -38,6 +39,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 		return nil, err
 	}
 	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink()}
+	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()
 		return nil, usage{err}
@@ -122,28 +124,6 @@ func (s *system) input(ctx context.Context) ([]source.Partition, error) {
 	return own, nil
 }
 
-// positions decides where the partitions of a group are read from.
-func (s *system) positions(group string) *pipeline.Positions {
-	at := source.Earliest
-	if s.config.Source.StartOffset == "latest" {
-		at = source.Latest
-	}
-	return &pipeline.Positions{Places: places{s.cluster}, Group: group, Start: at}
-}
-
-// places asks the brokers.
-type places struct{ cluster *cluster.Cluster }
-
-// Committed asks the group's coordinator.
-func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {
-	return source.Committed(ctx, p.cluster, group, parts)
-}
-
-// Offsets asks the leaders of the partitions.
-func (p places) Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error) {
-	return source.ListOffsets(ctx, p.cluster, parts, at)
-}
-
 // spread is a wait of d on average.
 func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
@@ -192,15 +172,13 @@ const (
 // learnIdle is how often the learner looks at the clock while nothing comes.
 const learnIdle = time.Second
 
-// reader opens the input topic at the given offsets.
-func (s *system) reader(ctx context.Context, start, end source.Offsets, claim source.Claim, gather int, idle time.Duration) (*source.Kafka, error) {
+// reader opens the input topic: k says where, and for whom; how is the configuration's.
+func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafka, error) {
 	c := s.config.Source
-	return source.OpenKafka(ctx, source.KafkaConfig{
-		Cluster: s.cluster, Start: start, End: end, Claim: claim,
-		ReadUncommitted: c.IsolationLevel == "read_uncommitted", MaxMessageBytes: c.MaxMessageBytes,
-		Decoder:  source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes}),
-		RetryFor: patience, GatherBytes: gather, IdleWait: idle,
-	})
+	k.Cluster, k.RetryFor = s.cluster, patience
+	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == "read_uncommitted", c.MaxMessageBytes
+	k.Decoder = source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes})
+	return source.OpenKafka(ctx, k)
 }
 
 // watch keeps fresh until ctx ends what the metrics say of a stage's records that were not read; the lag is

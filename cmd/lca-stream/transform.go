@@ -25,7 +25,7 @@ Stops in order on SIGTERM, within shutdown_timeout.`,
 		Example: "  lca-stream transform -c stream.yaml",
 	}
 	topics := func(c *config.Config) []string {
-		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic)
+		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
 }
@@ -90,46 +90,61 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.watch(watching, "transform", true, lags.read)
-	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
-		return s.openTransform(ctx, shared, p, claim, lags)
-	}}
-	return t.Run(ctx)
+	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
+	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions, false)
+	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: o.open}
+	return watched(ctx, o.positions, t.Run)
 }
 
-// openTransform makes one partition's loop, in the order of a take-over.
-func (s *system) openTransform(ctx context.Context, shared pipeline.TransformConfig, p source.Partition, claim source.Claim, lags *lags) (*pipeline.Loop, error) {
-	parts, positions := []source.Partition{p}, s.positions(s.config.Source.Group)
+// transforms opens the loops of partitions, with what they share.
+type transforms struct {
+	*system
+	shared    pipeline.TransformConfig
+	positions *pipeline.Positions
+	renew     *pipeline.Renewal
+	gaps      *pipeline.Gaps
+	lags      *lags
+}
+
+// open makes one partition's loop, in the order of a take-over.
+func (o *transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
+	parts := []source.Partition{p}
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			id, former := transformID(s.config.Source, p.ID)
-			k, err := s.openSink(ctx, id, former)
+			id, former := transformID(o.config.Source, p.ID)
+			k, err := o.openSink(ctx, id, former)
 			if err != nil {
 				return nil, err
 			}
 			failpoint.Here("takeover")
 			return k, nil
 		},
-		Stage: func(pipeline.Sink) (pipeline.Stage, error) {
-			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Committed(ctx, parts) }
-			return &pipeline.Transform{TransformConfig: shared, Committed: committed}, nil
+		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
+			committed := func(ctx context.Context) (source.Offsets, error) { return o.positions.Open(ctx, k, claim, parts) }
+			return &pipeline.Transform{TransformConfig: o.shared, Committed: committed}, nil
 		},
-		CatchUp: shared.Follow.CatchUp,
+		CatchUp: o.shared.Follow.CatchUp,
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
-			src, err := s.reader(ctx, start, nil, claim, transformGather, 0)
+			claim := claim
+			claim.Metadata = o.positions.Metadata(parts)
+			src, err := o.reader(ctx, source.KafkaConfig{
+				Start: start, Epochs: o.positions.Epochs(start), Claim: claim, GatherBytes: transformGather,
+				IdleWait: min(o.renew.Every/2, transformIdle), OnGap: o.gaps.Pass,
+			})
 			if err != nil {
 				return nil, err
 			}
-			lags.add(ctx, p, src)
+			o.lags.add(ctx, p, src)
 			return src, nil
 		},
 	}
 	loop, err := takeover.Open(ctx)
 	if err != nil {
-		return nil, s.cluster.Explain(err)
+		return nil, o.cluster.Explain(err)
 	}
-	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", s.stats, s.log.With("partition", p.String()), min(s.grace(), rebalanceTimeout*8/10)
-	loop.Spread = spread
-	loop.Trace = s.traces.Loop("transform", p.Topic, s.config.Source.Group)
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), o.system.grace()
+	loop.Spread, loop.Renew = spread, o.renew
+	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
 }
 
@@ -155,7 +170,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		return pipeline.TransformConfig{}, err
 	}
 	return pipeline.TransformConfig{
-		Topic: c.Transform.Topic, Columns: c.Source.Features,
+		Group: c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
 		Output:      pipeline.OutputConfig{Column: c.Transform.Column, Layout: layout, Score: c.Transform.Score, Passthrough: c.Transform.Passthrough},
 		Coordinates: coordinates, Components: components,
 		UntilModel:  map[string]pipeline.UntilModel{"hold": pipeline.Hold, "pass_through": pipeline.PassThrough, "drop": pipeline.Drop}[c.Transform.UntilModel],

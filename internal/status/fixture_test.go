@@ -50,7 +50,7 @@ func (p *process) learn(t *testing.T, rows int) {
 	c.Neighbours, c.Minibatch, c.WarmupRows = 120, 20, 100
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 200, CheckpointRows: 200, Learner: c, Producer: "test",
-		Start: func(context.Context) (source.Offsets, error) { return source.Offsets{events: 0}, nil },
+		Start: func(context.Context, source.Offsets) (source.Offsets, error) { return source.Offsets{events: 0}, nil },
 		Checkpoints: &pipeline.Checkpoints{
 			Topic: "checkpoints", ModelID: "m",
 			Open: func(context.Context) (pipeline.Log, error) { return &snapshotLog{process: newProcess()}, nil },

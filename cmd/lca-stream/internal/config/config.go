@@ -68,13 +68,14 @@ type Source struct {
 	Topic           string   // input topic; default events
 	Group           string   // consumer group of the transform; the learner commits under <group>.learn; default lca-stream
 	InstanceID      string   // name of this member of the group; default "" (derived from host and configuration); none: without a name
-	StartOffset     string   // where a group without offsets begins: earliest or latest; default earliest
+	StartOffset     string   // where a group begins that has never begun: earliest or latest; default earliest
 	IsolationLevel  string   // read_committed or read_uncommitted; default read_committed
 	Assignment      string   // group or static; default group
 	Partitions      []int32  // partitions of a static assignment; default []
 	Format          string   // auto, arrow or json; default auto
 	Features        []string // numeric columns in order, or one list column; default [] (all numeric columns)
 	OnInvalid       string   // what becomes of a row with a null, NaN or Inf feature: null, dead_letter or stop; default null
+	OnGap           string   // what becomes of records that retention has deleted before they were read: stop or skip; default stop
 	MaxMessageBytes int      // largest message taken, bytes; default 16MiB; 1KiB … 1GiB
 }
 

@@ -58,13 +58,14 @@ func sourceKeys(c *Config) []Key {
 		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
 		{"source.instance_id", `""`, "Name of this member of the group: after a crash it gets its partitions back at once. Empty: derived from the host or pod, the configuration and the processes that run there; none: without a name. A name of your own must be another one for each process.", text(&s.InstanceID, memberName)},
-		{"source.start_offset", "earliest", "Where to begin in a partition without committed offset.", oneOf(&s.StartOffset, "earliest", "latest")},
+		{"source.start_offset", "earliest", "Where a group begins that has never begun; resolved once. Partitions that are added later begin at earliest.", oneOf(&s.StartOffset, "earliest", "latest")},
 		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, "read_committed", "read_uncommitted")},
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, "group", "static")},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
 		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, "auto", "arrow", "json")},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
+		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has whitened either way.", oneOf(&s.OnGap, "stop", "skip")},
 		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{&s.MaxMessageBytes, 1 << 10, 1 << 30}},
 	}
 }

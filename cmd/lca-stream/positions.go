@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// learnGroup is the group under which the learner commits.
+func learnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
+
+// positions decides where the partitions of a group are read from; model is that of a learner.
+func (s *system) positions(group, model string) *pipeline.Positions {
+	at := source.Earliest
+	if s.config.Source.StartOffset == "latest" {
+		at = source.Latest
+	}
+	return &pipeline.Positions{
+		Places: places{s.cluster}, Starts: s.starts, Group: group, Topic: s.config.Source.Topic, Start: at, Model: model, Log: s.log,
+	}
+}
+
+func (s *system) startMarkers() *pipeline.Starts {
+	topic := s.config.Checkpoint.Topic
+	return &pipeline.Starts{Topic: topic, Open: s.openLog(topic), End: s.end(topic, source.Latest), Log: s.log}
+}
+
+func (s *system) checkpoints() *pipeline.Checkpoints {
+	topic := s.config.Checkpoint.Topic
+	c := s.config
+	return &pipeline.Checkpoints{
+		Topic: topic, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic},
+		Open: s.openLog(topic), OpenAt: s.openLogAt(topic), Log: s.log,
+		End: s.end(topic, source.Latest), Stable: s.end(topic, source.LatestStable),
+	}
+}
+
+// places asks the brokers.
+type places struct{ cluster *cluster.Cluster }
+
+// Committed asks the group's coordinator.
+func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {
+	return source.Committed(ctx, p.cluster, group, parts)
+}
+
+// Offsets asks the leaders of the partitions.
+func (p places) Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error) {
+	return source.ListOffsets(ctx, p.cluster, parts, at)
+}
+
+// Topic asks any broker.
+func (p places) Topic(ctx context.Context, name string) (source.Topic, error) {
+	return source.LookUp(ctx, p.cluster, name)
+}
+
+// topicEvery is how often a process looks whether the source topic is still the one it reads.
+const topicEvery = 10 * time.Second
+
+// watched works until the end of the work, or until the source topic is another one.
+func watched(ctx context.Context, positions *pipeline.Positions, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return positions.Watch(gctx, topicEvery) })
+	g.Go(func() error { defer stop(); return work(gctx) })
+	return g.Wait()
+}
+
+// transformIdle is the longest time after which a quiet partition looks at the clock.
+const transformIdle = 10 * time.Second
+
+// renewal commits offsets again ten times within the time after which the brokers forget them, or once
+// an hour: mostly, that may not be asked.
+func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
+	every := time.Hour
+	kept, err := source.OffsetRetention(ctx, s.cluster, s.config.Source.Topic)
+	if err != nil {
+		s.log.Debug("the brokers do not say how long they keep offsets: these are committed again once an hour", "error", err)
+	} else {
+		every = min(every, kept/10)
+	}
+	return &pipeline.Renewal{Every: every, Markers: positions.Markers}
+}
+
+// gaps decides about records that are gone; beside says that this is the learner of `run`, which need
+// not learn what the transform has whitened.
+func (s *system) gaps(positions *pipeline.Positions, beside bool) *pipeline.Gaps {
+	g := &pipeline.Gaps{Skip: s.config.Source.OnGap == "skip", Check: positions.Check, Stats: s.stats, Log: s.log}
+	if beside {
+		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
+			found, err := source.Committed(ctx, s.cluster, s.config.Source.Group, []source.Partition{p})
+			return found[p].Next, err
+		}
+	}
+	return g
+}

@@ -1,0 +1,41 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Renewal commits offsets again that have not moved for a while. Brokers forget an offset that was
+// committed offsets.retention.minutes ago, also under a process that lives, if its group has no members;
+// and after a start the process that was there before may have left it nearly that long ago. So the first
+// renewal comes in the first quiet moment. The source must give empty batches meanwhile.
+type Renewal struct {
+	Every   time.Duration                       // well below offsets.retention.minutes
+	Markers func(source.Offsets) []sink.Message // the start markers, which are renewed too; may be nil
+}
+
+// renew commits what is committed once more if it is time. The claim of the batch at hand may be ahead
+// of it, when a stage gathers.
+func (l *Loop) renew(ctx context.Context) error {
+	if l.Renew == nil || len(l.kept.Next) == 0 || !l.putAt.IsZero() && time.Since(l.putAt) < l.Renew.Every {
+		return nil
+	}
+	claim := l.claim
+	claim.Next, claim.Epochs = l.kept.Next, l.kept.Epochs
+	var msgs []sink.Message
+	if l.Renew.Markers != nil {
+		msgs = l.Renew.Markers(l.kept.Next)
+	}
+	if err := l.Sink.Put(ctx, msgs, claim); err != nil {
+		l.Stats.TransactionsAborted.Add(1)
+		if final(err) {
+			return err
+		}
+		return l.rewind(ctx, err)
+	}
+	l.putAt = time.Now()
+	return nil
+}

@@ -1,0 +1,156 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Starts are the start markers on the checkpoint topic: what is left of a group when its committed
+// offsets are gone, because they expired, or because they were deleted with their topic. They are
+// records of a few bytes among the checkpoints, kept by compaction, JSON behind these keys:
+//
+//	start/<group>/<topic>/<partition>    {"v":1,"topic_id":"…","offset":7}             the group has begun here; where it was when this was written
+//	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
+//	start/<group>/<topic>/first/<model>  the same for the learner of a model
+//
+// They are read only where there is no committed offset: at a first start, and after a loss. What was
+// read is kept, and read on from there. Methods may be called from any goroutine.
+type Starts struct {
+	Topic string                               // the checkpoint topic
+	Open  func(context.Context) (Log, error)   // a read_committed reader from the topic's beginning
+	End   func(context.Context) (int64, error) // its high watermark, see ReadBack
+	Log   *slog.Logger                         // nil = nobody wants to know what is waited for
+
+	once sync.Once
+	turn chan struct{} // holds the right to read on
+	log  Log
+	next int64
+	seen map[string]Start
+}
+
+// Start is the value of a start marker.
+type Start struct {
+	Version int              `json:"v"`
+	TopicID string           `json:"topic_id,omitempty"`
+	Offset  int64            `json:"offset"`
+	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset, of "first" alone
+}
+
+const startVersion = 1
+
+// Read reads everything that was committed until now, and returns all markers by key.
+func (s *Starts) Read(ctx context.Context) (map[string]Start, error) {
+	s.once.Do(func() { s.turn, s.seen = make(chan struct{}, 1), map[string]Start{} })
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := s.readOn(ctx); err != nil {
+		s.log, s.next = nil, 0 // from the beginning again: the topic may have been created anew
+		return nil, fmt.Errorf("pipeline: start markers on topic %s: %w", s.Topic, err)
+	}
+	return maps.Clone(s.seen), nil
+}
+
+func (s *Starts) readOn(ctx context.Context) error {
+	end, err := s.End(ctx)
+	if err != nil || end <= s.next {
+		return err
+	}
+	if s.log == nil {
+		if s.log, err = s.Open(ctx); err != nil {
+			return err
+		}
+	}
+	on := ReadBack{
+		Topic: s.Topic, Log: s.Log,
+		Open: func(context.Context) (Log, error) { return s.log, nil },
+		End:  func(context.Context) (int64, error) { return end, nil },
+	}
+	return on.Read(ctx, func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			if err := s.take(string(r.Key), r.Value); err != nil {
+				return err
+			}
+		}
+		s.next = got.Next
+		return nil
+	})
+}
+
+func (s *Starts) take(key string, value []byte) error {
+	if !strings.HasPrefix(key, "start/") {
+		return nil
+	}
+	if value == nil {
+		delete(s.seen, key)
+		return nil
+	}
+	var v Start
+	if err := json.Unmarshal(value, &v); err != nil || v.Version < 1 {
+		return nil // a model may be called "start"
+	}
+	if v.Version > startVersion {
+		return &Stop{
+			Err:  fmt.Errorf("start marker %s on topic %s has version %d and this program reads %d", key, s.Topic, v.Version, startVersion),
+			Hint: "a newer lca-stream has written it: use that one",
+		}
+	}
+	s.seen[key] = v
+	return nil
+}
+
+func markerKey(group string, p source.Partition) string {
+	return fmt.Sprintf("start/%s/%s/%d", group, p.Topic, p.ID)
+}
+
+func firstKey(group, topic, model string) string {
+	if model != "" {
+		return fmt.Sprintf("start/%s/%s/first/%s", group, topic, model)
+	}
+	return fmt.Sprintf("start/%s/%s/first", group, topic)
+}
+
+// others reports whether the group has begun in any partition of a topic.
+func others(seen map[string]Start, group, topic string) bool {
+	for key := range seen {
+		rest, ok := strings.CutPrefix(key, fmt.Sprintf("start/%s/%s/", group, topic))
+		if _, err := strconv.Atoi(rest); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// marker is the record that says that the group has begun in a partition.
+func (s *Starts) marker(group string, p source.Partition, id string, next int64) sink.Message {
+	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next})
+}
+
+// first is the record that says where every partition begins.
+func (s *Starts) first(group, topic, model, id string, at source.Offsets) sink.Message {
+	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at))}
+	for p, next := range at {
+		v.Offsets[strconv.Itoa(int(p.ID))] = next
+	}
+	return s.message(firstKey(group, topic, model), v)
+}
+
+func (s *Starts) message(key string, v Start) sink.Message {
+	value, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers and texts are always JSON
+	}
+	return sink.Message{Topic: s.Topic, Key: []byte(key), Value: value}
+}

@@ -1,0 +1,50 @@
+package source
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+)
+
+// Note is what we commit beside an offset: of which topic it is, since a name may be given again to
+// another topic. As text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, the id in Kafka's own
+// spelling (kafka-topics.sh --describe), left out where the brokers have none.
+type Note struct {
+	Version int    `json:"v"`
+	TopicID string `json:"topic_id,omitempty"`
+}
+
+const noteVersion = 1
+
+// NewNote is the note of an offset in a topic.
+func NewNote(topicID string) Note { return Note{Version: noteVersion, TopicID: topicID} }
+
+// String is the text that is committed.
+func (n Note) String() string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // a number and a text are always JSON
+	}
+	return string(text)
+}
+
+// ParseNote reads a committed text. What is not ours, or empty, as the first edition left it, is no
+// note: Version is 0 then. A newer note than this program knows is an error, as it may forbid to go on.
+func ParseNote(text string) (Note, error) {
+	var n Note
+	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Version < 1 {
+		return Note{}, nil
+	}
+	if n.Version > noteVersion {
+		return Note{}, fmt.Errorf("source: the committed offset has metadata of version %d and this program reads %d: a newer lca-stream has committed it", n.Version, noteVersion)
+	}
+	return n, nil
+}
+
+// topicID spells an id as Kafka does; "" is that of a broker without ids.
+func topicID(id [16]byte) string {
+	if id == ([16]byte{}) {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
