@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,19 +12,28 @@ import (
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // Follow keeps the model in force: the newest whole snapshot of one model id on the snapshot
 // topic, swapped atomically. Readers never wait for it.
 type Follow struct {
-	Open    func(context.Context) (Log, error)   // a reader from the topic's beginning
-	End     func(context.Context) (int64, error) // the topic's last stable offset
+	Open    func(context.Context) (Log, error)        // a reader from the topic's beginning
+	OpenAt  func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read, and each version is current on the way
+	End     func(context.Context) (int64, error)      // the topic's last stable offset
 	ModelID string
+	Source  string // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
 	Pin     uint64 // follow this version only; 0 = the newest
 	Stats   *Stats
 	Log     *slog.Logger
 
 	current atomic.Pointer[InForce]
+
+	// Of Run alone: what has been read.
+	read  *snapshot.Assembler // nil: nothing yet
+	at    int64               // where to read on
+	back  int64               // how many records the start went back; 0: to the beginning
+	whole bool                // the start has been read, so that the newest version is known
 
 	mu    sync.Mutex // guards next and moved; never held while waiting
 	next  int64
@@ -42,7 +52,7 @@ func (m *InForce) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
 func (m *InForce) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
 
 // Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and
-// passed over: the last whole snapshot stays in force. The error is what no retry mends, such as a
+// passed over: the last whole snapshot stays current. The error is what no retry mends, such as a
 // right that is missing.
 func (f *Follow) Run(ctx context.Context) error {
 	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
@@ -50,59 +60,141 @@ func (f *Follow) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if sink.Permanent(err) {
+		if sink.Permanent(err) || errors.As(err, new(*Stop)) {
 			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
 		}
-		f.Log.Warn("cannot follow the snapshot topic; the model in force stays", "error", err, "retry_in", wait)
+		if errors.As(err, new(*source.OffsetError)) { // created anew, or cut: what was read says nothing of it
+			f.read = nil
+		}
+		f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
 	}
 	return nil
 }
 
+// tail reads on where it stopped, or from near the end: of all the versions that the topic holds, one counts.
 func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
-	log, err := f.Open(ctx)
+	end := int64(0)
+	if f.OpenAt != nil {
+		var err error
+		if end, err = f.End(ctx); err != nil {
+			return err
+		}
+	}
+	if f.read == nil {
+		f.begin(end, tailRecords)
+		f.advance(0)
+	}
+	log, err := f.open(ctx)
 	if err != nil {
 		return err
 	}
-	f.advance(0)
-	assembler := &snapshot.Assembler{Retain: 2, Pin: f.Pin}
 	for {
+		again, err := f.take(end)
+		if err == nil && again {
+			log, err = f.open(ctx)
+		}
+		if err != nil {
+			return err
+		}
 		got, err := log.Fetch(ctx)
 		if err != nil {
 			return err
 		}
 		*wait = 100 * time.Millisecond
 		for _, r := range got.Records {
-			if err := assembler.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
-				f.Log.Error("a snapshot chunk is unusable; the model in force stays", "offset", r.Offset, "error", err)
+			if err := f.read.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
+				f.Log.Error("a snapshot chunk is unusable; the current model stays", "offset", r.Offset, "error", err)
 			}
 		}
-		if len(got.Records) > 0 {
-			f.choose(assembler)
-		}
-		f.advance(got.Next)
+		f.at = got.Next
 	}
 }
 
-// choose puts the newest whole snapshot in force, never an older one (versions never go back).
-func (f *Follow) choose(a *snapshot.Assembler) {
-	version, ok := a.NewestVersion(f.ModelID)
-	if now := f.current.Load(); !ok || (now != nil && now.Version >= version) {
-		return
+// begin forgets what was read, and begins so many records before the end. A version that is asked for by its
+// number may be anywhere.
+func (f *Follow) begin(end, back int64) {
+	f.read = &snapshot.Assembler{Retain: 2, Pin: f.Pin, Only: f.ModelID, Accept: f.accept}
+	f.at, f.back, f.whole = end-back, back, false
+	if f.at <= 0 || f.Pin != 0 {
+		f.at, f.back = 0, 0
 	}
-	s, ok := a.Newest(f.ModelID)
+}
+
+func (f *Follow) open(ctx context.Context) (Log, error) {
+	if f.at > 0 && f.OpenAt != nil {
+		return f.OpenAt(ctx, f.at)
+	}
+	f.begin(0, 0)
+	return f.Open(ctx)
+}
+
+// take makes the newest version current, once the start has been read: not each on the way there. Where the
+// last records hold none, it begins again farther back.
+func (f *Follow) take(end int64) (again bool, err error) {
+	if !f.whole && f.at < end {
+		return false, nil
+	}
+	if _, ok := f.read.Newest(f.ModelID); !ok && !f.whole && f.back > 0 {
+		f.begin(end, f.back*tailGrows)
+		return true, nil
+	}
+	f.whole = true
+	if err := f.choose(); err != nil {
+		return false, err
+	}
+	f.advance(f.at)
+	return false, nil
+}
+
+// accept refuses the models of another pipeline that has the same model id on the same topic.
+func (f *Follow) accept(s *snapshot.Snapshot) error {
+	topic := s.LearntFrom()
+	if topic == "" || f.Source == "" || topic == f.Source {
+		return nil
+	}
+	err := fmt.Errorf("version %d of model %q was learnt from topic %q, and this transform reads %q: set another snapshot.model_id; to use that model here, export it and import it under an id of its own",
+		s.Version, f.ModelID, topic, f.Source)
+	f.Log.Error("a model of another pipeline is passed over", "error", err)
+	return err
+}
+
+// choose makes the newest whole snapshot current, never an older one (versions never go back).
+func (f *Follow) choose() error {
+	now := f.current.Load()
+	version, ok := f.read.NewestVersion(f.ModelID)
+	if !ok || (now != nil && now.Version >= version) || (now != nil && f.Pin != 0) {
+		return nil
+	}
+	s, ok := f.read.Newest(f.ModelID)
 	if f.Pin != 0 {
 		var err error
-		if s, err = a.Version(f.ModelID, f.Pin); err != nil {
-			return // not there yet
+		if s, err = f.read.Version(f.ModelID, f.Pin); err != nil {
+			return f.pinned(version)
 		}
 	}
-	if now := f.current.Load(); !ok || (now != nil && now.Version >= s.Version) {
-		return
+	if !ok || (now != nil && now.Version >= s.Version) {
+		return nil
 	}
 	in := &InForce{Snapshot: s}
-	before := f.current.Swap(in)
-	f.Stats.setInForce(in, turned(before, in))
+	f.current.Store(in)
+	f.Stats.setInForce(in, turned(now, in))
+	return nil
+}
+
+// pinned says what is to become of a version that is not there: it may still come, unless newer ones have.
+func (f *Follow) pinned(newest uint64) error {
+	if newest < f.Pin {
+		return nil
+	}
+	var there []uint64
+	for _, e := range f.read.List(f.ModelID) {
+		there = append(there, e.Version)
+	}
+	return &Stop{
+		Err:  fmt.Errorf("version %d of model %q is not on the topic any more, which has %v", f.Pin, f.ModelID, there),
+		Hint: "set transform.pin_version to one of those, or to 0 for the newest; snapshot.keep says how many stay",
+	}
 }
 
 // Current returns the model in force, or nil before the first.

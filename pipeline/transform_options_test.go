@@ -52,7 +52,7 @@ func everyOption() (all []option) {
 		{name: "no model", empty: true},
 		{name: "the newest", version: 400},
 		{name: "pinned to an older one", pin: 300, version: 300},
-		{name: "pinned to one that is not there", pin: 250},
+		{name: "pinned to one that may still come", pin: 1 << 40},
 		{name: "young enough", version: 400, age: time.Hour, limit: 2 * time.Hour},
 		{name: "stale, warn", version: 400, age: 3 * time.Hour, limit: 2 * time.Hour},
 		{name: "stale, stop", version: 400, age: 3 * time.Hour, limit: 2 * time.Hour, stop: true},

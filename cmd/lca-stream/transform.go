@@ -184,8 +184,8 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 func (s *system) follow() *pipeline.Follow {
 	c := s.config
 	return &pipeline.Follow{
-		Open: s.openLog(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
-		ModelID: c.Snapshot.ModelID, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+		Open: s.openLog(c.Snapshot.Topic), OpenAt: s.openLogAt(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
+		ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
 	}
 }
 

@@ -17,14 +17,23 @@ import (
 // trusts a version only when every part has all of its chunks, of that version and with the right
 // checksum; until then, and where decoding fails, the next older one is the newest. It is for one
 // goroutine.
+//
+// With Retain and Only it holds that many whole versions, and the chunks of as many that are not whole, of
+// at most 1 GiB each.
 type Assembler struct {
 	// Retain is how many whole versions of a model id keep their bytes, newest first; older ones
-	// are listed but cannot be read any more. 0 = all that the topic holds.
+	// are listed but cannot be read any more. Of versions that are not whole, those that a chunk came of last
+	// are kept. 0 = all that the topic holds.
 	Retain int
+	// Only is the one model id that is kept. "" = all.
+	Only string
+	// Accept has the last word on a version that is whole: an error is a fault of it. Nil = none is refused.
+	Accept func(*Snapshot) error
 	// Pin is a version that keeps its bytes whatever Retain says. 0 = none.
 	Pin uint64
 
 	models map[string]map[int]*slot // model id → slot number
+	added  uint64                   // messages so far
 }
 
 // Entry is a version as List sees it.
@@ -43,6 +52,8 @@ type slot struct {
 	decoded *Snapshot // once asked for
 	fault   error     // of decoding
 	dropped bool      // whole once, but its bytes are gone: Retain
+	bytes   int       // of its chunks, at hand or gone
+	touched uint64    // the message that changed it last
 }
 
 type chunkID struct {
@@ -58,8 +69,12 @@ type chunk struct {
 	time    time.Time
 }
 
-// maxChunks bounds what a header may announce. At 900 kB each it is 59 GB.
-const maxChunks = 1 << 16
+// maxChunks bounds what a header may announce, and maxSlot the bytes that come: a learner with a larger model
+// could not write its checkpoint either.
+const (
+	maxChunks = 1 << 16
+	maxSlot   = 1 << 30
+)
 
 // Add takes one message. It keeps a copy of the value. The error concerns this message alone: it
 // is not part of any snapshot, nor is the one it replaces under its key.
@@ -68,9 +83,15 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	if err != nil {
 		return err
 	}
+	if a.Only != "" && p.modelID != a.Only {
+		return nil
+	}
 	s := a.slotOf(p)
 	id := chunkID{p.part, p.index}
+	s.bytes -= s.chunks[id].size
 	delete(s.chunks, id)
+	a.added++
+	s.touched = a.added
 	s.decoded, s.fault, s.dropped = nil, nil, false
 	if value == nil {
 		return nil
@@ -79,12 +100,37 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	if err != nil {
 		return fmt.Errorf("snapshot: message %s: %w", key, err)
 	}
+	if s.bytes+c.size > maxSlot {
+		return fmt.Errorf("snapshot: message %s: slot %d of model %s has more than %d bytes", key, p.slot, p.modelID, maxSlot)
+	}
 	c.value, c.time = slices.Clone(value), at
 	s.chunks[id] = c
+	s.bytes += c.size
 	if _, ok := s.whole(); ok {
 		a.drop(p.modelID)
+	} else {
+		a.dropPartial(p.modelID)
 	}
 	return nil
+}
+
+// dropPartial forgets chunks that were left behind for want of the others. The transaction that is being
+// read is never among them: nothing is newer.
+func (a *Assembler) dropPartial(modelID string) {
+	if a.Retain <= 0 {
+		return
+	}
+	var partial []*slot
+	for _, s := range a.models[modelID] {
+		if _, ok := s.whole(); !ok && len(s.chunks) > 0 {
+			partial = append(partial, s)
+		}
+	}
+	slices.SortFunc(partial, func(x, y *slot) int { return cmp.Compare(y.touched, x.touched) })
+	for _, s := range partial[min(a.Retain, len(partial)):] {
+		clear(s.chunks)
+		s.bytes = 0
+	}
 }
 
 func (a *Assembler) slotOf(p place) *slot {
@@ -173,7 +219,7 @@ func (a *Assembler) drop(modelID string) {
 // Newest is the newest version of a model id that is whole and sound.
 func (a *Assembler) Newest(modelID string) (*Snapshot, bool) {
 	for _, s := range a.byVersion(modelID) {
-		if snapshot, err := s.decode(modelID); err == nil {
+		if snapshot, err := a.decode(s, modelID); err == nil {
 			return snapshot, true
 		}
 	}
@@ -195,7 +241,7 @@ func (a *Assembler) NewestVersion(modelID string) (uint64, bool) {
 func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
 	for _, s := range a.byVersion(modelID) {
 		if s.version() == version {
-			return s.decode(modelID)
+			return a.decode(s, modelID)
 		}
 	}
 	return nil, fmt.Errorf("snapshot: no version %d of model %q in the topic: older ones are overwritten after snapshot.keep more", version, modelID)
@@ -226,7 +272,7 @@ func (a *Assembler) List(modelID string) []Entry {
 				e.Chunks.Neighbours = c.n
 			}
 		}
-		_, e.Fault = s.decode(modelID)
+		_, e.Fault = a.decode(s, modelID)
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(x, y Entry) int {
@@ -270,7 +316,7 @@ func (s *slot) version() (v uint64) {
 }
 
 // decode reads the slot's version, once.
-func (s *slot) decode(modelID string) (*Snapshot, error) {
+func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 	if s.decoded != nil || s.fault != nil {
 		return s.decoded, s.fault
 	}
@@ -282,6 +328,9 @@ func (s *slot) decode(modelID string) (*Snapshot, error) {
 		return nil, fmt.Errorf("snapshot: version %d is too old: its bytes were given back to save memory", version)
 	}
 	snapshot, err := s.join(modelID, version)
+	if err == nil && a.Accept != nil {
+		err = a.Accept(snapshot)
+	}
 	if err != nil {
 		s.fault = fmt.Errorf("version %d: %w", version, err)
 		return nil, s.fault
