@@ -3,6 +3,7 @@ package source
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -75,6 +76,7 @@ type Decoder struct {
 	schemas schemas
 	codecs  codecs
 	flats   flatLayouts
+	last    atomic.Pointer[arrow.Schema] // of a JSON message
 }
 
 // NewDecoder returns a Decoder; zero fields of c take their defaults.
@@ -120,7 +122,7 @@ func (d *Decoder) decode(value []byte, contentType string, s *space) (rec arrow.
 		if !looksJSON(value) && looksArrow(value) {
 			return nil, decodeErrorf(CodeJSONInvalid, "this looks like Arrow; set source.format to auto or arrow to read it")
 		}
-		return d.decodeJSON(value)
+		return d.decodeJSON(value, s)
 	}
 	return d.decodeAuto(value, contentType, s)
 }

@@ -84,8 +84,8 @@ type Rejected struct {
 // remembers its position. It is not safe for concurrent use.
 //
 // By itself it holds no memory between calls. One call needs that of one response, at most MaxBytes or one
-// batch of at most 4 MaxMessageBytes, plus 1 MiB; if the batches are compressed, that again for
-// each of them, decompressed.
+// batch of at most 4 MaxMessageBytes, plus 1 MiB, and once more as much for what its records take beside their
+// bytes, decompressed ones too, or one batch if that takes more.
 type Fetcher struct {
 	config  FetcherConfig
 	next    int64
@@ -94,7 +94,11 @@ type Fetcher struct {
 	doubts  int // how often the batch at the position has come damaged
 	trail   trail
 	decoder *recordbatch.Decoder
-	blocks  *blocks // nil: the records are their reader's for good
+
+	memory *Memory // nil: as much as is needed, and the records are their reader's for good
+	whole  bool    // of a range with an end: takes what its batches need, see Memory
+	usual  int     // what the last response took, if that was more than the lane's part; else 0
+	grant  grant   // for the next response, or the one at hand
 }
 
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
@@ -139,6 +143,12 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			}
 			continue
 		}
+		if large := (*largeError)(nil); errors.As(err, &large) {
+			if f.grant, err = f.memory.waitFor(ctx, f.memory.batches, large.need); err != nil {
+				return Fetched{}, err
+			}
+			continue
+		}
 		if errors.As(err, new(*TruncatedError)) {
 			return Fetched{}, err
 		}
@@ -164,20 +174,32 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	if err := f.check(ctx); err != nil {
 		return Fetched{}, err
 	}
+	part := f.part()
 	request := fetchRequest{
 		partition:       f.config.Partition,
 		trail:           f.trail,
 		offset:          f.next,
-		maxBytes:        int32(max(f.ask, f.least)),
+		maxBytes:        int32(max(min(f.ask, part.response), f.least)),
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
-		limit:           max(f.config.MaxBytes, f.config.maxBatchBytes()) + responseOverhead,
-		blocks:          f.blocks,
+		limit:           max(part.response, part.batch, f.least) + responseOverhead,
+		blocks:          f.memory.blocks(),
 	}
 	response, err := request.send(ctx, f.config.Cluster)
 	if err != nil {
+		f.grant.back(0)
 		return Fetched{}, err
 	}
+	got, err := f.take(response, part)
+	if err != nil {
+		f.grant.back(0)
+		response.block.drop()
+	}
+	return got, err
+}
+
+// take makes of a response what Fetch gives.
+func (f *Fetcher) take(response *fetchResponse, p part) (Fetched, error) {
 	if response.throttled > 0 {
 		return Fetched{}, &throttledError{response.throttled}
 	}
@@ -193,7 +215,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		LastStable:    response.lastStable,
 		LogStart:      response.logStart,
 	}
-	left, err := f.decode(&got, response)
+	left, err := f.decode(&got, response, p)
 	if err != nil {
 		return Fetched{}, err
 	}

@@ -34,11 +34,14 @@ func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) er
 	return r.pause(ctx)
 }
 
-// decode fills in records, rejected records and the next offset. It returns how many bytes of the response it
-// has not dealt with: they come again.
-func (f *Fetcher) decode(got *Fetched, response *fetchResponse) (left int, err error) {
+// decode fills in records, rejected records and the next offset. It stops when they hold more than a part beside
+// their bytes, and returns how many bytes of the response it has not dealt with: they come again.
+func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left int, err error) {
 	hidden := newAborted(response.aborted)
 	f.decoder.Reset(response.records)
+	f.decoder.Limit(f.room(p))
+	held := 0
+	defer func() { f.settle(got, held) }()
 	for {
 		var b recordbatch.Batch
 		left = f.decoder.Left()
@@ -46,9 +49,13 @@ func (f *Fetcher) decode(got *Fetched, response *fetchResponse) (left int, err e
 		if errors.Is(err, io.EOF) {
 			return left, f.cutOff(got, response)
 		}
+		if held > p.held {
+			return left, nil
+		}
 		again := false
 		if err == nil {
-			again, err = f.decodeBatch(got, &b, hidden)
+			again, err = f.decodeBatch(got, &b, hidden, p)
+			held += f.decoder.Held()
 		} else {
 			again, err = f.unreadable(got, &b, err)
 		}
@@ -92,14 +99,14 @@ func (f *Fetcher) unreadable(got *Fetched, b *recordbatch.Batch, cause error) (a
 }
 
 // decodeBatch deals with a batch whose header is sound.
-func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted) (again bool, err error) {
+func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted, p part) (again bool, err error) {
 	switch {
 	case b.Control:
 		again = f.marker(b, hidden)
 	case b.LastOffset < f.next: // a broker may begin its answer before what was asked for
 	case !f.config.ReadUncommitted && hidden.hides(b):
 	default:
-		err = f.records(got, b)
+		err = f.records(got, b, p)
 	}
 	if err == nil {
 		got.Next, got.Epoch = max(got.Next, b.LastOffset+1), b.LeaderEpoch
@@ -122,12 +129,15 @@ func (f *Fetcher) marker(b *recordbatch.Batch, hidden aborted) (again bool) {
 }
 
 // records adds those of a data batch, from the position on.
-func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch) error {
+func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	before := len(got.Records)
 	recs, err := f.decoder.Records(got.Records, b)
 	code := CodeBatchInvalid
 	if errors.Is(err, recordbatch.ErrTooLarge) {
-		code = CodeTooLarge
+		if code = CodeTooLarge; f.room(p) < f.config.maxBatchBytes() {
+			clear(recs[before:])
+			return &largeError{int64(f.config.maxBatchBytes())}
+		}
 	}
 	if err != nil && code == CodeBatchInvalid && !f.config.SetAside {
 		return err
@@ -161,6 +171,9 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
 		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
 		return nil
+	}
+	if response.cut {
+		return &largeError{size + size/4}
 	}
 	return fmt.Errorf("the broker sent %d bytes of a batch of %d", len(response.records), size)
 }

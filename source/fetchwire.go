@@ -37,6 +37,7 @@ type fetchResponse struct {
 	aborted       []abortedTxn
 	records       []byte // record batches, the last one may be cut off
 	block         *block // what records is part of
+	cut           bool   // the broker sent more than is kept
 }
 
 // ApiKey makes it a protocol.Message.
@@ -78,11 +79,11 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	if version < 4 {
 		return nil, fmt.Errorf("the broker speaks Fetch v%d; v4 (Kafka 0.11) is needed", version)
 	}
-	kept, err := readResponse(in, r.limit, r.blocks)
+	kept, cut, err := readResponse(in, r.limit, r.blocks)
 	if err != nil {
 		return nil, err
 	}
-	res := &fetchResponse{block: kept}
+	res := &fetchResponse{block: kept, cut: cut}
 	p := wire{b: kept.bytes}
 	p.skip(4) // correlation id
 	p.fetchResponse(res, r.partition, version)
@@ -93,23 +94,24 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 }
 
 // readResponse reads one response: its size, then as many bytes, of which it keeps the first limit.
-func readResponse(in io.Reader, limit int, home *blocks) (*block, error) {
+func readResponse(in io.Reader, limit int, home *blocks) (kept *block, cut bool, err error) {
 	var sizeBytes [4]byte
 	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
-		return nil, noEOF(err)
+		return nil, false, noEOF(err)
 	}
 	size := int64(int32(binary.BigEndian.Uint32(sizeBytes[:])))
 	if size < 0 {
-		return nil, fmt.Errorf("a response of %d bytes", size)
+		return nil, false, fmt.Errorf("a response of %d bytes", size)
 	}
-	kept := home.take(int(min(size, int64(limit))))
+	kept = home.take(int(min(size, int64(limit))))
 	if _, err := io.ReadFull(in, kept.bytes); err != nil {
-		return nil, noEOF(err)
+		return nil, false, noEOF(err)
 	}
-	if _, err := io.CopyN(io.Discard, in, size-int64(len(kept.bytes))); err != nil {
-		return nil, noEOF(err)
+	over := size - int64(len(kept.bytes))
+	if _, err := io.CopyN(io.Discard, in, over); err != nil {
+		return nil, false, noEOF(err)
 	}
-	return kept, nil
+	return kept, over > 0, nil
 }
 
 // noEOF: within a response the end of the connection is never the end of the data.

@@ -175,7 +175,7 @@ func (f *flat) Plain(dst [][]byte) [][]byte {
 // record takes the message apart.
 func (f *flat) record() arrow.Record {
 	f.once.Do(func() {
-		rec, err := f.decoder.decodeBatches(f.value)
+		rec, err := f.decoder.decodeBatches(f.value, nil)
 		if err != nil {
 			panic("source: internal error: a message of a known layout cannot be decoded: " + err.Error())
 		}

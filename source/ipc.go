@@ -19,7 +19,7 @@ func (d *Decoder) decodeArrow(value []byte, s *space) (arrow.Record, error) {
 	if f := d.flats.of(d, value, s); f != nil {
 		return f, nil
 	}
-	rec, err := d.decodeBatches(value)
+	rec, err := d.decodeBatches(value, s)
 	if err == nil {
 		d.flats.learn(value, rec)
 	}
@@ -28,14 +28,16 @@ func (d *Decoder) decodeArrow(value []byte, s *space) (arrow.Record, error) {
 
 // decodeBatches reads one IPC stream. The Arrow library decodes schemas, which hold no data, once
 // each; batches are laid over the bytes of value by loader, without a copy unless compressed.
-func (d *Decoder) decodeBatches(value []byte) (arrow.Record, error) {
+func (d *Decoder) decodeBatches(value []byte, s *space) (arrow.Record, error) {
 	limits := ipcguard.MessageLimits()
 	guard := ipcguard.NewStream(limits)
 	schema, rest, err := d.schemas.open(guard, value)
 	if err != nil {
 		return nil, err
 	}
-	l := newLoader(guard, schema, &d.codecs, limits.Decoded)
+	budget := s.budget(limits.Decoded)
+	l := newLoader(guard, schema, &d.codecs, budget)
+	defer func() { s.spend(budget - l.mem.left) }()
 	var recs []arrow.Record
 	for {
 		m, after, err := guard.Next(rest)

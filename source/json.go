@@ -68,8 +68,9 @@ type jsonTable struct {
 
 // decodeJSON reads one value in two passes over its text: what columns are there, then their
 // values.
-func (d *Decoder) decodeJSON(value []byte) (arrow.Record, error) {
+func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
 	t := &jsonTable{limits: ipcguard.MessageLimits(), byName: map[string]int{}}
+	t.limits.Decoded = s.budget(t.limits.Decoded)
 	err := jsonRows(value, func(row int, at span) error {
 		t.rows = append(t.rows, at)
 		return t.measure(row, at.of(value))
@@ -81,8 +82,15 @@ func (d *Decoder) decodeJSON(value []byte) (arrow.Record, error) {
 		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows a message",
 			len(t.rows), len(t.columns), need, t.limits.Decoded)
 	}
-	return t.fill(value), nil
+	s.spend(t.bytes() + int64(len(t.columns))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
+	return d.fill(t, value), nil
 }
+
+// What the objects of a column and of a row take, beside the values.
+const (
+	jsonColumnBytes = 700
+	jsonRowBytes    = 8
+)
 
 // measure is the first pass over one row.
 func (t *jsonTable) measure(row int, text []byte) error {

@@ -17,7 +17,7 @@ type jsonFiller interface {
 }
 
 // fill is the second pass: it allocates what the first one measured, and reads the values.
-func (t *jsonTable) fill(value []byte) arrow.Record {
+func (d *Decoder) fill(t *jsonTable, value []byte) arrow.Record {
 	fillers := make([]jsonFiller, len(t.columns))
 	fields := make([]arrow.Field, len(t.columns))
 	for i, c := range t.columns {
@@ -38,7 +38,23 @@ func (t *jsonTable) fill(value []byte) arrow.Record {
 	for i, f := range fillers {
 		cols[i] = array.MakeFromData(f.done(len(t.rows)))
 	}
-	return array.NewRecord(arrow.NewSchema(fields, nil), cols, int64(len(t.rows)))
+	return array.NewRecord(d.jsonSchema(fields), cols, int64(len(t.rows)))
+}
+
+// jsonSchema returns the schema of these fields: that of the last message, if it had the same. Small messages
+// are smaller than their schema.
+func (d *Decoder) jsonSchema(fields []arrow.Field) *arrow.Schema {
+	last := d.last.Load()
+	same := last != nil && last.NumFields() == len(fields)
+	for i := 0; same && i < len(fields); i++ {
+		f := last.Field(i)
+		same = f.Name == fields[i].Name && arrow.TypeEqual(f.Type, fields[i].Type)
+	}
+	if !same {
+		last = arrow.NewSchema(fields, nil)
+		d.last.Store(last)
+	}
+	return last
 }
 
 // filler returns what receives the values of c, and the type they will have.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
-	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
 // KafkaConfig says what a Kafka source reads. Zero sizes and times take their defaults.
@@ -36,7 +35,7 @@ type KafkaConfig struct {
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherWait      time.Duration // or this long after the first message; default 100 ms
 	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits for ever
-	PrefetchBytes   int           // shared by the partitions, see Kafka; default 64 MiB
+	Memory          *Memory       // of the process, shared by its readers; default one of this reader alone, of 512 MiB
 	RetryFor        time.Duration // a broker may be away this long; default 1 min
 }
 
@@ -50,11 +49,8 @@ type Lag struct {
 // Kafka reads partitions of topics. Order within a partition is kept; of several partitions the
 // one that has waited longest comes first.
 //
-// Memory: beside the batch it returns (GatherBytes and one message), it holds one response that
-// Read is taking apart, and one ahead for each partition. A response is PrefetchBytes divided by
-// the partitions (at least 256 KiB, at most GatherBytes), or one batch if that is larger, which is
-// 4 MaxMessageBytes at most; compressed batches count as decompressed. It keeps as many responses of
-// batches that were released for the next ones.
+// What it may hold is its part of Memory; one batch of records and one message always fit. So every batch that
+// Read gives has to be released.
 //
 // Read, Seek and Close are for one goroutine; Lag for any.
 type Kafka struct {
@@ -85,7 +81,9 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, DefaultMaxBytes)
 	c.GatherBytes = orDefault(c.GatherBytes, 4<<20)
 	c.GatherWait = orDefault(c.GatherWait, 100*time.Millisecond)
-	c.PrefetchBytes = orDefault(c.PrefetchBytes, 64<<20)
+	if c.Memory == nil {
+		c.Memory = NewMemory(8 * mostUnit)
+	}
 	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), ends: make(map[Partition]Lag)}
 	maps.Copy(k.epochs, c.Epochs)
 	k.partitions = slices.SortedFunc(maps.Keys(c.Start), comparePartitions)
@@ -182,7 +180,11 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 		timeout = timer.C
 	}
 	moved := false
-	for size := 0; size < k.config.GatherBytes; {
+	part := decodedPerByte * k.config.GatherBytes
+	if k.config.End == nil { // else the batches would depend on who else reads
+		part = min(part, k.config.Memory.reader())
+	}
+	for size := (taken{}); size.bytes < k.config.GatherBytes && size.memory < part; {
 		p, err := k.portion(ctx, timeout)
 		if err != nil && !moved && !(k.behind && errors.Is(err, ErrEnd)) {
 			return Batch{}, err
@@ -190,7 +192,14 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 		if err != nil || p == nil {
 			break
 		}
-		size += k.take(&b, p, k.config.GatherBytes-size)
+		full, err := k.take(ctx, &b, p, &size, part)
+		if err != nil {
+			b.Release()
+			return Batch{}, err
+		}
+		if full {
+			break
+		}
 		if !moved && k.config.End == nil {
 			timer := time.NewTimer(k.config.GatherWait)
 			defer timer.Stop()
@@ -272,71 +281,4 @@ func (k *Kafka) moveTo(p *portion, next int64) {
 		k.epochs[p.partition] = p.epoch
 	}
 	k.behind = true
-}
-
-// take moves messages from the portion to the batch, until they are limit bytes or more; one only
-// if the range has an end, because then the partitions take turns. It returns the bytes.
-func (k *Kafka) take(b *Batch, p *portion, limit int) (size int) {
-	if k.config.End == nil {
-		for !p.empty() && size < limit {
-			n, _ := k.takeOne(b, p)
-			size += n
-		}
-		k.moveTo(p, p.next())
-		p.done()
-		return size
-	}
-	size, next := k.takeOne(b, p)
-	if p.last && p.empty() {
-		next = p.after
-	}
-	p.done()
-	k.moveTo(p, next) // not p.next(), which depends on how records were cut into responses
-	return size
-}
-
-// takeOne moves one message and returns its bytes and the offset after it.
-func (k *Kafka) takeOne(b *Batch, p *portion) (size int, next int64) {
-	r, rejected := p.pop()
-	if r == nil {
-		return k.takeRejected(b, p, rejected), rejected.Last + 1
-	}
-	b.space.hold(p.block)
-	b.Messages = append(b.Messages, Message{})
-	k.message(b, p.partition, r)
-	return recordbatch.RecordSize(r), r.Offset + 1
-}
-
-// takeRejected moves a batch that cannot be read: one message with all its bytes, which returns their number.
-func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
-	m := Message{Partition: p.partition, Offset: r.Offset, Value: r.Raw, Err: r.RecordError}
-	if r.Timestamp > 0 {
-		m.Time = time.UnixMilli(r.Timestamp)
-	}
-	b.space.hold(p.block)
-	b.Messages = append(b.Messages, m)
-	return len(r.Raw)
-}
-
-// message decodes a record to the last message of the batch.
-func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) {
-	m := &b.Messages[len(b.Messages)-1]
-	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
-	m.Headers = r.Headers
-	contentType := ""
-	for _, h := range r.Headers {
-		if h.Key == "content-type" {
-			contentType = string(h.Value)
-		}
-	}
-	if k.config.Decoder == nil || r.Value == nil {
-		return
-	}
-	rec, err := k.config.Decoder.decode(r.Value, contentType, b.space)
-	if err != nil {
-		cause := asDecodeError(err)
-		m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
-		return
-	}
-	m.Record = rec
 }

@@ -42,10 +42,10 @@ func testBounded(t *testing.T, b *kafkatest.Broker) {
 		start[p], end[p] = offsets[0], offsets[1]
 	}
 	var order []string
-	for _, sizes := range []struct{ gather, prefetch int }{{1, 1}, {64, 1}, {1000, 0}, {0, 0}} {
+	for _, sizes := range []struct{ gather, memory int }{{1, 1}, {64, 1}, {1000, 1 << 30}, {0, 1 << 30}} {
 		k, err := source.OpenKafka(within(t), source.KafkaConfig{
 			Cluster: open(t, b.Addrs()...), Start: start, End: end,
-			GatherBytes: sizes.gather, PrefetchBytes: sizes.prefetch, Claim: source.Claim{Generation: -1},
+			GatherBytes: sizes.gather, Memory: source.NewMemory(int64(sizes.memory)), Claim: source.Claim{Generation: -1},
 		})
 		if err != nil {
 			t.Fatal(err)

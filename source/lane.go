@@ -7,13 +7,9 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// minLaneBytes bounds from below what one partition asks for at a time: smaller responses cost
-// more requests than they save memory.
-const minLaneBytes = 256 << 10
-
-// maxBlockBytes bounds the responses whose memory is kept: a producer's batch may well be larger than
-// what was asked for.
-const maxBlockBytes = 8 << 20
+// leastFetch bounds from below what a lane asks for where there is memory for it, however little its reader
+// gathers: smaller responses cost more requests than they save.
+const leastFetch = 256 << 10
 
 // lane reads one partition ahead, in a goroutine of its own.
 type lane struct {
@@ -39,6 +35,13 @@ type portion struct {
 // done lets go of the response when all records are taken.
 func (p *portion) done() {
 	if p.empty() {
+		p.drop()
+	}
+}
+
+// drop lets go of the response.
+func (p *portion) drop() {
+	if p != nil {
 		p.block.drop()
 		p.block = nil
 	}
@@ -46,16 +49,21 @@ func (p *portion) done() {
 
 func (p *portion) empty() bool { return len(p.records) == 0 && len(p.rejected) == 0 }
 
-// pop takes the first record, or rejected record, off.
-func (p *portion) pop() (*recordbatch.Record, *Rejected) {
+// peek returns the first record, or rejected batch.
+func (p *portion) peek() (*recordbatch.Record, *Rejected) {
 	if len(p.records) == 0 || len(p.rejected) > 0 && p.rejected[0].Offset < p.records[0].Offset {
-		r := &p.rejected[0]
-		p.rejected = p.rejected[1:]
-		return nil, r
+		return nil, &p.rejected[0]
 	}
-	r := &p.records[0]
+	return &p.records[0], nil
+}
+
+// pop takes it off.
+func (p *portion) pop() {
+	if r, _ := p.peek(); r == nil {
+		p.rejected = p.rejected[1:]
+		return
+	}
 	p.records = p.records[1:]
-	return r, nil
 }
 
 // next is the offset of what pop gives next.
@@ -75,8 +83,7 @@ func (p *portion) next() int64 {
 func (k *Kafka) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.stop, k.shared = cancel, make(chan *portion)
-	maxBytes := min(max(k.config.PrefetchBytes/len(k.partitions), minLaneBytes), max(k.config.GatherBytes, minLaneBytes))
-	spare := &blocks{most: len(k.partitions) + 1, mostBytes: maxBlockBytes}
+	k.config.Memory.join(len(k.partitions))
 	for _, p := range k.partitions {
 		l := &lane{out: k.shared, end: -1, fetcher: NewFetcher(FetcherConfig{
 			Cluster:         k.config.Cluster,
@@ -85,11 +92,11 @@ func (k *Kafka) start() {
 			Epochs:          k.epochs,
 			ReadUncommitted: k.config.ReadUncommitted,
 			SetAside:        true,
-			MaxBytes:        maxBytes,
+			MaxBytes:        max(k.config.GatherBytes, leastFetch),
 			MaxMessageBytes: k.config.MaxMessageBytes,
 			RetryFor:        k.config.RetryFor,
 		})}
-		l.fetcher.blocks = spare
+		l.fetcher.share(k.config.Memory, k.config.End != nil)
 		if k.config.End != nil {
 			l.end, l.out = k.config.End[p], make(chan *portion)
 		}
@@ -100,8 +107,17 @@ func (k *Kafka) start() {
 
 // halt ends the lanes, waits for them, and drops what they had.
 func (k *Kafka) halt() {
+	if k.lanes == nil {
+		return
+	}
 	k.stop()
 	k.wait.Wait()
+	k.head.drop()
+	for _, l := range k.lanes {
+		l.head.drop()
+		l.fetcher.grant.back(0)
+	}
+	k.config.Memory.leave(len(k.partitions))
 	k.lanes, k.head, k.turn, k.failed = nil, nil, 0, nil
 }
 
@@ -117,6 +133,7 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 			before := l.fetcher.Next()
 			got, err := l.fetcher.Fetch(ctx)
 			if ctx.Err() != nil {
+				got.block.drop()
 				return
 			}
 			if err == nil {
@@ -134,6 +151,7 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 		select {
 		case l.out <- p:
 		case <-ctx.Done():
+			p.drop()
 			return
 		}
 		if p.last || p.err != nil {

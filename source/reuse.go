@@ -17,19 +17,24 @@ type block struct {
 	records []recordbatch.Record
 	users   atomic.Int32
 	home    *blocks
+	grant   grant // for what it holds beyond a lane's part
 }
 
-// blocks keeps those that nobody uses, at most so many of at most so many bytes.
-type blocks struct {
-	most, mostBytes int
+// size is what the block takes.
+func (b *block) size() int { return cap(b.bytes) + cap(b.records)*recordbatch.RecordBytes }
 
-	mu   sync.Mutex
-	free []*block
+// blocks keeps those that nobody uses, at most so many bytes together.
+type blocks struct {
+	mostBytes int
+
+	mu    sync.Mutex
+	free  []*block
+	bytes int
 }
 
 // take returns a block with room for a response, for one user; a nil home makes one that is never kept.
 func (h *blocks) take(size int) *block {
-	b := h.spare()
+	b := h.spare(size)
 	if b == nil {
 		b = &block{home: h}
 	}
@@ -41,7 +46,8 @@ func (h *blocks) take(size int) *block {
 	return b
 }
 
-func (h *blocks) spare() *block {
+// spare returns a block for so many bytes: one that has them, or else any.
+func (h *blocks) spare(size int) *block {
 	if h == nil {
 		return nil
 	}
@@ -51,8 +57,17 @@ func (h *blocks) spare() *block {
 	if n == 0 {
 		return nil
 	}
-	b := h.free[n-1]
-	h.free = h.free[:n-1]
+	at := n - 1
+	for i := n - 1; i >= 0; i-- {
+		if cap(h.free[i].bytes) >= size {
+			at = i
+			break
+		}
+	}
+	b := h.free[at]
+	h.free[at] = h.free[n-1]
+	h.free[n-1], h.free = nil, h.free[:n-1]
+	h.bytes -= b.size()
 	return b
 }
 
@@ -61,15 +76,21 @@ func (b *block) hold() { b.users.Add(1) }
 
 // drop takes a user away, and keeps the block when that was the last one.
 func (b *block) drop() {
-	if b == nil || b.users.Add(-1) > 0 || b.home == nil || cap(b.bytes) > b.home.mostBytes {
+	if b == nil || b.users.Add(-1) > 0 {
 		return
 	}
-	clear(b.records)
+	b.grant.back(0)
+	b.grant = grant{}
 	h := b.home
+	if h == nil || b.size() > h.mostBytes/8 {
+		return // the rest would be kept for the sake of one
+	}
+	clear(b.records)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.free) < h.most {
+	if size := b.size(); h.bytes+size <= h.mostBytes {
 		h.free = append(h.free, b)
+		h.bytes += size
 	}
 }
 
@@ -80,6 +101,25 @@ type space struct {
 	used     int      // of flats
 	blocks   []*block // that messages point into
 	home     *Kafka
+	grant    grant // for a message that decodes to more than a reader's part
+
+	room  int64 // what the next message may decode to, beside its bytes
+	spent int64 // what the last one has decoded to
+}
+
+// budget is what one message may decode to, where most is the most of any.
+func (s *space) budget(most int64) int64 {
+	if s == nil {
+		return most
+	}
+	return min(most, s.room)
+}
+
+// spend notes what a message has decoded to.
+func (s *space) spend(n int64) {
+	if s != nil {
+		s.spent = n
+	}
 }
 
 // flat returns one that is free until the batch is released.
@@ -114,6 +154,8 @@ func (s *space) release(messages []Message) {
 	for _, f := range s.flats[:s.used] {
 		*f = flat{}
 	}
+	s.grant.back(0)
+	s.grant = grant{}
 	clear(messages)
 	clear(s.blocks)
 	s.messages, s.blocks, s.used = messages[:0], s.blocks[:0], 0

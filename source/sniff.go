@@ -14,7 +14,7 @@ import (
 func (d *Decoder) decodeAuto(value []byte, contentType string, s *space) (arrow.Record, error) {
 	switch {
 	case looksJSON(value):
-		return d.decodeJSON(value)
+		return d.decodeJSON(value, s)
 	case looksArrow(value):
 		return d.decodeArrow(value, s)
 	}
@@ -22,7 +22,7 @@ func (d *Decoder) decodeAuto(value []byte, contentType string, s *space) (arrow.
 	case strings.Contains(kind, "arrow"):
 		return d.decodeArrow(value, s)
 	case strings.Contains(kind, "json"):
-		return d.decodeJSON(value)
+		return d.decodeJSON(value, s)
 	case kind != "":
 		return nil, decodeErrorf(CodeFormatUnknown, "content type %q is not read; send an Arrow IPC stream or JSON", clip(kind))
 	}

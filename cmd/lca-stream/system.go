@@ -30,6 +30,7 @@ type system struct {
 	traces  *tracing.Tracing
 	link    *sink.Link       // of all producers
 	starts  *pipeline.Starts // what learner and transform know of the checkpoint topic's markers
+	memory  *source.Memory   // of all readers
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -38,7 +39,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 	if err != nil {
 		return nil, err
 	}
-	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink()}
+	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink(), memory: source.NewMemory(memoryLimit(c.Memory, log))}
 	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()
@@ -175,7 +176,7 @@ const learnIdle = time.Second
 // reader opens the input topic: k says where, and for whom; how is the configuration's.
 func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafka, error) {
 	c := s.config.Source
-	k.Cluster, k.RetryFor = s.cluster, patience
+	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
 	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == "read_uncommitted", c.MaxMessageBytes
 	k.Decoder = source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes})
 	return source.OpenKafka(ctx, k)

@@ -167,7 +167,7 @@ func (b *Batch) Size() int { return len(b.payload) }
 // new buffer if the batch is compressed.
 func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 	d.held = 0
-	if room := d.maxBytes / recordBytes; b.Count > room {
+	if room := d.maxBytes / RecordBytes; b.Count > room {
 		return dst, faulty(b.BaseOffset, ErrTooLarge, "%d records, at most %d are taken from one batch", b.Count, room)
 	}
 	payload, err := d.codecs.decompress(b.payload, codec(b.attributes&codecMask), d.maxBytes)
@@ -178,7 +178,7 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 		return dst, corrupt(b.BaseOffset, "%d records in %d bytes", b.Count, len(payload))
 	}
 	dst = slices.Grow(dst, min(b.Count, len(payload)/usualRecordSize))
-	most := d.maxBytes - b.Count*recordBytes
+	most := d.maxBytes - b.Count*RecordBytes
 	left := most
 	c := cursor{b: payload}
 	previous := b.BaseOffset - 1
@@ -205,7 +205,7 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 	if len(c.b) != 0 {
 		return dst, corrupt(b.BaseOffset, "%d bytes after its last record", len(c.b))
 	}
-	d.held = b.Count*recordBytes + most - left
+	d.held = b.Count*RecordBytes + most - left
 	if b.attributes&codecMask != 0 {
 		d.held += len(payload)
 	}
@@ -253,11 +253,10 @@ func faulty(offset int64, kind error, format string, args ...any) error {
 	return fmt.Errorf("recordbatch: batch at offset %d: %w: %s", offset, kind, fmt.Sprintf(format, args...))
 }
 
-// What a record and a header take beside the bytes they point to.
-const (
-	recordBytes = int(unsafe.Sizeof(Record{}))
-	headerBytes = int(unsafe.Sizeof(Header{}))
-)
+// RecordBytes is what a record takes beside the bytes it points to.
+const RecordBytes = int(unsafe.Sizeof(Record{}))
+
+const headerBytes = int(unsafe.Sizeof(Header{}))
 
 // minRecordSize is a record with null key and value: length, attributes, five varints of one byte.
 const minRecordSize = 7

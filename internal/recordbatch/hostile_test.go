@@ -84,7 +84,7 @@ func TestHeld(t *testing.T) {
 		recs[i].Headers = []Header{{Key: "key", Value: []byte("value")}, {Key: "k"}}
 	}
 	plain := Append(nil, recs, NoProducer())
-	values := 1000 * (recordBytes + 2*headerBytes + len("keyk"))
+	values := 1000 * (RecordBytes + 2*headerBytes + len("keyk"))
 	for _, c := range []struct {
 		name string
 		raw  []byte

@@ -30,6 +30,7 @@ type Config struct {
 	Checkpoint      Checkpoint
 	Transform       Transform
 	DeadLetter      DeadLetter
+	Memory          Memory
 	HTTP            HTTP
 	Logger          Logger
 	ShutdownTimeout time.Duration // longest orderly stop after SIGTERM; default 30s; 1s … 1h
@@ -148,6 +149,11 @@ type DeadLetter struct {
 	MaxRejects  int    // most rejects in the window; default 100; 0 … 1000000
 	OnThreshold string // stop or warn; default stop
 	OnTooLarge  string // a dead letter that its topic does not take: cut or stop; default cut
+}
+
+// Memory is what the process may take.
+type Memory struct {
+	Limit int // bytes; default auto (the container's limit, or half of the machine's memory); 64MiB … 512GiB
 }
 
 // HTTP is the status page, probes and metrics.

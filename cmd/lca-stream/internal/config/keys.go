@@ -66,7 +66,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has whitened either way.", oneOf(&s.OnGap, "stop", "skip")},
-		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{&s.MaxMessageBytes, 1 << 10, 1 << 30}},
+		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
 	}
 }
 
@@ -78,6 +78,7 @@ func minibatchKeys(c *Config) []Key {
 
 // autoNumber and autoWhole are the word for lca.Auto.
 func autoNumber() word[float64] { return word[float64]{"auto", lca.Auto} }
+func autoSize() []word[int]     { return []word[int]{{"auto", 0}} }
 func autoWhole() word[int]      { return word[int]{"auto", lca.Auto} }
 
 func atLeast(p *float64, low float64, words ...word[float64]) value {
@@ -170,6 +171,7 @@ func serviceKeys(c *Config) []Key {
 		{"dead_letter.max_rejects", "100", "Most rejects in the window before on_threshold applies.", whole(&d.MaxRejects, 0, 1_000_000)},
 		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, "stop", "warn")},
 		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, "cut", "stop")},
+		{"memory.limit", "auto", "Most that the process may take; buffers are shares of it. auto: the container's limit, or half of the machine's memory. A ceiling, not a budget to fill: little is in use while little is to do. GOMEMLIMIT follows it unless it is set.", &sizeValue{p: &c.Memory.Limit, low: 64 << 20, high: 512 << 30, words: autoSize()}},
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
 		{"http.allowed_hosts", "[]", "Names by which it may be asked, such as a proxy's, beside its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},

@@ -9,10 +9,11 @@ import (
 	"strings"
 )
 
-// sizeValue is a number of bytes, with a unit or bare.
+// sizeValue is a number of bytes, with a unit or bare, or one of words.
 type sizeValue struct {
 	p         *int
 	low, high int
+	words     []word[int]
 }
 
 // sizeUnits is ordered by size, so that size finds the largest that divides.
@@ -23,6 +24,10 @@ var sizeUnits = []word[int]{
 var sizePattern = regexp.MustCompile(`^([0-9]+) ?([A-Za-z]*)$`)
 
 func (v *sizeValue) set(text string) error {
+	if w, ok := wordNamed(v.words, text); ok {
+		*v.p = w
+		return nil
+	}
 	m := sizePattern.FindStringSubmatch(text)
 	if m == nil {
 		return &wrong{what: fmt.Sprintf("%q is not a size", text)}
@@ -38,28 +43,43 @@ func (v *sizeValue) set(text string) error {
 	if err != nil || n > v.high/factor {
 		return &wrong{what: text + " is out of range"}
 	}
-	*v.p = n * factor
+	if n *= factor; len(v.words) > 0 && n < v.low { // refused here as well as in check: it may be a word's number
+		return &wrong{what: text + " is out of range"}
+	}
+	*v.p = n
 	return nil
 }
 
 func (v *sizeValue) check() error {
+	if _, ok := wordOf(v.words, *v.p); ok {
+		return nil
+	}
 	if *v.p < v.low || *v.p > v.high {
 		return &wrong{what: size(*v.p) + " is out of range"}
 	}
 	return nil
 }
 
-func (v *sizeValue) String() string { return size(*v.p) }
+func (v *sizeValue) String() string {
+	if name, ok := wordOf(v.words, *v.p); ok {
+		return name
+	}
+	return size(*v.p)
+}
 
 func (v *sizeValue) want() string {
-	return fmt.Sprintf("a size such as 1MiB, %s … %s", size(v.low), size(v.high))
+	return fmt.Sprintf("a size such as 1MiB, %s … %s%s", size(v.low), size(v.high), orWords(v.words))
 }
 
 func (v *sizeValue) schema() map[string]any {
-	return map[string]any{"anyOf": []any{
+	kinds := []any{
 		map[string]any{"type": "integer", "minimum": v.low, "maximum": v.high},
 		map[string]any{"type": "string", "pattern": `^[0-9]+ ?(B|kB|KiB|MB|MiB|GB|GiB)?$`},
-	}}
+	}
+	for _, w := range v.words {
+		kinds = append(kinds, map[string]any{"const": w.name})
+	}
+	return map[string]any{"anyOf": kinds}
 }
 
 func size(n int) string {

@@ -1,0 +1,132 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// memoryBoundMiB is what a process may take for its input at default settings, on a machine with room for much
+// more: a limit is a ceiling, not a budget to fill.
+const memoryBoundMiB = 256
+
+// jsonColumns are the features of jsonRows.
+const jsonColumns = "[f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11]"
+
+// jsonRows writes so many messages of one JSON row of 12 numbers, about 130 bytes, over all partitions.
+func (s *stream) jsonRows(messages, partitions int) {
+	s.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	rng := rand.New(rand.NewPCG(7, 12))
+	for i := range messages {
+		var b strings.Builder
+		for k := range 12 {
+			fmt.Fprintf(&b, `%c"f%d":%.3f`, "{,"[min(k, 1)], k, float64(rng.IntN(2)*6)+rng.NormFloat64())
+		}
+		b.WriteByte('}')
+		client.Produce(s.t.Context(), &kgo.Record{Topic: s.topic("in"), Partition: int32(i % partitions), Value: []byte(b.String())}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				s.t.Error(err)
+			}
+		})
+	}
+	if err := client.Flush(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A backlog of small messages takes no more memory in many partitions than in one: what is read ahead, and what
+// is being worked on, have one bound for the process.
+func TestMemoryOfSmallMessages(t *testing.T) {
+	for _, c := range []struct{ messages, partitions int }{{300_000, 12}, {100_000, 1}, {100_000, 100}} {
+		t.Run(fmt.Sprintf("%d messages in %d partitions", c.messages, c.partitions), func(t *testing.T) {
+			b := kafkatest.Start(t, kafkatest.Kafka41)
+			s := newStream(t, b, "small", settings{partitions: c.partitions, features: jsonColumns})
+			s.jsonRows(c.messages, c.partitions)
+			run := s.program("run", "--log-level", "info")
+			start := time.Now()
+			s.await(s.name, int64(c.messages), run)
+			took, peak := time.Since(start), peakMiB(t, run.Pid())
+			run.stop()
+			if peak > memoryBoundMiB {
+				t.Errorf("%d MiB at the peak, more than %d", peak, memoryBoundMiB)
+			}
+			t.Logf("peak memory %d MiB, %.0f messages a second", peak, float64(c.messages)/took.Seconds())
+		})
+	}
+}
+
+// Messages that decompress to ten thousand times their size are taken one at a time.
+func TestMemoryOfCompressedMessages(t *testing.T) {
+	const messages, boundMiB = 60, 900
+	value := compressedRows(t, 1<<20, 7)
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	s := newStream(t, b, "dense", settings{partitions: 1, features: "[c0, c1, c2, c3, c4, c5, c6]"})
+	var values [][]byte
+	for range 30 {
+		values = append(values, compressedRows(t, 30, 7))
+	}
+	for range messages {
+		values = append(values, value)
+	}
+	s.produce(values)
+	run := s.program("run", "--set", "transform.until_model=pass_through")
+	s.await(s.name, int64(len(values)), run)
+	peak := peakMiB(t, run.Pid())
+	run.stop()
+	if peak > boundMiB {
+		t.Errorf("%d MiB at the peak, more than %d", peak, boundMiB)
+	}
+	t.Logf("%d messages of %d bytes: peak memory %d MiB", messages, len(value), peak)
+}
+
+// compressedRows is an Arrow stream of rows of so many float64 columns that repeat themselves, compressed.
+func compressedRows(t *testing.T, rows, columns int) []byte {
+	t.Helper()
+	fields := make([]arrow.Field, columns)
+	for i := range fields {
+		fields[i] = arrow.Field{Name: "c" + strconv.Itoa(i), Type: arrow.PrimitiveTypes.Float64}
+	}
+	schema := arrow.NewSchema(fields, nil)
+	rb := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer rb.Release()
+	column := make([]float64, rows)
+	for i := range fields {
+		const block = 512
+		for k := range column {
+			if column[k] = rand.NormFloat64(); k >= block {
+				column[k] = column[k-block]
+			}
+		}
+		rb.Field(i).(*array.Float64Builder).AppendValues(column, nil)
+	}
+	rec := rb.NewRecord()
+	defer rec.Release()
+	var buf bytes.Buffer
+	w := ipc.NewWriter(&buf, ipc.WithSchema(schema), ipc.WithZstd())
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buf.Bytes()
+}

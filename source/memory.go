@@ -1,0 +1,118 @@
+package source
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
+
+// Memory bounds what all Kafka sources of a process hold together, however many there are and however many
+// partitions they read. It is cut from a unit u, an eighth of the limit, but 64 MiB at most: reading faster
+// than that needs no more.
+//
+//	u/2   responses that are read ahead or taken apart, with all that their records take: a lane's part is for
+//	      the two of them that it may have, and for what they hold beside their bytes
+//	u/4   batches that Read has given and nobody has released, evenly among the readers
+//	u     batches of records that are larger than a lane's part: while one is larger than what is left of
+//	      this, its lane waits, but one alone always fits
+//	u     the same for messages that decode to more than a reader's part
+//	u/4   memory of former responses, kept for the next
+//
+// A lane waits for large batches only, and a reader for large messages only, each holding none of its kind.
+// Who holds a large message needs nothing more to be done with it, so nobody waits for ever.
+//
+// A range with an end is read in turn from all partitions, and takes what its batches need: waiting for one
+// another there would be for ever.
+type Memory struct {
+	unit     int64
+	codecs   *recordbatch.Codecs
+	batches  *semaphore.Weighted
+	messages *semaphore.Weighted
+	spare    blocks
+
+	mu      sync.Mutex
+	lanes   int
+	readers int
+}
+
+const (
+	leastUnit = 8 << 20
+	mostUnit  = 64 << 20
+
+	// leastPart bounds from below what a lane or a reader has: less costs more requests than it saves memory.
+	leastPart = 64 << 10
+
+	// decompressors are kept for so many goroutines.
+	decompressors = 4
+)
+
+// NewMemory returns the bounds of a process that may take so many bytes.
+func NewMemory(limit int64) *Memory {
+	u := min(max(limit/8, leastUnit), mostUnit)
+	return &Memory{
+		unit: u, codecs: recordbatch.NewCodecs(decompressors),
+		batches: semaphore.NewWeighted(u), messages: semaphore.NewWeighted(u),
+		spare: blocks{mostBytes: int(u / 4)},
+	}
+}
+
+// join makes room for one more reader, of so many lanes; leave takes it back.
+func (m *Memory) join(lanes int) { m.count(lanes, 1) }
+
+func (m *Memory) leave(lanes int) { m.count(-lanes, -1) }
+
+func (m *Memory) count(lanes, readers int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lanes += lanes
+	m.readers += readers
+}
+
+// lane is the bytes of one response, and as much again what its records hold beside them.
+func (m *Memory) lane() int {
+	const responses, kinds = 2, 2
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(int(m.unit)/2/(responses*kinds)/max(m.lanes, 1), leastPart)
+}
+
+// reader is the bytes of one batch that Read gives.
+func (m *Memory) reader() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return max(int(m.unit)/4/max(m.readers, 1), leastPart)
+}
+
+// grant is a part of what there is for large things. The zero value is none.
+type grant struct {
+	of   *semaphore.Weighted
+	size int64
+}
+
+// waitFor waits until so much of what s has is free; what is larger than all of it waits for all of it.
+func (m *Memory) waitFor(ctx context.Context, s *semaphore.Weighted, size int64) (grant, error) {
+	size = min(size, m.unit)
+	if err := s.Acquire(ctx, size); err != nil {
+		return grant{}, context.Cause(ctx)
+	}
+	return grant{s, size}, nil
+}
+
+// try is waitFor, but does not wait: then it gives none.
+func (m *Memory) try(s *semaphore.Weighted, size int64) grant {
+	if size = min(size, m.unit); size <= 0 || !s.TryAcquire(size) {
+		return grant{}
+	}
+	return grant{s, size}
+}
+
+// back gives all but so much of it back.
+func (g *grant) back(but int64) {
+	if over := g.size - but; g.of != nil && over > 0 {
+		g.of.Release(over)
+		g.size = but
+	}
+}

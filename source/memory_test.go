@@ -1,0 +1,243 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
+
+// What lanes and readers may hold together does not grow with their number, until each has the least there is.
+func TestPartsAreOfOneWhole(t *testing.T) {
+	for _, limit := range []int64{1, 256 << 20, 24 << 30} {
+		m := NewMemory(limit)
+		if m.unit < leastUnit || m.unit > mostUnit {
+			t.Errorf("limit %d: a unit of %d", limit, m.unit)
+		}
+		for n := range 120 {
+			m.join(n)
+			if got := int64(4 * m.lanes * m.lane()); m.lane() > leastPart && got > m.unit/2 {
+				t.Errorf("%d lanes may hold %d of %d", m.lanes, got, m.unit)
+			}
+			if got := int64(m.readers * m.reader()); m.reader() > leastPart && got > m.unit/4 {
+				t.Errorf("%d readers may hold %d of %d", m.readers, got, m.unit)
+			}
+		}
+		for n := range 120 {
+			m.leave(n)
+		}
+		if m.lanes != 0 || m.readers != 0 {
+			t.Errorf("%d lanes and %d readers are left", m.lanes, m.readers)
+		}
+	}
+}
+
+// idle fails the test if something is still held that should have been given back.
+func (m *Memory) idle(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for name, s := range map[string]interface {
+		Acquire(context.Context, int64) error
+		Release(int64)
+	}{"batches": m.batches, "messages": m.messages} {
+		if err := s.Acquire(ctx, m.unit); err != nil {
+			t.Errorf("memory for large %s was not given back: %v", name, err)
+			continue
+		}
+		s.Release(m.unit)
+	}
+}
+
+// readers reads partitions 0 to n-1 of a topic as a process does, each with a reader of its own and one more for
+// all, and counts the messages of each reader.
+type readers struct {
+	t      *testing.T
+	broker *kafkatest.Broker
+	topic  string
+	memory *Memory
+}
+
+func (r readers) open(gather int, partitions ...int32) *Kafka {
+	r.t.Helper()
+	c, err := cluster.Open(cluster.Config{Brokers: r.broker.Addrs(), ClientID: "memory-test"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(c.Close)
+	start := Offsets{}
+	for _, id := range partitions {
+		start[Partition{Topic: r.topic, ID: id}] = 0
+	}
+	k, err := OpenKafka(r.t.Context(), KafkaConfig{
+		Cluster: c, Start: start, Decoder: NewDecoder(DecoderConfig{}), Memory: r.memory, GatherBytes: gather, GatherWait: time.Millisecond,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return k
+}
+
+// read counts messages until there are so many, and calls each with every batch before it is released.
+func (r readers) read(ctx context.Context, k *Kafka, messages int, each func(Batch)) error {
+	for n := 0; n < messages; {
+		b, err := k.Read(ctx)
+		if err != nil {
+			return fmt.Errorf("after %d of %d messages: %w", n, messages, err)
+		}
+		for _, m := range b.Messages {
+			if m.Err != nil {
+				return m.Err
+			}
+		}
+		n += len(b.Messages)
+		each(b)
+		b.Release()
+	}
+	return nil
+}
+
+func (r readers) produce(partitions, each int, value []byte, codec kgo.CompressionCodec) {
+	r.t.Helper()
+	r.broker.CreateTopic(r.t, r.topic, partitions, map[string]string{"max.message.bytes": "20971520"})
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(20<<20))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	for id := range partitions {
+		for range each {
+			if err := client.ProduceSync(r.t.Context(), &kgo.Record{Topic: r.topic, Partition: int32(id), Value: value}).FirstErr(); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// Batches and messages that are larger than anybody's part are read by all readers of a process, whatever they
+// wait for of one another, and all memory is given back.
+func TestLargeThingsOfManyReaders(t *testing.T) {
+	const partitions, each = 6, 4
+	rows := `[` + strings.TrimSuffix(strings.Repeat(`{"a":1.5,"b":2.5},`, 60_000), ",") + `]` // 1 MB, and more when decoded
+	for _, c := range []struct {
+		name  string
+		value []byte
+		codec kgo.CompressionCodec
+	}{
+		{"large batches", []byte(`{"x":1,"text":"` + strings.Repeat("x", 3<<20) + `"}`), kgo.NoCompression()},
+		{"batches that decompress to much", []byte(`{"x":1,"text":"` + strings.Repeat("x", 3<<20) + `"}`), kgo.ZstdCompression()},
+		{"large messages", []byte(rows), kgo.Lz4Compression()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "large", memory: NewMemory(1)}
+			r.produce(partitions, each, c.value, c.codec)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var wait sync.WaitGroup
+			run := func(k *Kafka, messages int) {
+				wait.Go(func() {
+					defer func() { _ = k.Close() }()
+					if err := r.read(ctx, k, messages, func(Batch) {}); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			for id := range int32(partitions) {
+				run(r.open(2<<20, id), each)
+			}
+			run(r.open(64<<10, 0, 1, 2, 3, 4, 5), partitions*each)
+			wait.Wait()
+			r.memory.idle(t)
+		})
+	}
+}
+
+// A reader that is sent elsewhere, or closed, in the middle gives back what it had read ahead.
+func TestSeekGivesMemoryBack(t *testing.T) {
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "seek", memory: NewMemory(1)}
+	value := []byte(`{"x":1,"text":"` + strings.Repeat("x", 5<<20) + `"}`)
+	r.produce(3, 5, value, kgo.NoCompression())
+	k := r.open(1<<20, 0, 1, 2)
+	for range 20 {
+		if err := r.read(t.Context(), k, 1, func(Batch) {}); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Seek(t.Context(), Offsets{{Topic: "seek", ID: 0}: 0, {Topic: "seek", ID: 1}: 0, {Topic: "seek", ID: 2}: 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.memory.idle(t)
+	if r.memory.lanes != 0 || r.memory.readers != 0 {
+		t.Errorf("%d lanes and %d readers are left", r.memory.lanes, r.memory.readers)
+	}
+}
+
+// A batch ends where its messages are large enough once decoded, however few bytes they came as: sixty that
+// decompress to 3 MB each are not taken together.
+func TestDecodedBytesCount(t *testing.T) {
+	const messages = 60
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "dense", memory: NewMemory(512 << 20)}
+	rows := []byte(`[` + strings.TrimSuffix(strings.Repeat(`{"a":1.5,"b":2.5},`, 20_000), ",") + `]`)
+	r.produce(1, messages, rows, kgo.ZstdCompression())
+	k := r.open(1<<20, 0)
+	defer func() { _ = k.Close() }()
+	most := 0
+	if err := r.read(t.Context(), k, messages, func(b Batch) {
+		decoded := 0
+		for _, m := range b.Messages {
+			for _, c := range m.Record.Columns() {
+				for _, buffer := range c.Data().Buffers() {
+					if buffer != nil {
+						decoded += buffer.Len()
+					}
+				}
+			}
+		}
+		most = max(most, decoded)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if most > decodedPerByte<<20 {
+		t.Errorf("a batch holds %d decoded bytes", most)
+	}
+}
+
+// What is kept for the next responses has one bound, whatever came before: a response of many records is as
+// large as one of many bytes.
+func TestKeptMemoryIsBounded(t *testing.T) {
+	m := NewMemory(512 << 20)
+	var all []*block
+	for i := range 200 {
+		b := m.blocks().take(100 << 10 * (1 + i%20))
+		b.records = append(b.records, make([]recordbatch.Record, 1000*(i%30))...)
+		all = append(all, b)
+	}
+	for _, b := range all {
+		b.drop()
+	}
+	kept := 0
+	for _, b := range m.spare.free {
+		kept += b.size()
+	}
+	if kept != m.spare.bytes || kept > m.spare.mostBytes || kept == 0 {
+		t.Errorf("%d bytes are kept, %d are counted, at most %d", kept, m.spare.bytes, m.spare.mostBytes)
+	}
+	before := len(m.spare.free)
+	huge := m.blocks().take(1)
+	huge.records = make([]recordbatch.Record, 1_000_000)
+	huge.drop()
+	if len(m.spare.free) >= before {
+		t.Error("a block of a million records is kept")
+	}
+}

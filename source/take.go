@@ -1,0 +1,131 @@
+package source
+
+import (
+	"context"
+	"time"
+	"unsafe"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/ipcguard"
+)
+
+// decodedPerByte is how much larger than GatherBytes a batch may be once it is decoded: a small JSON message is
+// a hundred times as large then, and a transaction should not be worth a few of them only.
+const decodedPerByte = 4
+
+// messageBytes is what a message takes beside its bytes, and about what is made of it.
+const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
+
+// noLimit is more than any message may decode to.
+const noLimit = 1 << 40
+
+// taken is the size of a batch so far.
+type taken struct {
+	bytes  int // of the messages as they came
+	memory int // with what they decode to, and what is made of them
+}
+
+// take moves messages from the portion to the batch, until that is as large as it may be; one only
+// if the range has an end, because then the partitions take turns. It is full if the next one has no room.
+func (k *Kafka) take(ctx context.Context, b *Batch, p *portion, size *taken, part int) (full bool, err error) {
+	if k.config.End == nil {
+		for !p.empty() && size.bytes < k.config.GatherBytes && size.memory < part && !full && err == nil {
+			_, full, err = k.takeOne(ctx, b, p, size, part-size.memory)
+		}
+		k.moveTo(p, p.next())
+		p.done()
+		return full, err
+	}
+	next, _, err := k.takeOne(ctx, b, p, size, noLimit)
+	if err != nil {
+		return false, err
+	}
+	if p.last && p.empty() {
+		next = p.after
+	}
+	p.done()
+	k.moveTo(p, next) // not p.next(), which depends on how records were cut into responses
+	return false, nil
+}
+
+// takeOne moves one message and returns the offset after it. full says that it does not fit into
+// the room and has to wait for the next batch; a message that fits into none waits until there is room.
+func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, room int) (next int64, full bool, err error) {
+	r, rejected := p.peek()
+	if r == nil {
+		p.pop()
+		size.add(k.takeRejected(b, p, rejected), 0)
+		return rejected.Last + 1, false, nil
+	}
+	b.Messages = append(b.Messages, Message{})
+	b.space.room, b.space.spent = int64(room), 0
+	fits := k.message(b, p.partition, r)
+	if !fits && len(b.Messages) == 1 {
+		fits, err = k.alone(ctx, b, p.partition, r)
+	}
+	if !fits {
+		b.Messages = b.Messages[:len(b.Messages)-1]
+		return r.Offset, true, err
+	}
+	p.pop()
+	b.space.hold(p.block)
+	size.add(recordbatch.RecordSize(r), int(b.space.spent))
+	return r.Offset + 1, false, nil
+}
+
+func (t *taken) add(bytes, decoded int) {
+	t.bytes += bytes
+	t.memory += bytes + decoded + messageBytes
+}
+
+// alone decodes a message that is larger than a reader's part, as the only one of its batch.
+func (k *Kafka) alone(ctx context.Context, b *Batch, p Partition, r *recordbatch.Record) (bool, error) {
+	m := k.config.Memory
+	g, err := m.waitFor(ctx, m.messages, m.unit)
+	if err != nil {
+		return false, err
+	}
+	b.space.room = noLimit
+	k.message(b, p, r)
+	g.back(b.space.spent)
+	b.space.grant = g
+	return true, nil
+}
+
+// takeRejected moves a batch that cannot be read: one message with all its bytes, which returns their number.
+func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
+	m := Message{Partition: p.partition, Offset: r.Offset, Value: r.Raw, Err: r.RecordError}
+	if r.Timestamp > 0 {
+		m.Time = time.UnixMilli(r.Timestamp)
+	}
+	b.space.hold(p.block)
+	b.Messages = append(b.Messages, m)
+	return len(r.Raw)
+}
+
+// message decodes a record to the last message of the batch, unless it takes more than there is room for.
+func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) (fits bool) {
+	m := &b.Messages[len(b.Messages)-1]
+	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
+	m.Headers = r.Headers
+	contentType := ""
+	for _, h := range r.Headers {
+		if h.Key == "content-type" {
+			contentType = string(h.Value)
+		}
+	}
+	if k.config.Decoder == nil || r.Value == nil {
+		return true
+	}
+	rec, err := k.config.Decoder.decode(r.Value, contentType, b.space)
+	if err != nil {
+		cause := asDecodeError(err)
+		if b.space.room < ipcguard.MessageLimits().Decoded && (cause.Code == CodeArrowTooLarge || cause.Code == CodeJSONTooLarge) {
+			return false // for lack of room, or for good
+		}
+		m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
+		return true
+	}
+	m.Record = rec
+	return true
+}
