@@ -88,19 +88,19 @@ const replayGather = 1 << 20
 // resolve makes the range of --from and --to: the partitions that both name, within what is there
 // now. An end beyond the last record would be waited for.
 func (r *replay) resolve(ctx context.Context, parts []source.Partition) error {
-	from, err := r.place(ctx, parts, r.flags.from)
+	from, err := r.system.place(ctx, parts, r.flags.from)
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", r.flags.from, err)
 	}
-	to, err := r.place(ctx, parts, r.flags.to)
+	to, err := r.system.place(ctx, parts, r.flags.to)
 	if err != nil {
 		return fmt.Errorf("--to %s: %w", r.flags.to, err)
 	}
-	first, err := r.place(ctx, parts, "earliest")
+	first, err := r.system.place(ctx, parts, "earliest")
 	if err != nil {
 		return err
 	}
-	last, err := r.place(ctx, parts, "latest")
+	last, err := r.system.place(ctx, parts, "latest")
 	if err != nil {
 		return err
 	}
@@ -128,13 +128,13 @@ func (r *replay) within(p source.Partition, flag string, offset, first, last int
 
 // place turns earliest, latest, a time or PARTITION=OFFSET[,…] into offsets. A time before the
 // beginning is the beginning, one past the end is the end.
-func (r *replay) place(ctx context.Context, parts []source.Partition, text string) (source.Offsets, error) {
-	cl := r.system.cluster
+func (s *system) place(ctx context.Context, parts []source.Partition, text string) (source.Offsets, error) {
+	cl := s.cluster
 	switch text {
 	case "earliest":
 		return source.ListOffsets(ctx, cl, parts, source.Earliest)
 	case "latest":
-		if r.config.Source.IsolationLevel == "read_uncommitted" {
+		if s.config.Source.IsolationLevel == "read_uncommitted" {
 			return source.ListOffsets(ctx, cl, parts, source.Latest)
 		}
 		return source.ListOffsets(ctx, cl, parts, source.LatestStable)
@@ -150,7 +150,7 @@ func (r *replay) place(ctx context.Context, parts []source.Partition, text strin
 		if !ok || err1 != nil || err2 != nil || next < 0 {
 			return nil, fmt.Errorf("%q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", item)
 		}
-		part := source.Partition{Topic: r.config.Source.Topic, ID: int32(id)}
+		part := source.Partition{Topic: s.config.Source.Topic, ID: int32(id)}
 		if !slices.Contains(parts, part) {
 			return nil, fmt.Errorf("topic %s has no partition %d to read", part.Topic, id)
 		}

@@ -70,6 +70,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.demoCommand(),
 		p.snapshotCommand(),
 		p.topicsCommand(),
+		p.offsetsCommand(),
 		p.inspectCommand(),
 		p.doctorCommand(),
 		p.versionCommand(),

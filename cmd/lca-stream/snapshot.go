@@ -95,7 +95,9 @@ func (p *program) connect(o *options) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &system{config: cfg, cluster: cl, stats: pipeline.NewStats(), log: p.quietLogger(cfg.Logger)}, nil
+	s := &system{config: cfg, cluster: cl, stats: pipeline.NewStats(), log: p.quietLogger(cfg.Logger)}
+	s.starts = s.startMarkers()
+	return s, nil
 }
 
 // pick takes a version, or the newest for 0.

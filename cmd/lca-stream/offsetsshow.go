@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// shownOffsets is what show prints.
+type shownOffsets struct {
+	Topic      string           `json:"topic"`
+	TopicID    string           `json:"topic_id"`
+	Group      string           `json:"group"`
+	Members    int              `json:"members"`
+	ModelID    string           `json:"model_id"`
+	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
+	Partitions []shownPartition `json:"partitions"`
+}
+
+type shownPartition struct {
+	Partition int32      `json:"partition"`
+	Start     int64      `json:"start"`
+	End       int64      `json:"end"`
+	Transform shownPlace `json:"transform"`
+	Learn     shownPlace `json:"learn"`
+}
+
+// shownPlace is what is known of one stage in one partition; null is nothing.
+type shownPlace struct {
+	Offset     *int64 `json:"offset"`               // committed
+	Checkpoint *int64 `json:"checkpoint,omitempty"` // of the learner: where it reads on
+	Lag        *int64 `json:"lag"`
+	TopicID    string `json:"topic_id,omitempty"` // committed beside the offset
+	Marker     *int64 `json:"marker"`             // of the start marker
+}
+
+func (p *program) offsetsShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show",
+		Short: "Show where transform and learner read on",
+		Long: `Shows for each partition of the source topic what it holds, what the transform's group and the learner's
+have committed, the offset of the learner's checkpoint, lags, topic ids and start markers.`,
+		Example: "  lca-stream offsets show -c stream.yaml",
+	}
+	o := configFlags(c)
+	needConfig(c)
+	asJSON := c.Flags().Bool("json", false, "print one JSON object")
+	return command(c, func(ctx context.Context, _ []string) error {
+		s, err := p.connect(o)
+		if err != nil {
+			return err
+		}
+		defer s.cluster.Close()
+		all, err := s.showOffsets(ctx)
+		if err != nil {
+			return s.cluster.Explain(err)
+		}
+		if *asJSON {
+			return json.NewEncoder(p.stdout).Encode(all)
+		}
+		return writeOffsets(p.stdout, all)
+	})
+}
+
+func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
+	c := s.config
+	transform, err := s.positions(c.Source.Group, "").Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	learn, err := s.positions(learnGroup(c), c.Snapshot.ModelID).Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := &shownOffsets{Topic: c.Source.Topic, TopicID: transform.Topic.ID, Group: c.Source.Group, ModelID: c.Snapshot.ModelID}
+	saved := source.Offsets{}
+	if checkpoint, err := s.checkpoints().Peek(ctx); err != nil {
+		all.Fault = err.Error()
+	} else if checkpoint != nil {
+		saved = checkpoint.Offsets
+	}
+	groups, err := s.cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{c.Source.Group}})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups.Groups {
+		all.Members += len(g.Members)
+	}
+	first, err := source.ListOffsets(ctx, s.cluster, transform.Topic.Partitions, source.Earliest)
+	if err != nil {
+		return nil, err
+	}
+	end, err := source.ListOffsets(ctx, s.cluster, transform.Topic.Partitions, source.Latest)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range transform.Topic.Partitions {
+		row := shownPartition{Partition: p.ID, Start: first[p], End: end[p], Transform: placeOf(&transform, p), Learn: placeOf(&learn, p)}
+		row.Transform.Lag = lagOf(row.Transform.Offset, end[p])
+		if at, ok := saved[p]; ok {
+			row.Learn.Checkpoint = &at
+		}
+		row.Learn.Lag = lagOf(row.Learn.Checkpoint, end[p])
+		all.Partitions = append(all.Partitions, row)
+	}
+	return all, nil
+}
+
+func placeOf(k *pipeline.Known, p source.Partition) (place shownPlace) {
+	if c := k.Committed[p]; c.Next >= 0 {
+		place.Offset = &c.Next
+		if note, err := source.ParseNote(c.Metadata); err == nil {
+			place.TopicID = note.TopicID
+		}
+	}
+	if m, ok := k.Markers[p]; ok {
+		place.Marker = &m.Offset
+		if place.TopicID == "" {
+			place.TopicID = m.TopicID
+		}
+	}
+	return place
+}
+
+func lagOf(at *int64, end int64) *int64 {
+	if at == nil {
+		return nil
+	}
+	lag := max(end-*at, 0)
+	return &lag
+}
+
+func writeOffsets(w io.Writer, all *shownOffsets) error {
+	fmt.Fprintf(w, "topic %s (id %s), group %s with %d members, model %s\n", all.Topic, all.TopicID, all.Group, all.Members, all.ModelID)
+	if all.Fault != "" {
+		fmt.Fprintf(w, "the checkpoint cannot be read: %s\n", all.Fault)
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PARTITION\tSTART\tEND\tTRANSFORM\tLAG\tMARKER\tTOPIC ID\tLEARNER\tLAG\tCOMMITTED\tMARKER\tTOPIC ID")
+	for _, p := range all.Partitions {
+		fmt.Fprintf(t, "%d\t%d\t%d", p.Partition, p.Start, p.End)
+		fmt.Fprintf(t, "\t%s\t%s\t%s\t%s", number(p.Transform.Offset), number(p.Transform.Lag), number(p.Transform.Marker), sameID(p.Transform.TopicID, all.TopicID))
+		fmt.Fprintf(t, "\t%s\t%s\t%s\t%s\t%s", number(p.Learn.Checkpoint), number(p.Learn.Lag), number(p.Learn.Offset), number(p.Learn.Marker), sameID(p.Learn.TopicID, all.TopicID))
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
+
+func number(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
+}
+
+func sameID(id, topic string) string {
+	switch id {
+	case "":
+		return "-"
+	case topic:
+		return "same"
+	}
+	return id
+}

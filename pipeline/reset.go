@@ -1,0 +1,76 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Known is what is left of a group: what it has committed, and its start markers.
+type Known struct {
+	Topic     source.Topic
+	Committed map[source.Partition]source.Position
+	Markers   map[source.Partition]Start
+}
+
+// Known looks at everything, and refuses nothing.
+func (p *Positions) Known(ctx context.Context) (k Known, err error) {
+	if k.Topic, err = p.Places.Topic(ctx, p.Topic); err != nil {
+		return k, err
+	}
+	if k.Committed, err = p.Places.Committed(ctx, p.Group, k.Topic.Partitions); err != nil {
+		return k, err
+	}
+	seen, err := p.Starts.Read(ctx)
+	k.Markers = make(map[source.Partition]Start)
+	for _, part := range k.Topic.Partitions {
+		if m, ok := seen[markerKey(p.Group, part)]; ok {
+			k.Markers[part] = m
+		}
+	}
+	return k, err
+}
+
+// Reset commits offsets that an operator has chosen, in one transaction with msgs, whatever was there
+// before. The topic's present id is committed beside them.
+func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs []sink.Message) error {
+	topic, err := p.Places.Topic(ctx, p.Topic)
+	if err != nil {
+		return err
+	}
+	if err := p.same(topic.ID); err != nil {
+		return err
+	}
+	seen, err := p.Starts.Read(ctx)
+	if err != nil {
+		return err
+	}
+	first, begun := seen[firstKey(p.Group, p.Topic, p.Model)]
+	if p.Model != "" || !begun || differ(first.TopicID, topic.ID) { // other partitions begin at their first record
+		at, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
+		if err != nil {
+			return err
+		}
+		maps.Copy(at, to)
+		msgs = append(msgs, p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at))
+	}
+	msgs = append(msgs, p.Markers(to)...)
+	parts := sortedPartitions(to)
+	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
+}
+
+// Move returns the messages of a checkpoint at other offsets: the same model, which goes on there. It
+// returns nil where there is no checkpoint.
+func (t *Checkpoints) Move(ctx context.Context, to source.Offsets) ([]sink.Message, error) {
+	c, err := t.Load(ctx)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	moved := *c
+	moved.Sequence++
+	moved.Offsets = c.Offsets.Clone()
+	maps.Copy(moved.Offsets, to)
+	return t.Messages(&moved)
+}
