@@ -90,6 +90,7 @@ type Fetcher struct {
 	config  FetcherConfig
 	next    int64
 	ask     int // bytes of the next response, see whole
+	pace    pace
 	least   int // the same, after a damaged batch: with the header of the one behind it
 	doubts  int // how often the batch at the position has come damaged
 	trail   trail
@@ -169,28 +170,35 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 
 // once is one request and the decoding of its response.
 func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.config.MaxWait+cluster.RequestTimeout)
+	quiet := f.config.MaxWait + cluster.RequestTimeout
+	short, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
-	if err := f.check(ctx); err != nil {
+	if err := f.check(short); err != nil {
 		return Fetched{}, err
 	}
 	part := f.part()
+	ctx, end := context.WithTimeout(ctx, longestAnswer)
+	defer end()
 	request := fetchRequest{
 		partition:       f.config.Partition,
 		trail:           f.trail,
 		offset:          f.next,
-		maxBytes:        int32(max(min(f.ask, part.response), f.least)),
+		maxBytes:        int32(max(f.pace.limit(min(f.ask, part.response)), f.least)),
+		patience:        cluster.Patience{Quiet: quiet},
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(part.response, part.batch, f.least) + responseOverhead,
 		blocks:          f.memory.blocks(),
 	}
+	began := time.Now()
 	response, err := request.send(ctx, f.config.Cluster)
 	if err != nil {
 		f.grant.back(0)
 		return Fetched{}, err
 	}
-	got, err := f.take(response, part)
+	unpaced := f.pace.bytes >= f.ask
+	f.pace.took(time.Since(began), len(response.records))
+	got, err := f.take(response, part, unpaced)
 	if err != nil {
 		f.grant.back(0)
 		response.block.drop()
@@ -198,8 +206,8 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	return got, err
 }
 
-// take makes of a response what Fetch gives.
-func (f *Fetcher) take(response *fetchResponse, p part) (Fetched, error) {
+// take makes of a response what Fetch gives. unpaced: it is not the link that has made it small.
+func (f *Fetcher) take(response *fetchResponse, p part, unpaced bool) (Fetched, error) {
 	if response.throttled > 0 {
 		return Fetched{}, &throttledError{response.throttled}
 	}
@@ -219,7 +227,9 @@ func (f *Fetcher) take(response *fetchResponse, p part) (Fetched, error) {
 	if err != nil {
 		return Fetched{}, err
 	}
-	f.ask, f.least = whole(f.ask, f.config.MaxBytes, len(response.records)-left, left), 0
+	if f.least = 0; unpaced {
+		f.ask = whole(f.ask, f.config.MaxBytes, len(response.records)-left, left)
+	}
 	got.block.records = got.Records
 	return got, nil
 }

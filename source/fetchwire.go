@@ -25,6 +25,7 @@ type fetchRequest struct {
 	readUncommitted bool
 	limit           int // bytes of the response to keep; the rest is read and dropped
 	blocks          *blocks
+	patience        cluster.Patience
 }
 
 // fetchResponse is what a broker says of the partition.
@@ -66,6 +67,8 @@ func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResp
 		},
 		Broker: func(c protocol.Cluster) (protocol.Broker, error) { return r.trail.broker(c, r.partition) },
 		Read:   r.read,
+
+		Patience: r.patience,
 	})
 	if err != nil {
 		return nil, err
