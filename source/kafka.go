@@ -20,7 +20,9 @@ type KafkaConfig struct {
 
 	// End bounds the range: exclusive, one for each partition of Start; nil reads on for ever. At
 	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
-	// of each partition in turn, and cut into the same batches: so a replay repeats itself.
+	// of each partition in turn, and cut into the same batches. A replay has a reader for each partition
+	// and merges them by the timestamps of their records (pipeline.Merge): so it repeats itself where
+	// those are the same, which they are not in a mirror that keeps times of its own (LogAppendTime).
 	End Offsets
 
 	// OnGap is asked before records are passed over that retention has deleted before they were read. With

@@ -2,47 +2,93 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// publish puts a snapshot that was not made by the live learner onto the topic, in one transaction.
-// role keeps its transactional id apart from the learner's, which goes on undisturbed. A version only
-// grows for a model id: if there is a newer one, what it has learnt counts on. If the newest is the
-// same model, there is nothing to put: publishing twice is the same as once.
+// publish puts a snapshot that was not made by the live learner onto the topic. A version only grows for a
+// model id: if there is a newer one, what it has learnt counts on. If the newest is the same model, there is
+// nothing to put: publishing twice is the same as once.
+//
+// It takes the learner's place for one transaction: a learner that runs is fenced, and the checkpoint that
+// travels with the snapshot has the next one go on from it. Else the learner's own model would come back as
+// soon as its versions pass this one.
 //
 // An interrupt does not reach into the transaction: its outcome would be unknown.
-func (s *system) publish(ctx context.Context, role string, snap *snapshot.Snapshot) error {
+func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) error {
+	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
+		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
+	}
+	id, former := learnID(s.config.Source, snap.ModelID)
+	k, err := s.openSink(ctx, id, former)
+	if err != nil {
+		return s.cluster.Explain(err)
+	}
+	defer func() { _ = k.Close() }()
+	msgs, err := s.published(ctx, snap)
+	if err != nil || len(msgs) == 0 {
+		return s.cluster.Explain(err)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
 	defer cancel()
+	return k.Put(ctx, msgs, source.Claim{})
+}
+
+// published gives snap its place in the succession of versions, and returns what is to be put, nothing when it
+// is there already.
+func (s *system) published(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
-	k, err := s.openSink(ctx, c.Source.Group+role+c.Snapshot.ModelID)
+	stage, checkpoint, err := s.checkpointOf(ctx, snap)
 	if err != nil {
-		return s.cluster.Explain(err)
+		return nil, err
 	}
-	defer func() { _ = k.Close() }()
 	a, err := s.snapshots(ctx, source.Latest)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if newest, ok := a.Newest(snap.ModelID); ok {
 		if same, err := takePlaceOf(snap, newest); same || err != nil {
-			return err
+			return nil, err
 		}
 		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
-		snap.Model.Info.Rows = snap.Version
 	}
-	msgs, _, err := snapshot.Messages(snap, c.Snapshot.Topic, c.Snapshot.Keep, a.Slots(snap.ModelID))
+	if checkpoint != nil && checkpoint.Published > snap.Parent { // the topic has lost what the learner remembers
+		snap.Number, snap.Parent, snap.Version = max(snap.Number, checkpoint.Snapshots), checkpoint.Published, checkpoint.Published+snap.Version
+	}
+	snap.Model.Info.Rows = snap.Version
+	msgs, slots, err := snapshot.Messages(snap, c.Snapshot.Topic, c.Snapshot.Keep, a.Slots(snap.ModelID))
+	if err != nil || checkpoint == nil {
+		return msgs, err
+	}
+	replaced, err := stage.Replace(checkpoint, snap, slots)
+	return append(msgs, replaced...), err
+}
+
+// checkpointOf is the checkpoint of the model's learner, nil where there is none, or no topic for it.
+func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot) (*pipeline.Learn, *pipeline.Checkpoint, error) {
+	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	return k.Put(ctx, msgs, source.Claim{})
+	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+		ModelID: snap.ModelID, Learner: learner, Checkpoints: s.checkpoints(), Log: s.log,
+	}}
+	if _, err := s.partitions(ctx, s.config.Checkpoint.Topic); errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return stage, nil, nil // nobody has learnt here yet
+	}
+	c, err := stage.Checkpoints.Load(ctx)
+	return stage, c, err
 }
 
 // takePlaceOf makes snap the published snapshot if both are the same but for their place in the

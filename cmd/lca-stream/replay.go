@@ -45,9 +45,9 @@ exclusive and resolved once, at the start, so a replay ends. Partitions that suc
 are left out. A time is the place of the first record at or after it, as the broker's index has it: the
 mark of a transaction counts, with the time of its commit. Records that cannot be used are passed over and counted.
 
-Transforms of the model follow the new snapshot at once. Give it an id of its own (--model-id) while a
-learner publishes the other. A learner without a checkpoint goes on from it, and so does
-` + "`learn --from-snapshot`" + `. An interrupt leaves the topic as it was, and exit code 2.
+Transforms of the model follow the new snapshot at once. A learner of that model is stopped with exit
+code 3, as by a second learner: started again, it goes on from the new snapshot, at the place in the
+stream where it was. To leave it alone, give the snapshot an id of its own (--model-id). An interrupt leaves the topic as it was, and exit code 2.
 
 The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper,
 on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single

@@ -194,7 +194,7 @@ func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	if r.flags.output != "" {
 		return writeSnapshotFile(r.flags.output, s)
 	}
-	return r.system.publish(ctx, ".replay-", s)
+	return r.system.publish(ctx, s)
 }
 
 func (r *replay) close() {

@@ -65,8 +65,11 @@ func (p *program) snapshotImportCommand() *cobra.Command {
 		Use:   "import",
 		Short: "Publish a model from a file to the snapshot topic",
 		Long: `Reads a snapshot in any format that export writes and publishes it under snapshot.model_id. Transforms of
-that model follow it at once. If the topic has the model already, the version goes on from there. Give
-it an id of its own (--set snapshot.model_id=NAME) while a learner publishes the other.`,
+that model follow it at once. If the topic has the model already, the version goes on from there.
+
+A learner of that model is stopped with exit code 3, as by a second learner: started again, by its
+supervisor or by hand, it goes on from the model that was imported, at the place in the stream where it
+was. To leave it alone, give the import an id of its own (--set snapshot.model_id=NAME).`,
 		Example: "  lca-stream snapshot import -c stream.yaml --file model.npz --set snapshot.model_id=january",
 	}
 	o := configFlags(c)
@@ -90,7 +93,7 @@ it an id of its own (--set snapshot.model_id=NAME) while a learner publishes the
 			return err
 		}
 		snap.ModelID = s.config.Snapshot.ModelID
-		if err := s.publish(ctx, ".import-", snap); err != nil {
+		if err := s.publish(ctx, snap); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.stdout, "published model %s as version %d to %s\n", snap.ModelID, snap.Version, s.config.Snapshot.Topic)

@@ -1,0 +1,42 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// Replace makes the checkpoint that has a learner go on from s, which somebody else has made, where c
+// stands in the stream. It belongs into the transaction that publishes s; slots are the topic's after that. Without
+// it the learner would go on from its own model, and publish that again.
+func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) ([]sink.Message, error) {
+	if !slices.Equal(c.Features, s.Features) {
+		return nil, &Stop{
+			Err:  fmt.Errorf("model %q is learnt from features %v, and this one has %v", l.ModelID, c.Features, s.Features),
+			Hint: "publish it under an id of its own",
+		}
+	}
+	learner, batcher, err := l.newLearner(len(s.Features))
+	if err != nil {
+		return nil, err
+	}
+	defer learner.Close()
+	model := *s.Model
+	model.Info.Rows = s.Version
+	if err := learner.WarmStart(&model); err != nil {
+		return nil, &Stop{Err: fmt.Errorf("the learner of model %q cannot go on from this one: %w", l.ModelID, err), Hint: "publish it under an id of its own"}
+	}
+	next := *c
+	next.Sequence++
+	next.Snapshots, next.Published, next.Parent = s.Number+1, s.Version, s.Version
+	next.Slots, next.Digest, next.Owner = slots, l.digest(), l.Checkpoints.Owner
+	if next.Learner, err = learner.AppendBinary(nil); err != nil {
+		return nil, fmt.Errorf("pipeline: replace the model: %w", err)
+	}
+	if next.Batcher, err = batcher.AppendBinary(nil); err != nil {
+		return nil, fmt.Errorf("pipeline: replace the model: %w", err)
+	}
+	return l.Checkpoints.Messages(&next)
+}
