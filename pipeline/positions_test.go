@@ -1,0 +1,272 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// town is one topic of two partitions or three, one group, and a checkpoint topic.
+type town struct {
+	id        string
+	parts     int
+	start     source.Offsets
+	end       source.Offsets
+	committed map[source.Partition]source.Position
+	log       []sink.Message
+	reads     int // of the checkpoint topic
+	puts      int
+	fails     int // puts that fail, after they took effect
+}
+
+func at(id int32) source.Partition { return source.Partition{Topic: "events", ID: id} }
+
+func newTown() *town {
+	t := &town{id: "one", parts: 2, start: source.Offsets{}, end: source.Offsets{}, committed: map[source.Partition]source.Position{}}
+	for id := range int32(3) {
+		t.start[at(id)], t.end[at(id)] = 3, 9
+	}
+	return t
+}
+
+func (t *town) Committed(_ context.Context, _ string, parts []source.Partition) (map[source.Partition]source.Position, error) {
+	found := map[source.Partition]source.Position{}
+	for _, p := range parts {
+		found[p] = source.Position{Next: -1, Epoch: -1}
+		if c, ok := t.committed[p]; ok {
+			found[p] = c
+		}
+	}
+	return found, nil
+}
+
+func (t *town) Offsets(_ context.Context, parts []source.Partition, place source.At) (source.Offsets, error) {
+	found := source.Offsets{}
+	for _, p := range parts {
+		found[p] = t.start[p]
+		if place == source.Latest {
+			found[p] = t.end[p]
+		}
+	}
+	return found, nil
+}
+
+func (t *town) Topic(context.Context, string) (topic source.Topic, err error) {
+	topic.ID = t.id
+	for id := range int32(t.parts) {
+		topic.Partitions = append(topic.Partitions, at(id))
+	}
+	return topic, nil
+}
+
+func (t *town) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
+	t.puts++
+	t.log = append(t.log, msgs...)
+	for p, next := range claim.Next {
+		t.committed[p] = source.Position{Next: next, Epoch: -1, Metadata: claim.Metadata[p]}
+	}
+	if t.fails > 0 {
+		t.fails--
+		return errCrash
+	}
+	return nil
+}
+
+func (t *town) Close() error { return nil }
+
+func (t *town) positions(start source.At, model string) *Positions {
+	open := func(context.Context) (Log, error) { return &townLog{town: t}, nil }
+	end := func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil }
+	return &Positions{
+		Places: t, Starts: &Starts{Topic: "checkpoints", Open: open, End: end}, Group: "g", Topic: "events", Start: start, Model: model, Log: quiet(),
+	}
+}
+
+type townLog struct {
+	*town
+	next int
+}
+
+func (l *townLog) Fetch(context.Context) (got source.Fetched, err error) {
+	for ; l.next < len(l.log); l.next++ {
+		got.Records = append(got.Records, recordbatch.Record{Offset: int64(l.next), Key: l.log[l.next].Key, Value: l.log[l.next].Value})
+	}
+	got.Next = int64(l.next)
+	return got, nil
+}
+
+func (t *town) open(tt *testing.T, start source.At, parts ...source.Partition) source.Offsets {
+	tt.Helper()
+	next, err := t.positions(start, "").Open(tt.Context(), t, source.Claim{Group: "g", Generation: -1}, parts)
+	if err != nil {
+		tt.Fatal(err)
+	}
+	return next
+}
+
+func (t *town) refuses(tt *testing.T, says ...string) {
+	tt.Helper()
+	before := maps.Clone(t.committed)
+	_, err := t.positions(source.Latest, "").Open(tt.Context(), t, source.Claim{Group: "g"}, []source.Partition{at(0)})
+	wantStop(tt, err, says...)
+	if diff := cmp.Diff(before, t.committed); diff != "" {
+		tt.Errorf("what is refused changes nothing (-was +is):\n%s", diff)
+	}
+}
+
+// Where a group begins is resolved once, whatever happens to it after that.
+func TestFirstStart(t *testing.T) {
+	town := newTown()
+	want := source.Offsets{at(0): 9}
+	if diff := cmp.Diff(want, town.open(t, source.Latest, at(0))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	note := source.NewNote("one").String()
+	if c := town.committed[at(0)]; c.Next != 9 || c.Metadata != note {
+		t.Errorf("committed is %+v", c)
+	}
+	town.end[at(0)], town.end[at(1)] = 20, 20
+	town.parts = 3 // a partition is added
+	reads, puts := town.reads, town.puts
+	if diff := cmp.Diff(want, town.open(t, source.Latest, at(0))); diff != "" || town.reads != reads || town.puts != puts {
+		t.Errorf("a second start reads the markers %d times and puts %d times (-want +got):\n%s", town.reads-reads, town.puts-puts, diff)
+	}
+	// The second partition was there at the first start, the third one was not.
+	if diff := cmp.Diff(source.Offsets{at(1): 9, at(2): 3}, town.open(t, source.Latest, at(1), at(2))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A put whose outcome is not known is looked at again.
+func TestFirstStartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		town := newTown()
+		town.fails = 2
+		if next := town.open(t, source.Latest, at(0)); next[at(0)] != 9 || town.committed[at(0)].Next != 9 {
+			t.Errorf("begins at %v, committed is %v", next, town.committed)
+		}
+	})
+}
+
+// What the first edition has committed is taken as it is, and gets what this one needs.
+func TestFirstEdition(t *testing.T) {
+	town := newTown()
+	town.committed[at(0)] = source.Position{Next: 5, Epoch: 2}
+	if next := town.open(t, source.Latest, at(0)); next[at(0)] != 5 || town.reads > 0 {
+		t.Errorf("goes on at %v, after %d looks at the checkpoint topic", next, town.reads)
+	}
+	if c := town.committed[at(0)]; c.Next != 5 || c.Metadata != source.NewNote("one").String() {
+		t.Errorf("committed is %+v", c)
+	}
+	if next := town.open(t, source.Latest, at(1)); next[at(1)] != 3 {
+		t.Errorf("a partition beside one that was begun begins at %v, want its first record", next)
+	}
+	delete(town.committed, at(0))
+	town.refuses(t, "no committed offset", "offset 5", "lca-stream offsets reset")
+}
+
+// Offsets that are gone, another topic of the name, and what a newer program has written.
+func TestPositionsRefuse(t *testing.T) {
+	begun := func(t *testing.T) *town {
+		town := newTown()
+		town.open(t, source.Earliest, at(0))
+		return town
+	}
+	t.Run("the offsets are gone", func(t *testing.T) {
+		town := begun(t)
+		clear(town.committed)
+		town.refuses(t, "no committed offset in events/0", "offsets.retention.minutes", "lca-stream offsets")
+	})
+	t.Run("the topic is another one", func(t *testing.T) {
+		town := begun(t)
+		town.id = "two"
+		town.refuses(t, "deleted and created again", "one", "two", "lca-stream offsets")
+	})
+	t.Run("and its offsets went with it", func(t *testing.T) {
+		town := begun(t)
+		clear(town.committed)
+		town.id = "two"
+		town.refuses(t, "deleted and created again", "one", "two")
+		delete(town.committed, at(1))
+		_, err := town.positions(source.Earliest, "").Open(t.Context(), town, source.Claim{Group: "g"}, []source.Partition{at(1)})
+		wantStop(t, err, "deleted and created again") // a partition that had not begun
+	})
+	t.Run("the brokers have no ids any more", func(t *testing.T) {
+		town := begun(t)
+		town.id = ""
+		if next := town.open(t, source.Earliest, at(0)); next[at(0)] != 3 {
+			t.Errorf("goes on at %v", next)
+		}
+	})
+	t.Run("newer metadata", func(t *testing.T) {
+		town := newTown()
+		town.committed[at(0)] = source.Position{Next: 5, Metadata: `{"v":2}`}
+		town.refuses(t, "newer lca-stream")
+	})
+	t.Run("a newer marker", func(t *testing.T) {
+		town := newTown()
+		town.log = []sink.Message{{Key: []byte("start/g/events/0"), Value: []byte(`{"v":2,"offset":7}`)}}
+		town.refuses(t, "newer lca-stream")
+	})
+	t.Run("another one under way", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			town := begun(t)
+			p := town.positions(source.Earliest, "")
+			if err := p.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(time.Minute, func() { town.id = "two" })
+			began := time.Now()
+			wantStop(t, p.Watch(t.Context(), 10*time.Second), "deleted and created again")
+			if after := time.Since(began); after > 71*time.Second {
+				t.Errorf("noticed after %v", after)
+			}
+		})
+	})
+}
+
+// A learner goes on where its checkpoint is; without one, where its model has begun.
+func TestResume(t *testing.T) {
+	claim, parts := source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0), at(1)}
+	resume := func(t *testing.T, town *town, model string, start source.At, saved source.Offsets) source.Offsets {
+		t.Helper()
+		next, err := town.positions(start, model).Resume(t.Context(), town, claim, parts, saved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	town := newTown()
+	for _, end := range []int64{9, 30} { // it dies before its first checkpoint
+		town.end[at(0)], town.end[at(1)] = end, end
+		if diff := cmp.Diff(source.Offsets{at(0): 9, at(1): 9}, resume(t, town, "m", source.Latest, nil)); diff != "" {
+			t.Errorf("without a checkpoint, end at %d (-want +got):\n%s", end, diff)
+		}
+	}
+	town.start[at(1)] = 12
+	if diff := cmp.Diff(source.Offsets{at(0): 9, at(1): 12}, resume(t, town, "m", source.Latest, nil)); diff != "" {
+		t.Errorf("nothing is learnt, so nothing is missing (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(source.Offsets{at(0): 3, at(1): 12}, resume(t, town, "new", source.Earliest, nil)); diff != "" {
+		t.Errorf("another model (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(source.Offsets{at(0): 25, at(1): 12}, resume(t, town, "m", source.Latest, source.Offsets{at(0): 25})); diff != "" {
+		t.Errorf("a partition that the checkpoint does not know (-want +got):\n%s", diff)
+	}
+	clear(town.committed)
+	if next := resume(t, town, "m", source.Latest, source.Offsets{at(0): 25, at(1): 26}); next[at(0)] != 25 {
+		t.Errorf("without committed offsets the checkpoint is not enough: %v", next)
+	}
+	clear(town.committed)
+	town.id = "two"
+	_, err := town.positions(source.Latest, "m").Resume(t.Context(), town, claim, parts, source.Offsets{at(0): 25})
+	wantStop(t, err, "deleted and created again", "checkpoint at offset 25")
+}
