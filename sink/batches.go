@@ -20,6 +20,7 @@ type share struct {
 	records []recordbatch.Record
 	sizes   []int // of each record in a batch, at most
 	index   []int // of each record in the messages of the Put
+	done    int   // records that were written together with other partitions'
 }
 
 // shares sorts the messages of one Put by partition, the partitions in order of first appearance. Its
@@ -65,6 +66,7 @@ func (s *shares) find(to topicPartition, known []*share) *share {
 	if n < len(known) && known[n] != nil {
 		old := known[n]
 		old.topicPartition, old.records, old.sizes, old.index = to, old.records[:0], old.sizes[:0], old.index[:0]
+		old.done = 0
 		s.all = append(s.all, old)
 		return old
 	}

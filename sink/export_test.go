@@ -46,3 +46,22 @@ func SpendEpochs(ctx context.Context, k *Kafka, until int16) error {
 	}
 	return nil
 }
+
+// Part is one batch of a request for several partitions, and how many bytes it was expected to take.
+type Part struct {
+	Topic     string
+	Partition int32
+	Records   []recordbatch.Record
+	Sequence  int32
+	Most      int
+}
+
+// ProduceRequestOf is ProduceRequest for several partitions.
+func ProduceRequestOf(version int, clientID, transactionalID string, timeout time.Duration, of []Part, p recordbatch.Producer, correlation int32) []byte {
+	var parts []part
+	for _, one := range of {
+		parts = append(parts, part{to: topicPartition{one.Topic, one.Partition}, records: one.Records, sequence: one.Sequence, most: one.Most, pack: func(b []byte, _ int) []byte { return b }})
+	}
+	r := newProduce(version, nil, clientID, transactionalID, timeout, parts, p)
+	return r.addressed(r.newest, correlation)
+}

@@ -125,19 +125,21 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 	}
 }
 
-// What a transaction costs: five round trips in version 1, three in version 2.
+// What a transaction costs: five round trips in version 1, three in version 2. All partitions of a leader are
+// one round trip.
 func testRoundTrips(t *testing.T, r *rig) {
-	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	in, out, side := r.topic("in", 1, nil), r.topic("out", 4, nil), r.topic("side", 1, nil)
 	wire := &kafkatest.Wire{}
 	k := r.open(20*time.Second, wire)
-	mustPut(t, k, []sink.Message{message(out, 0, "the first also asks for limits and coordinators")}, r.claim(in, 1))
-	r.want(out, "0:the first also asks for limits and coordinators") // its end is not waited for by the next one
+	mustPut(t, k, []sink.Message{message(out, 0, "first"), message(side, 0, "first")}, r.claim(in, 1)) // also asks for limits and coordinators
+	r.want(out, "0:first")                                                                             // its end is not waited for by the next one
 	keys := []int16{keyAddPartitions, keyAddOffsets, keyTxnOffsetCommit, keyProduce, keyEndTxn, keyInitProducer, keyFindCoordinator}
 	var before, got []int
 	for _, key := range keys {
 		before = append(before, wire.Count(key))
 	}
-	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 2))
+	msgs := []sink.Message{message(out, 3, "a"), message(side, 0, "b"), message(out, 0, "c"), message(out, 3, "d")}
+	mustPut(t, k, msgs, r.claim(in, 2))
 	for i, key := range keys {
 		got = append(got, wire.Count(key)-before[i])
 	}
@@ -148,6 +150,8 @@ func testRoundTrips(t *testing.T, r *rig) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests of the second transaction, of keys %v (-want +got):\n%s", keys, diff)
 	}
+	r.want(out, "0:first", "0:c", "3:a", "3:d")
+	r.want(side, "0:first", "0:b")
 }
 
 // Whichever request of a transaction loses its connection, before or after it was carried out: Put

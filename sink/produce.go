@@ -16,22 +16,21 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// produceRequest is a Produce request for one batch, encoded once in one buffer and written to the
-// connection as it is. Any other encoder would copy the batch first.
+// produceRequest is a Produce request, encoded once in one buffer and written to the connection as it is.
+// Any other encoder would copy the batches first.
 //
 //	size int32 | key 0 int16 | version int16 | correlation int32 | client id string      header
 //	transactional id string | acks −1 int16 | timeout ms int32                           versions 3 to 8
-//	1 topic: name string | 1 partition: id int32 | size int32, record batch
+//	topics int32: name string | partitions int32: id int32 | size int32, record batch
 //
-// Version 12 is flexible (KIP-482): names, arrays and the batch begin with their length plus one as a
-// varint, and the header, the partition, the topic and the request each end with the number of their
+// Version 12 is flexible (KIP-482): names, arrays and batches begin with their length plus one as a
+// varint, and the header, each partition, each topic and the request end with the number of their
 // tagged fields, which is 0.
 //
 // A request that is repeated is the same bytes, except for the version if the broker has changed.
 type produceRequest struct {
-	to             topicPartition
-	oldest, newest int16  // versions of this layout
-	buffer         []byte // of which bytes are the end
+	to             topicPartition // the first of them
+	oldest, newest int16          // versions of this layout
 
 	mu      sync.Mutex
 	bytes   []byte
@@ -47,52 +46,71 @@ const (
 	version2Produce = 12
 )
 
-// newProduceRequest encodes into buffer, if it is large enough. pack may compress the batch where it stands.
+// part is one batch of a request.
+type part struct {
+	to       topicPartition
+	records  []recordbatch.Record
+	most     int // bytes of the batch, as far as they are known before it is encoded
+	sequence int32
+	pack     func(b []byte, batch int) []byte // may compress the batch where it stands
+}
+
+// newProduceRequest encodes one batch into buffer, if it is large enough.
 func newProduceRequest(version int, buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, pack func(b []byte, batch int) []byte) *produceRequest {
+	one := part{to: to, records: recs, sequence: p.Sequence, pack: pack}
+	if version == 2 { // the number of bytes of its length depends on it
+		one.most = recordbatch.Size(recs)
+	}
+	return newProduce(version, buffer, clientID, transactionalID, timeout, []part{one}, p)
+}
+
+// newProduce encodes parts, which are sorted by topic.
+func newProduce(version int, buffer []byte, clientID, transactionalID string, timeout time.Duration, parts []part, p recordbatch.Producer) *produceRequest {
 	b := append(buffer[:0], make([]byte, 12)...) // the size, and the header up to the client id
 	be := binary.BigEndian
 	be.PutUint16(b[4:], uint16(protocol.Produce))
 	b = appendString(b, clientID)
-	if version == 2 {
-		return newProduce12(b, transactionalID, to, timeout, recs, p, pack)
-	}
-	b = appendString(b, transactionalID)
+	l := layout{flexible: version == 2}
+	b = l.end(b)
+	b = l.string(b, transactionalID)
 	b = be.AppendUint16(b, 0xffff) // acks: all replicas in sync
 	b = be.AppendUint32(b, uint32(timeout.Milliseconds()))
-	b = be.AppendUint32(b, 1)
-	b = appendString(b, to.topic)
-	b = be.AppendUint32(b, 1)
-	b = be.AppendUint32(b, uint32(to.id))
-	batch := len(b) + 4
-	b = pack(recordbatch.Append(be.AppendUint32(b, 0), recs, p), batch)
-	be.PutUint32(b[batch-4:], uint32(len(b)-batch))
+	b = l.length(b, topics(parts))
+	for rest := parts; len(rest) > 0; {
+		n := sameTopic(rest)
+		b = l.string(b, rest[0].to.topic)
+		b = l.length(b, n)
+		for _, one := range rest[:n] {
+			b = be.AppendUint32(b, uint32(one.to.id))
+			p.Sequence = one.sequence
+			b = l.end(l.batch(b, one, p))
+		}
+		b = l.end(b)
+		rest = rest[n:]
+	}
+	b = l.end(b)
 	be.PutUint32(b, uint32(len(b)-4))
-	return &produceRequest{to: to, oldest: version1Oldest, newest: version1Produce, buffer: b, bytes: b}
+	r := &produceRequest{to: parts[0].to, oldest: version1Oldest, newest: version1Produce, bytes: b}
+	if l.flexible {
+		r.oldest, r.newest = version2Produce, version2Produce
+	}
+	return r
 }
 
-// newProduce12 continues after the client id. The length before the batch takes as many bytes as the
-// batch's size asks for: room is left for five, and the head moves up to what is needed.
-func newProduce12(b []byte, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, pack func(b []byte, batch int) []byte) *produceRequest {
-	be := binary.BigEndian
-	b = append(b, 0) // tagged fields of the header
-	b = appendCompact(b, transactionalID)
-	b = be.AppendUint16(b, 0xffff) // acks: all replicas in sync
-	b = be.AppendUint32(b, uint32(timeout.Milliseconds()))
-	b = appendCompact(append(b, 1+1), to.topic)
-	b = be.AppendUint32(append(b, 1+1), uint32(to.id))
-	head := len(b)
-	b = append(b, make([]byte, binary.MaxVarintLen32)...)
-	batch := len(b)
-	b = pack(recordbatch.Append(b, recs, p), batch)
-	var length [binary.MaxVarintLen32]byte
-	n := binary.PutUvarint(length[:], uint64(len(b)-batch+1))
-	copy(b[batch-n:], length[:n])
-	b = append(b, 0, 0, 0) // tagged fields of the partition, the topic and the request
-	start := binary.MaxVarintLen32 - n
-	copy(b[start:], b[:head])
-	whole := b[start:]
-	be.PutUint32(whole, uint32(len(whole)-4))
-	return &produceRequest{to: to, oldest: version2Produce, newest: version2Produce, buffer: b, bytes: whole}
+func topics(parts []part) (n int) {
+	for ; len(parts) > 0; n++ {
+		parts = parts[sameTopic(parts):]
+	}
+	return n
+}
+
+// sameTopic is how many of the first parts are for one topic.
+func sameTopic(parts []part) int {
+	n := slices.IndexFunc(parts, func(p part) bool { return p.to.topic != parts[0].to.topic })
+	if n < 0 {
+		return len(parts)
+	}
+	return n
 }
 
 // spare keeps the buffer of a request that was answered for the next one. A fresh buffer would have
@@ -135,8 +153,46 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-func appendCompact(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s)+1)), s...)
+// layout is how lengths are written.
+type layout struct{ flexible bool }
+
+func (l layout) string(b []byte, s string) []byte {
+	if l.flexible {
+		return append(binary.AppendUvarint(b, uint64(len(s)+1)), s...)
+	}
+	return appendString(b, s)
+}
+
+func (l layout) length(b []byte, n int) []byte {
+	if l.flexible {
+		return binary.AppendUvarint(b, uint64(n+1))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(n))
+}
+
+// end is the number of tagged fields.
+func (l layout) end(b []byte) []byte {
+	if l.flexible {
+		return append(b, 0)
+	}
+	return b
+}
+
+// batch appends a batch behind its length. A varint takes as many bytes as the number asks for: where that is
+// not what was expected, because the batch was compressed, it moves.
+func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
+	before := len(b)
+	b = l.length(b, one.most)
+	at := len(b)
+	b = one.pack(recordbatch.Append(b, one.records, p), at)
+	n := len(b) - at
+	length := l.length(make([]byte, 0, binary.MaxVarintLen32), n)
+	if by := len(length) - (at - before); by != 0 {
+		b = slices.Grow(b, max(by, 0))[:len(b)+by]
+		copy(b[at+by:], b[at:at+n])
+	}
+	copy(b[before:], length)
+	return b
 }
 
 // send writes the request to the partition's leader and returns what the answer says.

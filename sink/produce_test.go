@@ -41,3 +41,34 @@ func TestProduceRequest(t *testing.T) {
 		}
 	}
 }
+
+// Several partitions of several topics in one request, the first batch of which is larger or smaller than was
+// expected, as compression makes it.
+func TestProduceRequestOfSeveral(t *testing.T) {
+	const correlation = 77
+	producer := recordbatch.Producer{ID: 9, Epoch: 1, Transactional: true}
+	record := func(size int) []recordbatch.Record {
+		return []recordbatch.Record{{Key: []byte("k"), Value: []byte(strings.Repeat("v", size))}}
+	}
+	parts := []sink.Part{{Topic: "a", Partition: 3, Records: record(300), Sequence: 4}, {Topic: "a", Partition: 5, Records: record(0)}, {Topic: "b", Records: record(20_000), Sequence: 8}}
+	for version, newest := range map[int]int16{1: 8, 2: 12} {
+		for _, most := range []int{10, 200, 400, 40_000, 4_000_000} {
+			parts[0].Most = most
+			got := sink.ProduceRequestOf(version, "client", "id", time.Second, parts, producer, correlation)
+			request := kmsg.NewPtrProduceRequest()
+			request.Version, request.TransactionID, request.Acks, request.TimeoutMillis = newest, kmsg.StringPtr("id"), -1, 1000
+			for _, p := range parts {
+				if n := len(request.Topics); n == 0 || request.Topics[n-1].Topic != p.Topic {
+					request.Topics = append(request.Topics, kmsg.ProduceRequestTopic{Topic: p.Topic})
+				}
+				last := &request.Topics[len(request.Topics)-1]
+				producer.Sequence = p.Sequence
+				last.Partitions = append(last.Partitions, kmsg.ProduceRequestTopicPartition{Partition: p.Partition, Records: recordbatch.Append(nil, p.Records, producer)})
+			}
+			want := kmsg.NewRequestFormatter(kmsg.FormatterClientID("client")).AppendRequest(nil, request, correlation)
+			if !bytes.Equal(got, want) {
+				t.Errorf("version %d, expected to take %d: %d bytes, want %d", newest, most, len(got), len(want))
+			}
+		}
+	}
+}

@@ -130,13 +130,18 @@ func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, com
 		return err
 	}
 	unsure := make([]bool, len(all))
+	k.together(ctx, all, unsure)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(writers)
-	if k.version == 2 {
-		g.SetLimit(1)
+	if k.version == 2 && slices.ContainsFunc(all, func(s *share) bool { return s.done == 0 }) {
+		g.SetLimit(1) // see together
 	}
 	for i, s := range all {
-		g.Go(func() (err error) { unsure[i], err = k.produce(ctx, s); return err })
+		g.Go(func() error {
+			lost, err := k.produce(ctx, s)
+			unsure[i] = unsure[i] || lost
+			return err
+		})
 	}
 	err := g.Wait()
 	k.doubt = k.doubt || slices.Contains(unsure, true)
@@ -167,7 +172,7 @@ func (k *Kafka) commit(ctx context.Context) error {
 // produce writes one partition's records, batch after batch. unsure: a request was not answered.
 func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) {
 	limit := k.limits.batch(s.topic, k.config.BatchBytes)
-	for done := 0; done < len(s.records); {
+	for done := s.done; done < len(s.records); {
 		n, most := fit(s.sizes[done:], limit)
 		lost, err := k.send(ctx, s, s.records[done:done+n], most)
 		unsure = unsure || lost
@@ -213,7 +218,7 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 	}
 	*next = recordbatch.NextSequence(*next, len(recs))
 	if !unsure { // after a timeout a connection may still be writing these bytes
-		k.spare.give(req.buffer)
+		k.spare.give(req.bytes)
 	}
 	return unsure, nil
 }
