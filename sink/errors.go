@@ -36,7 +36,7 @@ func Permanent(err error) bool {
 
 // retriable reports whether a request may be sent again as it was: the broker has refused it for
 // the moment only, or nobody knows whether it arrived and repeating it does no harm (that is true
-// of every request of a transaction but EndTxn).
+// of every request of a transaction except EndTxn of version 1).
 func retriable(err error) bool {
 	var code kafka.Error
 	if errors.As(err, &code) {

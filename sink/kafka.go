@@ -76,7 +76,8 @@ const (
 //	                 fenced                       lost ──(the next Put: ending again)
 //
 // Leaving "ending" takes a new producer epoch. After that nothing that was sent under the old one
-// can take effect any more, however late it arrives, so what a caller reads then is final.
+// can take effect any more, however late it arrives, so what a caller reads then is final. In version 2 of
+// transactions every end takes a new epoch, and EndTxn is repeated while there is no answer: see version.go.
 type Kafka struct {
 	config KafkaConfig
 	log    *slog.Logger
@@ -96,7 +97,7 @@ type Kafka struct {
 	doubt    bool                      // a request of this epoch was never answered: it may still arrive
 
 	offered atomic.Int32 // transaction.version, as the coordinator said last
-	version int          // of the transaction at hand, or of the last one: 1 or 2
+	version int          // of the transaction at hand, or of the last one: 1 or 2; 0 before the first
 	old     bool         // a broker refused version 2
 	used    bool         // the epoch, by a transaction of version 1
 
@@ -172,9 +173,9 @@ func newKafka(c KafkaConfig) *Kafka {
 		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
 		ceiling:  max(c.Timeout, mostTimeout),
-		producer: nobody, version: 1,
-		spare:  spare{most: c.BatchBytes},
-		packer: packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
+		producer: nobody,
+		spare:    spare{most: c.BatchBytes},
+		packer:   packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
 	k.setTimeout(c.Timeout)
 	return k

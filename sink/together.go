@@ -114,12 +114,14 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 	}
 	req := newProduce(k.version, k.spare.take(size), k.config.Cluster.ClientID(), k.config.TransactionalID, k.request, parts,
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Transactional: true})
-	ctx, cancel := context.WithTimeout(ctx, k.request)
-	defer cancel()
 	m, err := k.config.Cluster.Ask(ctx, cluster.Question{
 		Request: kmsg.NewPtrProduceRequest(), Least: req.oldest, Most: req.newest, Broker: req.leader, Write: req.write,
+		Patience: k.patience(len(req.bytes)),
 	})
 	if err != nil {
+		if tooSlow(err) {
+			k.late.Store(true)
+		}
 		return err
 	}
 	written := make(map[topicPartition]bool)

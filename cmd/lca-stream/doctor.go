@@ -228,7 +228,11 @@ func (d *doctor) transactions(ctx context.Context) {
 		d.fault("transactions", "the user needs WRITE on transactional ids that begin with source.group; a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
 		return
 	}
-	d.ok("transactions", "transactional id %s: producer %d, epoch %d", id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
+	version := 1
+	if level, err := cl.Finalized(ctx, "transaction.version"); err == nil && level >= 2 {
+		version = 2
+	}
+	d.ok("transactions", "version %d, transactional id %s: producer %d, epoch %d", version, id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
 }
 
 // messages reads the newest messages as the learner would, and weighs the settings against their width.

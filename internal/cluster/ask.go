@@ -198,6 +198,20 @@ func (o Offer) Newest(key int16) int16 {
 // where it has not, or does not know the feature (KIP-584).
 func (o Offer) Feature(name string) int16 { return o.features[name] }
 
+// Finalized is the level of a feature, as any broker says: see Offer.Feature.
+func (c *Cluster) Finalized(ctx context.Context, feature string) (level int16, err error) {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
+	_, err = c.Ask(ctx, Question{Request: request, Least: 1, Most: 12, Choose: func(o Offer) int16 {
+		level = o.Feature(feature)
+		return 12
+	}})
+	if err != nil {
+		return 0, fmt.Errorf("cluster: finalized features: %w", err)
+	}
+	return level, nil
+}
+
 // offers remembers the offer of each connection. kafka-go asks for versions too but keeps only those
 // it knows itself, and no features. A connection ends when its broker is replaced, so that an offer
 // is never of an older broker.

@@ -37,6 +37,9 @@ func TestAsk(t *testing.T) {
 		if b.Kind == kafkatest.Kafka41 && level < 2 || b.Kind == kafkatest.Kafka39 && level != 0 {
 			t.Errorf("transaction.version is %d", level)
 		}
+		if again, err := cl.Finalized(within(t), "transaction.version"); err != nil || again != level {
+			t.Errorf("transaction.version is finalized at %d, %v, want %d", again, err, level)
+		}
 	})
 }
 
