@@ -1,0 +1,189 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+)
+
+// What a learner finds of its past, on topics that it shares with others.
+func TestLearnersPast(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	for name, body := range map[string]func(*testing.T, *kafkatest.Broker){
+		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "import": testImport,
+	} {
+		t.Run(name, func(t *testing.T) { body(t, b) })
+	}
+}
+
+// versions are those on the snapshot topic, in the order in which they were committed.
+func (s *stream) versions() (all []uint64) {
+	s.t.Helper()
+	for _, r := range s.ReadCommitted(s.t, s.topic("snap")) {
+		for _, h := range r.Headers {
+			if h.Key == "lca-model-version" {
+				v, err := strconv.ParseUint(string(h.Value), 10, 64)
+				if err != nil {
+					s.t.Fatal(err)
+				}
+				all = append(all, v)
+			}
+		}
+	}
+	return all
+}
+
+// grow checks that versions never go back, and waits until there is one beyond a version.
+func (s *stream) grow(beyond uint64, p *program) uint64 {
+	s.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		p.alive()
+		last := uint64(0)
+		for _, v := range s.versions() {
+			if v < last {
+				s.t.Fatalf("version %d was published after %d", v, last)
+			}
+			last = v
+		}
+		if last > beyond {
+			return last
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the newest version is %d, want one beyond %d", last, beyond)
+		}
+	}
+}
+
+// says waits until the program's log has a sentence.
+func (p *program) says(text string) {
+	p.s.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		log, err := os.ReadFile(p.log)
+		if err != nil {
+			p.s.t.Fatal(err)
+		}
+		if strings.Contains(string(log), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.s.t.Fatalf("%s does not say %q:\n%s", p.args[0], text, lastLines(p.log, 20))
+		}
+	}
+}
+
+// endsWith waits for the end of a program by itself.
+func (p *program) endsWith(code int) {
+	p.s.t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(time.Minute):
+		p.s.t.Fatalf("%s does not end", p.args[0])
+	}
+	if p.ExitCode() != code {
+		p.s.t.Errorf("%s ended with exit code %d, want %d:\n%s", p.args[0], p.ExitCode(), code, lastLines(p.log, 5))
+	}
+}
+
+// Somebody else's transaction on the checkpoint topic is open, and stays so, while a learner saves more
+// checkpoints and is killed. The next one waits for what lies behind, says so, may be stopped meanwhile, and
+// goes on where the first one was: versions do not go back.
+func testForeignTransaction(t *testing.T, b *kafkatest.Broker) {
+	s := newStream(t, b, "foreign", settings{partitions: 2, features: sensorColumns})
+	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 2000})
+	defer stop()
+	learn := s.program("learn")
+	first := s.grow(0, learn)
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("somebody"), kgo.TransactionTimeout(14*time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if err := c.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ProduceSync(ctx, &kgo.Record{Topic: s.topic("check"), Key: []byte("x/0/0"), Value: []byte("x")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	behind := s.grow(first+2000, learn)
+	learn.Kill()
+	learn.start()
+	learn.says("waiting for a transaction that another producer has left open")
+	learn.stop()
+	learn.start()
+	learn.says("waiting for a transaction that another producer has left open")
+	if err := c.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	s.grow(behind+1000, learn)
+	learn.stop()
+}
+
+// Two pipelines with one model id start at the same moment on topics that are empty: one of them learns, the
+// other ends with exit code 2 and the name of the first, and harms nobody, then and at its next start.
+func testTwoPipelines(t *testing.T, b *kafkatest.Broker) {
+	s := newStream(t, b, "pair", settings{partitions: 1, features: sensorColumns})
+	b.CreateTopic(t, "pair-other", 1, nil)
+	for _, topic := range []string{s.topic("in"), "pair-other"} {
+		_, stop := b.Load(t, kafkatest.Load{Topic: topic, Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 1000})
+		defer stop()
+	}
+	one := s.program("learn")
+	two := s.program("learn", "--set", "source.group=other", "--set", "source.topic=pair-other")
+	var winner, loser *program
+	select {
+	case <-one.Done():
+		winner, loser = two, one
+	case <-two.Done():
+		winner, loser = one, two
+	case <-time.After(time.Minute):
+		t.Fatal("both learn one model")
+	}
+	loser.endsWith(2)
+	loser.says("belongs to the learner of topic")
+	first := s.grow(0, winner)
+	loser.start()
+	loser.endsWith(2)
+	s.grow(first+1000, winner)
+	winner.stop()
+}
+
+// A model is imported over one whose learner runs: that learner ends with exit code 3, and the next goes on from the
+// import. Its own model does not come back. Features that do not fit end a learner before it harms the one that runs.
+func testImport(t *testing.T, b *kafkatest.Broker) {
+	s := newStream(t, b, "import", settings{partitions: 1, features: sensorColumns})
+	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 2000})
+	defer stop()
+	learn := s.program("learn")
+	first := s.grow(0, learn)
+	model := filepath.Join(t.TempDir(), "model.arrows")
+	s.command("snapshot", "export", "-o", model)
+	newest := s.grow(first+2000, learn)
+
+	misfit := s.program("learn", "--set", "source.features=[temperature, pressure]")
+	misfit.endsWith(2)
+	misfit.says("was learnt from features")
+	learn.alive()
+
+	s.command("snapshot", "import", "--file", model)
+	learn.endsWith(3)
+	versions := s.versions()
+	imported := versions[len(versions)-1]
+	if imported <= newest {
+		t.Errorf("it was imported as version %d, after %d", imported, newest)
+	}
+	learn.start()
+	s.grow(imported+1000, learn)
+	learn.stop()
+}
