@@ -12,7 +12,7 @@ const (
 	// groupNumbers is how many numbers are whitened together: 256 KiB of float64, in the L2 cache.
 	groupNumbers = 32 << 10
 	// slabLeast is how much a slab grows at least, and slabMost how much is kept from batch to batch.
-	slabLeast, slabMost = 64 << 10, 4 << 20
+	slabLeast, slabMost = 8 << 10, 4 << 20
 )
 
 // group is neighbouring messages that are whitened together: a product costs less a row over many
@@ -23,6 +23,8 @@ type group struct {
 	x      []float64
 	n      int // rows in use
 	used   int // numbers of x in use
+
+	messages int // of the batch
 
 	numbers slab[float32] // y and −log p of the batch
 	values  slab[byte]    // outputs that fit no template
@@ -76,8 +78,8 @@ func (t *Transform) gather(work *Work, m *source.Message) (bad *source.RecordErr
 			return nil, err
 		}
 	}
-	if len(g.inputs) == 0 && cap(g.x) < need {
-		g.x = make([]float64, max(need, groupNumbers))
+	if most := max(need, min(need*g.messages, groupNumbers)); len(g.inputs) == 0 && cap(g.x) < most {
+		g.x = make([]float64, most) // no more than the batch may fill: there is a group for each partition
 	}
 	slot := len(g.inputs)
 	if slot == len(g.rows) {
@@ -151,6 +153,7 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 
 func (g *group) begin(messages int) {
 	g.reset()
+	g.messages = messages
 	g.numbers.begin(slabMost)
 	g.values.begin(slabMost)
 	g.pieces = slices.Grow(g.pieces[:0], leastPieces*messages)

@@ -81,7 +81,7 @@ func (f *Fetcher) unreadable(got *Fetched, b *recordbatch.Batch, cause error) (a
 		return false, &damagedError{cause, len(b.Raw())}
 	case errors.Is(cause, recordbatch.ErrChecksum):
 		code = CodeBatchDamaged
-	case errors.Is(cause, recordbatch.ErrUnsupported) && b.LastOffset < f.next:
+	case errors.Is(cause, recordbatch.ErrUnsupported) && b.LastOffset < got.Next:
 		return false, nil // an old format's message before what was asked for
 	}
 	if !f.config.SetAside {
@@ -103,7 +103,7 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 	switch {
 	case b.Control:
 		again = f.marker(b, hidden)
-	case b.LastOffset < f.next: // a broker may begin its answer before what was asked for
+	case b.LastOffset < got.Next: // a broker may begin its answer before what was asked for
 	case !f.config.ReadUncommitted && hidden.hides(b):
 	default:
 		err = f.records(got, b, p)
@@ -143,7 +143,7 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 		return err
 	}
 	if err != nil {
-		r := f.reject(max(b.BaseOffset, f.next), b.LastOffset, code, fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err))
+		r := f.reject(max(b.BaseOffset, got.Next), b.LastOffset, code, fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err))
 		r.Raw, r.Timestamp = b.Raw(), b.MaxTimestamp
 		got.Rejected = append(got.Rejected, r)
 		clear(recs[before:])
@@ -153,7 +153,7 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	for i := range recs[before:] {
 		// The batch may have begun before the position. A value over the limit stays: it is in memory
 		// already, the decoder refuses it, and the dead letter must hold its bytes untouched.
-		if r := &recs[before+i]; r.Offset >= f.next {
+		if r := &recs[before+i]; r.Offset >= got.Next {
 			got.Records = append(got.Records, *r)
 		}
 	}

@@ -42,8 +42,10 @@ const (
 	leastUnit = 8 << 20
 	mostUnit  = 64 << 20
 
-	// leastPart bounds from below what a lane or a reader has: less costs more requests than it saves memory.
-	leastPart = 64 << 10
+	// leastPart and leastGather bound from below what a lane and a reader have: less costs more requests, and more
+	// transactions, than it saves memory.
+	leastPart   = 64 << 10
+	leastGather = 256 << 10
 
 	// decompressors are kept for so many goroutines.
 	decompressors = 4
@@ -83,7 +85,7 @@ func (m *Memory) lane() int {
 func (m *Memory) reader() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return max(int(m.unit)/4/max(m.readers, 1), leastPart)
+	return max(int(m.unit)/4/max(m.readers, 1), leastGather)
 }
 
 // grant is a part of what there is for large things. The zero value is none.

@@ -27,7 +27,7 @@ func TestPartsAreOfOneWhole(t *testing.T) {
 			if got := int64(4 * m.lanes * m.lane()); m.lane() > leastPart && got > m.unit/2 {
 				t.Errorf("%d lanes may hold %d of %d", m.lanes, got, m.unit)
 			}
-			if got := int64(m.readers * m.reader()); m.reader() > leastPart && got > m.unit/4 {
+			if got := int64(m.readers * m.reader()); m.reader() > leastGather && got > m.unit/4 {
 				t.Errorf("%d readers may hold %d of %d", m.readers, got, m.unit)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"slices"
 	"unsafe"
 )
@@ -90,7 +91,7 @@ func (d *Decoder) Next(b *Batch) error {
 	if got := crc32.Checksum(raw[atAttributes:], castagnoli()); got != want {
 		return faulty(offset, ErrChecksum, "checksum %08x, its bytes have %08x", want, got)
 	}
-	if b.LastOffset < b.BaseOffset || b.Count < 0 {
+	if b.LastOffset < b.BaseOffset || b.LastOffset == math.MaxInt64 || b.Count < 0 {
 		return corrupt(offset, "offsets %d to %d, %d records", b.BaseOffset, b.LastOffset, b.Count)
 	}
 	return nil
