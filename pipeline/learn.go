@@ -180,7 +180,10 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 		return nil, err
 	}
 	failpoint.Here("restore.after")
-	return l.offsets.Clone(), nil
+	for p := range start {
+		start[p] = l.offsets[p]
+	}
+	return start, nil
 }
 
 // Restart begins another pass over the same rows: what was learnt stays, the offsets go back.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -47,11 +48,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}
-	for p, next := range c.Offsets {
-		if _, ok := l.offsets[p]; ok {
-			l.offsets[p] = next
-		}
-	}
+	maps.Copy(l.offsets, c.Offsets) // those of partitions that this learner does not read too: another one may again
 	if was := c.Digest; was != l.digest() {
 		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
 	}
