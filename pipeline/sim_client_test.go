@@ -21,9 +21,10 @@ type simSource struct {
 	next   source.Offsets
 	epochs source.Epochs // of the records before next
 	claim  source.Claim
-	bound  bool                       // Read ends with the input; otherwise it waits for more
-	idle   time.Duration              // an empty batch comes after this; 0 = it waits for ever
-	first  map[source.Partition]int64 // where each partition was first read, whoever did
+	bound  bool          // Read ends with the input; otherwise it waits for more
+	idle   time.Duration // an empty batch comes after this; 0 = it waits for ever
+	gaps   *Gaps
+	first  source.Offsets // where each partition was first read, whoever did
 }
 
 // Read waits like a consumer.
@@ -31,6 +32,7 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 	b := source.Batch{Claim: m.claim}
 	b.Claim.Next, b.Claim.Epochs = source.Offsets{}, source.Epochs{}
 	var fault error
+	var gap *source.OffsetError
 	over := false
 	can := func() bool { return fault != nil || m.over() || m.moves() }
 	waiting := ctx
@@ -70,6 +72,12 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 		return b, nil
 	case err != nil:
 		return b, err
+	case errors.As(fault, &gap):
+		if err := m.gaps.Pass(context.WithValue(ctx, simThread{}, m.thread), gap); err != nil {
+			return b, err
+		}
+		m.next[gap.Partition] = gap.Start
+		return m.Read(ctx)
 	case fault != nil:
 		return b, fault
 	case over:
@@ -117,11 +125,11 @@ func (m *simSource) lost(at source.Partition) error {
 
 func (m *simSource) Seek(ctx context.Context, to source.Offsets) error {
 	return m.p.ask(ctx, m.thread, "seek", nil, func() {
-		m.next = to.Clone()
 		for at, next := range to {
-			if m.epochs[at] != m.p.sim.epochBefore(at, next) {
-				delete(m.epochs, at) // nobody has said which it was
+			if next > m.next[at] { // what is before it was not read here
+				delete(m.epochs, at)
 			}
+			m.next[at] = next
 		}
 	})
 }
@@ -256,17 +264,26 @@ func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
 	}
 }
 
+func (p *proc) logAt(thread, topic string) func(context.Context, int64) (Log, error) {
+	return func(_ context.Context, next int64) (Log, error) {
+		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}, next: next}, nil
+	}
+}
+
 // simThread is the key of a context's thread, for what several threads ask through one function.
 type simThread struct{}
+
+func threadOf(ctx context.Context, fallback string) string {
+	if thread, ok := ctx.Value(simThread{}).(string); ok {
+		return thread
+	}
+	return fallback
+}
 
 // end is the end of a topic of one partition: for everybody, or for a read_committed reader.
 func (p *proc) end(thread, topic string, at source.At) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (n int64, err error) {
-		asking := thread
-		if of, ok := ctx.Value(simThread{}).(string); ok {
-			asking = of
-		}
-		err = p.ask(ctx, asking, "end of "+topic, nil, func() {
+		err = p.ask(ctx, threadOf(ctx, thread), "end of "+topic, nil, func() {
 			n = p.sim.part(source.Partition{Topic: topic}).place(at)
 		})
 		return n, err
@@ -294,7 +311,7 @@ func (m simPlaces) Committed(ctx context.Context, group string, parts []source.P
 	stable := func() bool {
 		return s.mistake == "stale offsets" || !slices.ContainsFunc(parts, func(p source.Partition) bool { return s.unstable(group, p) })
 	}
-	err = m.p.ask(ctx, m.thread, "committed offsets", stable, func() {
+	err = m.p.ask(ctx, threadOf(ctx, m.thread), "committed offsets", stable, func() {
 		found = map[source.Partition]source.Position{}
 		for _, p := range parts {
 			found[p] = source.Position{Next: -1, Epoch: -1}
@@ -307,7 +324,7 @@ func (m simPlaces) Committed(ctx context.Context, group string, parts []source.P
 }
 
 func (m simPlaces) Offsets(ctx context.Context, parts []source.Partition, at source.At) (found source.Offsets, err error) {
-	err = m.p.ask(ctx, m.thread, "list offsets", nil, func() {
+	err = m.p.ask(ctx, threadOf(ctx, m.thread), "list offsets", nil, func() {
 		found = source.Offsets{}
 		for _, p := range parts {
 			found[p] = m.p.sim.part(p).place(at)
@@ -317,7 +334,7 @@ func (m simPlaces) Offsets(ctx context.Context, parts []source.Partition, at sou
 }
 
 func (m simPlaces) Topic(ctx context.Context, name string) (topic source.Topic, err error) {
-	err = m.p.ask(ctx, m.thread, "topic "+name, nil, func() {
+	err = m.p.ask(ctx, threadOf(ctx, m.thread), "topic "+name, nil, func() {
 		topic = source.Topic{ID: strconv.Itoa(m.p.sim.topics[name].id), Partitions: m.p.sim.partitions(name)}
 	})
 	return topic, err

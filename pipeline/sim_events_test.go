@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
@@ -27,17 +28,19 @@ type simWorld struct {
 	retention  bool // of what was read
 	slow       bool // offsets of transactions are to be read some time after the commit
 	latest     bool // source.start_offset
+	skips      bool // source.on_gap
+	beside     bool // learner and transform are of one process: what is whitened need not be learnt
 	taking     string
 }
 
 // simTaking are the ways in which a world takes away what was not read yet.
-var simTaking = []string{"retention"}
+var simTaking = []string{"retention", "recreated", "expired", "truncated"}
 
 // simHappenings are what must have happened in many seeds.
 var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
-	"retention of unread records", "offsets late",
+	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late",
 }
 
 func drawWorld(r *rand.Rand) simWorld {
@@ -46,8 +49,11 @@ func drawWorld(r *rand.Rand) simWorld {
 	if chance(2) {
 		w.members, w.instances = 1+r.IntN(2), chance(2)
 	}
-	if chance(8) {
+	switch r.IntN(8) {
+	case 0:
 		w.second = "model"
+	case 1:
+		w.second = "pipeline"
 	}
 	w.byClock = chance(2)
 	w.grows = w.members > 0 && chance(4)
@@ -57,6 +63,8 @@ func drawWorld(r *rand.Rand) simWorld {
 	if chance(4) {
 		w.taking = simTaking[r.IntN(len(simTaking))]
 	}
+	w.latest = chance(5) && !w.retention && w.taking == ""
+	w.skips, w.beside = chance(4), chance(2)
 	return w
 }
 
@@ -67,7 +75,7 @@ func (w *simWorld) plain() bool {
 
 // produce writes some of the input, perhaps a part of it in a transaction that is aborted.
 func (s *sim) produce() {
-	if s.fed == len(s.feed()) || !s.chance(3) {
+	if s.fed == len(s.feed()) {
 		return
 	}
 	topics := []string{"events"}
@@ -199,18 +207,40 @@ func (s *sim) take() {
 		part.start = max(part.start, part.end()-int64(s.random.IntN(2)))
 	case "recreated":
 		s.takes("topic recreated", "")
-		s.former = append(s.former, s.topics[p.Topic])
+		for _, pipe := range s.pipes { // it must notice, if it has begun
+			pipe.orphaned = pipe.topic == p.Topic && len(s.offsets[pipe.group]) > 0
+		}
 		s.create(p.Topic, len(s.topics[p.Topic].parts))
+		s.down(p.Topic)
 	case "expired":
 		group := []string{"g", "h"}[s.random.IntN(len(s.pipes))]
 		s.takes("offsets expired", "of %s", group)
 		clear(s.offsets[group])
+		s.down(p.Topic)
 	case "truncated":
 		if end := part.end(); end > 0 && part.stable() == end {
 			to := end - 1 - s.random.Int64N(min(end, 3))
 			s.takes("log truncated", "%v to %d", p, to)
-			s.lost = append(s.lost, part.log[to:]...)
 			part.truncate(to)
+			for range s.random.IntN(4) { // the producers go on
+				s.produce()
+			}
+		}
+	}
+}
+
+// down ends the processes of a topic's pipelines, half of the time: what was taken may have been taken while
+// nobody looked.
+func (s *sim) down(topic string) {
+	if s.chance(2) {
+		return
+	}
+	for _, pipe := range s.pipes {
+		for _, p := range s.live() {
+			if pipe.topic == topic && strings.HasPrefix(p.work, pipe.name+"/") {
+				s.happens("kill", "%s", p.name)
+				s.kill(p)
+			}
 		}
 	}
 }
@@ -244,7 +274,7 @@ func (s *sim) complete() {
 	}
 	frozen := slices.ContainsFunc(s.live(), func(p *proc) bool { return p.frozen > 0 })
 	for _, pipe := range s.pipes {
-		stuck := len(s.taken)+len(pipe.stopped) > 0 && s.idle >= simStuck && !frozen // what is left to do is not there, or was the work of somebody who has stopped
+		stuck := (s.latest || len(s.taken)+len(pipe.stopped) > 0) && time.Since(s.moved) >= simStuck && !frozen // what is left to do is not there, or was the work of somebody who has stopped
 		if !stuck && !s.drained(pipe) {
 			continue
 		}

@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -25,7 +28,12 @@ type simPipe struct {
 	name, topic, group, model, out, dead string
 	begun, learnt                        source.Offsets // where its transforms and its learner read first
 	stopped                              []string       // what its processes have stopped for
+	orphaned                             bool           // its topic was deleted after it had begun
+	learner                              *proc          // that has fenced last
 }
+
+// owner is the transactional id of its learner.
+func (p *simPipe) owner() string { return p.group + "/" + p.topic + "/learn/" + p.model }
 
 // simFeed is the input: it is the same for all seeds.
 var simFeed = sync.OnceValue(func() []simMessage {
@@ -99,21 +107,41 @@ func hasty(ctx context.Context, t *Takeover) error {
 	return err
 }
 
-// nowhere is the sink of who has opened none yet.
-type nowhere struct{}
-
-func (nowhere) Put(context.Context, []sink.Message, source.Claim) error { return nil }
-func (nowhere) Close() error                                            { return nil }
-
-// learn is what the command's learner does: take the work over, then read the checkpoint, then go on.
+// learn is what the command's learner does: see whether it may, take the work over, then make the model
+// its own, then read the checkpoint, then go on.
 func (s *sim) learn(me *proc, pipe *simPipe) error {
-	group := pipe.group + ".learn"
-	stats := NewStats()
+	parts, err := me.metadata(me.ctx, "", pipe.topic)
+	if err != nil {
+		return err
+	}
+	stage := s.learnStage(me, pipe)
+	if err := stage.Check(me.ctx); err != nil {
+		return err
+	}
+	positions := s.positions(me, pipe, pipe.group+".learn", pipe.model)
+	claim := source.Claim{Group: positions.Group, Generation: -1}
 	t := &Takeover{
-		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", group+"-"+pipe.model) },
-		Stage: func(k Sink) (Stage, error) { return s.learnStage(me, pipe, k, stats) },
-		Read: func(ctx context.Context, start source.Offsets) (Source, error) {
-			return me.source(ctx, "", start, source.Claim{Group: group, Generation: -1}, true)
+		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", pipe.owner()) },
+		Stage: func(k Sink) (Stage, error) {
+			stage.Start = func(ctx context.Context, saved source.Offsets) (source.Offsets, error) {
+				start, err := positions.Resume(ctx, s.commits(k), claim, parts, saved)
+				if pipe.learner == me && saved == nil {
+					pipe.learnt = start.Clone() // nothing is kept of what may have been learnt before
+				}
+				return start, err
+			}
+			if k == nil { // the mistake of a take-over in another order
+				return stage, nil
+			}
+			pipe.learner = me
+			return stage, stage.Checkpoints.Own(me.ctx, k)
+		},
+		Read: func(_ context.Context, start source.Offsets) (Source, error) {
+			claim := claim
+			claim.Metadata = positions.Metadata(parts)
+			m := &simSource{p: me, next: start.Clone(), epochs: positions.Epochs(start), claim: claim, bound: true, idle: time.Second}
+			m.gaps = s.gaps(me, positions, pipe)
+			return m, nil
 		},
 	}
 	if s.mistake == "learner reads before the fence" {
@@ -125,57 +153,113 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 	if err != nil {
 		return err
 	}
-	loop.Stats, loop.Log, loop.Grace = stats, quiet(), simGrace
-	return loop.Run(me.ctx)
+	loop.Stats, loop.Log, loop.Grace = stage.Stats, quiet(), simGrace
+	loop.Renew = &Renewal{Every: time.Hour, Markers: positions.Markers}
+	return watched(me.ctx, positions, loop.Run)
+}
+
+// watched is the command's: it works until the end of the work, or until the input is another topic.
+func watched(ctx context.Context, positions *Positions, work func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return positions.Watch(context.WithValue(gctx, simThread{}, " watch"), 30*time.Second) })
+	g.Go(func() error { defer stop(); return work(gctx) })
+	return g.Wait()
 }
 
 const simGrace = 2 * time.Second
 
-func (s *sim) learnStage(me *proc, pipe *simPipe, k Sink, stats *Stats) (Stage, error) {
-	parts, err := me.metadata(me.ctx, "", pipe.topic)
-	if err != nil {
-		return nil, err
-	}
-	if k == nil {
-		k = nowhere{}
-	}
-	positions := s.positions(me, "", pipe, pipe.group+".learn", pipe.model)
+func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 	end := source.Latest
 	if s.mistake == "the end hides the own checkpoint" {
 		end = source.LatestStable
 	}
 	stage := &Learn{LearnConfig: LearnConfig{
 		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: simLearner(), Producer: "test",
-		Start: func(ctx context.Context, saved source.Offsets) (source.Offsets, error) {
-			start, err := positions.Resume(ctx, k, source.Claim{Group: positions.Group, Generation: -1}, parts, saved)
-			if own, ok := k.(*simSink); ok && !own.fenced() && !s.checkpointed(pipe) {
-				pipe.learnt = start.Clone() // nothing is kept of what may have been learnt before
-			}
-			return start, err
+		Checkpoints: &Checkpoints{
+			Topic: "checkpoints", ModelID: pipe.model, Owner: Owner{Group: pipe.group, Topic: pipe.topic},
+			Open: me.log("", "checkpoints"), OpenAt: me.logAt("", "checkpoints"),
+			End: me.end("", "checkpoints", end), Stable: me.end("", "checkpoints", source.LatestStable),
 		},
-		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: pipe.model, Open: me.log("", "checkpoints"), End: me.end("", "checkpoints", end)},
-		Stats:       stats, Log: quiet(), Now: time.Now,
+		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+			return s.newestOf(ctx, me, pipe, settled)
+		},
+		Stats: NewStats(), Log: quiet(), Now: time.Now,
 	}}
+	if s.mistake == "pipelines are mixed" {
+		stage.Checkpoints.Owner = Owner{}
+	}
 	if s.byClock {
 		stage.SnapshotEvery, stage.CheckpointEvery = 60*time.Millisecond, 100*time.Millisecond
 	}
-	return stage, nil
+	return stage
 }
 
-// checkpointed reports whether there is a checkpoint of a pipeline's model.
-func (s *sim) checkpointed(pipe *simPipe) bool {
-	return slices.ContainsFunc(s.part(source.Partition{Topic: "checkpoints"}).log, func(e simEntry) bool {
-		return e.visible() && bytes.HasPrefix(e.Key, []byte(pipe.model+"/"))
+// newestOf reads what the snapshot topic holds of a model, as the command does.
+func (s *sim) newestOf(ctx context.Context, me *proc, pipe *simPipe, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+	to := source.LatestStable
+	if settled {
+		to = source.Latest
+	}
+	a := &snapshot.Assembler{}
+	back := ReadBack{Topic: "snapshots", Open: me.log("", "snapshots"), End: me.end("", "snapshots", to)}
+	err := back.Read(ctx, func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // what is not a snapshot is passed over
+		}
+		return nil
 	})
+	newest, _ := a.Newest(pipe.model)
+	return newest, a.Slots(pipe.model), err
 }
 
-func (s *sim) positions(me *proc, thread string, pipe *simPipe, group, model string) *Positions {
-	starts := &Starts{Topic: "checkpoints", Open: me.log(thread, "checkpoints"), End: me.end(thread, "checkpoints", source.Latest)}
-	p := &Positions{Places: simPlaces{me, thread}, Starts: starts, Group: group, Topic: pipe.topic, Start: source.Earliest, Model: model, Log: quiet()}
+// positions decides for a group where to read from, and gaps what to pass over, as the command's do.
+func (s *sim) positions(me *proc, pipe *simPipe, group, model string) *Positions {
+	starts := &Starts{Topic: "checkpoints", Open: me.log(" starts", "checkpoints"), End: me.end(" starts", "checkpoints", source.Latest)}
+	if s.mistake == "a loss is a first start" || s.mistake == "latest is resolved again" {
+		starts.End = func(context.Context) (int64, error) { return 0, nil }
+	}
+	p := &Positions{Places: simPlaces{me, ""}, Starts: starts, Group: group, Topic: pipe.topic, Start: source.Earliest, Model: model, Log: quiet()}
 	if s.latest {
 		p.Start = source.Latest
 	}
 	return p
+}
+
+func (s *sim) gaps(me *proc, positions *Positions, pipe *simPipe) *Gaps {
+	g := &Gaps{Skip: s.skips || s.mistake == "gaps are passed over", Check: positions.Check, Stats: NewStats(), Log: quiet()}
+	if positions.Model != "" && s.beside {
+		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
+			found, err := simPlaces{me, ""}.Committed(ctx, pipe.group, []source.Partition{p})
+			return found[p].Next, err
+		}
+	}
+	return g
+}
+
+// nowhere is the sink of who does not commit.
+type nowhere struct{}
+
+func (nowhere) Put(context.Context, []sink.Message, source.Claim) error { return nil }
+func (nowhere) Close() error                                            { return nil }
+
+// commits is the sink that a first position is committed through.
+func (s *sim) commits(k Sink) Sink {
+	if k == nil || s.mistake == "latest is resolved again" {
+		return nowhere{}
+	}
+	return k
+}
+
+// threaded is a stage whose questions are those of a thread.
+type threaded struct {
+	Stage
+	thread string
+}
+
+func (t threaded) Rewind(ctx context.Context) (source.Offsets, error) {
+	return t.Stage.Rewind(context.WithValue(ctx, simThread{}, t.thread))
 }
 
 // transform is what the command's transform does: wait for a model, join the group or take what is
@@ -184,8 +268,11 @@ func (s *sim) positions(me *proc, thread string, pipe *simPipe, group, model str
 func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	stats := NewStats()
 	follow := &Follow{
-		Open: me.log(" follow", "snapshots"), End: me.end("", "snapshots", source.LatestStable),
-		ModelID: pipe.model, Stats: stats, Log: quiet(),
+		Open: me.log(" follow", "snapshots"), OpenAt: me.logAt(" follow", "snapshots"), End: me.end(" follow", "snapshots", source.LatestStable),
+		ModelID: pipe.model, Source: pipe.topic, Stats: stats, Log: quiet(),
+	}
+	if s.mistake == "pipelines are mixed" {
+		follow.Source = ""
 	}
 	following := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(me.ctx))
@@ -200,10 +287,11 @@ func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 		return nil // it was asked to end before it began
 	}
 	shared := simTransform(pipe, follow)
+	positions := s.positions(me, pipe, pipe.group, "")
 	t := &Transforms{Members: members, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
-		return s.openTransform(ctx, me, pipe, shared, p, claim)
+		return s.openTransform(ctx, me, pipe, positions, shared, p, claim)
 	}}
-	return t.Run(me.ctx)
+	return watched(me.ctx, positions, t.Run)
 }
 
 // simMaxRejects is how many bad messages of the last ten are taken for granted: there is one in all.
@@ -218,30 +306,31 @@ func simTransform(pipe *simPipe, follow *Follow) TransformConfig {
 	}
 }
 
-func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, shared TransformConfig, p source.Partition, claim source.Claim) (*Loop, error) {
+func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positions *Positions, shared TransformConfig, p source.Partition, claim source.Claim) (*Loop, error) {
 	thread := " " + p.String()
 	ctx = context.WithValue(ctx, simThread{}, thread)
-	parts, positions := []source.Partition{p}, s.positions(me, thread, pipe, pipe.group, "")
+	parts := []source.Partition{p}
 	t := &Takeover{
 		Fence: func(ctx context.Context) (Sink, error) {
-			return me.open(ctx, thread, fmt.Sprintf("%s-%s-%d", pipe.group, p.Topic, p.ID))
+			return me.open(ctx, thread, fmt.Sprintf("%s/%s/transform/%d", pipe.group, p.Topic, p.ID))
 		},
 		Stage: func(k Sink) (Stage, error) {
-			if k == nil {
-				k = nowhere{}
+			committed := func(ctx context.Context) (source.Offsets, error) {
+				return positions.Open(ctx, s.commits(k), claim, parts)
 			}
-			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
 			stage := &Transform{TransformConfig: shared, Committed: committed}
 			if s.mistake == "rejects counted again" {
-				return forgetful{stage}, nil
+				return threaded{forgetful{stage}, thread}, nil
 			}
-			return stage, nil
+			return threaded{stage, thread}, nil
 		},
 		CatchUp: shared.Follow.CatchUp,
-		Read: func(ctx context.Context, start source.Offsets) (Source, error) {
-			src, err := me.source(ctx, thread, start, claim, false)
-			src.first = pipe.begun
-			return src, err
+		Read: func(_ context.Context, start source.Offsets) (Source, error) {
+			claim := claim
+			claim.Metadata = positions.Metadata(parts)
+			m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), claim: claim, idle: 10 * time.Second}
+			m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
+			return m, nil
 		},
 	}
 	switch s.mistake {
@@ -257,16 +346,8 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, shared
 		return nil, err
 	}
 	loop.Stats, loop.Log, loop.Grace = shared.Stats, quiet(), simGrace
+	loop.Renew = &Renewal{Every: time.Hour, Markers: positions.Markers}
 	return loop, nil
-}
-
-// source opens the input.
-func (p *proc) source(ctx context.Context, thread string, start source.Offsets, claim source.Claim, bound bool) (*simSource, error) {
-	m := &simSource{p: p, thread: thread, next: start.Clone(), epochs: source.Epochs{}, claim: claim, bound: bound}
-	if bound {
-		m.idle = time.Second
-	}
-	return m, nil
 }
 
 // simOutput is the input message that an output or a dead letter was made of.

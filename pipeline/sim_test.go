@@ -135,7 +135,8 @@ func TestSimulationFindsMistakes(t *testing.T) {
 // simMistakes are made on purpose, each in one line of the simulation.
 var simMistakes = []string{
 	"no fence", "offsets before the fence", "offsets lost", "no catching up", "learner reads before the fence",
-	"stale offsets", "the end hides the own checkpoint", "rejects counted again",
+	"stale offsets", "the end hides the own checkpoint", "rejects counted again", "pipelines are mixed",
+	"a loss is a first start", "latest is resolved again", "gaps are passed over", "truncation unnoticed",
 }
 
 func newSim(w simWorld, random *rand.Rand) *sim {
@@ -144,7 +145,7 @@ func newSim(w simWorld, random *rand.Rand) *sim {
 		waiting: map[string]*question{}, procs: map[string]*proc{}, done: map[string]int{},
 		attempts: map[string]int{}, bodies: map[string]func(*proc) error{}, finished: map[string]bool{},
 	}
-	s.faults = w.faults
+	s.faults, s.moved = w.faults, time.Now()
 	s.async = w.slow
 	s.create("snapshots", 1)
 	s.create("checkpoints", 1)
@@ -252,7 +253,9 @@ func (s *sim) decide() {
 	for _, p := range s.live() {
 		p.frozen = max(0, p.frozen-1)
 	}
-	s.produce()
+	if s.chance(3) {
+		s.produce()
+	}
 	s.expire()
 	s.heartbeats()
 	s.disturb()
@@ -260,14 +263,16 @@ func (s *sim) decide() {
 	synctest.Wait() // for those whose contexts have ended
 	names := s.ready()
 	if len(names) == 0 {
-		s.idle = min(max(2*s.idle, 5*time.Millisecond), simStuck)
+		s.idle = min(max(2*s.idle, 5*time.Millisecond), 20*time.Second)
 		s.sleep(s.idle)
 		for _, p := range s.live() {
 			p.frozen /= 2
 		}
 		return
 	}
-	s.idle = 0
+	if slices.ContainsFunc(names, func(name string) bool { return !strings.HasSuffix(name, " watch") }) {
+		s.idle, s.moved = 0, time.Now()
+	}
 	if s.chance(8) {
 		s.sleep(time.Duration(1+s.random.IntN(40)) * time.Millisecond)
 		return

@@ -32,9 +32,8 @@ type sim struct {
 	mistake string   // that is made on purpose
 	grown   bool     // a partition was added
 	hung    []simHung
-	former  []*simTopic   // of the input, that were deleted
-	lost    []simEntry    // that a leader never had
 	idle    time.Duration // how long nobody could go on
+	moved   time.Time     // when somebody last went on
 	passed  time.Duration // simulated, in all
 	taken   []string      // what the world took away before it was read, for which a process may stop
 
