@@ -27,7 +27,11 @@ func Present(ctx context.Context, cl *cluster.Cluster, wants []Want) ([]Finding,
 		switch {
 		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
 			faults.add(createIt, "is missing")
-		case have.partitions > 0: // else an election is on, or a right is gone: the work itself says so
+		case errors.Is(t.Err, kafka.TopicAuthorizationFailed):
+			// The client's own picture of the cluster leaves the topic out, so that its requests cannot tell
+			// this from a topic that is still to come: they would be repeated for ever.
+			faults.add("`lca-stream doctor` says which right is missing", "is not for this user any more: %v", t.Err)
+		case have.partitions > 0: // else an election is on: the work itself waits for it
 			comparePartitions(w, have, source, &faults, &warnings)
 		}
 		findings[i].Partitions, findings[i].Faults, findings[i].Remedy = have.partitions, faults.what, faults.remedy()
