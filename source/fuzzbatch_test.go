@@ -44,7 +44,7 @@ func FuzzFetchedBatches(f *testing.F) {
 		fetcher := NewFetcher(FetcherConfig{Cluster: c, Partition: Partition{Topic: "t"}, Offset: int64(next), MaxMessageBytes: messageBytes, SetAside: true})
 		fetcher.share(memory, false)
 		fetcher.doubts = mostDoubts
-		got, err := fetcher.take(res, fetcher.part())
+		got, err := fetcher.take(res, fetcher.part(), false)
 		if err != nil {
 			if large := (*largeError)(nil); errors.As(err, &large) && large.need > int64(5*fetcher.config.maxBatchBytes()) {
 				t.Errorf("waits for %d bytes", large.need)
