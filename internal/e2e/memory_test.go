@@ -3,18 +3,12 @@
 package e2e_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
@@ -75,61 +69,4 @@ func TestMemoryOfSmallMessages(t *testing.T) {
 			t.Logf("peak memory %d MiB, %.0f messages a second", peak, float64(c.messages)/took.Seconds())
 		})
 	}
-}
-
-// Messages that decompress to ten thousand times their size are taken one at a time.
-func TestMemoryOfCompressedMessages(t *testing.T) {
-	const messages, boundMiB = 60, 900
-	value := compressedRows(t, 1<<20, 7)
-	b := kafkatest.Start(t, kafkatest.Kafka41)
-	s := newStream(t, b, "dense", settings{partitions: 1, features: "[c0, c1, c2, c3, c4, c5, c6]"})
-	var values [][]byte
-	for range 30 {
-		values = append(values, compressedRows(t, 30, 7))
-	}
-	for range messages {
-		values = append(values, value)
-	}
-	s.produce(values)
-	run := s.program("run", "--set", "transform.until_model=pass_through")
-	s.await(s.name, int64(len(values)), run)
-	peak := peakMiB(t, run.Pid())
-	run.stop()
-	if peak > boundMiB {
-		t.Errorf("%d MiB at the peak, more than %d", peak, boundMiB)
-	}
-	t.Logf("%d messages of %d bytes: peak memory %d MiB", messages, len(value), peak)
-}
-
-// compressedRows is an Arrow stream of rows of so many float64 columns that repeat themselves, compressed.
-func compressedRows(t *testing.T, rows, columns int) []byte {
-	t.Helper()
-	fields := make([]arrow.Field, columns)
-	for i := range fields {
-		fields[i] = arrow.Field{Name: "c" + strconv.Itoa(i), Type: arrow.PrimitiveTypes.Float64}
-	}
-	schema := arrow.NewSchema(fields, nil)
-	rb := array.NewRecordBuilder(memory.DefaultAllocator, schema)
-	defer rb.Release()
-	column := make([]float64, rows)
-	for i := range fields {
-		const block = 512
-		for k := range column {
-			if column[k] = rand.NormFloat64(); k >= block {
-				column[k] = column[k-block]
-			}
-		}
-		rb.Field(i).(*array.Float64Builder).AppendValues(column, nil)
-	}
-	rec := rb.NewRecord()
-	defer rec.Release()
-	var buf bytes.Buffer
-	w := ipc.NewWriter(&buf, ipc.WithSchema(schema), ipc.WithZstd())
-	if err := w.Write(rec); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return buf.Bytes()
 }
