@@ -40,6 +40,7 @@ RUN  ?= TestChaos
 chaos: tools
 	@mkdir -p build
 	go test -tags chaos -count 1 -timeout 6h -v ./internal/e2e -run '$(RUN)' -seed $(SEED) -results $(CURDIR)/build/chaos.md
+	$(if $(filter TestChaos,$(RUN)),go test -count 1 -timeout 2h -v ./pipeline -run 'TestSimulation$$' -seeds 100000)
 
 release-check:
 	.ci/release-check

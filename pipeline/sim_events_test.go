@@ -75,7 +75,8 @@ func (w *simWorld) plain() bool {
 
 // produce writes some of the input, perhaps a part of it in a transaction that is aborted.
 func (s *sim) produce() {
-	if s.fed == len(s.feed()) {
+	waits := s.taking == "truncated" && len(s.taken) == 0 && s.fed > 5 && time.Since(s.moved) < simStuck // until there is something that was read
+	if s.fed == len(s.feed()) || waits {
 		return
 	}
 	topics := []string{"events"}
@@ -218,8 +219,8 @@ func (s *sim) take() {
 		clear(s.offsets[group])
 		s.down(p.Topic)
 	case "truncated":
-		if end := part.end(); end > 0 && part.stable() == end {
-			to := end - 1 - s.random.Int64N(min(end, 3))
+		if read := max(s.offsets["g"][p].next, s.offsets["g.learn"][p].next); read > 0 && part.stable() == part.end() {
+			to := max(read-1-s.random.Int64N(2), 0)
 			s.takes("log truncated", "%v to %d", p, to)
 			part.truncate(to)
 			for range s.random.IntN(4) { // the producers go on
