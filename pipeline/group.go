@@ -110,7 +110,11 @@ func (t *Transform) flush(work *Work) error {
 	if t.Output.Score {
 		score = g.numbers.take(g.n)
 	}
-	if !t.scorer.Score(y, score, g.x[:g.used], g.n) {
+	finite, err := inSlices(t, t.scorer.Score, y, score, g.x[:g.used], g.n)
+	if err != nil {
+		return err
+	}
+	if !finite {
 		t.bound(y, k, score)
 	}
 	first := 0

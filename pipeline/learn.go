@@ -224,6 +224,9 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	l.passed.rows(len(l.rows.Invalid), len(l.ids))
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	for mb := range l.batcher.Add(l.x, l.ids) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := l.minibatch(mb); err != nil {
 			return err
 		}

@@ -57,7 +57,10 @@ func (t *Transform) flushStraight(work *Work) error {
 	if t.Output.Score {
 		score = g.numbers.take(n)
 	}
-	finite := t.scorer.Score32(y, score, s.x, n)
+	finite, err := inSlices(t, t.scorer.Score32, y, score, s.x, n)
+	if err != nil {
+		return err
+	}
 	inputs := s.inputs
 	s.inputs = s.inputs[:0]
 	if !finite || !t.scorer.Sees() && !minibatch.Finite(s.x) {

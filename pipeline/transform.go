@@ -62,6 +62,8 @@ type Transform struct {
 
 	model    *InForce // what scorer and features were made for
 	scorer   *lca.Scorer
+	slice    int             // rows between two looks at ctx
+	ctx      context.Context // of Do
 	features minibatch.Features
 	output   *Output
 	straight straight
@@ -75,12 +77,13 @@ type Transform struct {
 	inputs   []*source.Message // the input of each
 }
 
-// Do whitens a batch with one model: the newest when the batch began. Its Work lives until the next Do.
+// Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
 func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if len(b.Messages) == 0 { // the clock of a quiet partition, or a claim that moves on past records without rows
 		return Work{Commit: true}, nil
 	}
 	start := time.Now()
+	t.ctx = ctx
 	if err := t.adopt(t.Follow.Current()); err != nil {
 		return Work{}, err
 	}
@@ -136,6 +139,7 @@ func (t *Transform) adopt(m *InForce) error {
 		return &Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
 	}
 	t.model, t.scorer = m, view.NewScorer()
+	t.slice = sliceRows(m.Model.Dim, len(m.Model.Neighbours))
 	t.features = minibatch.Features{Names: m.Features}
 	return nil
 }

@@ -4,10 +4,15 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
+
+// rebalanceTimeout is how long members may finish what they do before a group divides its partitions
+// without them. A loop that is given less time is back in time.
+const rebalanceTimeout = 30 * time.Second
 
 // members joins the consumer group, or takes the static list of partitions.
 func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
@@ -21,7 +26,8 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		s.log.Warn("this member of the group has no name: after a crash its partitions wait for the session to end", "error", err)
 	}
 	g, err := source.JoinGroup(ctx, source.GroupConfig{
-		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived, RetryFor: patience,
+		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived,
+		RebalanceTimeout: rebalanceTimeout, RetryFor: patience,
 	})
 	if err != nil {
 		name.release()

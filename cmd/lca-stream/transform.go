@@ -142,7 +142,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	if err != nil {
 		return nil, o.cluster.Explain(err)
 	}
-	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), o.system.grace()
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew = spread, o.renew
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
