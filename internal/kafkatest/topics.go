@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // CreateTopic creates a topic and returns once every partition has a leader.
@@ -118,15 +120,40 @@ func (b *Broker) AlterTopic(t testing.TB, name string, configs map[string]string
 	}
 }
 
+// shows reports whether every node that is up has the settings: brokers hear of a change one after the other, and a
+// client may ask any of them next.
 func (b *Broker) shows(ctx context.Context, topic string, configs map[string]string) bool {
-	res, err := b.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
-		Resources: []kafka.DescribeConfigRequestResource{{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic}}})
-	if err != nil || len(res.Resources) != 1 {
+	for _, addr := range b.addrs {
+		conn, err := kafka.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			continue // it is down
+		}
+		_ = conn.Close()
+		if !b.showsAt(ctx, addr, topic, configs) {
+			return false
+		}
+	}
+	return true
+}
+
+// showsAt asks one node alone, past kafka-go's pool, which sends such a request to any of them.
+func (b *Broker) showsAt(ctx context.Context, addr, topic string, configs map[string]string) bool {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
+	if err != nil {
+		return false
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	req.Resources = append(req.Resources, resource)
+	answer, err := cl.SeedBrokers()[0].Request(ctx, req)
+	if err != nil || len(answer.(*kmsg.DescribeConfigsResponse).Resources) != 1 {
 		return false
 	}
 	found := 0
-	for _, e := range res.Resources[0].ConfigEntries {
-		if want, ok := configs[e.ConfigName]; ok && want == e.ConfigValue {
+	for _, e := range answer.(*kmsg.DescribeConfigsResponse).Resources[0].Configs {
+		if want, ok := configs[e.Name]; ok && e.Value != nil && want == *e.Value {
 			found++
 		}
 	}

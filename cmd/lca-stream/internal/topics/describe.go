@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -81,24 +83,48 @@ func fewest(t cluster.Topic) int {
 	return least
 }
 
+// settingsWithin bounds how long a broker may not know a topic that another one has just shown: brokers hear of a
+// new topic one after the other, and the question goes to any of them.
+const settingsWithin = 10 * time.Second
+
 // describeConfigs fills in the settings. A user may lack the right to read them, which the work itself does
 // not need: the topic says so then.
 func describeConfigs(ctx context.Context, cl *cluster.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
-	answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
-	if err != nil {
-		return fmt.Errorf("topics: describe settings: %w", cl.Explain(err))
+	for until := time.Now().Add(settingsWithin); ; {
+		answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
+		if err != nil {
+			return fmt.Errorf("topics: describe settings: %w", cl.Explain(err))
+		}
+		early := map[string]bool{}
+		for _, r := range answer.Resources {
+			if err := fill(found, &r); err != nil {
+				return err
+			}
+			early[r.ResourceName] = errors.Is(r.Error, kafka.UnknownTopicOrPartition)
+		}
+		resources = slices.DeleteFunc(resources, func(r kafka.DescribeConfigRequestResource) bool { return !early[r.ResourceName] })
+		if len(resources) == 0 || time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil // what is known is known; the others say what the broker said
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	for _, r := range answer.Resources {
-		t := found[r.ResourceName]
-		t.unknown = r.Error
-		for _, e := range r.ConfigEntries {
-			if set := settings[e.ConfigName]; set != nil {
-				if err := set(&t, e.ConfigValue); err != nil {
-					return fmt.Errorf("topics: %s of %s: %w", e.ConfigName, r.ResourceName, err)
-				}
+}
+
+// fill takes the settings of one topic over.
+func fill(found map[string]topic, r *kafka.DescribeConfigResponseResource) error {
+	t := found[r.ResourceName]
+	t.unknown = r.Error
+	for _, e := range r.ConfigEntries {
+		if set := settings[e.ConfigName]; set != nil {
+			if err := set(&t, e.ConfigValue); err != nil {
+				return fmt.Errorf("topics: %s of %s: %w", e.ConfigName, r.ResourceName, err)
 			}
 		}
-		found[r.ResourceName] = t
 	}
+	found[r.ResourceName] = t
 	return nil
 }
