@@ -63,7 +63,7 @@ func (f *Follow) Run(ctx context.Context) error {
 		if sink.Permanent(err) || errors.As(err, new(*Stop)) {
 			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
 		}
-		if errors.As(err, new(*source.OffsetError)) { // created anew, or cut: what was read says nothing of it
+		if errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) { // created anew, or cut: what was read says nothing of it
 			f.read = nil
 		}
 		f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)

@@ -265,6 +265,15 @@ func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]stri
 	return all
 }
 
+// TopicIDs is the id of the topic that the positions belong to, once Open or Resume has seen it.
+func (p *Positions) TopicIDs() map[string]string {
+	id := p.id.Load()
+	if id == nil {
+		return nil
+	}
+	return map[string]string{p.Topic: *id}
+}
+
 // Epochs are the leader epochs of offsets, as far as they were committed beside them.
 func (p *Positions) Epochs(at source.Offsets) source.Epochs {
 	epochs := make(source.Epochs, len(at))

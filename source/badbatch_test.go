@@ -30,7 +30,7 @@ func TestDamagedBatchIsFetchedAgain(t *testing.T) {
 		if fetches > 3 {
 			part.RecordBatches = good
 		}
-		res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{part}}}
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", TopicID: r.(*kmsg.FetchRequest).Topics[0].TopicID, Partitions: []kmsg.FetchResponseTopicPartition{part}}}
 		return res, nil, true
 	})
 	f := source.NewFetcher(source.FetcherConfig{Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, SetAside: true})

@@ -162,7 +162,7 @@ func TestFetchOverQuota(t *testing.T) {
 			res.ThrottleMillis = 20
 			return res, nil, true
 		}
-		res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{{
+		res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", TopicID: r.(*kmsg.FetchRequest).Topics[0].TopicID, Partitions: []kmsg.FetchResponseTopicPartition{{
 			HighWatermark: 1, LastStableOffset: 1, RecordBatches: recordbatch.Append(nil, values("a"), recordbatch.NoProducer()),
 		}}}}
 		return res, nil, true
@@ -236,7 +236,7 @@ func TestFetchResponses(t *testing.T) {
 				for _, first := range c.aborted {
 					part.AbortedTransactions = append(part.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: 9, FirstOffset: first})
 				}
-				res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{part}}}
+				res.Topics = []kmsg.FetchResponseTopic{{Topic: "t", TopicID: r.(*kmsg.FetchRequest).Topics[0].TopicID, Partitions: []kmsg.FetchResponseTopicPartition{part}}}
 				return res, nil, true
 			})
 			f := source.NewFetcher(source.FetcherConfig{

@@ -18,6 +18,7 @@ type FetcherConfig struct {
 	Partition Partition
 	Offset    int64  // of the first record to read
 	Epochs    Epochs // of Offset; no entry: what was before it does not matter
+	TopicID   string // of the topic that Offset belongs to, see Note: another one of its name gives a *RecreatedError; "" = the one that is found first
 
 	// ReadUncommitted also gives the records of open and aborted transactions. By default a
 	// reader sees committed records only, and stops before the first open transaction.
@@ -94,6 +95,8 @@ type Fetcher struct {
 	least   int // the same, after a damaged batch: with the header of the one behind it
 	doubts  int // how often the batch at the position has come damaged
 	trail   trail
+	topic   [16]byte // id of the topic; noTopicID: not known yet
+	bound   bool     // to that id: the position belongs to it
 	decoder *recordbatch.Decoder
 
 	memory *Memory // nil: as much as is needed, and the records are their reader's for good
@@ -109,7 +112,11 @@ func NewFetcher(c FetcherConfig) *Fetcher {
 	if !known {
 		last = noEpoch
 	}
-	return &Fetcher{config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), decoder: recordbatch.NewDecoder(c.maxBatchBytes(), nil)}
+	topic := parseTopicID(c.TopicID)
+	return &Fetcher{
+		config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), topic: topic, bound: topic != noTopicID,
+		decoder: recordbatch.NewDecoder(c.maxBatchBytes(), nil),
+	}
 }
 
 // Move sets the position. Nothing is known of what is before it.
@@ -119,7 +126,7 @@ func (f *Fetcher) Move(next int64) { f.next, f.trail.last = next, noEpoch }
 func (f *Fetcher) Next() int64 { return f.next }
 
 // Fetch asks the leader once and returns what it has, after MaxWait perhaps nothing. It retries
-// what retrying can cure, for RetryFor. Other errors: an *OffsetError when the partition does not
+// what retrying can cure, for RetryFor. Other errors: a *RecreatedError, a *TruncatedError, an *OffsetError when the partition does not
 // have the position (any more), one that wraps an error of recordbatch for a batch that cannot be read. A batch
 // with a wrong checksum is fetched again first, some times in some seconds: it may have been the network.
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
@@ -128,7 +135,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 		got, err := f.once(ctx)
 		if err == nil {
 			r.succeeded()
-			f.next, f.doubts = got.Next, 0
+			f.next, f.doubts, f.bound = got.Next, 0, f.topic != noTopicID
 			f.trail.read(got.Epoch)
 			return got, nil
 		}
@@ -181,6 +188,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	defer end()
 	request := fetchRequest{
 		partition:       f.config.Partition,
+		topic:           f.topic,
 		trail:           f.trail,
 		offset:          f.next,
 		maxBytes:        int32(max(f.pace.limit(min(f.ask, part.response)), f.least)),
@@ -250,7 +258,7 @@ func whole(asked, most, taken, cut int) int {
 
 // findLeader asks a broker who leads the partition, because the transport notices only after a
 // while. It may fail: then the next try goes where the last one went. The error is the broker's word
-// that there is no such topic.
+// that there is no such topic, or that it is another one by now.
 func (f *Fetcher) findLeader(ctx context.Context) error {
 	p := f.config.Partition
 	topics, err := f.config.Cluster.Metadata(ctx, p.Topic)
@@ -258,6 +266,9 @@ func (f *Fetcher) findLeader(ctx context.Context) error {
 		return nil
 	}
 	if err := topics[p.Topic].Err; errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return err
+	}
+	if err := f.same(topics[p.Topic].ID); err != nil {
 		return err
 	}
 	f.trail.leader = -1

@@ -6,18 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
 
-// fetchRequest asks for one partition. kafka-go encodes the request; the response is read here,
-// because kafka-go's decoder forgets the aborted transactions and the last offsets of batches.
+// The versions of Fetch: the first with transactions, with compact encodings, and with the ids of topics in
+// place of their names (KIP-516). Later ones say nothing more that is needed here.
+const (
+	fetchLeast    = 4
+	fetchFlexible = 12
+	fetchByID     = 13
+)
+
+// fetchRequest asks for one partition. Package kmsg encodes the request; the response is read here, so that
+// its records are not copied. Where the topic's id is known and the broker has a name for it, the partition is
+// asked for by that id: of a topic that was deleted and created again under its name nothing is read.
 type fetchRequest struct {
 	partition       Partition
+	topic           [16]byte // its id; noTopicID: not known
 	trail           trail
 	offset          int64
 	maxBytes        int32 // the broker sends more if the first batch is larger
@@ -45,29 +56,14 @@ type fetchResponse struct {
 func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
 func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResponse, error) {
-	isolation := int8(1)
-	if r.readUncommitted {
-		isolation = 0
+	most := int16(fetchByID)
+	if r.topic == noTopicID {
+		most = fetchFlexible - 1
 	}
-	m, err := c.Send(ctx, cluster.Request{
-		Message: &fetch.Request{
-			ReplicaID:      -1,
-			MaxWaitTime:    r.maxWaitMs,
-			MinBytes:       1,
-			MaxBytes:       r.maxBytes,
-			IsolationLevel: isolation,
-			SessionEpoch:   -1, // no fetch session: they save bytes for readers of many partitions
-			Topics: []fetch.RequestTopic{{Topic: r.partition.Topic, Partitions: []fetch.RequestPartition{{
-				Partition:          r.partition.ID,
-				CurrentLeaderEpoch: r.trail.epoch,
-				FetchOffset:        r.offset,
-				LogStartOffset:     -1,
-				PartitionMaxBytes:  r.maxBytes,
-			}}}},
-		},
-		Broker: func(c protocol.Cluster) (protocol.Broker, error) { return r.trail.broker(c, r.partition) },
-		Read:   r.read,
-
+	m, err := c.Exchange(ctx, cluster.Question{
+		Request: r.encoded(), Least: fetchLeast, Most: most,
+		Broker:   func(c protocol.Cluster) (protocol.Broker, error) { return r.trail.broker(c, r.partition) },
+		Read:     r.read,
 		Patience: r.patience,
 	})
 	if err != nil {
@@ -76,20 +72,36 @@ func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResp
 	return m.(*fetchResponse), nil
 }
 
+// encoded is the request as kmsg writes it: the topic's name or its id, by the version.
+func (r *fetchRequest) encoded() *kmsg.FetchRequest {
+	p := kmsg.NewFetchRequestTopicPartition()
+	p.Partition, p.CurrentLeaderEpoch, p.FetchOffset, p.PartitionMaxBytes = r.partition.ID, r.trail.epoch, r.offset, r.maxBytes
+	t := kmsg.NewFetchRequestTopic()
+	t.Topic, t.TopicID, t.Partitions = r.partition.Topic, r.topic, append(t.Partitions, p)
+	request := kmsg.NewPtrFetchRequest() // without a fetch session: they save bytes for readers of many partitions
+	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = r.maxWaitMs, 1, r.maxBytes
+	if request.IsolationLevel = 1; r.readUncommitted {
+		request.IsolationLevel = 0
+	}
+	request.Topics = append(request.Topics, t)
+	return request
+}
+
 // read reads the response. It keeps at most limit bytes, so that a partition with larger batches
 // than we take costs time but no memory.
 func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, error) {
-	if version < 4 {
-		return nil, fmt.Errorf("the broker speaks Fetch v%d; v4 (Kafka 0.11) is needed", version)
+	if version < fetchLeast || version > fetchByID {
+		return nil, fmt.Errorf("an answer of Fetch v%d to a request of v%d to v%d", version, fetchLeast, fetchByID)
 	}
 	kept, cut, err := readResponse(in, r.limit, r.blocks)
 	if err != nil {
 		return nil, err
 	}
 	res := &fetchResponse{block: kept, cut: cut}
-	p := wire{b: kept.bytes}
+	p := wire{b: kept.bytes, flexible: version >= fetchFlexible}
 	p.skip(4) // correlation id
-	p.fetchResponse(res, r.partition, version)
+	p.tags()
+	p.fetchResponse(res, r, version)
 	if p.failed {
 		return nil, errors.New("the response does not parse")
 	}
@@ -128,11 +140,12 @@ func noEOF(err error) error {
 // wire reads big-endian fields from the front of b. After the first that is not there it returns
 // zeros, and failed is set.
 type wire struct {
-	b      []byte
-	failed bool
+	b        []byte
+	flexible bool // lengths are compact, and tagged fields follow each structure (KIP-482)
+	failed   bool
 }
 
-func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) {
+func (w *wire) fetchResponse(res *fetchResponse, want *fetchRequest, version int16) {
 	throttle := time.Duration(w.int32()) * time.Millisecond
 	if version >= 7 {
 		res.code = w.int16()
@@ -141,15 +154,20 @@ func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) 
 	if res.code != 0 {
 		return
 	}
-	topics := w.int32()
+	topics := w.length()
 	if topics == 0 && !w.failed { // KIP-219: whoever is over a quota gets no topics at all
 		res.throttled = max(throttle, minBackoff)
 		return
 	}
-	name := w.string()
-	partitions := w.int32()
+	same := false
+	if version >= fetchByID {
+		same = [16]byte(w.take(16)) == want.topic
+	} else {
+		same = w.string() == want.partition.Topic
+	}
+	partitions := w.length()
 	id := w.int32()
-	if topics != 1 || name != want.Topic || partitions != 1 || id != want.ID {
+	if topics != 1 || !same || partitions != 1 || id != want.partition.ID {
 		w.failed = true
 		return
 	}
@@ -160,13 +178,14 @@ func (w *wire) fetchResponse(res *fetchResponse, want Partition, version int16) 
 	if version >= 5 {
 		res.logStart = w.int64()
 	}
-	for n := w.int32(); n > 0 && !w.failed; n-- { // -1 is null
+	for n := w.length(); n > 0 && !w.failed; n-- { // -1 is null
 		res.aborted = append(res.aborted, abortedTxn{producer: w.int64(), first: w.int64()})
+		w.tags()
 	}
 	if version >= 11 {
 		w.skip(4) // preferred read replica: we name no rack
 	}
-	size := int(w.int32())
+	size := w.length()
 	res.records = w.b[:min(len(w.b), max(size, 0))]
 }
 
@@ -175,7 +194,7 @@ func (w *wire) take(n int) []byte {
 	if n < 0 || n > len(w.b) {
 		w.failed = true
 		w.b = nil
-		return make([]byte, 8)
+		return make([]byte, 16)
 	}
 	b := w.b[:n]
 	w.b = w.b[n:]
@@ -188,9 +207,44 @@ func (w *wire) int32() int32 { return int32(binary.BigEndian.Uint32(w.take(4))) 
 func (w *wire) int64() int64 { return int64(binary.BigEndian.Uint64(w.take(8))) }
 
 func (w *wire) string() string {
-	n := int(w.int16())
+	n := 0
+	if w.flexible {
+		n = w.length()
+	} else {
+		n = int(w.int16())
+	}
 	if w.failed || n < 0 {
 		return ""
 	}
 	return string(w.take(n))
+}
+
+// length is that of an array or of bytes; -1 is null.
+func (w *wire) length() int {
+	if !w.flexible {
+		return int(w.int32())
+	}
+	return w.uvarint() - 1
+}
+
+// uvarint is at most the largest int32.
+func (w *wire) uvarint() int {
+	v, n := binary.Uvarint(w.b)
+	if n <= 0 || v > math.MaxInt32 {
+		w.take(-1)
+		return 0
+	}
+	w.take(n)
+	return int(v)
+}
+
+// tags passes over tagged fields, of which none is needed.
+func (w *wire) tags() {
+	if !w.flexible {
+		return
+	}
+	for n := w.uvarint(); n > 0 && !w.failed; n-- {
+		w.uvarint()
+		w.skip(w.uvarint())
+	}
 }

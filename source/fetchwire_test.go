@@ -8,14 +8,27 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// response is a Fetch response as franz-go encodes it, size and correlation id in front.
+// events is the id of the topic of that name.
+var events = [16]byte{1, 2, 3, 15: 16}
+
+// response is a Fetch response as franz-go encodes it, size and header in front.
 func response(version int16, p kmsg.FetchResponseTopicPartition) []byte {
 	r := kmsg.FetchResponse{Version: version, ThrottleMillis: 7, SessionID: 3}
-	r.Topics = []kmsg.FetchResponseTopic{{Topic: "events", Partitions: []kmsg.FetchResponseTopicPartition{p}}}
-	body := r.AppendTo([]byte{0, 0, 0, 1})
+	r.Topics = []kmsg.FetchResponseTopic{{Topic: "events", TopicID: events, Partitions: []kmsg.FetchResponseTopicPartition{p}}}
+	return framed(&r)
+}
+
+// framed adds tagged fields to the header that nobody knows, where the version has them.
+func framed(r *kmsg.FetchResponse) []byte {
+	head := []byte{0, 0, 0, 1}
+	if r.IsFlexible() {
+		head = append(head, 2, 0, 3, 'a', 'b', 'c', 200, 1, 0) // two: 0 of three bytes, 200 of none
+	}
+	body := r.AppendTo(head)
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
@@ -27,8 +40,9 @@ func TestFetchResponseVersions(t *testing.T) {
 		AbortedTransactions: []kmsg.FetchResponseTopicPartitionAbortedTransaction{{ProducerID: 4, FirstOffset: 50}, {ProducerID: 5, FirstOffset: 60}},
 		RecordBatches:       []byte("records"),
 	}
-	request := fetchRequest{partition: Partition{Topic: "events", ID: 5}, limit: 1 << 20}
-	for version := int16(4); version <= 11; version++ {
+	full.AbortedTransactions[0].UnknownTags.Set(9, []byte("later versions may say more"))
+	request := fetchRequest{partition: Partition{Topic: "events", ID: 5}, topic: events, limit: 1 << 20}
+	for version := int16(fetchLeast); version <= fetchByID; version++ {
 		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
 			raw := response(version, full)
 			m, err := request.read(bytes.NewReader(raw), version)
@@ -53,23 +67,24 @@ func TestFetchResponseVersions(t *testing.T) {
 	t.Run("more than the limit is dropped", func(t *testing.T) {
 		large := full
 		large.RecordBatches = bytes.Repeat([]byte("x"), 5000)
-		raw := response(11, large)
-		small := request
-		small.limit = 1000
-		in := bytes.NewReader(append(raw, "next"...))
-		m, err := small.read(in, 11)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := len(m.(*fetchResponse).records); n == 0 || n > 1000 || in.Len() != len("next") {
-			t.Errorf("%d bytes kept, %d left in the connection", n, in.Len())
+		for _, version := range []int16{11, fetchByID} {
+			raw := response(version, large)
+			small := request
+			small.limit = 1000
+			in := bytes.NewReader(append(raw, "next"...))
+			m, err := small.read(in, version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(m.(*fetchResponse).records); n == 0 || n > 1000 || in.Len() != len("next") {
+				t.Errorf("v%d: %d bytes kept, %d left in the connection", version, n, in.Len())
+			}
 		}
 	})
 	t.Run("over a quota", func(t *testing.T) {
-		for version := int16(4); version <= 11; version++ {
+		for version := int16(fetchLeast); version <= fetchByID; version++ {
 			held := kmsg.FetchResponse{Version: version, ThrottleMillis: 700}
-			body := held.AppendTo([]byte{0, 0, 0, 1})
-			m, err := request.read(bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)), version)
+			m, err := request.read(bytes.NewReader(framed(&held)), version)
 			if err != nil {
 				t.Fatalf("v%d: %v", version, err)
 			}
@@ -78,25 +93,62 @@ func TestFetchResponseVersions(t *testing.T) {
 			}
 		}
 	})
+	t.Run("no aborted transactions, and no records", func(t *testing.T) {
+		for version := int16(fetchLeast); version <= fetchByID; version++ {
+			empty := full
+			empty.AbortedTransactions, empty.RecordBatches = nil, nil // null on the wire
+			m, err := request.read(bytes.NewReader(response(version, empty)), version)
+			if err != nil {
+				t.Fatalf("v%d: %v", version, err)
+			}
+			if got := m.(*fetchResponse); got.aborted != nil || len(got.records) != 0 || got.highWatermark != 100 {
+				t.Errorf("v%d: %+v", version, got)
+			}
+		}
+	})
+	t.Run("a fault", func(t *testing.T) {
+		for version := int16(fetchLeast); version <= fetchByID; version++ {
+			m, err := request.read(bytes.NewReader(response(version, kmsg.FetchResponseTopicPartition{Partition: 5, ErrorCode: int16(kafka.UnknownTopicID)})), version)
+			if err != nil {
+				t.Fatalf("v%d: %v", version, err)
+			}
+			if got := m.(*fetchResponse).code; got != int16(kafka.UnknownTopicID) {
+				t.Errorf("v%d: code %d", version, got)
+			}
+		}
+	})
 	t.Run("another partition", func(t *testing.T) {
 		other := full
 		other.Partition = 6
-		if _, err := request.read(bytes.NewReader(response(11, other)), 11); err == nil {
-			t.Error("no error")
+		for version := int16(fetchLeast); version <= fetchByID; version++ {
+			if _, err := request.read(bytes.NewReader(response(version, other)), version); err == nil {
+				t.Errorf("v%d: no error", version)
+			}
 		}
 	})
-	t.Run("an old broker", func(t *testing.T) {
-		if _, err := request.read(bytes.NewReader(response(4, full)), 3); err == nil {
-			t.Error("no error")
+	t.Run("another topic", func(t *testing.T) {
+		other := request
+		other.partition.Topic, other.topic = "other", [16]byte{9}
+		for version := int16(fetchLeast); version <= fetchByID; version++ {
+			if _, err := other.read(bytes.NewReader(response(version, full)), version); err == nil {
+				t.Errorf("v%d: no error", version)
+			}
+		}
+	})
+	t.Run("other versions", func(t *testing.T) {
+		for _, version := range []int16{fetchLeast - 1, fetchByID + 1} {
+			if _, err := request.read(bytes.NewReader(response(version, full)), version); err == nil {
+				t.Errorf("v%d: no error", version)
+			}
 		}
 	})
 }
 
 func FuzzFetchResponse(f *testing.F) {
-	for version := int16(4); version <= 11; version++ {
+	for version := int16(fetchLeast); version <= fetchByID; version++ {
 		f.Add(response(version, kmsg.FetchResponseTopicPartition{Partition: 5, RecordBatches: []byte("records")}), version)
 	}
-	request := fetchRequest{partition: Partition{Topic: "events", ID: 5}, limit: 1 << 16}
+	request := fetchRequest{partition: Partition{Topic: "events", ID: 5}, topic: events, limit: 1 << 16}
 	f.Fuzz(func(t *testing.T, raw []byte, version int16) {
 		m, err := request.read(bytes.NewReader(raw), version)
 		if err == nil && len(m.(*fetchResponse).records) > len(raw) {

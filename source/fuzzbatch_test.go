@@ -36,7 +36,7 @@ func FuzzFetchedBatches(f *testing.F) {
 		res := &fetchResponse{block: memory.blocks().take(len(in))}
 		copy(res.block.bytes, in)
 		w := wire{b: res.block.bytes}
-		w.fetchResponse(res, Partition{Topic: "t"}, 11)
+		w.fetchResponse(res, &fetchRequest{partition: Partition{Topic: "t"}}, 11)
 		if w.failed || res.code != 0 || res.throttled > 0 {
 			return
 		}

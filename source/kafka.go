@@ -18,6 +18,10 @@ type KafkaConfig struct {
 	Start   Offsets // the partitions to read, and the first offset of each
 	Epochs  Epochs  // of Start: a log that was truncated before it gives a *TruncatedError
 
+	// TopicIDs are those of the topics that Start belongs to, by name and as Note spells them: another topic of
+	// the same name gives a *RecreatedError. Of a topic without an entry it is the one that OpenKafka finds.
+	TopicIDs map[string]string
+
 	// End bounds the range: exclusive, one for each partition of Start; nil reads on for ever. At
 	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
 	// of each partition in turn, and cut into the same batches. A replay has a reader for each partition
@@ -57,9 +61,10 @@ type Lag struct {
 // Read, Seek and Close are for one goroutine; Lag for any.
 type Kafka struct {
 	config     KafkaConfig
-	partitions []Partition // in order
-	position   Offsets     // what Read has given: the next offset of each
-	epochs     Epochs      // of position
+	partitions []Partition       // in order
+	position   Offsets           // what Read has given: the next offset of each
+	epochs     Epochs            // of position
+	topics     map[string]string // ids of those that are read, by name
 
 	lanes  []*lane
 	stop   context.CancelFunc
@@ -86,8 +91,9 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.Memory == nil {
 		c.Memory = NewMemory(8 * mostUnit)
 	}
-	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), ends: make(map[Partition]Lag)}
+	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), topics: make(map[string]string), ends: make(map[Partition]Lag)}
 	maps.Copy(k.epochs, c.Epochs)
+	maps.Copy(k.topics, c.TopicIDs)
 	k.partitions = slices.SortedFunc(maps.Keys(c.Start), comparePartitions)
 	if err := k.check(ctx); err != nil {
 		return nil, err
@@ -114,11 +120,14 @@ func (k *Kafka) check(ctx context.Context) error {
 		}
 		parts, asked := known[p.Topic]
 		if !asked {
-			var err error
-			if parts, err = Partitions(ctx, k.config.Cluster, p.Topic); err != nil {
+			topic, err := LookUp(ctx, k.config.Cluster, p.Topic)
+			if err != nil {
 				return err
 			}
-			known[p.Topic] = parts
+			if k.topics[p.Topic] == "" {
+				k.topics[p.Topic] = topic.ID
+			}
+			parts, known[p.Topic] = topic.Partitions, topic.Partitions
 		}
 		if !slices.Contains(parts, p) {
 			return fmt.Errorf("source: %s does not exist: topic %q has %d partitions", p, p.Topic, len(parts))

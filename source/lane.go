@@ -90,6 +90,7 @@ func (k *Kafka) start() {
 			Partition:       p,
 			Offset:          k.position[p],
 			Epochs:          k.epochs,
+			TopicID:         k.topics[p.Topic],
 			ReadUncommitted: k.config.ReadUncommitted,
 			SetAside:        true,
 			MaxBytes:        max(k.config.GatherBytes, leastFetch),

@@ -55,6 +55,7 @@ type retry struct {
 	started time.Time     // of the trouble
 	silence time.Time     // since when they have done nothing else
 	absence time.Time     // since when they have said that there is no such topic
+	other   time.Time     // since when they have said that its name is that of another topic
 	said    time.Time     // when the log was last told
 	tries   int           // that failed
 }
@@ -78,6 +79,8 @@ func (r *retry) again(ctx context.Context, err error) error {
 		return r.failed(err)
 	case r.missing(err):
 		return r.failed(fmt.Errorf("%w: create it, or correct its name: %w", ErrNoTopic, err))
+	case r.replaced(err):
+		return r.failed(err)
 	case r.hungUp(err):
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	case since > r.limit:
@@ -163,7 +166,9 @@ func retrying[T any](ctx context.Context, r *retry, f func(context.Context) (T, 
 
 // Passing reports whether the trouble behind an error of this package passes by itself, though it has
 // lasted for longer than the operation was patient. A caller with work under way may go on trying.
-func Passing(err error) bool { return retriable(err) && !errors.Is(err, ErrNoTopic) }
+func Passing(err error) bool {
+	return retriable(err) && !errors.Is(err, ErrNoTopic) && !errors.As(err, new(*RecreatedError))
+}
 
 // retriable reports whether trying again, with newer metadata, can cure err.
 func retriable(err error) bool {
@@ -196,6 +201,7 @@ func retriable(err error) bool {
 func retriableCode(code kafka.Error) bool {
 	switch code {
 	case kafka.UnknownTopicOrPartition: // created a moment ago, or the metadata are old; bounded by topicGrace
+	case kafka.UnknownTopicID, kafka.InconsistentTopicID: // the same; metadata decide, see RecreatedError
 	case kafka.LeaderNotAvailable, kafka.ReplicaNotAvailable: // an election is on
 	case kafka.NotLeaderForPartition, kafka.FencedLeaderEpoch, kafka.UnknownLeaderEpoch: // the leader has moved
 	case kafka.BrokerNotAvailable: // kafka-go: the leader is not in its layout yet

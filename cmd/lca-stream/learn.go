@@ -116,7 +116,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim.Metadata = positions.Metadata(parts)
 			src, err := s.reader(ctx, source.KafkaConfig{
-				Start: start, Epochs: positions.Epochs(start), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle,
+				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle,
 				OnGap: s.gaps(positions, opened == nil).Pass,
 			})
 			if err != nil {

@@ -128,7 +128,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 			claim := claim
 			claim.Metadata = o.positions.Metadata(parts)
 			src, err := o.reader(ctx, source.KafkaConfig{
-				Start: start, Epochs: o.positions.Epochs(start), Claim: claim, GatherBytes: transformGather,
+				Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 				IdleWait: min(o.renew.Every/2, transformIdle), OnGap: o.gaps.Pass,
 			})
 			if err != nil {

@@ -40,6 +40,10 @@ type Question struct {
 	// encoder, which would copy the bytes of a large one. Request then only says what the answer is.
 	Write func(w io.Writer, version int16, correlation int32) error
 
+	// Read, unless nil, reads the whole answer, its size and header included, in place of kmsg's decoder,
+	// which would copy the bytes of a large one. What it returns is for Exchange. An error closes the connection.
+	Read func(r io.Reader, version int16) (protocol.Message, error)
+
 	Patience Patience
 }
 
@@ -48,14 +52,18 @@ const maxAnswer = 64 << 20
 
 // Ask sends a question and returns the answer. The context should have a deadline.
 func (c *Cluster) Ask(ctx context.Context, q Question) (kmsg.Response, error) {
-	x := &asked{ctx: ctx, cluster: c, question: q}
-	m, err := c.Send(ctx, Request{
-		Message: x, Group: q.Group, Broker: q.Broker, exchange: x.exchange,
-	})
+	q.Read = nil
+	m, err := c.Exchange(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return m.(answer).Response, nil
+}
+
+// Exchange is Ask for a question that has its own Read.
+func (c *Cluster) Exchange(ctx context.Context, q Question) (protocol.Message, error) {
+	x := &asked{ctx: ctx, cluster: c, question: q}
+	return c.Send(ctx, Request{Message: x, Group: q.Group, Broker: q.Broker, exchange: x.exchange})
 }
 
 // answer makes a kmsg.Response a protocol.Message.
@@ -73,11 +81,11 @@ type asked struct {
 func (x *asked) ApiKey() protocol.ApiKey { return protocol.ApiKey(x.question.Request.Key()) }
 
 func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
-	offer, err := x.cluster.offers.of(rw, x.cluster.ClientID())
+	q := &x.question
+	offer, err := x.cluster.offers.of(rw, Patience{Quiet: q.Patience.Quiet}.of(x.ctx, rw), x.cluster.ClientID())
 	if err != nil {
 		return nil, err
 	}
-	q := &x.question
 	rw = q.Patience.of(x.ctx, rw)
 	most := q.Most
 	if q.Choose != nil {
@@ -91,22 +99,31 @@ func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
 		return nil, fmt.Errorf("%s v%d is needed and the broker speaks v%d: %w", kmsg.NameForKey(q.Request.Key()), q.Least, version, kafka.UnsupportedVersion)
 	}
 	q.Request.SetVersion(version)
-	if q.Write != nil {
-		if err := q.Write(rw, version, correlation); err != nil {
-			return nil, err
-		}
-		return readAnswer(rw, q.Request)
+	write := q.Write
+	if write == nil {
+		write = func(w io.Writer, _ int16, _ int32) error { return writeKmsg(w, x.cluster.ClientID(), q.Request) }
 	}
-	return exchangeKmsg(rw, x.cluster.ClientID(), q.Request)
+	if err := write(rw, version, correlation); err != nil {
+		return nil, err
+	}
+	if q.Read != nil {
+		return q.Read(rw, version)
+	}
+	return readAnswer(rw, q.Request)
 }
 
 // exchangeKmsg writes one request to a connection and reads its answer.
 func exchangeKmsg(rw io.ReadWriter, clientID string, request kmsg.Request) (protocol.Message, error) {
-	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))
-	if _, err := rw.Write(f.AppendRequest(nil, request, correlation)); err != nil {
+	if err := writeKmsg(rw, clientID, request); err != nil {
 		return nil, err
 	}
 	return readAnswer(rw, request)
+}
+
+func writeKmsg(w io.Writer, clientID string, request kmsg.Request) error {
+	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID(clientID))
+	_, err := w.Write(f.AppendRequest(nil, request, correlation))
+	return err
 }
 
 func readAnswer(r io.Reader, request kmsg.Request) (protocol.Message, error) {
@@ -220,10 +237,11 @@ type offers struct {
 	known map[weak.Pointer[protocol.Conn]]Offer
 }
 
-func (o *offers) of(rw io.ReadWriter, clientID string) (Offer, error) {
+// of is the offer of the broker at the other end of a connection; patient is the same connection, to ask on.
+func (o *offers) of(rw, patient io.ReadWriter, clientID string) (Offer, error) {
 	conn, ok := rw.(*protocol.Conn)
 	if !ok {
-		return askOffer(rw, clientID)
+		return askOffer(patient, clientID)
 	}
 	key := weak.Make(conn)
 	o.mu.Lock()
@@ -232,7 +250,7 @@ func (o *offers) of(rw io.ReadWriter, clientID string) (Offer, error) {
 	if ok && time.Since(known.read) < offerAge {
 		return known, nil
 	}
-	offer, err := askOffer(rw, clientID)
+	offer, err := askOffer(patient, clientID)
 	if err != nil {
 		return Offer{}, err
 	}

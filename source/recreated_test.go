@@ -1,0 +1,163 @@
+package source_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// idOf is a topic's id, as committed metadata spell it.
+func idOf(t *testing.T, b *kafkatest.Broker, name string) string {
+	t.Helper()
+	topic, err := source.LookUp(within(t), open(t, b.Addrs()...), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err := base64.RawURLEncoding.DecodeString(topic.ID); err != nil || len(id) != 16 {
+		t.Fatalf("topic id %q", topic.ID)
+	}
+	return topic.ID
+}
+
+// again deletes a topic and creates it again, with n records.
+func again(t *testing.T, b *kafkatest.Broker, name string, n int) {
+	t.Helper()
+	b.DeleteTopic(t, name)
+	b.CreateTopic(t, name, 1, nil)
+	fill(t, producer(t, b.Addrs()), name, "new", n)
+}
+
+// recreated expects that the next fetch says that the topic is another one, before it gives any record.
+func recreated(t *testing.T, f *source.Fetcher, was, is string) {
+	t.Helper()
+	got, err := f.Fetch(within(t))
+	var e *source.RecreatedError
+	if !errors.As(err, &e) {
+		t.Fatalf("read on at %d with %d records, error %v", f.Next(), len(got.Records), err)
+	}
+	t.Log(err)
+	if want := (source.RecreatedError{Topic: "events", Was: was, Is: is}); *e != want {
+		t.Errorf("%+v, want %+v", *e, want)
+	}
+	if source.Passing(err) {
+		t.Error("a caller would try again")
+	}
+}
+
+// A topic that is deleted and created again under its name is not read, however many records it has: neither by
+// a reader that was at work, nor by one that comes with an offset of the old topic and its id.
+func TestRecreatedTopicIsNotRead(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+		b.CreateTopic(t, "events", 1, nil)
+		fill(t, producer(t, b.Addrs()), "events", "old", 5)
+		was := idOf(t, b, "events")
+		config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "events"}, MaxWait: 50 * time.Millisecond}
+		reading := source.NewFetcher(config)
+		follow(t, reading, 5)
+		config.TopicID, config.Offset = was, 5
+		begun := source.NewFetcher(config)
+		follow(t, begun, 5)
+
+		again(t, b, "events", 20)
+		is := idOf(t, b, "events")
+		recreated(t, reading, was, is)
+		recreated(t, begun, was, is)
+		recreated(t, source.NewFetcher(config), was, is)
+
+		k, err := source.OpenKafka(within(t), source.KafkaConfig{
+			Cluster: config.Cluster, Start: source.Offsets{config.Partition: 5}, TopicIDs: map[string]string{"events": was},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = k.Close() }()
+		if batch, err := k.Read(within(t)); !errors.As(err, new(*source.RecreatedError)) {
+			t.Errorf("%d messages of the new topic, error %v", len(batch.Messages), err)
+		}
+		config.TopicID, config.Offset = "", 0
+		follow(t, source.NewFetcher(config), 20) // whoever begins with it reads it
+	})
+}
+
+// A topic that is deleted and does not come back is missing, as ever.
+func TestDeletedTopicIsMissing(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
+		b.CreateTopic(t, "events", 1, nil)
+		fill(t, producer(t, b.Addrs()), "events", "old", 5)
+		f := source.NewFetcher(source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "events"}, MaxWait: 50 * time.Millisecond})
+		follow(t, f, 5)
+		b.DeleteTopic(t, "events")
+		if _, err := f.Fetch(within(t)); !errors.Is(err, source.ErrNoTopic) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// A broker whose metadata are behind may not know a topic's id yet, or still have the id of a former topic: that
+// passes, and nothing is read twice or left out.
+func TestStaleTopicIDsPass(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		stale func(t *testing.T, b *kfake.Cluster)
+	}{
+		{"the leader does not know the id", faults(kmsg.Fetch, kerr.UnknownTopicID)},
+		{"the leader's log has another id", faults(kmsg.Fetch, kerr.InconsistentTopicID)},
+		{"metadata have another id", func(t *testing.T, b *kfake.Cluster) {
+			faults(kmsg.Fetch, kerr.UnknownTopicID)(t, b)
+			staleMetadata(t, b, 2)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := fake(t)
+			p := producer(t, b.ListenAddrs())
+			cl := open(t, b.ListenAddrs()...)
+			topic, err := source.LookUp(within(t), cl, "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := source.NewFetcher(source.FetcherConfig{Cluster: cl, Partition: source.Partition{Topic: "t"}, TopicID: topic.ID, MaxWait: 50 * time.Millisecond})
+			write(t, p, record("t", 0, "", "one"))
+			follow(t, f, 1)
+			write(t, p, record("t", 0, "", "two"))
+			p.Close() // it would see the metadata
+			c.stale(t, b)
+			if values, _ := fetchEnd(t, f); !slices.Equal(values, []string{"two"}) {
+				t.Errorf("read %v, want the second record", values)
+			}
+		})
+	}
+}
+
+// staleMetadata lets it answer so many questions for the topic with another id.
+func staleMetadata(t *testing.T, b *kfake.Cluster, times int) {
+	asked := times
+	b.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		request := r.(*kmsg.MetadataRequest)
+		if request.Version < 10 { // of the transport, which has no use for ids
+			b.KeepControl()
+			return nil, nil, false
+		}
+		if asked--; asked > 0 {
+			b.KeepControl()
+		}
+		response := request.ResponseKind().(*kmsg.MetadataResponse)
+		topic := kmsg.NewMetadataResponseTopic()
+		topic.Topic, topic.TopicID = kmsg.StringPtr("t"), [16]byte{1}
+		response.Topics = append(response.Topics, topic)
+		return response, nil, true
+	})
+	t.Cleanup(func() {
+		if asked > 0 {
+			t.Errorf("%d of %d answers were not asked for", asked, times)
+		}
+	})
+}
