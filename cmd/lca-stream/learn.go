@@ -20,7 +20,8 @@ func (p *program) learnCommand() *cobra.Command {
 		Use:   "learn",
 		Short: "Learn the metric of the source topic and publish snapshots",
 		Long: `Learns from all partitions of the source topic and publishes snapshots to the snapshot topic.
-There is one learner per model: a second one takes over, and the first stops with exit code 3.
+There is one learner per model: a second one of the same source.group and source.topic takes over, and
+the first stops with exit code 3; one of another group or topic is refused with exit code 2.
 A restart resumes from the last checkpoint, bit for bit. Where there is none it goes on from
 --from-snapshot, or else from the newest snapshot of the model on the topic, which a replay or an import
 has put there, and reads from source.start_offset.`,
@@ -61,7 +62,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 	go func() {
 		defer close(follower)
 		if err := s.follow().Run(following); err != nil { // the learner itself does not need it
-			s.log.Warn("the model in force is not shown", "error", err)
+			s.log.Warn("the current model is not shown", "error", err)
 		}
 	}()
 	defer func() { stop(); <-follower }()

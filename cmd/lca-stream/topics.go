@@ -18,7 +18,7 @@ func (p *program) topicsCommand() *cobra.Command {
 			Use:   "topics",
 			Short: "Create or verify the topics of a configuration",
 			Long: `A configuration names four topics, or five: the source, the output, snapshots, checkpoints, and dead
-letters if they shall be kept. Init creates those that are missing; check says what is wrong with those
+letters if they are to be kept. Init creates those that are missing; check says what is wrong with those
 that are there. Neither alters one that exists.`,
 		},
 		p.topicsInitCommand(),

@@ -20,7 +20,8 @@ func (p *program) transformCommand() *cobra.Command {
 		Use:   "transform",
 		Short: "Whiten live records with the newest snapshot",
 		Long: `Whitens every record of the source topic with the newest snapshot and writes it to the output topic,
-exactly once. Run as many as there are partitions: they share the consumer group source.group.
+exactly once. Run up to as many as there are partitions: they share the consumer group source.group.
+Where a partition is read from is committed before it is read; "lca-stream offsets" shows and moves it.
 Stops in order on SIGTERM, within shutdown_timeout.`,
 		Example: "  lca-stream transform -c stream.yaml",
 	}

@@ -139,7 +139,7 @@ func publishKeys(c *Config) []Key {
 		{"snapshot.every_rows", "10000", "Publish after so many rows learnt; 0: by time alone.", whole(&s.EveryRows, 0, trillion)},
 		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", &spanValue{&s.Every, 0, day}},
 		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
-		{"checkpoint.topic", "lca-checkpoints", "Compacted topic of the learner's state, written with the input offsets in one transaction.", text(&k.Topic, topic)},
+		{"checkpoint.topic", "lca-checkpoints", "Compacted topic, one partition, of the learner's state, written with its input offsets in one transaction; transforms keep a mark there of where they began.", text(&k.Topic, topic)},
 		{"checkpoint.every_rows", "50000", "Save after so many rows learnt; 0: by time alone.", whole(&k.EveryRows, 0, trillion)},
 		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", &spanValue{&k.Every, 0, day}},
 	}
