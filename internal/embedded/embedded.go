@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -47,7 +46,8 @@ type Config struct {
 	TransactionMaxTimeout time.Duration
 	// Transactions2 offers version 2 of transactions (KIP-890), for tests of what a client makes of its
 	// answers. It fences nobody reliably: the EndTxn of a former owner, who is one epoch behind, is taken
-	// for a repetition of the new owner's.
+	// for a repetition of the new owner's. Without it the broker speaks as Kafka 3.9 does, features included:
+	// clients judge by these as well as by the versions of requests.
 	Transactions2 bool
 }
 
@@ -76,7 +76,7 @@ func Start(c Config) (*Broker, error) {
 		opts = append(opts, kfake.Ports(c.Ports...))
 	}
 	if !c.Transactions2 {
-		opts = append(opts, kfake.MaxVersions(version1()))
+		opts = append(opts, kfake.MaxVersions(kversion.V3_9_0()))
 	}
 	if c.DataDir != "" {
 		opts = append(opts, kfake.DataDir(c.DataDir))
@@ -89,13 +89,6 @@ func Start(c Config) (*Broker, error) {
 	b.stopped.Add(1)
 	go b.sweep()
 	return b, nil
-}
-
-// version1 is everything that the broker knows, except for the EndTxn that takes the next epoch.
-func version1() *kversion.Versions {
-	v := kversion.Tip()
-	v.SetMaxKeyVersion(kmsg.EndTxn.Int16(), 4)
-	return v
 }
 
 func brokerConfigs(c Config) map[string]string {
