@@ -21,8 +21,11 @@ type Follow struct {
 	Open    func(context.Context) (Log, error)        // a reader from the topic's beginning
 	OpenAt  func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read, and each version is current on the way
 	End     func(context.Context) (int64, error)      // the topic's last stable offset
+	Topic   string                                    // of the snapshots
 	ModelID string
 	Source  string // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
+	Group   string // source.group: where it has published models, those of other groups are passed over; "" = any will do
+	Learns  bool   // this process learns the model: a newer one of another group ends Run, because two learners write it
 	Pin     uint64 // follow this version only; 0 = the newest
 	Stats   *Stats
 	Log     *slog.Logger
@@ -30,10 +33,12 @@ type Follow struct {
 	current atomic.Pointer[InForce]
 
 	// Of Run alone: what has been read.
-	read  *snapshot.Assembler // nil: nothing yet
-	at    int64               // where to read on
-	back  int64               // how many records the start went back; 0: to the beginning
-	whole bool                // the start has been read, so that the newest version is known
+	read   *snapshot.Assembler // nil: nothing yet
+	at     int64               // where to read on
+	back   int64               // how many records the start went back; 0: to the beginning
+	whole  bool                // the start has been read, so that the newest version is known
+	stop   error               // two learners write the model
+	passed uint64              // the newest version that was passed over
 
 	mu    sync.Mutex // guards next and moved; never held while waiting
 	next  int64
@@ -135,7 +140,7 @@ func (f *Follow) take(end int64) (again bool, err error) {
 	if !f.whole && f.at < end {
 		return false, nil
 	}
-	if _, ok := f.read.Newest(f.ModelID); !ok && !f.whole && f.back > 0 {
+	if _, ok := f.read.Newest(f.ModelID); !ok && f.stop == nil && !f.whole && f.back > 0 {
 		f.begin(end, f.back*tailGrows)
 		return true, nil
 	}
@@ -149,24 +154,42 @@ func (f *Follow) take(end int64) (again bool, err error) {
 
 // accept refuses the models of another pipeline that has the same model id on the same topic.
 func (f *Follow) accept(s *snapshot.Snapshot) error {
-	topic := s.LearntFrom()
-	if topic == "" || f.Source == "" || topic == f.Source {
+	topic, group := s.LearntFrom(), s.Group
+	var err error
+	switch {
+	case topic != "" && f.Source != "" && topic != f.Source:
+		err = fmt.Errorf("version %d of model %q was learnt from topic %q, and this transform reads %q", s.Version, f.ModelID, topic, f.Source)
+	case group == "" || f.Group == "" || group == f.Group:
+		return nil
+	case f.Learns:
+		f.stop = foreign(f.ModelID, f.Topic, Owner{Group: group, Topic: f.Source}, Owner{Group: f.Group, Topic: f.Source})
+		return f.stop
+	case f.read.Has(f.ModelID, f.Group):
+		err = fmt.Errorf("version %d of model %q was published by group %q, and group %q has published versions of its own", s.Version, f.ModelID, group, f.Group)
+	default: // another transform of that group's model
 		return nil
 	}
-	err := fmt.Errorf("version %d of model %q was learnt from topic %q, and this transform reads %q: set another snapshot.model_id; to use that model here, export it and import it under an id of its own",
-		s.Version, f.ModelID, topic, f.Source)
+	err = fmt.Errorf("%w: set another snapshot.model_id; to use that model here, export it and import it under an id of its own", err)
 	f.Log.Error("a model of another pipeline is passed over", "error", err)
+	f.Stats.SetPassedOver(err.Error())
+	f.passed = max(f.passed, s.Version)
 	return err
 }
 
 // choose makes the newest whole snapshot current, never an older one (versions never go back).
 func (f *Follow) choose() error {
+	if f.stop != nil {
+		return f.stop
+	}
 	now := f.current.Load()
 	version, ok := f.read.NewestVersion(f.ModelID)
 	if !ok || (now != nil && now.Version >= version) || (now != nil && f.Pin != 0) {
 		return nil
 	}
 	s, ok := f.read.Newest(f.ModelID)
+	if f.stop != nil {
+		return f.stop
+	}
 	if f.Pin != 0 {
 		var err error
 		if s, err = f.read.Version(f.ModelID, f.Pin); err != nil {
@@ -175,6 +198,9 @@ func (f *Follow) choose() error {
 	}
 	if !ok || (now != nil && now.Version >= s.Version) {
 		return nil
+	}
+	if s.Version > f.passed {
+		f.Stats.SetPassedOver("")
 	}
 	in := &InForce{Snapshot: s}
 	f.current.Store(in)
@@ -196,6 +222,9 @@ func (f *Follow) pinned(newest uint64) error {
 		Hint: "set transform.pin_version to one of those, or to 0 for the newest; snapshot.keep says how many stay",
 	}
 }
+
+// Contested is why Run has ended, where that is because another learner publishes the model too.
+func (f *Follow) Contested() error { return f.stop }
 
 // Current returns the model in force, or nil before the first.
 func (f *Follow) Current() *InForce { return f.current.Load() }

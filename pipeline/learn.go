@@ -336,6 +336,9 @@ func (l *Learn) publish(byRows bool) error {
 		Model: model, ModelID: l.ModelID, Version: version, Number: l.state.Snapshots, Parent: l.state.Parent,
 		Features: l.features.Names, Offsets: l.offsets.Clone(), Producer: l.Producer,
 	}
+	if l.Checkpoints != nil {
+		s.Group = l.Checkpoints.Owner.Group
+	}
 	msgs, slots, err := snapshot.Messages(s, l.Topic, l.Keep, l.slots)
 	if err != nil {
 		return fmt.Errorf("pipeline: snapshot %d: %w", version, err)

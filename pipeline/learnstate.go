@@ -106,14 +106,17 @@ func (l *Learn) Check(ctx context.Context) error {
 	return l.sameFeatures(s.Features)
 }
 
-// ours refuses to go on, where there is no checkpoint, from what the learner of another topic has published,
-// unless it is told what to start from.
+// ours refuses to go on, where there is no checkpoint, from what the learner of another topic or group has
+// published, unless it is told what to start from. That learner may be at work, with a checkpoint topic of its own.
 func (l *Learn) ours(s *snapshot.Snapshot) error {
 	if s == nil || l.WarmStart != nil || l.Checkpoints == nil || l.Checkpoints.Owner == (Owner{}) {
 		return nil
 	}
 	if topic := s.LearntFrom(); topic != "" && topic != l.Checkpoints.Owner.Topic {
 		return foreign(l.ModelID, l.Topic, Owner{Topic: topic}, l.Checkpoints.Owner)
+	}
+	if s.Group != "" && s.Group != l.Checkpoints.Owner.Group {
+		return foreign(l.ModelID, l.Topic, Owner{Group: s.Group, Topic: l.Checkpoints.Owner.Topic}, l.Checkpoints.Owner)
 	}
 	return nil
 }

@@ -82,6 +82,7 @@ func (t *Checkpoints) mine(o Owner) error {
 	return foreign(t.ModelID, t.Topic, o, t.Owner)
 }
 
+// foreign is why a learner stops whose model id somebody else uses.
 func foreign(modelID, topic string, theirs, ours Owner) error {
 	return &Stop{
 		Err: fmt.Errorf("model %q on topic %s belongs to the learner of %v, and this one is of %v", modelID, topic, theirs, ours),

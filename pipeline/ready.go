@@ -9,6 +9,9 @@ type Readiness struct {
 // SetReady notes whether the work goes on, and why not.
 func (s *Stats) SetReady(r Readiness) { s.ready.Store(&r) }
 
+// SetPassedOver notes why the newest model on the snapshot topic is not used; "" that it is.
+func (s *Stats) SetPassedOver(why string) { s.passedOver.Store(&why) }
+
 // SetBroker notes whether any broker answers, and if not, what came instead. It overrules what the work
 // says of itself: that cannot tell a broker that is away from one that is slow.
 func (s *Stats) SetBroker(r Readiness) { s.broker.Store(&r) }
@@ -18,10 +21,17 @@ func (s *Stats) Ready() Readiness {
 	if b := s.broker.Load(); b != nil && !b.Ready {
 		return *b
 	}
-	if r := s.ready.Load(); r != nil {
-		return *r
+	r := Readiness{Reason: "starting"}
+	if said := s.ready.Load(); said != nil {
+		r = *said
 	}
-	return Readiness{Reason: "starting"}
+	if why := s.passedOver.Load(); why != nil && *why != "" {
+		if r.Reason != "" {
+			r.Reason += "; "
+		}
+		r.Reason += "a model of another pipeline is passed over: " + *why
+	}
+	return r
 }
 
 // BrokerUp reports whether a broker answers; not known in a process that does not ask.

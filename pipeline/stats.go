@@ -35,6 +35,7 @@ type Stats struct {
 	inForce        atomic.Pointer[InForce]
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
+	passedOver     atomic.Pointer[string]
 
 	past atomic.Pointer[[]Past]
 	lag  atomic.Pointer[map[source.Partition]int64]

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,21 +58,34 @@ never wait for one another.`,
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model, and
 // reports the learner's lag, which a transform in the same process would report as its own.
 func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
+	s.learns = true
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	following, stop := context.WithCancel(ctx)
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		if err := s.follow().Run(following); err != nil { // the learner itself does not need it
+		follow := s.follow()
+		err := follow.Run(following)
+		switch {
+		case follow.Contested() != nil:
+			fail(err)
+		case err != nil: // the learner itself does not need it
 			s.log.Warn("the current model is not shown", "error", err)
 		}
 	}()
 	defer func() { stop(); <-follower }()
 	s.stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.config.Snapshot.ModelID})
-	return s.learn(ctx, warm, func() { s.stats.SetReady(pipeline.Readiness{Ready: true}) })
+	err := s.learn(ctx, warm, func() { s.stats.SetReady(pipeline.Readiness{Ready: true}) })
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		return cause // nil, or that another learner has the model
+	}
+	return err
 }
 
 // run is the learner and the transform side by side; the first that fails stops the other.
 func (s *system) run(ctx context.Context) error {
+	s.learns = true
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.learn(gctx, nil, nil) })
 	g.Go(func() error { return s.transform(gctx) })

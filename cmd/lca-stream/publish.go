@@ -27,6 +27,7 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) error {
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
 		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
 	}
+	snap.Group = s.config.Source.Group
 	id, former := learnID(s.config.Source, snap.ModelID)
 	k, err := s.openSink(ctx, id, former)
 	if err != nil {

@@ -31,6 +31,7 @@ type system struct {
 	link    *sink.Link       // of all producers
 	starts  *pipeline.Starts // what learner and transform know of the checkpoint topic's markers
 	memory  *source.Memory   // of all readers
+	learns  bool             // this process has a learner
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.

@@ -186,7 +186,8 @@ func (s *system) follow() *pipeline.Follow {
 	c := s.config
 	return &pipeline.Follow{
 		Open: s.openLog(c.Snapshot.Topic), OpenAt: s.openLogAt(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
-		ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+		Topic: c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
+		Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
 	}
 }
 

@@ -64,6 +64,7 @@ type chunkID struct {
 type chunk struct {
 	version uint64
 	n       int // chunks of the part
+	group   string
 	value   []byte
 	size    int
 	time    time.Time
@@ -172,7 +173,7 @@ func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err er
 	if got := strconv.FormatUint(uint64(checksum(value)), 10); got != text(headerCRC) {
 		return c, fmt.Errorf("header %s is %q, but the value's checksum is %s: the bytes are damaged", headerCRC, text(headerCRC), got)
 	}
-	c.size = len(value)
+	c.size, c.group = len(value), text(headerGroup)
 	return c, nil
 }
 
@@ -224,6 +225,16 @@ func (a *Assembler) Newest(modelID string) (*Snapshot, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Has reports whether a group has published any version of a model id that is whole, and still there.
+func (a *Assembler) Has(modelID, group string) bool {
+	for _, s := range a.models[modelID] {
+		if _, ok := s.whole(); ok && s.chunks[chunkID{PartModel, 0}].group == group {
+			return true
+		}
+	}
+	return false
 }
 
 // NewestVersion is the newest whole version, which it does not decode: a cheap way to learn
@@ -360,6 +371,6 @@ func (s *slot) join(modelID string, version uint64) (*Snapshot, error) {
 	if snapshot.ModelID != modelID || snapshot.Version != version {
 		return nil, fmt.Errorf("snapshot: headers say model %s version %d, the bytes model %s version %d", modelID, version, snapshot.ModelID, snapshot.Version)
 	}
-	snapshot.Time = at
+	snapshot.Time, snapshot.Group = at, s.chunks[chunkID{PartModel, 0}].group
 	return snapshot, nil
 }

@@ -19,6 +19,7 @@ const (
 	headerPart    = "lca-part"
 	headerChunk   = "lca-chunk"
 	headerCRC     = "lca-crc32c"
+	headerGroup   = "lca-group" // left out where it is not known
 
 	contentType = "application/vnd.apache.arrow.stream"
 )
@@ -77,7 +78,7 @@ func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message
 
 func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header {
 	text := func(key, value string) source.Header { return source.Header{Key: key, Value: []byte(value)} }
-	return []source.Header{
+	headers := []source.Header{
 		text("content-type", contentType),
 		text(headerModelID, s.ModelID),
 		text(headerVersion, strconv.FormatUint(s.Version, 10)),
@@ -85,6 +86,10 @@ func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header 
 		text(headerChunk, fmt.Sprintf("%d/%d", i, n)),
 		text(headerCRC, strconv.FormatUint(uint64(checksum(value)), 10)),
 	}
+	if s.Group != "" {
+		headers = append(headers, text(headerGroup, s.Group))
+	}
+	return headers
 }
 
 func checksum(value []byte) uint32 { return crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)) }

@@ -25,6 +25,10 @@ type Snapshot struct {
 	Producer string            // program and version
 	Extra    map[string]string // further metadata, under keys that the format does not use; may be nil
 
+	// Group is source.group of the pipeline that has put the snapshot onto its topic. Like Time it is no part of
+	// the bytes but of the records there; "" where they do not say, as those of the first edition.
+	Group string
+
 	// Time is the timestamp of the Kafka record. It is not part of the bytes, and zero where the
 	// snapshot does not come from a topic.
 	Time time.Time
