@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ import (
 func TestLearnersPast(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for name, body := range map[string]func(*testing.T, *kafkatest.Broker){
-		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "import": testImport,
+		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "two-groups": testTwoGroups, "import": testImport,
 	} {
 		t.Run(name, func(t *testing.T) { body(t, b) })
 	}
@@ -157,6 +158,60 @@ func testTwoPipelines(t *testing.T, b *kafkatest.Broker) {
 	loser.endsWith(2)
 	s.grow(first+1000, winner)
 	winner.stop()
+}
+
+// Two groups learn from one topic under one model id, with checkpoint topics of their own, so that their claims do
+// not meet. The snapshots say whose they are: one of the two learners ends with exit code 2 and the name of the other,
+// and harms nobody; without a checkpoint it does not even begin. A transform of a third group follows the model.
+func testTwoGroups(t *testing.T, b *kafkatest.Broker) {
+	s := newStream(t, b, "groups", settings{partitions: 1, features: sensorColumns})
+	for _, topic := range []string{"groups-check-2", "groups-check-3"} {
+		b.CreateTopic(t, topic, 1, map[string]string{"cleanup.policy": "compact"})
+	}
+	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 1000})
+	defer stop()
+	one := s.program("learn")
+	two := s.program("learn", "--set", "source.group=second", "--set", "checkpoint.topic=groups-check-2")
+	var winner, loser *program
+	select {
+	case <-one.Done():
+		winner, loser = two, one
+	case <-two.Done():
+		winner, loser = one, two
+	case <-time.After(time.Minute):
+		t.Fatal("both learn one model")
+	}
+	loser.endsWith(2)
+	loser.says("belongs to the learner of topic")
+	first := s.newest(winner)
+	third := s.program("learn", "--set", "source.group=third", "--set", "checkpoint.topic=groups-check-3")
+	third.endsWith(2)
+	third.says("belongs to the learner of topic")
+	whitens := s.program("transform", "--set", "source.group=fourth")
+	for ; s.newest(winner) < first+1000; time.Sleep(50 * time.Millisecond) {
+		whitens.alive()
+	}
+	for deadline := time.Now().Add(time.Minute); len(b.ReadCommitted(t, s.topic("out"))) == 0; time.Sleep(50 * time.Millisecond) {
+		if whitens.alive(); time.Now().After(deadline) {
+			t.Fatal("a transform of another group has no model")
+		}
+	}
+	whitens.stop()
+	winner.stop()
+}
+
+// newest waits for a version while a program lives, and returns the largest: those of two learners may be in any order.
+func (s *stream) newest(p *program) uint64 {
+	s.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		p.alive()
+		if all := s.versions(); len(all) > 0 {
+			return slices.Max(all)
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatal("no version within 2 minutes")
+		}
+	}
 }
 
 // A model is imported over one whose learner runs: that learner ends with exit code 3, and the next goes on from the
