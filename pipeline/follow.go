@@ -68,13 +68,19 @@ func (f *Follow) Run(ctx context.Context) error {
 		if sink.Permanent(err) || errors.As(err, new(*Stop)) {
 			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
 		}
-		if errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) { // created anew, or cut: what was read says nothing of it
+		if replaced(err) {
 			f.read = nil
 		}
 		f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
 	}
 	return nil
+}
+
+// replaced reports whether the topic is not the one that was read: it was created again, or truncated. Then what was
+// read says nothing of what comes.
+func replaced(err error) bool {
+	return errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) || errors.As(err, new(*source.TruncatedError))
 }
 
 // tail reads on where it stopped, or from near the end: of all the versions that the topic holds, one counts.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -96,19 +97,32 @@ func TestFollowReadsTheTail(t *testing.T) {
 // cutLog breaks once.
 type cutLog struct {
 	Log
-	cut *bool
+	cut   *bool
+	cause error
 }
 
 func (l *cutLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	if !*l.cut {
 		*l.cut = true
-		return source.Fetched{}, errors.New("connection reset")
+		return source.Fetched{}, l.cause
 	}
 	return l.Log.Fetch(ctx)
 }
 
-// After an error it reads on where it stopped.
+// After an error it reads on where it stopped, and begins again where the topic is not the one that it has read.
 func TestFollowReadsOn(t *testing.T) {
+	for _, c := range []struct {
+		cause error
+		again bool
+	}{
+		{errors.New("connection reset"), false},
+		{&source.OffsetError{}, true}, {&source.RecreatedError{}, true}, {&source.TruncatedError{}, true},
+	} {
+		t.Run(fmt.Sprintf("%T", c.cause), func(t *testing.T) { testFollowReadsOn(t, c.cause, c.again) })
+	}
+}
+
+func testFollowReadsOn(t *testing.T, cause error, again bool) {
 	w := learntSnapshots(t)
 	read := 0
 	f := w.follow(&read)
@@ -119,7 +133,7 @@ func TestFollowReadsOn(t *testing.T) {
 	open := f.OpenAt
 	f.OpenAt = func(ctx context.Context, at int64) (Log, error) {
 		log, err := open(ctx, at)
-		return &cutLog{log, &cut}, err
+		return &cutLog{log, &cut, cause}, err
 	}
 	w.put(w.topics[snapshotLog][0]) // something to read
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -130,7 +144,7 @@ func TestFollowReadsOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; err != nil || !cut || read != all+1 {
+	if err := <-done; err != nil || !cut || read <= all || (read > all+1) != again {
 		t.Errorf("%d records were read again, error %v", read-all-1, err)
 	}
 }
