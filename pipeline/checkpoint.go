@@ -53,8 +53,20 @@ type Checkpoint struct {
 const (
 	checkpointMagic  = "LCAC"
 	checkpointFormat = 2
-	checkpointLimit  = 1 << 30 // bytes, so that a damaged length allocates little, and none wraps
+	checkpointLimit  = CheckpointLimit
 )
+
+// CheckpointLimit is the most bytes of a checkpoint, so that a damaged length allocates little, and none wraps.
+const CheckpointLimit = 1 << 30
+
+// CheckpointBytes is how many bytes a checkpoint takes for so many neighbours of so many columns: at least those of
+// the rows in the pool, and, with the matrices, about so many in all.
+func CheckpointBytes(neighbours, columns int) (least, about int) {
+	const besides = 20  // of each neighbour: its identity, its weight, …
+	const matrices = 12 // of float64, one column by one column; fewer before the first fit
+	least = 4 * neighbours * columns
+	return least, least + besides*neighbours + 8*matrices*columns*columns
+}
 
 // errNewerFormat: the bytes are sound, and written by a binary that is newer than this one.
 var errNewerFormat = errors.New("its format is newer than this binary's")

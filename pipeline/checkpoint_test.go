@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -197,6 +201,41 @@ func TestCheckpointBytes(t *testing.T) {
 	sum(long)
 	if err := got.UnmarshalBinary(long); err == nil {
 		t.Error("with a byte too many it is read")
+	}
+}
+
+// What a checkpoint takes is known beforehand, to a third: its rows at least, and its matrices.
+func TestCheckpointBytesAreForeseen(t *testing.T) {
+	for _, c := range []struct{ columns, neighbours int }{{3, 2000}, {40, 100}, {60, 700}} {
+		config := lca.DefaultConfig(c.columns)
+		config.Neighbours, config.WarmupRows, config.Minibatch = c.neighbours, 100, 100
+		learner, err := lca.NewLearner(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range c.neighbours/100 + 5 {
+			x, ids := make([]float64, 100*c.columns), make([]uint64, 100)
+			for j := range x {
+				x[j] = rng.NormFloat64()
+			}
+			for j := range ids {
+				ids[j] = uint64(1000*i + j)
+			}
+			if _, err := learner.Learn(mat.NewDense(100, c.columns, x), ids); err != nil {
+				t.Fatal(err)
+			}
+		}
+		state, err := learner.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		learner.Close()
+		least, about := CheckpointBytes(c.neighbours, c.columns)
+		t.Logf("%d columns, %d neighbours: %d bytes, at least %d, about %d", c.columns, c.neighbours, len(state), least, about)
+		if len(state) < least || len(state) > about*5/4 || len(state) < about*2/3 {
+			t.Errorf("%d columns, %d neighbours: %d bytes, at least %d and about %d were foreseen", c.columns, c.neighbours, len(state), least, about)
+		}
 	}
 }
 

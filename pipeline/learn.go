@@ -275,7 +275,7 @@ func (l *Learn) newLearner(dim int) (*lca.Learner, *minibatch.Batcher, error) {
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
-	if least := 4 * c.Neighbours * c.Dim; l.Checkpoints != nil && least > checkpointLimit { // rather now than when they have been learnt
+	if least, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // rather now than when they have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
 	learner, err := lca.NewLearner(c)

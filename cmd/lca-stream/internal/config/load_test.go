@@ -277,3 +277,24 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What the learner would refuse at its first record is a fault before that, as far as the columns are named.
+func TestCheckpointThatIsTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		columns int
+		faulty  bool
+	}{{0, false}, {1, false}, {268, false}, {269, true}} {
+		names := make([]string, c.columns)
+		for i := range names {
+			names[i] = fmt.Sprint("c", i)
+		}
+		doc := "source: {features: [" + strings.Join(names, ", ") + "]}\nlca: {neighbours: 1000000}"
+		if !c.faulty {
+			mustLoad(t, doc, nil)
+			continue
+		}
+		if said := faultsOf(t, doc).Error(); !strings.Contains(said, "lca.neighbours") || !strings.Contains(said, "1073741824 is the most") {
+			t.Errorf("%d columns: %s", c.columns, said)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/lca-stream/lca-stream/pipeline"
 )
 
 // validate checks every value against its range, then the values against each other.
@@ -115,8 +117,13 @@ func (d *decoder) validateLearning() {
 	if m.Metric != "low_rank" && m.Rank != 0 {
 		d.clash("is set, but lca.metric is "+m.Metric, "set lca.metric: low_rank, or remove this", "lca.rank", "lca.metric")
 	}
-	if n := len(d.config.Source.Features); m.Metric == "low_rank" && n > 1 && m.Rank >= n {
+	n := len(d.config.Source.Features) // one may be a list, of which nothing is known here
+	if m.Metric == "low_rank" && n > 1 && m.Rank >= n {
 		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
+	}
+	if least, _ := pipeline.CheckpointBytes(m.Neighbours, n); least > pipeline.CheckpointLimit {
+		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, pipeline.CheckpointLimit),
+			"set fewer lca.neighbours, or name fewer features", "lca.neighbours", "source.features")
 	}
 	if m.HalfLifeRows != 0 && m.PassRows > 0 {
 		d.clash("is set beside lca.pass_rows", "they say the same: keep one of the two", "lca.half_life_rows", "lca.pass_rows")
