@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
-	"github.com/segmentio/kafka-go"
-	wire "github.com/segmentio/kafka-go/protocol"
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -38,8 +35,10 @@ func (p *program) offsetsResetCommand() *cobra.Command {
 		Use:   "reset",
 		Short: "Move where transform and learner read on",
 		Long: `Commits other offsets, and moves the learner's checkpoint; the model stays. Says what will be read again or
-left out. Stop the program first: reset refuses while the group has members or a transaction is open, and
-a process with a static assignment that it cannot see is fenced, and ends with exit code 3.
+left out. Stop the program first: reset refuses while the group has members or a transaction is open. A learner,
+and a transform with a static assignment, are members of nothing: reset looks for --watch whether they commit,
+and refuses if they do. One that has nothing to do for so long cannot be seen: it is fenced, ends with exit
+code 3, and goes on at the new place when it is started again.
 --to is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...], which leaves other partitions as they are.`,
 		Example: "  lca-stream offsets reset -c stream.yaml --to 0=1042,1=990\n  lca-stream offsets reset -c stream.yaml --to earliest --stage learn",
 	}
@@ -47,6 +46,7 @@ a process with a static assignment that it cannot see is fenced, and ends with e
 	needConfig(c)
 	to := c.Flags().String("to", "", "where to read on: earliest, latest, a time, or `PARTITION=OFFSET,...`")
 	stage := c.Flags().String("stage", stageAll, "whose position is moved: learn, transform or all")
+	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether somebody is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *to == "" {
 			return usage{errors.New("--to is missing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]")}
@@ -59,7 +59,7 @@ a process with a static assignment that it cannot see is fenced, and ends with e
 			return err
 		}
 		defer s.cluster.Close()
-		r := &reset{system: s, say: func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }}
+		r := &reset{system: s, watch: *watch, say: func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }}
 		return s.cluster.Explain(r.run(ctx, *to, *stage))
 	})
 }
@@ -67,7 +67,8 @@ a process with a static assignment that it cannot see is fenced, and ends with e
 // reset moves positions.
 type reset struct {
 	*system
-	say func(format string, args ...any)
+	watch time.Duration
+	say   func(format string, args ...any)
 }
 
 func (r *reset) run(ctx context.Context, place, stage string) error {
@@ -114,70 +115,6 @@ func (r *reset) within(ctx context.Context, to source.Offsets) error {
 		}
 	}
 	return nil
-}
-
-// stopped refuses while somebody works, as far as the brokers know.
-func (r *reset) stopped(ctx context.Context, stage string, to source.Offsets) error {
-	c := r.config
-	ids := []string{}
-	if stage != stageLearn {
-		answer, err := r.cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{c.Source.Group}})
-		if err != nil {
-			return err
-		}
-		for _, g := range answer.Groups {
-			if n := len(g.Members); n > 0 {
-				return fmt.Errorf("group %q has %d members, such as %s: stop them first (one that was killed is a member until its session ends)", c.Source.Group, n, g.Members[0].ClientHost)
-			}
-		}
-		for p := range to {
-			id, former := transformID(c.Source, p.ID)
-			ids = append(ids, id, former)
-		}
-	}
-	if stage != stageTransform {
-		id, former := learnID(c.Source, c.Snapshot.ModelID)
-		ids = append(ids, id, former)
-	}
-	for _, id := range ids {
-		open, err := r.open(ctx, id)
-		if err != nil {
-			return err
-		}
-		if open {
-			return fmt.Errorf("a transaction of %q is open: stop who writes it; that of one that was killed ends within kafka.transaction_timeout", id)
-		}
-	}
-	return nil
-}
-
-// open reports whether a transaction is under way. Brokers before Kafka 3.0, and those that do not know
-// the id, cannot say.
-func (r *reset) open(ctx context.Context, id string) (bool, error) {
-	at, err := r.cluster.Client().FindCoordinator(ctx, &kafka.FindCoordinatorRequest{Key: id, KeyType: kafka.CoordinatorKeyTypeTransaction})
-	if err != nil {
-		return false, err
-	}
-	if at.Error != nil {
-		return false, at.Error
-	}
-	request := kmsg.NewPtrDescribeTransactionsRequest()
-	request.TransactionalIDs = []string{id}
-	m, err := r.cluster.Ask(ctx, cluster.Question{Request: request, Broker: func(c wire.Cluster) (wire.Broker, error) {
-		return c.Brokers[int32(at.Coordinator.NodeID)], nil
-	}})
-	if errors.Is(err, kafka.UnsupportedVersion) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	for _, t := range m.(*kmsg.DescribeTransactionsResponse).TransactionStates {
-		if t.ErrorCode == 0 && (t.State == "Ongoing" || t.State == "PrepareCommit" || t.State == "PrepareAbort") {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 func (r *reset) transform(ctx context.Context, to source.Offsets) error {
