@@ -28,7 +28,7 @@ func newOracle(t *testing.T) *oracle {
 	t.Helper()
 	o := &oracle{}
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(simWorld{inputs: 1}, rand.New(rand.NewPCG(1, 1)))
+		s := newSim(simWorld{inputs: 1, pace: 3}, rand.New(rand.NewPCG(1, 1)))
 		s.run()
 		if len(s.broken) > 0 {
 			t.Fatalf("the undisturbed run: %v\n%s", s.broken, s.trace)
@@ -53,10 +53,13 @@ func (s *sim) check(t *testing.T, calm *oracle) {
 		if len(pipe.stopped) > 0 {
 			continue
 		}
-		if pipe.orphaned {
-			s.fault("%s: went on in another topic of the same name", pipe.name)
+		if pipe.bereft != "" {
+			s.fault("%s: went on with %s", pipe.name, pipe.bereft)
+			continue
 		}
-		s.checkLearnt(t, pipe)
+		if !s.byName || s.taking != "recreated" { // by its name, a little of the new topic may be read until the watch sees it
+			s.checkLearnt(t, pipe)
+		}
 	}
 	if !s.plain() || len(s.broken) > 0 {
 		return

@@ -19,7 +19,8 @@ type simSource struct {
 	p      *proc
 	thread string
 	next   source.Offsets
-	epochs source.Epochs // of the records before next
+	epochs source.Epochs     // of the records before next
+	ids    map[string]string // of the topics that next belongs to
 	claim  source.Claim
 	bound  bool          // Read ends with the input; otherwise it waits for more
 	idle   time.Duration // an empty batch comes after this; 0 = it waits for ever
@@ -111,6 +112,9 @@ func (m *simSource) over() bool {
 // lost is the error of a position that the log does not have, or that it has of other records.
 func (m *simSource) lost(at source.Partition) error {
 	s, next := m.p.sim, m.next[at]
+	if was, is := m.ids[at.Topic], strconv.Itoa(s.topics[at.Topic].id); was != is && !s.byName {
+		return &source.RecreatedError{Topic: at.Topic, Was: was, Is: is}
+	}
 	part := s.part(at)
 	if epoch, known := m.epochs[at]; known && s.mistake != "truncation unnoticed" {
 		if end := part.endOf(epoch); end < next {
@@ -229,6 +233,9 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 
 func (m *simSink) Close() error { return nil }
 
+// simFollow is the thread that follows the snapshot topic.
+const simFollow = " follow"
+
 // simLog reads a topic of one partition, and waits at its end.
 type simLog struct {
 	p      *proc
@@ -240,14 +247,20 @@ type simLog struct {
 func (l *simLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	var got source.Fetched
 	part := l.p.sim.part(l.topic)
-	err := l.p.ask(ctx, l.thread, "fetch "+l.topic.Topic, func() bool { return part.stable() > l.next }, func() {
+	err := l.p.ask(ctx, l.thread, "fetch "+l.topic.Topic, func() bool { return part.stable() > l.next && !l.deaf() }, func() {
 		var offsets []int64
 		offsets, l.next = part.read(l.next, 1+l.p.sim.random.IntN(8))
+		if l.p.sim.mistake == "a newer format is passed over" {
+			offsets = slices.DeleteFunc(offsets, func(o int64) bool { return readableFormat(part.log[o].Value) != nil })
+		}
 		got.Records = records(part, offsets)
 		got.Next, got.HighWatermark, got.LastStable = l.next, part.end(), part.stable()
 	})
 	return got, err
 }
+
+// deaf reports whether the log is the one that a process follows, and hears nothing from.
+func (l *simLog) deaf() bool { return l.thread == simFollow && time.Now().Before(l.p.deaf) }
 
 // records are entries as a fetcher gives them out.
 func records(part *simPart, offsets []int64) (all []recordbatch.Record) {
@@ -340,8 +353,14 @@ func (m simPlaces) Topic(ctx context.Context, name string) (topic source.Topic, 
 	return topic, err
 }
 
-// metadata are the partitions that a topic has.
+// metadata are the partitions that a topic has, or had: a broker may not have heard yet of one that was added.
 func (p *proc) metadata(ctx context.Context, thread, topic string) (parts []source.Partition, err error) {
-	err = p.ask(ctx, thread, "partitions of "+topic, nil, func() { parts = p.sim.partitions(topic) })
+	err = p.ask(ctx, thread, "partitions of "+topic, nil, func() {
+		parts = p.sim.partitions(topic)
+		if added := len(parts) - p.sim.inputs; added > 0 && p.sim.chance(3) {
+			p.sim.happens("metadata late", "for %s", p.name)
+			parts = parts[:p.sim.inputs]
+		}
+	})
 	return parts, err
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -18,6 +19,7 @@ type simWorld struct {
 	instances  bool   // they are static members
 	second     string // another "model" on the same topics, or another "pipeline" with the same model id
 	faults     int    // kills, freezes, failures and lost answers
+	pace       int    // decisions between two messages of the input, on average: faults come at the same pace
 	byClock    bool   // the learner publishes by time too: then versions depend on the schedule
 	grows      bool   // a partition is added
 	producer   bool   // the input is written in transactions, some of which are aborted
@@ -30,17 +32,19 @@ type simWorld struct {
 	latest     bool // source.start_offset
 	skips      bool // source.on_gap
 	beside     bool // learner and transform are of one process: what is whitened need not be learnt
+	lags       bool // processes that transform hear of new models late, each in its own time
+	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
 	taking     string
 }
 
 // simTaking are the ways in which a world takes away what was not read yet.
-var simTaking = []string{"retention", "recreated", "expired", "truncated"}
+var simTaking = []string{"retention", "recreated", "expired", "truncated", "newer"}
 
 // simHappenings are what must have happened in many seeds.
 var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
-	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late",
+	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "models late", "metadata late", "checkpoint of a newer binary",
 }
 
 func drawWorld(r *rand.Rand) simWorld {
@@ -56,7 +60,7 @@ func drawWorld(r *rand.Rand) simWorld {
 		w.second = "pipeline"
 	}
 	w.byClock = chance(2)
-	w.grows = w.members > 0 && chance(4)
+	w.grows = w.members > 0 && chance(3)
 	w.producer, w.foreign, w.compaction = chance(4), chance(3), chance(3)
 	w.hanging = w.foreign && chance(2)
 	w.elections, w.retention, w.slow = chance(4), chance(4), chance(3)
@@ -65,6 +69,8 @@ func drawWorld(r *rand.Rand) simWorld {
 	}
 	w.latest = chance(5) && !w.retention && w.taking == ""
 	w.skips, w.beside = chance(4), chance(2)
+	w.lags, w.pace = chance(3), []int{3, 10, 30}[r.IntN(3)]
+	w.byName = chance(4)
 	return w
 }
 
@@ -102,6 +108,7 @@ func (s *sim) produce() {
 		s.finish(t, true)
 	}
 	s.fed++
+	s.idle, s.moved = 0, time.Now() // there is something to do again
 }
 
 // heartbeats lets the groups go on, and members hear of it in their own time.
@@ -161,12 +168,27 @@ func (s *sim) disturb() {
 		topic := s.topics["events"]
 		topic.parts = append(topic.parts, &simPart{})
 	}
+	if s.lags && s.chance(20) {
+		s.lag()
+	}
 	if s.retention && s.chance(40) {
 		s.delete(s.readByAll)
 	}
 	if s.taking != "" && len(s.taken) == 0 && s.fed > 4 && s.fed < simMessages && s.chance(10) {
 		s.take()
 	}
+}
+
+// lag lets one process that transforms hear nothing new from the snapshot topic for a while, as when its
+// connection to the leader of that topic is slow. The others go on with newer models.
+func (s *sim) lag() {
+	procs := slices.DeleteFunc(s.live(), func(p *proc) bool { return kind(p.work) != "transform" })
+	if len(procs) == 0 || slices.ContainsFunc(procs, func(p *proc) bool { return time.Now().Before(p.deaf) }) {
+		return
+	}
+	p := procs[s.random.IntN(len(procs))]
+	p.deaf = time.Now().Add(time.Duration(5+s.random.IntN(55)) * time.Second)
+	s.happens("models late", "%s", p.name)
 }
 
 // simHung is a transaction that hangs until an operator ends it.
@@ -209,7 +231,9 @@ func (s *sim) take() {
 	case "recreated":
 		s.takes("topic recreated", "")
 		for _, pipe := range s.pipes { // it must notice, if it has begun
-			pipe.orphaned = pipe.topic == p.Topic && len(s.offsets[pipe.group]) > 0
+			if pipe.topic == p.Topic && len(s.offsets[pipe.group]) > 0 {
+				pipe.bereft = "another topic of the same name"
+			}
 		}
 		s.create(p.Topic, len(s.topics[p.Topic].parts))
 		s.down(p.Topic)
@@ -218,6 +242,8 @@ func (s *sim) take() {
 		s.takes("offsets expired", "of %s", group)
 		clear(s.offsets[group])
 		s.down(p.Topic)
+	case "newer":
+		s.upgrade(s.pipes[0])
 	case "truncated":
 		if read := max(s.offsets["g"][p].next, s.offsets["g.learn"][p].next); read > 0 && part.stable() == part.end() {
 			to := max(read-1-s.random.Int64N(2), 0)
@@ -226,6 +252,28 @@ func (s *sim) take() {
 			for range s.random.IntN(4) { // the producers go on
 				s.produce()
 			}
+		}
+	}
+}
+
+// upgrade is a newer binary that had its turn as the learner of the first pipeline: its last checkpoint has a
+// format that this one does not know. Who had the work is fenced, so that somebody has to read it.
+func (s *sim) upgrade(pipe *simPipe) {
+	log := s.part(source.Partition{Topic: "checkpoints"}).log
+	for i := len(log) - 1; i >= 0; i-- {
+		e := &log[i]
+		if e.visible() && e.txn != nil && e.txn.id == pipe.owner() && bytes.HasPrefix(e.Value, []byte(checkpointMagic)) {
+			s.takes("checkpoint of a newer binary", "%s", e.Key)
+			e.Value, e.Headers = slices.Clone(e.Value), slices.Clone(e.Headers)
+			e.Value[len(checkpointMagic)] = checkpointFormat + 1
+			for k := range e.Headers {
+				if e.Headers[k].Key == "lca-crc32c" {
+					e.Headers[k].Value = []byte(checksumText(e.Value))
+				}
+			}
+			pipe.bereft = "a checkpoint that a newer binary has written"
+			s.fence(pipe.owner())
+			return
 		}
 	}
 }
@@ -251,7 +299,8 @@ func (s *sim) excused(p *proc, err error) bool {
 	var stop *Stop
 	var offset *source.OffsetError
 	var truncated *source.TruncatedError
-	if !errors.As(err, &stop) && !errors.As(err, &offset) && !errors.As(err, &truncated) {
+	var recreated *source.RecreatedError
+	if !errors.As(err, &stop) && !errors.As(err, &offset) && !errors.As(err, &truncated) && !errors.As(err, &recreated) {
 		return false
 	}
 	if len(s.taken) == 0 && s.second != "pipeline" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -28,7 +29,7 @@ type simPipe struct {
 	name, topic, group, model, out, dead string
 	begun, learnt                        source.Offsets // where its transforms and its learner read first
 	stopped                              []string       // what its processes have stopped for
-	orphaned                             bool           // its topic was deleted after it had begun
+	bereft                               string         // what it finds instead of what it had, which it must not go on with
 	learner                              *proc          // that has fenced last
 }
 
@@ -124,6 +125,9 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 		Fence: func(ctx context.Context) (Sink, error) { return me.open(ctx, "", pipe.owner()) },
 		Stage: func(k Sink) (Stage, error) {
 			stage.Start = func(ctx context.Context, saved source.Offsets) (source.Offsets, error) {
+				if s.mistake == "offsets of others are dropped" {
+					maps.DeleteFunc(saved, func(p source.Partition, _ int64) bool { return !slices.Contains(parts, p) })
+				}
 				start, err := positions.Resume(ctx, s.commits(k), claim, parts, saved)
 				if pipe.learner == me && saved == nil {
 					pipe.learnt = start.Clone() // nothing is kept of what may have been learnt before
@@ -139,7 +143,7 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 		Read: func(_ context.Context, start source.Offsets) (Source, error) {
 			claim := claim
 			claim.Metadata = positions.Metadata(parts)
-			m := &simSource{p: me, next: start.Clone(), epochs: positions.Epochs(start), claim: claim, bound: true, idle: time.Second}
+			m := &simSource{p: me, next: start.Clone(), epochs: positions.Epochs(start), ids: positions.TopicIDs(), claim: claim, bound: true, idle: time.Second}
 			m.gaps = s.gaps(me, positions, pipe)
 			return m, nil
 		},
@@ -268,7 +272,7 @@ func (t threaded) Rewind(ctx context.Context) (source.Offsets, error) {
 func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	stats := NewStats()
 	follow := &Follow{
-		Open: me.log(" follow", "snapshots"), OpenAt: me.logAt(" follow", "snapshots"), End: me.end(" follow", "snapshots", source.LatestStable),
+		Open: me.log(simFollow, "snapshots"), OpenAt: me.logAt(simFollow, "snapshots"), End: me.end(simFollow, "snapshots", source.LatestStable),
 		ModelID: pipe.model, Source: pipe.topic, Stats: stats, Log: quiet(),
 	}
 	if s.mistake == "pipelines are mixed" {
@@ -328,7 +332,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 		Read: func(_ context.Context, start source.Offsets) (Source, error) {
 			claim := claim
 			claim.Metadata = positions.Metadata(parts)
-			m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), claim: claim, idle: 10 * time.Second}
+			m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), ids: positions.TopicIDs(), claim: claim, idle: 10 * time.Second}
 			m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
 			return m, nil
 		},

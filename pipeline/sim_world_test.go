@@ -77,6 +77,7 @@ type proc struct {
 	dead   bool        // it is asked and told nothing any more
 	killed bool        // by the scheduler
 	frozen int         // decisions until it wakes up
+	deaf   time.Time   // until when it hears of no new model
 	ended  bool
 	err    error
 }
