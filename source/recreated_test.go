@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/source"
@@ -56,36 +57,65 @@ func recreated(t *testing.T, f *source.Fetcher, was, is string) {
 // A topic that is deleted and created again under its name is not read, however many records it has: neither by
 // a reader that was at work, nor by one that comes with an offset of the old topic and its id.
 func TestRecreatedTopicIsNotRead(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
-		b.CreateTopic(t, "events", 1, nil)
-		fill(t, producer(t, b.Addrs()), "events", "old", 5)
-		was := idOf(t, b, "events")
-		config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "events"}, MaxWait: 50 * time.Millisecond}
-		reading := source.NewFetcher(config)
-		follow(t, reading, 5)
-		config.TopicID, config.Offset = was, 5
-		begun := source.NewFetcher(config)
-		follow(t, begun, 5)
+	kafkatest.Each(t, testRecreated)
+	t.Run(string(kafkatest.Kafka38), func(t *testing.T) { testRecreated(t, kafkatest.Start(t, kafkatest.Kafka38)) })
+}
 
-		again(t, b, "events", 20)
-		is := idOf(t, b, "events")
-		recreated(t, reading, was, is)
-		recreated(t, begun, was, is)
-		recreated(t, source.NewFetcher(config), was, is)
+func testRecreated(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "events", 1, nil)
+	fill(t, producer(t, b.Addrs()), "events", "old", 5)
+	was := idOf(t, b, "events")
+	config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "events"}, MaxWait: 50 * time.Millisecond}
+	reading := source.NewFetcher(config)
+	follow(t, reading, 5)
+	config.TopicID, config.Offset = was, 5
+	begun := source.NewFetcher(config)
+	follow(t, begun, 5)
 
-		k, err := source.OpenKafka(within(t), source.KafkaConfig{
-			Cluster: config.Cluster, Start: source.Offsets{config.Partition: 5}, TopicIDs: map[string]string{"events": was},
-		})
+	again(t, b, "events", 20)
+	is := idOf(t, b, "events")
+	recreated(t, reading, was, is)
+	recreated(t, begun, was, is)
+	recreated(t, source.NewFetcher(config), was, is)
+
+	k, err := source.OpenKafka(within(t), source.KafkaConfig{
+		Cluster: config.Cluster, Start: source.Offsets{config.Partition: 5}, TopicIDs: map[string]string{"events": was},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.Close() }()
+	if batch, err := k.Read(within(t)); !errors.As(err, new(*source.RecreatedError)) {
+		t.Errorf("%d messages of the new topic, error %v", len(batch.Messages), err)
+	}
+	config.TopicID, config.Offset = "", 0
+	follow(t, source.NewFetcher(config), 20) // whoever begins with it reads it
+}
+
+// Brokers that do not know fetches by id are asked by name, in the newest version that they have.
+func TestOldBrokersAreAskedByName(t *testing.T) {
+	for _, c := range []struct {
+		broker  *kversion.Versions
+		version int16
+	}{{kversion.V3_1_0(), 13}, {kversion.V3_0_0(), 12}, {kversion.V2_8_0(), 12}, {kversion.V2_6_0(), 11}, {kversion.V2_5_0(), 11}} {
+		b := fake(t, kfake.MaxVersions(c.broker))
+		write(t, producer(t, b.ListenAddrs()), record("t", 0, "", "one"), record("t", 0, "", "two"))
+		cl := open(t, b.ListenAddrs()...)
+		topic, err := source.LookUp(within(t), cl, "t")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = k.Close() }()
-		if batch, err := k.Read(within(t)); !errors.As(err, new(*source.RecreatedError)) {
-			t.Errorf("%d messages of the new topic, error %v", len(batch.Messages), err)
+		asked := int16(-1)
+		b.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			b.KeepControl()
+			asked = r.GetVersion()
+			return nil, nil, false
+		})
+		f := source.NewFetcher(source.FetcherConfig{Cluster: cl, Partition: source.Partition{Topic: "t"}, TopicID: topic.ID})
+		if values, _ := fetchEnd(t, f); !slices.Equal(values, []string{"one", "two"}) || asked != c.version {
+			t.Errorf("read %v by Fetch v%d, want both records by v%d", values, asked, c.version)
 		}
-		config.TopicID, config.Offset = "", 0
-		follow(t, source.NewFetcher(config), 20) // whoever begins with it reads it
-	})
+	}
 }
 
 // A topic that is deleted and does not come back is missing, as ever.
