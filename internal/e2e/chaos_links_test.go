@@ -34,7 +34,7 @@ func TestChaosLongCut(t *testing.T) {
 			way := b.Proxies()[0]
 			c.settings.partitions, c.settings.brokers, c.settings.kafka = 3, b.Proxied(), ", transaction_timeout: "+timeout
 			s := newChaos(t, b, "away", c.settings)
-			s.versions = 3 // the network is away most of the time
+			s.fewest = 3 // the network is away most of the time
 			for _, command := range c.commands {
 				s.begin(command)
 			}

@@ -43,7 +43,7 @@ type chaos struct {
 	end      func()
 	programs []*program
 	recovery []time.Duration // from each fault to the first commit after it
-	versions int             // that must have whitened rows; 0: 10
+	fewest   int             // versions that must have whitened rows; 0: 10
 }
 
 // load is 1500 rows a second, some of them useless, until it is ended.
@@ -123,7 +123,7 @@ func (c *chaos) finish(what, faults string) kafkatest.Verdict {
 	for _, p := range c.programs {
 		p.stop()
 	}
-	v := c.check(done.Rows, cmp.Or(c.versions, 10))
+	v := c.check(done.Rows, cmp.Or(c.fewest, 10))
 	if v.Messages != done.Messages || v.DeadLetters != done.Bad {
 		c.t.Errorf("judged %d messages, %d dead letters; written were %d, %d", v.Messages, v.DeadLetters, done.Messages, done.Bad)
 	}
