@@ -17,7 +17,7 @@ type simWorld struct {
 	inputs     int    // partitions of the input, at the start
 	members    int    // processes that share the partitions as a group; 0 = each partition has its own
 	instances  bool   // they are static members
-	second     string // another "model" on the same topics, or another "pipeline" with the same model id
+	second     string // another "model" of the same input, or the same model id in another "pipeline" or another "group"
 	faults     int    // kills, freezes, failures and lost answers
 	pace       int    // decisions between two messages of the input, on average: faults come at the same pace
 	byClock    bool   // the learner publishes by time too: then versions depend on the schedule
@@ -58,6 +58,8 @@ func drawWorld(r *rand.Rand) simWorld {
 		w.second = "model"
 	case 1:
 		w.second = "pipeline"
+	case 2:
+		w.second = "group"
 	}
 	w.byClock = chance(2)
 	w.grows = w.members > 0 && chance(3)
@@ -303,7 +305,7 @@ func (s *sim) excused(p *proc, err error) bool {
 	if !errors.As(err, &stop) && !errors.As(err, &offset) && !errors.As(err, &truncated) && !errors.As(err, &recreated) {
 		return false
 	}
-	if len(s.taken) == 0 && s.second != "pipeline" {
+	if len(s.taken) == 0 && s.second != "pipeline" && s.second != "group" {
 		return false
 	}
 	for _, pipe := range s.pipes {

@@ -273,7 +273,7 @@ func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	stats := NewStats()
 	follow := &Follow{
 		Open: me.log(simFollow, "snapshots"), OpenAt: me.logAt(simFollow, "snapshots"), End: me.end(simFollow, "snapshots", source.LatestStable),
-		ModelID: pipe.model, Source: pipe.topic, Stats: stats, Log: quiet(),
+		Topic: "snapshots", ModelID: pipe.model, Source: pipe.topic, Group: pipe.group, Stats: stats, Log: quiet(),
 	}
 	if s.mistake == "pipelines are mixed" {
 		follow.Source = ""

@@ -129,6 +129,8 @@ func newSim(w simWorld, random *rand.Rand) *sim {
 	switch w.second {
 	case "model":
 		s.pipe(&simPipe{name: "b", topic: "events", group: "h", model: "n"})
+	case "group":
+		s.pipe(&simPipe{name: "b", topic: "events", group: "h", model: "m"})
 	case "pipeline":
 		s.create("others", w.inputs)
 		s.pipe(&simPipe{name: "b", topic: "others", group: "h", model: "m"})
