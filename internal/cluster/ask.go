@@ -157,6 +157,9 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 		}
 		body = rest
 	}
+	if response.Key() == apiVersions && len(body) >= 2 && kafka.Error(binary.BigEndian.Uint16(body)) == kafka.UnsupportedVersion {
+		response.SetVersion(0) // whatever was asked for: a broker that does not know the version cannot use it (KIP-511)
+	}
 	if err := response.ReadFrom(body); err != nil {
 		return fmt.Errorf("cluster: the answer to %s does not parse: %w", kmsg.NameForKey(response.Key()), err)
 	}
@@ -274,7 +277,7 @@ func (o *offers) forget(key weak.Pointer[protocol.Conn]) {
 }
 
 // askOffer asks with version 3, the first with features (Kafka 2.4). An older broker answers in
-// version 0 and says so with an error: then it is asked again as kafka-go would.
+// version 0 that it does not know this one: then it is asked again as kafka-go would.
 func askOffer(rw io.ReadWriter, clientID string) (Offer, error) {
 	r := kmsg.NewPtrApiVersionsRequest()
 	r.Version, r.ClientSoftwareName, r.ClientSoftwareVersion = 3, "lca-stream", "2"

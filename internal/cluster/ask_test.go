@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
@@ -81,5 +83,24 @@ func TestAskGivesUp(t *testing.T) {
 	}
 	if _, err := cl.Metadata(within(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Brokers from before Kafka 2.4 do not know the version in which they are asked what they offer.
+func TestAskAnOldBroker(t *testing.T) {
+	for _, versions := range []*kversion.Versions{kversion.V2_1_0(), kversion.V2_3_0(), kversion.V2_5_0()} {
+		b, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "old"), kfake.MaxVersions(versions))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		cl, err := cluster.Open(cluster.Config{Brokers: b.ListenAddrs()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		if topics, err := cl.Metadata(within(t), "old"); err != nil || len(topics["old"].Partitions) != 2 {
+			t.Errorf("%s: %+v, %v", versions.VersionGuess(), topics["old"], err)
+		}
 	}
 }
