@@ -33,9 +33,9 @@ func (u *trouble) now() error {
 }
 
 var (
-	loading = fmt.Errorf("source: read the committed offsets: gave up after 1m0s: %w", kafka.GroupLoadInProgress)
-	deleted = fmt.Errorf("source: look up topic: %w: %w", source.ErrNoTopic, kafka.UnknownTopicOrPartition)
-	unknown = errors.New("nobody has thought of this")
+	errLoading = fmt.Errorf("source: read the committed offsets: gave up after 1m0s: %w", kafka.GroupLoadInProgress)
+	errDeleted = fmt.Errorf("source: look up topic: %w: %w", source.ErrNoTopic, kafka.UnknownTopicOrPartition)
+	errUnknown = errors.New("nobody has thought of this")
 )
 
 // A partition is taken up, and a loop goes back to its last commit, however long brokers are away; what no
@@ -47,15 +47,15 @@ func TestPatience(t *testing.T) {
 		ends bool // taking up ends with the error
 		back bool // … and going back too
 	}{
-		{"a coordinator loads for ten minutes", trouble{err: loading, lasts: 10 * time.Minute}, false, false},
-		{"a restarted broker does not know the topic yet", trouble{err: deleted, lasts: absentFor / 2}, false, false},
-		{"a stage says so of a restarted broker", trouble{err: &Stop{Err: deleted}, lasts: absentFor / 2}, false, false},
-		{"the topic is deleted", trouble{err: deleted}, true, true},
-		{"a stage says that the topic is deleted", trouble{err: &Stop{Err: deleted}}, true, true},
+		{"a coordinator loads for ten minutes", trouble{err: errLoading, lasts: 10 * time.Minute}, false, false},
+		{"a restarted broker does not know the topic yet", trouble{err: errDeleted, lasts: absentFor / 2}, false, false},
+		{"a stage says so of a restarted broker", trouble{err: &Stop{Err: errDeleted}, lasts: absentFor / 2}, false, false},
+		{"the topic is deleted", trouble{err: errDeleted}, true, true},
+		{"a stage says that the topic is deleted", trouble{err: &Stop{Err: errDeleted}}, true, true},
 		{"a right is missing", trouble{err: fmt.Errorf("no right: %w", kafka.TopicAuthorizationFailed)}, true, true},
 		{"the offset is gone", trouble{err: &source.OffsetError{Offset: 3, Start: 7, End: 9}, lasts: time.Minute}, true, false},
 		{"the log was truncated", trouble{err: &Stop{Err: &source.TruncatedError{Offset: 9, End: 7}}}, true, true},
-		{"nobody has thought of it", trouble{err: unknown, lasts: time.Minute}, true, false},
+		{"nobody has thought of it", trouble{err: errUnknown, lasts: time.Minute}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,6 @@ type simBroker struct {
 	async   bool           // the coordinator is one that reads them late
 	offsets map[string]map[source.Partition]simOffset
 	groups  map[string]*simGroup
-	wakes   int // grows with every change: a poll that has failed need not be asked again
 }
 
 // simOffset is a committed offset.
