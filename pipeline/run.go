@@ -164,7 +164,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	}
 	l.Stats.Transaction.observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
-	l.kept, l.putAt = l.claim, time.Now()
+	l.kept, l.putAt = claim, time.Now()
 	if l.Name != "" {
 		l.Stats.waits.committed(l.Name, claim)
 	}
