@@ -34,7 +34,7 @@ func (w *world) put(msgs ...sink.Message) {
 	}
 }
 
-// checkpointOf is checkpoint n, of two chunks, as messages. change may write its bytes anew before they are cut.
+// checkpointOf is checkpoint n, of two chunks, as messages. change may change its bytes before they are cut.
 func checkpointOf(t *testing.T, n uint64, change func([]byte)) []sink.Message {
 	t.Helper()
 	c := &Checkpoint{Sequence: n, ModelID: "m", Published: n * 1000, Learner: make([]byte, chunkBytes), Offsets: source.Offsets{events: int64(n)}}

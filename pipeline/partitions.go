@@ -77,7 +77,7 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	return nil
 }
 
-// retakeAfter is longer than a member's heartbeat interval: by then an owner of old has heard of the
+// retakeAfter is longer than a member's heartbeat interval: by then a former owner has heard of the
 // new generation, and will not fence us back.
 const retakeAfter = 5 * time.Second
 
@@ -97,7 +97,7 @@ func (t *Transforms) partition(ctx context.Context, p source.Partition, claim so
 			return err // two processes have the same static partition: one of them must go
 		}
 		// The group's word is that the partition is ours, for as long as ctx lives. Then it was fenced
-		// by an owner of old, or by the broker, which does so to a transaction that outlived its
+		// by a former owner, or by the broker, which does so to a transaction that outlived its
 		// timeout, as in a long outage. Nobody else will take it up, so it is taken back.
 		t.Log.Warn("partition fenced; taking it back unless the group moves it", "partition", p.String(), "in", retakeAfter)
 		if !sleep(ctx, retakeAfter) {

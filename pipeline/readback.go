@@ -32,7 +32,7 @@ const (
 )
 
 // The last records are read first, and more until they suffice: a topic that is never compacted down to
-// its last segment would else be read from end to end, gigabytes of it. A chunk is at most 900 kB.
+// its last segment would otherwise be read from end to end, gigabytes of it. A chunk is at most 900 kB.
 const (
 	tailRecords = 32
 	tailGrows   = 8
@@ -48,7 +48,7 @@ func (r *ReadBack) Read(ctx context.Context, each func(*source.Fetched) error) e
 }
 
 // ReadTail hands over the last records up to the topic's present end. Where they are not enough it resets,
-// and begins anew farther back; in the end all is read, enough or not.
+// and begins again farther back; in the end all is read, enough or not.
 func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source.Fetched) error, enough func() bool) error {
 	end, err := r.End(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Starts) Read(ctx context.Context) (map[string]Start, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err := s.readOn(ctx); err != nil {
-		s.log, s.next = nil, 0 // from the beginning again: the topic may have been created anew
+		s.log, s.next = nil, 0 // from the beginning again: the topic may have been created again
 		return nil, fmt.Errorf("pipeline: start markers on topic %s: %w", s.Topic, err)
 	}
 	return maps.Clone(s.seen), nil

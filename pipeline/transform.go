@@ -118,7 +118,7 @@ func (t *Transform) Kept() {
 	t.counts.keep(t.Stats)
 }
 
-// Rewind reads the committed offsets again: that is all the state there is, but for the counts, which
+// Rewind reads the committed offsets again: that is all the state there is, except for the counts, which
 // come again with their messages.
 func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 	t.rejects.rewind()

@@ -60,7 +60,7 @@ func TestAnswersVersion2(t *testing.T) {
 		answers{"the broker asks for it", append(transaction, kmsg.Produce), []kafka.Error{abortable}, aborted},
 		answers{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced}, fenced},
 		answers{"a newer producer, or the broker has ended the transaction for its age; the coordinator knows", []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit}, []kafka.Error{kafka.InvalidProducerEpoch}, aborted},
-		answers{"a broker of old: the next transaction is of version 1", []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit}, []kafka.Error{kafka.UnsupportedVersion}, aborted},
+		answers{"an older broker: the next transaction is of version 1", []kmsg.Key{kmsg.Produce, kmsg.TxnOffsetCommit}, []kafka.Error{kafka.UnsupportedVersion}, aborted},
 	))
 }
 

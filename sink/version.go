@@ -26,7 +26,7 @@ import (
 //   - EndTxn may be repeated. The coordinator knows the repetition by its epoch, which is one lower than
 //     its own: the same end is answered as the first copy was, once the markers are written, and the other end is
 //     refused with INVALID_TXN_STATE. So the outcome of a commit without an answer can be found out.
-//   - An owner of old has an epoch that is at least two lower (the end of its transaction is one, the
+//   - A former owner has an epoch that is at least two lower (the end of its transaction is one, the
 //     new owner's InitProducerId another), or meets a transaction that is not at its end: it is fenced.
 //   - No InitProducerId is needed after a failure. What version 1 has to fear between an EndTxn that
 //     asks whether we still are the owner, and InitProducerId, does not exist.

@@ -135,7 +135,7 @@ func TestChaosTopicDeleted(t *testing.T) {
 	if after := len(s.ReadCommitted(t, s.topic("out"))); after != before {
 		t.Errorf("%d records were written from another topic of the same name", after-before)
 	}
-	s.report("source topic deleted, then created anew", "1 each", "exit code 2 with the topic and the reason; nothing written from the new topic")
+	s.report("source topic deleted, then created again", "1 each", "exit code 2 with the topic and the reason; nothing written from the new topic")
 }
 
 // Partitions are added while records come: the transform takes them up by itself, from their first record on,

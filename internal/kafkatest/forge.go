@@ -69,7 +69,7 @@ func ForgedRecord(offset int, value []byte, headers int) []byte {
 	return append(binary.AppendVarint(nil, int64(len(body))), body...)
 }
 
-// ForgedRecords are so many of them, numbered from 0.
+// ForgedRecords returns n records, numbered from 0.
 func ForgedRecords(n int, value []byte) (all []byte) {
 	for i := range n {
 		all = append(all, ForgedRecord(i, value, 0)...)

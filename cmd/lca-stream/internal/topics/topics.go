@@ -120,7 +120,7 @@ func (f Finding) String() string {
 // Fault is what is wrong and what to do about it.
 func (f Finding) Fault() string { return f.says(f.Faults, f.Remedy) }
 
-// Warning is likewise of the warnings.
+// Warning says the same of the warnings.
 func (f Finding) Warning() string { return f.says(f.Warnings, f.Advice) }
 
 func (f Finding) says(what []string, remedy string) string {
