@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -115,7 +114,7 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 		str(f)
 	}
 	b = le.AppendUint32(b, uint32(len(c.Offsets)))
-	for _, p := range sortedPartitions(c.Offsets) {
+	for _, p := range c.Offsets.Partitions() {
 		str(p.Topic)
 		b = le.AppendUint32(b, uint32(p.ID))
 		b = le.AppendUint64(b, uint64(c.Offsets[p]))
@@ -208,20 +207,6 @@ func (r *reader) count(size int) int {
 		return 0
 	}
 	return n
-}
-
-func sortedPartitions(o source.Offsets) []source.Partition {
-	parts := make([]source.Partition, 0, len(o))
-	for p := range o {
-		parts = append(parts, p)
-	}
-	slices.SortFunc(parts, func(a, b source.Partition) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return int(a.ID) - int(b.ID)
-	})
-	return parts
 }
 
 func sortedKeys(m snapshot.Slots) iter.Seq[int] {

@@ -61,17 +61,9 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 		delete(s.parts, chunk)
 		return
 	}
-	header := func(name string) string {
-		for _, h := range headers {
-			if h.Key == name {
-				return string(h.Value)
-			}
-		}
-		return ""
-	}
-	p := chunkPart{data: append([]byte(nil), value...), damaged: header("lca-crc32c") != checksumText(value)}
-	p.sequence, _ = strconv.ParseUint(header("lca-checkpoint"), 10, 64)
-	if _, n, ok := strings.Cut(header("lca-chunk"), "/"); ok {
+	p := chunkPart{data: append([]byte(nil), value...), damaged: valueOf(headers, "lca-crc32c") != checksumText(value)}
+	p.sequence, _ = strconv.ParseUint(valueOf(headers, "lca-checkpoint"), 10, 64)
+	if _, n, ok := strings.Cut(valueOf(headers, "lca-chunk"), "/"); ok {
 		p.n, _ = strconv.Atoi(n)
 	}
 	s.parts[chunk] = p

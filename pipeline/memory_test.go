@@ -67,7 +67,7 @@ func (m *memorySource) Read(context.Context) (source.Batch, error) {
 	b := source.Batch{Claim: m.claim}
 	b.Claim.Next = source.Offsets{}
 	err := m.w.call(func() {
-		for _, p := range sortedPartitions(m.next) {
+		for _, p := range m.next.Partitions() {
 			log := m.w.topics[p]
 			for n := 0; n < m.step && m.next[p] < int64(len(log)); n++ {
 				b.Messages = append(b.Messages, decoded(p, m.next[p], log[m.next[p]]))

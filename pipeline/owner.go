@@ -63,7 +63,7 @@ func (f *found) owner(c *Checkpoint) Owner {
 	case c != nil && c.Owner.Group != "":
 		return c.Owner
 	case c != nil && len(c.Offsets) > 0:
-		o := Owner{Topic: sortedPartitions(c.Offsets)[0].Topic}
+		o := Owner{Topic: c.Offsets.Partitions()[0].Topic}
 		if len(f.claims) > 0 && f.claims[0].Topic == o.Topic {
 			o = f.claims[0]
 		}

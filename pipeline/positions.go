@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -120,7 +118,7 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		p.last.Store(part, f.committed[part])
 		note, err := source.ParseNote(f.committed[part].Metadata)
 		if err != nil {
-			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Hint: "use that one, or set the offsets anew with `lca-stream offsets reset`"}
+			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Hint: "use that one, or set the offsets with `lca-stream offsets reset`"}
 		}
 		if differ(note.TopicID, f.topic.ID) {
 			return f, p.recreated(note.TopicID, f.topic.ID, fmt.Sprintf("offset %d of partition %d", f.committed[part].Next, part.ID))
@@ -291,7 +289,7 @@ func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 	if id == nil {
 		return nil
 	}
-	for _, part := range slices.SortedFunc(maps.Keys(at), func(a, b source.Partition) int { return int(a.ID - b.ID) }) {
+	for _, part := range at.Partitions() {
 		msgs = append(msgs, p.Starts.marker(p.Group, part, *id, at[part]))
 	}
 	return msgs

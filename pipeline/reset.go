@@ -57,16 +57,15 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 		msgs = append(msgs, p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at))
 	}
 	msgs = append(msgs, p.Markers(to)...)
-	parts := sortedPartitions(to)
+	parts := to.Partitions()
 	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
 }
 
-// Move returns the messages of a checkpoint at other offsets: the same model, which goes on there. It
-// returns nil where there is no checkpoint.
-func (t *Checkpoints) Move(ctx context.Context, to source.Offsets) ([]sink.Message, error) {
-	c, err := t.Load(ctx)
-	if err != nil || c == nil {
-		return nil, err
+// Move returns the messages of c, as Load gave it, at other offsets: the same model, which goes on there.
+// There are none where there is no checkpoint.
+func (t *Checkpoints) Move(c *Checkpoint, to source.Offsets) ([]sink.Message, error) {
+	if c == nil {
+		return nil, nil
 	}
 	moved := *c
 	moved.Sequence++

@@ -46,7 +46,7 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 		s := m.p.sim
 		over = m.over()
 		most := 1 + s.random.IntN(4)
-		for _, at := range sortedPartitions(m.next) {
+		for _, at := range m.next.Partitions() {
 			if fault = m.lost(at); fault != nil {
 				return
 			}

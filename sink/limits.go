@@ -55,22 +55,34 @@ func (l *limits) ask(ctx context.Context, topic string) int {
 
 func (l *limits) describe(ctx context.Context, topic string) (int, error) {
 	const name = "max.message.bytes"
-	res, err := l.cluster.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
-		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{name}}}})
+	values, err := l.settings(ctx, topic, name)
 	if err != nil {
 		return 0, err
 	}
+	value, ok := values[name]
+	if !ok {
+		return 0, errors.New("no such setting")
+	}
+	return strconv.Atoi(value)
+}
+
+// settings reads some of a topic's settings, by name.
+func (l *limits) settings(ctx context.Context, topic string, names ...string) (map[string]string, error) {
+	res, err := l.cluster.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
+		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: names}}})
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]string, len(names))
 	for _, r := range res.Resources {
 		if r.Error != nil {
-			return 0, r.Error
+			return nil, r.Error
 		}
 		for _, e := range r.ConfigEntries {
-			if e.ConfigName == name {
-				return strconv.Atoi(e.ConfigValue)
-			}
+			values[e.ConfigName] = e.ConfigValue
 		}
 	}
-	return 0, errors.New("no such setting")
+	return values, nil
 }
 
 // has reports the remembered limit, if the topic was ever asked for.

@@ -195,15 +195,23 @@ func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
 	return b
 }
 
-// send writes the request to the partition's leader and returns what the answer says.
-func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) error {
+// ask writes the request to the partitions' leader and returns the answer.
+func (r *produceRequest) ask(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) (*kmsg.ProduceResponse, error) {
 	m, err := c.Ask(ctx, cluster.Question{
 		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Write: r.write, Patience: patience,
 	})
 	if err != nil {
+		return nil, err
+	}
+	return m.(*kmsg.ProduceResponse), nil
+}
+
+// send asks about one partition and returns what the answer says of it.
+func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) error {
+	res, err := r.ask(ctx, c, patience)
+	if err != nil {
 		return err
 	}
-	res := m.(*kmsg.ProduceResponse)
 	if len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 {
 		return fmt.Errorf("an answer about %d topics to a batch for %s/%d", len(res.Topics), r.to.topic, r.to.id)
 	}

@@ -6,8 +6,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-
-	"github.com/segmentio/kafka-go"
 )
 
 // TimestampError is a message whose time its topic does not take. Nothing of the Put is visible.
@@ -42,24 +40,21 @@ func (k *Kafka) untimely(ctx context.Context, topic string, cause error) error {
 	e := &TimestampError{Topic: topic, Before: math.MaxInt64, After: math.MaxInt64, Err: cause}
 	ctx, cancel := context.WithTimeout(ctx, k.request)
 	defer cancel()
-	res, err := k.config.Cluster.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
-		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{timeBefore, timeAfter, timeDifference}}}})
+	values, err := k.limits.settings(ctx, topic, timeBefore, timeAfter, timeDifference)
 	if err != nil {
 		return e // no right, or no answer: it is not known
 	}
-	for _, r := range res.Resources {
-		for _, c := range r.ConfigEntries {
-			ms, err := strconv.ParseInt(c.ConfigValue, 10, 64)
-			if err != nil || ms > math.MaxInt64/int64(time.Millisecond) {
-				continue // without a bound
-			}
-			d := time.Duration(ms) * time.Millisecond
-			if c.ConfigName != timeAfter {
-				e.Before, e.Known = min(e.Before, d), true
-			}
-			if c.ConfigName != timeBefore {
-				e.After, e.Known = min(e.After, d), true
-			}
+	for name, value := range values {
+		ms, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || ms > math.MaxInt64/int64(time.Millisecond) {
+			continue // without a bound
+		}
+		d := time.Duration(ms) * time.Millisecond
+		if name != timeAfter {
+			e.Before, e.Known = min(e.Before, d), true
+		}
+		if name != timeBefore {
+			e.After, e.Known = min(e.After, d), true
 		}
 	}
 	return e

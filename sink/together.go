@@ -6,10 +6,8 @@ import (
 	"slices"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
@@ -25,10 +23,7 @@ const togetherBytes = 256 << 10
 // make it turn all away but the last. Eight of them took 70 ms, one after the other 22.
 func (k *Kafka) together(ctx context.Context, all []*share, unsure []bool) {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(writers)
-	if k.version == 2 { // the coordinator, too, adds partitions for one leader at a time
-		g.SetLimit(1)
-	}
+	g.SetLimit(k.sideBySide())
 	for _, company := range k.companies(ctx, all) {
 		g.Go(func() error {
 			if err := k.produceTogether(ctx, all, company); err != nil && unanswered(err) {
@@ -40,6 +35,15 @@ func (k *Kafka) together(ctx context.Context, all []*share, unsure []bool) {
 		})
 	}
 	_ = g.Wait() // of which nobody returns an error
+}
+
+// sideBySide is how many Produce requests there may be at a time. In version 2 it is one: the coordinator, too,
+// adds partitions for one leader at a time.
+func (k *Kafka) sideBySide() int {
+	if k.version == 2 {
+		return 1
+	}
+	return writers
 }
 
 // companies are the shares, by index and sorted by topic, that go into one request, two or more in each.
@@ -114,10 +118,7 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 	}
 	req := newProduce(k.version, k.spare.take(size), k.config.Cluster.ClientID(), k.config.TransactionalID, k.request, parts,
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Transactional: true})
-	m, err := k.config.Cluster.Ask(ctx, cluster.Question{
-		Request: kmsg.NewPtrProduceRequest(), Least: req.oldest, Most: req.newest, Broker: req.leader, Write: req.write,
-		Patience: k.patience(len(req.bytes)),
-	})
+	res, err := req.ask(ctx, k.config.Cluster, k.patience(len(req.bytes)))
 	if err != nil {
 		if tooSlow(err) {
 			k.late.Store(true)
@@ -125,7 +126,7 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 		return err
 	}
 	written := make(map[topicPartition]bool)
-	for _, t := range m.(*kmsg.ProduceResponse).Topics {
+	for _, t := range res.Topics {
 		for _, p := range t.Partitions {
 			written[topicPartition{t.Topic, p.Partition}] = p.ErrorCode == 0
 		}

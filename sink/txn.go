@@ -88,8 +88,8 @@ func (k *Kafka) initialise(ctx context.Context) error {
 // renew ends the transaction, whatever has become of it, and takes a new epoch. committed: it is known
 // that it was committed, which only version 2 can tell.
 //
-// It aborts first, because only EndTxn compares epochs before it acts: InitProducerId from an owner
-// of old would abort the transaction of the new one (on Apache Kafka), or even take the work back
+// It aborts first, because only EndTxn compares epochs before it acts: InitProducerId from a former
+// owner would abort the transaction of the new one (on Apache Kafka), or even take the work back
 // (on the embedded broker).
 func (k *Kafka) renew(ctx context.Context) (committed bool, err error) {
 	if k.version == 2 {

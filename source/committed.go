@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -25,12 +24,7 @@ type Position struct {
 // 3.9.1 and 4.0 Kafka takes them over after it has answered (KAFKA-17507). So only stable offsets are
 // asked for, and others waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
 func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
-	return CommittedWithin(ctx, c, group, parts, retryFor)
-}
-
-// CommittedWithin is Committed for callers who choose how long the coordinator may be away.
-func CommittedWithin(ctx context.Context, c *cluster.Cluster, group string, parts []Partition, limit time.Duration) (map[Partition]Position, error) {
-	r := newRetry(c, limit, fmt.Sprintf("read the committed offsets of group %q", group))
+	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
 	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
 		found, err := committed(ctx, c, group, parts)
 		if errors.Is(err, kafka.UnsupportedVersion) {

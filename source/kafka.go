@@ -94,22 +94,12 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), topics: make(map[string]string), ends: make(map[Partition]Lag)}
 	maps.Copy(k.epochs, c.Epochs)
 	maps.Copy(k.topics, c.TopicIDs)
-	k.partitions = slices.SortedFunc(maps.Keys(c.Start), comparePartitions)
+	k.partitions = c.Start.Partitions()
 	if err := k.check(ctx); err != nil {
 		return nil, err
 	}
 	k.start()
 	return k, nil
-}
-
-func comparePartitions(a, b Partition) int {
-	if a.Topic != b.Topic {
-		if a.Topic < b.Topic {
-			return -1
-		}
-		return 1
-	}
-	return int(a.ID) - int(b.ID)
 }
 
 func (k *Kafka) check(ctx context.Context) error {

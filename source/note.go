@@ -43,7 +43,7 @@ func ParseNote(text string) (Note, error) {
 
 // topicID spells an id as Kafka does; "" is that of a broker without ids.
 func topicID(id [16]byte) string {
-	if id == ([16]byte{}) {
+	if id == noTopicID {
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(id[:])

@@ -3,8 +3,11 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -31,6 +34,15 @@ func (o Offsets) Clone() Offsets {
 		c[p] = next
 	}
 	return c
+}
+
+// Partitions returns the partitions in order, by topic and number.
+func (o Offsets) Partitions() []Partition {
+	return slices.SortedFunc(maps.Keys(o), comparePartitions)
+}
+
+func comparePartitions(a, b Partition) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
 }
 
 // Claim says who has read up to where. Static assignment has Member "" and Generation -1.

@@ -100,7 +100,7 @@ func (r *reset) run(ctx context.Context, place, stage string) error {
 
 // within refuses offsets that there are no records at.
 func (r *reset) within(ctx context.Context, to source.Offsets) error {
-	parts := offsetsOrder(to)
+	parts := to.Partitions()
 	first, err := source.ListOffsets(ctx, r.cluster, parts, source.Earliest)
 	if err != nil {
 		return err
@@ -119,11 +119,11 @@ func (r *reset) within(ctx context.Context, to source.Offsets) error {
 
 func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	positions := r.positions(r.config.Source.Group, "")
-	before, err := source.Committed(ctx, r.cluster, positions.Group, offsetsOrder(to))
+	before, err := source.Committed(ctx, r.cluster, positions.Group, to.Partitions())
 	if err != nil {
 		return err
 	}
-	for _, p := range offsetsOrder(to) {
+	for _, p := range to.Partitions() {
 		id, former := transformID(r.config.Source, p.ID)
 		k, err := r.openSink(ctx, id, former)
 		if err != nil {
@@ -154,14 +154,14 @@ func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
-	msgs, err := checkpoints.Move(ctx, to)
+	msgs, err := checkpoints.Move(was, to)
 	if err != nil {
 		return err
 	}
 	if err := r.positions(learnGroup(r.config), r.config.Snapshot.ModelID).Reset(ctx, k, to, msgs); err != nil {
 		return err
 	}
-	for _, p := range offsetsOrder(to) {
+	for _, p := range to.Partitions() {
 		before := int64(-1)
 		if was != nil {
 			if at, ok := was.Offsets[p]; ok {
@@ -188,13 +188,4 @@ func (r *reset) tell(stage, done string, p source.Partition, before, now int64) 
 		from = fmt.Sprint(before)
 	}
 	r.say("%s: %s from %s to %d: %s", p, stage, from, now, what)
-}
-
-func offsetsOrder(o source.Offsets) []source.Partition {
-	parts := make([]source.Partition, 0, len(o))
-	for p := range o {
-		parts = append(parts, p)
-	}
-	slices.SortFunc(parts, func(a, b source.Partition) int { return int(a.ID - b.ID) })
-	return parts
 }

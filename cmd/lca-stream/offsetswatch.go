@@ -99,7 +99,7 @@ func (r *reset) traces(ctx context.Context, ids, groups []string, to source.Offs
 		}
 	}
 	for _, group := range groups {
-		found, err := source.Committed(ctx, r.cluster, group, offsetsOrder(to))
+		found, err := source.Committed(ctx, r.cluster, group, to.Partitions())
 		if err != nil {
 			return t, err
 		}
