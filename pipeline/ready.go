@@ -16,6 +16,9 @@ func (s *Stats) SetPassedOver(why string) { s.passedOver.Store(&why) }
 // says of itself: that cannot tell a broker that is away from one that is slow.
 func (s *Stats) SetBroker(r Readiness) { s.broker.Store(&r) }
 
+// SetHold says that nothing is read before the first model on that topic, so the process is not ready before it.
+func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
+
 // Ready returns what was noted last; a process that has said nothing is not ready.
 func (s *Stats) Ready() Readiness {
 	if b := s.broker.Load(); b != nil && !b.Ready {
@@ -24,6 +27,9 @@ func (s *Stats) Ready() Readiness {
 	r := Readiness{Reason: "starting"}
 	if said := s.ready.Load(); said != nil {
 		r = *said
+	}
+	if topic := s.hold.Load(); topic != nil && s.inForce.Load() == nil {
+		r = Readiness{Reason: "no model yet on topic " + *topic}
 	}
 	if why := s.passedOver.Load(); why != nil && *why != "" {
 		if r.Reason != "" {

@@ -33,6 +33,7 @@ type simWorld struct {
 	skips      bool // source.on_gap
 	beside     bool // learner and transform are of one process: what is whitened need not be learnt
 	lags       bool // processes that transform hear of new models late, each in its own time
+	learnFirst bool // transforms are started when there is a model
 	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
 	taking     string
 }
@@ -71,8 +72,8 @@ func drawWorld(r *rand.Rand) simWorld {
 	}
 	w.latest = chance(5) && !w.retention && w.taking == ""
 	w.skips, w.beside = chance(4), chance(2)
-	w.lags, w.pace = chance(3), []int{3, 10, 30}[r.IntN(3)]
-	w.byName = chance(4)
+	w.lags, w.pace = chance(2), []int{3, 10, 30}[r.IntN(3)]
+	w.byName, w.learnFirst = chance(4), chance(2)
 	return w
 }
 
@@ -170,7 +171,7 @@ func (s *sim) disturb() {
 		topic := s.topics["events"]
 		topic.parts = append(topic.parts, &simPart{})
 	}
-	if s.lags && s.chance(20) {
+	if s.lags && s.chance(8) {
 		s.lag()
 	}
 	if s.retention && s.chance(40) {
@@ -327,7 +328,8 @@ func (s *sim) complete() {
 	frozen := slices.ContainsFunc(s.live(), func(p *proc) bool { return p.frozen > 0 })
 	for _, pipe := range s.pipes {
 		stuck := (s.latest || len(s.taken)+len(pipe.stopped) > 0) && time.Since(s.moved) >= simStuck && !frozen // what is left to do is not there, or was the work of somebody who has stopped
-		if !stuck && !s.drained(pipe) {
+		blind := pipe.bereft != "" && len(pipe.stopped) == 0                                                    // it is given the time to notice
+		if !stuck && (blind || !s.drained(pipe)) {
 			continue
 		}
 		for _, p := range s.live() {

@@ -266,9 +266,9 @@ func (t threaded) Rewind(ctx context.Context) (source.Offsets, error) {
 	return t.Stage.Rewind(context.WithValue(ctx, simThread{}, t.thread))
 }
 
-// transform is what the command's transform does: wait for a model, join the group or take what is
-// given to it, and for each partition take the work over, then read the committed offsets, then catch up
-// with the snapshots, then go on.
+// transform is what the command's transform does: join the group or take what is given to it, and for each
+// partition take the work over, then read the committed offsets, then catch up with the snapshots, then go
+// on, from the first model on.
 func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	stats := NewStats()
 	follow := &Follow{
@@ -287,9 +287,6 @@ func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	})()
 	go func() { defer close(following); _ = follow.Run(ctx) }()
 	defer func() { cancel(); <-following }()
-	if err := follow.AwaitModel(me.ctx); err != nil {
-		return nil // it was asked to end before it began
-	}
 	shared := simTransform(pipe, follow)
 	positions := s.positions(me, pipe, pipe.group, "")
 	t := &Transforms{Members: members, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
@@ -334,7 +331,8 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 			claim.Metadata = positions.Metadata(parts)
 			m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), ids: positions.TopicIDs(), claim: claim, idle: 10 * time.Second}
 			m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
-			return m, nil
+			claim.Next = start
+			return shared.Follow.Hold(m, claim, m.idle), nil
 		},
 	}
 	switch s.mistake {

@@ -40,6 +40,7 @@ type sim struct {
 	attempts map[string]int
 	bodies   map[string]func(*proc) error
 	works    []string
+	later    []string // of those that were not started yet
 	finished map[string]bool
 
 	mu      sync.Mutex

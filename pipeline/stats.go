@@ -36,6 +36,7 @@ type Stats struct {
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
+	hold           atomic.Pointer[string] // the topic of the first model, where nothing is read before it
 
 	past atomic.Pointer[[]Past]
 	lag  atomic.Pointer[map[source.Partition]int64]

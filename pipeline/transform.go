@@ -20,7 +20,7 @@ type UntilModel uint8
 
 // The policies of transform.until_model.
 const (
-	Hold        UntilModel = iota // nothing is consumed
+	Hold        UntilModel = iota // nothing is read, see Follow.Hold
 	PassThrough                   // written with lca null and version 0
 	Drop                          // consumed and not written, counted
 )
@@ -244,7 +244,7 @@ func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.Rec
 	return nil
 }
 
-// withoutModel applies transform.until_model; under Hold nothing is read before the first model.
+// withoutModel applies transform.until_model; under Hold no message comes before the first model.
 func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError) {
 	if t.UntilModel == Drop {
 		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))

@@ -76,10 +76,7 @@ func (s *system) transform(ctx context.Context) error {
 
 func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) error {
 	if shared.UntilModel == pipeline.Hold {
-		s.stats.SetReady(pipeline.Readiness{Reason: "no model yet on topic " + s.config.Snapshot.Topic})
-		if err := shared.Follow.AwaitModel(ctx); err != nil {
-			return stopped(ctx, err)
-		}
+		s.stats.SetHold(s.config.Snapshot.Topic)
 	}
 	s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
 	members, leave, err := s.members(ctx)
@@ -126,17 +123,21 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		},
 		CatchUp: o.shared.Follow.CatchUp,
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
-			claim := claim
+			claim, idle := claim, min(o.renew.Every/2, transformIdle)
 			claim.Metadata = o.positions.Metadata(parts)
 			src, err := o.reader(ctx, source.KafkaConfig{
 				Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
-				IdleWait: min(o.renew.Every/2, transformIdle), OnGap: o.gaps.Pass,
+				IdleWait: idle, OnGap: o.gaps.Pass,
 			})
 			if err != nil {
 				return nil, err
 			}
 			o.lags.add(ctx, p, src)
-			return src, nil
+			if o.shared.UntilModel != pipeline.Hold {
+				return src, nil
+			}
+			claim.Next = start
+			return o.shared.Follow.Hold(src, claim, idle), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)

@@ -15,30 +15,6 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// positioned waits until a group has a committed position in so many partitions.
-func (s *stream) positioned(group string, partitions int, programs ...*program) map[string]int64 {
-	s.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		for _, p := range programs {
-			p.alive()
-		}
-		at := s.GroupOffsets(s.t, group)
-		if len(at) == partitions && !slices.Contains(values(at), -1) {
-			return at
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("group %s has the positions %v after 2 minutes", group, at)
-		}
-	}
-}
-
-func values(m map[string]int64) (all []int64) {
-	for _, v := range m {
-		all = append(all, v)
-	}
-	return all
-}
-
 // written are the source offsets of all committed records of the given topics, by source partition.
 func (s *stream) written(topics ...string) map[string][]int64 {
 	s.t.Helper()

@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// unread is a source that nothing must be read of before there is a model.
+type unread struct {
+	calm
+	follow *Follow
+	reads  []time.Duration
+	early  bool
+}
+
+func (u *unread) Read(ctx context.Context) (source.Batch, error) {
+	u.reads = append(u.reads, time.Since(u.began))
+	u.early = u.early || u.follow.Current() == nil
+	return u.calm.Read(ctx)
+}
+
+// Before the first model nothing is read, and the position is renewed; from that moment on it is read.
+func TestHold(t *testing.T) {
+	m := learnt(t).followed(t, situation{}).Current()
+	synctest.Test(t, func(t *testing.T) {
+		f := &Follow{ModelID: "m", Stats: NewStats(), Log: quiet()}
+		f.Stats.SetReady(Readiness{Ready: true})
+		f.Stats.SetHold("snapshots")
+		start := source.Offsets{at(0): 7}
+		u := &unread{calm: calm{ahead: start, began: time.Now()}, follow: f}
+		const idle, came = 10 * time.Second, 2*time.Hour + 5*time.Second
+		l := &Loop{
+			Source: f.Hold(u, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
+			Renew: &Renewal{Every: time.Hour},
+		}
+		if r := f.Stats.Ready(); r.Ready || r.Reason != "no model yet on topic snapshots" {
+			t.Errorf("before the first model: %+v", r)
+		}
+		time.AfterFunc(came, func() {
+			f.current.Store(m)
+			f.Stats.setInForce(m, nil)
+			f.advance(1)
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), came+time.Minute)
+		defer cancel()
+		if err := l.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if u.early || len(u.reads) == 0 || u.reads[0] != came {
+			t.Errorf("read at %v, and there is a model at %v", u.reads, came)
+		}
+		if len(u.at) != 3 || u.at[0] != idle {
+			t.Errorf("the position was committed at %v, want after %v and then once an hour", u.at, idle)
+		}
+		for _, next := range u.put {
+			if next[at(0)] != 7 {
+				t.Errorf("committed %v, want %v", next, start)
+			}
+		}
+		if r := f.Stats.Ready(); !r.Ready {
+			t.Errorf("with a model: %+v", r)
+		}
+	})
+}
+
+// A held source that is sent elsewhere claims that place.
+func TestHoldSeeks(t *testing.T) {
+	f := &Follow{Stats: NewStats(), Log: quiet()}
+	src := f.Hold(&calm{}, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
+	if err := src.Seek(context.Background(), source.Offsets{at(0): 3}); err != nil {
+		t.Fatal(err)
+	}
+	b, err := src.Read(context.Background())
+	if err != nil || b.Claim.Group != "g" || b.Claim.Next[at(0)] != 3 || len(b.Messages) != 0 {
+		t.Errorf("claims %+v, %v", b.Claim, err)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := src.Read(ended); err == nil {
+		t.Error("it reads on when it was asked to end")
+	}
+}
