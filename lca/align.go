@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // alignEvery is the number of minibatches after which the reference that models are aligned to
@@ -30,7 +31,7 @@ type reference struct {
 
 	// No state: what advance uses again and again.
 	b, bl, next, left, cross []float64
-	spans                    spans
+	spans                    prop1.Spans
 }
 
 // advance moves the reference on when its time has come.
@@ -39,12 +40,12 @@ func (r *reference) advance(l *Learner) error {
 		return nil
 	}
 	m, d, w := l.metric, l.cfg.Dim, &l.work
-	n := len(m.active)
-	r.b, r.bl = m.spread(r.b, d, w), resize(r.bl, d*m.parzen)
+	n := len(m.Active)
+	r.b, r.bl = m.spread(r.b, d, w), linalg.Resize(r.bl, d*m.parzen)
 	for k := range d {
 		copy(r.bl[k*m.parzen:][:m.parzen], r.b[k*n:])
 	}
-	r.next = resize(r.next, d*d)
+	r.next = linalg.Resize(r.next, d*d)
 	if err := r.align(r.next, r.b, d, n, l.globals.whole(), w); err != nil {
 		return err
 	}
@@ -58,11 +59,11 @@ func (r *reference) advance(l *Learner) error {
 
 // spread sets dst to the B in force over all dim columns, dim×n, with rows of 0 where a column is constant.
 func (m *inForce) spread(dst []float64, dim int, w *linalg.Workspace) []float64 {
-	n := len(m.active)
-	dst = resize(dst, dim*n)
+	n := len(m.Active)
+	dst = linalg.Resize(dst, dim*n)
 	clear(dst)
 	m.scratch[0] = m.local(m.scratch[0], w)
-	for i, k := range m.active {
+	for i, k := range m.Active {
 		row := dst[k*n:][:n]
 		for j := range m.parzen {
 			row[j] = m.scratch[0][j*n+i]
@@ -76,10 +77,10 @@ func (m *inForce) spread(dst []float64, dim int, w *linalg.Workspace) []float64 
 // is none. b is d×n. Any root R will do for M^½ above; the nearest is Bᵀ itself.
 func (r *reference) align(dst, b []float64, d, n int, cov []float64, w *linalg.Workspace) error {
 	if r.w == nil {
-		copy(dst, dense(metricRoot(mat.NewDense(d, n, b))))
+		copy(dst, linalg.Elements(prop1.MetricRoot(mat.NewDense(d, n, b))))
 		return nil
 	}
-	r.left, r.cross = resize(r.left, d*d), resize(r.cross, d*n)
+	r.left, r.cross = linalg.Resize(r.left, d*d), linalg.Resize(r.cross, d*n)
 	w.Product(r.left, d, linalg.Dense(r.w, d), linalg.Dense(cov, d), d, d, d, linalg.Set)
 	w.Product(r.cross, n, linalg.Dense(r.left, d), linalg.Dense(b, n), d, n, d, linalg.Set)
 	if !w.Polar(r.cross, d, n) {
@@ -94,12 +95,12 @@ func (r *reference) align(dst, b []float64, d, n int, cov []float64, w *linalg.W
 // decomposition is worth its time here.
 func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) error {
 	d, _ := b.Dims()
-	root := metricRoot(b)
+	root := prop1.MetricRoot(b)
 	target := mat.NewDense(d, d, append([]float64(nil), r.w...))
 	target.Apply(func(i, j int, v float64) float64 { return v + 1e-9*root.At(i, j) }, target)
 	var left, w mat.Dense
 	linalg.Mul(&left, target, mat.NewDense(d, d, cov))
-	o, err := polar(&left, root)
+	o, err := prop1.Polar(&left, root)
 	if err != nil {
 		return err
 	}
@@ -112,32 +113,32 @@ func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) err
 // the same rotation of B_L by itself: W = Q (B_L, B_G)ᵀ and W_P = Q (B_L, 0)ᵀ, so that the two never
 // disagree, and a direction that changes sides enters or leaves without moving the others.
 func (r *reference) whitening(bl, bg *mat.Dense, comps Components, cg []float64) (*mat.Dense, error) {
-	b := parts{BL: bl, BG: bg}.joined()
+	b := prop1.Parts{BL: bl, BG: bg}.Joined()
 	d, n := b.Dims()
 	work, w := linalg.Borrow(), mat.NewDense(d, d, nil)
 	defer work.Return()
 	reference := &reference{w: r.w}
 	err := reference.align(w.RawMatrix().Data, b.RawMatrix().Data, d, n, cg, work)
-	if err != nil || comps == ComponentsAll || columns(bg) == 0 {
+	if err != nil || comps == ComponentsAll || prop1.Columns(bg) == 0 {
 		return w, err
 	}
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
-	var s spans
-	if err := s.factor(span{b.RawMatrix().Data, n}, d, cg, work); err != nil {
+	var s prop1.Spans
+	if err := s.Factor(prop1.Span{Data: b.RawMatrix().Data, Columns: n}, d, cg, work); err != nil {
 		return nil, err
 	}
 	var q mat.Dense
-	linalg.Mul(&q, w, mat.NewDense(d, n, s.product))
-	work.SolveRight(linalg.Dense(s.low, n), q.RawMatrix().Data, n, n, d)
-	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: s.low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
+	linalg.Mul(&q, w, mat.NewDense(d, n, s.Product))
+	work.SolveRight(linalg.Dense(s.Low, n), q.RawMatrix().Data, n, n, d)
+	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: s.Low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
 	var wp mat.Dense
-	linalg.Mul(&wp, q.Slice(0, d, 0, columns(bl)), bl.T())
+	linalg.Mul(&wp, q.Slice(0, d, 0, prop1.Columns(bl)), bl.T())
 	return &wp, nil
 }
 
 // angle returns the largest principal angle between the span of B_L at the last advance and now, in radians.
 func (r *reference) angle(d, parzen int, cov []float64, w *linalg.Workspace) float64 {
-	all := r.spans.angles(span{r.parzen, len(r.parzen) / d}, span{r.bl, parzen}, d, cov, w)
+	all := r.spans.Angles(prop1.Span{Data: r.parzen, Columns: len(r.parzen) / d}, prop1.Span{Data: r.bl, Columns: parzen}, d, cov, w)
 	if len(all) == 0 {
 		return math.Pi / 2
 	}

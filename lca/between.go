@@ -5,6 +5,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // between is what happens to a metric from one split to the next. An eigendecomposition is worth many
@@ -38,16 +39,16 @@ type between struct {
 
 // begin starts anew after a split.
 func (m *inForce) begin(l *Learner) {
-	n := len(m.active)
+	n := len(m.Active)
 	l.splits++
 	m.number = l.splits
 	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
-	m.fresh = resize(m.fresh, n*n)
+	m.fresh = linalg.Resize(m.fresh, n*n)
 	clear(m.fresh)
 	m.ridges(l.cfg.Nu, &l.work)
-	m.centre = resize(m.centre, l.cfg.Dim)
-	l.offset = resize(l.offset, l.cfg.Dim)
-	meanOf(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
+	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
+	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
+	prop1.Mean(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
 }
 
 // resume sets what follows from a state that was read.
@@ -60,10 +61,10 @@ func (m *inForce) resume(l *Learner) bool {
 
 // ridges sets B_Lᵀ ν s² B_L.
 func (m *inForce) ridges(nu float64, w *linalg.Workspace) {
-	n, p := len(m.active), m.parzen
-	m.nu, m.scratch[0] = resize(m.nu, p*p), resize(m.scratch[0], n*p)
+	n, p := len(m.Active), m.parzen
+	m.nu, m.scratch[0] = linalg.Resize(m.nu, p*p), linalg.Resize(m.scratch[0], n*p)
 	root := math.Sqrt(nu)
-	for i, s := range m.scale {
+	for i, s := range m.Scale {
 		for k, v := range m.b[i*n:][:p] {
 			m.scratch[0][i*p+k] = root * s * v
 		}
@@ -74,15 +75,15 @@ func (m *inForce) ridges(nu float64, w *linalg.Workspace) {
 
 // narrow is the M-step between splits. It returns false where rounding has made the matrix singular.
 func (m *inForce) narrow(w *linalg.Workspace) bool {
-	n, p := len(m.active), m.parzen
-	m.low = resize(m.low, p*p)
+	n, p := len(m.Active), m.parzen
+	m.low = linalg.Resize(m.low, p*p)
 	for i := range p {
 		for j := range i + 1 {
 			m.low[i*p+j] = m.fresh[j*n+i] + float64((1-m.keep)*m.nu[i*p+j])
 		}
 		m.low[i*p+i] += m.keep
 	}
-	m.narrowed = w.CholeskyLower(m.low, p) == nil && regular(m.low, p)
+	m.narrowed = w.CholeskyLower(m.low, p) == nil && prop1.Regular(m.low, p)
 	return m.narrowed
 }
 
@@ -91,13 +92,13 @@ func (m *inForce) logVolume() float64 {
 	if !m.narrowed {
 		return m.logDet
 	}
-	return m.logDet - logDiagonal(m.low, m.parzen)
+	return m.logDet - prop1.LogDiagonal(m.low, m.parzen)
 }
 
 // local sets dst to B_Lᵀ of the metric in force, d_P×n.
 func (m *inForce) local(dst []float64, w *linalg.Workspace) []float64 {
-	n, p := len(m.active), m.parzen
-	dst = resize(dst, p*n)
+	n, p := len(m.Active), m.parzen
+	dst = linalg.Resize(dst, p*n)
 	for i := range n {
 		for k, v := range m.b[i*n:][:p] {
 			dst[k*n+i] = v
@@ -112,7 +113,7 @@ func (m *inForce) local(dst []float64, w *linalg.Workspace) []float64 {
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
 // coordinates of the metric in force, which it brings back into those of the split.
 func (m *inForce) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
-	n := len(m.active)
+	n := len(m.Active)
 	c := sum.Upper
 	if m.narrowed {
 		m.widen(c, w)
@@ -129,8 +130,8 @@ func (m *inForce) average(sum *kernel.Moments, discount float64, w *linalg.Works
 
 // widen is C ← T C Tᵀ with T = diag(L, I), on and above the diagonal.
 func (m *inForce) widen(c []float64, w *linalg.Workspace) {
-	n, p := len(m.active), m.parzen
-	m.scratch[0], m.scratch[1] = resize(m.scratch[0], p*n), resize(m.scratch[1], p*p)
+	n, p := len(m.Active), m.parzen
+	m.scratch[0], m.scratch[1] = linalg.Resize(m.scratch[0], p*n), linalg.Resize(m.scratch[1], p*p)
 	left, corner, low := m.scratch[0], m.scratch[1], linalg.Dense(m.low, p)
 	kernel.MirrorUpper(c, n, p)
 	w.Product(left, n, low, linalg.Dense(c, n), p, n, p, linalg.Set)
@@ -145,7 +146,7 @@ func (m *inForce) widen(c []float64, w *linalg.Workspace) {
 
 // whole returns fresh, both triangles.
 func (m *inForce) whole() []float64 {
-	n := len(m.active)
+	n := len(m.Active)
 	kernel.MirrorUpper(m.fresh, n, n)
 	return m.fresh
 }
@@ -160,13 +161,13 @@ func (m *inForce) fold(cl []float64, dim int, w *linalg.Workspace) {
 
 // current sets dst to the C_L of now, where cl is that of the split.
 func (m *inForce) current(dst, cl []float64, dim int, w *linalg.Workspace) {
-	n := len(m.active)
-	m.scratch[0] = resize(m.scratch[0], n*n)
+	n := len(m.Active)
+	m.scratch[0] = linalg.Resize(m.scratch[0], n*n)
 	c := m.scratch[0]
 	w.Congruence(c, linalg.Dense(m.inv, n).T(), m.whole(), n)
 	copy(dst, cl[:dim*dim])
-	for i, k := range m.active {
-		for j, o := range m.active {
+	for i, k := range m.Active {
+		for j, o := range m.Active {
 			dst[k*dim+o] = float64(m.keep*cl[k*dim+o]) + c[i*n+j]
 		}
 	}

@@ -1,8 +1,11 @@
 package lca_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
 )
@@ -16,6 +19,23 @@ func TestZeroConfig(t *testing.T) {
 	for _, want := range []string{"Dim is 0", "Kind invalid(0)", "unknown Metric", "Neighbours is 0"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
+
+// TestEveryMetricHasAnMStep holds that a metric which the configuration accepts is fitted as what it is, and one
+// that it does not know is refused: none is ever taken for another.
+func TestEveryMetricHasAnMStep(t *testing.T) {
+	x := mat.NewDense(6, 2, []float64{0, 0, 1, 0, 0, 2, 3, 3, 4, 3, 3, 5})
+	for m := range lca.Metric(10) {
+		c := lca.DefaultFitConfig()
+		c.Metric, c.MaxIter = m, 1
+		if m == lca.MetricLowRank {
+			c.Rank = 1
+		}
+		_, err := lca.Fit(context.Background(), x, c)
+		if _, unknown := lca.ParseMetric(m.String()); (unknown == nil) != (err == nil) {
+			t.Errorf("%v: Fit says %v", m, err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // What somebody sees who clusters the whitened rows as they come and knows nothing of snapshots: an
@@ -114,7 +116,7 @@ func (c *consumer) see(view *Model, rows []*mat.Dense, probe *mat.Dense, k int) 
 // sameMetric fails unless WᵀW = B Bᵀ.
 func sameMetric(t *testing.T, m *Model) {
 	t.Helper()
-	b := parts{BL: m.BL, BG: m.BG}.joined()
+	b := prop1.Parts{BL: m.BL, BG: m.BG}.Joined()
 	var metric, of mat.Dense
 	metric.Mul(m.W.T(), m.W)
 	of.Mul(b, b.T())

@@ -26,7 +26,7 @@ func (t *tiles[T]) halves() []float64 {
 	if d.halved {
 		return d.half
 	}
-	d.halved, d.half = true, resize(d.half, t.rows)
+	d.halved, d.half = true, linalg.Resize(d.half, t.rows)
 	d.offset = t.global.of(d.offset, d.mean)
 	kernel.SquaredFrom(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
 	for i := range d.half {
@@ -42,9 +42,9 @@ func (t *tiles[T]) squares(w *linalg.Workspace) []float64 {
 		return d.square
 	}
 	half := t.halves()
-	d.squared, d.square = true, resize(d.square, t.rows)
+	d.squared, d.square = true, linalg.Resize(d.square, t.rows)
 	d.offset = t.local.of(d.offset, d.mean)
-	d.centred[0] = resize(d.centred[0], t.rows*p)
+	d.centred[0] = linalg.Resize(d.centred[0], t.rows*p)
 	y := d.centred[0]
 	for i := range t.rows {
 		to := y[i*p:][:p]
@@ -53,7 +53,7 @@ func (t *tiles[T]) squares(w *linalg.Workspace) []float64 {
 		}
 	}
 	if m.narrowed { // back into the coordinates of the split
-		d.centred[1] = resize(d.centred[1], t.rows*p)
+		d.centred[1] = linalg.Resize(d.centred[1], t.rows*p)
 		w.Product(d.centred[1], p, linalg.Dense(y, p), linalg.Dense(m.low, p).T(), t.rows, p, p, linalg.Set)
 		y = d.centred[1]
 	}

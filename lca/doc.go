@@ -30,9 +30,9 @@
 //	| Σ*, C_L (+ ν I)                      | localCovariance; Model.CL   | section 3, eq. 5; section 4, below eq. 6       |
 //	| μ, C_G (+ ν_g I)                     | Model.Mean, Model.CG        | section 4, below eq. 6; Algorithm 1            |
 //	| p(x) = p_G p_L                       | Model.LogDensity            | section 4, before eq. 6                        |
-//	| bound of the product                 | mStep                       | section 4, eq. 6                               |
-//	| I_G = C_G^(−½)                       | inverseRoot                 | Algorithm 1                                    |
-//	| Proposition 1: U₊, U₋, D₋            | split                       | section 4, eq. 7; proof in the appendix, eq. 9 |
+//	| bound of the product                 | prop1.MStep                 | section 4, eq. 6                               |
+//	| I_G = C_G^(−½)                       | prop1.InverseRoot           | Algorithm 1                                    |
+//	| Proposition 1: U₊, U₋, D₋            | prop1.Split                 | section 4, eq. 7; proof in the appendix, eq. 9 |
 //	| B_G = I_G U₊, B_L = I_G U₋ D₋^(−½)   | Model.BG, Model.BL          | Proposition 1; Algorithm 1                     |
 //	| e                                    | Model.Ratio                 | D of Algorithm 1                               |
 //	| LCA-Gauss                            | Fit: em                     | Algorithm 1                                    |
@@ -40,8 +40,8 @@
 //	| ν                                    | Nu, NuGaussian; ridge       | Algorithm 1; section 6.2                       |
 //	| γ, B, n, Ĉ_L                         | Gamma, Minibatch; discounted| section 5.1, eq. 8: γ = .6, B = 100            |
 //	| n_j, N                               | Neighbours                  | section 5.2; N = 3000 in section 6.3           |
-//	| isotropic, diagonal metric           | project                     | section 6.2                                    |
-//	| low rank + scalar                    | project, MetricLowRank      | section 3 (end)                                |
+//	| isotropic, diagonal metric           | prop1.Family                | section 6.2                                    |
+//	| low rank + scalar                    | prop1.Family, MetricLowRank | section 3 (end)                                |
 //	| own covariance for each point        | FitLocal                    | section 3 (end)                                |
 //	| Manifold Parzen Windows (MPW)        | Fit with MaxIter = 1        | section 3 (end), section 6.1                   |
 //
@@ -64,7 +64,7 @@
 //     λ = 0. Otherwise they pull the kernel to width 0. A row with no other neighbour is left out of C_L and
 //     of the NLL. (TestDuplicates)
 //   - ν and ν_g are two numbers, as in section 6.2; Algorithm 1 is ν = ν_g.
-//   - LCA-Gauss takes the structured metrics too (splitWithin); the paper has them for LCA alone.
+//   - LCA-Gauss takes the structured metrics too (prop1.Family); the paper has them for LCA alone.
 //   - Search adds starts from directions of minimum kurtosis to LCA-Gauss-Red, and chooses by fresh rows.
 //   - λ below e^−60 of a row's largest is 0 in the plain loops of the E-step, and below e^−688 (float32: e^−67)
 //     in the kernels; TestVectors shows that no digit is lost. The kernels also have an exp of their own, so

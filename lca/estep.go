@@ -9,6 +9,8 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -37,7 +39,7 @@ type expectation struct {
 //
 // not pair by pair, which takes n²d² operations, but as in localCovariance. The kernels do the same
 // sums, faster (kernelStep).
-func eStep(ctx context.Context, s pairs, b parts, wantCL bool) (expectation, error) {
+func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectation, error) {
 	switch s.precision {
 	case Float32:
 		return kernelStep[float32](ctx, s, b)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // kernelRows is how many rows one call of the kernels takes: enough to share among threads, few
@@ -18,9 +19,9 @@ const kernelRows = 2048
 // kernelStep is eStep on the kernels of the stream: all of it happens in coordinates z = Bᵀx that the
 // whole metric whitens, where C_L is near the identity and float32 loses nothing to cancellation; the
 // first d_P coordinates are the Parzen part.
-func kernelStep[T kernel.Float](ctx context.Context, s pairs, b parts) (expectation, error) {
+func kernelStep[T kernel.Float](ctx context.Context, s pairs, b prop1.Parts) (expectation, error) {
 	n, _ := s.q.Dims()
-	d, parzen := columns(b.BL)+columns(b.BG), columns(b.BL)
+	d, parzen := prop1.Columns(b.BL)+prop1.Columns(b.BG), prop1.Columns(b.BL)
 	scratch := kernel.Scratch[T]{Threads: runtime.GOMAXPROCS(0)}
 	var pool kernel.Neighbours[T]
 	z := whitened[T](s.p, b)
@@ -60,7 +61,7 @@ func kernelStep[T kernel.Float](ctx context.Context, s pairs, b parts) (expectat
 func (s pairs) exclusion(from, to, d int) kernel.Exclusion {
 	var ex kernel.Exclusion
 	if s.nearCopies {
-		ex.NearCopy = nearCopy * float64(d)
+		ex.NearCopy = kernel.NearCopy * float64(d)
 	}
 	if s.self == nil {
 		return ex
@@ -76,12 +77,12 @@ func (s pairs) exclusion(from, to, d int) kernel.Exclusion {
 }
 
 // whitened returns z = Bᵀx of each row in float64, rounded last. Rows are centred, as working rows are.
-func whitened[T kernel.Float](x *mat.Dense, b parts) []T {
+func whitened[T kernel.Float](x *mat.Dense, b prop1.Parts) []T {
 	n, dim := x.Dims()
 	var p kernel.Projection
-	all := b.joined()
+	all := b.Joined()
 	_, d := all.Dims()
-	p.Pack(make([]float64, dim), dense(all.T()), dim, d)
+	p.Pack(make([]float64, dim), linalg.Elements(all.T()), dim, d)
 	z := make([]T, n*d)
 	var scratch kernel.Scratch[float64]
 	kernel.Project(&p, z, &scratch, x.RawMatrix().Data, n)
@@ -89,13 +90,13 @@ func whitened[T kernel.Float](x *mat.Dense, b parts) []T {
 }
 
 // unwhitened returns B^(−T) C B^(−1), a covariance of z = Bᵀx as one of x.
-func unwhitened(c *mat.Dense, b parts) (*mat.SymDense, error) {
-	inverse, err := b.inverse()
+func unwhitened(c *mat.Dense, b prop1.Parts) (*mat.SymDense, error) {
+	inverse, err := b.Inverse()
 	if err != nil {
 		return nil, err
 	}
 	var left, out mat.Dense
 	linalg.Mul(&left, inverse.T(), c)
 	linalg.Mul(&out, &left, inverse)
-	return symmetric(&out), nil
+	return prop1.Symmetric(&out), nil
 }

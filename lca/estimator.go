@@ -65,11 +65,11 @@ func newTiles[T kernel.Float](dim int) *tiles[T] {
 }
 
 func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
-	n, d := len(m.active), m.parzen
+	n, d := len(m.Active), m.parzen
 	same := t.number == m.number && t.pool == p
 	t.n, t.parzen, t.number, t.pool, t.metric = n, d, m.number, p, m
 	if !same {
-		t.centre, t.deviation = append(t.centre[:0], m.centre...), resize(t.deviation, t.dim)
+		t.centre, t.deviation = append(t.centre[:0], m.centre...), linalg.Resize(t.deviation, t.dim)
 		m.deviations(t.deviation)
 		t.global.pack(m, m.b[d:], n, 1, n-d, t.centre, t.deviation)
 	}
@@ -89,7 +89,7 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 func (t *tiles[T]) enter(p *pool) {
 	const few = 64
 	g := t.n - t.parzen
-	t.few = resize(t.few, few*g)
+	t.few = linalg.Resize(t.few, few*g)
 	for first := 0; g > 0 && first < p.len(); first += few {
 		rows := min(few, p.len()-first)
 		t.global.coordinates.Apply(t.few, p.rows[first*t.dim:], rows)
@@ -111,7 +111,7 @@ func (t *tiles[T]) replace(slot, row int) {
 func (t *tiles[T]) place(x, mean []float64) {
 	t.rows = len(x) / t.dim
 	t.distances.begin(mean)
-	t.q = resize(t.q, t.rows*t.n)
+	t.q = linalg.Resize(t.q, t.rows*t.n)
 	kernel.Beside(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
 }
 
@@ -123,16 +123,8 @@ func (t *tiles[T]) update(ex kernel.Exclusion) *kernel.Moments {
 // deviations sets dst to the standard deviations of the columns, ν_g included; 0 for constant ones.
 func (m *inForce) deviations(dst []float64) {
 	clear(dst)
-	n := len(m.active)
-	for i, k := range m.active {
+	n := len(m.Active)
+	for i, k := range m.Active {
 		dst[k] = math.Sqrt(kernel.NormSquared(m.gaussian[i*n:][:i+1]))
 	}
-}
-
-// resize returns a slice of length n, reusing s where it can.
-func resize[E any](s []E, n int) []E {
-	if cap(s) < n {
-		return make([]E, n)
-	}
-	return s[:n]
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Fit finds the model of c.Kind in the rows of x by EM on the leave-one-out likelihood: the batch
@@ -28,6 +30,7 @@ func Fit(ctx context.Context, x *mat.Dense, c FitConfig) (*Model, error) {
 type fitting struct {
 	FitConfig
 	*working
+	solver prop1.MStep
 	cg, ig *mat.SymDense // C_G + ν_g I and I_G = (C_G + ν_g I)^(−½), in working units
 	random *rand.Rand
 	runs   int
@@ -35,7 +38,7 @@ type fitting struct {
 
 // state is where an EM run stands.
 type state struct {
-	parts
+	prop1.Parts
 	CL        *mat.SymDense // C_L + ν I of these parts, within the metric's family
 	NLL       float64
 	Penalised float64
@@ -52,13 +55,18 @@ func newFitting(x *mat.Dense, c FitConfig) (*fitting, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Metric == MetricLowRank && c.Rank >= len(w.active) {
-		return nil, fmt.Errorf("lca: fit: Rank is %d, want less than the %d columns that vary", c.Rank, len(w.active))
+	if c.Metric == MetricLowRank && c.Rank >= len(w.Active) {
+		return nil, fmt.Errorf("lca: fit: Rank is %d, want less than the %d columns that vary", c.Rank, len(w.Active))
+	}
+	family, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	if err != nil {
+		return nil, err
 	}
 	f := &fitting{FitConfig: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
-	f.cg = ridge(w.covariance(), f.NuGaussian)
-	if f.ig, err = inverseRoot(f.cg); err != nil {
-		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", x.RawMatrix().Rows, len(w.active), err)
+	f.solver = prop1.MStep{Family: family, Plain: c.Kind == KindLCA}
+	f.cg = prop1.Ridge(w.covariance(), f.NuGaussian)
+	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
+		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", x.RawMatrix().Rows, len(w.Active), err)
 	}
 	return f, nil
 }
@@ -80,18 +88,18 @@ func (f *fitting) search(ctx context.Context) (state, error) {
 
 // start is Algorithm 1's: B_G = 0 and B_L B_Lᵀ = C_G⁻¹, all dimensions Parzen, within the metric's family.
 func (f *fitting) start() (state, error) {
-	b, sigma, err := mStep(f.Kind, f.Metric, f.Rank, f.cg, f.ig, f.cg, len(f.active))
-	return state{parts: b, CL: sigma}, err
+	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.cg, len(f.Active))
+	return state{Parts: b, CL: sigma}, err
 }
 
 // gaussian is the model with no Parzen dimension: B_G = I_G, the baseline of section 6.2.
 func (f *fitting) gaussian() state {
-	s := state{parts: parts{BG: mat.DenseCopyOf(f.ig), BL: &mat.Dense{}, Ratio: make([]float64, len(f.active))}, CL: f.cg}
+	s := state{Parts: prop1.Parts{BG: mat.DenseCopyOf(f.ig), BL: &mat.Dense{}, Ratio: make([]float64, len(f.Active))}, CL: f.cg}
 	for k := range s.Ratio {
 		s.Ratio[k] = 1
 	}
-	s.NLL = f.nll(s.parts, f.rows, nil)
-	s.Penalised = s.NLL + f.penalty(s.parts)
+	s.NLL = f.nll(s.Parts, f.rows, nil)
+	s.Penalised = s.NLL + f.penalty(s.Parts)
 	return s
 }
 
@@ -104,13 +112,13 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 	run := f.nextRun()
 	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
 	for last := math.Inf(1); ; s.Iter++ {
-		if columns(s.BL) == 0 { // nothing local is left to learn
+		if prop1.Columns(s.BL) == 0 { // nothing local is left to learn
 			g := f.gaussian()
 			g.Iter = s.Iter
 			f.trace(run, g)
 			return g, nil
 		}
-		e, err := eStep(ctx, all, s.parts, s.Iter < most) // λ and C_L
+		e, err := eStep(ctx, all, s.Parts, s.Iter < most) // λ and C_L
 		if err != nil {
 			return state{}, err
 		}
@@ -132,18 +140,18 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 // mStep replaces the parts of s by those that minimise the bound for the local covariance cl,
 // without ν: M₂ = C_L + ν I.
 func (f *fitting) mStep(s *state, cl *mat.SymDense) error {
-	b, sigma, err := mStep(f.Kind, f.Metric, f.Rank, f.cg, f.ig, ridge(cl, f.Nu), Auto)
+	b, sigma, err := f.solver.Solve(f.cg, f.ig, prop1.Ridge(cl, f.Nu), Auto)
 	if err != nil {
 		return fmt.Errorf("lca: fit: step %d (raise Nu; where rows repeat, set NearCopies): %w", s.Iter+1, err)
 	}
-	s.parts, s.CL = b, sigma
+	s.Parts, s.CL = b, sigma
 	return nil
 }
 
 // evaluate sets the figures of s from the E-step over all rows in its metric.
 func (s *state) evaluate(f *fitting, e expectation) {
-	s.NLL = f.nll(s.parts, f.rows, &e)
-	s.Penalised = s.NLL + f.penalty(s.parts)
+	s.NLL = f.nll(s.Parts, f.rows, &e)
+	s.Penalised = s.NLL + f.penalty(s.Parts)
 	s.Effective, s.Copies = e.Effective, e.Copies
 }
 
@@ -154,7 +162,7 @@ func (s *state) evaluate(f *fitting, e expectation) {
 // (section 4, before eq. 6; eq. 1 for plain LCA), m the number of admissible neighbours: n−1 when
 // nothing is left out but the row itself. It is in the input's units: Σ log s comes on top. Rows
 // without any neighbour are left out of the mean.
-func (f *fitting) nll(b parts, q *mat.Dense, e *expectation) float64 {
+func (f *fitting) nll(b prop1.Parts, q *mat.Dense, e *expectation) float64 {
 	constant := normaliser(b) + f.logScale()
 	gaussian := halfSquares(q, b.BG)
 	sum, used := 0.0, 0
@@ -174,7 +182,7 @@ func (f *fitting) nll(b parts, q *mat.Dense, e *expectation) float64 {
 
 // penalty is ν/2 tr P_L + ν_g/2 tr P_G with P = B Bᵀ: what adding ν I to C_L and ν_g I to C_G
 // amounts to in the objective (section 6.2: "penalizing the trace of Σ⁻¹").
-func (f *fitting) penalty(b parts) float64 {
+func (f *fitting) penalty(b prop1.Parts) float64 {
 	return 0.5 * (f.Nu*sumOfSquares(b.BL) + f.NuGaussian*sumOfSquares(b.BG))
 }
 
@@ -182,7 +190,7 @@ func (f *fitting) penalty(b parts) float64 {
 func (f *fitting) trace(run int, s state) {
 	if f.Trace != nil {
 		f.Trace(Iteration{Run: run, Iter: s.Iter, NLL: s.NLL, Penalised: s.Penalised,
-			Gaussian: columns(s.BG), Parzen: columns(s.BL), Effective: s.Effective})
+			Gaussian: prop1.Columns(s.BG), Parzen: prop1.Columns(s.BL), Effective: s.Effective})
 	}
 }
 
@@ -196,8 +204,8 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 	n, _ := x.Dims()
 	m := &Model{
 		Dim: f.dim, Mean: f.mean, Ratio: s.Ratio,
-		CG: f.covarianceOut(f.cg), CL: f.covarianceOut(s.CL),
-		BG: f.directionsOut(s.BG), BL: f.directionsOut(s.BL),
+		CG: f.CovarianceOut(f.cg, f.dim), CL: f.CovarianceOut(s.CL, f.dim),
+		BG: f.DirectionsOut(s.BG, f.dim), BL: f.DirectionsOut(s.BL, f.dim),
 		Neighbours: centres(x),
 		Kind:       f.Kind, Metric: f.Metric, Coordinates: f.Coordinates, Components: f.Components,
 		Info: Info{

@@ -59,16 +59,6 @@ func DefaultFitConfig() FitConfig {
 	}
 }
 
-// Fit returns the configuration of a batch fit of the same model. It is plain EM on every row;
-// set Minibatch, Neighbours and Gamma to sample as the stream does.
-func (c Config) Fit() FitConfig {
-	f := DefaultFitConfig()
-	f.Kind, f.Metric, f.Rank = c.Kind, c.Metric, c.Rank
-	f.Preset, f.Nu, f.NuGaussian, f.NuUnit = c.Preset, c.Nu, c.NuGaussian, c.NuUnit
-	f.NearCopies, f.Coordinates, f.Components, f.Seed = c.NearCopies, c.Coordinates, c.Components, c.Seed
-	return f
-}
-
 // Validate reports every fault at once (errors.Join), each with the field's name and its range.
 func (c FitConfig) Validate() error {
 	var faults []error
@@ -103,7 +93,7 @@ const mostIterations = 10_000
 
 // resolved replaces Auto and the zeros that stand for a default by their values.
 func (c FitConfig) resolved() FitConfig {
-	c.Nu, c.NuGaussian = resolveNu(c.Preset, c.Nu, c.NuGaussian)
+	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
 	if c.Tol == 0 {
 		c.Tol = 1e-6
 	}
@@ -111,18 +101,4 @@ func (c FitConfig) resolved() FitConfig {
 		c.MaxIter = mostIterations
 	}
 	return c
-}
-
-// resolveNu replaces Auto by what the preset stands for.
-func resolveNu(p Preset, nu, nuGaussian float64) (float64, float64) {
-	if nu == Auto {
-		nu = 0.1
-		if p == PresetDensity {
-			nu = 1e-2
-		}
-	}
-	if nuGaussian == Auto {
-		nuGaussian = 1e-3
-	}
-	return nu, nuGaussian
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 const (
@@ -40,11 +41,11 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 		return rows, ids
 	}
 	var squares []float64
-	counted := len(l.metric.active)
+	counted := len(l.metric.Active)
 	if l.cfg.Metric == MetricFull && len(l.globals.sparse) == 0 {
 		squares = l.estimator.squares(&l.work)
 	} else {
-		l.single = resize(l.single, len(ids))
+		l.single = linalg.Resize(l.single, len(ids))
 		squares, counted = l.squares(l.single, rows, l.globals.sparse)
 	}
 	l.kept = l.kept[:0]

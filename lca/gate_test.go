@@ -68,12 +68,12 @@ func TestSparseScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	feed(t, l, x, c.Minibatch)
-	for name, scale := range map[string][]float64{"fit": w.scale, "stream": l.metric.scale} {
+	for name, scale := range map[string][]float64{"fit": w.Scale, "stream": l.metric.Scale} {
 		if s := scale[2]; math.Abs(s-3/math.Sqrt2) > 0.05 {
 			t.Errorf("%s: scale %.3f of a column that is 3 off in a twentieth of the rows, want 2.121", name, s)
 		}
 	}
-	if s := l.globals.sparse; len(s) != 1 || s[0].column != 2 || s[0].usual != 7 || math.Abs(s[0].share-0.05) > 1e-9 {
+	if s := l.globals.sparse; len(s) != 1 || s[0].Column != 2 || s[0].Usual != 7 || math.Abs(s[0].Share-0.05) > 1e-9 {
 		t.Errorf("sparse columns %+v", s)
 	}
 }

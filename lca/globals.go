@@ -5,6 +5,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // globalRows is the least memory of C_G in rows a column: a covariance from fewer is noise.
@@ -24,12 +25,12 @@ const globalRows = 10
 // moments cover all columns, the constant ones too, so that one that starts to move is seen.
 type globals struct {
 	dim    int
-	memory float64   // rows in which a weight decays by e; +Inf = never
-	mean   []float64 // μ
-	cov    []float64 // C_G without ν_g, dim×dim; above the diagonal only once whole was called
-	halved bool      // what is above the diagonal is out of date
-	count  float64   // rows that the moments stand for, while fewer than memory
-	sparse []sparse  // the columns that were at the start
+	memory float64        // rows in which a weight decays by e; +Inf = never
+	mean   []float64      // μ
+	cov    []float64      // C_G without ν_g, dim×dim; above the diagonal only once whole was called
+	halved bool           // what is above the diagonal is out of date
+	count  float64        // rows that the moments stand for, while fewer than memory
+	sparse []prop1.Sparse // the columns that were at the start
 
 	centre, centred, outer []float64 // scratch
 }
@@ -53,7 +54,7 @@ func newGlobals(memory float64, dim int) *globals {
 
 // start sets the moments from the warm-up rows.
 func (g *globals) start(rows []float64, work *linalg.Workspace) {
-	g.count, g.sparse = 0, sparseOf(rows, g.dim)
+	g.count, g.sparse = 0, prop1.SparseColumns(rows, g.dim)
 	g.learn(rows, work)
 }
 
@@ -70,13 +71,13 @@ func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 	w := n / g.count
 	for i := range g.sparse {
 		s := &g.sparse[i]
-		s.share += float64(w * (s.differ(rows, d) - s.share))
+		s.Share += float64(w * (s.Differ(rows, d) - s.Share))
 	}
-	g.centre, g.outer = resize(g.centre, d), resize(g.outer, 2*d)
+	g.centre, g.outer = linalg.Resize(g.centre, d), linalg.Resize(g.outer, 2*d)
 	if copy(g.centre, g.mean); w == 1 {
-		moveToMean(g.centre, g.outer[:d], rows, d)
+		prop1.MoveToMean(g.centre, g.outer[:d], rows, d)
 	}
-	moveToMean(g.centre, g.outer[:d], rows, d)
+	prop1.MoveToMean(g.centre, g.outer[:d], rows, d)
 	g.decay(1-w, float64(w*(1-w)))
 	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
 	g.halved = true
@@ -100,7 +101,7 @@ func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) 
 	d := g.dim
 	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
 		n := min(block, len(rows)/d)
-		g.centred = resize(g.centred, n*d)
+		g.centred = linalg.Resize(g.centred, n*d)
 		for i := range n {
 			kernel.Scaled(g.centred[i*d:][:d], rows[i*d:], o, s)
 		}
@@ -121,24 +122,5 @@ func (g *globals) decay(keep, w float64) {
 		for k, v := range row {
 			row[k] = float64(keep*v) + float64(scaled[k]*ri)
 		}
-	}
-}
-
-// meanOf sets dst to the mean of rows; a second pass takes out the rounding of the first. rest is scratch.
-func meanOf(dst, rest, rows []float64, dim int) {
-	clear(dst)
-	moveToMean(dst, rest, rows, dim)
-	moveToMean(dst, rest, rows, dim)
-}
-
-// moveToMean moves dst to the mean of rows. The nearer it was, the fewer digits are lost.
-func moveToMean(dst, rest, rows []float64, dim int) {
-	clear(rest)
-	n := len(rows) / dim
-	for i := range n {
-		kernel.AddFrom(rest, rows[i*dim:], dst)
-	}
-	for k := range dst {
-		dst[k] += rest[k] / float64(n)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 // rows are kept in its coordinates, and B_L moves within its own span (between.go).
 // Matrices are row by row, of order n = len(active).
 type inForce struct {
-	frame
+	prop1.ColumnScale
 	parzen int       // d_P
 	b, inv []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
 	ratio  []float64 // e
@@ -53,7 +54,7 @@ func (l *Learner) refresh(share float64) (found bool, err error) {
 			most = youngShare
 		}
 		due := l.cfg.Metric != MetricFull || m.pending >= most || m.minibatches >= splitMinibatches
-		if !due && m.covers(l.globals) && m.narrow(&l.work) {
+		if !due && l.globals.vary(m.Active) && m.narrow(&l.work) {
 			return false, nil
 		}
 	}
@@ -66,22 +67,22 @@ func (l *Learner) findSplit() error {
 	if next == nil {
 		next = new(inForce)
 	}
-	next.frame.set(l.globals, l.cfg.NuUnit)
-	if len(next.active) == 0 {
+	l.globals.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
+	if len(next.Active) == 0 {
 		return fmt.Errorf("lca: all %d columns became constant", d)
 	}
 	if was := l.metric; was != nil {
 		was.fold(l.cl, d, &l.work)
-		enter(l.cl, d, was.active, next.active, l.globals.cov)
+		enter(l.cl, d, was.Active, next.Active, l.globals.cov)
 	}
-	l.m2 = next.sub(l.m2, l.cl, d, l.cfg.Nu)
+	l.m2 = next.Sub(l.m2, l.cl, d, l.cfg.Nu)
 	err := next.compare(l)
 	switch {
 	case err != nil:
 	case l.cfg.Metric == MetricFull:
 		err = next.proposition1(l.cfg.Kind, l.m2, l.previous(), l.filled(), &l.work)
 	default:
-		err = next.within(l.cfg, l.m1, l.m2, Auto)
+		err = next.within(l.solver, l.m1, l.m2, Auto)
 	}
 	if err != nil {
 		return err
@@ -93,10 +94,10 @@ func (l *Learner) findSplit() error {
 
 // compare sets the single Gaussian for the C_G of now, and M₁ in l.m1.
 func (m *inForce) compare(l *Learner) (err error) {
-	n := len(m.active)
-	l.m1 = m.sub(l.m1, l.globals.whole(), l.cfg.Dim, l.cfg.NuGaussian)
-	m.gaussian = resize(m.gaussian, n*n)
-	if m.ridged, err = factor(m.gaussian, l.m1, n, &l.work); err != nil {
+	n := len(m.Active)
+	l.m1 = m.Sub(l.m1, l.globals.whole(), l.cfg.Dim, l.cfg.NuGaussian)
+	m.gaussian = linalg.Resize(m.gaussian, n*n)
+	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, &l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)
 	}
 	return nil
@@ -118,9 +119,9 @@ func (l *Learner) filled() float64 { return float64(l.pool.len()) / float64(l.cf
 //
 //	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
 func (m *inForce) proposition1(kind Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
-	n := len(m.active)
-	m.ratio, m.b, m.inv = resize(m.ratio, n), resize(m.b, n*n), resize(m.inv, n*n)
-	ridged, err := ratiosBy(m.ratio, m.b, m.gaussian, m2, n, w)
+	n := len(m.Active)
+	m.ratio, m.b, m.inv = linalg.Resize(m.ratio, n), linalg.Resize(m.b, n*n), linalg.Resize(m.inv, n*n)
+	ridged, err := prop1.RatiosByFactor(m.ratio, m.b, m.gaussian, m2, n, w)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (m *inForce) proposition1(kind Kind, m2 []float64, previous int, filled flo
 	low := linalg.Dense(m.gaussian, n)
 	w.Product(m.inv, n, linalg.Dense(m.b, n).T(), low.T(), n, n, n, linalg.Set)
 	w.SolveLeftTransposed(low, m.b, n, n, n)
-	m.logDet = -logDiagonal(m.gaussian, n)
+	m.logDet = -prop1.LogDiagonal(m.gaussian, n)
 	for k, v := range m.ratio[:m.parzen] {
 		root := math.Sqrt(v)
 		for i := range n {
@@ -158,40 +159,40 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 	}
 	wide := math.Pow(filled, -2/float64(parzen+4))
 	if previous == Auto {
-		return max(1, countBelow(e, wide))
+		return max(1, prop1.CountBelow(e, wide))
 	}
-	return max(1, countBelow(e, becomesParzen*wide), min(previous, countBelow(e, becomesGaussian*wide)))
+	return max(1, prop1.CountBelow(e, becomesParzen*wide), min(previous, prop1.CountBelow(e, becomesGaussian*wide)))
 }
 
 // within is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
-func (m *inForce) within(c Config, m1, m2 []float64, parzen int) error {
-	n := len(m.active)
+func (m *inForce) within(solver prop1.MStep, m1, m2 []float64, parzen int) error {
+	n := len(m.Active)
 	for i := range n {
 		for j := range n {
-			m1[i*n+j] /= m.scale[i] * m.scale[j]
-			m2[i*n+j] /= m.scale[i] * m.scale[j]
+			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
+			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
 		}
 	}
 	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
-	root, err := inverseRoot(one)
+	root, err := prop1.InverseRoot(one)
 	if err != nil {
 		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian): %w", err)
 	}
-	p, _, err := mStep(c.Kind, c.Metric, c.Rank, one, root, two, parzen)
-	if err == nil && columns(p.BL) == 0 { // see parzenWithHysteresis
-		p, _, err = mStep(c.Kind, c.Metric, c.Rank, one, root, two, 1)
+	p, _, err := solver.Solve(one, root, two, parzen)
+	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
+		p, _, err = solver.Solve(one, root, two, 1)
 	}
 	if err != nil {
 		return fmt.Errorf("lca: C_L + ν (raise Nu): %w", err)
 	}
-	b, inv := p.joined(), new(mat.Dense)
+	b, inv := p.Joined(), new(mat.Dense)
 	if err := inv.Inverse(b); err != nil {
-		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", errSingular)
+		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
 	}
-	m.parzen, m.ratio = columns(p.BL), p.Ratio
+	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
 	m.logDet, _ = mat.LogDet(b)
-	m.b, m.inv = dense(b), dense(inv)
-	for i, s := range m.scale {
+	m.b, m.inv = linalg.Elements(b), linalg.Elements(inv)
+	for i, s := range m.Scale {
 		m.logDet -= math.Log(s)
 		for k := range n {
 			m.b[i*n+k] /= s

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -41,7 +42,7 @@ func Search(ctx context.Context, x, fresh *mat.Dense, c FitConfig) (*Model, []Ca
 	var candidates []Candidate
 	bestNLL := math.Inf(1)
 	judge := func(name string, s state, err error) error {
-		if errors.Is(err, errSingular) {
+		if errors.Is(err, prop1.ErrSingular) {
 			candidates = append(candidates, Candidate{Name: name, NLL: math.Inf(1)})
 			return nil
 		}
@@ -70,14 +71,14 @@ func Search(ctx context.Context, x, fresh *mat.Dense, c FitConfig) (*Model, []Ca
 	if err != nil {
 		return nil, nil, err
 	}
-	for k := 1; k <= columns(q); k++ {
-		s, err := f.em(ctx, f.startFrom(columnRange(q, 0, k)), f.MaxIter)
+	for k := 1; k <= prop1.Columns(q); k++ {
+		s, err := f.em(ctx, f.startFrom(prop1.ColumnRange(q, 0, k)), f.MaxIter)
 		if err := judge(fmt.Sprintf("kurtosis %d", k), s, err); err != nil {
 			return nil, nil, err
 		}
 	}
 	if best == nil {
-		return nil, candidates, fmt.Errorf("lca: search: every candidate collapsed: raise Nu, or set NearCopies: %w", errSingular)
+		return nil, candidates, fmt.Errorf("lca: search: every candidate collapsed: raise Nu, or set NearCopies: %w", prop1.ErrSingular)
 	}
 	return best, candidates, nil
 }
@@ -93,7 +94,7 @@ func (f *fitting) startFrom(q *mat.Dense) state {
 			e[j] = kurtosisRatio
 		}
 	}
-	return state{parts: assemble(f.ig, completed(q), e, k), CL: f.cg}
+	return state{Parts: prop1.Assemble(f.ig, completed(q), e, k), CL: f.cg}
 }
 
 // flattest returns up to four orthonormal directions of the whitened rows z = I_G(x−μ) that locally
@@ -101,7 +102,7 @@ func (f *fitting) startFrom(q *mat.Dense) state {
 func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 	var z mat.Dense
 	linalg.Mul(&z, f.rows, mat.DenseCopyOf(f.ig))
-	d := len(f.active)
+	d := len(f.Active)
 	w := mat.NewDense(kurtosisStarts, d, nil)
 	for s := range kurtosisStarts {
 		for k := range d {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
@@ -26,7 +27,8 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
-	cfg       Config // no Auto left in ν
+	cfg       Config      // no Auto left in ν
+	solver    prop1.MStep // of the metrics other than the full one, and of what Model publishes
 	estimator estimator
 
 	pool    *pool
@@ -86,10 +88,14 @@ func NewLearner(c Config) (*Learner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c.Nu, c.NuGaussian = resolveNu(c.Preset, c.Nu, c.NuGaussian)
+	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
+	family, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	if err != nil {
+		return nil, err
+	}
 	d := c.Dim
 	return &Learner{
-		cfg: c, estimator: newEstimator(c),
+		cfg: c, solver: prop1.MStep{Family: family, Plain: c.Kind == KindLCA}, estimator: newEstimator(c),
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
 		globals: newGlobals(c.globalMemory(), d),
 		cl:      make([]float64, d*d),
@@ -196,7 +202,7 @@ func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
 	if l.cfg.NearCopies {
-		ex.NearCopy = nearCopy * float64(len(l.metric.active))
+		ex.NearCopy = kernel.NearCopy * float64(len(l.metric.Active))
 	}
 	return ex
 }
@@ -253,7 +259,7 @@ func (l *Learner) admit(rows []float64, ids []uint64, placed []int) (entered int
 
 // tally ends a step: counters and running means.
 func (l *Learner) tally(s *Step) {
-	s.Gaussian, s.Parzen = len(l.metric.active)-l.metric.parzen, l.metric.parzen
+	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged
 	c := &l.counts
 	c.Learnt += uint64(s.Learnt)

@@ -8,6 +8,9 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // LocalConfig decides what FitLocal finds.
@@ -71,7 +74,7 @@ func FitLocal(ctx context.Context, x *mat.Dense, c LocalConfig) (*LocalModel, er
 	for range n {
 		m.sigma = append(m.sigma, shared.CL)
 	}
-	return m, m.em(ctx, c.defaults(len(f.active)), f, shared.CL)
+	return m, m.em(ctx, c.defaults(len(f.Active)), f, shared.CL)
 }
 
 func (c LocalConfig) defaults(d int) LocalConfig {
@@ -101,7 +104,7 @@ func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *
 		m.NLL = m.logScale() - mean(slices.DeleteFunc(logSum, math.IsNaN))
 		penalised := m.NLL + m.prior(c.Smoothing, f.Nu, shared)
 		if c.Trace != nil {
-			c.Trace(Iteration{Iter: m.Iter, NLL: m.NLL, Penalised: penalised, Parzen: len(m.active)})
+			c.Trace(Iteration{Iter: m.Iter, NLL: m.NLL, Penalised: penalised, Parzen: len(m.Active)})
 		}
 		if m.Iter == c.MaxIter || last-penalised < c.Tol {
 			return nil
@@ -126,7 +129,7 @@ func (m *LocalModel) eStep(ctx context.Context, s pairs) (*mat.Dense, []float64,
 		z.Mul(shifted(s.q, s.p.RawRowView(j)), m.lower[j].T())
 		for i, distance := range squaredNorms(&z) {
 			l := -0.5*distance - m.logs[j] - 0.5*float64(d)*math.Log(2*math.Pi)
-			if (s.self != nil && s.self[i] == j) || (s.nearCopies && distance < nearCopy*float64(d)) {
+			if (s.self != nil && s.self[i] == j) || (s.nearCopies && distance < kernel.NearCopy*float64(d)) {
 				l = math.Inf(-1)
 			}
 			lambda.Set(i, j, l)
@@ -145,7 +148,7 @@ func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa, nu float64, shared *
 	n, d := m.rows.Dims()
 	sum := mat.NewSymDense(d, nil)
 	sum.ScaleSym(kappa, shared)
-	sum = ridge(sum, nu)
+	sum = prop1.Ridge(sum, nu)
 	weight := kappa
 	delta := mat.NewVecDense(d, nil)
 	for i := range n {
@@ -165,7 +168,7 @@ func (m *LocalModel) prior(kappa, nu float64, shared *mat.SymDense) float64 {
 	total := 0.0
 	target := mat.NewSymDense(shared.SymmetricDim(), nil)
 	target.ScaleSym(kappa, shared)
-	target = ridge(target, nu)
+	target = prop1.Ridge(target, nu)
 	for j, lower := range m.lower {
 		var left, both mat.Dense
 		left.Mul(lower, target)
@@ -193,7 +196,7 @@ func (m *LocalModel) factorize(ctx context.Context) error {
 	})
 	for j, bad := range singular {
 		if bad {
-			return fmt.Errorf("lca: local fit: Σ of row %d (raise Smoothing or Nu): %w", j, errSingular)
+			return fmt.Errorf("lca: local fit: Σ of row %d (raise Smoothing or Nu): %w", j, prop1.ErrSingular)
 		}
 	}
 	return err
@@ -213,4 +216,4 @@ func (m *LocalModel) LogDensity(dst []float64, x *mat.Dense) []float64 {
 }
 
 // Covariance returns Σ_j of row j, in the input's units; a constant column has a zero row and column.
-func (m *LocalModel) Covariance(j int) *mat.SymDense { return m.covarianceOut(m.sigma[j]) }
+func (m *LocalModel) Covariance(j int) *mat.SymDense { return m.CovarianceOut(m.sigma[j], m.dim) }

@@ -1,6 +1,10 @@
 package lca
 
-import "gonum.org/v1/gonum/mat"
+import (
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
 
 // Model is what was learnt: B = (B_G, B_L), the mean, and the neighbours of the Parzen part.
 // It is immutable once returned, and safe for concurrent use. All fields are in the units of the
@@ -47,15 +51,7 @@ type Info struct {
 }
 
 // Gaussian returns d_G, the number of columns of BG.
-func (m *Model) Gaussian() int { return columns(m.BG) }
+func (m *Model) Gaussian() int { return prop1.Columns(m.BG) }
 
 // Parzen returns d_P, the number of columns of BL.
-func (m *Model) Parzen() int { return columns(m.BL) }
-
-func columns(b *mat.Dense) int {
-	if b == nil || b.IsEmpty() {
-		return 0
-	}
-	_, c := b.Dims()
-	return c
-}
+func (m *Model) Parzen() int { return prop1.Columns(m.BL) }

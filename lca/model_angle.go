@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Angle returns how far the Parzen subspace has turned from m to other, in radians: the largest of
@@ -36,9 +37,9 @@ func (m *Model) Angles(other *Model) []float64 {
 			cov[i*m.Dim+j] = other.CG.At(i, j)
 		}
 	}
-	w, pair := linalg.Borrow(), new(spans)
+	w, pair := linalg.Borrow(), new(prop1.Spans)
 	defer w.Return()
-	all := pair.angles(span{dense(m.BL), m.Parzen()}, span{dense(other.BL), other.Parzen()}, m.Dim, cov, w)
+	all := pair.Angles(prop1.Span{Data: linalg.Elements(m.BL), Columns: m.Parzen()}, prop1.Span{Data: linalg.Elements(other.BL), Columns: other.Parzen()}, m.Dim, cov, w)
 	for i, a := range all {
 		if a < 1e-7 {
 			all[i] = 0 // an arc cosine near 1 keeps half the digits: the rest is rounding
@@ -50,6 +51,6 @@ func (m *Model) Angles(other *Model) []float64 {
 // LogDet returns log|det(B_G, B_L)| over the active columns: by how much the metric concentrates or
 // thins out. It enters log p(x) as it is.
 func (m *Model) LogDet() float64 {
-	b := parts{BG: m.BG, BL: m.BL}
+	b := prop1.Parts{BG: m.BG, BL: m.BL}
 	return float64(m.Gaussian()+m.Parzen())/2*math.Log(2*math.Pi) - normaliser(b)
 }

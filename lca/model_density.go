@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // LogDensity stores in dst, and returns, log p(x_i) for each row of x under the model and its N
@@ -42,13 +43,13 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 	if dst == nil {
 		dst = make([]float64, n)
 	}
-	b := parts{BG: m.BG, BL: m.BL}
+	b := prop1.Parts{BG: m.BG, BL: m.BL}
 	centred := shifted(x, m.Mean)
 	constant := normaliser(b)
 	for i, g := range halfSquares(centred, b.BG) {
 		dst[i] = -constant - g
 	}
-	if columns(b.BL) == 0 {
+	if prop1.Columns(b.BL) == 0 {
 		return dst
 	}
 	k := newKernel(pairs{q: centred, p: shifted(centres, m.Mean), self: self}, b)
@@ -82,12 +83,12 @@ func (m *Model) centres() *mat.Dense {
 // normaliser returns ½ d log 2π − log|det(B_G,B_L)|, with d the number of active columns: the rows
 // of B that are all 0 belong to constant columns. Each row is divided by its length first, so that
 // columns of 1e-9 and 1e9 do not overflow the determinant.
-func normaliser(b parts) float64 {
-	all := b.joined()
+func normaliser(b prop1.Parts) float64 {
+	all := b.Joined()
 	_, d := all.Dims()
 	square := mat.NewDense(d, d, nil)
 	logDet := 0.0
-	for row, k := range nonzeroRows(all) {
+	for row, k := range prop1.NonzeroRows(all) {
 		length := floats.Norm(all.RawRowView(k), 2)
 		floats.ScaleTo(square.RawRowView(row), 1/length, all.RawRowView(k))
 		logDet += math.Log(length)
@@ -99,7 +100,7 @@ func normaliser(b parts) float64 {
 // halfSquares returns ½|Bᵀy_i|² for each row of y.
 func halfSquares(y, b *mat.Dense) []float64 {
 	n, _ := y.Dims()
-	if columns(b) == 0 {
+	if prop1.Columns(b) == 0 {
 		return make([]float64, n)
 	}
 	var z mat.Dense
@@ -110,7 +111,7 @@ func halfSquares(y, b *mat.Dense) []float64 {
 }
 
 func sumOfSquares(b *mat.Dense) float64 {
-	if columns(b) == 0 {
+	if prop1.Columns(b) == 0 {
 		return 0
 	}
 	f := mat.Norm(b, 2)

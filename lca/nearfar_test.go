@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // neighbourhood says which rows of the pool an E-step sums over for each row: the near nearest of
@@ -118,10 +119,10 @@ func (h neighbourhood) learn(seed uint64, x, fresh *mat.Dense) (float64, error) 
 	n, d := x.Dims()
 	g := newGlobals(math.Inf(1), d)
 	w := new(linalg.Workspace)
-	g.start(dense(x), w)
+	g.start(linalg.Elements(x), w)
 	cl := mat.NewDense(d, d, slices.Clone(g.cov))
 	metric := func() (*mat.Dense, error) { // B with B Bᵀ = (C_L + ν s²)⁻¹, s² at least a thousandth of the mean
-		sigma, mean := slices.Clone(dense(cl)), 0.0
+		sigma, mean := slices.Clone(linalg.Elements(cl)), 0.0
 		for k := range d {
 			mean += g.cov[k*d+k] / float64(d)
 		}
@@ -129,7 +130,7 @@ func (h neighbourhood) learn(seed uint64, x, fresh *mat.Dense) (float64, error) 
 			sigma[k*d+k] += nu * max(g.cov[k*d+k], 1e-3*mean)
 		}
 		low := make([]float64, d*d)
-		if _, err := factor(low, sigma, d, w); err != nil {
+		if _, err := prop1.Factor(low, sigma, d, w); err != nil {
 			return nil, err
 		}
 		b := mat.NewDense(d, d, nil)

@@ -5,14 +5,13 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-const (
-	// Where |z_i|² + |z_j|² − 2 z_i·z_j lost more than four digits, |z_i−z_j|² is summed anew.
-	cancelled = 1e-4
-	// A pair is a near copy below this squared whitened distance, per dimension.
-	nearCopy = 1e-6
-)
+// Where |z_i|² + |z_j|² − 2 z_i·z_j lost more than four digits, |z_i−z_j|² is summed again.
+const cancelled = 1e-4
 
 // pairs are the rows an E-step runs over: every row of q against every row of p.
 type pairs struct {
@@ -27,19 +26,19 @@ type pairs struct {
 // z = B_Lᵀx where the Parzen metric is the identity.
 type pairKernel struct {
 	pairs
-	parts
+	prop1.Parts
 	zq, zp mat.Dense
 	nq, np []float64 // |z|²
 	closer float64   // near copies are closer than this, squared; 0 = off
 }
 
-func newKernel(s pairs, b parts) *pairKernel {
-	k := &pairKernel{pairs: s, parts: b}
+func newKernel(s pairs, b prop1.Parts) *pairKernel {
+	k := &pairKernel{pairs: s, Parts: b}
 	k.zq.Mul(s.q, b.BL)
 	k.zp.Mul(s.p, b.BL)
 	k.nq, k.np = squaredNorms(&k.zq), squaredNorms(&k.zp)
 	if s.nearCopies {
-		k.closer = nearCopy * float64(columns(b.BL)+columns(b.BG))
+		k.closer = kernel.NearCopy * float64(prop1.Columns(b.BL)+prop1.Columns(b.BG))
 	}
 	return k
 }
@@ -50,7 +49,7 @@ func (k *pairKernel) neighbours() int { return len(k.np) }
 // logits returns −½|z_i−z_j|² for rows from … to−1 of q against all of p.
 func (k *pairKernel) logits(from, to int) *mat.Dense {
 	var l mat.Dense
-	l.Mul(k.zq.Slice(from, to, 0, columns(k.BL)), k.zp.T())
+	l.Mul(k.zq.Slice(from, to, 0, prop1.Columns(k.BL)), k.zp.T())
 	for i := from; i < to; i++ {
 		row, zi := l.RawRowView(i-from), k.zq.RawRowView(i)
 		for j, dot := range row {
@@ -87,7 +86,7 @@ func (k *pairKernel) exclude(row []float64, i int) (copies int) {
 func (k *pairKernel) gaussianDistance(i, j int) float64 {
 	sum := 0.0
 	qi, pj := k.q.RawRowView(i), k.p.RawRowView(j)
-	for c := range columns(k.BG) {
+	for c := range prop1.Columns(k.BG) {
 		dot := 0.0
 		for a := range qi {
 			dot += k.BG.At(a, c) * (qi[a] - pj[a])

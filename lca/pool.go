@@ -1,6 +1,43 @@
 package lca
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// PoolKind is the rule by which a stream's rows become neighbours.
+type PoolKind uint8
+
+// The pools. PoolBiased is what "auto" means.
+const (
+	PoolBiased    PoolKind = iota + 1 // enters with p = 0.3, replaces a random slot
+	PoolSliding                       // the newest N rows
+	PoolReservoir                     // a uniform sample of all rows so far
+)
+
+var poolNames = [...]string{PoolBiased: "biased", PoolSliding: "sliding", PoolReservoir: "reservoir"}
+
+// String returns the name that the configuration uses.
+func (p PoolKind) String() string {
+	if p.valid() {
+		return poolNames[p]
+	}
+	return fmt.Sprintf("invalid(%d)", uint8(p))
+}
+
+func (p PoolKind) valid() bool { return int(p) < len(poolNames) && poolNames[p] != "" }
+
+// ParsePoolKind is the inverse of PoolKind.String; it also takes "auto".
+func ParsePoolKind(s string) (PoolKind, error) {
+	if s == "auto" {
+		return PoolBiased, nil
+	}
+	if p := slices.Index(poolNames[:], s); p > 0 {
+		return PoolKind(p), nil
+	}
+	return 0, fmt.Errorf("lca: unknown pool %q", s)
+}
 
 // A biased pool takes a row with this probability once it is full, so that a neighbour stays for
 // N/0.3 rows on average: long enough to outlast a burst of one partition's rows, which would fill

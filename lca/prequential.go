@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
@@ -20,7 +21,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	if l.cfg.Metric == MetricFull {
 		squares = l.estimator.squares(&l.work)
 	} else {
-		l.single = resize(l.single, len(m.Used))
+		l.single = linalg.Resize(l.single, len(m.Used))
 		squares, _ = l.squares(l.single, rows, nil)
 	}
 	var nll, gaussian, effective float64
@@ -40,10 +41,10 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	}
 	nll += neighbours.total() - sums.total()
 	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
-	n := len(l.metric.active)
+	n := len(l.metric.Active)
 	constant := 0.5 * float64(n) * math.Log(2*math.Pi)
 	s.NLL, s.Effective = constant-l.metric.logVolume()+nll/used, effective/used
-	s.GaussianNLL = constant + logDiagonal(l.metric.gaussian, n) + gaussian/used
+	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, n) + gaussian/used
 }
 
 // logSum is a sum of logarithms of numbers from 1 to 2³²: that of their product, which takes one for many.
@@ -73,8 +74,8 @@ func (l *logSum) total() float64 {
 // next call.
 func (l *Learner) densities(m *kernel.Moments) []float64 {
 	half := l.estimator.halves()
-	l.density = resize(l.density, len(m.Used))
-	constant := 0.5*float64(len(l.metric.active))*math.Log(2*math.Pi) - l.metric.logVolume()
+	l.density = linalg.Resize(l.density, len(m.Used))
+	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) - l.metric.logVolume()
 	for i, used := range m.Used {
 		if l.density[i] = math.NaN(); used {
 			l.density[i] = half[i] + constant - (m.LSE(i) - math.Log(float64(m.Admissible[i])))
@@ -85,13 +86,13 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 
 // squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
 // do with C_G. The sparse columns of without are taken for μ; it returns dst and how many columns are left.
-func (l *Learner) squares(dst []float64, x []float64, without []sparse) (squares []float64, counted int) {
+func (l *Learner) squares(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
 	m, d := l.metric, l.cfg.Dim
-	n, counts := len(m.active), 0
-	m.scratch[0] = resize(m.scratch[0], len(dst)*n)
+	n, counts := len(m.Active), 0
+	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
 	y := m.scratch[0]
-	for j, k := range m.active {
-		if slices.ContainsFunc(without, func(s sparse) bool { return s.column == k }) {
+	for j, k := range m.Active {
+		if slices.ContainsFunc(without, func(s prop1.Sparse) bool { return s.Column == k }) {
 			for i := range dst {
 				y[i*n+j] = 0
 			}

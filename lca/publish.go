@@ -4,6 +4,9 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Model returns what has been learnt so far: the split of Proposition 1 for the C_L and C_G of now,
@@ -18,7 +21,7 @@ func (l *Learner) Model() (*Model, error) {
 	cl := make([]float64, len(l.cl))
 	l.metric.current(cl, l.cl, l.cfg.Dim, &l.work)
 	if l.cfg.TargetRows > 0 {
-		factor := narrower(l.pool.len(), l.cfg.TargetRows, l.metric.parzen)
+		factor := prop1.WidthFactor(l.pool.len(), l.cfg.TargetRows, l.metric.parzen)
 		for k := range cl {
 			cl[k] *= factor
 		}
@@ -26,7 +29,7 @@ func (l *Learner) Model() (*Model, error) {
 	m := &Model{
 		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.globals.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),
-		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Coordinates: l.cfg.Coordinates, Components: l.cfg.Components,
+		Kind:       l.cfg.Kind, Metric: l.cfg.Metric,
 		Info: l.info(),
 	}
 	for k, v := range l.pool.rows {
@@ -41,37 +44,29 @@ func (l *Learner) Model() (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.W, err = l.coordinates(m)
+	if l.cfg.Coordinates != CoordinatesAligned { // they need no history
+		return m.View(l.cfg.Coordinates, l.cfg.Components)
+	}
+	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
+	m.W, err = l.aligned.whitening(m.BL, m.BG, m.Components, linalg.Elements(m.CG))
 	return m, err
 }
 
 // solve is the M-step of Model, as findSplit does it.
 func (l *Learner) solve(m *Model, cl []float64) error {
-	d, f := l.cfg.Dim, frameOf(l.globals, l.cfg.NuUnit)
-	s := &inForce{frame: f}
+	d, f := l.cfg.Dim, l.globals.columnScale(l.cfg.NuUnit)
+	s := &inForce{ColumnScale: f}
 	if err := s.compare(l); err != nil {
 		return err
 	}
-	m2 := s.sub(nil, cl, d, l.cfg.Nu)
-	m.CG, m.CL = f.symmetricOut(l.m1, d), f.symmetricOut(m2, d)
+	m2 := s.Sub(nil, cl, d, l.cfg.Nu)
+	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
 	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.filled(), &l.work); err != nil {
 		return err
 	}
 	m.Ratio = s.ratio
-	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.active), d)
+	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.Active), d)
 	return nil
-}
-
-// symmetricOut spreads a symmetric matrix over the active columns over all dim.
-func (f frame) symmetricOut(a []float64, dim int) *mat.SymDense {
-	n := len(f.active)
-	out := mat.NewSymDense(dim, nil)
-	for i, k := range f.active {
-		for j := i; j < n; j++ {
-			out.SetSym(k, f.active[j], a[i*n+j])
-		}
-	}
-	return out
 }
 
 // columnsOut spreads columns of the split's B over all dim columns of the input.
@@ -79,8 +74,8 @@ func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
 	if from == to {
 		return &mat.Dense{}
 	}
-	out, n := mat.NewDense(dim, to-from, nil), len(m.active)
-	for i, k := range m.active {
+	out, n := mat.NewDense(dim, to-from, nil), len(m.Active)
+	for i, k := range m.Active {
 		copy(out.RawRowView(k), m.b[i*n+from:i*n+to])
 	}
 	return out
@@ -88,63 +83,33 @@ func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
 
 // solveWithin is solve for the other families of metrics.
 func (l *Learner) solveWithin(m *Model, cl []float64) error {
-	w := l.working()
-	m1 := ridge(w.covarianceIn(l.globals.whole(), l.cfg.Dim), l.cfg.NuGaussian)
-	p, sigma, err := l.families(m1, ridge(w.covarianceIn(cl, l.cfg.Dim), l.cfg.Nu))
+	f, d := l.metric.ColumnScale, l.cfg.Dim
+	m1 := prop1.Ridge(f.CovarianceIn(l.globals.whole(), d), l.cfg.NuGaussian)
+	p, sigma, err := l.families(m1, prop1.Ridge(f.CovarianceIn(cl, d), l.cfg.Nu))
 	if err != nil {
 		return err
 	}
-	m.Ratio, m.CG, m.CL = p.Ratio, w.covarianceOut(m1), w.covarianceOut(sigma)
-	m.BG, m.BL = w.directionsOut(p.BG), w.directionsOut(p.BL)
+	m.Ratio, m.CG, m.CL = p.Ratio, f.CovarianceOut(m1, d), f.CovarianceOut(sigma, d)
+	m.BG, m.BL = f.DirectionsOut(p.BG, d), f.DirectionsOut(p.BL, d)
 	return nil
 }
 
 // families is the M-step in a family of metrics. A singular matrix gets the ridge that a split would give it.
-func (l *Learner) families(m1, m2 *mat.SymDense) (parts, *mat.SymDense, error) {
+func (l *Learner) families(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense, error) {
 	var root *mat.SymDense
 	var err error
-	for _, r := range ridges {
-		one, two := ridge(m1, r), ridge(m2, r)
-		if root, err = inverseRoot(one); err != nil {
+	for _, r := range prop1.Ridges {
+		one, two := prop1.Ridge(m1, r), prop1.Ridge(m2, r)
+		if root, err = prop1.InverseRoot(one); err != nil {
 			continue
 		}
-		var p parts
+		var p prop1.Parts
 		var sigma *mat.SymDense
-		if p, sigma, err = mStep(l.cfg.Kind, l.cfg.Metric, l.cfg.Rank, one, root, two, Auto); err == nil {
+		if p, sigma, err = l.solver.Solve(one, root, two, Auto); err == nil {
 			return p, sigma, nil
 		}
 	}
-	return parts{}, nil, err
-}
-
-// coordinates returns W for the model's Coordinates and Components.
-func (l *Learner) coordinates(m *Model) (*mat.Dense, error) {
-	if m.Coordinates != CoordinatesAligned {
-		return whitening(m.BL, m.BG, m.Coordinates, m.Components), nil
-	}
-	return l.aligned.whitening(m.BL, m.BG, m.Components, flat(m.CG))
-}
-
-// working returns the units of now, for the functions of a batch fit.
-func (l *Learner) working() *working {
-	f := l.metric.frame
-	return &working{dim: l.cfg.Dim, active: f.active, constant: f.constant(l.cfg.Dim), mean: l.globals.mean, scale: f.scale}
-}
-
-// covarianceIn brings a dim×dim covariance into working units, active columns only.
-func (w *working) covarianceIn(c []float64, dim int) *mat.SymDense {
-	out := mat.NewSymDense(len(w.active), nil)
-	for a, k := range w.active {
-		for b := a; b < len(w.active); b++ {
-			out.SetSym(a, b, c[k*dim+w.active[b]]/(w.scale[a]*w.scale[b]))
-		}
-	}
-	return out
-}
-
-// flat returns both triangles of a symmetric matrix, row by row.
-func flat(s *mat.SymDense) []float64 {
-	return mat.DenseCopyOf(s).RawMatrix().Data
+	return prop1.Parts{}, nil, err
 }
 
 // info returns how the model came to be.
@@ -154,7 +119,7 @@ func (l *Learner) info() Info {
 		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit,
 		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.cfg.Dim),
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
-		Constant: l.metric.constant(l.cfg.Dim), Drift: l.aligned.radians,
+		Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}
 	if l.running.Weight > 0 {
 		i.NLL, i.GaussianNLL, i.Effective = l.running.NLL, l.running.GaussianNLL, l.running.Effective

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // reduceIterations is the length of the first run, and of each rerun, of LCA-Gauss-Red: "a few
@@ -28,8 +30,8 @@ func (f *fitting) reduce(ctx context.Context) (state, error) {
 		return state{}, err
 	}
 	tried := map[int]bool{}
-	for move := max(1, columns(best.BL)/2); move >= 1; {
-		keep := columns(best.BL) - move
+	for move := max(1, prop1.Columns(best.BL)/2); move >= 1; {
+		keep := prop1.Columns(best.BL) - move
 		if keep < 1 || tried[keep] {
 			move /= 2
 			continue
@@ -41,7 +43,7 @@ func (f *fitting) reduce(ctx context.Context) (state, error) {
 		}
 		if rerun.Penalised < best.Penalised {
 			best = rerun
-			move = min(move, max(1, columns(best.BL)/2))
+			move = min(move, max(1, prop1.Columns(best.BL)/2))
 			continue
 		}
 		move /= 2
@@ -53,9 +55,9 @@ func (f *fitting) reduce(ctx context.Context) (state, error) {
 // has lost the search, and is not an error.
 func (f *fitting) rerun(ctx context.Context, s state, keep int) (state, error) {
 	moved := s
-	moved.parts, moved.Iter = transfer(s.parts, keep), 0
+	moved.Parts, moved.Iter = transfer(s.Parts, keep), 0
 	found, err := f.em(ctx, moved, reduceIterations)
-	if errors.Is(err, errSingular) {
+	if errors.Is(err, prop1.ErrSingular) {
 		found.Penalised, err = math.Inf(1), nil
 	}
 	return found, err
@@ -69,14 +71,14 @@ func (f *fitting) converge(ctx context.Context, s state) (state, error) {
 
 // transfer moves columns from B_L to B_G and leaves the keep most local ones: B_L's columns are
 // I_G u / √e, so √e times them is what they would be in the Gaussian part.
-func transfer(b parts, keep int) parts {
-	all := b.joined()
-	d, parzen := all.RawMatrix().Rows, columns(b.BL)
+func transfer(b prop1.Parts, keep int) prop1.Parts {
+	all := b.Joined()
+	d, parzen := all.RawMatrix().Rows, prop1.Columns(b.BL)
 	for j := keep; j < parzen; j++ {
 		r := math.Sqrt(b.Ratio[j])
 		for i := range d {
 			all.Set(i, j, all.At(i, j)*r)
 		}
 	}
-	return parts{BL: columnRange(all, 0, keep), BG: columnRange(all, keep, d), Ratio: b.Ratio}
+	return prop1.Parts{BL: prop1.ColumnRange(all, 0, keep), BG: prop1.ColumnRange(all, keep, d), Ratio: b.Ratio}
 }

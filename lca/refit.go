@@ -6,6 +6,9 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -82,7 +85,7 @@ func (l *Learner) refine(rows []float64, ids []uint64, before uint64, s *Step) (
 		if s.Refitted, err = l.adopt(); err != nil {
 			return err
 		}
-		s.Gaussian, s.Parzen = len(l.metric.active)-l.metric.parzen, l.metric.parzen
+		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	}
 	if l.pool.len() == l.cfg.Neighbours && searches(before, l.counts.Since, pool) {
 		l.search()
@@ -139,8 +142,8 @@ func searched(ctx context.Context, train, fresh *mat.Dense, c FitConfig, pool in
 		return candidate{}
 	}
 	n, d := train.Dims()
-	cl := withoutNu(flat(m.CL), flat(m.CG), d, m.Info.Nu, m.Info)
-	factor := narrower(n, pool, m.Parzen())
+	cl := withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info)
+	factor := prop1.WidthFactor(n, pool, m.Parzen())
 	for k := range cl {
 		cl[k] *= factor
 	}
@@ -158,9 +161,9 @@ func (l *Learner) adopt() (adopted bool, err error) {
 	metric, cl := l.metric, l.cl
 	was := append([]float64(nil), l.score(r.rows, r.ids)...)
 	l.cl = append([]float64(nil), found.cl...)
-	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.active, l.globals.cov)
-	l.metric = &inForce{frame: metric.frame, gaussian: metric.gaussian, ridged: metric.ridged}
-	m2 := l.metric.sub(nil, l.cl, l.cfg.Dim, l.cfg.Nu)
+	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.Active, l.globals.cov)
+	l.metric = &inForce{ColumnScale: metric.ColumnScale, gaussian: metric.gaussian, ridged: metric.ridged}
+	m2 := l.metric.Sub(nil, l.cl, l.cfg.Dim, l.cfg.Nu)
 	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1, &l.work); err == nil {
 		if l.metric.begin(l); surelyLower(l.score(r.rows, r.ids), was) {
 			return true, nil

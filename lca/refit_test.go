@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // TestRefit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
@@ -102,7 +104,7 @@ func TestRefitDropped(t *testing.T) {
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
 	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
-	if s, err := l.setAside(dense(now), sequence(1<<30, 200), Step{}); err != nil || !s.Alarm || l.refit.began != 0 {
+	if s, err := l.setAside(linalg.Elements(now), sequence(1<<30, 200), Step{}); err != nil || !s.Alarm || l.refit.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()

@@ -58,7 +58,7 @@ func (l *Learner) rehearses(rows int) bool {
 	if l.cfg.InnerSteps != Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
 		return false
 	}
-	return rows >= min(l.cfg.Neighbours, rehearsalColumns*len(l.metric.active))
+	return rows >= min(l.cfg.Neighbours, rehearsalColumns*len(l.metric.Active))
 }
 
 // doubled says whether the rows learnt have just come to the warm-up's number times a power of two,
@@ -77,7 +77,7 @@ func (l *Learner) doubled(before uint64) bool {
 // each step: to move between the parts is what EM is slow at.
 func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err error) {
 	last, least := math.Inf(1), rehearsalGain
-	if len(ids) < rehearsalColumns*len(l.metric.active) {
+	if len(ids) < rehearsalColumns*len(l.metric.Active) {
 		least = rehearsalFewGain
 	}
 	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
@@ -99,7 +99,7 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 		l.split = true
 		s.Rehearsed++
 	}
-	s.Parzen, s.Gaussian = l.metric.parzen, len(l.metric.active)-l.metric.parzen
+	s.Parzen, s.Gaussian = l.metric.parzen, len(l.metric.Active)-l.metric.parzen
 	s.Ridged = s.Ridged || l.metric.ridged
 	return used, nil
 }

@@ -54,7 +54,7 @@ func (l *Learner) setAside(rows []float64, ids []uint64, s Step) (Step, error) {
 	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
 	fresh := newGlobals(l.cfg.globalMemory(), d)
 	fresh.start(first, &l.work)
-	if len(frameOf(fresh, l.cfg.NuUnit).active) == 0 { // nothing moves: keep the newest rows
+	if len(fresh.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
 		w.forget(len(w.ids)-want, d)
 		l.tally(&s)
 		return s, nil

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // TestBurst holds that odd rows that are soon over change nothing: they are set aside, the metric and the
@@ -106,7 +109,7 @@ func TestFiniteHasNoDrift(t *testing.T) {
 	x.Stack(mixture(3, d, 4)(r, 1500), mixture(4, d, 4)(r, 1500))
 	feed(t, l, x, c.Minibatch)
 	want := make([]float64, d)
-	meanOf(want, make([]float64, d), dense(x), d)
+	prop1.Mean(want, make([]float64, d), linalg.Elements(x), d)
 	if i := l.Info(); i.Alarms > 0 || i.Learnt < 2700 {
 		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
 	}

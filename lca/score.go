@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Scorer whitens and scores rows by one model: y = W(x−μ) and −log p(x), in nats,
@@ -27,7 +29,7 @@ type Scorer struct {
 // NewScorer prepares the model for fast scoring.
 func (m *Model) NewScorer() *Scorer {
 	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian()}
-	s.whiten.Pack(m.Mean, dense(m.W), m.Dim, m.Dim)
+	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 	return s
 }
 
@@ -38,9 +40,9 @@ func (s *Scorer) prepare() {
 		return
 	}
 	s.model = nil
-	s.constant = normaliser(parts{BG: m.BG, BL: m.BL})
+	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL})
 	if s.gaussian > 0 {
-		s.global.Pack(m.Mean, dense(m.BG.T()), m.Dim, s.gaussian)
+		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
 	if s.parzen > 0 {
 		s.packNeighbours(m)
@@ -54,8 +56,8 @@ func (s *Scorer) packNeighbours(m *Model) {
 		rows[k] = float64(v)
 	}
 	n, centre := len(rows)/m.Dim, make([]float64, m.Dim)
-	meanOf(centre, make([]float64, m.Dim), rows, m.Dim)
-	s.local.Pack(centre, dense(m.BL.T()), m.Dim, s.parzen)
+	prop1.Mean(centre, make([]float64, m.Dim), rows, m.Dim)
+	s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
 	z := make([]float64, n*s.parzen)
 	kernel.Project(&s.local, z, &s.scratch, rows, n)
 	s.neighbours.Pack(z, n, s.parzen, s.parzen)
@@ -86,10 +88,10 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 		return finite
 	}
 	s.prepare()
-	s.lse, s.g = resize(s.lse, rows), resize(s.g, rows*s.gaussian)
+	s.lse, s.g = linalg.Resize(s.lse, rows), linalg.Resize(s.g, rows*s.gaussian)
 	clear(s.lse)
 	if s.parzen > 0 {
-		s.z = resize(s.z, rows*s.parzen)
+		s.z = linalg.Resize(s.z, rows*s.parzen)
 		kernel.Project(&s.local, s.z, &s.scratch, x, rows)
 		kernel.LSE(s.lse, &s.scratch, s.z, rows, &s.neighbours)
 	}

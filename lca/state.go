@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // The state of a Learner, little-endian:
@@ -191,7 +192,7 @@ func (l *Learner) read(r *reader) {
 			r.err = errors.New("a metric without a pool")
 		}
 		if r.version < 3 && r.err == nil {
-			meanOf(l.metric.centre, make([]float64, d), l.pool.rows, d)
+			prop1.Mean(l.metric.centre, make([]float64, d), l.pool.rows, d)
 		}
 		if r.err == nil && !l.metric.resume(l) {
 			r.err = errors.New("a C_L that is not positive definite")
@@ -282,9 +283,9 @@ func (g *globals) write(w *writer) {
 	w.f64(g.count)
 	w.u64(uint64(len(g.sparse)))
 	for _, s := range g.sparse {
-		w.u64(uint64(s.column))
-		w.f64(s.usual)
-		w.f64(s.share)
+		w.u64(uint64(s.Column))
+		w.f64(s.Usual)
+		w.f64(s.Share)
 	}
 }
 
@@ -294,19 +295,19 @@ func (g *globals) read(r *reader) {
 	if r.version == 1 {
 		return // it had no sparse columns
 	}
-	g.sparse = make([]sparse, r.count(24))
+	g.sparse = make([]prop1.Sparse, r.count(24))
 	for i := range g.sparse {
-		g.sparse[i] = sparse{column: int(r.u64()), usual: r.f64(), share: r.f64()}
+		g.sparse[i] = prop1.Sparse{Column: int(r.u64()), Usual: r.f64(), Share: r.f64()}
 	}
 }
 
 func (m *inForce) write(w *writer) {
-	n := len(m.active)
+	n := len(m.Active)
 	w.count(n)
-	for _, k := range m.active {
+	for _, k := range m.Active {
 		w.u64(uint64(k))
 	}
-	w.floats(m.scale)
+	w.floats(m.Scale)
 	w.u64(uint64(m.parzen))
 	w.floats(m.b)
 	w.floats(m.inv)
@@ -323,13 +324,13 @@ func (m *inForce) write(w *writer) {
 
 func (m *inForce) read(r *reader, dim int) {
 	for _, k := range r.words() {
-		m.active = append(m.active, int(k))
+		m.Active = append(m.Active, int(k))
 	}
-	n := len(m.active)
-	if r.err == nil && (n == 0 || n > dim || !slices.IsSorted(m.active) || m.active[0] < 0 || m.active[n-1] >= dim) {
-		r.err = fmt.Errorf("active columns %v of %d", m.active, dim)
+	n := len(m.Active)
+	if r.err == nil && (n == 0 || n > dim || !slices.IsSorted(m.Active) || m.Active[0] < 0 || m.Active[n-1] >= dim) {
+		r.err = fmt.Errorf("active columns %v of %d", m.Active, dim)
 	}
-	m.scale, m.parzen = r.sized("scales", n), int(r.u64())
+	m.Scale, m.parzen = r.sized("scales", n), int(r.u64())
 	m.b, m.inv = r.sized("B", n*n), r.sized("inverse of B", n*n)
 	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
 	if r.version < 3 {

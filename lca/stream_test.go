@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // source draws rows of a stream.
@@ -45,10 +46,10 @@ func logDistance(t *testing.T, a, b *Model) float64 {
 	t.Helper()
 	d := a.Dim
 	e, low, u, w := make([]float64, d), make([]float64, d*d), make([]float64, d*d), new(linalg.Workspace)
-	if _, err := factor(low, metricOf(a), d, w); err != nil {
+	if _, err := prop1.Factor(low, metricOf(a), d, w); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ratiosBy(e, u, low, metricOf(b), d, w); err != nil {
+	if _, err := prop1.RatiosByFactor(e, u, low, metricOf(b), d, w); err != nil {
 		t.Fatal(err)
 	}
 	sum := 0.0
@@ -60,10 +61,10 @@ func logDistance(t *testing.T, a, b *Model) float64 {
 
 // metricOf returns B Bᵀ.
 func metricOf(m *Model) []float64 {
-	b := parts{BL: m.BL, BG: m.BG}.joined()
+	b := prop1.Parts{BL: m.BL, BG: m.BG}.Joined()
 	var metric mat.Dense
 	metric.Mul(b, b.T())
-	return dense(&metric)
+	return linalg.Elements(&metric)
 }
 
 // learned returns the model after x.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // plateau is the number of passes that are compared with as many before them to tell whether a
@@ -36,18 +38,18 @@ func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, err
 	run := f.nextRun()
 	cl := f.working.covariance()
 	var nlls []float64
-	for s.Iter < most && columns(s.BL) > 0 && !levelled(nlls, f.Tol) {
+	for s.Iter < most && prop1.Columns(s.BL) > 0 && !levelled(nlls, f.Tol) {
 		s.NLL, s.Effective, s.Copies = 0, 0, 0
 		used := 0
 		for _, rows := range f.minibatches() {
-			e, q, err := f.draw(ctx, rows, s.parts)
+			e, q, err := f.draw(ctx, rows, s.Parts)
 			if err != nil {
 				return state{}, err
 			}
 			if e.Used == 0 {
 				continue
 			}
-			s.NLL += f.nll(s.parts, q, &e) * float64(e.Used)
+			s.NLL += f.nll(s.Parts, q, &e) * float64(e.Used)
 			s.Effective += e.Effective * float64(e.Used)
 			s.Copies += e.Copies
 			used += e.Used
@@ -55,7 +57,7 @@ func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, err
 			if err := f.mStep(&s, cl); err != nil {
 				return state{}, err
 			}
-			if columns(s.BL) == 0 {
+			if prop1.Columns(s.BL) == 0 {
 				break
 			}
 		}
@@ -64,7 +66,7 @@ func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, err
 		}
 		s.NLL /= float64(used)
 		s.Effective /= float64(used)
-		s.Penalised = s.NLL + f.penalty(s.parts)
+		s.Penalised = s.NLL + f.penalty(s.Parts)
 		s.Iter++
 		f.trace(run, s)
 		nlls = append(nlls, s.Penalised)
@@ -91,16 +93,16 @@ func discounted(cl, now *mat.SymDense, gamma float64, batch, pass int) *mat.SymD
 // settle corrects the kernel width for the number of neighbours that the model will be used with,
 // and evaluates the result on all rows.
 func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state, error) {
-	if parzen := columns(s.BL); f.TargetRows > 0 && parzen > 0 {
+	if parzen := prop1.Columns(s.BL); f.TargetRows > 0 && parzen > 0 {
 		if err := f.mStep(&s, smallPool(cl, f.neighbourRows(), f.TargetRows, parzen)); err != nil {
 			return state{}, err
 		}
 	}
-	if columns(s.BL) == 0 {
+	if prop1.Columns(s.BL) == 0 {
 		return f.gaussian(), nil
 	}
 	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
-	e, err := eStep(ctx, all, s.parts, false)
+	e, err := eStep(ctx, all, s.Parts, false)
 	if err != nil {
 		return state{}, err
 	}
@@ -112,13 +114,8 @@ func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state,
 // best kernel covariance shrinks as n^(−2/(d_P+4)), a pure factor.
 func smallPool(cl *mat.SymDense, neighbours, target, parzen int) *mat.SymDense {
 	out := mat.NewSymDense(cl.SymmetricDim(), nil)
-	out.ScaleSym(narrower(neighbours, target, parzen), cl)
+	out.ScaleSym(prop1.WidthFactor(neighbours, target, parzen), cl)
 	return out
-}
-
-// narrower is that factor.
-func narrower(neighbours, target, parzen int) float64 {
-	return math.Pow(float64(neighbours)/float64(target), 2/float64(parzen+4))
 }
 
 // minibatches cuts a fresh permutation of the rows into batches of B.
@@ -129,7 +126,7 @@ func (f *fitting) minibatches() [][]int {
 }
 
 // draw is the E-step of the given rows against N neighbours drawn without replacement.
-func (f *fitting) draw(ctx context.Context, rows []int, b parts) (expectation, *mat.Dense, error) {
+func (f *fitting) draw(ctx context.Context, rows []int, b prop1.Parts) (expectation, *mat.Dense, error) {
 	slots := identity(f.rows)
 	if N := f.neighbourRows(); N < f.count() {
 		slots = f.random.Perm(f.count())[:N]

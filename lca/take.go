@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // Beyond this a square overflows on the way to a covariance. Such a row is scored but never learnt, and no gate
@@ -50,7 +51,7 @@ func (l *Learner) take(rows []float64, ids []uint64, largest magnitude, s *Step)
 	n := len(rows) / d
 	s.Rows = n
 	if ids == nil {
-		l.ids = resize(l.ids, n)
+		l.ids = linalg.Resize(l.ids, n)
 		for i := range n {
 			l.ids[i] = mix(l.counts.Rows + uint64(i))
 		}

@@ -7,6 +7,8 @@ import (
 	"math"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Tuning is one pair of ν and ν_g that Tune tried.
@@ -48,7 +50,7 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c FitConfig, grid TuneGr
 			}
 		}
 		if len(values) > 0 && math.IsInf(lowest, 1) {
-			return fmt.Errorf("lca: tune: the fit collapsed for every ν of %v: %w", values, errSingular)
+			return fmt.Errorf("lca: tune: the fit collapsed for every ν of %v: %w", values, prop1.ErrSingular)
 		}
 		found.Kind = c.Kind
 		c = found
@@ -67,7 +69,7 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c FitConfig, grid TuneGr
 // tryOn returns the NLL of fresh rows under the fit of train; +Inf where the fit collapsed.
 func tryOn(ctx context.Context, train, fresh *mat.Dense, c FitConfig) (float64, error) {
 	m, err := Fit(ctx, train, c)
-	if errors.Is(err, errSingular) {
+	if errors.Is(err, prop1.ErrSingular) {
 		return math.Inf(1), nil
 	}
 	if err != nil {

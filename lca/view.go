@@ -1,11 +1,9 @@
 package lca
 
 import (
-	"fmt"
-
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // View returns the model with W in other coordinates or components; all else is shared. From one
@@ -22,7 +20,7 @@ func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
 	if coords != CoordinatesAligned || m.Coordinates != CoordinatesAligned {
 		return &v, nil
 	}
-	rotation, err := polar(m.W, whitening(m.BL, m.BG, CoordinatesSymmetric, m.Components))
+	rotation, err := prop1.Polar(m.W, whitening(m.BL, m.BG, CoordinatesSymmetric, m.Components))
 	if err != nil {
 		return nil, err
 	}
@@ -30,19 +28,4 @@ func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
 	w.Mul(rotation, v.W)
 	v.W = &w
 	return &v, nil
-}
-
-// polar returns the orthogonal O that takes root to w best: O = UVᵀ of w rootᵀ = U S Vᵀ.
-func polar(w, root *mat.Dense) (*mat.Dense, error) {
-	var product mat.Dense
-	linalg.Mul(&product, w, root.T())
-	var svd mat.SVD
-	if !svd.Factorize(&product, mat.SVDFull) {
-		return nil, fmt.Errorf("lca: the singular values of a rotation did not converge: %w", errSingular)
-	}
-	var u, v, o mat.Dense
-	svd.UTo(&u)
-	svd.VTo(&v)
-	linalg.Mul(&o, &u, v.T())
-	return &o, nil
 }

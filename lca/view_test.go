@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Whatever the view, WᵀW is the metric of its components, and going back gives the model's own W.
@@ -39,7 +41,7 @@ func TestViewKeepsTheMetric(t *testing.T) {
 			}
 			b := m.BL
 			if comps == ComponentsAll {
-				b = parts{BL: m.BL, BG: m.BG}.joined()
+				b = prop1.Parts{BL: m.BL, BG: m.BG}.Joined()
 			}
 			var got, want mat.Dense
 			got.Mul(v.W.T(), v.W)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 // WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
@@ -33,13 +35,13 @@ func (l *Learner) WarmStart(m *Model) error {
 	}
 	next.admit(rows, ids, nil)
 	copy(next.globals.mean, m.Mean)
-	copy(next.globals.cov, withoutNu(flat(m.CG), flat(m.CG), d, m.Info.NuGaussian, m.Info))
+	copy(next.globals.cov, withoutNu(linalg.Elements(m.CG), linalg.Elements(m.CG), d, m.Info.NuGaussian, m.Info))
 	next.globals.count = min(math.Max(float64(m.Info.Learnt), 1), next.globals.memory)
-	active := frameOf(next.globals, l.cfg.NuUnit).active
+	active := next.globals.columnScale(l.cfg.NuUnit).Active
 	if len(active) == 0 {
 		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
 	}
-	copy(next.cl, withoutNu(flat(m.CL), flat(m.CG), d, m.Info.Nu, m.Info))
+	copy(next.cl, withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info))
 	enter(next.cl, d, varying(next.cl, d), active, next.globals.cov)
 	next.counts = counts{
 		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
@@ -50,7 +52,7 @@ func (l *Learner) WarmStart(m *Model) error {
 	}
 	next.split = true
 	if m.Coordinates == CoordinatesAligned && m.Components == ComponentsAll {
-		next.aligned.w, next.aligned.parzen = dense(m.W), dense(m.BL)
+		next.aligned.w, next.aligned.parzen = linalg.Elements(m.W), linalg.Elements(m.BL)
 	}
 	*l = *next
 	return nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -50,7 +52,7 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	kept := screen(w.rows, d)
 	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
 	l.globals.start(first, &l.work)
-	if f := frameOf(l.globals, l.cfg.NuUnit); len(f.active) == 0 { // nothing moves yet: keep the newest rows
+	if f := l.globals.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
 		w.forget(len(w.ids)-want, d)
 		return s, nil
 	}
@@ -65,9 +67,9 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 	s.Entered = l.admit(rows, ids, nil)
 	s.Pool = l.pool.len()
-	f, cov := frameOf(l.globals, l.cfg.NuUnit), l.globals.whole()
-	for _, i := range f.active {
-		for _, j := range f.active {
+	f, cov := l.globals.columnScale(l.cfg.NuUnit), l.globals.whole()
+	for _, i := range f.Active {
+		for _, j := range f.Active {
 			l.cl[i*l.cfg.Dim+j] = cov[i*l.cfg.Dim+j]
 		}
 	}
@@ -83,7 +85,7 @@ func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
 
 // begin sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
 func (l *Learner) begin() error {
-	m := &inForce{frame: frameOf(l.globals, l.cfg.NuUnit)}
+	m := &inForce{ColumnScale: l.globals.columnScale(l.cfg.NuUnit)}
 	if err := m.compare(l); err != nil {
 		return fmt.Errorf("%w, of the warm-up rows", err)
 	}
@@ -92,7 +94,7 @@ func (l *Learner) begin() error {
 	if l.cfg.Metric == MetricFull {
 		err = m.proposition1(KindLCA, m2, Auto, 1, &l.work)
 	} else {
-		err = m.within(l.cfg, l.m1, m2, len(m.active))
+		err = m.within(l.solver, l.m1, m2, len(m.Active))
 	}
 	m.begin(l)
 	m.pending = math.Inf(1) // C_L is without ν here
@@ -106,7 +108,7 @@ func screen(rows []float64, d int) []int {
 	n := len(rows) / d
 	far, column, deviation := make([]bool, n), make([]float64, n), make([]float64, n)
 	for k := range d {
-		centre, spread := spreadOf(column, deviation, rows, k, d)
+		centre, spread := prop1.Spread(column, deviation, rows, k, d)
 		for i := range n {
 			far[i] = far[i] || (spread > 0 && math.Abs(rows[i*d+k]-centre) > warmupOutlier*spread)
 		}
@@ -122,24 +124,4 @@ func screen(rows []float64, d int) []int {
 		return all
 	}
 	return kept
-}
-
-// spreadOf returns the median of column k and the robust standard deviation about it; column and work are
-// overwritten.
-func spreadOf(column, work, rows []float64, k, d int) (centre, spread float64) {
-	for i := range column {
-		column[i] = rows[i*d+k]
-	}
-	centre = median(work, column)
-	for i, v := range column {
-		column[i] = math.Abs(v - centre)
-	}
-	return centre, median(work, column) / 0.6745 // the MAD of a Gaussian is .6745 sd
-}
-
-// median returns the upper median of x; work is overwritten.
-func median(work, x []float64) float64 {
-	copy(work, x)
-	slices.Sort(work)
-	return work[len(work)/2]
 }

@@ -7,26 +7,22 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-const (
-	// A column whose variance is below constantVariance of its mean square is constant for a stream,
-	// whose running moments carry their own rounding.
-	constantVariance = 1e-20
-	// With all rows at hand the moments are exact, and only the rounding of the rows themselves is left
-	// to tell from data: an sd of 1 on an offset of 1e7, or of 1e-3 on 1e9, is data.
-	roundingVariance = 1e-26
-)
+// A column is constant if its variance is below this share of its mean square. With all rows at hand the
+// moments are exact, and only the rounding of the rows themselves is left to tell from data: an sd of 1 on
+// an offset of 1e7, or of 1e-3 on 1e9, is data.
+const roundingVariance = 1e-26
 
 // working holds rows in the coordinates that are learnt in: the active columns only, centred,
-// and divided by their standard deviation s (sparse columns: sparse.go) unless ν is in the paper's absolute units. So columns
+// and divided by their standard deviation s (sparse columns: prop1.Sparse) unless ν is in the paper's absolute units. So columns
 // of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
 type working struct {
+	prop1.ColumnScale
 	dim      int
-	active   []int     // indices of the columns that vary
-	constant []int     // indices of those that do not: weight 0 everywhere
+	constant []int     // indices of the columns that do not vary: weight 0 everywhere
 	mean     []float64 // μ, dim of them, in the input's units
-	scale    []float64 // s, one for each active column
 	rows     *mat.Dense
 }
 
@@ -36,7 +32,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
 	}
 	w := &working{dim: d, mean: make([]float64, d)}
-	left := sparseOf(dense(x), d)
+	left := prop1.SparseColumns(linalg.Elements(x), d)
 	for k := range d {
 		mean, variance := moments(x, k)
 		if math.IsNaN(variance) || math.IsInf(variance, 0) {
@@ -47,14 +43,14 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 			w.constant = append(w.constant, k)
 			continue
 		}
-		w.active = append(w.active, k)
-		s := scaleOf(variance, k, &left)
+		w.Active = append(w.Active, k)
+		s := prop1.ScaleOf(variance, k, &left)
 		if unit == UnitAbsolute {
 			s = 1
 		}
-		w.scale = append(w.scale, s)
+		w.Scale = append(w.Scale, s)
 	}
-	if len(w.active) == 0 {
+	if len(w.Active) == 0 {
 		return nil, fmt.Errorf("lca: fit: all %d columns are constant, nothing to learn", d)
 	}
 	w.rows = w.of(x)
@@ -64,11 +60,11 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 // of brings rows of the input into working coordinates: (x−μ)/s, subtracted first.
 func (w *working) of(x *mat.Dense) *mat.Dense {
 	n, _ := x.Dims()
-	y := mat.NewDense(n, len(w.active), nil)
+	y := mat.NewDense(n, len(w.Active), nil)
 	for i := range n {
 		xi, yi := x.RawRowView(i), y.RawRowView(i)
-		for a, k := range w.active {
-			yi[a] = (xi[k] - w.mean[k]) / w.scale[a]
+		for a, k := range w.Active {
+			yi[a] = (xi[k] - w.mean[k]) / w.Scale[a]
 		}
 	}
 	return y
@@ -80,42 +76,16 @@ func (w *working) covariance() *mat.SymDense {
 	var c mat.Dense
 	linalg.Mul(&c, w.rows.T(), w.rows)
 	c.Scale(1/float64(n), &c)
-	return symmetric(&c)
+	return prop1.Symmetric(&c)
 }
 
 // logScale returns Σ log s, by which a density in working units exceeds one in the input's.
 func (w *working) logScale() float64 {
 	sum := 0.0
-	for _, s := range w.scale {
+	for _, s := range w.Scale {
 		sum += math.Log(s)
 	}
 	return sum
-}
-
-// covarianceOut brings a covariance into the input's units; constant columns get zeros.
-func (w *working) covarianceOut(c *mat.SymDense) *mat.SymDense {
-	out := mat.NewSymDense(w.dim, nil)
-	for a, k := range w.active {
-		for b := a; b < len(w.active); b++ {
-			out.SetSym(k, w.active[b], c.At(a, b)*w.scale[a]*w.scale[b])
-		}
-	}
-	return out
-}
-
-// directionsOut brings columns of B into the input's units; constant columns get weight 0.
-func (w *working) directionsOut(b *mat.Dense) *mat.Dense {
-	cols := columns(b)
-	if cols == 0 {
-		return &mat.Dense{}
-	}
-	out := mat.NewDense(w.dim, cols, nil)
-	for a, k := range w.active {
-		for j := range cols {
-			out.Set(k, j, b.At(a, j)/w.scale[a])
-		}
-	}
-	return out
 }
 
 // moments returns the mean and the variance (divided by n) of column k, in two passes: the second

@@ -18,6 +18,9 @@ type Exclusion struct {
 	Gate float64
 }
 
+// NearCopy is the squared distance, per dimension of whitened coordinates, below which a pair of rows is a near copy.
+const NearCopy = 1e-6
+
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
 	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows

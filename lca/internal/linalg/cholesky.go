@@ -28,7 +28,7 @@ func CholeskyLower(a []float64, n int) error {
 // CholeskyLower is the function of that name, with the workspace's own buffers.
 func (w *Workspace) CholeskyLower(a []float64, n int) error {
 	check("CholeskyLower", a, n)
-	w.left = resize(w.left, n*n)
+	w.left = Resize(w.left, n*n)
 	for i := range n {
 		copy(w.left[i*n:][:i+1], a[i*n:])
 	}
@@ -142,7 +142,7 @@ func (w *Workspace) invertLower(l []float64, ld, n int) {
 	w.invertLower(l, ld, h)
 	w.invertLower(l[h*ld+h:], ld, n-h)
 	below := l[h*ld:]
-	w.left = resize(w.left, (n-h)*h)
+	w.left = Resize(w.left, (n-h)*h)
 	w.Product(w.left, h, Matrix{below, ld, 1}, Matrix{l, ld, 1}, n-h, h, h, Set)
 	for i := range n - h {
 		clear(below[i*ld:][:h])

@@ -51,3 +51,14 @@ func viewOf(m mat.Matrix) (Matrix, bool) {
 	raw := d.RawMatrix()
 	return Matrix{raw.Data, raw.Stride, 1}, true
 }
+
+// Resize returns a slice of length n, reusing s where it can.
+func Resize[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}
+
+// Elements returns the elements row by row, without the gaps of a slice of a larger matrix.
+func Elements(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }

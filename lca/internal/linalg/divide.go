@@ -51,7 +51,7 @@ const leaf = kernel.RotateWidth
 
 // run returns false when QL did not converge.
 func (t *divide) run() bool {
-	t.z = resize(t.z, len(t.d))
+	t.z = Resize(t.z, len(t.d))
 	return t.solve(0, len(t.d))
 }
 

@@ -21,8 +21,8 @@ const (
 // and a step of Newton and Schulz, X ← X (3I − XᵀX)/2, wins the last digits.
 func (w *Workspace) Polar(a []float64, m, n int) bool {
 	p := &w.polar
-	p.gram, p.factor = resize(p.gram, n*n), resize(p.factor, n*n)
-	p.x, p.next = resize(p.x, m*n), resize(p.next, m*n)
+	p.gram, p.factor = Resize(p.gram, n*n), Resize(p.factor, n*n)
+	p.x, p.next = Resize(p.x, m*n), Resize(p.next, m*n)
 	copy(p.x, a[:m*n])
 	w.polarGram(m, n)
 	norm := largestRowSum(p.gram, n, 0) // no square of a singular value is larger

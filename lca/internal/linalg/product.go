@@ -68,7 +68,7 @@ func (w *Workspace) Product(c []float64, ldc int, a, b Matrix, m, n, k int, mode
 // Congruence computes C = A S Aᵀ for n×n matrices, S symmetric, both of its triangles given; C may not
 // overlap the others. The result is symmetric to the bit.
 func (w *Workspace) Congruence(c []float64, a Matrix, s []float64, n int) {
-	w.left = resize(w.left, n*n)
+	w.left = Resize(w.left, n*n)
 	w.Product(w.left, n, a, Dense(s, n), n, n, n, Set)
 	w.product(c, n, Dense(w.left, n), a.T(), n, n, n, Set, true)
 	Mirror(c, n)
@@ -190,7 +190,7 @@ func (w *Workspace) tile(c []float64, ldc int, a Matrix, panel []float64, depth,
 		}
 		return
 	}
-	w.edge = resize(w.edge, rows*width)
+	w.edge = Resize(w.edge, rows*width)
 	clear(w.edge)
 	for i := 0; i < rows && !set; i++ {
 		copy(w.edge[i*width:][:cols], c[i*ldc:])
@@ -204,7 +204,7 @@ func (w *Workspace) tile(c []float64, ldc int, a Matrix, panel []float64, depth,
 // pack copies B, negated for a difference, into panels of kernel.TileWidth columns.
 func (w *Workspace) pack(b Matrix, depth, n int, negate bool) {
 	const width = kernel.TileWidth
-	w.panels = resize(w.panels, depth*(n+width-1)/width*width+depth*width)
+	w.panels = Resize(w.panels, depth*(n+width-1)/width*width+depth*width)
 	w.spans = w.spans[:0]
 	for j := 0; j < n; j += width {
 		panel, cols := w.panels[j*depth:][:depth*width], min(width, n-j)
@@ -243,7 +243,7 @@ func (w *Workspace) copyBlock(a Matrix, rows, depth int) Matrix {
 		return a
 	}
 	const ld = depthBlock + 8
-	w.block = resize(w.block, rowBlock*ld)
+	w.block = Resize(w.block, rowBlock*ld)
 	for i := range rows {
 		to := w.block[i*ld:][:depth]
 		if a.Col == 1 {
@@ -255,11 +255,4 @@ func (w *Workspace) copyBlock(a Matrix, rows, depth int) Matrix {
 		}
 	}
 	return Matrix{w.block, ld, 1}
-}
-
-func resize(s []float64, n int) []float64 {
-	if cap(s) < n {
-		return make([]float64, n)
-	}
-	return s[:n]
 }

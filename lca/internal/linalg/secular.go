@@ -18,8 +18,8 @@ type secular struct {
 
 func (s *secular) set(poles []pole, rho float64) {
 	k := len(poles)
-	s.d, s.z, s.roots = resize(s.d, k), resize(s.z, k), resize(s.roots, k)
-	s.product, s.row = resize(s.product, k), resize(s.row, k)
+	s.d, s.z, s.roots = Resize(s.d, k), Resize(s.z, k), Resize(s.roots, k)
+	s.product, s.row = Resize(s.product, k), Resize(s.row, k)
 	s.half = s.half[:0]
 	for j, p := range poles {
 		s.d[j], s.z[j] = p.d, p.z

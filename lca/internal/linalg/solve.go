@@ -31,7 +31,7 @@ func (w *Workspace) SolveLeftTransposed(l Matrix, b []float64, ldb, n, cols int)
 func (w *Workspace) SolveRight(l Matrix, b []float64, ldb, n, rows int) {
 	if n <= triangleBlock {
 		inverse := w.invert(l, n)
-		w.copied = resize(w.copied, rows*n)
+		w.copied = Resize(w.copied, rows*n)
 		for i := range rows {
 			copy(w.copied[i*n:][:n], b[i*ldb:])
 		}
@@ -46,14 +46,14 @@ func (w *Workspace) SolveRight(l Matrix, b []float64, ldb, n, rows int) {
 
 // invert returns the inverse of a small triangle.
 func (w *Workspace) invert(l Matrix, n int) Matrix {
-	w.inverse = resize(w.inverse, n*n)
+	w.inverse = Resize(w.inverse, n*n)
 	invertBlock(w.inverse, n, l.Data, l.Row, n)
 	return Dense(w.inverse, n)
 }
 
 // fromLeft is B ← A B for the n×cols matrix B.
 func (w *Workspace) fromLeft(a Matrix, b []float64, ldb, n, cols int) {
-	w.copied = resize(w.copied, n*cols)
+	w.copied = Resize(w.copied, n*cols)
 	for i := range n {
 		copy(w.copied[i*cols:][:cols], b[i*ldb:])
 	}

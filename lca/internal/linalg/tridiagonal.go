@@ -68,7 +68,7 @@ func (t *tridiagonal) set(a []float64, n int, norm float64) {
 }
 
 func zeros(s []float64, n int) []float64 {
-	s = resize(s, n)
+	s = Resize(s, n)
 	clear(s)
 	return s
 }
@@ -172,7 +172,7 @@ func (t *tridiagonal) updateRest(k int) {
 // last: with the panel's vectors as the columns of V, its reflections are I − V U Vᵀ, U upper triangular, and
 // q ← q (I − V Uᵀ Vᵀ).
 func (t *tridiagonal) turnBack() {
-	t.columns = resize(t.columns, t.n*panelColumns)
+	t.columns = Resize(t.columns, t.n*panelColumns)
 	columns, product, turned := t.columns, t.product[:], t.turned[:]
 	for k := (t.n - 1) / panelColumns * panelColumns; k >= 0; k -= panelColumns {
 		size := min(panelColumns, t.n-k)

@@ -1,4 +1,4 @@
-package lca
+package prop1
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 )
 
 // bound is the objective of Proposition 1 (eq. 7).
-func bound(m1, m2 *mat.SymDense, b parts) float64 {
+func bound(m1, m2 *mat.SymDense, b Parts) float64 {
 	trace := func(m *mat.SymDense, b *mat.Dense) float64 {
-		if columns(b) == 0 {
+		if Columns(b) == 0 {
 			return 0
 		}
 		var left, all mat.Dense
@@ -21,7 +21,7 @@ func bound(m1, m2 *mat.SymDense, b parts) float64 {
 		all.Mul(&left, b)
 		return mat.Trace(&all)
 	}
-	logDet, _ := mat.LogDet(b.joined())
+	logDet, _ := mat.LogDet(b.Joined())
 	return trace(m1, b.BG) + trace(m2, b.BL) - 2*logDet
 }
 
@@ -34,16 +34,16 @@ func randomCovariance(d int, r *rand.Rand) *mat.SymDense {
 	}
 	var c mat.Dense
 	c.Mul(z, z.T())
-	return ridge(symmetric(&c), 0.1)
+	return Ridge(Symmetric(&c), 0.1)
 }
 
 // minimised returns the lowest bound that BFGS finds from several random starts with parzen columns in B_L.
 func minimised(t *testing.T, m1, m2 *mat.SymDense, parzen int, r *rand.Rand) float64 {
 	t.Helper()
 	d := m1.SymmetricDim()
-	unpack := func(v []float64) parts { // B_L first
+	unpack := func(v []float64) Parts { // B_L first
 		all := mat.NewDense(d, d, append([]float64(nil), v...))
-		return parts{BL: columnRange(all, 0, parzen), BG: columnRange(all, parzen, d)}
+		return Parts{BL: ColumnRange(all, 0, parzen), BG: ColumnRange(all, parzen, d)}
 	}
 	problem := optimize.Problem{
 		Func: func(v []float64) float64 { return bound(m1, m2, unpack(v)) },
@@ -89,14 +89,14 @@ func TestProposition1(t *testing.T) {
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		m1, m2 := randomCovariance(d, r), randomCovariance(d, r)
-		root, err := inverseRoot(m1)
+		root, err := InverseRoot(m1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		best := math.Inf(1)
 		for parzen := range d + 1 {
 			t.Run(fmt.Sprintf("seed=%d/d_P=%d", seed, parzen), func(t *testing.T) {
-				b, err := split(root, m2, parzen)
+				b, err := Split(root, m2, parzen)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -108,13 +108,13 @@ func TestProposition1(t *testing.T) {
 				}
 			})
 		}
-		b, err := split(root, m2, Auto)
+		b, err := Split(root, m2, Auto)
 		if err != nil {
 			t.Fatal(err)
 		}
 		closed, _ := mat.LogDet(m1)
 		closed += d
-		for _, e := range b.Ratio[:columns(b.BL)] {
+		for _, e := range b.Ratio[:Columns(b.BL)] {
 			closed += math.Log(e)
 		}
 		if got := bound(m1, m2, b); math.Abs(got-best) > 1e-10 || math.Abs(got-closed) > 1e-10 {
@@ -126,14 +126,14 @@ func TestProposition1(t *testing.T) {
 // TestSplitOfDependentColumns holds that a singular matrix is refused and never answered with noise.
 func TestSplitOfDependentColumns(t *testing.T) {
 	singular := mat.NewSymDense(2, []float64{1, 1, 1, 1})
-	if _, err := inverseRoot(singular); err == nil {
+	if _, err := InverseRoot(singular); err == nil {
 		t.Error("a singular M₁ has an inverse root")
 	}
-	root, err := inverseRoot(mat.NewSymDense(2, []float64{2, 0, 0, 1}))
+	root, err := InverseRoot(mat.NewSymDense(2, []float64{2, 0, 0, 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := split(root, mat.NewSymDense(2, nil), Auto); err == nil {
+	if _, err := Split(root, mat.NewSymDense(2, nil), Auto); err == nil {
 		t.Error("M₂ = 0 has a split")
 	}
 }
@@ -142,12 +142,12 @@ func TestSplitOfDependentColumns(t *testing.T) {
 func TestCovarianceOf(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 3))
 	m1, m2 := randomCovariance(5, r), randomCovariance(5, r)
-	root, err := inverseRoot(m1)
+	root, err := InverseRoot(m1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for parzen := range 6 {
-		b, err := split(root, m2, parzen)
+		b, err := Split(root, m2, parzen)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,8 @@
-package lca
+package prop1
 
 import (
 	"fmt"
 	"math"
-
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -12,27 +10,27 @@ import (
 
 // The ridges that a singular matrix is tried with, as a share of its own diagonal. Collinear columns
 // or copies of rows with ν = 0 must not end a stream; each use is reported as Step.Ridged.
-var ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
+var Ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
 
-// factor sets low to the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
+// Factor sets low to the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
 // it positive definite. a is not changed.
-func factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
-	for _, r := range ridges {
+func Factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
+	for _, r := range Ridges {
 		copy(low, a[:n*n])
 		for k := range n {
 			low[k*n+k] *= 1 + r
 		}
-		if w.CholeskyLower(low, n) == nil && regular(low, n) {
+		if w.CholeskyLower(low, n) == nil && Regular(low, n) {
 			return r > 0, nil
 		}
 	}
-	return true, fmt.Errorf("%d columns: %w", n, errSingular)
+	return true, fmt.Errorf("%d columns: %w", n, ErrSingular)
 }
 
-// regular says whether every column keeps a share of its variance that is not rounding when all
+// Regular says whether every column keeps a share of its variance that is not rounding when all
 // columns before it are known: 1−R² of the regression on them, which is L_kk²/a_kk, and a_kk is the
 // square of L's row k.
-func regular(low []float64, n int) bool {
+func Regular(low []float64, n int) bool {
 	for k := range n {
 		row := low[k*n:][:k+1]
 		if l := row[k]; !(l*l > 1e-14*kernel.NormSquared(row)) {
@@ -42,14 +40,14 @@ func regular(low []float64, n int) bool {
 	return true
 }
 
-// ratiosBy sets e to the eigenvalues, ascending, and u to the vectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. Where
+// RatiosByFactor sets e to the eigenvalues, ascending, and u to the vectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. Where
 // rounding left an e below zero, M₂ was singular, and the ridge is a share of M₁, in whose units e is.
-func ratiosBy(e, u, low, m2 []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
+func RatiosByFactor(e, u, low, m2 []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
 	w.SolveLeft(linalg.Dense(low, n), m2, n, n, n)
 	w.SolveRight(linalg.Dense(low, n), m2, n, n, n)
 	symmetrise(m2, n)
 	if err := w.EigenSym(e, u, m2, n); err != nil {
-		return false, fmt.Errorf("%w: %w", err, errSingular)
+		return false, fmt.Errorf("%w: %w", err, ErrSingular)
 	}
 	const least = 1e-12
 	for k := range e {
@@ -69,13 +67,10 @@ func symmetrise(a []float64, n int) {
 	}
 }
 
-// logDiagonal returns log det L.
-func logDiagonal(low []float64, n int) (sum float64) {
+// LogDiagonal returns log det L.
+func LogDiagonal(low []float64, n int) (sum float64) {
 	for k := range n {
 		sum += math.Log(low[k*n+k])
 	}
 	return sum
 }
-
-// dense returns the elements row by row, without the gaps of a slice of a larger matrix.
-func dense(m mat.Matrix) []float64 { return mat.DenseCopyOf(m).RawMatrix().Data }
