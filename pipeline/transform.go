@@ -189,7 +189,11 @@ func (t *Transform) roundabout(work *Work, m *source.Message) error {
 		return err
 	}
 	var value []byte
-	if bad == nil && t.model == nil && m.Record.NumRows() > 0 {
+	switch {
+	case bad != nil:
+	case m.Record.NumRows() == 0:
+		t.counts.passed(reasonNoRows, 1)
+	case t.model == nil:
 		value, bad = t.withoutModel(m)
 	}
 	return t.finish(work, m, value, nil, bad)
