@@ -61,7 +61,7 @@ bench:
 	@mkdir -p build/bench
 	@test -n "$$CELLS" || rm -f build/bench/*.md
 	$(BENCH) -bench 'Twin|Gonum|Threads' ./lca/internal/kernel
-	$(BENCH) -bench Growth ./lca
+	$(BENCH) -bench Growth ./lca/online
 	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions' ./internal/bench
 	$(MAKE) bench-asm
 	.ci/bench-tables

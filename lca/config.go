@@ -1,163 +1,104 @@
 package lca
 
-import "fmt"
-
-// Kind names the model of the paper that is fitted.
-type Kind uint8
-
-// The models of the paper; the zero value is invalid on purpose.
-const (
-	KindLCA         Kind = iota + 1 // one full Parzen metric, section 3
-	KindLCAGauss                    // Parzen part times Gaussian part, section 4
-	KindLCAGaussRed                 // LCA-Gauss, then the dichotomic search of section 4
-	KindGaussian                    // a single Gaussian: the baseline of section 6.2
+import (
+	"errors"
+	"fmt"
+	"math"
 )
 
-var kindNames = map[Kind]string{KindLCA: "lca", KindLCAGauss: "lca_gauss", KindLCAGaussRed: "lca_gauss_red", KindGaussian: "gaussian"}
+// FitConfig is everything that decides what Fit finds in given rows. Start from DefaultFitConfig,
+// or from Config.Fit to refit a stream's model; the zero value is not valid.
+type Config struct {
+	Kind   Kind   // default KindLCAGauss
+	Metric Metric // default MetricFull
+	Rank   int    // rank of MetricLowRank, 1 ≤ Rank < number of columns; 0 otherwise
 
-// String returns the name that the configuration uses, such as "lca_gauss".
-func (k Kind) String() string { return nameOf(kindNames, k) }
+	Preset     Preset  // default PresetMetric; decides Nu and NuGaussian where they are Auto
+	Nu         float64 // ν of the Parzen part, ≥ 0; Auto: metric 0.1, density 1e-2
+	NuGaussian float64 // ν_g of the Gaussian part, ≥ 0; Auto: 1e-3
+	NuUnit     Unit    // default UnitRelative; UnitAbsolute is the paper's and scales no column
 
-// ParseKind is the inverse of Kind.String.
-func ParseKind(s string) (Kind, error) { return valueOf(kindNames, s, "model") }
+	MaxIter int     // most EM steps (passes, when subsampling); 0 = to convergence; 1 = Manifold Parzen Windows
+	Tol     float64 // converged when a step gains less, nats a row; 0 = 1e-6; < 0 = never (wants MaxIter)
 
-// Metric is the family that the Parzen covariance Σ is confined to (sections 3, 5 and 6.2).
-type Metric uint8
+	Minibatch  int     // B, rows whose local covariances are averaged a step (section 5.1); 0 = all
+	Neighbours int     // N, neighbours drawn afresh for each step (section 5.2); 0 = all
+	Gamma      float64 // γ of eq. 8, 0 ≤ γ < 1; 0 forgets the earlier C_L at once, as plain EM does
+	TargetRows int     // kernel width corrected from N to this many neighbours, (N/target)^{2/(d_P+4)}; 0 = off
 
-// The metrics; each has an exact M-step.
-const (
-	MetricFull Metric = iota + 1
-	MetricDiagonal
-	MetricIsotropic
-	MetricLowRank // low rank + σ²I: probabilistic PCA of C_L
-)
+	// Precision of the E-step's kernels, default Float64. 0 is the plain loops of estep.go, which are there
+	// to be read and to check the kernels against.
+	Precision Precision
 
-var metricNames = map[Metric]string{MetricFull: "full", MetricDiagonal: "diagonal", MetricIsotropic: "isotropic", MetricLowRank: "low_rank"}
+	NearCopies  bool // leave out pairs closer than d·1e-6 in squared whitened distance; default true, false for discrete data
+	Coordinates Coordinates
+	Components  Components
+	Seed        uint64 // of the minibatches, neighbours and kurtosis starts; default 1
 
-// String returns the name that the configuration uses, such as "low_rank".
-func (m Metric) String() string { return nameOf(metricNames, m) }
+	Trace func(Iteration) // called after each step, from the goroutine that called Fit; nil = none
+}
 
-// ParseMetric is the inverse of Metric.String.
-func ParseMetric(s string) (Metric, error) { return valueOf(metricNames, s, "metric") }
+// Iteration is one line of a fit's trace: the model after Iter steps. The penalised objective
+// NLL + ν/2 tr P_L + ν_g/2 tr P_G never rises under plain EM; with subsampling all is estimated
+// from the rows and neighbours drawn, over a pass.
+type Iteration struct {
+	Run       int     // 0; LCA-Gauss-Red and the kurtosis starts count their reruns
+	Iter      int     // EM steps done in this run (passes, when subsampling); 0 is the start
+	NLL       float64 // leave-one-out negative log-likelihood, nats a row, all constants
+	Penalised float64 // the same with the penalties, which are in working units
+	Gaussian  int     // d_G
+	Parzen    int     // d_P
+	Effective float64 // mean effective number of neighbours, exp(entropy of λ_i)
+}
 
-// Unit says what ν is measured in.
-type Unit uint8
+// DefaultFitConfig is LCA-Gauss with the full metric, every row and neighbour, to convergence.
+func DefaultConfig() Config {
+	return Config{
+		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitRelative,
+		Precision: Float64, NearCopies: true, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
+	}
+}
 
-// Units of ν.
-const (
-	UnitRelative Unit = iota + 1 // multiples of the mean working variance
-	UnitAbsolute                 // the paper's: squared units of the input, no column scaling
-)
-
-var unitNames = map[Unit]string{UnitRelative: "relative", UnitAbsolute: "absolute"}
-
-// String returns the name that the configuration uses.
-func (u Unit) String() string { return nameOf(unitNames, u) }
-
-// ParseUnit is the inverse of Unit.String.
-func ParseUnit(s string) (Unit, error) { return valueOf(unitNames, s, "nu_unit") }
-
-// Preset chooses ν and ν_g where they are left to Auto.
-type Preset uint8
-
-// Presets: for clustering and neighbours, or for density scores.
-const (
-	PresetMetric  Preset = iota + 1 // ν = 0.1: keeps low-variance directions from being blown up
-	PresetDensity                   // ν = 1e-2: the sharpest density
-)
-
-var presetNames = map[Preset]string{PresetMetric: "metric", PresetDensity: "density"}
-
-// String returns the name that the configuration uses.
-func (p Preset) String() string { return nameOf(presetNames, p) }
-
-// ParsePreset is the inverse of Preset.String.
-func ParsePreset(s string) (Preset, error) { return valueOf(presetNames, s, "preset") }
-
-// Resolve replaces Auto by the ν and ν_g that the preset stands for.
-func (p Preset) Resolve(nu, nuGaussian float64) (float64, float64) {
-	if nu == Auto {
-		nu = 0.1
-		if p == PresetDensity {
-			nu = 1e-2
+// Validate reports every fault at once (errors.Join), each with the field's name and its range.
+func (c Config) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("lca: fit: "+format, args...))
 		}
 	}
-	if nuGaussian == Auto {
-		nuGaussian = 1e-3
-	}
-	return nu, nuGaussian
+	finite := func(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
+	check(kindNames[c.Kind] != "", "unknown Kind %d", c.Kind)
+	check(metricNames[c.Metric] != "", "unknown Metric %d", c.Metric)
+	check(c.Metric != MetricLowRank || c.Rank >= 1, "Rank is %d, want at least 1 for the low_rank metric", c.Rank)
+	check(presetNames[c.Preset] != "", "unknown Preset %d", c.Preset)
+	check(c.Nu == Auto || finite(c.Nu), "Nu is %v, want Auto or a finite number ≥ 0", c.Nu)
+	check(c.NuGaussian == Auto || finite(c.NuGaussian), "NuGaussian is %v, want Auto or a finite number ≥ 0", c.NuGaussian)
+	check(unitNames[c.NuUnit] != "", "unknown NuUnit %d", c.NuUnit)
+	check(c.MaxIter >= 0, "MaxIter is %d, want 0 (to convergence) or more", c.MaxIter)
+	check(!math.IsNaN(c.Tol) && (c.Tol >= 0 || c.MaxIter > 0), "Tol is %v, which never converges: set MaxIter", c.Tol)
+	check(c.Minibatch >= 0, "Minibatch is %d, want 0 (all) or more", c.Minibatch)
+	check(c.Neighbours >= 0, "Neighbours is %d, want 0 (all) or more", c.Neighbours)
+	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
+	check(c.TargetRows >= 0, "TargetRows is %d, want 0 (off) or more", c.TargetRows)
+	check(c.Precision == 0 || precisionNames[c.Precision] != "", "unknown Precision %d", c.Precision)
+	check(coordinatesNames[c.Coordinates] != "", "unknown Coordinates %d", c.Coordinates)
+	check(componentsNames[c.Components] != "", "unknown Components %d", c.Components)
+	return errors.Join(faults...)
 }
 
-// Precision is the arithmetic of the E-step; C_L, C_G, the mean and all factors are float64 always.
-type Precision uint8
+// mostIterations ends a fit that creeps: EM converges linearly, and a rate that needs more steps
+// than this gains nothing that a user would see.
+const mostIterations = 10_000
 
-// Precisions of the E-step.
-const (
-	Float32 Precision = iota + 1
-	Float64
-)
-
-var precisionNames = map[Precision]string{Float32: "float32", Float64: "float64"}
-
-// String returns the name that the configuration uses.
-func (p Precision) String() string { return nameOf(precisionNames, p) }
-
-// ParsePrecision is the inverse of Precision.String.
-func ParsePrecision(s string) (Precision, error) { return valueOf(precisionNames, s, "precision") }
-
-// Coordinates is the rotation of y that is chosen; all give the same distances (metric M = B Bᵀ).
-type Coordinates uint8
-
-// The coordinates y = O M^½ (x−μ).
-const (
-	CoordinatesAligned    Coordinates = iota + 1 // Procrustes rotation towards the predecessor: fixed points hardly move
-	CoordinatesComponents                        // y = (B_L, B_G)ᵀ(x−μ), Parzen first, by e ascending
-	CoordinatesSymmetric                         // y = M^½(x−μ): needs no history
-)
-
-var coordinatesNames = map[Coordinates]string{CoordinatesAligned: "aligned", CoordinatesComponents: "components", CoordinatesSymmetric: "symmetric"}
-
-// String returns the name that the configuration uses.
-func (c Coordinates) String() string { return nameOf(coordinatesNames, c) }
-
-// ParseCoordinates is the inverse of Coordinates.String.
-func ParseCoordinates(s string) (Coordinates, error) {
-	return valueOf(coordinatesNames, s, "coordinates")
-}
-
-// Components says which part of the metric y carries.
-type Components uint8
-
-// The parts.
-const (
-	ComponentsAll    Components = iota + 1
-	ComponentsParzen            // the paper's unsupervised dimension reduction; y keeps d columns
-)
-
-var componentsNames = map[Components]string{ComponentsAll: "all", ComponentsParzen: "parzen"}
-
-// String returns the name that the configuration uses.
-func (c Components) String() string { return nameOf(componentsNames, c) }
-
-// ParseComponents is the inverse of Components.String.
-func ParseComponents(s string) (Components, error) { return valueOf(componentsNames, s, "components") }
-
-// Auto leaves a number of Config to the defaults described at its field.
-const Auto = -1
-
-func nameOf[K ~uint8](names map[K]string, k K) string {
-	if s, ok := names[k]; ok {
-		return s
+// resolved replaces Auto and the zeros that stand for a default by their values.
+func (c Config) resolved() Config {
+	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
+	if c.Tol == 0 {
+		c.Tol = 1e-6
 	}
-	return fmt.Sprintf("invalid(%d)", uint8(k)) // with K's own String this would call itself
-}
-
-func valueOf[K comparable](names map[K]string, s, what string) (K, error) {
-	for k, name := range names {
-		if name == s {
-			return k, nil
-		}
+	if c.MaxIter == 0 {
+		c.MaxIter = mostIterations
 	}
-	var zero K
-	return zero, fmt.Errorf("lca: unknown %s %q", what, s)
+	return c
 }

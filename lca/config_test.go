@@ -2,7 +2,6 @@ package lca_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -10,25 +9,12 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestZeroConfig holds that a configuration that nobody filled in is refused by name.
-func TestZeroConfig(t *testing.T) {
-	err := lca.Config{}.Validate()
-	if err == nil {
-		t.Fatal("the zero Config is valid")
-	}
-	for _, want := range []string{"Dim is 0", "Kind invalid(0)", "unknown Metric", "Neighbours is 0"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
-		}
-	}
-}
-
 // TestEveryMetricHasAnMStep holds that a metric which the configuration accepts is fitted as what it is, and one
 // that it does not know is refused: none is ever taken for another.
 func TestEveryMetricHasAnMStep(t *testing.T) {
 	x := mat.NewDense(6, 2, []float64{0, 0, 1, 0, 0, 2, 3, 3, 4, 3, 3, 5})
 	for m := range lca.Metric(10) {
-		c := lca.DefaultFitConfig()
+		c := lca.DefaultConfig()
 		c.Metric, c.MaxIter = m, 1
 		if m == lca.MetricLowRank {
 			c.Rank = 1

@@ -14,8 +14,8 @@
 //  9. ν I is added to C_L, ν_g I to C_G: a penalty on tr Σ⁻¹ that keeps thin directions thick.
 //  10. On a stream C_L is a running average over minibatches against a pool of neighbours.
 //
-// Fit does this for rows at hand, in float64 and to be read beside the paper; Learner for a stream.
-// Both give a Model, which whitens rows (Whiten: distances become those of the metric) and scores them
+// Fit does this for rows at hand, in float64 and to be read beside the paper; the Learner of package lca/online for a
+// stream. Both give a Model, which whitens rows (Whiten: distances become those of the metric) and scores them
 // (LogDensity). Search, Tune and FitLocal go with Fit.
 //
 // # Symbols
@@ -70,18 +70,5 @@
 //     in the kernels; TestVectors shows that no digit is lost. The kernels also have an exp of their own, so
 //     that all processors give the same bits.
 //
-// And on a stream, which has no n and no second pass (each in the file that says why):
-//
-//   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
-//   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
-//   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
-//   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
-//     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
-//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (between.go).
-//   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
-//   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
-//   - Outliers do not learn (gate.go). Minibatches that are not as those before (gate.go, drift.go) are set
-//     aside, and when they last the stream starts again from them (renew.go). (TestDriftIsFollowed, TestBurst,
-//     TestPatience)
-//   - W is rotated towards its predecessor (align.go), which changes no distance.
+// Package lca/online has its own list: what it does because a stream has no n and no second pass.
 package lca

@@ -39,7 +39,7 @@ func TestNothingLocal(t *testing.T) {
 	for i := range 6 {
 		line.SetRow(i, []float64{float64(i), float64(i) * 3})
 	}
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.NuGaussian = 0
 	if _, err := lca.Fit(context.Background(), line, c); err == nil || !strings.Contains(err.Error(), "NuGaussian") {
 		t.Errorf("collinear columns: %v, want an error that names NuGaussian", err)
@@ -65,7 +65,7 @@ func TestConstantColumns(t *testing.T) {
 		wide.SetRow(i, []float64{7e5, row[0], third, row[1], row[2]})
 	}
 	for _, unit := range []lca.Unit{lca.UnitRelative, lca.UnitAbsolute} {
-		c := lca.DefaultFitConfig()
+		c := lca.DefaultConfig()
 		c.NuUnit, c.Coordinates = unit, lca.CoordinatesSymmetric
 		m, want := fit(t, wide, c), fit(t, x, c)
 		if got := m.Info.Constant; len(got) != 2 || got[0] != 0 || got[1] != 2 {
@@ -89,7 +89,7 @@ func TestConstantColumns(t *testing.T) {
 		got, plain := m.LogDensity(nil, wide), want.LogDensity(nil, x)
 		nearly(t, "LogDensity of row 9", got[9], plain[9], 1e-9)
 	}
-	if _, err := lca.Fit(context.Background(), mat.NewDense(9, 2, nil), lca.DefaultFitConfig()); err == nil {
+	if _, err := lca.Fit(context.Background(), mat.NewDense(9, 2, nil), lca.DefaultConfig()); err == nil {
 		t.Error("zeros alone were fitted")
 	}
 }
@@ -102,7 +102,7 @@ func TestScales(t *testing.T) {
 	scaled := mat.NewDense(200, 5, nil)
 	scaled.Apply(func(_, k int, v float64) float64 { return v * units[k] }, x)
 	for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents} {
-		c := lca.DefaultFitConfig()
+		c := lca.DefaultConfig()
 		c.Preset, c.Coordinates = lca.PresetDensity, coords
 		m, want := fit(t, scaled, c), fit(t, x, c)
 		var y, plain mat.Dense
@@ -126,7 +126,7 @@ func TestOffset(t *testing.T) {
 	x, _ := toy("five", 200, 3, 4)
 	moved := mat.NewDense(200, 5, nil)
 	moved.Apply(func(_, k int, v float64) float64 { return v + 1e7*float64(1-2*(k%2)) }, x)
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.Preset = lca.PresetDensity
 	m, want := fit(t, moved, c), fit(t, x, c)
 	near(t, "C_L", m.CL, want.CL, 1e-6)
@@ -182,10 +182,10 @@ func TestFewRows(t *testing.T) {
 	if _, err := lca.Fit(context.Background(), wide, paperConfig(lca.KindLCA, 0)); err == nil {
 		t.Error("two rows in three dimensions have a full covariance without ν")
 	}
-	if m := fit(t, wide, lca.DefaultFitConfig()); !(m.Info.NLL < math.Inf(1)) {
+	if m := fit(t, wide, lca.DefaultConfig()); !(m.Info.NLL < math.Inf(1)) {
 		t.Errorf("two rows in three dimensions with ν: NLL %v", m.Info.NLL)
 	}
-	if _, err := lca.Fit(context.Background(), mat.NewDense(1, 2, []float64{1, 2}), lca.DefaultFitConfig()); err == nil {
+	if _, err := lca.Fit(context.Background(), mat.NewDense(1, 2, []float64{1, 2}), lca.DefaultConfig()); err == nil {
 		t.Error("one row was fitted")
 	}
 }
@@ -194,7 +194,7 @@ func TestFewRows(t *testing.T) {
 func TestOneNeighbour(t *testing.T) {
 	x, _ := toy("two", 60, 1, 6)
 	for _, batch := range []int{0, 7, 1} {
-		c := lca.DefaultFitConfig()
+		c := lca.DefaultConfig()
 		c.Neighbours, c.Minibatch, c.MaxIter, c.Gamma = 1, batch, 3, 0.6
 		if m := fit(t, x, c); math.IsNaN(m.Info.NLL) || math.IsInf(m.Info.NLL, 0) {
 			t.Errorf("B = %d: NLL %v", batch, m.Info.NLL)
@@ -210,27 +210,27 @@ func TestRefused(t *testing.T) {
 		y.Set(i, k, v)
 		return y
 	}
-	change := func(f func(*lca.FitConfig)) lca.FitConfig {
-		c := lca.DefaultFitConfig()
+	change := func(f func(*lca.Config)) lca.Config {
+		c := lca.DefaultConfig()
 		f(&c)
 		return c
 	}
 	for _, c := range []struct {
 		name string
 		x    *mat.Dense
-		c    lca.FitConfig
+		c    lca.Config
 		want string
 	}{
-		{"NaN", with(4, 2, math.NaN()), lca.DefaultFitConfig(), "row 4, column 2"},
-		{"Inf", with(0, 1, math.Inf(-1)), lca.DefaultFitConfig(), "row 0, column 1"},
-		{"too large to square", with(3, 0, 1e300), lca.DefaultFitConfig(), "column 0"},
-		{"zero configuration", x, lca.FitConfig{}, "unknown Kind"},
-		{"negative ν", x, change(func(c *lca.FitConfig) { c.Nu = -2 }), "Nu is -2"},
-		{"NaN ν_g", x, change(func(c *lca.FitConfig) { c.NuGaussian = math.NaN() }), "NuGaussian is NaN"},
-		{"γ = 1", x, change(func(c *lca.FitConfig) { c.Gamma = 1 }), "Gamma is 1"},
-		{"never converges", x, change(func(c *lca.FitConfig) { c.Tol = -1 }), "set MaxIter"},
-		{"no rank", x, change(func(c *lca.FitConfig) { c.Metric = lca.MetricLowRank }), "Rank is 0"},
-		{"too high a rank", x, change(func(c *lca.FitConfig) { c.Metric, c.Rank = lca.MetricLowRank, 3 }), "Rank is 3"},
+		{"NaN", with(4, 2, math.NaN()), lca.DefaultConfig(), "row 4, column 2"},
+		{"Inf", with(0, 1, math.Inf(-1)), lca.DefaultConfig(), "row 0, column 1"},
+		{"too large to square", with(3, 0, 1e300), lca.DefaultConfig(), "column 0"},
+		{"zero configuration", x, lca.Config{}, "unknown Kind"},
+		{"negative ν", x, change(func(c *lca.Config) { c.Nu = -2 }), "Nu is -2"},
+		{"NaN ν_g", x, change(func(c *lca.Config) { c.NuGaussian = math.NaN() }), "NuGaussian is NaN"},
+		{"γ = 1", x, change(func(c *lca.Config) { c.Gamma = 1 }), "Gamma is 1"},
+		{"never converges", x, change(func(c *lca.Config) { c.Tol = -1 }), "set MaxIter"},
+		{"no rank", x, change(func(c *lca.Config) { c.Metric = lca.MetricLowRank }), "Rank is 0"},
+		{"too high a rank", x, change(func(c *lca.Config) { c.Metric, c.Rank = lca.MetricLowRank, 3 }), "Rank is 3"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if _, err := lca.Fit(context.Background(), c.x, c.c); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -16,7 +16,7 @@ import (
 func ExampleFit() {
 	two, _ := toy("two", 250, 8, 1)
 	x, _, _ := mixed(two, 1)
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.Kind, c.Preset = lca.KindLCAGaussRed, lca.PresetDensity
 	m, err := lca.Fit(context.Background(), x, c)
 	if err != nil {
@@ -35,7 +35,7 @@ func ExampleFit() {
 // Parzen Windows.
 func ExampleFit_trace() {
 	five, _ := toy("five", 400, 0, 2)
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.Kind, c.Nu, c.NuGaussian = lca.KindLCA, 0, 0
 	c.Trace = func(i lca.Iteration) {
 		if i.Iter < 3 {
@@ -60,7 +60,7 @@ func ExampleModel_Whiten() {
 	five, label := toy("five", 300, 10, 3)
 	x, _, _ := mixed(five, 3)
 	for _, kind := range []lca.Kind{lca.KindGaussian, lca.KindLCAGaussRed} {
-		c := lca.DefaultFitConfig()
+		c := lca.DefaultConfig()
 		c.Kind, c.Preset, c.Components, c.Tol = kind, lca.PresetDensity, lca.ComponentsParzen, 1e-3
 		if kind == lca.KindGaussian {
 			c.Components = lca.ComponentsAll // it has no Parzen part; this is global whitening
@@ -83,7 +83,7 @@ func ExampleModel_Whiten() {
 func ExampleSearch() {
 	rings, _ := toy("circles", 450, 4, 4)
 	x, fresh := rowsOf(rings, 0, 300), rowsOf(rings, 300, 450)
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.Preset, c.Tol = lca.PresetDensity, 1e-4
 	m, candidates, err := lca.Search(context.Background(), x, fresh, c)
 	if err != nil {
@@ -115,7 +115,7 @@ func nearestAgree(y *mat.Dense, label []int) float64 {
 }
 
 func gaussianNLL(x, fresh *mat.Dense) float64 {
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.Kind = lca.KindGaussian
 	m, err := lca.Fit(context.Background(), x, c)
 	if err != nil {

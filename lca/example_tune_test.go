@@ -17,7 +17,7 @@ func ExampleTune() {
 	five, _ := toy("five", 400, 10, 5)
 	train, fresh := rowsOf(five, 0, 60), rowsOf(five, 60, 400)
 	grid := lca.TuneGrid{NuGaussian: []float64{0, 0.1, 0.3}, Nu: []float64{0.01, 0.1, 1}}
-	c, tried, err := lca.Tune(context.Background(), train, fresh, lca.DefaultFitConfig(), grid)
+	c, tried, err := lca.Tune(context.Background(), train, fresh, lca.DefaultConfig(), grid)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func shown(t lca.Tuning) any {
 // A covariance for each row turns with the rings; one for all has no direction to prefer.
 func ExampleFitLocal() {
 	ring, _ := toy("circles", 300, 0, 2)
-	c := lca.LocalConfig{Smoothing: 1, Shared: lca.DefaultFitConfig()}
+	c := lca.LocalConfig{Smoothing: 1, Shared: lca.DefaultConfig()}
 	c.Shared.Nu = 1e-3
 	m, err := lca.FitLocal(context.Background(), ring, c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // Fit finds the model of c.Kind in the rows of x by EM on the leave-one-out likelihood: the batch
 // algorithms of the paper, in plain float64. The same rows and configuration give the same bits
 // for any GOMAXPROCS. It returns ctx's error as soon as ctx ends.
-func Fit(ctx context.Context, x *mat.Dense, c FitConfig) (*Model, error) {
+func Fit(ctx context.Context, x *mat.Dense, c Config) (*Model, error) {
 	f, err := newFitting(x, c)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func Fit(ctx context.Context, x *mat.Dense, c FitConfig) (*Model, error) {
 
 // fitting is one batch fit under way: what stays fixed through all its EM steps.
 type fitting struct {
-	FitConfig
+	Config
 	*working
 	solver prop1.MStep
 	cg, ig *mat.SymDense // C_G + ν_g I and I_G = (C_G + ν_g I)^(−½), in working units
@@ -47,7 +47,7 @@ type state struct {
 	Iter      int
 }
 
-func newFitting(x *mat.Dense, c FitConfig) (*fitting, error) {
+func newFitting(x *mat.Dense, c Config) (*fitting, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func newFitting(x *mat.Dense, c FitConfig) (*fitting, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fitting{FitConfig: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
+	f := &fitting{Config: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
 	f.solver = prop1.MStep{Family: family, Plain: c.Kind == KindLCA}
 	f.cg = prop1.Ridge(w.covariance(), f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {

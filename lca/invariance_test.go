@@ -39,7 +39,7 @@ func TestRelativeIsFreeOfUnits(t *testing.T) {
 	units := []float64{1e-3, 1, 60, 1e6, 0.5}
 	y := mat.NewDense(150, 5, nil)
 	y.Apply(func(_, k int, v float64) float64 { return v * units[k] }, two)
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.MaxIter = 30
 	m, n := fit(t, two, c), fit(t, y, c)
 	near(t, "e", mat.NewVecDense(5, n.Ratio), mat.NewVecDense(5, m.Ratio), 1e-8)

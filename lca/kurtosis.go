@@ -32,7 +32,7 @@ type Candidate struct {
 // the model with the lowest NLL on fresh rows that are not among those of x. It goes beyond the paper:
 // from C_G alone EM misses optima that exist, and clusters and rings are flat, which a low fourth moment
 // finds. Without fresh rows (nil) it judges by the leave-one-out NLL, which favours the larger Parzen parts.
-func Search(ctx context.Context, x, fresh *mat.Dense, c FitConfig) (*Model, []Candidate, error) {
+func Search(ctx context.Context, x, fresh *mat.Dense, c Config) (*Model, []Candidate, error) {
 	c.Kind = KindLCAGaussRed
 	f, err := newFitting(x, c)
 	if err != nil {

@@ -18,9 +18,9 @@ type LocalConfig struct {
 	// Smoothing κ ≥ 0 is the number of rows that the shared covariance counts for in each point's own;
 	// Auto: d+2. The larger, the nearer to plain LCA.
 	Smoothing float64
-	Shared    FitConfig // the fit whose C_L is the shared covariance; its Kind is taken as KindLCA
-	MaxIter   int       // most EM steps; 0 = 50
-	Tol       float64   // converged when a step gains less, nats a row; 0 = 1e-6
+	Shared    Config  // the fit whose C_L is the shared covariance; its Kind is taken as KindLCA
+	MaxIter   int     // most EM steps; 0 = 50
+	Tol       float64 // converged when a step gains less, nats a row; 0 = 1e-6
 	Trace     func(Iteration)
 }
 

@@ -1,38 +1,34 @@
-package lca
+package lca_test
 
 import (
+	"context"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // The fast path gives y and −log p of the formulas in float64, to float32 and within 1e-5, also for
 // rows far from the data and for an offset that float32 could not subtract.
 func TestScorer(t *testing.T) {
 	const d, n = 7, 600
-	r := rand.New(rand.NewPCG(3, 1))
 	for name, offset := range map[string]float64{"centred": 0, "offset of 1e4": 1e4} {
-		for kind, metric := range map[Kind]Metric{KindLCA: MetricFull, KindLCAGauss: MetricFull, KindLCAGaussRed: MetricDiagonal} {
+		for kind, metric := range map[lca.Kind]lca.Metric{lca.KindLCA: lca.MetricFull, lca.KindLCAGauss: lca.MetricFull, lca.KindLCAGaussRed: lca.MetricDiagonal} {
 			t.Run(name+"/"+kind.String(), func(t *testing.T) {
-				x := five(r, n, d-2)
+				x, _ := toy("five", n, d-2, 3)
 				for i := range x.RawMatrix().Data {
 					x.RawMatrix().Data[i] += offset
 				}
-				c := DefaultConfig(d)
-				c.Kind, c.Metric, c.Precision, c.Neighbours, c.Preset = kind, metric, Float64, 300, PresetDensity
-				l, err := NewLearner(c)
+				c := lca.DefaultConfig()
+				c.Kind, c.Metric, c.Preset, c.MaxIter = kind, metric, lca.PresetDensity, 5
+				m, err := lca.Fit(context.Background(), x, c)
 				if err != nil {
 					t.Fatal(err)
 				}
-				feed(t, l, x, 100)
-				m, err := l.Model()
-				if err != nil {
-					t.Fatal(err)
-				}
-				q := five(r, 200, d-2)
+				q, _ := toy("five", 200, d-2, 4)
 				for i := range q.RawMatrix().Data {
 					q.RawMatrix().Data[i] = q.RawMatrix().Data[i]*math.Exp2(float64(i/d%8)) + offset
 				}

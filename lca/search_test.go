@@ -70,7 +70,7 @@ func TestTune(t *testing.T) {
 	five, _ := toy("five", 400, 4, 3)
 	train, fresh := rowsOf(five, 0, 80), rowsOf(five, 80, 400)
 	grid := lca.TuneGrid{Nu: []float64{1e-3, 1e-2, 1e-1, 1}, NuGaussian: []float64{1e-4, 1e-2, 10}}
-	c, tried, err := lca.Tune(context.Background(), train, fresh, lca.DefaultFitConfig(), grid)
+	c, tried, err := lca.Tune(context.Background(), train, fresh, lca.DefaultConfig(), grid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,13 +66,13 @@ func mixed(x *mat.Dense, seed uint64) (y, a *mat.Dense, b []float64) {
 }
 
 // paperConfig is the paper's own: ν = ν_g = 0 or as given, in the input's units, and no rule for copies.
-func paperConfig(kind lca.Kind, nu float64) lca.FitConfig {
-	c := lca.DefaultFitConfig()
+func paperConfig(kind lca.Kind, nu float64) lca.Config {
+	c := lca.DefaultConfig()
 	c.Kind, c.Nu, c.NuGaussian, c.NuUnit, c.NearCopies = kind, nu, nu, lca.UnitAbsolute, false
 	return c
 }
 
-func fit(t *testing.T, x *mat.Dense, c lca.FitConfig) *lca.Model {
+func fit(t *testing.T, x *mat.Dense, c lca.Config) *lca.Model {
 	t.Helper()
 	m, err := lca.Fit(context.Background(), x, c)
 	if err != nil {

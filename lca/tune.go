@@ -32,9 +32,9 @@ func DefaultTuneGrid() TuneGrid {
 // Tune chooses ν and ν_g as section 6.2 does: ν_g is the one with which a single Gaussian does best on
 // fresh rows, and ν then the one with which c's model does. It returns c with both set, and all it
 // tried. The fresh rows must not be among those of train; the paper then trains on both.
-func Tune(ctx context.Context, train, fresh *mat.Dense, c FitConfig, grid TuneGrid) (FitConfig, []Tuning, error) {
+func Tune(ctx context.Context, train, fresh *mat.Dense, c Config, grid TuneGrid) (Config, []Tuning, error) {
 	var tried []Tuning
-	best := func(kind Kind, values []float64, set func(*FitConfig, float64)) error {
+	best := func(kind Kind, values []float64, set func(*Config, float64)) error {
 		lowest, found := math.Inf(1), c
 		for _, v := range values {
 			trial := c
@@ -56,18 +56,18 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c FitConfig, grid TuneGr
 		c = found
 		return nil
 	}
-	if err := best(KindGaussian, grid.NuGaussian, func(t *FitConfig, v float64) { t.NuGaussian = v }); err != nil {
+	if err := best(KindGaussian, grid.NuGaussian, func(t *Config, v float64) { t.NuGaussian = v }); err != nil {
 		return c, tried, err
 	}
 	if c.Kind == KindGaussian {
 		return c, tried, nil
 	}
-	err := best(c.Kind, grid.Nu, func(t *FitConfig, v float64) { t.Nu = v })
+	err := best(c.Kind, grid.Nu, func(t *Config, v float64) { t.Nu = v })
 	return c, tried, err
 }
 
 // tryOn returns the NLL of fresh rows under the fit of train; +Inf where the fit collapsed.
-func tryOn(ctx context.Context, train, fresh *mat.Dense, c FitConfig) (float64, error) {
+func tryOn(ctx context.Context, train, fresh *mat.Dense, c Config) (float64, error) {
 	m, err := Fit(ctx, train, c)
 	if errors.Is(err, prop1.ErrSingular) {
 		return math.Inf(1), nil

@@ -19,7 +19,7 @@ func TestViewKeepsTheMetric(t *testing.T) {
 		side := float64(2*rng.IntN(2) - 1)
 		x.SetRow(i, []float64{6*side + rng.NormFloat64(), rng.NormFloat64(), 5 * rng.NormFloat64(), rng.NormFloat64() + side})
 	}
-	c := DefaultFitConfig()
+	c := DefaultConfig()
 	c.MaxIter, c.Nu = 10, 0.2
 	m, err := Fit(context.Background(), x, c)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -207,9 +207,9 @@ func TestCheckpointBytes(t *testing.T) {
 // What a checkpoint takes is known beforehand, to a third: its rows at least, and its matrices.
 func TestCheckpointBytesAreForeseen(t *testing.T) {
 	for _, c := range []struct{ columns, neighbours int }{{3, 2000}, {40, 100}, {60, 700}} {
-		config := lca.DefaultConfig(c.columns)
+		config := online.DefaultConfig(c.columns)
 		config.Neighbours, config.WarmupRows, config.Minibatch = c.neighbours, 100, 100
-		learner, err := lca.NewLearner(config)
+		learner, err := online.NewLearner(config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -279,7 +279,7 @@ func TestHostileValues(t *testing.T) {
 			}
 			loop, _ := w.learnLoop(t, 2)
 			if err := loop.Run(context.Background()); err != nil {
-				if err.Error() == "" || errors.Is(err, lca.ErrWarmup) {
+				if err.Error() == "" || errors.Is(err, online.ErrWarmup) {
 					t.Fatalf("refused without a reason: %v", err)
 				}
 				t.Logf("refused: %v", err)

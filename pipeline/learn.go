@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -26,8 +26,8 @@ type LearnConfig struct {
 	SnapshotEvery   time.Duration
 	CheckpointRows  uint64 // 0 = by time alone
 	CheckpointEvery time.Duration
-	Columns         []string   // source.features
-	Learner         lca.Config // Dim 0: taken from the features
+	Columns         []string      // source.features
+	Learner         online.Config // Dim 0: taken from the features
 	SkipWhenBehind  bool
 	StopAtReject    bool   // no dead-letter topic is configured: stop rather than pass a bad record over
 	LearnRest       bool   // learn the unfinished minibatch at the end and publish: a replay
@@ -53,7 +53,7 @@ type Learn struct {
 	LearnConfig
 
 	features minibatch.Features
-	learner  *lca.Learner
+	learner  *online.Learner
 	batcher  *minibatch.Batcher
 	rows     minibatch.Rows
 	x        []float64
@@ -216,18 +216,13 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 			return l.reject(m, refused(m, err))
 		}
 	}
-	if err := readable(&l.features, &l.rows, m.Record); err != nil {
+	if err := l.features.Gather(&l.rows, m.Record); err != nil {
 		return l.reject(m, refused(m, err))
 	}
-	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
-	return eachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
-}
-
-// gathered learns the rows of a slice of a message, which begins at row first.
-func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) error {
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
-	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
+	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset)
 	l.passed.rows(len(l.rows.Invalid), len(l.ids))
+	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	for mb := range l.batcher.Add(l.x, l.ids) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -276,14 +271,14 @@ func (l *Learn) begin(m *source.Message) error {
 
 // newLearner returns a learner of dim features, and the batcher that cuts its minibatches: of a quarter
 // as many rows as features at least, so that a factorisation is paid for by enough of them.
-func (l *Learn) newLearner(dim int) (*lca.Learner, *minibatch.Batcher, error) {
+func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error) {
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
 	if least, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // rather now than when they have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
-	learner, err := lca.NewLearner(c)
+	learner, err := online.NewLearner(c)
 	if err != nil {
 		return nil, nil, &Stop{Err: err, Hint: "see the lca section of the configuration"}
 	}
@@ -330,7 +325,7 @@ func (l *Learn) publish(byRows bool) error {
 		return nil
 	}
 	model, err := l.learner.Model()
-	if errors.Is(err, lca.ErrWarmup) {
+	if errors.Is(err, online.ErrWarmup) {
 		return nil
 	}
 	if err != nil {

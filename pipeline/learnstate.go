@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -142,7 +142,7 @@ func (l *Learn) adopt(ctx context.Context) error {
 }
 
 // warm starts a learner from the snapshot that was chosen, or else from the newest on the topic.
-func (l *Learn) warm(learner *lca.Learner, features []string) error {
+func (l *Learn) warm(learner *online.Learner, features []string) error {
 	s := l.WarmStart
 	if s == nil {
 		s = l.before

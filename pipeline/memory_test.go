@@ -18,6 +18,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -222,7 +223,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // learnLoop makes a learner's loop as a process does when it starts.
 func (w *world) learnLoop(t *testing.T, step int) (*Loop, *Learn) {
 	t.Helper()
-	c := lca.DefaultConfig(1)
+	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 60, 20, 40, lca.Float64
 	start := source.Offsets{}
 	for _, p := range w.partitions("events") {

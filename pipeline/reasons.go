@@ -20,10 +20,9 @@ const (
 	reasonTombstone = "tombstone" // a null value goes on as it is
 	reasonSkipped   = "skipped"   // left out by an operator's choice
 	reasonGap       = "gap"       // deleted before it was read
-	reasonNoRows    = "no_rows"   // a message without rows, which has no output
 )
 
-var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNoRows}
+var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap}
 
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{

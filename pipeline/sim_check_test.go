@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -246,7 +246,7 @@ func learntRows(t *testing.T, c *Checkpoint) int {
 	}
 	config := simLearner()
 	config.Dim = len(c.Features)
-	learner, err := lca.NewLearner(config)
+	learner, err := online.NewLearner(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -73,8 +74,8 @@ func (s *sim) decoded(at source.Partition, offset int64, e *simEntry) source.Mes
 	return m
 }
 
-func simLearner() lca.Config {
-	c := lca.DefaultConfig(1)
+func simLearner() online.Config {
+	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 30, 10, 20, lca.Float64
 	return c
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -26,9 +26,9 @@ const straightDim = 8
 func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	c := lca.DefaultConfig(straightDim)
+	c := online.DefaultConfig(straightDim)
 	c.Neighbours = 50
-	l, err := lca.NewLearner(c)
+	l, err := online.NewLearner(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func sameOutput(t *testing.T, want, got []sink.Message) {
 }
 
 // restores: a checkpoint is found and taken apart, and the snapshots are whole. The learner's state
-// within a checkpoint has a layout and a version of its own, see lca/state.go.
+// within a checkpoint has a layout and a version of its own, see lca/online/state.go.
 func restores(t *testing.T, w *world) {
 	t.Helper()
 	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())

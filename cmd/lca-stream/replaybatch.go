@@ -105,10 +105,10 @@ func (r *replay) batch(ctx context.Context) (*refit, error) {
 }
 
 // fitConfig is what the configuration and the flags say about a batch fit of dim features.
-func (r *replay) fitConfig(dim int) (lca.FitConfig, error) {
+func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	learner, err := r.config.Learner(dim)
 	if err != nil {
-		return lca.FitConfig{}, err
+		return lca.Config{}, err
 	}
 	fit, f := learner.Fit(), &r.flags.batch
 	fit.Kind, _ = batchKind(r.flags.algorithm)
@@ -117,7 +117,7 @@ func (r *replay) fitConfig(dim int) (lca.FitConfig, error) {
 		fit.Tol = -1 // FitConfig's never
 	}
 	if fit.Precision, err = lca.ParsePrecision(f.precision); err != nil {
-		return lca.FitConfig{}, err
+		return lca.Config{}, err
 	}
 	if f.subsample {
 		fit.Minibatch, fit.Neighbours, fit.Gamma = learner.Minibatch, learner.Neighbours, learner.Gamma
@@ -127,7 +127,7 @@ func (r *replay) fitConfig(dim int) (lca.FitConfig, error) {
 }
 
 // fit runs the algorithm; the last rows of x are held back where candidates are to be judged by them.
-func (r *replay) fit(ctx context.Context, x *mat.Dense, c lca.FitConfig) (*lca.Model, error) {
+func (r *replay) fit(ctx context.Context, x *mat.Dense, c lca.Config) (*lca.Model, error) {
 	if r.flags.algorithm != search {
 		return lca.Fit(ctx, x, c)
 	}

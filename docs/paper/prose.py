@@ -95,7 +95,7 @@ ARITHMETIC = """
 The penalised leave-one-out NLL must not rise in any step: by 1e-9 at most in float64, by 1e-5 with the E-step in float32
 (below 0: it fell in every step). Matrices, max |A − B|_ij / √(B_ii B_jj) over C_L and B Bᵀ, must be within 1e-4 of float64's, and
 the NLL within 1e-3. Five Gaussians: 300 rows, 20 dimensions of noise, ν = 0 and 0.05, {steps} steps looked at one by one, the worst
-of both; USPS: 3000 rows, 10 steps. `go test ./lca -run 'Monotone|Vectors|LearnEqualsFit'` has more cases, and holds the learner with
+of both; USPS: 3000 rows, 10 steps. `go test ./lca/... -run 'Monotone|Vectors|LearnEqualsFit'` has more cases, and holds the learner with
 γ = 0, B = N = n to one batch step.
 
 {table}

@@ -36,7 +36,7 @@ figures to reach are those of a batch fit; the error of the difference to it in 
 - **The warm-up is the reference.** 400 rows, which `preset: density` takes for 8 sensors, are the data set's own convention; 200 are not
   enough of this machine's normal life, and each hundred more helps.
 - **A gate in kernel widths** (`outlier_gate: 20`) also keeps single rows out that are strange but not many. It is for a known
-  good time only: without one it lets the kernel fall in (see "The gate" in lca/gate.go).
+  good time only: without one it lets the kernel fall in (see "The gate" in lca/online/gate.go).
 - **The first rows are gone through until EM converges** (`inner_steps: auto`): without, the score is that of kernels still too
   wide, and the gate is too wide with them.
 - A row is scored by the newest snapshot that has come when it does, so a figure can move by 0.003 from one time to the next; that of
@@ -67,7 +67,7 @@ the second half):
 - Where noise hides clusters (five Gaussians), LCA finds what whitening loses and raw rows lose in part, and River's
   clusterers, which start anywhere, mostly find it too. Two Gaussians lie wide enough apart for raw rows; in whitened ones online clusterers lose them all the same.
 - On pixels (digits) raw rows beat what equalises variances: units are the same already, and each column that is nearly constant is
-  blown up. LCA measures such columns as if half of the rows differed (lca/sparse.go) and is about as good as raw rows with k-means, and
+  blown up. LCA measures such columns as if half of the rows differed (lca/internal/prop1/sparse.go) and is about as good as raw rows with k-means, and
   better with River's clusterers. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean variance: no
   column is scaled, which is better still with online clusterers.
 - With 256 pixels (USPS, 3000 rows) all directions together are noise for k-means, as after whitening: a row has hardly a neighbour
@@ -180,7 +180,7 @@ shared with other work, a snapshot each 500 rows. The rows are read, learnt and 
 
 - ± is mostly between mixings, which all lines share; lines differ by more than it says.
 - **Rows needed**: with N = 3000 the NLL is within 0.3 nats of its end after 500 rows, fifty a column, within 0.1 after 2000, and there after 5000.
-  A pool of 250 gains hardly anything after 500: EM has been run to convergence over the first pool (lca/rehearse.go), from then on rows only
+  A pool of 250 gains hardly anything after 500: EM has been run to convergence over the first pool (lca/online/rehearse.go), from then on rows only
   replace each other in it, and 250 centres are what limits. More rows need a larger pool; one of 10000 still gains after 10000.
 - **The correction** makes the kernel as narrow as 10000 centres want it. With those it is worth 0.2 nats (N = 250), 0.1 (1000) or 0.06 (3000):
   small pools are then no worse than one of 10000, for less than half of the time. (The smallest is the best here because it leaves fewer directions Parzen.) With
@@ -221,13 +221,13 @@ The figures are those of the tables above; of an NLL, a bias or a distance less 
 
 What has no switch, and why:
 
-- **The memory of μ and C_G** is the pool's: `pool` sets both (lca/globals.go). Built so that they never forget, with the biased
+- **The memory of μ and C_G** is the pool's: `pool` sets both (lca/online/globals.go). Built so that they never forget, with the biased
   pool, the stream that turns slowly ends at 6.6 nats instead of 3.2 (means of the first five runs).
-- **Hysteresis of d_P** (lca/inforce.go). Built without, d_P stayed as still in twelve streams of about 20000 rows (five Gaussians, white noise, columns
+- **Hysteresis of d_P** (lca/online/inforce.go). Built without, d_P stayed as still in twelve streams of about 20000 rows (five Gaussians, white noise, columns
   that are Gaussian but for a little, digits). A direction that goes over to the Gaussian part no longer chooses the neighbours, so its e
   doubles at once: EM has a hysteresis of its own. Ours is for what might still come.
 - **Constant columns** are taken out: with one of them C_G is singular, and there is no metric at all. That they change nothing else is tested
-  (TestConstantColumns). **Sparse columns** are measured by the rows that differ (lca/sparse.go, TestSparseScale).
+  (TestConstantColumns). **Sparse columns** are measured by the rows that differ (lca/internal/prop1/sparse.go, TestSparseScale).
 - **Near and far neighbours** were measured and not built: docs/near-far.md.
 """
 

@@ -11,7 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 )
 
 // BenchmarkLearners runs the learners of BenchmarkEndToEnd without Kafka, in turn and on the same rows, one thread
@@ -66,9 +66,9 @@ func BenchmarkLearners(b *testing.B) {
 
 // learner returns a function that learns one block of x.
 func learner(b *testing.B, x []float32, dim, rows, neighbours int) func(block int) {
-	c := lca.DefaultConfig(dim)
+	c := online.DefaultConfig(dim)
 	c.Neighbours, c.Minibatch = neighbours, rows
-	l, err := lca.NewLearner(c)
+	l, err := online.NewLearner(c)
 	if err != nil {
 		b.Fatal(err)
 	}

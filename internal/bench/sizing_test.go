@@ -12,7 +12,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 )
 
 // BenchmarkSizing gives the figures of the sizing table of docs/operations.md: what a row costs the
@@ -31,9 +31,9 @@ func BenchmarkSizing(b *testing.B) {
 func sizing(b *testing.B, d, n int) {
 	const rows = 100
 	before := heap()
-	c := lca.DefaultConfig(d)
+	c := online.DefaultConfig(d)
 	c.Neighbours, c.Minibatch = n, rows
-	l, err := lca.NewLearner(c)
+	l, err := online.NewLearner(c)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -46,7 +47,7 @@ func newProcess() *process {
 // learn runs the learner over rows of two clusters in one of three columns.
 func (p *process) learn(t *testing.T, rows int) {
 	t.Helper()
-	c := lca.DefaultConfig(1)
+	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows = 120, 20, 100
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 200, CheckpointRows: 200, Learner: c, Producer: "test",

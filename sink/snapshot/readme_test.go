@@ -80,7 +80,7 @@ func writeChunks(t *testing.T, dir string, d int) (chunks int) {
 			x.Set(i, j, 100+rng.NormFloat64()*float64(1+j%7))
 		}
 	}
-	c := lca.DefaultFitConfig()
+	c := lca.DefaultConfig()
 	c.MaxIter = 1
 	m, err := lca.Fit(context.Background(), x, c)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 )
 
 // Cluster is the connection to the brokers.
@@ -23,8 +24,8 @@ func (c *Config) Cluster() cluster.Config {
 
 // Learner is the configuration of a learner of dim features. A fault here is one that needs dim,
 // such as a rank that is too large.
-func (c *Config) Learner(dim int) (lca.Config, error) {
-	m, l := &c.LCA, lca.DefaultConfig(dim)
+func (c *Config) Learner(dim int) (online.Config, error) {
+	m, l := &c.LCA, online.DefaultConfig(dim)
 	var err error
 	parse := func(e error) {
 		if err == nil {
@@ -40,7 +41,7 @@ func (c *Config) Learner(dim int) (lca.Config, error) {
 	parse(e)
 	l.NuUnit, e = lca.ParseUnit(m.NuUnit)
 	parse(e)
-	l.Pool, e = lca.ParsePoolKind(m.Pool)
+	l.Pool, e = online.ParsePoolKind(m.Pool)
 	parse(e)
 	l.Precision, e = lca.ParsePrecision(m.Precision)
 	parse(e)
@@ -49,7 +50,7 @@ func (c *Config) Learner(dim int) (lca.Config, error) {
 	l.Components, e = lca.ParseComponents(c.Transform.Components)
 	parse(e)
 	if err != nil {
-		return lca.Config{}, fmt.Errorf("config: internal error: %w", err) // the table allows only names that parse
+		return online.Config{}, fmt.Errorf("config: internal error: %w", err) // the table allows only names that parse
 	}
 	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
 	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows
@@ -60,7 +61,7 @@ func (c *Config) Learner(dim int) (lca.Config, error) {
 		l.DriftRows = m.Drift
 	}
 	if err := l.Validate(); err != nil {
-		return lca.Config{}, fmt.Errorf("configuration section lca, with %d features: %w", dim, err)
+		return online.Config{}, fmt.Errorf("configuration section lca, with %d features: %w", dim, err)
 	}
 	return l, nil
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 )
 
 func TestDefaultLearnerIsTheLibrarysDefault(t *testing.T) {
@@ -14,7 +14,7 @@ func TestDefaultLearnerIsTheLibrarysDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(lca.DefaultConfig(8), got); diff != "" {
+	if diff := cmp.Diff(online.DefaultConfig(8), got); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -29,7 +29,7 @@ func TestEveryChoiceReachesTheLearner(t *testing.T) {
 		if !ok || !strings.HasPrefix(k.Path, "lca.") && k.Path != "transform.coordinates" && k.Path != "transform.components" {
 			continue
 		}
-		seen := []lca.Config{}
+		seen := []online.Config{}
 		for _, name := range choice.names {
 			set := []string{k.Path + "=" + name}
 			if name == "low_rank" {

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"flag"
 	"log"
 	"os"
 
@@ -19,7 +18,6 @@ func main() {
 	if err := os.Chdir(".."); err != nil { // so that the outputs' headers name files as they are called there
 		log.Fatal(err)
 	}
-	wrappers := flag.String("wrappers", "wrappers_amd64.go", "output of the Go functions around the assembly")
 	ConstraintExpr("!purego")
 	for _, t := range types() {
 		c := constants(t)
@@ -38,31 +36,31 @@ func main() {
 			} else {
 				k.markGE()
 			}
-			k.spmv()
-			k.scatterAdd()
-			k.axpy()
-			k.meanResidual()
+			k.gather()
+			k.scatter()
+			k.addScaled()
+			k.finish()
 			k.clamp()
 			k.expRow(false)
 			if k.name == "AVX512" {
 				k.expRow(true)
 			}
-			k.scale()
+			k.scaleRows()
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
 			k.norms()
 			if k.bits == 64 {
-				k.rot()
-				k.symv()
-				k.centre("centre", false)
-				k.centre("centreFromF32", true)
+				k.rotate()
+				k.symmetric()
+				k.centre("shift", false)
+				k.centre("widen", true)
 				for _, rows := range s.rows {
-					k.tileF32(rows)
+					k.rounded(rows)
 				}
-				k.centreF32()
-				k.subScale()
-				k.addDiff()
-				k.maxAbs()
+				k.centerRound()
+				k.scaled()
+				k.addFrom()
+				k.largest()
 			}
 			if k.name == "AVX2" { // AVX-512 uses them too
 				if k.bits == 32 {
@@ -70,14 +68,11 @@ func main() {
 				}
 				k.transpose()
 				k.distance()
-				k.sqDist()
+				k.between()
 			}
 		}
 	}
 	Generate()
-	if err := writeWrappers(*wrappers); err != nil {
-		log.Fatal(err)
-	}
 }
 
 // numbers is float32 or float64, with its instructions.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// symmetric generates the product of eight rows of an upper triangle with a vector, both as rows and as
+// columns, so that each number is fetched once. AVX-512 takes all rows together, AVX2 two at a time: the
+// order of the terms is the same.
+func (k kernel) symmetric() {
+	k.text("symmetric", "func(p, a *float%[1]d, ld int, v *float%[1]d, n int)", "symmetric for n columns, a positive multiple of 8.")
+	rows, parts := k.together()
+	acc := func(r, i int) reg.VecPhysical { return k.v(r*parts + i) }
+	x := func(r int) reg.VecPhysical { return k.v(rows*parts + r) }
+	free := rows*parts + rows
+	v, p := func(i int) reg.VecPhysical { return k.v(free + i) }, func(i int) reg.VecPhysical { return k.v(free + parts + i) }
+	number := k.v(free + 2*parts)
+
+	ld := k.stride("ld")
+	ld3, first := GP64(), Load(Param("a"), GP64()).(reg.GPVirtual)
+	LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
+	for from := 0; from < 8; from += rows {
+		base := []reg.GPVirtual{GP64(), GP64()}[:(rows+3)/4]
+		MOVQ(first, base[0])
+		if len(base) > 1 {
+			LEAQ(Mem{Base: first, Index: ld, Scale: 4}, base[1])
+		}
+		vs, ps := Load(Param("v"), GP64()), Load(Param("p"), GP64())
+		for r := range rows {
+			k.broadcast(Mem{Base: vs, Disp: 8 * (from + r)}, x(r))
+			for i := range parts {
+				k.clear(acc(r, i))
+			}
+		}
+		group := func(columns bool) {
+			for i := range parts {
+				at := Mem{Base: ps, Disp: i * k.bytes}
+				k.load(Mem{Base: vs, Disp: i * k.bytes}, v(i))
+				if columns {
+					k.load(at, p(i))
+				}
+				for r := range rows {
+					e := element(base[r/4], ld, ld3, r%4)
+					e.Disp = i * k.bytes
+					k.load(e, number)
+					k.fma(number, v(i), acc(r, i))
+					if columns {
+						k.fma(number, x(r), p(i))
+					}
+				}
+				if columns {
+					k.load(p(i), at)
+				}
+			}
+			for _, pointer := range append(base, vs.(reg.GPVirtual), ps.(reg.GPVirtual)) {
+				ADDQ(U8(64), pointer)
+			}
+		}
+		n := Load(Param("n"), GP64())
+		loop, fold := fmt.Sprintf("loop%d", from), fmt.Sprintf("fold%d", from)
+		group(false)
+		SUBQ(U8(8), n)
+		JZ(LabelRef(fold))
+		Label(loop)
+		group(true)
+		SUBQ(U8(8), n)
+		JNZ(LabelRef(loop))
+		Label(fold)
+		Load(Param("p"), ps)
+		for r := range rows {
+			k.foldEight(acc(r, 0), acc(r, parts-1), Mem{Base: ps, Disp: 8 * (from + r)})
+		}
+		if from+rows < 8 {
+			LEAQ(Mem{Base: first, Index: ld, Scale: uint8(rows)}, first)
+		}
+	}
+	k.end()
+}
+
+// together is how many rows symmetric takes at a time, and the vectors of eight lanes.
+func (k kernel) together() (rows, parts int) {
+	if k.bytes == 64 {
+		return 8, 1
+	}
+	return 2, 2
+}
+
+// foldEight adds eight lanes, in one vector or in two, by the tree 4, 2, 1, and their sum to a number.
+func (k kernel) foldEight(low, high reg.VecPhysical, to Mem) {
+	sum, half := ymm(14), ymm(15)
+	if k.bytes == 64 {
+		VEXTRACTF64X4(U8(1), low, half)
+		VEXTRACTF64X4(U8(0), low, sum)
+		VADDPD(half, sum, sum)
+	} else {
+		VADDPD(high, low, sum)
+	}
+	VEXTRACTF128(U8(1), sum, reg.X15)
+	VADDPD(reg.X15, reg.X14, reg.X14)
+	VUNPCKHPD(reg.X14, reg.X14, reg.X15)
+	VADDSD(reg.X15, reg.X14, reg.X14)
+	VADDSD(to, reg.X14, reg.X14)
+	VMOVSD(reg.X14, to)
+}

@@ -1,0 +1,163 @@
+package lca
+
+import "fmt"
+
+// Kind names the model of the paper that is fitted.
+type Kind uint8
+
+// The models of the paper; the zero value is invalid on purpose.
+const (
+	KindLCA         Kind = iota + 1 // one full Parzen metric, section 3
+	KindLCAGauss                    // Parzen part times Gaussian part, section 4
+	KindLCAGaussRed                 // LCA-Gauss, then the dichotomic search of section 4
+	KindGaussian                    // a single Gaussian: the baseline of section 6.2
+)
+
+var kindNames = map[Kind]string{KindLCA: "lca", KindLCAGauss: "lca_gauss", KindLCAGaussRed: "lca_gauss_red", KindGaussian: "gaussian"}
+
+// String returns the name that the configuration uses, such as "lca_gauss".
+func (k Kind) String() string { return nameOf(kindNames, k) }
+
+// ParseKind is the inverse of Kind.String.
+func ParseKind(s string) (Kind, error) { return valueOf(kindNames, s, "model") }
+
+// Metric is the family that the Parzen covariance Σ is confined to (sections 3, 5 and 6.2).
+type Metric uint8
+
+// The metrics; each has an exact M-step.
+const (
+	MetricFull Metric = iota + 1
+	MetricDiagonal
+	MetricIsotropic
+	MetricLowRank // low rank + σ²I: probabilistic PCA of C_L
+)
+
+var metricNames = map[Metric]string{MetricFull: "full", MetricDiagonal: "diagonal", MetricIsotropic: "isotropic", MetricLowRank: "low_rank"}
+
+// String returns the name that the configuration uses, such as "low_rank".
+func (m Metric) String() string { return nameOf(metricNames, m) }
+
+// ParseMetric is the inverse of Metric.String.
+func ParseMetric(s string) (Metric, error) { return valueOf(metricNames, s, "metric") }
+
+// Unit says what ν is measured in.
+type Unit uint8
+
+// Units of ν.
+const (
+	UnitRelative Unit = iota + 1 // multiples of the mean working variance
+	UnitAbsolute                 // the paper's: squared units of the input, no column scaling
+)
+
+var unitNames = map[Unit]string{UnitRelative: "relative", UnitAbsolute: "absolute"}
+
+// String returns the name that the configuration uses.
+func (u Unit) String() string { return nameOf(unitNames, u) }
+
+// ParseUnit is the inverse of Unit.String.
+func ParseUnit(s string) (Unit, error) { return valueOf(unitNames, s, "nu_unit") }
+
+// Preset chooses ν and ν_g where they are left to Auto.
+type Preset uint8
+
+// Presets: for clustering and neighbours, or for density scores.
+const (
+	PresetMetric  Preset = iota + 1 // ν = 0.1: keeps low-variance directions from being blown up
+	PresetDensity                   // ν = 1e-2: the sharpest density
+)
+
+var presetNames = map[Preset]string{PresetMetric: "metric", PresetDensity: "density"}
+
+// String returns the name that the configuration uses.
+func (p Preset) String() string { return nameOf(presetNames, p) }
+
+// ParsePreset is the inverse of Preset.String.
+func ParsePreset(s string) (Preset, error) { return valueOf(presetNames, s, "preset") }
+
+// Resolve replaces Auto by the ν and ν_g that the preset stands for.
+func (p Preset) Resolve(nu, nuGaussian float64) (float64, float64) {
+	if nu == Auto {
+		nu = 0.1
+		if p == PresetDensity {
+			nu = 1e-2
+		}
+	}
+	if nuGaussian == Auto {
+		nuGaussian = 1e-3
+	}
+	return nu, nuGaussian
+}
+
+// Precision is the arithmetic of the E-step; C_L, C_G, the mean and all factors are float64 always.
+type Precision uint8
+
+// Precisions of the E-step.
+const (
+	Float32 Precision = iota + 1
+	Float64
+)
+
+var precisionNames = map[Precision]string{Float32: "float32", Float64: "float64"}
+
+// String returns the name that the configuration uses.
+func (p Precision) String() string { return nameOf(precisionNames, p) }
+
+// ParsePrecision is the inverse of Precision.String.
+func ParsePrecision(s string) (Precision, error) { return valueOf(precisionNames, s, "precision") }
+
+// Coordinates is the rotation of y that is chosen; all give the same distances (metric M = B Bᵀ).
+type Coordinates uint8
+
+// The coordinates y = O M^½ (x−μ).
+const (
+	CoordinatesAligned    Coordinates = iota + 1 // Procrustes rotation towards the predecessor: fixed points hardly move
+	CoordinatesComponents                        // y = (B_L, B_G)ᵀ(x−μ), Parzen first, by e ascending
+	CoordinatesSymmetric                         // y = M^½(x−μ): needs no history
+)
+
+var coordinatesNames = map[Coordinates]string{CoordinatesAligned: "aligned", CoordinatesComponents: "components", CoordinatesSymmetric: "symmetric"}
+
+// String returns the name that the configuration uses.
+func (c Coordinates) String() string { return nameOf(coordinatesNames, c) }
+
+// ParseCoordinates is the inverse of Coordinates.String.
+func ParseCoordinates(s string) (Coordinates, error) {
+	return valueOf(coordinatesNames, s, "coordinates")
+}
+
+// Components says which part of the metric y carries.
+type Components uint8
+
+// The parts.
+const (
+	ComponentsAll    Components = iota + 1
+	ComponentsParzen            // the paper's unsupervised dimension reduction; y keeps d columns
+)
+
+var componentsNames = map[Components]string{ComponentsAll: "all", ComponentsParzen: "parzen"}
+
+// String returns the name that the configuration uses.
+func (c Components) String() string { return nameOf(componentsNames, c) }
+
+// ParseComponents is the inverse of Components.String.
+func ParseComponents(s string) (Components, error) { return valueOf(componentsNames, s, "components") }
+
+// Auto leaves a number of Config to the defaults described at its field.
+const Auto = -1
+
+func nameOf[K ~uint8](names map[K]string, k K) string {
+	if s, ok := names[k]; ok {
+		return s
+	}
+	return fmt.Sprintf("invalid(%d)", uint8(k)) // with K's own String this would call itself
+}
+
+func valueOf[K comparable](names map[K]string, s, what string) (K, error) {
+	for k, name := range names {
+		if name == s {
+			return k, nil
+		}
+	}
+	var zero K
+	return zero, fmt.Errorf("lca: unknown %s %q", what, s)
+}

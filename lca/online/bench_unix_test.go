@@ -1,0 +1,129 @@
+//go:build unix
+
+package online
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// BenchmarkLearn is one minibatch of a stream that has been learnt for a while: two clusters along one
+// axis, noise in all others.
+func BenchmarkLearn(b *testing.B) {
+	for _, s := range [][3]int{{16, 256, 256}, {64, 256, 256}, {256, 256, 256}, {16, 3000, 100}, {64, 3000, 100}, {256, 3000, 100}} {
+		dim, neighbours, rows := s[0], s[1], s[2]
+		b.Run(fmt.Sprintf("d=%d/N=%d/B=%d", dim, neighbours, rows), func(b *testing.B) {
+			c := DefaultConfig(dim)
+			c.Neighbours, c.Minibatch = neighbours, rows
+			l, err := NewLearner(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x, _ := clusters(rows*40, dim)
+			learn := func(i int) {
+				at := i % 40 * rows
+				if _, err := l.Learn(mat.NewDense(rows, dim, x[at*dim:(at+rows)*dim]), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range 100 {
+				learn(i)
+			}
+			b.ReportAllocs()
+			began := processTime(b)
+			b.ResetTimer()
+			for i := range b.N {
+				learn(i)
+			}
+			b.ReportMetric(float64(rows*b.N)/(processTime(b)-began).Seconds(), "rows/cpu-s")
+		})
+	}
+}
+
+// BenchmarkGrowth shows what a row costs when the stream has been long, and how the cost of a minibatch
+// grows with each of its sizes: t ∝ size^e between the smallest and the largest, others fixed.
+func BenchmarkGrowth(b *testing.B) {
+	var lines []string
+	cost := func(dim, neighbours, rows, before, minibatches int) time.Duration {
+		c := DefaultConfig(dim)
+		c.Neighbours, c.Minibatch = neighbours, rows
+		l, err := NewLearner(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		x, _ := clusters(max(rows, 8000/rows*rows), dim)
+		blocks := len(x) / dim / rows
+		var began time.Duration
+		for i := range before/rows + minibatches {
+			if i == before/rows {
+				began = processTime(b)
+			}
+			at := i % blocks * rows * dim
+			if _, err := l.Learn(mat.NewDense(rows, dim, x[at:at+rows*dim]), nil); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return (processTime(b) - began) / time.Duration(minibatches)
+	}
+	for _, before := range []int{100_000, 1_000_000, 5_000_000} {
+		t := cost(16, 256, 256, before, 400)
+		lines = append(lines, fmt.Sprintf("| after %d rows: d = 16, N = 256, B = 256 | %.2f | |\n", before, t.Seconds()*1e3))
+	}
+	for _, g := range []struct {
+		name     string
+		from, to [3]int // d, N, B
+	}{
+		{"N", [3]int{64, 3000, 100}, [3]int{64, 24000, 100}},
+		{"B", [3]int{64, 3000, 100}, [3]int{64, 3000, 800}},
+		{"d", [3]int{32, 3000, 100}, [3]int{256, 3000, 100}},
+	} {
+		times := [2]time.Duration{}
+		for i, v := range [][3]int{g.from, g.to} {
+			times[i] = cost(v[0], v[1], v[2], max(30_000, 2*v[1]), 30)
+			lines = append(lines, fmt.Sprintf("| d = %d, N = %d, B = %d | %.2f | |\n", v[0], v[1], v[2], times[i].Seconds()*1e3))
+		}
+		e := math.Log(times[1].Seconds()/times[0].Seconds()) / math.Log(8)
+		b.ReportMetric(e, "exponent-"+g.name)
+		lines = append(lines, fmt.Sprintf("| … exponent in %s | | %.2f |\n", g.name, e))
+	}
+	b.ReportMetric(0, "ns/op")
+	if dir := os.Getenv("TABLES"); dir != "" {
+		head := "| | ms a minibatch | exponent |\n|---|---|---|\n"
+		if err := os.WriteFile(filepath.Join(dir, "growth.md"), []byte(head+strings.Join(lines, "")), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// processTime is the processor time of the process, the collector's included: wall time says little on
+// a machine that others use too.
+func processTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func clusters(rows, dim int) (x []float64, side []int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	x, side = make([]float64, rows*dim), make([]int, rows)
+	for i := range rows {
+		side[i] = r.IntN(2)
+		for k := range dim {
+			x[i*dim+k] = r.NormFloat64()
+		}
+		x[i*dim] += float64(6*side[i] - 3)
+	}
+	return x, side
+}

@@ -1,0 +1,105 @@
+package online
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// Config is everything that decides what a Learner learns. Start from DefaultConfig.
+type Config struct {
+	Dim    int        // number of columns d, ≥ 1
+	Kind   lca.Kind   // default KindLCAGauss
+	Metric lca.Metric // default MetricFull
+	Rank   int        // rank of MetricLowRank, 1 ≤ Rank < Dim; 0 otherwise
+
+	Preset     lca.Preset // default PresetMetric
+	Nu         float64    // ν of the Parzen part; Auto: by preset (metric 0.1, density 1e-2); else ≥ 0
+	NuGaussian float64    // ν_g of the Gaussian part; Auto: 1e-3 (see presets); else ≥ 0
+	NuUnit     lca.Unit   // default UnitRelative
+
+	Gamma        float64 // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
+	PassRows     int     // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
+	PassRowsCap  int     // upper bound of the growing n, rows; default 3000
+	HalfLifeRows int     // n said as a half-life, rows; 0 = off
+	Minibatch    int     // B, rows of each Learn; default 100
+	Neighbours   int     // N, the pool's size, rows; default 3000, at least 10·Dim is advised
+	Pool         PoolKind
+	TargetRows   int // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
+
+	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity
+	InnerSteps  int     // EM steps a minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
+	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: twenty standard deviations by C_G (gate.go); +Inf = off
+	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
+	Drift       bool    // follow a change: set odd minibatches aside and start again from them when they are many (renew.go); default true
+	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
+	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing, and there is no drift; default false
+
+	Precision   lca.Precision // default Float32
+	Coordinates lca.Coordinates
+	Components  lca.Components
+	Seed        uint64 // default 1
+}
+
+// DefaultConfig is the configuration for a stream of dim columns; doc.go says where it departs from the paper.
+func DefaultConfig(dim int) Config {
+	return Config{
+		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
+		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitRelative,
+		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolBiased,
+		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
+		Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
+	}
+}
+
+// Fit returns the configuration of a batch fit of the same model. It is plain EM on every row;
+// set Minibatch, Neighbours and Gamma to sample as the stream does.
+func (c Config) Fit() lca.Config {
+	f := lca.DefaultConfig()
+	f.Kind, f.Metric, f.Rank = c.Kind, c.Metric, c.Rank
+	f.Preset, f.Nu, f.NuGaussian, f.NuUnit = c.Preset, c.Nu, c.NuGaussian, c.NuUnit
+	f.NearCopies, f.Coordinates, f.Components, f.Seed = c.NearCopies, c.Coordinates, c.Components, c.Seed
+	return f
+}
+
+// Validate reports every fault at once (errors.Join), each with the field's name and its range.
+func (c Config) Validate() error {
+	var faults []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("lca: "+format, args...))
+		}
+	}
+	check(c.Dim >= 1, "Dim is %d, want at least 1", c.Dim)
+	check(known(c.Kind, lca.ParseKind) && c.Kind != lca.KindGaussian, "Kind %v cannot be learnt from a stream", c.Kind)
+	check(known(c.Metric, lca.ParseMetric), "unknown Metric %d", c.Metric)
+	check(c.Metric != lca.MetricLowRank || (c.Rank >= 1 && c.Rank < c.Dim), "Rank is %d, want 1 … %d for the low_rank metric", c.Rank, c.Dim-1)
+	check(known(c.Preset, lca.ParsePreset), "unknown Preset %d", c.Preset)
+	check(c.Nu == lca.Auto || (c.Nu >= 0 && !math.IsInf(c.Nu, 0)), "Nu is %v, want Auto or a finite number ≥ 0", c.Nu)
+	check(c.NuGaussian == lca.Auto || (c.NuGaussian >= 0 && !math.IsInf(c.NuGaussian, 0)), "NuGaussian is %v, want Auto or a finite number ≥ 0", c.NuGaussian)
+	check(known(c.NuUnit, lca.ParseUnit), "unknown NuUnit %d", c.NuUnit)
+	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
+	check(c.PassRows == lca.Auto || c.PassRows >= 1, "PassRows is %d, want Auto or at least 1", c.PassRows)
+	check(c.PassRowsCap >= 1, "PassRowsCap is %d, want at least 1", c.PassRowsCap)
+	check(c.HalfLifeRows >= 0, "HalfLifeRows is %d, want at least 0", c.HalfLifeRows)
+	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
+	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
+	check(c.Pool.valid(), "unknown Pool %d", c.Pool)
+	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
+	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
+	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
+	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
+	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
+	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
+	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
+	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)
+	return errors.Join(faults...)
+}
+
+// known says whether a value is one that has a name.
+func known[K fmt.Stringer](k K, parse func(string) (K, error)) bool {
+	_, err := parse(k.String())
+	return err == nil
+}

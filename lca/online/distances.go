@@ -1,0 +1,87 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// distances are those of a minibatch's rows from μ, in the coordinates it was placed in. The gate and the
+// prequential figures both want them: they are found once.
+type distances struct {
+	mean            []float64
+	half, square    []float64
+	halved, squared bool
+
+	offset  []float64
+	centred [2][]float64
+}
+
+// begin forgets the rows before.
+func (d *distances) begin(mean []float64) { d.mean, d.halved, d.squared = mean, false, false }
+
+func (t *tiles[T]) halves() []float64 {
+	d := &t.distances
+	if d.halved {
+		return d.half
+	}
+	d.halved, d.half = true, linalg.Resize(d.half, t.rows)
+	d.offset = t.global.of(d.offset, d.mean)
+	kernel.SquaredFrom(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
+	for i := range d.half {
+		d.half[i] *= 0.5
+	}
+	return d.half
+}
+
+// squares has them from halves, for by Proposition 1 Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
+func (t *tiles[T]) squares(w *linalg.Workspace) []float64 {
+	d, p, m := &t.distances, t.parzen, t.metric
+	if d.squared {
+		return d.square
+	}
+	half := t.halves()
+	d.squared, d.square = true, linalg.Resize(d.square, t.rows)
+	d.offset = t.local.of(d.offset, d.mean)
+	d.centred[0] = linalg.Resize(d.centred[0], t.rows*p)
+	y := d.centred[0]
+	for i := range t.rows {
+		to := y[i*p:][:p]
+		for k, v := range t.q[i*t.n:][:p] {
+			to[k] = float64(v) - d.offset[k]
+		}
+	}
+	if m.narrowed { // back into the coordinates of the split
+		d.centred[1] = linalg.Resize(d.centred[1], t.rows*p)
+		w.Product(d.centred[1], p, linalg.Dense(y, p), linalg.Dense(m.low, p).T(), t.rows, p, p, linalg.Set)
+		y = d.centred[1]
+	}
+	for i, h := range half {
+		d.square[i] = 2 * h
+	}
+	addWeighted(d.square, y, m.ratio[:p])
+	return d.square
+}
+
+// addWeighted adds Σ_k w_k y_ik² to dst[i], one chain of multiply-adds a row: four rows at a time, for the
+// processor would wait for each addition.
+func addWeighted(dst, y, w []float64) {
+	p := len(w)
+	for ; len(dst) >= 4; dst, y = dst[4:], y[4*p:] {
+		a, b, c, d := y[:p], y[p:2*p], y[2*p:3*p], y[3*p:4*p]
+		s := [4]float64(dst)
+		for k, v := range w {
+			s[0] = math.FMA(float64(v*a[k]), a[k], s[0])
+			s[1] = math.FMA(float64(v*b[k]), b[k], s[1])
+			s[2] = math.FMA(float64(v*c[k]), c[k], s[2])
+			s[3] = math.FMA(float64(v*d[k]), d[k], s[3])
+		}
+		copy(dst, s[:])
+	}
+	for i := range dst {
+		for k, v := range y[i*p:][:p] {
+			dst[i] = math.FMA(float64(w[k]*v), v, dst[i])
+		}
+	}
+}

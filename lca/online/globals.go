@@ -1,0 +1,126 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// globalRows is the least memory of C_G in rows a column: a covariance from fewer is noise.
+const globalRows = 10
+
+// globals are μ and C_G (section 4, below eq. 6) as a stream knows them. They look back as far as
+// the pool does: under drift a longer memory than the neighbours' makes the old and the new place
+// of a cluster look like one wide Gaussian, and all that is local like anything but Gaussian. The
+// pool's own covariance would do, but it is from N rows; a moving average of all rows with the
+// pool's mean age N/0.3 is from 2N/0.3 in effect, with a seventh of the variance.
+//
+//	biased     a row's weight decays by e in N/0.3 rows
+//	sliding    in N/2 rows
+//	reservoir  never, as over a finite set (Config.Finite)
+//
+// but never in fewer than 10 rows a column, and until as many have come all rows weigh alike. The
+// moments cover all columns, the constant ones too, so that one that starts to move is seen.
+type globals struct {
+	dim    int
+	memory float64        // rows in which a weight decays by e; +Inf = never
+	mean   []float64      // μ
+	cov    []float64      // C_G without ν_g, dim×dim; above the diagonal only once whole was called
+	halved bool           // what is above the diagonal is out of date
+	count  float64        // rows that the moments stand for, while fewer than memory
+	sparse []prop1.Sparse // the columns that were at the start
+
+	centre, centred, outer []float64 // scratch
+}
+
+// globalMemory returns the memory that suits the pool.
+func (c Config) globalMemory() float64 {
+	rows := math.Inf(1)
+	switch {
+	case c.Finite || c.Pool == PoolReservoir:
+	case c.Pool == PoolSliding:
+		rows = float64(c.Neighbours) / 2
+	default:
+		rows = float64(c.Neighbours) / biasedEntry
+	}
+	return max(rows, globalRows*float64(c.Dim))
+}
+
+func newGlobals(memory float64, dim int) *globals {
+	return &globals{dim: dim, memory: memory, mean: make([]float64, dim), cov: make([]float64, dim*dim)}
+}
+
+// start sets the moments from the warm-up rows.
+func (g *globals) start(rows []float64, work *linalg.Workspace) {
+	g.count, g.sparse = 0, prop1.SparseColumns(rows, g.dim)
+	g.learn(rows, work)
+}
+
+// learn lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
+//
+//	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
+func (g *globals) learn(rows []float64, work *linalg.Workspace) {
+	d := g.dim
+	n := float64(len(rows) / d)
+	if n == 0 {
+		return
+	}
+	g.count = min(g.count+n, max(g.memory, n))
+	w := n / g.count
+	for i := range g.sparse {
+		s := &g.sparse[i]
+		s.Share += float64(w * (s.Differ(rows, d) - s.Share))
+	}
+	g.centre, g.outer = linalg.Resize(g.centre, d), linalg.Resize(g.outer, 2*d)
+	if copy(g.centre, g.mean); w == 1 {
+		prop1.MoveToMean(g.centre, g.outer[:d], rows, d)
+	}
+	prop1.MoveToMean(g.centre, g.outer[:d], rows, d)
+	g.decay(1-w, float64(w*(1-w)))
+	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
+	g.halved = true
+	for i := range d {
+		g.mean[i] += float64(w * (g.centre[i] - g.mean[i]))
+	}
+}
+
+// whole returns C_G with both triangles, which few ask for: not each minibatch does.
+func (g *globals) whole() []float64 {
+	if g.halved {
+		linalg.Mirror(g.cov, g.dim)
+		g.halved = false
+	}
+	return g.cov
+}
+
+// addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and below its diagonal, a block of rows at a time.
+func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) {
+	const block = 256
+	d := g.dim
+	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
+		n := min(block, len(rows)/d)
+		g.centred = linalg.Resize(g.centred, n*d)
+		for i := range n {
+			kernel.Scaled(g.centred[i*d:][:d], rows[i*d:], o, s)
+		}
+		w.AddGram(g.cov, g.centred, n, d)
+	}
+}
+
+// decay is C_G ← keep·C_G + w (μ−o)(μ−o)ᵀ, with the centre o, on and below the diagonal.
+func (g *globals) decay(keep, w float64) {
+	d := g.dim
+	r, scaled := g.outer[:d], g.outer[d:]
+	for k := range r {
+		r[k] = g.mean[k] - g.centre[k]
+		scaled[k] = w * r[k]
+	}
+	for i, ri := range r {
+		row, scaled := g.cov[i*d:i*d+i+1], scaled[:i+1]
+		for k, v := range row {
+			row[k] = float64(keep*v) + float64(scaled[k]*ri)
+		}
+	}
+}

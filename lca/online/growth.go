@@ -1,0 +1,64 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+const (
+	// The growing n is this share of the rows learnt since the start or the last alarm. The step
+	// 1−γ^(B/n) is then about 4B/rows: early rows, learnt under a metric that was still wide, are
+	// forgotten polynomially, and no n has to be known beforehand.
+	growthShare = 1.0 / 8
+	// Below this many rows, or 2.6 rows a dimension, C_L would be an average of too few.
+	shortestMemory        = 50
+	shortestMemoryColumns = 2.6
+	// For the first rows a minibatch is worth two EM steps: a third of the rows to the same NLL.
+	// Later the second step only adds noise.
+	eagerRows  = 2000
+	eagerSteps = 2
+)
+
+// memory returns the n of γ^(B/n) in force, in rows (section 5.1): PassRows where it is set, and
+// else clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
+// same discount.
+func (c Config) memory(rows uint64, dim int) float64 {
+	switch {
+	case c.HalfLifeRows > 0 && c.Gamma > 0:
+		return float64(c.HalfLifeRows) * math.Log(c.Gamma) / math.Log(0.5)
+	case c.PassRows != lca.Auto:
+		return float64(c.PassRows)
+	}
+	lo := max(shortestMemory, shortestMemoryColumns*float64(dim))
+	return min(max(growthShare*float64(rows), lo), max(float64(c.PassRowsCap), lo))
+}
+
+// grows says whether n still grows.
+func (c Config) grows(rows uint64, dim int) bool {
+	return c.memory(rows, dim) < c.memory(math.MaxUint64, dim)
+}
+
+// discount returns γ^(B/n), the weight that C_L keeps when B rows are learnt (eq. 8, section 5.1).
+func (c Config) discount(b int, n float64) float64 {
+	if c.HalfLifeRows > 0 {
+		return math.Exp2(-float64(b) / float64(c.HalfLifeRows))
+	}
+	if c.Gamma == 0 {
+		return 0
+	}
+	return math.Pow(c.Gamma, float64(b)/n)
+}
+
+// steps returns the number of EM steps that a minibatch is worth.
+func (c Config) steps(rows uint64) int {
+	switch {
+	case c.InnerSteps != lca.Auto:
+		return c.InnerSteps
+	case c.Gamma == 0 && c.HalfLifeRows == 0:
+		return 1 // plain EM: the caller counts the steps
+	case rows < eagerRows:
+		return eagerSteps
+	}
+	return 1
+}

@@ -1,0 +1,60 @@
+package online
+
+import "math/bits"
+
+// identities finds the slot of a record by its identity: a hash table of slots, open to the next free place
+// (linear probing) and never more than a quarter full, so that the usual answer, that a record is not there,
+// takes a look or two at memory that is small. The identities themselves are the pool's.
+type identities struct {
+	ids    []uint64 // of each slot
+	places []int32  // slot + 1; 0 where free
+	shift  int
+}
+
+func newIdentities(capacity int) identities {
+	log := bits.Len(uint(4*max(capacity, 2) - 1))
+	return identities{places: make([]int32, 1<<log), shift: 64 - log}
+}
+
+// home is where a search for an identity begins, and next where it goes on.
+func (s *identities) home(id uint64) int { return int(mix(id) >> s.shift) }
+func (s *identities) next(at int) int    { return (at + 1) & (len(s.places) - 1) }
+
+// of returns the slot of a record, or −1.
+func (s *identities) of(id uint64) int32 {
+	for at := s.home(id); ; at = s.next(at) {
+		slot := s.places[at] - 1
+		if slot < 0 || s.ids[slot] == id {
+			return slot
+		}
+	}
+}
+
+// put gives a slot, which holds nothing or is the next new one, to an identity.
+func (s *identities) put(slot int, id uint64) {
+	if slot == len(s.ids) {
+		s.ids = append(s.ids, id)
+	}
+	s.ids[slot] = id
+	at := s.home(id)
+	for s.places[at] != 0 {
+		at = s.next(at)
+	}
+	s.places[at] = int32(slot) + 1
+}
+
+// drop forgets the identity in a slot. What comes after it moves up to the place that falls free, unless its
+// search begins behind that place.
+func (s *identities) drop(slot int) {
+	free := s.home(s.ids[slot])
+	for s.places[free] != int32(slot)+1 {
+		free = s.next(free)
+	}
+	for at := s.next(free); s.places[at] != 0; at = s.next(at) {
+		steps := len(s.places) - 1
+		if home := s.home(s.ids[s.places[at]-1]); (at-home)&steps >= (at-free)&steps {
+			s.places[free], free = s.places[at], at
+		}
+	}
+	s.places[free] = 0
+}

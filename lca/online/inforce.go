@@ -1,0 +1,204 @@
+package online
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+const (
+	// The split is found anew when C_L has taken in this share of new rows since the last time, or
+	// after so many minibatches: by count, so that what is learnt does not depend on who asks for a model.
+	// While n grows the directions are still being found; after that only a drift turns them.
+	youngShare       = 0.25
+	splitShare       = 0.5
+	splitMinibatches = 16
+	// A direction changes sides only beyond these e, so that it does not flicker between B_L and
+	// B_G at each split; the proposition itself cuts at 1.
+	becomesParzen   = 0.98
+	becomesGaussian = 1.02
+)
+
+// inForce is the metric that the next minibatch is looked at with, for the active columns in the input's
+// units. The split of Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the
+// rows are kept in its coordinates, and B_L moves within its own span (between.go).
+// Matrices are row by row, of order n = len(active).
+type inForce struct {
+	prop1.ColumnScale
+	parzen int       // d_P
+	b, inv []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
+	ratio  []float64 // e
+	logDet float64   // log|det B|
+	centre []float64 // the pool's mean at the split, over all columns: what coordinates are centred on
+
+	// The single Gaussian N(μ, C_G + ν_g) that the model is compared with: its Cholesky factor.
+	gaussian []float64
+	ridged   bool // a singular matrix got a ridge
+
+	between
+	number uint64 // of the split, for who keeps something in its coordinates; no state
+}
+
+// refresh is the M-step for the C_L and C_G of now: a split when one is due, and otherwise the best B_L
+// within its span. share is the share of new rows in C_L.
+func (l *Learner) refresh(share float64) (found bool, err error) {
+	if m := l.metric; m != nil {
+		m.pending += share
+		m.minibatches++
+		most := splitShare
+		if l.cfg.grows(l.counts.Since, l.cfg.Dim) {
+			most = youngShare
+		}
+		due := l.cfg.Metric != lca.MetricFull || m.pending >= most || m.minibatches >= splitMinibatches
+		if !due && l.globals.vary(m.Active) && m.narrow(&l.work) {
+			return false, nil
+		}
+	}
+	return true, l.findSplit()
+}
+
+// findSplit brings C_L up to date and finds the split for it and the C_G of now.
+func (l *Learner) findSplit() error {
+	next, d := l.spare, l.cfg.Dim
+	if next == nil {
+		next = new(inForce)
+	}
+	l.globals.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
+	if len(next.Active) == 0 {
+		return fmt.Errorf("lca: all %d columns became constant", d)
+	}
+	if was := l.metric; was != nil {
+		was.fold(l.cl, d, &l.work)
+		enter(l.cl, d, was.Active, next.Active, l.globals.cov)
+	}
+	l.m2 = next.Sub(l.m2, l.cl, d, l.cfg.Nu)
+	err := next.compare(l)
+	switch {
+	case err != nil:
+	case l.cfg.Metric == lca.MetricFull:
+		err = next.proposition1(l.cfg.Kind, l.m2, l.previous(), l.filled(), &l.work)
+	default:
+		err = next.within(l.solver, l.m1, l.m2, lca.Auto)
+	}
+	if err != nil {
+		return err
+	}
+	next.begin(l)
+	l.metric, l.spare = next, l.metric
+	return nil
+}
+
+// compare sets the single Gaussian for the C_G of now, and M₁ in l.m1.
+func (m *inForce) compare(l *Learner) (err error) {
+	n := len(m.Active)
+	l.m1 = m.Sub(l.m1, l.globals.whole(), l.cfg.Dim, l.cfg.NuGaussian)
+	m.gaussian = linalg.Resize(m.gaussian, n*n)
+	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, &l.work); err != nil {
+		return fmt.Errorf("lca: C_G + ν_g: %w", err)
+	}
+	return nil
+}
+
+// previous returns d_P in force, or Auto before the first split.
+func (l *Learner) previous() int {
+	if l.metric == nil || !l.split {
+		return lca.Auto
+	}
+	return l.metric.parzen
+}
+
+// filled is the share of the pool that holds rows.
+func (l *Learner) filled() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
+
+// proposition1 finds the split for M₂, which it overwrites, and M₁ = L Lᵀ by its Cholesky factor, which has the same solution
+// as the symmetric root and needs one eigendecomposition less:
+//
+//	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
+func (m *inForce) proposition1(kind lca.Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
+	n := len(m.Active)
+	m.ratio, m.b, m.inv = linalg.Resize(m.ratio, n), linalg.Resize(m.b, n*n), linalg.Resize(m.inv, n*n)
+	ridged, err := prop1.RatiosByFactor(m.ratio, m.b, m.gaussian, m2, n, w)
+	if err != nil {
+		return err
+	}
+	m.ridged = m.ridged || ridged
+	m.parzen = n
+	if kind != lca.KindLCA {
+		m.parzen = parzenWithHysteresis(m.ratio, previous, filled)
+	}
+	low := linalg.Dense(m.gaussian, n)
+	w.Product(m.inv, n, linalg.Dense(m.b, n).T(), low.T(), n, n, n, linalg.Set)
+	w.SolveLeftTransposed(low, m.b, n, n, n)
+	m.logDet = -prop1.LogDiagonal(m.gaussian, n)
+	for k, v := range m.ratio[:m.parzen] {
+		root := math.Sqrt(v)
+		for i := range n {
+			m.b[i*n+k] /= root
+			m.inv[k*n+i] *= root
+		}
+		m.logDet -= 0.5 * math.Log(v)
+	}
+	return nil
+}
+
+// parzenWithHysteresis returns d_P for ascending e: the cut at 1, or near the previous d_P the
+// number that moves only when a direction is clearly on the other side. At least one direction
+// stays Parzen: with none all rows are equally near, and C_L = 2 C_G would keep it so for ever.
+//
+// From a pool of which a share is filled as yet, C_L is too wide by share^(−2/(d_P+4)), a pure
+// factor as in smallPool, and the cut is as much higher. A direction that is given up stays
+// Gaussian, because then λ no longer looks at it: 200 rows must not decide what 3000 would not.
+func parzenWithHysteresis(e []float64, previous int, filled float64) int {
+	parzen := previous
+	if previous == lca.Auto {
+		parzen = len(e)
+	}
+	wide := math.Pow(filled, -2/float64(parzen+4))
+	if previous == lca.Auto {
+		return max(1, prop1.CountBelow(e, wide))
+	}
+	return max(1, prop1.CountBelow(e, becomesParzen*wide), min(previous, prop1.CountBelow(e, becomesGaussian*wide)))
+}
+
+// within is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
+func (m *inForce) within(solver prop1.MStep, m1, m2 []float64, parzen int) error {
+	n := len(m.Active)
+	for i := range n {
+		for j := range n {
+			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
+			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
+		}
+	}
+	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
+	root, err := prop1.InverseRoot(one)
+	if err != nil {
+		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian): %w", err)
+	}
+	p, _, err := solver.Solve(one, root, two, parzen)
+	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
+		p, _, err = solver.Solve(one, root, two, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("lca: C_L + ν (raise Nu): %w", err)
+	}
+	b, inv := p.Joined(), new(mat.Dense)
+	if err := inv.Inverse(b); err != nil {
+		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
+	}
+	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
+	m.logDet, _ = mat.LogDet(b)
+	m.b, m.inv = linalg.Elements(b), linalg.Elements(inv)
+	for i, s := range m.Scale {
+		m.logDet -= math.Log(s)
+		for k := range n {
+			m.b[i*n+k] /= s
+			m.inv[k*n+i] *= s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package online
+
+import (
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
+var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
+
+// Learner learns LCA or LCA-Gauss from a stream of minibatches (section 5). What it has learnt
+// depends on the rows, their identities and their order alone: not on a clock, on when a model is
+// asked for, on GOMAXPROCS or on where the stream was interrupted and resumed. It is not safe for
+// concurrent use; the models it returns are.
+//
+// One call of Learn is one stochastic EM step:
+//
+//	E   λ_ij of the minibatch's rows against the pool (estimator.go)
+//	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
+//	    μ, C_G with the pool's memory (globals.go), then B_G and B_L (inforce.go, between.go)
+//
+// after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
+type Learner struct {
+	cfg       Config      // no Auto left in ν
+	solver    prop1.MStep // of the metrics other than the full one, and of what Model publishes
+	estimator estimator
+
+	pool    *pool
+	globals *globals
+	warm    warmup    // rows that are collected: of the warm-up, or set aside (renew.go)
+	cl      []float64 // C_L without ν, dim×dim, both triangles
+	metric  *inForce  // nil while warming up
+	split   bool      // the metric is the result of an M-step, not the start from C_G
+	drift   drift
+	aligned reference
+	refit   refit
+	counts  counts
+	running running
+
+	splits uint64   // found so far
+	spare  *inForce // the metric before, for its memory
+	work   linalg.Workspace
+	buffers
+}
+
+// buffers are what Learn uses again and again.
+type buffers struct {
+	m1, m2           []float64
+	rows             []float64
+	ids              []uint64
+	inside, sifted   picked
+	kept             []int
+	starts, excluded []int32
+	density          []float64
+	single, offset   []float64
+}
+
+// picked holds some of a minibatch's rows.
+type picked struct {
+	rows []float64
+	ids  []uint64
+}
+
+// pick copies the given rows and identities; they are valid until the next call.
+func (p *picked) pick(rows []float64, ids []uint64, kept []int, d int) ([]float64, []uint64) {
+	p.rows, p.ids = p.rows[:0], p.ids[:0]
+	for _, i := range kept {
+		p.rows, p.ids = append(p.rows, rows[i*d:(i+1)*d]...), append(p.ids, ids[i])
+	}
+	return p.rows, p.ids
+}
+
+// counts are totals since the learner was made.
+type counts struct {
+	Rows, Learnt, Skipped, Gated, Copies, Alarms uint64
+	Minibatches                                  uint64 // calls of Learn that updated C_L
+	Since                                        uint64 // rows learnt since the start or the last alarm
+}
+
+// NewLearner returns a learner that has seen nothing.
+func NewLearner(c Config) (*Learner, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
+	family, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	if err != nil {
+		return nil, err
+	}
+	d := c.Dim
+	return &Learner{
+		cfg: c, solver: prop1.MStep{Family: family, Plain: c.Kind == lca.KindLCA}, estimator: newEstimator(c),
+		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
+		globals: newGlobals(c.globalMemory(), d),
+		cl:      make([]float64, d*d),
+	}, nil
+}
+
+// Learn learns a minibatch. ids are the identities of its rows, such as a hash of topic, partition,
+// offset and row: a row is never its own neighbour, however often it is delivered. nil ids say that
+// no row comes twice.
+//
+// A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
+func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
+	rows, largest, err := l.check(x, ids)
+	if err != nil {
+		return Step{}, err
+	}
+	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
+	rows, ids = l.take(rows, ids, largest, &s)
+	l.counts.Rows += uint64(s.Rows)
+	switch {
+	case len(ids) == 0:
+		l.counts.Gated += uint64(s.Gated)
+		return s, nil
+	case l.metric == nil:
+		return l.warmUp(rows, ids, s)
+	}
+	return l.learn(rows, ids, s)
+}
+
+// Skip counts rows that the caller leaves out because it cannot keep up. Even skipping of whole
+// minibatches leaves C_L unbiased (section 5.1).
+func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
+
+// learn is one stochastic EM step, or more while the stream is young.
+func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
+	l.estimator.load(l.pool, l.metric, &l.work)
+	all, allIDs := rows, ids
+	rows, ids = l.inliers(rows, ids)
+	m, far := l.expect(ids, len(allIDs)-len(ids))
+	if s.Opened = l.opens(far, len(allIDs)); s.Opened {
+		rows, ids = all, allIDs
+		l.estimator.place(rows, l.globals.mean)
+		m = l.estimator.update(l.exclusion(ids))
+	}
+	l.evaluate(m, rows, &s)
+	if l.odd(far, len(allIDs), &s) {
+		return l.setAside(all, allIDs, s)
+	}
+	l.usual(len(ids), &s)
+	s.Learnt, s.Copies = m.Rows, m.Copies
+	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
+	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
+	rows, ids = l.sift(rows, ids, m)
+	s.Gated += len(allIDs) - len(ids)
+	if m.Rows > 0 {
+		l.metric.average(m, s.Discount, &l.work)
+	}
+	for range s.Steps - 1 {
+		if err := l.again(rows, ids, &s); err != nil {
+			return Step{}, err
+		}
+	}
+	s.Entered = l.admit(rows, ids, l.kept)
+	l.globals.learn(rows, &l.work)
+	var err error
+	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
+		return Step{}, err
+	}
+	l.split = true
+	before := l.counts.Since
+	l.tally(&s)
+	if err := l.rehearse(before, &s); err != nil {
+		return Step{}, err
+	}
+	if err := l.refine(rows, ids, before, &s); err != nil {
+		return Step{}, err
+	}
+	return s, l.aligned.advance(l)
+}
+
+// expect runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
+func (l *Learner) expect(ids []uint64, outliers int) (m *kernel.Moments, far int) {
+	ex := l.exclusion(ids)
+	ex.Gate = l.cfg.kernelGate()
+	m = l.estimator.update(ex)
+	return m, outliers + l.far(m)
+}
+
+// exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
+// near copies unless the data is discrete. Either would draw the kernel to width 0, and ν, which
+// is no part of what is averaged, could not stop it.
+func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
+	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
+	for _, id := range ids {
+		if s := l.pool.slots.of(id); s >= 0 {
+			l.excluded = append(l.excluded, s)
+		}
+		l.starts = append(l.starts, int32(len(l.excluded)))
+	}
+	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
+	if l.cfg.NearCopies {
+		ex.NearCopy = kernel.NearCopy * float64(len(l.metric.Active))
+	}
+	return ex
+}
+
+// sift returns the rows that the gate let through.
+func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
+	l.kept = l.kept[:0]
+	for i := range ids {
+		if m.Used[i] || m.Admissible[i] == 0 {
+			l.kept = append(l.kept, i)
+		}
+	}
+	if len(l.kept) == len(ids) {
+		return rows, ids
+	}
+	return l.sifted.pick(rows, ids, l.kept, l.cfg.Dim)
+}
+
+// again is one more EM step with the same rows, under the metric they have just been learnt into.
+func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
+	if _, err := l.refresh(1 - s.Discount); err != nil {
+		return err
+	}
+	l.split = true
+	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.place(rows, l.globals.mean)
+	for i := range ids {
+		l.kept[i] = i
+	}
+	m := l.estimator.update(l.exclusion(ids))
+	if m.Rows > 0 {
+		l.metric.average(m, s.Discount, &l.work)
+	}
+	return nil
+}
+
+// admit offers rows to the pool and returns how many entered. placed are their numbers among the rows that the
+// estimator has placed, before the first metric nil.
+func (l *Learner) admit(rows []float64, ids []uint64, placed []int) (entered int) {
+	d := l.cfg.Dim
+	for i, id := range ids {
+		slot := l.pool.offer(id)
+		if slot < 0 {
+			continue
+		}
+		l.pool.put(slot, id, rows[i*d:(i+1)*d])
+		if placed != nil {
+			l.estimator.replace(slot, placed[i])
+		}
+		entered++
+	}
+	return entered
+}
+
+// tally ends a step: counters and running means.
+func (l *Learner) tally(s *Step) {
+	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
+	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged
+	c := &l.counts
+	c.Learnt += uint64(s.Learnt)
+	c.Since += uint64(s.Learnt)
+	c.Gated += uint64(s.Gated)
+	c.Copies += uint64(s.Copies)
+	c.Minibatches++
+	if s.Alarm {
+		c.Alarms++
+	}
+	l.running.add(s)
+}

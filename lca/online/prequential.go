@@ -1,0 +1,112 @@
+package online
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
+//
+//	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
+//
+// with m the number of admissible neighbours, over the rows that the gate let through: one row at
+// 1000 standard deviations would say nothing about all others.
+func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
+	half := l.estimator.halves()
+	var squares []float64
+	if l.cfg.Metric == lca.MetricFull {
+		squares = l.estimator.squares(&l.work)
+	} else {
+		l.single = linalg.Resize(l.single, len(m.Used))
+		squares, _ = l.squares(l.single, rows, nil)
+	}
+	var nll, gaussian, effective float64
+	var neighbours, sums logSum
+	for i, used := range m.Used {
+		if m.Admissible[i] == 0 {
+			s.Alone++
+		}
+		if !used {
+			continue
+		}
+		nll += half[i] + 0.5*m.Nearest[i]
+		neighbours.add(float64(m.Admissible[i]))
+		sums.add(m.Sum[i])
+		gaussian += 0.5 * squares[i]
+		effective += m.Effective[i]
+	}
+	nll += neighbours.total() - sums.total()
+	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
+	n := len(l.metric.Active)
+	constant := 0.5 * float64(n) * math.Log(2*math.Pi)
+	s.NLL, s.Effective = constant-l.metric.logVolume()+nll/used, effective/used
+	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, n) + gaussian/used
+}
+
+// logSum is a sum of logarithms of numbers from 1 to 2³²: that of their product, which takes one for many.
+type logSum struct {
+	sum, product float64
+	factors      int
+}
+
+func (l *logSum) add(v float64) {
+	if l.factors == 0 {
+		l.product = 1
+	}
+	l.product *= v
+	if l.factors++; l.factors == 16 {
+		l.sum, l.factors = l.total(), 0
+	}
+}
+
+func (l *logSum) total() float64 {
+	if l.factors == 0 {
+		return l.sum
+	}
+	return l.sum + math.Log(l.product)
+}
+
+// densities returns −log p of the rows of the last update that were used, NaN for the others; until the
+// next call.
+func (l *Learner) densities(m *kernel.Moments) []float64 {
+	half := l.estimator.halves()
+	l.density = linalg.Resize(l.density, len(m.Used))
+	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) - l.metric.logVolume()
+	for i, used := range m.Used {
+		if l.density[i] = math.NaN(); used {
+			l.density[i] = half[i] + constant - (m.LSE(i) - math.Log(float64(m.Admissible[i])))
+		}
+	}
+	return l.density
+}
+
+// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
+// do with C_G. The sparse columns of without are taken for μ; it returns dst and how many columns are left.
+func (l *Learner) squares(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
+	m, d := l.metric, l.cfg.Dim
+	n, counts := len(m.Active), 0
+	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
+	y := m.scratch[0]
+	for j, k := range m.Active {
+		if slices.ContainsFunc(without, func(s prop1.Sparse) bool { return s.Column == k }) {
+			for i := range dst {
+				y[i*n+j] = 0
+			}
+			continue
+		}
+		counts++
+		for i := range dst {
+			y[i*n+j] = x[i*d+k] - l.globals.mean[k]
+		}
+	}
+	l.work.SolveRight(linalg.Dense(m.gaussian, n), y, n, n, len(dst))
+	for i := range dst {
+		dst[i] = kernel.NormSquared(y[i*n : (i+1)*n])
+	}
+	return dst, counts
+}

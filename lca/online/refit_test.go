@@ -1,0 +1,142 @@
+package online
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// TestRefit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
+// LCA-Gauss keeps, and is the better density for it.
+func TestRefit(t *testing.T) {
+	const noise, n = 10, 2500
+	r := rand.New(rand.NewPCG(1, 12))
+	x, fresh := five(r, n, noise), five(r, 1000, noise)
+	nll, parzen, refits := map[lca.Kind]float64{}, map[lca.Kind]int{}, 0
+	for _, kind := range []lca.Kind{lca.KindLCAGauss, lca.KindLCAGaussRed} {
+		c := DefaultConfig(2 + noise)
+		c.Kind, c.Preset, c.Neighbours = kind, lca.PresetDensity, 1000
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range feed(t, l, x, c.Minibatch) {
+			if s.Refitted {
+				refits++
+				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; in force at 1500
+					t.Errorf("a refit came into force with minibatch %d", i)
+				}
+			}
+		}
+		l.Close()
+		m, err := l.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		nll[kind], parzen[kind] = -stat.Mean(m.LogDensity(nil, fresh), nil), m.Parzen()
+	}
+	t.Logf("NLL and d_P: %v, %v", nll, parzen)
+	if refits != 1 || parzen[lca.KindLCAGaussRed] > 3 || !(nll[lca.KindLCAGaussRed] < nll[lca.KindLCAGauss]-0.3) {
+		t.Errorf("%d refits, NLL %v, d_P %v", refits, nll, parzen)
+	}
+}
+
+// TestRefitDependsOnRowsAlone holds that neither threads nor checkpoints, in the midst of a search or
+// not, change what LCA-Gauss-Red learns.
+func TestRefitDependsOnRowsAlone(t *testing.T) {
+	const d, n = 6, 700
+	x := five(rand.New(rand.NewPCG(2, 12)), n, d-2)
+	c := DefaultConfig(d)
+	c.Kind, c.Neighbours, c.Preset = lca.KindLCAGaussRed, 200, lca.PresetDensity
+	learn := func(looked bool) []byte {
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		for i := 0; i < n; i += 50 {
+			if _, err := l.Learn(x.Slice(i, i+50, 0, d).(*mat.Dense), sequence(i, 50)); err != nil {
+				t.Fatal(err)
+			}
+			if looked {
+				stateOf(t, l)
+			}
+		}
+		return stateOf(t, l)
+	}
+	want := learn(false)
+	if !bytes.Equal(learn(true), want) {
+		t.Error("writing the state changed it")
+	}
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	if !bytes.Equal(learn(false), want) {
+		t.Error("GOMAXPROCS=1 learnt other bits")
+	}
+}
+
+// TestRefitDropped holds that a search ends with its learner, with a drift alarm, and where another
+// state takes its place.
+func TestRefitDropped(t *testing.T) {
+	const d = 6
+	c := DefaultConfig(d)
+	c.Kind, c.Neighbours = lca.KindLCAGaussRed, 300
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	young := stateOf(t, l)
+	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
+	if l.refit.began == 0 {
+		t.Fatal("no search after 350 rows with a pool of 300")
+	}
+	if err := l.UnmarshalBinary(young); err != nil {
+		t.Fatal(err)
+	}
+	if l.refit.search != nil || !bytes.Equal(stateOf(t, l), young) {
+		t.Error("the search outlived the state")
+	}
+	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
+	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
+	if s, err := l.setAside(linalg.Elements(now), sequence(1<<30, 200), Step{}); err != nil || !s.Alarm || l.refit.began != 0 {
+		t.Errorf("the search outlived a drift alarm: %v", err)
+	}
+	l.Close()
+}
+
+func TestSurelyLower(t *testing.T) {
+	b := []float64{5, 6, 7, 8, 9}
+	add := func(by ...float64) []float64 {
+		a := append([]float64(nil), b...)
+		for i, v := range by {
+			a[i] += v
+		}
+		return a
+	}
+	for _, c := range []struct {
+		name string
+		a    []float64
+		want bool
+	}{
+		{"each by about one", add(-1, -1.1, -0.9, -1, -1), true},
+		{"on average only", add(-9, 1, 1, 1, 1), false},
+		{"higher", add(1, 1.1, 0.9, 1, 1), false},
+		{"the same", add(), false},
+		{"rows without a neighbour do not count", add(-1, -1.1, -0.9, -1, math.NaN()), true},
+		{"no row", add(math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := surelyLower(c.a, b); got != c.want {
+				t.Errorf("%v below %v: %v", c.a, b, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+const (
+	// A rehearsal ends when a step gains less than this, in nats a row, or after so many steps, or
+	// when it has looked at so many pairs of rows: ten steps with N = 3000, what 30000 rows cost.
+	rehearsalGain  = 1e-4
+	rehearsalSteps = 100
+	rehearsalPairs = 90e6
+	// Rows a column below which EM to convergence fits the rows and not the stream.
+	rehearsalColumns = 20
+	// The gain at which it ends there: what a step still gains, these rows know too little of.
+	rehearsalFewGain = 1e-2
+)
+
+// rehearse runs EM over the pool, each of its rows against all others, while the stream is young.
+//
+// EM is slow from C_L = C_G: where structure is much finer than the whole, as two thin rings are,
+// it takes dozens of steps before λ sees any of it. A stream has few to spend. With the growing n
+// a minibatch is worth 4B/rows of a step, which makes 4 ln(rows/200) of them: 18 after 20000 rows,
+// and later one each n/(1−γ) rows. Reading the rows that are at hand again costs no row of the
+// stream: rings that took 100000 rows are found in 1000. The scores of a young stream, and the
+// gate, which measures in kernel widths, are right from the first model on.
+//
+// It happens at the end of the warm-up (settle) and each time the rows learnt have doubled since,
+// until the pool is full: so at places in the stream, not in time. C_L is then what Fit gives for
+// the pool, less noisy than a running average over rows/8 rows. With fewer than 20 rows a column the converged metric is that of
+// those rows alone, and worse on the next than the few steps of growth.go; but for a full pool,
+// which will not get better. A number of inner steps, or γ = 0, says that the caller counts the steps.
+func (l *Learner) rehearse(before uint64, s *Step) error {
+	if !l.rehearses(l.pool.len()) || !l.doubled(before) {
+		return nil
+	}
+	_, err := l.converge(l.pool.rows, l.pool.slots.ids, s)
+	l.estimator = newEstimator(l.cfg) // lets go of the buffers for so many rows
+	return err
+}
+
+// settle is the rehearsal of the warm-up rows, and the stream's first update.
+func (l *Learner) settle(rows []float64, ids []uint64, s *Step) error {
+	if !l.rehearses(len(ids)) {
+		return nil
+	}
+	used, err := l.converge(rows, ids, s)
+	if err != nil || used == 0 {
+		return err
+	}
+	s.Learnt = used
+	l.counts.Learnt += uint64(used)
+	l.counts.Since += uint64(used)
+	l.counts.Minibatches++
+	return l.aligned.advance(l)
+}
+
+// rehearses says whether so many rows are worth it.
+func (l *Learner) rehearses(rows int) bool {
+	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
+		return false
+	}
+	return rows >= min(l.cfg.Neighbours, rehearsalColumns*len(l.metric.Active))
+}
+
+// doubled says whether the rows learnt have just come to the warm-up's number times a power of two,
+// of which the last is the first that finds the pool full.
+func (l *Learner) doubled(before uint64) bool {
+	first := uint64(l.cfg.warmupRows())
+	for at := first; at < 2*max(uint64(l.cfg.Neighbours), first); at *= 2 {
+		if before < at && at <= l.counts.Since {
+			return true
+		}
+	}
+	return false
+}
+
+// converge runs EM for the given rows against the pool and returns how many were used. The split is found at
+// each step: to move between the parts is what EM is slow at.
+func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err error) {
+	last, least := math.Inf(1), rehearsalGain
+	if len(ids) < rehearsalColumns*len(l.metric.Active) {
+		least = rehearsalFewGain
+	}
+	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
+		l.estimator.load(l.pool, l.metric, &l.work)
+		l.estimator.place(rows, l.globals.mean)
+		ex := l.exclusion(ids)
+		// A gate that is narrower than far would shut out much of the data while C_L comes down.
+		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))
+		m := l.estimator.update(ex)
+		var now Step
+		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > least) {
+			break
+		}
+		used, last = m.Rows, now.NLL
+		l.metric.average(m, 0, &l.work)
+		if _, err := l.refresh(1); err != nil {
+			return 0, err
+		}
+		l.split = true
+		s.Rehearsed++
+	}
+	s.Parzen, s.Gaussian = l.metric.parzen, len(l.metric.Active)-l.metric.parzen
+	s.Ridged = s.Ridged || l.metric.ridged
+	return used, nil
+}

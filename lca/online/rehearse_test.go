@@ -1,0 +1,100 @@
+package online
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// rings are two rings of radius 1 and 2, a tenth as thick, and noise columns.
+func rings(r *rand.Rand, n, noise int) *mat.Dense {
+	x := mat.NewDense(n, 2+noise, nil)
+	for i := range n {
+		row := x.RawRowView(i)
+		length := 0.0
+		for length < 1e-3 {
+			row[0], row[1] = r.NormFloat64(), r.NormFloat64()
+			length = mat.Norm(x.Slice(i, i+1, 0, 2), 2)
+		}
+		radius := (1 + float64(r.IntN(2)) + 0.1*r.NormFloat64()) / length
+		row[0], row[1] = radius*row[0], radius*row[1]
+		for k := 2; k < len(row); k++ {
+			row[k] = r.NormFloat64()
+		}
+	}
+	return x
+}
+
+// TestRehearsal holds that a stream finds what a batch fit finds in as many rows as the pool holds,
+// and that it is the rehearsal that does it: with two steps a minibatch alone, twenty times the
+// rows are not enough.
+func TestRehearsal(t *testing.T) {
+	const n, noise = 2000, 5
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		x, fresh := rings(r, n, noise), rings(r, 500, noise)
+		c := DefaultConfig(2 + noise)
+		c.Preset, c.Neighbours = lca.PresetDensity, 1000
+		f := c.Fit()
+		f.Neighbours, f.Minibatch, f.Gamma, f.MaxIter, f.Precision = 0, 0, 0, 0, lca.Float32
+		first := x.Slice(0, 1000, 0, 2+noise).(*mat.Dense)
+		batch, err := lca.Fit(context.Background(), first, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nll := func(steps int) (nll float64, rehearsed int) {
+			c.InnerSteps = steps
+			l, err := NewLearner(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range feed(t, l, x, c.Minibatch) {
+				rehearsed += s.Rehearsed
+			}
+			m, err := l.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return m.TestNLL(fresh, first), rehearsed
+		}
+		want := batch.TestNLL(fresh, first)
+		with, steps := nll(lca.Auto)
+		without, none := nll(eagerSteps)
+		t.Logf("seed %d: Fit %.3f, with %d steps over the pool %.3f, without %.3f", seed, want, steps, with, without)
+		if !(with <= want+0.05) || steps == 0 {
+			t.Errorf("seed %d: %.3f nats a row after %d steps over the pool, Fit's %.3f", seed, with, steps, want)
+		}
+		if !(without > want+0.2) || none != 0 {
+			t.Errorf("seed %d: %.3f nats a row after %d steps over the pool, Fit's %.3f: rings are no test of it any more", seed, without, none, want)
+		}
+	}
+}
+
+// TestSplitOfYoungPool holds that a pool that is still filling judges e as the full one would.
+func TestSplitOfYoungPool(t *testing.T) {
+	e := []float64{0.1, 0.97, 0.99, 1.01, 1.03, 1.74}
+	for _, c := range []struct {
+		name     string
+		previous int
+		filled   float64
+		want     int
+	}{
+		{"first split, full", lca.Auto, 1, 3},
+		{"first split, a fifteenth", lca.Auto, 1.0 / 15, 5}, // 15^(2/10) = 1.72 times too wide
+		{"stays", 4, 1, 4},
+		{"gives one up", 5, 1, 4},
+		{"takes one in", 1, 1, 2},
+		{"young, keeps all", 6, 1.0 / 15, 6},
+		{"never none", 0, 1e3, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := parzenWithHysteresis(e, c.previous, c.filled); got != c.want {
+				t.Errorf("d_P is %d, want %d", got, c.want)
+			}
+		})
+	}
+}

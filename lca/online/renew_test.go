@@ -1,0 +1,172 @@
+package online
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// TestBurst holds that odd rows that are soon over change nothing: they are set aside, the metric and the
+// neighbours stay, and as many usual rows make them forgotten.
+func TestBurst(t *testing.T) {
+	const d, b = 6, 50
+	r := rand.New(rand.NewPCG(1, 13))
+	x := five(r, 2000, d-2)
+	c := DefaultConfig(d)
+	c.Neighbours, c.Minibatch = 400, b
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, l, x.Slice(0, 1500, 0, d).(*mat.Dense), b)
+	pool, cl := append([]float64(nil), l.pool.rows...), append([]float64(nil), l.cl...)
+	for i := range 3 { // of the four that are believed
+		odd := mat.NewDense(b, d, nil)
+		odd.Apply(func(_, _ int, _ float64) float64 { return 8 * r.NormFloat64() }, odd)
+		s, err := l.Learn(odd, sequence(1<<20+i*b, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.SetAside != b || s.Alarm || s.Learnt > 0 {
+			t.Fatalf("minibatch %d of the burst: %+v", i, s)
+		}
+	}
+	if !slices.Equal(l.pool.rows, pool) || !slices.Equal(l.cl, cl) {
+		t.Error("the burst changed the metric or the neighbours")
+	}
+	for i := 1500; i < 1650; i += b {
+		s, err := l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 1600 - i; s.Learnt != b || len(l.warm.ids) != want || len(l.warm.rows) != want*d {
+			t.Errorf("row %d: %d rows learnt, %d still set aside, want %d", i, s.Learnt, len(l.warm.ids), want)
+		}
+	}
+	if a := l.Info().Alarms; a != 0 {
+		t.Errorf("%d alarms", a)
+	}
+}
+
+// TestPatience holds for how long a change must last before it is believed.
+func TestPatience(t *testing.T) {
+	const d, b = 6, 50
+	for _, c := range []struct {
+		name   string
+		preset lca.Preset
+		rows   int
+		want   int
+	}{
+		{"the metric preset", lca.PresetMetric, lca.Auto, 200},
+		{"the density preset", lca.PresetDensity, lca.Auto, 1000},
+		{"rows that are given", lca.PresetDensity, 650, 650},
+		{"fewer rows than a warm-up", lca.PresetMetric, 1, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(d)
+			config.Preset, config.DriftRows, config.Neighbours, config.Minibatch = c.preset, c.rows, 400, b
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(5, 13))
+			feed(t, l, five(r, 1500, d-2), b)
+			now := mixture(3, d, 4)(r, 1200)
+			believed := 0
+			for i := 0; i < 1200 && believed == 0; i += b {
+				s, err := l.Learn(now.Slice(i, i+b, 0, d).(*mat.Dense), sequence(1<<20+i, b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Alarm {
+					believed = i + b
+				}
+			}
+			if believed != c.want {
+				t.Errorf("believed after %d rows, want %d", believed, c.want)
+			}
+		})
+	}
+}
+
+// TestFiniteHasNoDrift holds that a set that is replayed is learnt whole, whatever its order.
+func TestFiniteHasNoDrift(t *testing.T) {
+	const d = 6
+	c := DefaultConfig(d)
+	c.Neighbours, c.Finite = 400, true
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(4, 13))
+	x := new(mat.Dense)
+	x.Stack(mixture(3, d, 4)(r, 1500), mixture(4, d, 4)(r, 1500))
+	feed(t, l, x, c.Minibatch)
+	want := make([]float64, d)
+	prop1.Mean(want, make([]float64, d), linalg.Elements(x), d)
+	if i := l.Info(); i.Alarms > 0 || i.Learnt < 2700 {
+		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
+	}
+	for k := range want {
+		if off := l.globals.mean[k] - want[k]; off > 0.05 || off < -0.05 {
+			t.Errorf("mean of column %d is off by %g", k, off)
+		}
+	}
+}
+
+// TestRenewalContinues holds that a learner restored while rows are set aside goes on as one that was
+// never interrupted, and that the metric in force stays until they are believed.
+func TestRenewalContinues(t *testing.T) {
+	const d, b = 6, 50
+	r := rand.New(rand.NewPCG(2, 13))
+	c := DefaultConfig(d)
+	c.Neighbours, c.Minibatch = 400, b
+	whole, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed(t, whole, five(r, 1500, d-2), b)
+	before, err := whole.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := mixture(3, d, 4)(r, 400)
+	resumed, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < 400; i += b {
+		part := now.Slice(i, i+b, 0, d).(*mat.Dense)
+		s, err := whole.Learn(part, sequence(1<<20+i, b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Alarm != (i == 150) || s.SetAside != map[bool]int{true: b}[i < 200] {
+			t.Errorf("row %d: %+v", i, s)
+		}
+		if i == b {
+			m, err := whole.Model()
+			if err != nil || !mat.Equal(m.BL, before.BL) {
+				t.Errorf("another metric while rows are collected: %v", err)
+			}
+			if err := resumed.UnmarshalBinary(stateOf(t, whole)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i > b {
+			if _, err := resumed.Learn(part, sequence(1<<20+i, b)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !bytes.Equal(stateOf(t, whole), stateOf(t, resumed)) {
+		t.Error("the interrupted learner went another way")
+	}
+}

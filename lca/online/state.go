@@ -1,0 +1,366 @@
+package online
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"runtime"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// The state of a Learner, little-endian:
+//
+//	 0  8  "lcastate"
+//	 8  4  version of the layout, 3
+//	12  8  length n of the body
+//	20  4  CRC32C of the body
+//	24  n  body
+//
+// The body, where "f×n" is a count and n float64, "u×n" a count and n uint64, and text a count and
+// bytes:
+//
+//	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
+//	          what is learnt next are the same for every kernel, not for every GOARCH
+//	shape     dim, neighbours, pool kind                                                       u64 each
+//	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
+//	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
+//	drift     minibatches u64, mean f64, variance f64
+//	warm-up   rows, identities u×n                    of the minibatches collected, or set aside
+//	pool      offered u64, next slot u64, rows, identities u×n
+//	globals   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
+//	          and of each column u64, usual value f64, share f64
+//	C_L       f×d², without ν, at the last split
+//	metric    flag whether there is one; then of its split
+//	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
+//	          Cholesky factor of C_G + ν_g f×a², ridged flag, mean of the pool f×d,
+//	          and of the time since pending f64, minibatches u64, keep f64, fresh f×a²
+//	split     flag
+//	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
+//	refit     rows learnt at its start u64; unless 0: rows, identities u×n, d_P u64, C_L f×d² or f×0
+//
+// Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
+// the ridged flag.
+//
+// where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
+const (
+	stateMagic   = "lcastate"
+	stateVersion = 3
+	stateHeader  = 24
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// AppendBinary appends the learner's whole state. A learner that reads it back goes on as this one
+// would: bit for bit, given the same configuration and GOARCH.
+func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
+	start := len(b)
+	const matrices = 8 // of d², about
+	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.rows)+1024))
+	b = append(b, make([]byte, stateHeader)...)
+	w := &writer{b: b}
+	for _, s := range origin() {
+		w.text(s)
+	}
+	for _, v := range l.shape() {
+		w.u64(v)
+	}
+	l.counts.write(w)
+	l.running.write(w)
+	l.drift.write(w)
+	w.rows(l.warm.rows)
+	w.words(l.warm.ids)
+	l.pool.write(w)
+	l.globals.write(w)
+	w.floats(l.cl)
+	w.flag(l.metric != nil)
+	if l.metric != nil {
+		l.metric.write(w)
+	}
+	w.flag(l.split)
+	l.aligned.write(w)
+	l.refit.write(w)
+
+	b = w.b
+	body := b[start+stateHeader:]
+	head := append(b[start:start], stateMagic...)
+	head = binary.LittleEndian.AppendUint32(head, stateVersion)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(body)))
+	binary.LittleEndian.AppendUint32(head, crc32.Checksum(body, castagnoli))
+	return b, nil
+}
+
+// UnmarshalBinary replaces the learner's state by one that AppendBinary wrote. The configuration
+// stays the learner's own; γ, ν, gates and the like may have changed, but not the number of columns
+// or the pool. On an error the learner is unchanged.
+func (l *Learner) UnmarshalBinary(b []byte) error {
+	if l.pool == nil {
+		return errors.New("lca: state: UnmarshalBinary wants a learner from NewLearner, whose configuration it keeps")
+	}
+	body, err := stateBody(b)
+	if err != nil {
+		return fmt.Errorf("lca: state: %w", err)
+	}
+	next, err := NewLearner(l.cfg)
+	if err != nil {
+		return err
+	}
+	r := &reader{b: body, version: binary.LittleEndian.Uint32(b[8:])}
+	if next.read(r); r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	}
+	if r.err != nil {
+		return fmt.Errorf("lca: state: %w", r.err)
+	}
+	l.refit.drop()
+	*l = *next
+	return nil
+}
+
+// stateBody checks the header and returns what it stands for.
+func stateBody(b []byte) ([]byte, error) {
+	if len(b) < stateHeader || string(b[:8]) != stateMagic {
+		return nil, fmt.Errorf("%d bytes that do not begin with %q", len(b), stateMagic)
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v < 1 || v > stateVersion {
+		return nil, fmt.Errorf("layout version %d, want 1 to %d: it was written by a newer program", v, stateVersion)
+	}
+	body := b[stateHeader:]
+	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
+		return nil, fmt.Errorf("body of %d bytes, want %d: it was cut or joined with another", len(body), n)
+	}
+	if sum := crc32.Checksum(body, castagnoli); sum != binary.LittleEndian.Uint32(b[20:]) {
+		return nil, fmt.Errorf("checksum is %08x, want %08x: it was damaged", sum, binary.LittleEndian.Uint32(b[20:]))
+	}
+	return body, nil
+}
+
+// Origin is where a state was written: GOARCH, Go version and kernel.
+type Origin struct{ Arch, Go, Kernel string }
+
+// StateOrigin returns where a state was written, for a replay to say whether its bits can be
+// expected to be the same here. It checks the state's header and checksum.
+func StateOrigin(b []byte) (Origin, error) {
+	body, err := stateBody(b)
+	if err != nil {
+		return Origin{}, fmt.Errorf("lca: state: %w", err)
+	}
+	r := &reader{b: body}
+	return Origin{Arch: r.text(), Go: r.text(), Kernel: r.text()}, r.err
+}
+
+func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kernel.Name()} }
+
+// shape is what a state can only be read into if it is equal.
+func (l *Learner) shape() []uint64 {
+	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), uint64(l.cfg.Pool)}
+}
+
+var shapeNames = [...]string{"Dim", "Neighbours", "Pool"}
+
+func (l *Learner) read(r *reader) {
+	for range origin() {
+		_ = r.text()
+	}
+	for k, want := range l.shape() {
+		if got := r.u64(); r.err == nil && got != want {
+			r.err = fmt.Errorf("%s is %d, the configuration's %d: restore it, or start anew from a snapshot", shapeNames[k], got, want)
+		}
+	}
+	d := l.cfg.Dim
+	l.counts.read(r)
+	l.running.read(r)
+	l.drift.read(r)
+	if r.version == 1 {
+		l.drift.readRenewal(r)
+	}
+	l.warm = warmup{rows: r.rows(), ids: r.words()}
+	if r.err == nil && len(l.warm.rows) != len(l.warm.ids)*d {
+		r.err = errors.New("warm-up rows and identities differ in number")
+	}
+	l.pool.read(r)
+	l.globals.read(r)
+	l.cl = r.sized("C_L", d*d)
+	if r.flag() {
+		l.metric = new(inForce)
+		l.metric.read(r, d)
+		if r.err == nil && l.pool.len() == 0 {
+			r.err = errors.New("a metric without a pool")
+		}
+		if r.version < 3 && r.err == nil {
+			prop1.Mean(l.metric.centre, make([]float64, d), l.pool.rows, d)
+		}
+		if r.err == nil && !l.metric.resume(l) {
+			r.err = errors.New("a C_L that is not positive definite")
+		}
+	}
+	l.split = r.flag()
+	l.aligned.read(r, d)
+	l.refit.read(r, d)
+}
+
+func (c *counts) fields() []*uint64 {
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since}
+}
+
+func (c *counts) write(w *writer) {
+	for _, f := range c.fields() {
+		w.u64(*f)
+	}
+}
+
+func (c *counts) read(r *reader) {
+	for _, f := range c.fields() {
+		*f = r.u64()
+	}
+}
+
+func (d *drift) write(w *writer) {
+	w.u64(d.seen)
+	w.f64(d.mean)
+	w.f64(d.variance)
+}
+
+func (d *drift) read(r *reader) { *d = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+
+// readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
+// the one that counts, and the rows collected are those set aside.
+func (d *drift) readRenewal(r *reader) {
+	var was drift
+	minibatches := r.u64()
+	_ = r.f64()
+	if was.read(r); minibatches > 0 {
+		*d = was
+	}
+}
+
+func (r *running) fields() []*float64 {
+	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
+}
+
+func (r *running) write(w *writer) {
+	for _, f := range r.fields() {
+		w.f64(*f)
+	}
+}
+
+func (r *running) read(from *reader) {
+	for _, f := range r.fields() {
+		*f = from.f64()
+	}
+}
+
+func (p *pool) write(w *writer) {
+	w.u64(p.offered)
+	w.u64(uint64(p.next))
+	w.rows(p.rows)
+	w.words(p.slots.ids)
+}
+
+func (p *pool) read(r *reader) {
+	p.offered, p.next = r.u64(), int(r.u64())
+	rows, ids := r.rows(), r.words()
+	if r.err != nil {
+		return
+	}
+	if len(rows) != len(ids)*p.dim || len(ids) > p.capacity || p.next < 0 || p.next >= p.capacity {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(rows), len(ids), p.next)
+		return
+	}
+	p.rows = rows
+	for slot, id := range ids {
+		p.slots.put(slot, id)
+	}
+}
+
+func (g *globals) write(w *writer) {
+	w.floats(g.mean)
+	w.floats(g.whole())
+	w.f64(g.count)
+	w.u64(uint64(len(g.sparse)))
+	for _, s := range g.sparse {
+		w.u64(uint64(s.Column))
+		w.f64(s.Usual)
+		w.f64(s.Share)
+	}
+}
+
+func (g *globals) read(r *reader) {
+	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
+	g.halved = false
+	if r.version == 1 {
+		return // it had no sparse columns
+	}
+	g.sparse = make([]prop1.Sparse, r.count(24))
+	for i := range g.sparse {
+		g.sparse[i] = prop1.Sparse{Column: int(r.u64()), Usual: r.f64(), Share: r.f64()}
+	}
+}
+
+func (m *inForce) write(w *writer) {
+	n := len(m.Active)
+	w.count(n)
+	for _, k := range m.Active {
+		w.u64(uint64(k))
+	}
+	w.floats(m.Scale)
+	w.u64(uint64(m.parzen))
+	w.floats(m.b)
+	w.floats(m.inv)
+	w.floats(m.ratio)
+	w.f64(m.logDet)
+	w.floats(m.gaussian)
+	w.flag(m.ridged)
+	w.floats(m.centre)
+	w.f64(m.pending)
+	w.count(m.minibatches)
+	w.f64(m.keep)
+	w.floats(m.whole())
+}
+
+func (m *inForce) read(r *reader, dim int) {
+	for _, k := range r.words() {
+		m.Active = append(m.Active, int(k))
+	}
+	n := len(m.Active)
+	if r.err == nil && (n == 0 || n > dim || !slices.IsSorted(m.Active) || m.Active[0] < 0 || m.Active[n-1] >= dim) {
+		r.err = fmt.Errorf("active columns %v of %d", m.Active, dim)
+	}
+	m.Scale, m.parzen = r.sized("scales", n), int(r.u64())
+	m.b, m.inv = r.sized("B", n*n), r.sized("inverse of B", n*n)
+	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
+	if r.version < 3 {
+		_ = r.f64()
+	}
+	m.gaussian = r.sized("factor of C_G", n*n)
+	m.ridged = r.flag()
+	switch {
+	case r.version > 2:
+		m.centre = r.sized("centre", dim)
+		m.pending, m.minibatches, m.keep = r.f64(), int(r.u64()), r.f64()
+		m.fresh = r.sized("rows since the split", n*n)
+	case r.err == nil:
+		m.pending, m.keep = math.Inf(1), 1 // its B is that of no split: the next is found at once
+		m.centre, m.fresh = make([]float64, dim), make([]float64, n*n)
+	}
+	if r.err == nil && (m.parzen < 1 || m.parzen > n) {
+		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
+	}
+}
+
+func (a *reference) write(w *writer) {
+	w.floats(a.w)
+	w.floats(a.parzen)
+	w.f64(a.radians)
+}
+
+func (a *reference) read(r *reader, dim int) {
+	a.w, a.parzen, a.radians = r.floats(), r.floats(), r.f64()
+	if r.err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
+		r.err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
+	}
+}

@@ -1,0 +1,78 @@
+package online
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// Beyond this a square overflows on the way to a covariance. Such a row is scored but never learnt, and no gate
+// opens for it.
+const absurd = 1e140
+
+// check refuses a minibatch that cannot be learnt, before anything is touched. It returns the rows side by side, and
+// how large the largest number is.
+func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest magnitude, err error) {
+	n, d := x.Dims()
+	if d != l.cfg.Dim {
+		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
+	}
+	if ids != nil && len(ids) != n {
+		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
+	}
+	raw := x.RawMatrix()
+	rows = raw.Data[:n*d]
+	if raw.Stride != d {
+		l.rows = l.rows[:0]
+		for i := range n {
+			l.rows = append(l.rows, x.RawRowView(i)...)
+		}
+		rows = l.rows
+	}
+	if largest = largestOf(rows); largest < magnitudeOf(math.Inf(1)) {
+		return rows, largest, nil
+	}
+	for i, v := range rows {
+		if v-v != 0 { // NaN or an infinity
+			err = fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i/d, i%d, v)
+			break
+		}
+	}
+	return nil, 0, err
+}
+
+// take returns the rows whose squares do not overflow, and their identities.
+func (l *Learner) take(rows []float64, ids []uint64, largest magnitude, s *Step) ([]float64, []uint64) {
+	d := l.cfg.Dim
+	n := len(rows) / d
+	s.Rows = n
+	if ids == nil {
+		l.ids = linalg.Resize(l.ids, n)
+		for i := range n {
+			l.ids[i] = mix(l.counts.Rows + uint64(i))
+		}
+		ids = l.ids
+	}
+	if largest <= magnitudeOf(absurd) {
+		return rows, ids
+	}
+	l.kept = l.kept[:0]
+	for i := range n {
+		if largestOf(rows[i*d:(i+1)*d]) <= magnitudeOf(absurd) {
+			l.kept = append(l.kept, i)
+		}
+	}
+	s.Gated = n - len(l.kept)
+	return new(picked).pick(rows, ids, l.kept, d)
+}
+
+// magnitude is a number without its sign, as its bits: see kernel.Largest for their order.
+type magnitude uint64
+
+func magnitudeOf(v float64) magnitude { return magnitude(math.Float64bits(v) &^ (1 << 63)) }
+
+func largestOf(x []float64) magnitude { return magnitude(kernel.Largest(x)) }

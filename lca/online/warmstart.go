@@ -1,0 +1,85 @@
+package online
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
+// without its learner's state: μ, C_G, C_L, the pool and the memory n are the model's. The learner
+// must be fresh. Near copies take care of rows that the snapshot's pool holds and that come again,
+// since a snapshot knows no identities.
+func (l *Learner) WarmStart(m *lca.Model) error {
+	d := l.cfg.Dim
+	switch {
+	case m.Dim != d:
+		return fmt.Errorf("lca: warm start: model of %d columns, learner of %d", m.Dim, d)
+	case l.counts.Rows > 0:
+		return errors.New("lca: warm start: the learner has learnt already: make a new one")
+	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
+		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
+	}
+	rows, ids := make([]float64, len(m.Neighbours)), make([]uint64, len(m.Neighbours)/d)
+	for k, v := range m.Neighbours {
+		rows[k] = float64(v)
+	}
+	for i := range ids {
+		ids[i] = mix(mix(m.Info.Rows) + uint64(i))
+	}
+	next, err := NewLearner(l.cfg)
+	if err != nil {
+		return err
+	}
+	next.admit(rows, ids, nil)
+	copy(next.globals.mean, m.Mean)
+	copy(next.globals.cov, withoutNu(linalg.Elements(m.CG), linalg.Elements(m.CG), d, m.Info.NuGaussian, m.Info))
+	next.globals.count = min(math.Max(float64(m.Info.Learnt), 1), next.globals.memory)
+	active := next.globals.columnScale(l.cfg.NuUnit).Active
+	if len(active) == 0 {
+		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
+	}
+	copy(next.cl, withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info))
+	enter(next.cl, d, varying(next.cl, d), active, next.globals.cov)
+	next.counts = counts{
+		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
+		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
+	}
+	if _, err := next.refresh(1); err != nil {
+		return fmt.Errorf("lca: warm start: %w", err)
+	}
+	next.split = true
+	if m.Coordinates == lca.CoordinatesAligned && m.Components == lca.ComponentsAll {
+		next.aligned.w, next.aligned.parzen = linalg.Elements(m.W), linalg.Elements(m.BL)
+	}
+	*l = *next
+	return nil
+}
+
+// withoutNu returns a covariance that was published with ν s² on its diagonal without it. s² is a
+// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute
+// units s = 1.
+func withoutNu(c, cg []float64, d int, nu float64, i lca.Info) []float64 {
+	out := append([]float64(nil), c...)
+	for k := range d {
+		square := cg[k*d+k] / (1 + i.NuGaussian)
+		if i.NuUnit == lca.UnitAbsolute && square > 0 {
+			square = 1
+		}
+		out[k*d+k] -= nu * square
+	}
+	return out
+}
+
+// varying returns the columns of a covariance that have a variance.
+func varying(c []float64, d int) (out []int) {
+	for k := range d {
+		if c[k*d+k] > 0 {
+			out = append(out, k)
+		}
+	}
+	return out
+}

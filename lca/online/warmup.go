@@ -1,0 +1,128 @@
+package online
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+const (
+	warmupColumns = 4   // rows a column: with 2 the start is tolerable, with 1 it is singular
+	warmupRows    = 200 // at least
+	// The density preset takes so many times as many: its first rows are what all later ones are called
+	// strange by, and rows that follow each other are more alike than rows that are drawn.
+	warmupDensity = 2
+	// A row is no row of the data where a column of it is this many robust standard deviations from
+	// the median. It is far beyond any tail that should be learnt: the gate takes over afterwards.
+	warmupOutlier = 20
+)
+
+// warmup collects the first rows: they give the scales, μ, C_G, the first pool and, as C_L = C_G,
+// the first metric. There is no gate yet, so rows that are absurdly far are sorted out by the
+// median and the median absolute deviation of each column: one row at 1000 standard deviations
+// would otherwise set C_G by itself for as long as it stays in the pool.
+type warmup struct {
+	rows []float64
+	ids  []uint64
+}
+
+// warmupRows returns how many rows are collected.
+func (c Config) warmupRows() int {
+	if c.WarmupRows != lca.Auto {
+		return c.WarmupRows
+	}
+	rows := max(warmupColumns*c.Dim, warmupRows)
+	if c.Preset == lca.PresetDensity {
+		rows *= warmupDensity
+	}
+	return rows
+}
+
+// warmUp collects a minibatch and starts the metric when there are enough rows that vary.
+func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
+	s.Warmup = true
+	w, d, want := &l.warm, l.cfg.Dim, l.cfg.warmupRows()
+	w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
+	if len(w.ids) < want {
+		l.counts.Gated += uint64(s.Gated)
+		return s, nil
+	}
+	kept := screen(w.rows, d)
+	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
+	l.globals.start(first, &l.work)
+	if f := l.globals.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
+		w.forget(len(w.ids)-want, d)
+		return s, nil
+	}
+	s.Gated += len(w.ids) - len(kept)
+	l.counts.Gated += uint64(s.Gated)
+	l.warm = warmup{}
+	return l.start(first, ids, s)
+}
+
+// start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
+// update follows at once where the rows suffice for one.
+func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
+	s.Entered = l.admit(rows, ids, nil)
+	s.Pool = l.pool.len()
+	f, cov := l.globals.columnScale(l.cfg.NuUnit), l.globals.whole()
+	for _, i := range f.Active {
+		for _, j := range f.Active {
+			l.cl[i*l.cfg.Dim+j] = cov[i*l.cfg.Dim+j]
+		}
+	}
+	if err := l.begin(); err != nil {
+		return Step{}, err
+	}
+	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
+	if err := l.settle(rows, ids, &s); err != nil {
+		return Step{}, err
+	}
+	return s, nil
+}
+
+// begin sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
+func (l *Learner) begin() error {
+	m := &inForce{ColumnScale: l.globals.columnScale(l.cfg.NuUnit)}
+	if err := m.compare(l); err != nil {
+		return fmt.Errorf("%w, of the warm-up rows", err)
+	}
+	m2 := slices.Clone(l.m1)
+	var err error
+	if l.cfg.Metric == lca.MetricFull {
+		err = m.proposition1(lca.KindLCA, m2, lca.Auto, 1, &l.work)
+	} else {
+		err = m.within(l.solver, l.m1, m2, len(m.Active))
+	}
+	m.begin(l)
+	m.pending = math.Inf(1) // C_L is without ν here
+	l.metric = m
+	return err
+}
+
+// screen returns the rows that are not absurdly far from the median in any column; all of them
+// where more than a tenth would be left out, since that is then how the data is.
+func screen(rows []float64, d int) []int {
+	n := len(rows) / d
+	far, column, deviation := make([]bool, n), make([]float64, n), make([]float64, n)
+	for k := range d {
+		centre, spread := prop1.Spread(column, deviation, rows, k, d)
+		for i := range n {
+			far[i] = far[i] || (spread > 0 && math.Abs(rows[i*d+k]-centre) > warmupOutlier*spread)
+		}
+	}
+	all, kept := make([]int, n), make([]int, 0, n)
+	for i := range n {
+		all[i] = i
+		if !far[i] {
+			kept = append(kept, i)
+		}
+	}
+	if many(n-len(kept), n) {
+		return all
+	}
+	return kept
+}
