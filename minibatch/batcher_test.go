@@ -191,11 +191,14 @@ func TestRowIDsDiffer(t *testing.T) {
 // TestAppendValid: only good rows go on to the learner, each under the identity of its place.
 func TestAppendValid(t *testing.T) {
 	rows := Rows{N: 3, Dim: 2, X: []float64{1, 2, 0, 0, 5, 6}, Invalid: []Reason{ReasonNone, ReasonNull, ReasonNone}, Bad: 1}
-	x, ids := rows.AppendValid([]float64{9, 9}, []uint64{9}, NewRowIDs("events", 4), 77)
+	x, ids := rows.AppendValid([]float64{9, 9}, []uint64{9}, NewRowIDs("events", 4), 77, 0)
 	if diff := cmp.Diff([]float64{9, 9, 1, 2, 5, 6}, x); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]uint64{9, RowID("events", 4, 77, 0), RowID("events", 4, 77, 2)}, ids); diff != "" {
 		t.Error(diff)
+	}
+	if _, ids = rows.AppendValid(nil, nil, NewRowIDs("events", 4), 77, 100); ids[1] != RowID("events", 4, 77, 102) {
+		t.Errorf("a slice that begins at row 100 has identities %v", ids)
 	}
 }

@@ -31,7 +31,7 @@ func Example() {
 			return
 		}
 		fmt.Println(features.Names, rows.X, rows.Invalid)
-		x, ids := rows.AppendValid(nil, nil, minibatch.NewRowIDs("sensors", 0), int64(offset))
+		x, ids := rows.AppendValid(nil, nil, minibatch.NewRowIDs("sensors", 0), int64(offset), 0)
 		for b := range batcher.Add(x, ids) {
 			fmt.Println("minibatch", b.X.RawMatrix().Data)
 		}

@@ -43,12 +43,13 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 	return nil
 }
 
-// AppendValid appends the rows without a Reason to x, and their identities to ids.
-func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64) ([]float64, []uint64) {
+// AppendValid appends the rows without a Reason to x, and their identities to ids. first is the place of the
+// first one in its record, where only a slice of that was gathered.
+func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64, first int) ([]float64, []uint64) {
 	for i, reason := range r.Invalid {
 		if reason == ReasonNone {
 			x = append(x, r.X[i*r.Dim:(i+1)*r.Dim]...)
-			ids = append(ids, id.ID(offset, i))
+			ids = append(ids, id.ID(offset, first+i))
 		}
 	}
 	return x, ids

@@ -36,6 +36,7 @@ func (f *Features) gatherPlain(dst *Rows, rec arrow.Record, p *plan) (done bool)
 		return false
 	}
 	dst.buffers = r.Plain(dst.buffers[:0])
+	defer clear(dst.buffers) // they are the message's, which may be large
 	if p.columns == nil {
 		values := dst.buffers[p.buffers[0]]
 		if p.types[0] == arrow.FLOAT32 {

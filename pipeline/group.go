@@ -8,12 +8,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-const (
-	// groupNumbers is how many numbers are whitened together: 256 KiB of float64, in the L2 cache.
-	groupNumbers = 32 << 10
-	// slabLeast is how much a slab grows at least, and slabMost how much is kept from batch to batch.
-	slabLeast, slabMost = 8 << 10, 4 << 20
-)
+// groupNumbers is how many numbers are whitened together: 256 KiB of float64, in the L2 cache.
+const groupNumbers = 32 << 10
 
 // group is neighbouring messages that are whitened together: a product costs less a row over many
 // rows than over few, and a row's numbers do not depend on its company.
@@ -21,8 +17,9 @@ type group struct {
 	inputs []*source.Message
 	rows   []minibatch.Rows // one a message; X is its part of x
 	x      []float64
-	n      int // rows in use
-	used   int // numbers of x in use
+	n      int            // rows in use
+	used   int            // numbers of x in use
+	slice  minibatch.Rows // of a large message
 
 	messages int // of the batch
 
@@ -31,47 +28,16 @@ type group struct {
 	pieces  [][]byte      // the others, as a rule
 }
 
-// slab is memory for what a batch makes, which the next batch uses again: all of it has been put by
-// then, or never will be.
-type slab[T any] struct {
-	free []T // the part not in use
-	all  []T
-	over int // how much this batch has made beyond
-}
-
-// begin takes all of it back, and makes it large enough for a batch like the last one.
-func (s *slab[T]) begin(most int) {
-	if s.over > 0 && len(s.all)+s.over <= most {
-		s.all = make([]T, len(s.all)+s.over+s.over/8)
-	}
-	s.free, s.over = s.all[:0], 0
-}
-
-// room returns an empty slice with room for so much.
-func (s *slab[T]) room(size int) []T {
-	if cap(s.free) < size {
-		n := max(size, slabLeast)
-		s.free = make([]T, 0, n)
-		s.over += n
-	}
-	return s.free
-}
-
-// keep says that what began as room is in use now.
-func (s *slab[T]) keep(used []T) []T {
-	if n := len(used); n <= cap(s.free) {
-		s.free = s.free[n:n]
-	}
-	return used[:len(used):len(used)]
-}
-
-// take is room and keep of so much.
-func (s *slab[T]) take(n int) []T { return s.keep(s.room(n)[:n]) }
-
 // gather puts a good message into the group, flushing it first when it is full. bad says why a
 // message is not good; it is then not in the group.
 func (t *Transform) gather(work *Work, m *source.Message) (bad *source.RecordError, err error) {
 	g := &t.group
+	if bad := tooMuch(m, t.features.Dim()); bad != nil {
+		return bad, nil
+	}
+	if int(m.Record.NumRows()) > sliceOf(t.features.Dim()) {
+		return t.large(work, m)
+	}
 	need := int(m.Record.NumRows()) * t.features.Dim()
 	if len(g.inputs) > 0 && g.used+need > cap(g.x) {
 		if err := t.flush(work); err != nil {
@@ -136,22 +102,29 @@ func (t *Transform) flush(work *Work) error {
 // bound keeps what is written finite: a row so far away that its coordinates are beyond float32 is
 // null, like one with an Inf, and a score beyond it is the largest float32.
 func (t *Transform) bound(y []float32, k int, score []float32) {
+	boundScores(score)
+	first := 0
+	for i := range t.group.inputs {
+		rows := &t.group.rows[i]
+		t.boundRows(y[first*k:(first+rows.N)*k], k, rows.Invalid)
+		first += rows.N
+	}
+}
+
+func boundScores(score []float32) {
 	for i, s := range score {
 		if !minibatch.Finite(score[i : i+1]) {
 			score[i] = float32(math.Copysign(math.MaxFloat32, float64(s)))
 		}
 	}
-	first := 0
-	for i := range t.group.inputs {
-		rows := &t.group.rows[i]
-		for r := range rows.N {
-			at := (first + r) * k
-			if rows.Invalid[r] == minibatch.ReasonNone && !minibatch.Finite(y[at:at+k]) {
-				rows.Invalid[r] = minibatch.ReasonInf
-				t.counts.rejected(minibatch.ReasonInf.String(), 1)
-			}
+}
+
+func (t *Transform) boundRows(y []float32, k int, invalid []minibatch.Reason) {
+	for r := range invalid {
+		if invalid[r] == minibatch.ReasonNone && !minibatch.Finite(y[r*k:(r+1)*k]) {
+			invalid[r] = minibatch.ReasonInf
+			t.counts.rejected(minibatch.ReasonInf.String(), 1)
 		}
-		first += rows.N
 	}
 }
 
@@ -161,6 +134,14 @@ func (g *group) begin(messages int) {
 	g.numbers.begin(slabMost)
 	g.values.begin(slabMost)
 	g.pieces = slices.Grow(g.pieces[:0], leastPieces*messages)
+}
+
+// forget lets go of what the batch was made of, which may be large: it is put, or never will be.
+func (g *group) forget() {
+	clear(g.inputs[:cap(g.inputs)])
+	clear(g.pieces)
+	g.numbers.trim(slabMost)
+	g.values.trim(slabMost)
 }
 
 func (g *group) reset() { g.inputs, g.n, g.used = g.inputs[:0], 0, 0 }
@@ -183,9 +164,9 @@ func (t *Transform) encode(m *source.Message, y []float32, k int, score []float3
 		g.pieces = all
 		return all[first], all[first+1 : len(all) : len(all)], nil
 	}
-	value, err = t.output.Append(g.values.room(2*len(m.Value)+4*len(y)+1024), m.Record, y, k, score, invalid)
+	value, rest, err = t.output.Encode(g.values.room(min(2*len(m.Value)+4*len(y), leastApart)+1024), m.Record, y, k, score, invalid)
 	if err != nil {
 		return nil, nil, err
 	}
-	return g.values.keep(value), nil, nil
+	return g.values.keep(value), rest, nil
 }

@@ -47,6 +47,29 @@ func TestHeadersOfAChain(t *testing.T) {
 	}
 }
 
+// A message without rows has no output and is no dead letter, before and after the first model: it is counted.
+func TestNoRows(t *testing.T) {
+	for name, model := range map[string]bool{"with a model": true, "without": false} {
+		w := newWorld()
+		w.events(t, 1, 14, 30)
+		if model {
+			learn, _ := w.learnLoop(t, 2)
+			if err := learn.Run(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.topics[events][4].Value = []byte("[]")
+		loop := w.transformLoop(t, events, 3)
+		loop.Stage.(*Transform).UntilModel = PassThrough
+		if err := loop.Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if n := loop.Stats.Tables().Passed["no_rows"]; n != 1 || len(w.topics[out]) != 13 || len(w.topics[dead]) != 0 {
+			t.Errorf("%s: %d counted, %d outputs, %d dead letters", name, n, len(w.topics[out]), len(w.topics[dead]))
+		}
+	}
+}
+
 // A null value goes on in its place, with key and headers, without a model; the learner passes over it.
 func TestTombstonesGoOn(t *testing.T) {
 	w := newWorld()

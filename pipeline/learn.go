@@ -216,13 +216,18 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 			return l.reject(m, refused(m, err))
 		}
 	}
-	if err := l.features.Gather(&l.rows, m.Record); err != nil {
+	if err := readable(&l.features, &l.rows, m.Record); err != nil {
 		return l.reject(m, refused(m, err))
 	}
-	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
-	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset)
-	l.passed.rows(len(l.rows.Invalid), len(l.ids))
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
+	return eachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
+}
+
+// gathered learns the rows of a slice of a message, which begins at row first.
+func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) error {
+	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
+	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
+	l.passed.rows(len(l.rows.Invalid), len(l.ids))
 	for mb := range l.batcher.Add(l.x, l.ids) {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -94,15 +93,25 @@ func NewOutput(c OutputConfig) *Output {
 // On error dst comes back as it was. An *OutputError concerns the schema, any other the record.
 // Nothing of rec, y or score is kept.
 func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, error) {
+	value, rest, err := o.Encode(dst, rec, y, k, score, invalid)
+	for _, piece := range rest {
+		value = append(value, piece...)
+	}
+	return value, err
+}
+
+// Encode is Append without copying what is large: rest is the pieces that follow, some of which are buffers of
+// rec, of y and of score, and must not be changed.
+func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {
 	n := int(rec.NumRows())
 	o.checkShapes(n, y, k, score, invalid)
 	if err := o.prepare(rec.Schema(), k); err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	plain := y != nil && allValid(invalid) && o.plain(rec, y, k, score)
 	if plain {
 		if t := o.templated(n); t != nil {
-			return t.append(dst, o.parts), nil
+			return t.append(dst, o.parts), nil, nil
 		}
 	}
 	o.arrays = o.arrays[:0]
@@ -118,11 +127,11 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	} else {
 		o.appendLCA(y, k, score, o.markValid(y, k, invalid))
 	}
-	out, err := o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
-	if err == nil && plain {
-		o.learnTemplate(out, len(dst), n)
+	value, rest, err = o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
+	if err == nil && plain && rest == nil {
+		o.learnTemplate(value, len(dst), n)
 	}
-	return out, err
+	return value, rest, err
 }
 
 func allValid(invalid []minibatch.Reason) bool {
@@ -260,68 +269,6 @@ func transpose(dst, y []float32, n, k int) {
 			dst[j*n+i] = v
 		}
 	}
-}
-
-// write encodes the record. The writer of the last message has the schema's bytes at hand; it
-// also remembers dictionaries in order not to write them twice, so that a schema with
-// dictionaries needs a new one each time.
-func (o *Output) write(dst []byte, rec arrow.Record) ([]byte, error) {
-	if o.writer == nil || o.dicts {
-		o.stream.schema = o.stream.schema[:0]
-		o.writer = ipc.NewWriterWithPayloadWriter(&o.stream, ipc.WithSchema(o.out))
-	}
-	defer rec.Release()
-	o.stream.dst = append(dst, o.stream.schema...)
-	err := o.writer.Write(rec)
-	out := o.stream.dst
-	o.stream.dst = nil
-	if err != nil {
-		o.writer = nil // it may have stopped anywhere
-		return dst, fmt.Errorf("pipeline: encode output of %d rows: %w", rec.NumRows(), err)
-	}
-	return append(out, endOfStream...), nil
-}
-
-// Every message of a stream begins with a mark and its length; length 0 is the end.
-const (
-	continuation = "\xff\xff\xff\xff"
-	endOfStream  = continuation + "\x00\x00\x00\x00"
-)
-
-// payloads is where an ipc.Writer's messages go. The first of a new writer is the schema.
-type payloads struct {
-	dst    []byte
-	schema []byte
-	body   int // where the last message's body begins
-}
-
-func (p *payloads) Start() error { return nil }
-func (p *payloads) Close() error { return nil }
-
-// WritePayload appends one message.
-func (p *payloads) WritePayload(payload ipc.Payload) error {
-	start := len(p.dst)
-	meta := payload.Meta()
-	defer meta.Release()
-	padding := -meta.Len() & 7 // the body begins at a multiple of eight
-	p.dst = append(p.dst, continuation...)
-	p.dst = binary.LittleEndian.AppendUint32(p.dst, uint32(meta.Len()+padding))
-	p.dst = append(p.dst, meta.Bytes()...)
-	p.dst = append(p.dst, make([]byte, padding)...)
-	p.body = len(p.dst)
-	if err := payload.SerializeBody(p); err != nil {
-		return err
-	}
-	if len(p.schema) == 0 {
-		p.schema = append(p.schema, p.dst[start:]...)
-	}
-	return nil
-}
-
-// Write appends bytes.
-func (p *payloads) Write(b []byte) (int, error) {
-	p.dst = append(p.dst, b...)
-	return len(b), nil
 }
 
 func bitmapBytes(n int) int { return (n + 7) / 8 }

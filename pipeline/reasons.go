@@ -20,9 +20,10 @@ const (
 	reasonTombstone = "tombstone" // a null value goes on as it is
 	reasonSkipped   = "skipped"   // left out by an operator's choice
 	reasonGap       = "gap"       // deleted before it was read
+	reasonNoRows    = "no_rows"   // a message without rows, which has no output
 )
 
-var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap}
+var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNoRows}
 
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{

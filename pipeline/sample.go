@@ -84,11 +84,16 @@ func (s *Sample) take(m *source.Message) error {
 		s.features = f
 		warnLeftOut(s.Log, m, s.Columns, f)
 	}
-	if err := s.features.Gather(&s.gathered, m.Record); err != nil {
+	if err := readable(&s.features, &s.gathered, m.Record); err != nil {
 		return err
 	}
+	return eachSlice(&s.features, &s.gathered, m.Record, func(first int) error { s.sample(m, first); return nil })
+}
+
+// sample takes the rows of a slice of a message, which begins at row first.
+func (s *Sample) sample(m *source.Message, first int) {
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
-	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset)
+	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset, first)
 	s.Passed.rows(len(s.gathered.Invalid), len(s.ids))
 	d := len(s.features.Names)
 	for i, id := range s.ids {
@@ -105,7 +110,6 @@ func (s *Sample) take(m *source.Message) error {
 		}
 	}
 	s.Stats.LearntRows.Add(uint64(len(s.ids)))
-	return nil
 }
 
 // Kept has nothing to keep: a sample is never put.

@@ -1,19 +1,22 @@
 package pipeline
 
-// skipper decides which minibatches are learnt when the learner is behind the stream: every k-th,
-// so that what is learnt stays an even, unbiased sample (section 5.1 of the paper asks no more).
-// k doubles while the lag keeps growing and halves when it shrinks; k = 1 learns everything.
+// skipper decides which minibatches are learnt when the learner cannot keep up with the stream: every k-th, so
+// that what is learnt stays an even, unbiased sample (section 5.1 of the paper asks no more). A backlog that
+// shrinks is learnt in full. k doubles each time the lag has grown by an eighth, and halves each time it has
+// fallen to half of what it was at the last doubling; k = 1 learns everything.
 type skipper struct {
 	k     uint64
 	seen  uint64
-	lag   int64
+	known bool  // least is
+	least int64 // the smallest lag since k changed
+	grown int64 // the lag when k last doubled
 	turns int
 }
 
 const (
 	skipMost   = 256 // largest k
 	skipTurns  = 4   // batches between two looks at the lag
-	skipBehind = 64  // records of lag that are nobody's business
+	skipBehind = 64  // records of lag that need no action
 )
 
 // measure looks at the lag once every few batches.
@@ -29,13 +32,18 @@ func (s *skipper) measure(enabled bool, lag func() int64) {
 	now := lag()
 	switch {
 	case now <= skipBehind:
-		s.k = 1
-	case now >= s.lag-s.lag/8 && s.k < skipMost:
+		s.k, s.known = 1, false
+		return
+	case s.known && now > s.least+s.least/8 && s.k < skipMost:
 		s.k *= 2
-	case now < s.lag/2 && s.k > 1:
+		s.least, s.grown = now, now
+	case s.k > 1 && now < s.grown/2:
 		s.k /= 2
+		s.least, s.grown = now, now
+	case !s.known:
+		s.least, s.known = now, true
 	}
-	s.lag = now
+	s.least = min(s.least, now)
 }
 
 // now says whether the next minibatch is skipped.

@@ -1,14 +1,65 @@
 package pipeline
 
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
 // sliceCost is about how many products of numbers are made between two looks at whether the work is
 // still wanted: a second or a few. A batch of many columns, or against many neighbours, takes minutes,
 // and a group waits 30 s for a member before it gives the partition to another, which would begin the
 // same batch, be in the way of the next division, and so on without end.
 const sliceCost = 1 << 32
 
-// sliceRows is how many rows of a model cost so much.
+// sliceNumbers is how many numbers of a message are gathered, and whitened, at a time: 1 MiB of float64.
+// A message may have a thousand times as many rows as that, and its numbers as float64 eight times as
+// many bytes as it decodes to.
+const sliceNumbers = 128 << 10
+
+// sliceRows is how many rows of a model cost so much, or have so many numbers.
 func sliceRows(dim, neighbourNumbers int) int {
-	return max(1, sliceCost/max(1, dim*dim+neighbourNumbers))
+	return min(max(1, sliceCost/max(1, dim*dim+neighbourNumbers)), sliceOf(dim))
+}
+
+// sliceOf is how many rows of so many numbers are gathered at a time.
+func sliceOf(dim int) int { return max(1, sliceNumbers/max(1, dim)) }
+
+// readable finds out whether the features can be read from all rows of a record, so that none are used of one
+// where they cannot. Where the record is a single slice, rows has it then.
+func readable(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record) error {
+	return gatherEach(f, rows, rec, func(int) error { return nil })
+}
+
+// eachSlice gathers a record that is readable slice by slice, and hands each over by its first row. One that is a
+// single slice is in rows already.
+func eachSlice(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, take func(first int) error) error {
+	if int(rec.NumRows()) <= sliceOf(f.Dim()) {
+		return take(0)
+	}
+	return gatherEach(f, rows, rec, take)
+}
+
+func gatherEach(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, take func(first int) error) error {
+	n, step := int(rec.NumRows()), sliceOf(f.Dim())
+	if n <= step {
+		if err := f.Gather(rows, rec); err != nil {
+			return err
+		}
+		return take(0)
+	}
+	for first := 0; first < n; first += step {
+		part := rec.NewSlice(int64(first), int64(min(first+step, n)))
+		err := f.Gather(rows, part)
+		part.Release()
+		if err == nil {
+			err = take(first)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // inSlices whitens n rows of x slice by slice, unless the context of Do ends. What becomes of a row does

@@ -89,3 +89,9 @@ func (t *Transform) flushStraight(work *Work) error {
 }
 
 func (s *straight) reset() { s.inputs = s.inputs[:0] }
+
+// forget lets go of messages that are put.
+func (s *straight) forget() {
+	clear(s.inputs[:cap(s.inputs)])
+	s.x = nil
+}

@@ -116,6 +116,18 @@ func (t *Transform) Kept() {
 	failpoint.Here("transform.kept")
 	t.rejects.keep()
 	t.counts.keep(t.Stats)
+	t.forget()
+}
+
+// forget lets go of the batch, which is put or comes again: what it was decoded to may be large.
+func (t *Transform) forget() {
+	clear(t.outputs)
+	clear(t.inputs)
+	t.group.forget()
+	t.straight.forget()
+	if t.output != nil {
+		t.output.forget()
+	}
 }
 
 // Rewind reads the committed offsets again: that is all the state there is, except for the counts, which
@@ -123,6 +135,7 @@ func (t *Transform) Kept() {
 func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 	t.rejects.rewind()
 	t.counts.drop()
+	t.forget()
 	return t.Committed(ctx)
 }
 
@@ -189,10 +202,15 @@ func (t *Transform) roundabout(work *Work, m *source.Message) error {
 		return err
 	}
 	var value []byte
-	if bad == nil && t.model == nil && m.Record.NumRows() > 0 {
-		value, bad = t.withoutModel(m)
+	var rest [][]byte
+	switch {
+	case bad != nil:
+	case m.Record.NumRows() == 0:
+		t.counts.passed(reasonNoRows, 1)
+	case t.model == nil:
+		value, rest, bad = t.withoutModel(m)
 	}
-	return t.finish(work, m, value, nil, bad)
+	return t.finish(work, m, value, rest, bad)
 }
 
 // finish adds the output of a message, which begins with value, unless that is nil, or its dead letter if it is bad.
@@ -245,25 +263,28 @@ func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.Rec
 }
 
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.
-func (t *Transform) withoutModel(m *source.Message) ([]byte, *source.RecordError) {
+func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
 	if t.UntilModel == Drop {
 		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
-		return nil, nil
+		return nil, nil, nil
 	}
 	f, err := minibatch.ResolveRecord(m.Record, t.Columns)
 	if err != nil {
-		return nil, refused(m, err)
+		return nil, nil, refused(m, err)
 	}
 	n, k := int(m.Record.NumRows()), len(f.Names)
+	if bad := tooMuch(m, k); bad != nil {
+		return nil, nil, bad
+	}
 	none := make([]minibatch.Reason, n)
 	for i := range none {
 		none[i] = minibatch.ReasonNull
 	}
-	value, err := t.output.Append(nil, m.Record, make([]float32, n*k), k, make([]float32, n), none)
+	value, rest, err = t.output.Encode(nil, m.Record, make([]float32, n*k), k, make([]float32, n), none)
 	if err != nil {
-		return nil, refused(m, err)
+		return nil, nil, refused(m, err)
 	}
-	return value, nil
+	return value, rest, nil
 }
 
 // checkAge applies transform.max_model_age.

@@ -102,11 +102,37 @@ func (p *packer) sample(batch []byte, topic string) recordbatch.Codec {
 	return s.codec
 }
 
-// size is what one record takes as a batch of its own, compressed if that is what becomes of it.
-func (p *packer) size(record []recordbatch.Record, topic string, limit int) int {
-	size := recordbatch.Size(record)
-	if p.by == CompressNone || size <= limit {
-		return size
+// encoding is how batches for a topic are written; limit is what it takes. A message that is larger than that is
+// compressed as it is written: nobody has all of it in one piece.
+func (p *packer) encoding(topic string, limit int) encoding {
+	return func(b []byte, recs []recordbatch.Record, producer recordbatch.Producer) []byte {
+		if p.streams(recs, limit) {
+			if packed, ok := p.with.Pack(b, recs, producer, p.large()); ok {
+				return packed
+			}
+		}
+		at := len(b)
+		return p.pack(recordbatch.Append(b, recs, producer), at, topic, limit)
 	}
-	return len(p.pack(recordbatch.Append(make([]byte, 0, size), record, recordbatch.NoProducer()), 0, topic, limit))
+}
+
+// streams says whether this is one message that its topic does not take as it is.
+func (p *packer) streams(recs []recordbatch.Record, limit int) bool {
+	return p.by != CompressNone && len(recs) == 1 && recordbatch.Size(recs) > limit
+}
+
+// large is the codec of a message that is larger than its topic takes.
+func (p *packer) large() recordbatch.Codec {
+	if p.by == CompressAuto {
+		return recordbatch.Zstd
+	}
+	return recordbatch.Codec(p.by)
+}
+
+// size is what one record takes as a batch of its own, compressed if that is what becomes of it.
+func (p *packer) size(record []recordbatch.Record, limit int) int {
+	if p.streams(record, limit) {
+		return p.with.PackedSize(record, p.large())
+	}
+	return recordbatch.Size(record)
 }

@@ -20,7 +20,7 @@ func Version(k *Kafka) int { return k.version }
 
 // ProduceRequest is one of a transaction of a version, encoded into a buffer: the bytes that are sent.
 func ProduceRequest(version int, buffer []byte, clientID, transactionalID, topic string, partition int32, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, correlation int32) []byte {
-	r := newProduceRequest(version, buffer, clientID, transactionalID, topicPartition{topic, partition}, timeout, recs, p, func(b []byte, _ int) []byte { return b })
+	r := newProduceRequest(version, buffer, clientID, transactionalID, topicPartition{topic, partition}, timeout, recs, p, recordbatch.Append)
 	return r.addressed(r.newest, correlation)
 }
 
@@ -60,7 +60,7 @@ type Part struct {
 func ProduceRequestOf(version int, clientID, transactionalID string, timeout time.Duration, of []Part, p recordbatch.Producer, correlation int32) []byte {
 	var parts []part
 	for _, one := range of {
-		parts = append(parts, part{to: topicPartition{one.Topic, one.Partition}, records: one.Records, sequence: one.Sequence, most: one.Most, pack: func(b []byte, _ int) []byte { return b }})
+		parts = append(parts, part{to: topicPartition{one.Topic, one.Partition}, records: one.Records, sequence: one.Sequence, most: one.Most, encode: recordbatch.Append})
 	}
 	r := newProduce(version, nil, clientID, transactionalID, timeout, parts, p)
 	return r.addressed(r.newest, correlation)

@@ -103,7 +103,6 @@ type Kafka struct {
 
 	shares shares      // of the Put at hand
 	late   atomic.Bool // its bytes were not taken in time
-	spare  spare
 	packer packer
 }
 
@@ -174,7 +173,6 @@ func newKafka(c KafkaConfig) *Kafka {
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
 		ceiling:  max(c.Timeout, mostTimeout),
 		producer: nobody,
-		spare:    spare{most: c.BatchBytes},
 		packer:   packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
 	k.setTimeout(c.Timeout)

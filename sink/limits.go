@@ -104,10 +104,10 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 			cancel()
 		}
 		for i := range s.records {
-			if limit <= 0 || recordbatch.Size(nil)+s.sizes[i] <= limit || k.packer.size(s.records[i:i+1], s.topic, limit) <= limit {
+			if limit <= 0 || recordbatch.Size(nil)+s.sizes[i] <= limit || k.packer.size(s.records[i:i+1], limit) <= limit {
 				continue
 			}
-			if limit = k.limits.ask(ctx, s.topic); limit > 0 && k.packer.size(s.records[i:i+1], s.topic, limit) > limit {
+			if limit = k.limits.ask(ctx, s.topic); limit > 0 && k.packer.size(s.records[i:i+1], limit) > limit {
 				return k.tooLarge(ctx, s, i)
 			}
 		}
@@ -118,6 +118,6 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 // tooLarge names the limit that record i of a share exceeds: as it is now, not as it was remembered.
 func (k *Kafka) tooLarge(ctx context.Context, s *share, i int) error {
 	limit := k.limits.ask(ctx, s.topic)
-	size := k.packer.size(s.records[i:i+1], s.topic, max(limit, 0))
+	size := k.packer.size(s.records[i:i+1], max(limit, 0))
 	return &TooLargeError{Index: s.index[i], Topic: s.topic, Partition: s.id, Size: size, Limit: limit}
 }

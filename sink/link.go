@@ -9,7 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// Link is what all producers of a process share: the encoders of compression, and the way to the brokers.
+// Link is what all producers of a process share: the encoders of compression, buffers, and the way to the brokers.
 //
 // On a quick link every transaction has its way at once. On a slow one, many at a time would all be too late,
 // and so would be each of their repetitions: nothing is ever committed, though the link is busy all the time.
@@ -18,6 +18,7 @@ import (
 // both again. It is the congestion control of TCP with transactions for segments.
 type Link struct {
 	compressor recordbatch.Compressor
+	spare      spare
 
 	mu     sync.Mutex
 	width  int // transactions at a time; 0: any number

@@ -52,12 +52,15 @@ type part struct {
 	records  []recordbatch.Record
 	most     int // bytes of the batch, as far as they are known before it is encoded
 	sequence int32
-	pack     func(b []byte, batch int) []byte // may compress the batch where it stands
+	encode   encoding
 }
 
+// encoding appends a batch, which may be compressed.
+type encoding func(b []byte, recs []recordbatch.Record, p recordbatch.Producer) []byte
+
 // newProduceRequest encodes one batch into buffer, if it is large enough.
-func newProduceRequest(version int, buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, pack func(b []byte, batch int) []byte) *produceRequest {
-	one := part{to: to, records: recs, sequence: p.Sequence, pack: pack}
+func newProduceRequest(version int, buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, encode encoding) *produceRequest {
+	one := part{to: to, records: recs, sequence: p.Sequence, encode: encode}
 	if version == 2 { // the number of bytes of its length depends on it
 		one.most = recordbatch.Size(recs)
 	}
@@ -113,42 +116,6 @@ func sameTopic(parts []part) int {
 	return n
 }
 
-// spare keeps the buffer of a request that was answered for the next one. A fresh buffer would have
-// to be cleared, and is large enough to bring the collector on with each transaction.
-type spare struct {
-	most int // bytes of a batch: what is much larger is not kept
-
-	mu     sync.Mutex
-	buffer []byte
-}
-
-// requestHead is room for what a request holds beside its batch.
-const requestHead = 2 << 10
-
-// take returns a buffer for a request with a batch of so many bytes.
-func (s *spare) take(batch int) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	b := s.buffer
-	s.buffer = nil
-	if size := batch + requestHead; cap(b) < size {
-		return make([]byte, 0, size+size/8) // the next one may be a little larger
-	}
-	return b
-}
-
-// give takes a buffer that nobody uses any more.
-func (s *spare) give(b []byte) {
-	if cap(b) > 2*s.most {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if cap(b) > cap(s.buffer) {
-		s.buffer = b
-	}
-}
-
 func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
@@ -184,7 +151,7 @@ func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
 	before := len(b)
 	b = l.length(b, one.most)
 	at := len(b)
-	b = one.pack(recordbatch.Append(b, one.records, p), at)
+	b = one.encode(b, one.records, p)
 	n := len(b) - at
 	length := l.length(make([]byte, 0, binary.MaxVarintLen32), n)
 	if by := len(length) - (at - before); by != 0 {

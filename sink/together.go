@@ -114,9 +114,9 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 		n, most := fit(s.sizes, limit)
 		size += most + requestHead
 		parts = append(parts, part{to: s.topicPartition, records: s.records[:n], most: most, sequence: *k.next[s.topicPartition],
-			pack: func(b []byte, batch int) []byte { return k.packer.pack(b, batch, s.topic, limit) }})
+			encode: k.packer.encoding(s.topic, limit)})
 	}
-	req := newProduce(k.version, k.spare.take(size), k.config.Cluster.ClientID(), k.config.TransactionalID, k.request, parts,
+	req := newProduce(k.version, k.config.Link.spare.take(size), k.config.Cluster.ClientID(), k.config.TransactionalID, k.request, parts,
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Transactional: true})
 	res, err := req.ask(ctx, k.config.Cluster, k.patience(len(req.bytes)))
 	if err != nil {
@@ -137,6 +137,6 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 			*k.next[s.topicPartition] = recordbatch.NextSequence(parts[at].sequence, s.done)
 		}
 	}
-	k.spare.give(req.bytes)
+	k.config.Link.spare.give(req.bytes)
 	return nil
 }

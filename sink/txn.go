@@ -196,12 +196,13 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 // send writes one batch, of at most `most` bytes. It repeats the very same bytes: producer, epoch and
 // sequence tell the broker that it has them already.
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
-	next := k.next[s.topicPartition]
-	req := newProduceRequest(k.version, k.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
+	next, limit := k.next[s.topicPartition], k.limits.batch(s.topic, k.config.BatchBytes)
+	if k.packer.streams(recs, limit) {
+		most = limit
+	}
+	req := newProduceRequest(k.version, k.config.Link.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Sequence: *next, Transactional: true},
-		func(b []byte, batch int) []byte {
-			return k.packer.pack(b, batch, s.topic, k.limits.batch(s.topic, k.config.BatchBytes))
-		})
+		k.packer.encoding(s.topic, limit))
 	err = k.repeatPatiently(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
 		err := req.send(ctx, k.config.Cluster, k.patience(len(req.bytes)))
 		if err != nil && tooSlow(err) {
@@ -218,7 +219,7 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 	}
 	*next = recordbatch.NextSequence(*next, len(recs))
 	if !unsure { // after a timeout a connection may still be writing these bytes
-		k.spare.give(req.bytes)
+		k.config.Link.spare.give(req.bytes)
 	}
 	return unsure, nil
 }

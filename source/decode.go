@@ -77,6 +77,7 @@ type Decoder struct {
 	codecs  codecs
 	flats   flatLayouts
 	last    atomic.Pointer[arrow.Schema] // of a JSON message
+	tables  jsonTables
 }
 
 // NewDecoder returns a Decoder; zero fields of c take their defaults.

@@ -64,12 +64,15 @@ type jsonTable struct {
 	columns []*jsonColumn
 	byName  map[string]int
 	next    int // column that is expected, as rows tend to repeat their keys in order
+
+	fillers []jsonFiller  // of the second pass
+	fields  []arrow.Field // likewise
 }
 
 // decodeJSON reads one value in two passes over its text: what columns are there, then their
 // values.
 func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
-	t := &jsonTable{limits: ipcguard.MessageLimits(), byName: map[string]int{}}
+	t := d.tables.take()
 	t.limits.Decoded = s.budget(t.limits.Decoded)
 	err := jsonRows(value, func(row int, at span) error {
 		t.rows = append(t.rows, at)
@@ -83,7 +86,9 @@ func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
 			len(t.rows), len(t.columns), need, t.limits.Decoded)
 	}
 	s.spend(t.bytes() + int64(len(t.columns))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
-	return d.fill(t, value), nil
+	rec := d.fill(t, value)
+	d.tables.give(t) // not after a panic
+	return rec, nil
 }
 
 // What the objects of a column and of a row take, beside the values.
@@ -127,9 +132,7 @@ func (t *jsonTable) column(key []byte) *jsonColumn {
 	i, ok := t.byName[unquote(key)]
 	if !ok {
 		i = len(t.columns)
-		name := strings.Clone(unquote(key))
-		t.columns = append(t.columns, &jsonColumn{name: name, key: key, row: -1, signed: true, unsigned: true, whole: true})
-		t.byName[name] = i
+		t.byName[t.add(key)] = i
 	}
 	t.next = i + 1
 	return t.columns[i]

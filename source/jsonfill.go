@@ -18,8 +18,8 @@ type jsonFiller interface {
 
 // fill is the second pass: it allocates what the first one measured, and reads the values.
 func (d *Decoder) fill(t *jsonTable, value []byte) arrow.Record {
-	fillers := make([]jsonFiller, len(t.columns))
-	fields := make([]arrow.Field, len(t.columns))
+	t.fillers, t.fields = resized(t.fillers, len(t.columns)), resized(t.fields, len(t.columns))
+	fillers, fields := t.fillers, t.fields
 	for i, c := range t.columns {
 		fields[i].Name, fields[i].Nullable = c.name, true
 		fillers[i], fields[i].Type = c.filler(len(t.rows))

@@ -30,9 +30,21 @@ has put there, and reads from source.start_offset.`,
 	}
 	var from string
 	c.Flags().StringVar(&from, "from-snapshot", "", "start from a snapshot where there is no checkpoint: a `FILE`, or a version on the snapshot topic")
+	var file *snapshot.Snapshot
+	c.PreRunE = func(*cobra.Command, []string) (err error) {
+		if _, isVersion := version(from); from != "" && !isVersion {
+			if file, err = readSnapshotFile(from); err != nil {
+				return fmt.Errorf("--from-snapshot: %w", err)
+			}
+		}
+		return nil
+	}
 	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic} }
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
-		warm, err := s.warmStart(ctx, from)
+		warm, err := file, error(nil)
+		if number, ok := version(from); ok {
+			warm, err = s.published(ctx, number)
+		}
 		if err != nil {
 			return stopped(ctx, err)
 		}
@@ -195,25 +207,21 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 // runs of one binary, because the bytes of a snapshot depend on data alone.
 func producer() string { return "lca-stream " + buildInfo().Version }
 
-// warmStart finds the snapshot to start from: "" is none, a number a version on the topic.
-func (s *system) warmStart(ctx context.Context, from string) (*snapshot.Snapshot, error) {
-	if from == "" {
-		return nil, nil
-	}
-	if version, err := strconv.ParseUint(from, 10, 64); err == nil {
-		a, err := s.snapshots(ctx, source.LatestStable)
-		if err != nil {
-			return nil, err
-		}
-		snap, err := a.Version(s.config.Snapshot.ModelID, version)
-		if err != nil {
-			return nil, fmt.Errorf("--from-snapshot %d: %w: see `lca-stream snapshot list`", version, err)
-		}
-		return snap, nil
-	}
-	snap, err := readSnapshotFile(from)
+// version is the version on the snapshot topic that --from-snapshot names; else it names a file.
+func version(from string) (uint64, bool) {
+	number, err := strconv.ParseUint(from, 10, 64)
+	return number, err == nil
+}
+
+// published is a version on the snapshot topic.
+func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snapshot, error) {
+	a, err := s.snapshots(ctx, source.LatestStable)
 	if err != nil {
-		return nil, fmt.Errorf("--from-snapshot: %w", err)
+		return nil, err
+	}
+	snap, err := a.Version(s.config.Snapshot.ModelID, version)
+	if err != nil {
+		return nil, fmt.Errorf("--from-snapshot %d: %w: see `lca-stream snapshot list`", version, err)
 	}
 	return snap, nil
 }

@@ -34,16 +34,17 @@ func TestMemoryLimitOfTheRuntime(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	log := slog.New(slog.DiscardHandler)
-	const limit = 1 << 30
-	if got := memoryLimit(config.Memory{Limit: limit}, log); got != limit {
-		t.Errorf("limit %d, want %d", got, limit)
-	}
-	if got := debug.SetMemoryLimit(-1); got != limit/10*9 && got != limit*9/10 {
-		t.Errorf("the runtime has %d", got)
+	for limit, want := range map[int]int64{1000 << 20: 900 << 20, 512 << 20: 512<<20 - 512<<20/10, 256 << 20: 208 << 20, 64 << 20: 32 << 20} {
+		if got := memoryLimit(config.Memory{Limit: limit}, log); got != int64(limit) {
+			t.Errorf("limit %d, want %d", got, limit)
+		}
+		if got := debug.SetMemoryLimit(-1); got != want {
+			t.Errorf("of %d MiB the runtime has %d, want %d", limit>>20, got, want)
+		}
 	}
 	debug.SetMemoryLimit(77 << 20)
 	t.Setenv("GOMEMLIMIT", "77MiB")
-	memoryLimit(config.Memory{Limit: limit}, log)
+	memoryLimit(config.Memory{Limit: 1 << 30}, log)
 	if got := debug.SetMemoryLimit(-1); got != 77<<20 {
 		t.Errorf("with GOMEMLIMIT the runtime has %d", got)
 	}

@@ -54,13 +54,17 @@ code 3, and goes on at the new place when it is started again.
 		if !slices.Contains([]string{stageAll, stageLearn, stageTransform}, *stage) {
 			return usage{fmt.Errorf("--stage %s: want learn, transform or all", *stage)}
 		}
+		place, err := parsePlace("--to", *to)
+		if err != nil {
+			return err
+		}
 		s, err := p.connect(o)
 		if err != nil {
 			return err
 		}
 		defer s.cluster.Close()
 		r := &reset{system: s, watch: *watch, say: func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }}
-		return s.cluster.Explain(r.run(ctx, *to, *stage))
+		return s.cluster.Explain(r.run(ctx, place, *stage))
 	})
 }
 
@@ -71,18 +75,18 @@ type reset struct {
 	say   func(format string, args ...any)
 }
 
-func (r *reset) run(ctx context.Context, place, stage string) error {
+func (r *reset) run(ctx context.Context, where place, stage string) error {
 	c := r.config
 	all, err := r.partitions(ctx, c.Source.Topic)
 	if err != nil {
 		return err
 	}
-	to, err := r.place(ctx, all, place)
-	if err != nil {
-		return fmt.Errorf("--to %s: %w", place, err)
+	to, err := r.at(ctx, all, where)
+	if err == nil {
+		err = r.within(ctx, to)
 	}
-	if err := r.within(ctx, to); err != nil {
-		return fmt.Errorf("--to %s: %w", place, err)
+	if err != nil {
+		return fmt.Errorf("--to %s: %w", where.text, err)
 	}
 	if err := r.stopped(ctx, stage, to); err != nil {
 		return err

@@ -15,40 +15,49 @@ import (
 )
 
 // publish puts a snapshot that was not made by the live learner onto the topic. A version only grows for a
-// model id: if there is a newer one, what it has learnt counts on. If the newest is the same model, there is
-// nothing to put: publishing twice is the same as once.
+// model id: if there is a newer one, what it has learnt counts on. If the newest is the same model, nothing is
+// done, and false returned: publishing twice is the same as once, and a learner that runs goes on undisturbed.
 //
 // It takes the learner's place for one transaction: a learner that runs is fenced, and the checkpoint that
 // travels with the snapshot has the next one go on from it. Else the learner's own model would come back as
 // soon as its versions pass this one.
 //
 // An interrupt does not reach into the transaction: its outcome would be unknown.
-func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) error {
+func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
 		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
 	}
 	snap.Group = s.config.Source.Group
+	a, err := s.snapshots(ctx, source.LatestStable)
+	if err != nil {
+		return false, s.cluster.Explain(err)
+	}
+	if newest, ok := a.Newest(snap.ModelID); ok {
+		if same, err := takePlaceOf(snap, newest); same || err != nil {
+			return false, err
+		}
+	}
 	id, former := learnID(s.config.Source, snap.ModelID)
 	k, err := s.openSink(ctx, id, former)
 	if err != nil {
-		return s.cluster.Explain(err)
+		return false, s.cluster.Explain(err)
 	}
 	defer func() { _ = k.Close() }()
-	msgs, err := s.published(ctx, snap)
+	msgs, err := s.placed(ctx, snap) // the newest may be another one by now, and from here on it stays
 	if err != nil || len(msgs) == 0 {
-		return s.cluster.Explain(err)
+		return false, s.cluster.Explain(err)
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return false, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
 	defer cancel()
-	return k.Put(ctx, msgs, source.Claim{})
+	return true, k.Put(ctx, msgs, source.Claim{})
 }
 
-// published gives snap its place in the succession of versions, and returns what is to be put, nothing when it
+// placed gives snap its place in the succession of versions, and returns what is to be put, nothing when it
 // is there already.
-func (s *system) published(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
+func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
 	stage, checkpoint, err := s.checkpointOf(ctx, snap)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 // replayFlags are the flags of `lca-stream replay`.
 type replayFlags struct {
 	from, to  string
+	first     place // of from
+	end       place // of to
 	algorithm string
 	passes    int
 	every     uint64
@@ -98,6 +100,13 @@ func (f *replayFlags) check(configFile string) error {
 		return fmt.Errorf("--every is %d; want at least 1, and 1 for a batch algorithm, which takes a --sample", f.every)
 	}
 	if err := f.batch.check(f.algorithm, f.passes); err != nil {
+		return err
+	}
+	var err error
+	if f.first, err = parsePlace("--from", f.from); err != nil {
+		return err
+	}
+	if f.end, err = parsePlace("--to", f.to); err != nil {
 		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {

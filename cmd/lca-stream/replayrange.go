@@ -7,9 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/cluster"
@@ -88,19 +85,19 @@ const replayGather = 1 << 20
 // resolve makes the range of --from and --to: the partitions that both name, within what is there
 // now. An end beyond the last record would be waited for.
 func (r *replay) resolve(ctx context.Context, parts []source.Partition) error {
-	from, err := r.system.place(ctx, parts, r.flags.from)
+	from, err := r.system.at(ctx, parts, r.flags.first)
 	if err != nil {
 		return fmt.Errorf("--from %s: %w", r.flags.from, err)
 	}
-	to, err := r.system.place(ctx, parts, r.flags.to)
+	to, err := r.system.at(ctx, parts, r.flags.end)
 	if err != nil {
 		return fmt.Errorf("--to %s: %w", r.flags.to, err)
 	}
-	first, err := r.system.place(ctx, parts, "earliest")
+	first, err := r.system.at(ctx, parts, place{text: "earliest"})
 	if err != nil {
 		return err
 	}
-	last, err := r.system.place(ctx, parts, "latest")
+	last, err := r.system.at(ctx, parts, place{text: "latest"})
 	if err != nil {
 		return err
 	}
@@ -124,42 +121,6 @@ func (r *replay) within(p source.Partition, flag string, offset, first, last int
 		r.log.Warn("the partition does not reach there", "partition", p.String(), flag, offset, "taken", is, "first", first, "end", last)
 	}
 	return is
-}
-
-// place turns earliest, latest, a time or PARTITION=OFFSET[,…] into offsets. A time before the
-// beginning is the beginning, one past the end is the end.
-func (s *system) place(ctx context.Context, parts []source.Partition, text string) (source.Offsets, error) {
-	cl := s.cluster
-	switch text {
-	case "earliest":
-		return source.ListOffsets(ctx, cl, parts, source.Earliest)
-	case "latest":
-		if s.config.Source.IsolationLevel == "read_uncommitted" {
-			return source.ListOffsets(ctx, cl, parts, source.Latest)
-		}
-		return source.ListOffsets(ctx, cl, parts, source.LatestStable)
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return source.ListOffsets(ctx, cl, parts, source.AtTime(at))
-	}
-	offsets := source.Offsets{}
-	for _, item := range strings.Split(text, ",") {
-		p, o, ok := strings.Cut(item, "=")
-		id, err1 := strconv.ParseInt(p, 10, 32)
-		next, err2 := strconv.ParseInt(o, 10, 64)
-		if !ok || err1 != nil || err2 != nil || next < 0 {
-			return nil, fmt.Errorf("%q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", item)
-		}
-		part := source.Partition{Topic: s.config.Source.Topic, ID: int32(id)}
-		if !slices.Contains(parts, part) {
-			return nil, fmt.Errorf("topic %s has no partition %d to read", part.Topic, id)
-		}
-		if _, twice := offsets[part]; twice {
-			return nil, fmt.Errorf("partition %d is named twice", id)
-		}
-		offsets[part] = next
-	}
-	return offsets, nil
 }
 
 // describe is --dry-run.
@@ -194,7 +155,8 @@ func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	if r.flags.output != "" {
 		return writeSnapshotFile(r.flags.output, s)
 	}
-	return r.system.publish(ctx, s)
+	_, err := r.system.publish(ctx, s)
+	return err
 }
 
 func (r *replay) close() {

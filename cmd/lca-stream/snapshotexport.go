@@ -93,7 +93,13 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 			return err
 		}
 		snap.ModelID = s.config.Snapshot.ModelID
-		if err := s.publish(ctx, snap); err != nil {
+		done, err := s.publish(ctx, snap)
+		if err != nil {
+			return err
+		}
+		if !done {
+			_, err = fmt.Fprintf(p.stdout, "model %s is the newest on %s already, as version %d: nothing was done, and its learner goes on from what it has learnt since\n",
+				snap.ModelID, s.config.Snapshot.Topic, snap.Version)
 			return err
 		}
 		_, err = fmt.Fprintf(p.stdout, "published model %s as version %d to %s\n", snap.ModelID, snap.Version, s.config.Snapshot.Topic)

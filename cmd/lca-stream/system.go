@@ -40,6 +40,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 	if err != nil {
 		return nil, err
 	}
+	paceCollector()
 	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink(), memory: source.NewMemory(memoryLimit(c.Memory, log))}
 	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {

@@ -41,6 +41,12 @@ not as it must be.`,
 	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "`N` partitions of the source topic, if that is missing; 0: the broker's default")
 	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor `N` of topics that are created; 0: the broker's default")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if creation.Partitions < 0 || creation.Replication < 0 {
+			return fmt.Errorf("--partitions is %d and --replication %d; want 0, the broker's default, or more", creation.Partitions, creation.Replication)
+		}
+		return nil
+	}
 	return command(c, func(ctx context.Context, _ []string) error {
 		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Init(ctx, cl, wants, creation)

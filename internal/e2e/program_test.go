@@ -200,6 +200,9 @@ func (s *stream) await(group string, sum int64, programs ...*program) {
 			p.alive()
 		}
 		if time.Now().After(deadline) {
+			for _, p := range programs {
+				p.explain()
+			}
 			s.t.Fatalf("group %s has committed %d of %d messages after 4 minutes", group, s.committed(group), sum)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -221,10 +224,25 @@ func (p *program) pauseInside(topics ...string) {
 		}
 		p.Resume()
 		if time.Now().After(deadline) {
+			p.explain()
 			p.s.t.Fatalf("%s was in no transaction at any of the moments it was stopped at", p.args[0])
 		}
 		time.Sleep(time.Duration(1+time.Now().UnixNano()%97) * time.Millisecond)
 	}
+}
+
+// explain says where a program that does not go on stands, and ends it.
+func (p *program) explain() {
+	s := p.s
+	s.t.Helper()
+	s.t.Logf("the input ends at %v; group %s is at %v, group %s.learn at %v", s.ListOffsets(s.t, s.topic("in"), -1, 0),
+		s.name, s.LastCommitted(s.t, s.name), s.name, s.LastCommitted(s.t, s.name+".learn"))
+	p.Quit()
+	select {
+	case <-p.Done():
+	case <-time.After(10 * time.Second):
+	}
+	s.t.Logf("%s stands at:\n%s", p.args[0], lastLines(p.log, 2000))
 }
 
 // killInside kills the program while a transaction of its own in topic is open.

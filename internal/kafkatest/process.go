@@ -69,6 +69,9 @@ func (p *Process) Kill() {
 // Terminate asks the child to end, with SIGTERM.
 func (p *Process) Terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
 
+// Quit ends the child, which is a Go program, and makes it print where its goroutines stand (SIGQUIT).
+func (p *Process) Quit() { _ = p.cmd.Process.Signal(syscall.SIGQUIT) }
+
 // Pause makes the child stand still (SIGSTOP), as a machine that is out of memory or suspended does.
 func (p *Process) Pause() { _ = p.cmd.Process.Signal(syscall.SIGSTOP) }
 

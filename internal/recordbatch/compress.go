@@ -2,9 +2,7 @@ package recordbatch
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"sync"
 
@@ -49,10 +47,7 @@ func (c *Compressor) Compress(b []byte, at int, to Codec) ([]byte, error) {
 		return b, nil
 	}
 	b = append(b[:at+headerSize], packed...)
-	batch, be := b[at:], binary.BigEndian
-	be.PutUint16(batch[atAttributes:], be.Uint16(batch[atAttributes:])&^codecMask|uint16(to))
-	be.PutUint32(batch[atLength:], uint32(len(batch)-lengthStart))
-	be.PutUint32(batch[atCRC:], crc32.Checksum(batch[atAttributes:], castagnoli()))
+	sealed(b[at:], to)
 	return b, nil
 }
 

@@ -78,12 +78,29 @@ func RecordSize(r *Record) int {
 }
 
 func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
+	dst = appendFront(dst, r, timeDelta, offsetDelta)
+	dst = append(dst, r.Value...)
+	for _, piece := range r.Rest {
+		dst = append(dst, piece...)
+	}
+	return appendHeaders(dst, r)
+}
+
+// appendFront appends what comes before the value, its length included.
+func appendFront(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
 	dst = binary.AppendVarint(dst, int64(recordSize(r, timeDelta, offsetDelta)))
 	dst = append(dst, 0)
 	dst = binary.AppendVarint(dst, timeDelta)
 	dst = binary.AppendVarint(dst, offsetDelta)
 	dst = appendBytes(dst, r.Key)
-	dst = appendValue(dst, r)
+	if r.Value == nil && len(r.Rest) == 0 {
+		return binary.AppendVarint(dst, -1)
+	}
+	return binary.AppendVarint(dst, int64(valueLength(r)))
+}
+
+// appendHeaders appends what comes after the value.
+func appendHeaders(dst []byte, r *Record) []byte {
 	dst = binary.AppendVarint(dst, int64(len(r.Headers)))
 	for _, h := range r.Headers {
 		dst = binary.AppendVarint(dst, int64(len(h.Key)))
@@ -107,17 +124,6 @@ func appendBytes(dst, b []byte) []byte {
 		return binary.AppendVarint(dst, -1)
 	}
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
-}
-
-func appendValue(dst []byte, r *Record) []byte {
-	if len(r.Rest) == 0 {
-		return appendBytes(dst, r.Value)
-	}
-	dst = append(binary.AppendVarint(dst, int64(valueLength(r))), r.Value...)
-	for _, piece := range r.Rest {
-		dst = append(dst, piece...)
-	}
-	return dst
 }
 
 func valueLength(r *Record) int {

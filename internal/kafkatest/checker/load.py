@@ -110,10 +110,9 @@ def main():
         if spoil[0] < a.bad:
             send(p, a.topic, m % partitions, m, bad(rng, table), failed)
             done["bad"] += 1
-        if a.rate:
-            late = began + done["rows"] / a.rate - time.monotonic()
-            if late > 0:
-                p.poll(late)
+        # poll ends with the first delivery report. Once for each message it would run ahead, and then stand still.
+        while a.rate and not stop and (early := began + done["rows"] / a.rate - time.monotonic()) > 0:
+            p.poll(early)
     if p.flush(300) or failed:
         sys.exit(f"not delivered: {failed[:3]}")
     done["stopped"], done["seconds"] = bool(stop), round(time.monotonic() - began, 2)

@@ -158,7 +158,7 @@ func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
 		q.q = c.single.centre(&q.singles, x, rows)
 		return
 	}
-	centre(&c.double, &q.doubles, x, rows)
+	centreRows(&c.double, &q.doubles, x, rows)
 }
 
 // multiply takes the rows that were centred into coordinates, and may ask the memory for the next ones.

@@ -28,10 +28,10 @@ func Transpose(panel, src []float64, lds, rows, cols int) {
 //
 // The product with row i is rounded, the other added to it by a fused multiply-add.
 func Rotate(strip []float64, ld int, c, s []float64) {
-	active().rotate(strip, ld, c, s)
+	active().rot(strip, ld, c, s)
 }
 
-func rotate(strip []float64, ld int, c, s []float64) {
+func rot(strip []float64, ld int, c, s []float64) {
 	for i := len(c) - 1; i >= 0; i-- {
 		upper, lower := strip[i*ld:][:RotateWidth], strip[(i+1)*ld:][:RotateWidth]
 		for k, g := range upper {
@@ -49,10 +49,10 @@ func rotate(strip []float64, ld int, c, s []float64) {
 //	p_r ← p_r + Σ_j a_rj v_j      r < 8, j < n: element j in lane j mod 8, folded 4, 2, 1
 //	p_j ← p_j + Σ_r a_rj v_r      8 ≤ j < n: one chain of multiply-adds, r ascending
 func Symmetric(p, a []float64, ld int, v []float64, n int) {
-	active().symmetric(p, a, ld, v, n)
+	active().symv(p, a, ld, v, n)
 }
 
-func symmetric(p, a []float64, ld int, v []float64, n int) {
+func symv(p, a []float64, ld int, v []float64, n int) {
 	for r := range 8 {
 		var lane [8]float64
 		row, x := a[r*ld:][:n], v[r]

@@ -17,12 +17,12 @@ func SquaredFrom[T Float](dst []float64, x []T, ld int, o []float64) {
 func distance[T Float](dst []float64, x []T, ld int, o []float64) {
 	for i := range dst {
 		var s [4]float64
-		dst[i] = restOfDistance(&s, x[i*ld:], o)
+		dst[i] = sqDistTail(&s, x[i*ld:], o)
 	}
 }
 
-// restOfDistance ends the chains s of a row with its last numbers, and folds them.
-func restOfDistance[T, O Float](s *[4]float64, x []T, o []O) float64 {
+// sqDistTail ends the chains s of a row with its last numbers, and folds them.
+func sqDistTail[T, O Float](s *[4]float64, x []T, o []O) float64 {
 	x = x[:len(o)]
 	for ; len(x) >= 4; x, o = x[4:], o[4:] {
 		a, b := float64(x[0])-float64(o[0]), float64(x[1])-float64(o[1])
@@ -36,8 +36,8 @@ func restOfDistance[T, O Float](s *[4]float64, x []T, o []O) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// between is |x − z|² over the numbers of x, in the same four chains.
-func between[T Float](x, z []T) float64 {
+// sqDist is |x − z|² over the numbers of x, in the same four chains.
+func sqDist[T Float](x, z []T) float64 {
 	var s [4]float64
-	return restOfDistance(&s, z, x)
+	return sqDistTail(&s, z, x)
 }

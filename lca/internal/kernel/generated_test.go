@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"testing"
 )
 
@@ -12,8 +13,8 @@ import (
 // generator is a module of its own; go fetches avo for it as it fetches every other dependency.
 func TestAssemblyIsGenerated(t *testing.T) {
 	dir := t.TempDir()
-	names := []string{"kernel_amd64.s", "stubs_amd64.go"}
-	run := exec.Command("go", "run", ".", "-out", filepath.Join(dir, names[0]), "-stubs", filepath.Join(dir, names[1]), "-pkg", "kernel")
+	names := []string{"kernel_amd64.s", "stubs_amd64.go", "wrappers_amd64.go"}
+	run := exec.Command("go", "run", ".", "-out", filepath.Join(dir, names[0]), "-stubs", filepath.Join(dir, names[1]), "-wrappers", filepath.Join(dir, names[2]), "-pkg", "kernel")
 	run.Dir = "_asm"
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("the generator failed (it needs avo: go mod download in lca/internal/kernel/_asm): %v\n%s", err, out)
@@ -37,4 +38,17 @@ func TestAssemblyIsGenerated(t *testing.T) {
 func body(file []byte) []byte {
 	_, rest, _ := bytes.Cut(file, []byte("\n"))
 	return rest
+}
+
+// TestImplementationsAreComplete holds that the table of each instruction set names a function for every operation.
+func TestImplementationsAreComplete(t *testing.T) {
+	for _, i := range available {
+		for _, table := range []reflect.Value{reflect.ValueOf(*i), reflect.ValueOf(i.f32), reflect.ValueOf(i.f64)} {
+			for k := range table.NumField() {
+				if f := table.Field(k); f.Kind() == reflect.Func && f.IsNil() {
+					t.Errorf("%s has no %s", i.name, table.Type().Field(k).Name)
+				}
+			}
+		}
+	}
 }

@@ -2,52 +2,89 @@ package kernel
 
 import "sync/atomic"
 
-// functions are the hot loops of one implementation; the generic ones define what all must return.
+// functions are the operations of one implementation on one type. The generic functions say what each of them
+// must return. An operation has one name from here down: rowMax is the generic function, rowMax32AVX512 the
+// generated wrapper around the assembly rowMax32AVX512Asm.
 type functions[T Float] struct {
-	tile      func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
-	rowMax    func(s []T) T
-	findGE    func(s []T, v T) int
-	pick      func(index []int32, value, s []T, first int32, v T) (count int)
-	gather    func(dst, panel []T, index []int32, value []T)
-	scatter   func(sums []T, index []int32, value []T, factor T)
-	addScaled func(sums, row []T, factor T)
-	finish    func(mean, residual, sum, q []T, factor T)
-	expRow    func(s []T, max T) (sum, dot T)
-	expAdd    func(s, before, sums []T, max, factor T) (sum, dot T)
-	scale     func(dst, src, s []T)
-	addTo     func(dst []float64, src []T)
-	subFrom   func(dst []float64, src []T)
-	norms     func(dst, panel []T)
-	transpose func(panel, src []T, lds, rows, cols int)
-	clamp     func(s []T)
-	distance  func(dst []float64, x []T, ld int, o []float64)
-	between   func(x, z []T) float64
+	tile         func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
+	rowMax       func(s []T) T
+	findGE       func(s []T, v T) int
+	pick         func(index []int32, value, s []T, first int32, v T) (count int)
+	spmv         func(dst, panel []T, index []int32, value []T)
+	scatterAdd   func(sums []T, index []int32, value []T, factor T)
+	axpy         func(sums, row []T, factor T)
+	meanResidual func(mean, residual, sum, q []T, factor T)
+	expRow       func(s []T, max T) (sum, dot T)
+	expAdd       func(s, before, sums []T, max, factor T) (sum, dot T)
+	scale        func(dst, src, s []T)
+	addTo        func(dst []float64, src []T)
+	subFrom      func(dst []float64, src []T)
+	norms        func(dst, panel []T)
+	transpose    func(panel, src []T, lds, rows, cols int)
+	clamp        func(s []T)
+	distance     func(dst []float64, x []T, ld int, o []float64)
+	sqDist       func(x, z []T) float64
 }
 
-// implementation is one set of hot loops.
+// implementation is all operations in one instruction set: those of both types, and those that exist for one type.
 type implementation struct {
 	name string
 	f32  functions[float32]
 	f64  functions[float64]
 
-	rotate    func(strip []float64, ld int, c, s []float64)
-	symmetric func(p, a []float64, ld int, v []float64, n int)
-	shift     func(dst []float64, ld int, x, mean []float64, rows int)
-	widen     func(dst []float64, ld int, x []float32, mean []float64, rows int)
-	asking    func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []byte) (asked int)
-	singles   func(dst []float32, x, mean []float64)
-	rounded   func(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, next []byte) (asked int)
-	finite    func(v []float32) bool
-	scaled    func(dst, x, o []float64, s float64)
-	addFrom   func(sum, x, o []float64)
-	largest   func(x []float64) uint64
+	tilePrefetch  func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []byte) (prefetched int)
+	tileF32       func(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, next []byte) (prefetched int)
+	centre        func(dst []float64, ld int, x, mean []float64, rows int)
+	centreFromF32 func(dst []float64, ld int, x []float32, mean []float64, rows int)
+	centreF32     func(dst []float32, x, mean []float64)
+	rot           func(strip []float64, ld int, c, s []float64)
+	symv          func(p, a []float64, ld int, v []float64, n int)
+	subScale      func(dst, x, o []float64, s float64)
+	addDiff       func(sum, x, o []float64)
+	maxAbs        func(x []float64) uint64
+	finite        func(v []float32) bool
 }
 
 func generic() *implementation {
-	return &implementation{
-		name: "generic", asking: asking32, rotate: rotate, symmetric: symmetric, shift: shift[float64], widen: shift[float32], singles: shiftRound, rounded: rounded, finite: finite, scaled: scaled, addFrom: addFrom, largest: largest,
-		f32: functions[float32]{tile32, rowMax[float32], findGE[float32], pick[float32], gather32, scatter32, addScaled32, finish[float32], expRow32, expAdd32, scaleRows[float32], addTo[float32], subFrom[float32], norms[float32], transpose[float32], clamp[float32], distance[float32], between[float32]},
-		f64: functions[float64]{tile64, rowMax[float64], findGE[float64], pick[float64], gather64, scatter64, addScaled64, finish[float64], expRow64, expAdd64, scaleRows[float64], addTo[float64], subFrom[float64], norms[float64], transpose[float64], clamp[float64], distance[float64], between[float64]},
+	i := &implementation{
+		name:          "generic",
+		f32:           genericFunctions[float32](),
+		f64:           genericFunctions[float64](),
+		tilePrefetch:  tilePrefetch,
+		tileF32:       tileF32,
+		centre:        centre[float64],
+		centreFromF32: centre[float32],
+		centreF32:     centreF32,
+		rot:           rot,
+		symv:          symv,
+		subScale:      subScale,
+		addDiff:       addDiff,
+		maxAbs:        maxAbs,
+		finite:        finite,
+	}
+	// Go has no float32 fused multiply-add, so what multiplies and adds is written once per type, with fma32 and
+	// with math.FMA.
+	f, g := &i.f32, &i.f64
+	f.tile, f.spmv, f.scatterAdd, f.axpy, f.expRow, f.expAdd = tile32, spmv32, scatterAdd32, axpy32, expRow32, expAdd32
+	g.tile, g.spmv, g.scatterAdd, g.axpy, g.expRow, g.expAdd = tile64, spmv64, scatterAdd64, axpy64, expRow64, expAdd64
+	return i
+}
+
+// genericFunctions returns the operations that one generic function defines for both types.
+func genericFunctions[T Float]() functions[T] {
+	return functions[T]{
+		rowMax:       rowMax[T],
+		findGE:       findGE[T],
+		pick:         pick[T],
+		meanResidual: meanResidual[T],
+		scale:        scale[T],
+		addTo:        addTo[T],
+		subFrom:      subFrom[T],
+		norms:        norms[T],
+		transpose:    transpose[T],
+		clamp:        clamp[T],
+		distance:     distance[T],
+		sqDist:       sqDist[T],
 	}
 }
 

@@ -1,19 +1,19 @@
 package kernel
 
 // Scaled writes s·(x − o).
-func Scaled(dst, x, o []float64, s float64) { active().scaled(dst, x, o, s) }
+func Scaled(dst, x, o []float64, s float64) { active().subScale(dst, x, o, s) }
 
 // AddFrom adds x − o to sum.
-func AddFrom(sum, x, o []float64) { active().addFrom(sum, x, o) }
+func AddFrom(sum, x, o []float64) { active().addDiff(sum, x, o) }
 
-func scaled(dst, x, o []float64, s float64) {
+func subScale(dst, x, o []float64, s float64) {
 	x, o = x[:len(dst)], o[:len(dst)]
 	for k, v := range x {
 		dst[k] = s * (v - o[k])
 	}
 }
 
-func addFrom(sum, x, o []float64) {
+func addDiff(sum, x, o []float64) {
 	x, o = x[:len(sum)], o[:len(sum)]
 	for k, v := range x {
 		sum[k] += v - o[k]

@@ -20,7 +20,7 @@ func distanceBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, 
 		want.distance(d2, x.s[:len(x.s)-1], ld, o.s[:cols])
 		compare(t, fmt.Sprintf("distances of %d×%d", rows, cols), d1, d2)
 		a, z := newGuarded(cols+1, r.IntN(8), fill), newGuarded(cols+1, r.IntN(8), fill)
-		compare(t, fmt.Sprintf("distance between two points of %d", cols), []float64{got.between(a.s[:cols], z.s)}, []float64{want.between(a.s[:cols], z.s)})
+		compare(t, fmt.Sprintf("distance between two points of %d", cols), []float64{got.sqDist(a.s[:cols], z.s)}, []float64{want.sqDist(a.s[:cols], z.s)})
 	}
 }
 
@@ -33,12 +33,12 @@ func TestMomentBits(t *testing.T) {
 				d1 := newGuarded(n+1, r.IntN(8), from.fill)
 				d2, s := d1.clone(), from.fill()
 				AddFrom(d1.s[:n], x.s, o.s)
-				addFrom(d2.s[:n], x.s, o.s)
+				addDiff(d2.s[:n], x.s, o.s)
 				compare(t, name+": sum of "+from.kind, d1.all, d2.all)
 				Scaled(d1.s[:n], x.s, o.s, s)
-				scaled(d2.s[:n], x.s, o.s, s)
+				subScale(d2.s[:n], x.s, o.s, s)
 				compare(t, name+": scaled "+from.kind, d1.all, d2.all)
-				if got, want := Largest(x.s[:n]), largest(x.s[:n]); got != want {
+				if got, want := Largest(x.s[:n]), maxAbs(x.s[:n]); got != want {
 					t.Fatalf("%s: the largest of %d, %s, is %x, want %x", name, n, from.kind, got, want)
 				}
 			}

@@ -104,7 +104,7 @@ func (p *Neighbours[T]) distance(f *functions[T], q []T, j, dims int, limit floa
 	w := panelWidth[T]()
 	var total float64
 	for c := 0; c < dims && !(total > limit); c += w {
-		total += f.between(q[c:min(dims, c+w)], p.coords[c*p.n+j*w:][:w])
+		total += f.sqDist(q[c:min(dims, c+w)], p.coords[c*p.n+j*w:][:w])
 	}
 	return total
 }

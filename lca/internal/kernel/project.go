@@ -75,22 +75,22 @@ func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, row
 	s.begin()
 	for first := 0; first < rows; first += streamRows {
 		n := min(streamRows, rows-first)
-		centre(p, s, x[first*p.dim:], n)
+		centreRows(p, s, x[first*p.dim:], n)
 		next := x[(first+n)*p.dim : min(first+2*n, rows)*p.dim]
 		multiplyMeanwhile(p, rowsOf(dst[first*p.out:], p.out), s, n, bytesOf(next))
 	}
 	s.end()
 }
 
-// centre takes μ off a few rows, at a stride that suits the cache.
-func centre[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
+// centreRows takes μ off a few rows, at a stride that suits the cache.
+func centreRows[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
 	w, ld, use := s.worker(0), stride[float64](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	switch x := any(x).(type) {
 	case []float32:
-		use.widen(w.q, ld, x, p.mean, rows)
+		use.centreFromF32(w.q, ld, x, p.mean, rows)
 	case []float64:
-		use.shift(w.q, ld, x, p.mean, rows)
+		use.centre(w.q, ld, x, p.mean, rows)
 	}
 }
 
@@ -110,8 +110,8 @@ func multiplyMeanwhile[T Float](p *Projection, dst place[T], s *Scratch[float64]
 			case []float64:
 				s.f.tile(to, dst.ld, s.zero, 0, w.q, ld, 1, panel, width, depth, rows, width)
 			case []float32:
-				asked := use.rounded(to, dst.ld, w.q, ld, panel, depth, rows, next)
-				next = next[min(asked, len(next)):]
+				prefetched := use.tileF32(to, dst.ld, w.q, ld, panel, depth, rows, next)
+				next = next[min(prefetched, len(next)):]
 			}
 			continue
 		}
@@ -125,13 +125,13 @@ func multiplyMeanwhile[T Float](p *Projection, dst place[T], s *Scratch[float64]
 	}
 }
 
-// shift writes x − mean, row below row, at a stride of ld.
-func shift[X Float](dst []float64, ld int, x []X, mean []float64, rows int) {
-	shiftFrom(0, dst, ld, x, mean, rows)
+// centre writes x − mean, row below row, at a stride of ld.
+func centre[X Float](dst []float64, ld int, x []X, mean []float64, rows int) {
+	centreColumns(0, dst, ld, x, mean, rows)
 }
 
-// shiftFrom is shift from a column on.
-func shiftFrom[X Float](first int, dst []float64, ld int, x []X, mean []float64, rows int) {
+// centreColumns is centre from a column on.
+func centreColumns[X Float](first int, dst []float64, ld int, x []X, mean []float64, rows int) {
 	for r := range rows {
 		to, from := dst[r*ld:][:len(mean)], x[r*len(mean):][:len(mean)]
 		for k := first; k < len(mean); k++ {
@@ -140,9 +140,9 @@ func shiftFrom[X Float](first int, dst []float64, ld int, x []X, mean []float64,
 	}
 }
 
-// rounded is the tile of a whole panel whose rows start from zero and end as float32. Where it can it asks the
-// memory meanwhile for what is needed next, and returns how many bytes it has asked for.
-func rounded(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, _ []byte) (asked int) {
+// tileF32 is the tile of a whole panel whose rows start from zero and end as float32. Where it can it asks the
+// memory meanwhile for what is needed next, and returns how many bytes it has prefetched for.
+func tileF32(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, _ []byte) (prefetched int) {
 	var zero, row [TileWidth]float64
 	for r := range rows {
 		tile64(row[:], 0, zero[:], 0, a[r*rs:], 0, 1, b, TileWidth, depth, 1, TileWidth)

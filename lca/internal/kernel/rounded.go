@@ -23,7 +23,7 @@ func (r *Rounded) Set(i int, x, mean []float64) {
 	if len(x) < r.dim || len(mean) != r.dim {
 		panic(fmt.Sprintf("kernel: round %d numbers, less a mean of %d, as a row of %d", len(x), len(mean), r.dim))
 	}
-	active().singles(r.rows[i*r.ld:][:r.dim], x[:r.dim], mean)
+	active().centreF32(r.rows[i*r.ld:][:r.dim], x[:r.dim], mean)
 }
 
 // block returns the rows from row i on, as many as are projected at once.

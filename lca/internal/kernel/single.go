@@ -59,7 +59,7 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 	p.zero = grow(p.zero, dim)
 	clear(p.zero)
 	for r, use := 0, active(); r < out*dim; r += dim {
-		use.singles(p.rounded[r:][:dim], w[r:], p.zero)
+		use.centreF32(p.rounded[r:][:dim], w[r:], p.zero)
 	}
 	p.panels = grow(p.panels, ceil(out, width)*dim)
 	packPoints(functionsOf[float32](), p.panels, p.rounded, out, dim, dim)
@@ -71,7 +71,7 @@ func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 	w, ld, use := s.worker(0), stride[float32](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	for r := range rows {
-		use.singles(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
+		use.centreF32(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
 	}
 	return w.q
 }
@@ -84,8 +84,8 @@ func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, 
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
 		if cols == width {
-			asked := use.asking(out, dst.ld, s.zero, q, ld, p.panels[c*p.dim:], depth, rows, next)
-			next = next[min(asked, len(next)):]
+			prefetched := use.tilePrefetch(out, dst.ld, s.zero, q, ld, p.panels[c*p.dim:], depth, rows, next)
+			next = next[min(prefetched, len(next)):]
 			continue
 		}
 		s.f.tile(w.tile, width, s.zero, 0, q, ld, 1, p.panels[c*p.dim:], width, depth, rows, cols)
@@ -95,8 +95,8 @@ func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, 
 	}
 }
 
-// shiftRound writes x − mean, rounded after the subtraction.
-func shiftRound(dst []float32, x, mean []float64) {
+// centreF32 writes x − mean, rounded after the subtraction.
+func centreF32(dst []float32, x, mean []float64) {
 	for k, v := range x[:len(dst)] {
 		dst[k] = float32(v - mean[k])
 	}

@@ -62,14 +62,14 @@ func expRow64(s []float64, max float64) (sum, dot float64) {
 	return foldLanes(&z), foldLanes(&d)
 }
 
-// expAdd32 and expAdd64 are expRow of s, and addScaled of the row before, which is as long.
+// expAdd32 and expAdd64 are expRow of s, and axpy of the row before, which is as long.
 func expAdd32(s, before, sums []float32, max, factor float32) (sum, dot float32) {
-	addScaled32(sums, before, factor)
+	axpy32(sums, before, factor)
 	return expRow32(s, max)
 }
 
 func expAdd64(s, before, sums []float64, max, factor float64) (sum, dot float64) {
-	addScaled64(sums, before, factor)
+	axpy64(sums, before, factor)
 	return expRow64(s, max)
 }
 
@@ -83,8 +83,8 @@ func foldLanes[T Float](v *[lanes]T) T {
 	return v[0]
 }
 
-// scaleRows writes dst[k·w + c] = s[k]·src[k·w + c]: a panel whose row k is multiplied by s[k].
-func scaleRows[T Float](dst, src, s []T) {
+// scale writes dst[k·w + c] = s[k]·src[k·w + c]: a panel whose row k is multiplied by s[k].
+func scale[T Float](dst, src, s []T) {
 	w := panelWidth[T]()
 	for k, v := range s {
 		from, to := src[k*w:][:w], dst[k*w:][:w]

@@ -69,7 +69,7 @@ func (s *Scratch[T]) sparseMeans(w *worker[T]) {
 	p, width := s.pool, panelWidth[T]()
 	for c := 0; c < p.dim; c += width {
 		for _, l := range w.lists {
-			s.f.gather(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
+			s.f.spmv(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
 			s.center(l.row, c, w.sum, l.inv)
 		}
 	}
@@ -107,9 +107,9 @@ func (s *Scratch[T]) compact() {
 	s.coords = s.kept
 }
 
-// gather32 and gather64 write the sum over e of value[e] times row index[e] of a panel: one chain of
+// spmv32 and spmv64 write the sum over e of value[e] times row index[e] of a panel: one chain of
 // multiply-adds a column, e ascending. The indices of a list ascend.
-func gather32(dst, panel []float32, index []int32, value []float32) {
+func spmv32(dst, panel []float32, index []int32, value []float32) {
 	clear(dst)
 	for e, j := range index {
 		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
@@ -118,7 +118,7 @@ func gather32(dst, panel []float32, index []int32, value []float32) {
 	}
 }
 
-func gather64(dst, panel []float64, index []int32, value []float64) {
+func spmv64(dst, panel []float64, index []int32, value []float64) {
 	clear(dst)
 	for e, j := range index {
 		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
@@ -127,27 +127,27 @@ func gather64(dst, panel []float64, index []int32, value []float64) {
 	}
 }
 
-// scatter32 and scatter64 add value[e]·factor to sums[index[e]], each by a multiply-add.
-func scatter32(sums []float32, index []int32, value []float32, factor float32) {
+// scatterAdd32 and scatterAdd64 add value[e]·factor to sums[index[e]], each by a multiply-add.
+func scatterAdd32(sums []float32, index []int32, value []float32, factor float32) {
 	for e, j := range index {
 		sums[j] = fma32(value[e], factor, sums[j])
 	}
 }
 
-func scatter64(sums []float64, index []int32, value []float64, factor float64) {
+func scatterAdd64(sums []float64, index []int32, value []float64, factor float64) {
 	for e, j := range index {
 		sums[j] = math.FMA(value[e], factor, sums[j])
 	}
 }
 
-// addScaled32 and addScaled64 add row[j]·factor to sums[j], each by a multiply-add.
-func addScaled32(sums, row []float32, factor float32) {
+// axpy32 and axpy64 add row[j]·factor to sums[j], each by a multiply-add.
+func axpy32(sums, row []float32, factor float32) {
 	for j, v := range row {
 		sums[j] = fma32(v, factor, sums[j])
 	}
 }
 
-func addScaled64(sums, row []float64, factor float64) {
+func axpy64(sums, row []float64, factor float64) {
 	for j, v := range row {
 		sums[j] = math.FMA(v, factor, sums[j])
 	}

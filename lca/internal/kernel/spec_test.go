@@ -121,8 +121,8 @@ func tileBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill
 	}
 }
 
-// TestAskingBits has the tile that asks for memory meanwhile, which must not show.
-func TestAskingBits(t *testing.T) {
+// TestTilePrefetchBits holds that prefetching does not show.
+func TestTilePrefetchBits(t *testing.T) {
 	Each(func(name string) {
 		r := rand.New(rand.NewPCG(5, 7))
 		for _, from := range numbersOf[float32](r) {
@@ -132,8 +132,8 @@ func TestAskingBits(t *testing.T) {
 				a, b := newGuarded((rows-1)*rs+depth, r.IntN(8), from.fill), newGuarded(depth*32, r.IntN(8), from.fill)
 				init, c := newGuarded(32, r.IntN(8), from.fill), newGuarded((rows-1)*ldc+32, r.IntN(8), from.fill)
 				c2, next := c.clone(), make([]float64, r.IntN(99))
-				active().asking(c.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
-				asking32(c2.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
+				active().tilePrefetch(c.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
+				tilePrefetch(c2.s, ldc, init.s, a.s, rs, b.s, depth, rows, bytesOf(next))
 				compare(t, fmt.Sprintf("%s: tile of %d rows, depth %d", name, rows, depth), c.all, c2.all)
 			}
 		}
@@ -198,17 +198,17 @@ func rowBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill 
 			index[e] = int32(r.IntN(rows))
 		}
 		slices.Sort(index)
-		got.gather(d1.s[:w], panel.s, index, scale.s[:len(index)])
-		want.gather(d2.s[:w], panel.s, index, scale.s[:len(index)])
+		got.spmv(d1.s[:w], panel.s, index, scale.s[:len(index)])
+		want.spmv(d2.s[:w], panel.s, index, scale.s[:len(index)])
 		compare(t, "weighted sum", d1.all, d2.all)
-		got.scatter(d1.s, index, scale.s[:len(index)], s.s[0])
-		want.scatter(d2.s, index, scale.s[:len(index)], s.s[0])
+		got.scatterAdd(d1.s, index, scale.s[:len(index)], s.s[0])
+		want.scatterAdd(d2.s, index, scale.s[:len(index)], s.s[0])
 		compare(t, "scattered row", d1.all, d2.all)
-		got.addScaled(d1.s[:n], s.s, scale.s[0])
-		want.addScaled(d2.s[:n], s.s, scale.s[0])
+		got.axpy(d1.s[:n], s.s, scale.s[0])
+		want.axpy(d2.s[:n], s.s, scale.s[0])
 		compare(t, "added row", d1.all, d2.all)
-		got.finish(d1.s[:n], d1.s[n:2*n], panel.s, s.s, scale.s[0])
-		want.finish(d2.s[:n], d2.s[n:2*n], panel.s, s.s, scale.s[0])
+		got.meanResidual(d1.s[:n], d1.s[n:2*n], panel.s, s.s, scale.s[0])
+		want.meanResidual(d2.s[:n], d2.s[n:2*n], panel.s, s.s, scale.s[0])
 		compare(t, "mean and residual", d1.all, d2.all)
 		far := newGuarded(n, r.IntN(8), func() T { return fill() * 1e15 })
 		far2 := far.clone()
@@ -250,7 +250,7 @@ func softmaxBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, f
 			before, sums := newGuarded(n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill)
 			sums2 := sums.clone()
 			z, d = got.expAdd(s3.s, before.s, sums.s, top, scale)
-			want.addScaled(sums2.s, before.s, scale)
+			want.axpy(sums2.s, before.s, scale)
 			compare(t, "weights beside another row", s3.all, s2.all)
 			compare(t, "their sums", []T{z, d}, []T{z2, d2})
 			compare(t, "the other row's", sums.all, sums2.all)
@@ -286,7 +286,7 @@ func transposeBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand,
 	}
 }
 
-func TestRoundedShiftBits(t *testing.T) {
+func TestCentreF32Bits(t *testing.T) {
 	Each(func(name string) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, from := range numbersOf[float64](r) {
@@ -294,15 +294,15 @@ func TestRoundedShiftBits(t *testing.T) {
 				x, mean := newGuarded(n+1, r.IntN(8), from.fill), newGuarded(n+1, r.IntN(8), from.fill)
 				f1 := newGuarded(n, r.IntN(8), func() float32 { return 1 })
 				f2 := f1.clone()
-				active().singles(f1.s, x.s, mean.s)
-				shiftRound(f2.s, x.s, mean.s)
-				compare(t, name+": rounded shift of "+from.kind, f1.all, f2.all)
+				active().centreF32(f1.s, x.s, mean.s)
+				centreF32(f2.s, x.s, mean.s)
+				compare(t, name+": centreF32 of "+from.kind, f1.all, f2.all)
 			}
 		}
 	})
 }
 
-func TestRotateBits(t *testing.T) {
+func TestRotBits(t *testing.T) {
 	Each(func(name string) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, from := range numbersOf[float64](r) {
@@ -312,21 +312,21 @@ func TestRotateBits(t *testing.T) {
 				c, s := newGuarded(n, r.IntN(8), from.fill), newGuarded(n, r.IntN(8), from.fill)
 				want := strip.clone()
 				Rotate(strip.s, ld, c.s, s.s)
-				rotate(want.s, ld, c.s, s.s)
+				rot(want.s, ld, c.s, s.s)
 				compare(t, name+": "+from.kind, strip.all, want.all)
 			}
 		}
 	})
 }
 
-func TestSymmetricBits(t *testing.T) {
+func TestSymvBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1))
 	fill := func() float64 { return r.NormFloat64() }
 	for n := 8; n < 80; n += 8 {
 		ld := n + r.IntN(5)
 		a, v, p := newGuarded(7*ld+n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill), newGuarded(n, r.IntN(8), fill)
 		want := p.clone()
-		symmetric(want.s, a.s, ld, v.s, n)
+		symv(want.s, a.s, ld, v.s, n)
 		Each(func(name string) {
 			got := p.clone()
 			Symmetric(got.s, a.s, ld, v.s, n)

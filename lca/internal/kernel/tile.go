@@ -46,9 +46,9 @@ func tile64(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs i
 	}
 }
 
-// asking32 is the tile of a whole panel whose rows start from init. Where it can it asks the memory meanwhile
+// tilePrefetch is the tile of a whole panel whose rows start from init. Where it can it asks the memory meanwhile
 // for what will be needed next, and returns how many bytes it has asked for.
-func asking32(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []byte) (asked int) {
+func tilePrefetch(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []byte) (prefetched int) {
 	const w = panelBytes / 4
 	tile32(c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w)
 	return 0

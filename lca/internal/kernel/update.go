@@ -136,10 +136,10 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	}
 	s.effective(w, first)
 	if slot := w.summed; slot < len(w.dense) {
-		s.f.addScaled(w.sums, w.row(slot), w.inv[slot])
+		s.f.axpy(w.sums, w.row(slot), w.inv[slot])
 	}
 	for _, l := range w.lists[w.closed:] {
-		s.f.scatter(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
+		s.f.scatterAdd(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
 	}
 	s.denseMeans(w)
 	if len(w.value) >= listUse*p.n {
@@ -253,13 +253,13 @@ func (s *Scratch[T]) center(i, c int, sum []T, inv T) {
 	width := panelWidth[T]()
 	cols := min(width, s.pool.dim-c)
 	at := c*s.rows + i*width
-	s.f.finish(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
+	s.f.meanResidual(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
 	clear(s.mean[at+cols:][:width-cols])
 	clear(s.residual[at+cols:][:width-cols])
 }
 
-// finish writes sum·factor, rounded, and what is left of q.
-func finish[T Float](mean, residual, sum, q []T, factor T) {
+// meanResidual writes sum·factor, rounded, and what is left of q.
+func meanResidual[T Float](mean, residual, sum, q []T, factor T) {
 	q, residual, sum = q[:len(mean)], residual[:len(mean)], sum[:len(mean)]
 	for k, v := range sum {
 		v = T(v * factor)

@@ -11,7 +11,7 @@ func (k kernel) centre(name string, narrow bool) {
 	if narrow {
 		kind, size = "float32", 4
 	}
-	k.text(name, "func(dst *float%[1]d, ld int, x *"+kind+", mean *float%[1]d, dim, n, rows int)", name+" for the first n numbers, a positive multiple of 16, of rows ≥ 1.")
+	k.textUntyped(name, "func(dst *float%[1]d, ld int, x *"+kind+", mean *float%[1]d, dim, n, rows int)", name+" for the first n numbers, a positive multiple of 16, of rows ≥ 1.")
 	dst, ld, x, rows := Load(Param("dst"), GP64()), k.stride("ld"), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
 	dim := Load(Param("dim"), GP64())
 	IMUL3Q(U8(size), dim, dim)

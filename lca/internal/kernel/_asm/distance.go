@@ -37,8 +37,8 @@ func (k kernel) distance() {
 }
 
 // scaled and addFrom generate what running moments take of a row: its difference from a mean.
-func (k kernel) scaled() {
-	k.text("scaled", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "Scaled for n numbers, a positive multiple of 16.")
+func (k kernel) subScale() {
+	k.textUntyped("subScale", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "subScale for n numbers, a positive multiple of 16.")
 	dst, x, o, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
 	s, _ := Param("s").Resolve()
 	g := k.group()
@@ -54,8 +54,8 @@ func (k kernel) scaled() {
 	k.end()
 }
 
-func (k kernel) addFrom() {
-	k.text("addFrom", "func(sum, x, o *float%[1]d, n int)", "AddFrom for n numbers, a positive multiple of 16.")
+func (k kernel) addDiff() {
+	k.textUntyped("addDiff", "func(sum, x, o *float%[1]d, n int)", "addDiff for n numbers, a positive multiple of 16.")
 	sum, x, o, n := Load(Param("sum"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
 	Label("loop")
 	for i := range k.group() {

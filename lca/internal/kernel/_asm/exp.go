@@ -12,7 +12,7 @@ import (
 //	next g             Σ w·t
 //	then the exponential's, and as many constants as there is room for
 //
-// The second form also does addScaled for the row before: its loads and stores find ports that exp leaves free.
+// The second form also does axpy for the row before: its loads and stores find ports that exp leaves free.
 // Both fetch what lies behind these logits, mostly the next row.
 func (k kernel) expRow(adds bool) {
 	if adds {
@@ -66,7 +66,7 @@ func (k kernel) expRow(adds bool) {
 	k.end()
 }
 
-// beside prepares addScaled, in the two highest registers, and returns what it does each step.
+// beside prepares axpy, in the two highest registers, and returns what it does each step.
 func (k kernel) beside(s reg.Register) (step func(i int), pointers []reg.Register) {
 	sums, before := Load(Param("sums"), GP64()), Load(Param("before"), GP64())
 	factor, _ := Param("factor").Resolve()

@@ -7,7 +7,7 @@ import (
 
 // finite generates the sums of numbers times zero.
 func (k kernel) finite() {
-	k.text("finite", "func(v *float%[1]d, n int) int", "0 if finite would say so of n numbers, a positive multiple of 64.")
+	k.textUntyped("finite", "func(v *float%[1]d, n int) int", "0 if finite would say so of n numbers, a positive multiple of 64.")
 	v, n := Load(Param("v"), GP64()), Load(Param("n"), GP64())
 	const sums = 8
 	zero := k.v(sums)

@@ -49,9 +49,9 @@ func (k kernel) pick() {
 	k.end()
 }
 
-// scatter generates the addition of a sparse row, number by number.
-func (k kernel) scatter() {
-	k.text("scatter", "func(sums *float%[1]d, index *int32, value *float%[1]d, n int, factor float%[1]d)", "scatter%[1]d for n ≥ 1 numbers.")
+// scatterAdd generates the addition of a sparse row, number by number.
+func (k kernel) scatterAdd() {
+	k.text("scatterAdd", "func(sums *float%[1]d, index *int32, value *float%[1]d, n int, factor float%[1]d)", "scatterAdd%[1]d for n ≥ 1 numbers.")
 	sums, index := Load(Param("sums"), GP64()), Load(Param("index"), GP64())
 	value, n := Load(Param("value"), GP64()), Load(Param("n"), GP64())
 	factor, _ := Param("factor").Resolve()
@@ -93,9 +93,9 @@ func (k kernel) clamp() {
 	k.end()
 }
 
-// addScaled generates the addition of a dense row.
-func (k kernel) addScaled() {
-	k.text("addScaled", "func(sums, row *float%[1]d, n int, factor float%[1]d)", "addScaled%[1]d for n numbers, a positive multiple of 16.")
+// axpy generates the addition of a dense row.
+func (k kernel) axpy() {
+	k.text("axpy", "func(sums, row *float%[1]d, n int, factor float%[1]d)", "axpy%[1]d for n numbers, a positive multiple of 16.")
 	sums, row, n := Load(Param("sums"), GP64()), Load(Param("row"), GP64()), Load(Param("n"), GP64())
 	factor, _ := Param("factor").Resolve()
 	k.broadcast(factor.Addr, k.v(0))
@@ -110,9 +110,9 @@ func (k kernel) addScaled() {
 	k.end()
 }
 
-// finish generates a row's mean and residual.
-func (k kernel) finish() {
-	k.text("finish", "func(mean, residual, sum, q *float%[1]d, n int, factor float%[1]d)", "finish for n numbers, a positive multiple of 16.")
+// meanResidual generates a row's mean and residual.
+func (k kernel) meanResidual() {
+	k.text("meanResidual", "func(mean, residual, sum, q *float%[1]d, n int, factor float%[1]d)", "meanResidual for n numbers, a positive multiple of 16.")
 	mean, residual := Load(Param("mean"), GP64()), Load(Param("residual"), GP64())
 	sum, q, n := Load(Param("sum"), GP64()), Load(Param("q"), GP64()), Load(Param("n"), GP64())
 	factor, _ := Param("factor").Resolve()

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"flag"
 	"log"
 	"os"
 
@@ -18,6 +19,7 @@ func main() {
 	if err := os.Chdir(".."); err != nil { // so that the outputs' headers name files as they are called there
 		log.Fatal(err)
 	}
+	wrappers := flag.String("wrappers", "wrappers_amd64.go", "output of the Go functions around the assembly")
 	ConstraintExpr("!purego")
 	for _, t := range types() {
 		c := constants(t)
@@ -36,31 +38,31 @@ func main() {
 			} else {
 				k.markGE()
 			}
-			k.gather()
-			k.scatter()
-			k.addScaled()
-			k.finish()
+			k.spmv()
+			k.scatterAdd()
+			k.axpy()
+			k.meanResidual()
 			k.clamp()
 			k.expRow(false)
 			if k.name == "AVX512" {
 				k.expRow(true)
 			}
-			k.scaleRows()
+			k.scale()
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
 			k.norms()
 			if k.bits == 64 {
-				k.rotate()
-				k.symmetric()
-				k.centre("shift", false)
-				k.centre("widen", true)
+				k.rot()
+				k.symv()
+				k.centre("centre", false)
+				k.centre("centreFromF32", true)
 				for _, rows := range s.rows {
-					k.rounded(rows)
+					k.tileF32(rows)
 				}
-				k.centerRound()
-				k.scaled()
-				k.addFrom()
-				k.largest()
+				k.centreF32()
+				k.subScale()
+				k.addDiff()
+				k.maxAbs()
 			}
 			if k.name == "AVX2" { // AVX-512 uses them too
 				if k.bits == 32 {
@@ -68,11 +70,14 @@ func main() {
 				}
 				k.transpose()
 				k.distance()
-				k.between()
+				k.sqDist()
 			}
 		}
 	}
 	Generate()
+	if err := writeWrappers(*wrappers); err != nil {
+		log.Fatal(err)
+	}
 }
 
 // numbers is float32 or float64, with its instructions.

@@ -109,9 +109,9 @@ func (k kernel) transpose() {
 	k.end()
 }
 
-// centerRound generates y = x − mean rounded to float32.
-func (k kernel) centerRound() {
-	k.text("centerRound", "func(dst *float32, x, mean *float%[1]d, n int)", "centerRound for n numbers, a positive multiple of 16.")
+// centreF32 generates y = x − mean rounded to float32.
+func (k kernel) centreF32() {
+	k.textUntyped("centreF32", "func(dst *float32, x, mean *float%[1]d, n int)", "centreF32 for n numbers, a positive multiple of 16.")
 	dst, x, mean, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("mean"), GP64()), Load(Param("n"), GP64())
 	Label("loop")
 	for i := range k.group() {

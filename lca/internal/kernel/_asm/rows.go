@@ -62,9 +62,17 @@ func constants(t numbers) *table {
 	return c
 }
 
-func (k kernel) text(name, signature, doc string) {
-	name = fmt.Sprintf("%s%d%s", name, k.bits, k.name)
-	TEXT(name, NOSPLIT, fmt.Sprintf(signature, k.bits))
+// text begins an assembly function. Its name is the operation, the bits of its type, the instruction set and
+// Asm: rowMax32AVX512Asm is called by the wrapper rowMax32AVX512 and computes what the generic rowMax does.
+func (k kernel) text(op, signature, doc string) {
+	k.begin(fmt.Sprintf("%s%d%sAsm", op, k.bits, k.name), signature, doc)
+}
+
+// textUntyped is text for an operation that exists for one type only, so that its name has no bits.
+func (k kernel) textUntyped(op, signature, doc string) { k.begin(op+k.name+"Asm", signature, doc) }
+
+func (k kernel) begin(name, signature, doc string) {
+	TEXT(name, NOSPLIT, strings.ReplaceAll(signature, "%[1]d", fmt.Sprint(k.bits)))
 	Pragma("noescape")
 	Doc(name + " is " + strings.ReplaceAll(doc, "%[1]d", fmt.Sprint(k.bits)))
 }
@@ -201,9 +209,9 @@ func (k kernel) markGE() {
 	k.end()
 }
 
-// gather generates the weighted sum of a panel's rows.
-func (k kernel) gather() {
-	k.text("gather", "func(dst, panel *float%[1]d, index *int32, value *float%[1]d, n int)", "gather%[1]d for n ≥ 0 rows.")
+// spmv generates the weighted sum of a panel's rows.
+func (k kernel) spmv() {
+	k.text("spmv", "func(dst, panel *float%[1]d, index *int32, value *float%[1]d, n int)", "spmv%[1]d for n ≥ 0 rows.")
 	dst, panel, index := Load(Param("dst"), GP64()), Load(Param("panel"), GP64()), Load(Param("index"), GP64())
 	value, n := Load(Param("value"), GP64()), Load(Param("n"), GP64())
 	vectors := 128 / k.bytes
@@ -260,9 +268,9 @@ func (k kernel) atLeast(s, bits reg.GPVirtual) {
 	}
 }
 
-// scaleRows generates the multiplication of a panel's rows.
-func (k kernel) scaleRows() {
-	k.text("scaleRows", "func(dst, src, s *float%[1]d, n int)", "scaleRows for n ≥ 1 rows.")
+// scale generates the multiplication of a panel's rows.
+func (k kernel) scale() {
+	k.text("scale", "func(dst, src, s *float%[1]d, n int)", "scale for n ≥ 1 rows.")
 	dst, src, s, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	Label("loop")
 	k.broadcast(Mem{Base: s}, k.v(0))

@@ -14,13 +14,13 @@ import (
 // A tile's accumulators stay in registers over the whole depth. Row r of A is reached from a few bases, by the
 // index registers rs, 3·rs and 5·rs.
 func (k kernel) tile(rows int, half bool) {
-	name, vectors := fmt.Sprintf("tile%dx%d%s", k.bits, rows, k.name), 2
+	vectors := 2
 	if half {
-		name, vectors = name+"Half", 1
+		vectors = 1
 	}
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(c *float%[1]d, ldc int, start *float%[1]d, lds int, a *float%[1]d, rs, cs int, b *float%[1]d, bs, depth, tiles int, next *float64, step int)", k.bits))
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is tile%d for %d·tiles rows (tiles ≥ 1) and %d columns.", name, k.bits, rows, vectors*k.bytes/k.size))
+	k.begin(k.tileName(rows, half),
+		"func(c *float%[1]d, ldc int, start *float%[1]d, lds int, a *float%[1]d, rs, cs int, b *float%[1]d, bs, depth, tiles int, next *float64, step int)",
+		fmt.Sprintf("tile%d for %d·tiles rows (tiles ≥ 1) and %d columns.", k.bits, rows, vectors*k.bytes/k.size))
 
 	acc := func(r, v int) reg.VecPhysical { return k.v(r*vectors + v) }
 	c, start := Load(Param("c"), GP64()), Load(Param("start"), GP64())
@@ -75,6 +75,15 @@ func (k kernel) tile(rows int, half bool) {
 	DECQ(tiles)
 	JNZ(LabelRef("tiles"))
 	k.end()
+}
+
+// tileName is the name of a tile: tile32x14AVX512Asm, or tile32x28HalfAVX512Asm for half a panel.
+func (k kernel) tileName(rows int, half bool) string {
+	suffix := k.name
+	if half {
+		suffix = "Half" + suffix
+	}
+	return fmt.Sprintf("tile%dx%d%sAsm", k.bits, rows, suffix)
 }
 
 // nextTile goes back to the first column of A, and down to the next tile.

@@ -6,9 +6,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// largest generates the maximum of numbers as integers, without their signs.
-func (k kernel) largest() {
-	k.text("largest", "func(x *float%[1]d, n int) uint64", "largest for n numbers, a positive multiple of 16.")
+// maxAbs generates the maximum of numbers as integers, without their signs.
+func (k kernel) maxAbs() {
+	k.textUntyped("maxAbs", "func(x *float%[1]d, n int) uint64", "maxAbs for n numbers, a positive multiple of 16.")
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
 	g, unsigned := k.group(), k.v(8)
 	if k.bytes == 64 {

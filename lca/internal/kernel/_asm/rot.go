@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rotate generates plane rotations of neighbouring rows of a strip of 32 float64, from the last
+// rot generates plane rotations of neighbouring rows of a strip of 32 float64, from the last
 // pair up. The row that two rotations share stays in registers; only one multiply-add is on its
 // way from one rotation to the next.
-func (k kernel) rotate() {
-	k.text("rotate", "func(strip *float%[1]d, ld int, c, s *float%[1]d, n int)", "rotate for n ≥ 1 rotations.")
+func (k kernel) rot() {
+	k.textUntyped("rot", "func(strip *float%[1]d, ld int, c, s *float%[1]d, n int)", "rot for n ≥ 1 rotations.")
 	strip, c, s := Load(Param("strip"), GP64()), Load(Param("c"), GP64()), Load(Param("s"), GP64())
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	ld := k.stride("ld")

@@ -8,11 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// symmetric generates the product of eight rows of an upper triangle with a vector, both as rows and as
+// symv generates the product of eight rows of an upper triangle with a vector, both as rows and as
 // columns, so that each number is fetched once. AVX-512 takes all rows together, AVX2 two at a time: the
 // order of the terms is the same.
-func (k kernel) symmetric() {
-	k.text("symmetric", "func(p, a *float%[1]d, ld int, v *float%[1]d, n int)", "symmetric for n columns, a positive multiple of 8.")
+func (k kernel) symv() {
+	k.textUntyped("symv", "func(p, a *float%[1]d, ld int, v *float%[1]d, n int)", "symv for n columns, a positive multiple of 8.")
 	rows, parts := k.together()
 	acc := func(r, i int) reg.VecPhysical { return k.v(r*parts + i) }
 	x := func(r int) reg.VecPhysical { return k.v(rows*parts + r) }
@@ -81,7 +81,7 @@ func (k kernel) symmetric() {
 	k.end()
 }
 
-// together is how many rows symmetric takes at a time, and the vectors of eight lanes.
+// together is how many rows symv takes at a time, and the vectors of eight lanes.
 func (k kernel) together() (rows, parts int) {
 	if k.bytes == 64 {
 		return 8, 1

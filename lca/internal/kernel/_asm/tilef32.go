@@ -8,15 +8,14 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// rounded generates the product of tiles that start from zero, of rows of A that lie one after the other, with
+// tileF32 generates the product of tiles that start from zero, of rows of A that lie one after the other, with
 // its end rounded to float32. Before the first step of a tile it asks the memory for the lines that it will
 // write, which are in the cache by the last step, and with each step for a line of what comes next.
-func (k kernel) rounded(rows int) {
+func (k kernel) tileF32(rows int) {
 	const vectors = 2
-	name := fmt.Sprintf("rounded%dx%d%s", k.bits, rows, k.name)
-	TEXT(name, NOSPLIT, fmt.Sprintf("func(c *float32, ldc int, a *float%[1]d, rs int, b *float%[1]d, depth, tiles int, next *byte, step int)", k.bits))
-	Pragma("noescape")
-	Doc(fmt.Sprintf("%s is rounded for %d·tiles rows (tiles ≥ 1) and %d columns.", name, rows, vectors*k.bytes/k.size))
+	k.textUntyped(fmt.Sprintf("tileF32x%d", rows),
+		"func(c *float32, ldc int, a *float%[1]d, rs int, b *float%[1]d, depth, tiles int, next *byte, step int)",
+		fmt.Sprintf("tileF32 for %d·tiles rows (tiles ≥ 1) and %d columns.", rows, vectors*k.bytes/k.size))
 
 	acc := func(r, v int) reg.VecPhysical { return k.v(r*vectors + v) }
 	c, tiles, next := Load(Param("c"), GP64()), Load(Param("tiles"), GP64()), Load(Param("next"), GP64())

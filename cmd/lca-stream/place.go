@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// place is where in a topic to begin or to end, as it is written on the command line.
+type place struct {
+	text    string
+	time    time.Time       // zero: none
+	offsets map[int32]int64 // of the named partitions; nil: none
+}
+
+// parsePlace reads earliest, latest, a time or PARTITION=OFFSET[,…]; what it refuses is usage.
+func parsePlace(flag, text string) (place, error) {
+	p := place{text: text}
+	if text == "earliest" || text == "latest" {
+		return p, nil
+	}
+	var err error
+	if p.time, err = time.Parse(time.RFC3339, text); err == nil {
+		return p, nil
+	}
+	p.offsets = map[int32]int64{}
+	for item := range strings.SplitSeq(text, ",") {
+		number, offset, ok := strings.Cut(item, "=")
+		id, err1 := strconv.ParseInt(number, 10, 32)
+		next, err2 := strconv.ParseInt(offset, 10, 64)
+		if !ok || err1 != nil || err2 != nil || id < 0 || next < 0 {
+			return p, usage{fmt.Errorf("%s %s: %q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", flag, text, item)}
+		}
+		if _, twice := p.offsets[int32(id)]; twice {
+			return p, usage{fmt.Errorf("%s %s: partition %d is named twice", flag, text, id)}
+		}
+		p.offsets[int32(id)] = next
+	}
+	return p, nil
+}
+
+// at asks the brokers what offsets a place is. A time before the beginning is the beginning, one past the end is
+// the end.
+func (s *system) at(ctx context.Context, parts []source.Partition, p place) (source.Offsets, error) {
+	switch {
+	case p.offsets != nil:
+		offsets := source.Offsets{}
+		for id, next := range p.offsets {
+			part := source.Partition{Topic: s.config.Source.Topic, ID: id}
+			if !slices.Contains(parts, part) {
+				return nil, fmt.Errorf("topic %s has no partition %d to read", part.Topic, id)
+			}
+			offsets[part] = next
+		}
+		return offsets, nil
+	case !p.time.IsZero():
+		return source.ListOffsets(ctx, s.cluster, parts, source.AtTime(p.time))
+	case p.text == "earliest":
+		return source.ListOffsets(ctx, s.cluster, parts, source.Earliest)
+	case s.config.Source.IsolationLevel == "read_uncommitted":
+		return source.ListOffsets(ctx, s.cluster, parts, source.Latest)
+	}
+	return source.ListOffsets(ctx, s.cluster, parts, source.LatestStable)
+}

@@ -1,0 +1,63 @@
+package pipeline
+
+import "unsafe"
+
+const (
+	// slabLeast is how much a slab grows at least, and slabMost how many bytes are kept from batch to batch.
+	slabLeast, slabMost = 8 << 10, 4 << 20
+
+	// slabIdle is how many bytes are kept whether they are used or not.
+	slabIdle = 256 << 10
+)
+
+// slab is memory for what a batch makes, which the next batch uses again: all of it has been put by
+// then, or never will be. There is one for each partition, so it does not keep what few batches need.
+type slab[T any] struct {
+	free []T // the part not in use
+	all  []T
+	over int // how much this batch has made beyond
+}
+
+// begin takes all of it back, and makes it large enough for a batch like the last one, up to so many bytes.
+func (s *slab[T]) begin(most int) {
+	switch used := len(s.all) - cap(s.free); {
+	case s.over > 0 && s.bytes(len(s.all)+s.over) <= most:
+		s.all = make([]T, len(s.all)+s.over+s.over/8)
+	case s.over == 0 && used < len(s.all)/8 && s.bytes(len(s.all)) > slabIdle:
+		s.all = nil
+	}
+	s.free, s.over = s.all[:0], 0
+}
+
+// trim lets go of what begin would not keep.
+func (s *slab[T]) trim(most int) {
+	if s.bytes(len(s.all)+s.over) > most {
+		s.free, s.over = s.all[:0], 0
+	}
+}
+
+func (s *slab[T]) bytes(n int) int {
+	var one T
+	return n * int(unsafe.Sizeof(one))
+}
+
+// room returns an empty slice with room for so much.
+func (s *slab[T]) room(size int) []T {
+	if cap(s.free) < size {
+		n := max(size, slabLeast)
+		s.free = make([]T, 0, n)
+		s.over += n
+	}
+	return s.free
+}
+
+// keep says that what began as room is in use now.
+func (s *slab[T]) keep(used []T) []T {
+	if n := len(used); n <= cap(s.free) {
+		s.free = s.free[n:n]
+	}
+	return used[:len(used):len(used)]
+}
+
+// take is room and keep of so much.
+func (s *slab[T]) take(n int) []T { return s.keep(s.room(n)[:n]) }
