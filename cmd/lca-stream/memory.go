@@ -9,7 +9,7 @@ import (
 )
 
 // outside is what a process has beside what the Go runtime manages: the pages of its binary that are in use,
-// measured as 35 to 40 MiB, and the stack of its first thread.
+// measured as 32 to 34 MiB, and the stack of its first thread.
 const outside = 48 << 20
 
 // memoryLimit is what the process may take: memory.limit, or that of its container, or half of the machine's

@@ -3,20 +3,26 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
 // memoryBoundMiB is what a process may take for its input at default settings, on a machine with room for much
-// more: a limit is a ceiling, not a budget to fill.
-const memoryBoundMiB = 256
+// more: a limit is a ceiling, not a budget to fill. Up to a dozen partitions take less.
+const memoryBoundMiB, fewPartitionsMiB = 256, 200
 
 // jsonColumns are the features of jsonRows.
 const jsonColumns = "[f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11]"
@@ -48,11 +54,10 @@ func (s *stream) jsonRows(messages, partitions int) {
 }
 
 // A backlog of small messages takes little memory in any number of partitions: what is read ahead, and what
-// is being worked on, have one bound for the process. What a partition needs for itself, a model's scorer and a
-// producer, is about 2 MiB.
+// is being worked on, have one bound for the process, and garbage is collected the sooner the more there is live.
 func TestMemoryOfSmallMessages(t *testing.T) {
 	for _, c := range []struct{ messages, partitions, boundMiB int }{
-		{300_000, 12, memoryBoundMiB}, {100_000, 1, memoryBoundMiB}, {100_000, 100, memoryBoundMiB + 200},
+		{300_000, 12, fewPartitionsMiB}, {100_000, 1, fewPartitionsMiB}, {100_000, 32, memoryBoundMiB}, {100_000, 100, memoryBoundMiB + 32},
 	} {
 		t.Run(fmt.Sprintf("%d messages in %d partitions", c.messages, c.partitions), func(t *testing.T) {
 			b := kafkatest.Start(t, kafkatest.Kafka41)
@@ -69,4 +74,72 @@ func TestMemoryOfSmallMessages(t *testing.T) {
 			t.Logf("peak memory %d MiB, %.0f messages a second", peak, float64(c.messages)/took.Seconds())
 		})
 	}
+}
+
+// smallBomb is a message of some kilobytes with 2^20 rows of 7 numbers: it decodes to 56 MiB.
+func smallBomb(t *testing.T) []byte {
+	t.Helper()
+	fields := make([]arrow.Field, 7)
+	for i := range fields {
+		fields[i] = arrow.Field{Name: fmt.Sprintf("c%d", i), Type: arrow.PrimitiveTypes.Float64}
+	}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+	defer b.Release()
+	column := make([]float64, 1<<20)
+	for i := range fields {
+		for k := range column {
+			column[k] = float64(k % (2 + i)) // repeats every 840 rows, so that what it whitens to compresses as well
+		}
+		b.Field(i).(*array.Float64Builder).AppendValues(column, nil)
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	var value bytes.Buffer
+	w := ipc.NewWriter(&value, ipc.WithSchema(rec.Schema()), ipc.WithZstd())
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return value.Bytes()
+}
+
+// Messages that decode to thousands of times their bytes are learnt from and whitened within memory.limit.
+func TestMemoryOfLargeMessages(t *testing.T) {
+	const messages, partitions = 4, 2
+	b := kafkatest.Start(t, kafkatest.Kafka41)
+	s := newStream(t, b, "large", settings{partitions: partitions, features: "[c0, c1, c2, c3, c4, c5, c6]", more: fmt.Sprintf("memory: {limit: %dMiB}", memoryBoundMiB)})
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A snapshot for every 500 rows would be two thousand a message.
+	usual := strings.NewReplacer("every_rows: 500,", "every_rows: 200000,", "every_rows: 1000,", "every_rows: 200000,", "neighbours: 500", "neighbours: 50")
+	if err := os.WriteFile(s.file, []byte(usual.Replace(string(text))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	value := smallBomb(t)
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range messages {
+		if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: s.topic("in"), Partition: int32(i % partitions), Value: value}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := s.program("run", "--log-level", "info")
+	s.await(s.name, messages, run)
+	s.await(s.name+".learn", messages, run)
+	peak := peakMiB(t, run.Pid())
+	run.stop()
+	if peak > memoryBoundMiB {
+		t.Errorf("%d MiB at the peak, more than memory.limit, %d", peak, memoryBoundMiB)
+	}
+	if ends := b.ListOffsets(t, s.topic("dead"), -1, 1); ends[0] != 0 {
+		t.Errorf("%d messages were set aside", ends[0])
+	}
+	t.Logf("peak memory %d MiB with messages of %d bytes", peak, len(value))
 }
