@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// flops counts an update as it is usually written: logits and ΛZ in full, Ĉ in full.
+// flops counts the operations of an update without our savings: logits, ΛZ and Ĉ as full matrix products.
 func flops(rows, n, dim int) float64 {
 	return 4*float64(rows)*float64(n)*float64(dim) + float64(2*rows+n)*float64(dim)*float64(dim)
 }
 
-// BenchmarkUpdateFlat has neighbours so near that every weight counts: nothing is sparse, and the
-// flops per second are a share of the peak.
+// BenchmarkUpdateFlat has neighbours so near that every weight counts. Nothing is sparse, so the flops per second can
+// be compared with the peak.
 func BenchmarkUpdateFlat(b *testing.B) {
 	for _, s := range [][3]int{{1000, 3000, 16}, {1000, 3000, 64}, {1000, 3000, 256}} {
 		b.Run(fmt.Sprintf("B=%d/N=%d/d=%d/float32", s[0], s[1], s[2]), func(b *testing.B) { benchmarkUpdate[float32](b, s[0], s[1], s[2], 0.2) })
@@ -80,7 +80,7 @@ func BenchmarkProjection(b *testing.B) {
 	}
 }
 
-// BenchmarkPeak times the tallest tile on operands in the L1 cache: what the rest is measured by.
+// BenchmarkPeak times the tallest tile on operands in the L1 cache. The other benchmarks are judged by it.
 func BenchmarkPeak(b *testing.B) {
 	const rows, depth = 14, 128
 	f := functionsOf[float32]()

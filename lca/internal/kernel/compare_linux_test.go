@@ -15,17 +15,17 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// alternations is how often both sides run one after the other; medians of these are compared.
+// alternations is how often both sides run, one after the other. Their medians are compared.
 const alternations = 15
 
 // BenchmarkTwin compares one EM step with a tuned numpy and scipy, one thread each, alternating in
-// one run on the same input: the whole M-step and E-step, with a tenth of an eigendecomposition. No ratio
-// is given unless both results agree with a plain float64 computation: to 1e-3 of Ĉ_L's norm, and to
+// one run on the same input: the whole M-step and E-step, with a tenth of an eigendecomposition. It reports
+// no ratio unless both results agree with a plain float64 computation: to 1e-3 of Ĉ_L's norm, and to
 // 5e-3 in the worst direction of C_L, which is what TestPrecision allows.
 //
 //	go test ./lca/internal/kernel -run '^$' -bench Twin -benchtime 1x -timeout 1h
 //
-// With TABLES set to a directory, it leaves its table there.
+// If TABLES names a directory, the table is written there.
 func BenchmarkTwin(b *testing.B) {
 	locked(b)
 	peer := startTwin(b, 1)
@@ -44,7 +44,7 @@ func BenchmarkTwin(b *testing.B) {
 	table(b, "update", "| d | B | data | effective neighbours | numpy, ms | ours, ms | ratio of medians (lowest – highest pair) | Ĉ_L off by, theirs / ours | peak FMA that minute, GF/s |\n|---|---|---|---|---|---|---|---|---|\n", rows)
 }
 
-// pair is one alternation: seconds of processor time.
+// pair is the processor time of both sides in one alternation, in seconds.
 type pair struct{ theirs, ours float64 }
 
 func compare(b *testing.B, peer *twin, kind string, batch, n, dim int) string {
@@ -87,8 +87,8 @@ func summary(pairs []pair) (theirs, ours, low, high float64) {
 	return t[len(t)/2], o[len(o)/2], slices.Min(ratios), slices.Max(ratios)
 }
 
-// agree returns how far Ĉ_L of c is from that of the plain computation, relative to its norm, and ends the
-// benchmark when that is too far.
+// agree returns the distance of Ĉ_L of c from that of the plain computation, relative to its norm. It fails the
+// benchmark if that is too large.
 func agree(b *testing.B, p *problem, who string, c []float64) float64 {
 	b.Helper()
 	want := p.read(b, "textbook")
@@ -125,7 +125,7 @@ func eigenSeconds(b *testing.B, p *problem) float64 {
 	return cpuSeconds(b) - began
 }
 
-// peakFlops is the best of a few short runs: flops a second of one thread.
+// peakFlops returns the most flops per second that one thread reaches in a few short runs.
 func peakFlops[T kernel.Float](b *testing.B) float64 {
 	var operands kernel.PeakOperands[T]
 	best := 0.0
@@ -157,7 +157,7 @@ func BenchmarkTwinEigen(b *testing.B) {
 	table(b, "eigen", "| d | dsyevd, ms | ours, ms | ratio of medians (lowest – highest pair) |\n|---|---|---|---|\n", rows)
 }
 
-// BenchmarkGonum compares the E-step and M-step with the same written on gonum alone.
+// BenchmarkGonum compares the E-step and M-step with the same steps written with gonum alone.
 func BenchmarkGonum(b *testing.B) {
 	locked(b)
 	var rows []string
@@ -191,8 +191,7 @@ func near(b *testing.B, got, want []float64) {
 	}
 }
 
-// byGonum is the step in gonum's own words. Its products start goroutines, so that the time is that
-// of the process.
+// byGonum is the step written with gonum. Its products start goroutines, so the time is that of the process.
 func byGonum(b *testing.B, p *problem) []float64 {
 	var chol mat.Cholesky
 	if !chol.Factorize(mat.NewSymDense(p.dim, p.c)) {
@@ -265,7 +264,7 @@ func softmaxRows(s, z *mat.Dense) []float64 {
 	return weight
 }
 
-// table leaves a table where TABLES says, unless no row of it was asked for.
+// table writes a table to the directory that TABLES names, unless the table is empty.
 func table(b *testing.B, name, head string, rows []string) {
 	b.Helper()
 	dir := os.Getenv("TABLES")

@@ -2,34 +2,36 @@ package kernel
 
 import "fmt"
 
-// Coordinates takes rows into y = W(x−μ), the coordinates of a metric, for an E-step in T: by a [Single]
-// where T is float32 and that suffices, else by a [Projection]. A coordinate so far away that its square
-// would overflow, or that is not a number, is moved in to where it is still far from everything.
-// The zero value is empty; it serves one call at a time.
+// Coordinates computes y = W(x−μ), the coordinates of rows in a metric, for an E-step in T. Where T is float32 and
+// float32 suffices ([SingleSuffices]) it multiplies by a [Single], otherwise by a [Projection]. A coordinate that is
+// NaN, or so large that its square would overflow, is replaced by one that is still far from everything.
+// The zero value is empty; a Coordinates serves one call at a time.
 type Coordinates[T Float] struct {
 	// Threads is how many goroutines a call may use, as in [Scratch].
 	Threads int
 
-	double Projection
-	single Single
-	singly bool
+	double    Projection
+	single    Single
+	inFloat32 bool // whether single is in use, not double
 
-	crew    crew
+	workers workers
 	threads int
-	centred []centred // of each worker
-	x       []float64 // the call's rows
+	buffers []rowBuffers // of each worker
+
+	// The arguments of the current call. Coordinates go to dst or, if pool is not nil, into the pool.
+	x       []float64
 	rows    int
-	dst     []T // where their coordinates go, beside those by
-	beside  *Coordinates[T]
-	pool    *Neighbours[T] // or this,
-	rounded *Rounded       // whose rows may be here
+	dst     []T
+	second  *Coordinates[T] // its coordinates go next to ours in dst; may be nil
+	pool    *Neighbours[T]
+	centred *Rounded // the rows of x less μ, if the caller has them; may be nil
 }
 
-// centred is what one goroutine needs for itself: a few rows without their mean.
-type centred struct {
+// rowBuffers is what one worker needs for a few rows less their mean.
+type rowBuffers struct {
 	doubles Scratch[float64]
 	singles Scratch[float32]
-	q       []float32 // singly, here or in a Rounded
+	q       []float32 // the centred rows in float32: in singles, or in a Rounded
 }
 
 // farAway is the largest magnitude of a coordinate.
@@ -39,7 +41,7 @@ const farAway = 1e15
 // deviations. Columns of W that are zero throughout 16 or 32 rows, from some column on, are not multiplied:
 // of a lower triangular W, half.
 func (c *Coordinates[T]) Pack(mean, w []float64, dim, out int, deviation []float64) {
-	if c.singly = sizeOf[T]() == 4 && SingleSuffices(w, dim, out, deviation); c.singly {
+	if c.inFloat32 = sizeOf[T]() == 4 && SingleSuffices(w, dim, out, deviation); c.inFloat32 {
 		c.single.Pack(mean, w, dim, out)
 	} else {
 		c.double.Pack(mean, w, dim, out)
@@ -48,7 +50,7 @@ func (c *Coordinates[T]) Pack(mean, w []float64, dim, out int, deviation []float
 
 // shape returns the sizes of W.
 func (c *Coordinates[T]) shape() (dim, out int) {
-	if c.singly {
+	if c.inFloat32 {
 		return c.single.dim, c.single.out
 	}
 	return c.double.dim, c.double.out
@@ -57,8 +59,7 @@ func (c *Coordinates[T]) shape() (dim, out int) {
 // Apply writes the coordinates of each row of x.
 func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) { Beside(dst, x, rows, c, nil) }
 
-// Beside writes the coordinates of each row of x by a, and beside them those by b if there is one, of the
-// same μ.
+// Beside writes a's coordinates of each row of x and, if b is not nil, b's next to them. Both have the same μ.
 func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 	dim, ld := a.shape()
 	if b != nil {
@@ -68,82 +69,82 @@ func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 	if len(x) < rows*dim || len(dst) < rows*ld {
 		panic(fmt.Sprintf("kernel: coordinates of %d rows of %d from %d numbers into %d", rows, dim, len(x), len(dst)))
 	}
-	a.dst, a.beside = dst[:rows*ld], b
+	a.dst, a.second = dst[:rows*ld], b
 	a.run(x, rows, ld)
 }
 
-// Load writes the coordinates of the rows of x as the first ones of the pool's points, row by row: all
-// that count in the kernel distance are among them. They go from the cache into both kinds of panels. rounded
-// holds the same rows without the same μ; where it is nil, or float32 does not suffice, they are centred anew.
-func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, rounded *Rounded) {
+// Load writes the coordinates of the rows of x as the first coordinates of the pool's points, which must include
+// all that count in the kernel distance. While they are in the cache it copies them into both kinds of panels.
+// centred holds the rows of x less μ; where it is nil, or float32 does not suffice, Load centres x itself.
+func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, centred *Rounded) {
 	dim, out := c.shape()
 	if len(x) < p.n*dim || out > p.dim || p.parzen > out {
-		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d a point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
+		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d per point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))
 	}
-	c.pool, c.rounded = p, rounded
+	c.pool, c.centred = p, centred
 	c.run(x, p.n, out)
 }
 
-// run takes the rows into out coordinates, a few at a time.
+// run computes the coordinates of the rows, out per row, projectRows rows at a time.
 func (c *Coordinates[T]) run(x []float64, rows, out int) {
-	const around = 64 // multiply-adds, as it were: what it takes to fetch a number and to take μ off
+	const perElement = 64 // cost of loading and centring an element, in multiply-adds
 	dim, _ := c.shape()
 	blocks := ceil(rows, projectRows) / projectRows
 	c.x, c.rows = x[:rows*dim], rows
-	c.threads = max(1, min(blocks, c.crew.threads(c.Threads, rows*dim*(out+around))))
-	for len(c.centred) < c.threads {
-		c.centred = append(c.centred, centred{})
+	c.threads = max(1, min(blocks, c.workers.threads(c.Threads, rows*dim*(out+perElement))))
+	for len(c.buffers) < c.threads {
+		c.buffers = append(c.buffers, rowBuffers{})
 	}
 	for i := range c.threads {
-		c.centred[i].singles.begin()
-		c.centred[i].doubles.begin()
+		c.buffers[i].singles.begin()
+		c.buffers[i].doubles.begin()
 	}
-	c.crew.run(c, blocks, c.threads)
-	c.x, c.dst, c.beside, c.pool, c.rounded = nil, nil, nil, nil, nil
+	c.workers.run(c, blocks, c.threads)
+	c.x, c.dst, c.second, c.pool, c.centred = nil, nil, nil, nil, nil
 }
 
 func (c *Coordinates[T]) do(worker, item int) {
 	dim, _ := c.shape()
-	first, q := item*projectRows, &c.centred[worker]
+	first, b := item*projectRows, &c.buffers[worker]
 	rows := min(projectRows, c.rows-first)
-	after := min(first+c.threads*projectRows, c.rows) // what this worker will probably take next
+	after := min(first+c.threads*projectRows, c.rows) // the block that this worker will probably take next
 	var next []byte
-	if c.singly && c.rounded != nil {
-		q.q, next = c.rounded.block(first), bytesOf(c.rounded.block(after))
+	if c.inFloat32 && c.centred != nil {
+		b.q, next = c.centred.block(first), bytesOf(c.centred.block(after))
 	} else {
 		next = bytesOf(c.x[after*dim : min(after+rows, c.rows)*dim])
-		c.centre(q, c.x[first*dim:], rows)
+		c.centre(b, c.x[first*dim:], rows)
 	}
 	if c.pool != nil {
-		c.loadBlock(q, first, rows, next)
+		c.loadBlock(b, first, rows, next)
 	} else {
-		c.writeBlock(q, first, rows, next)
+		c.writeBlock(b, first, rows, next)
 	}
-	q.q = nil
+	b.q = nil
 }
 
-func (c *Coordinates[T]) ended(int) {}
+func (c *Coordinates[T]) finish(int) {}
 
-func (c *Coordinates[T]) writeBlock(q *centred, first, rows int, next []byte) {
+func (c *Coordinates[T]) writeBlock(b *rowBuffers, first, rows int, next []byte) {
 	dim, left := c.shape()
 	ld := len(c.dst) / c.rows
 	block := c.dst[first*ld:][:rows*ld]
-	c.multiply(rowsOf(block, ld), q, rows, next)
-	if b := c.beside; ld > left {
-		if b.singly != c.singly {
-			b.centre(q, c.x[first*dim:], rows)
+	c.multiply(rowView(block, ld), b, rows, next)
+	if second := c.second; ld > left {
+		if second.inFloat32 != c.inFloat32 {
+			second.centre(b, c.x[first*dim:], rows)
 		}
-		b.multiply(rowsOf(block[left:], ld), q, rows, nil)
+		second.multiply(rowView(block[left:], ld), b, rows, nil)
 	}
 	whole := len(block) / lanes * lanes
 	functionsOf[T]().clamp(block[:whole])
 	clamp(block[whole:])
 }
 
-func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []byte) {
+func (c *Coordinates[T]) loadBlock(b *rowBuffers, first, rows int, next []byte) {
 	p, w, f := c.pool, panelWidth[T](), functionsOf[T]()
 	_, out := c.shape()
-	c.multiply(place[T]{p.coords[first*w:], w, w * p.n}, q, rows, next)
+	c.multiply(view[T]{data: p.coords[first*w:], ld: w, step: w * p.n}, b, rows, next)
 	for k := 0; k < out; k += w {
 		f.clamp(p.coords[k*p.n+first*w:][:rows*w])
 	}
@@ -152,25 +153,25 @@ func (c *Coordinates[T]) loadBlock(q *centred, first, rows int, next []byte) {
 	}
 }
 
-// centre takes μ off a few rows, and rounds them where float32 suffices.
-func (c *Coordinates[T]) centre(q *centred, x []float64, rows int) {
-	if c.singly {
-		q.q = c.single.centre(&q.singles, x, rows)
+// centre writes rows of x less μ to b, in float32 where that suffices.
+func (c *Coordinates[T]) centre(b *rowBuffers, x []float64, rows int) {
+	if c.inFloat32 {
+		b.q = c.single.centre(&b.singles, x, rows)
 		return
 	}
-	centreRows(&c.double, &q.doubles, x, rows)
+	centreRows(&c.double, &b.doubles, x, rows)
 }
 
-// multiply takes the rows that were centred into coordinates, and may ask the memory for the next ones.
-func (c *Coordinates[T]) multiply(dst place[T], q *centred, rows int, next []byte) {
-	if to, ok := any(dst).(place[float32]); ok && c.singly {
-		c.single.multiply(to, &q.singles, q.q, rows, next)
+// multiply writes W times the centred rows in b to dst. In float32 it also prefetches next.
+func (c *Coordinates[T]) multiply(dst view[T], b *rowBuffers, rows int, next []byte) {
+	if to, ok := any(dst).(view[float32]); ok && c.inFloat32 {
+		c.single.multiply(to, &b.singles, b.q, rows, next)
 		return
 	}
-	multiply(&c.double, dst, &q.doubles, rows)
+	multiply(&c.double, dst, &b.doubles, rows)
 }
 
-// clamp moves numbers in to ±farAway, NaN to +farAway.
+// clamp limits numbers to ±farAway; NaN becomes +farAway.
 func clamp[T Float](s []T) {
 	for k, v := range s {
 		if !(v < farAway) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLoadIsApplyAndPack holds that the one pass leaves the same bits as the two, on every implementation,
-// whether float32 suffices or not, also of rows that are far away or no numbers.
+// TestLoadIsApplyAndPack checks that Load gives the same bits as Apply followed by Pack, on every implementation,
+// whether float32 suffices or not, and also for rows that are far away or NaN.
 func TestLoadIsApplyAndPack(t *testing.T) {
 	Each(func(name string) {
 		for _, deviation := range []float64{1, 1e6} {
@@ -46,7 +46,7 @@ func loadIsApplyAndPack[T Float](t *testing.T, deviation float64) {
 	}
 }
 
-// coordinateProblem draws rows, some of them far away or no numbers, a mean and a W.
+// coordinateProblem draws rows, some of them far away or NaN, a mean and a W.
 func coordinateProblem(n, dim, out int, deviation float64) (x, mean, w, deviations []float64) {
 	x, _ = points[float64](3, n, dim, 1)
 	for k, v := range []float64{1e300, -1e300, math.Inf(1), math.NaN(), 1e16} {
@@ -61,8 +61,8 @@ func coordinateProblem(n, dim, out int, deviation float64) (x, mean, w, deviatio
 	return x, mean, w, deviations
 }
 
-// TestCoordinatesOfThreads holds that their number shows in no bit, whichever of two projections beside each
-// other is in float32.
+// TestCoordinatesOfThreads checks that the number of threads does not change the bits, whichever of two projections
+// next to each other is in float32.
 func TestCoordinatesOfThreads(t *testing.T) {
 	Each(func(name string) {
 		for _, deviations := range [][2]float64{{1, 1}, {1e6, 1e6}, {1, 1e6}, {1e6, 1}} {
@@ -79,7 +79,7 @@ func coordinatesOfThreads[T Float](t *testing.T, deviations [2]float64) {
 		n, dim, left, right := shape[0], shape[1], shape[2], shape[3]
 		run := func(threads int) (beside []T, pool Neighbours[T]) {
 			var a, b Coordinates[T]
-			a.Threads, a.crew.least = threads, 1
+			a.Threads, a.workers.least = threads, 1
 			x, mean, w, deviation := coordinateProblem(max(n, 1), dim, left, deviations[0])
 			a.Pack(mean, w, dim, left, deviation)
 			_, mean, w, deviation = coordinateProblem(1, dim, right, deviations[1])
@@ -109,7 +109,7 @@ func TestCoordinatesAllocateNothing(t *testing.T) {
 	x, mean, w, deviations := coordinateProblem(n, dim, out, 1)
 	var a, b Coordinates[float32]
 	var pool Neighbours[float32]
-	a.Threads, a.crew.least = 2, 1
+	a.Threads, a.workers.least = 2, 1
 	a.Pack(mean, w, dim, out, deviations)
 	b.Pack(mean, w, dim, out, deviations)
 	y := make([]float32, n*2*out)
@@ -123,7 +123,7 @@ func TestCoordinatesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestCoordinatesOfTriangles holds that the zeros of a triangular W are left out without a trace.
+// TestCoordinatesOfTriangles checks that leaving out the zeros of a triangular W does not change the bits.
 func TestCoordinatesOfTriangles(t *testing.T) {
 	const n, dim = 70, 100
 	x, _ := points[float64](3, n, dim, 1)
@@ -143,7 +143,7 @@ func TestCoordinatesOfTriangles(t *testing.T) {
 	c.Apply(got, x, n)
 	compare(t, "in float64", got, want)
 	c.Pack(mean, w, dim, dim, ones)
-	if !c.singly {
+	if !c.inFloat32 {
 		t.Fatal("float32 does not suffice, as it should for such data")
 	}
 	c.Apply(single, x, n)

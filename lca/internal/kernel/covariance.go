@@ -16,14 +16,14 @@ func (s *Scratch[T]) covariance() {
 	}
 }
 
-// covariancePanel forms the rows 0 … of one panel of columns down to the diagonal. Panels are taken from
-// the last, which is the longest, so that goroutines end together.
-func (s *Scratch[T]) covariancePanel(w *worker[T], item int) {
+// covariancePanel forms the rows 0 … of one panel of columns down to the diagonal. The last panel is the longest
+// and is taken first, so that all goroutines finish at about the same time.
+func (s *Scratch[T]) covariancePanel(w *workspace[T], item int) {
 	width, p := panelWidth[T](), s.pool
 	panels := ceil(p.dim, width) / width
 	c := panels - 1 - item
 	w.tile = grow(w.tile, width*width)
-	clear(w.tile) // a half that is not computed is folded as zeros
+	clear(w.tile) // a half panel that the product leaves out is added as zeros
 	w.scaled = grow(w.scaled, foldRows*width)
 	clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
 	for k := 0; k < s.points; k += foldRows {
@@ -39,9 +39,9 @@ func (s *Scratch[T]) covariancePanel(w *worker[T], item int) {
 	}
 }
 
-// products folds depth terms aᵀb into the panel c of the covariance, for all panels of a up to c.
-// a is panels of n rows, of which those from first on are used.
-func (s *Scratch[T]) products(w *worker[T], c int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+// products computes depth terms of aᵀb for panel c of the covariance and all panels of a up to c, and adds them to
+// the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on.
+func (s *Scratch[T]) products(w *workspace[T], c int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
 	width, dim := panelWidth[T](), s.pool.dim
 	cols := min(width, dim-c*width)
 	at := c * width * ceil(dim, width)

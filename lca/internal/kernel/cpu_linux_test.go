@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// measure runs f b.N times and reports its flops over the *processor* time of this thread, at the
-// fastest and the median run: wall time says little on a machine that others use too.
+// measure runs f b.N times and reports its flops per second of *processor* time of this thread, for the fastest and
+// the median run. Wall time means little on a shared machine.
 func measure(b *testing.B, flops float64, f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -5,8 +5,8 @@ import "math"
 // RotateWidth is the width of the strips that [Rotate] works on.
 const RotateWidth = 32
 
-// Tile is the float64 product that everything here is made of, for the factorisations of package
-// linalg: see tile.go for what it computes and which columns beyond cols it may touch.
+// Tile is the float64 matrix product of this package, exported for the factorisations of package linalg. tile.go
+// says what it computes, and which columns beyond cols it may write.
 func Tile(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs int, b []float64, bs, depth, rows, cols int) {
 	active().f64.tile(c, ldc, init, ldi, a, rs, cs, b, bs, depth, rows, cols)
 }
@@ -20,13 +20,13 @@ func Transpose(panel, src []float64, lds, rows, cols int) {
 	active().f64.transpose(panel, src, lds, rows, cols)
 }
 
-// Rotate applies the plane rotations (c[i], s[i]) to rows i and i+1 of a strip of RotateWidth columns, the
-// last first:
+// Rotate applies the plane rotations (c[i], s[i]) to rows i and i+1 of a strip of RotateWidth columns,
+// starting with the last:
 //
 //	row i+1 ← s·row i + c·row i+1
 //	row i   ← c·row i − s·row i+1
 //
-// The product with row i is rounded, the other added to it by a fused multiply-add.
+// The product with row i is rounded, and the other is added to it by a fused multiply-add.
 func Rotate(strip []float64, ld int, c, s []float64) {
 	active().rot(strip, ld, c, s)
 }
@@ -42,9 +42,9 @@ func rot(strip []float64, ld int, c, s []float64) {
 	}
 }
 
-// Symmetric adds to p the product with v of eight rows of a symmetric matrix of which the upper triangle is
-// stored, and the whole 8×8 block on the diagonal that a starts with: the rows as they are, and as columns.
-// With n columns from there on, a multiple of 8,
+// Symmetric adds to p a part of a symmetric matrix times v: eight rows, and the eight columns that mirror them. Only
+// the upper triangle of the matrix is stored, except that a starts with a complete 8×8 block of its diagonal. With n
+// columns from that block on, a multiple of 8,
 //
 //	p_r ← p_r + Σ_j a_rj v_j      r < 8, j < n: element j in lane j mod 8, folded 4, 2, 1
 //	p_j ← p_j + Σ_r a_rj v_r      8 ≤ j < n: one chain of multiply-adds, r ascending
@@ -71,7 +71,8 @@ func symv(p, a []float64, ld int, v []float64, n int) {
 	}
 }
 
-// MirrorUpper copies the upper triangle of the first n rows and columns of c, of row stride ldc, below the diagonal.
+// MirrorUpper copies the upper triangle of the first n rows and columns of c, whose rows are ldc apart, to the lower
+// triangle.
 func MirrorUpper(c []float64, ldc, n int) {
 	for first := 0; first < n; first += 8 {
 		for i := first + 1; i < n; i++ {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// SquaredFrom sets dst[i] to |x_i − o|², for rows of len(o) numbers that begin ld apart.
+// SquaredFrom sets dst[i] to |x_i − o|² for rows x_i of len(o) numbers, which begin ld apart.
 func SquaredFrom[T Float](dst []float64, x []T, ld int, o []float64) {
 	if n := len(dst); n > 0 && len(x) < (n-1)*ld+len(o) {
 		panic(fmt.Sprintf("kernel: distances of %d rows of %d, %d apart, from %d numbers", n, len(o), ld, len(x)))
@@ -13,7 +13,7 @@ func SquaredFrom[T Float](dst []float64, x []T, ld int, o []float64) {
 	functionsOf[T]().distance(dst, x, ld, o)
 }
 
-// distance adds in four chains, by index mod 4.
+// distance is the loop of [SquaredFrom]. It sums column k in partial sum k mod 4.
 func distance[T Float](dst []float64, x []T, ld int, o []float64) {
 	for i := range dst {
 		var s [4]float64
@@ -21,7 +21,7 @@ func distance[T Float](dst []float64, x []T, ld int, o []float64) {
 	}
 }
 
-// sqDistTail ends the chains s of a row with its last numbers, and folds them.
+// sqDistTail adds the remaining squared differences to the four partial sums and returns their total.
 func sqDistTail[T, O Float](s *[4]float64, x []T, o []O) float64 {
 	x = x[:len(o)]
 	for ; len(x) >= 4; x, o = x[4:], o[4:] {
@@ -36,7 +36,7 @@ func sqDistTail[T, O Float](s *[4]float64, x []T, o []O) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// sqDist is |x − z|² over the numbers of x, in the same four chains.
+// sqDist returns |x − z|² over the length of x, by the same four partial sums.
 func sqDist[T Float](x, z []T) float64 {
 	var s [4]float64
 	return sqDistTail(&s, z, x)

@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// exclude sets the logits of the slots that hold row i's own record to −Inf, and counts them.
+// exclude sets the logits of the slots that hold row i's own record to −Inf, and returns how many there are.
 func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
 	if s.ex.Start == nil {
 		return 0
@@ -16,18 +16,17 @@ func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
 	return excluded
 }
 
-// excludeCopies sets the logits of near copies to −Inf, and counts them. Logits cannot tell a copy
-// from a near point: ½|q|² − s is the small difference of large numbers. So every pair whose logit
-// could be that of a copy, the rounding errors of its chain of parzen terms allowed for, is looked
-// at again, coordinate by coordinate over the full metric.
-// norm is |q|² over the coordinates that count in the kernel.
+// excludeCopies sets the logits of near copies to −Inf, and returns how many there are. Logits cannot tell a copy
+// from a near point, because ½|q|² − s is the small difference of large numbers. So it computes the distance over
+// all coordinates for every pair whose logit could be that of a copy, given the rounding errors of a chain of parzen
+// terms. norm is |q|² over the coordinates of the kernel distance.
 func (s *Scratch[T]) excludeCopies(row, q []T, norm float64, top T) (copies int) {
 	p, limit := s.pool, s.ex.NearCopy
 	unit := 0x1p-24
 	if sizeOf[T]() == 8 {
 		unit = 0x1p-53
 	}
-	reach := math.Sqrt(norm) + math.Sqrt(limit) // |z_j| of a copy is at most this
+	reach := math.Sqrt(norm) + math.Sqrt(limit) // the largest |z_j| of a copy
 	slack := 2 * float64(p.parzen+4) * unit * reach * reach
 	least := T(0.5*(norm-limit) - slack)
 	if !(top >= least) {

@@ -3,10 +3,10 @@ package kernel
 import "math"
 
 // exp(t) = 2ⁿ·eʳ with n = round(t/ln 2), r = t − n·ln 2 in [−½ln 2, ½ln 2], and eʳ by its Taylor
-// polynomial: the first term left out is below a tenth of an ulp. Adding and subtracting 1.5·2^23
-// (2^52) rounds to an integer, and leaves that integer in the low bits of the sum.
+// polynomial, whose first omitted term is below a tenth of an ulp. Adding 1.5·2^23 (1.5·2^52 in float64) to
+// t/ln 2 rounds it to an integer, which the sum holds in its low bits.
 const (
-	cut32, low32   = -67, -68 // weights below e^cut are zero; arguments are clamped to low before anything else
+	cut32, low32   = -67, -68 // exp is zero below cut; arguments below low are replaced by low first
 	cut64, low64   = -688, -689
 	magic32        = 1.5 * (1 << 23)
 	magic64        = 1.5 * (1 << 52)

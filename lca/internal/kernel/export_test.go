@@ -1,7 +1,7 @@
 package kernel
 
-// PeakFlops does one product of a tile that stays in the L1 cache, and returns its flops: what
-// everything else is measured by.
+// PeakFlops multiplies a tile that stays in the L1 cache many times, and returns the number of flops. Other results
+// are judged by how many it does per second.
 func PeakFlops[T Float](p *PeakOperands[T]) float64 {
 	const rows, depth, times = 14, 128, 400
 	w, f := panelWidth[T](), functionsOf[T]()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// BenchmarkFar puts all neighbours but every fiftieth so far away that their weights are subnormal (exp of about
-// −92) or nothing at all, and says what a step costs as a multiple of one whose weights all count: arithmetic
-// on subnormals is many times slower on many processors.
+// BenchmarkFar puts all neighbours except every fiftieth so far away that their weights are subnormal (exp of about
+// −92) or zero. It reports the cost of a step as a multiple of one whose weights all count: many processors are many
+// times slower on subnormal numbers.
 //
 //	go test ./lca/internal/kernel -run '^$' -bench Far -benchtime 21x
 func BenchmarkFar(b *testing.B) {
@@ -41,7 +41,7 @@ func benchmarkFar[T Float](b *testing.B, dim int, squared float64) {
 	b.ReportMetric(ratios[len(ratios)/2], "far/near")
 }
 
-// spread is a step of 1000 rows over 3000 neighbours, of which all but every fiftieth are a squared distance away.
+// spread is a step of 1000 rows over 3000 neighbours, all of them except every fiftieth at the given squared distance.
 func spread[T Float](dim int, squared float64) func() {
 	const rows, n = 1000, 3000
 	q, _ := points[T](1, rows, dim, 0.2)

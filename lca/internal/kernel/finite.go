@@ -1,6 +1,6 @@
 package kernel
 
-// Finite says whether no number is NaN or infinite: only of these the product with zero is not zero.
+// Finite reports whether no number is NaN or infinite. Only those are not zero when multiplied by zero.
 func Finite(v []float32) bool { return active().finite(v) }
 
 func finite(v []float32) bool {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAssemblyIsGenerated runs the generator and compares, so that nobody edits its output. The
-// generator is a module of its own; go fetches avo for it as it fetches every other dependency.
+// TestAssemblyIsGenerated runs the generator and compares its output with the files here, so that they are not edited
+// by hand. The generator is a module of its own; go downloads avo for it like every other dependency.
 func TestAssemblyIsGenerated(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"kernel_amd64.s", "stubs_amd64.go", "wrappers_amd64.go"}
@@ -34,13 +34,13 @@ func TestAssemblyIsGenerated(t *testing.T) {
 	}
 }
 
-// body is what follows the first line, which holds the generator's arguments.
+// body returns what follows the first line, which contains the generator's arguments.
 func body(file []byte) []byte {
 	_, rest, _ := bytes.Cut(file, []byte("\n"))
 	return rest
 }
 
-// TestImplementationsAreComplete holds that the table of each instruction set names a function for every operation.
+// TestImplementationsAreComplete checks that the table of each instruction set names a function for every operation.
 func TestImplementationsAreComplete(t *testing.T) {
 	for _, i := range available {
 		for _, table := range []reflect.Value{reflect.ValueOf(*i), reflect.ValueOf(i.f32), reflect.ValueOf(i.f64)} {

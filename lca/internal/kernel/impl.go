@@ -88,10 +88,10 @@ func genericFunctions[T Float]() functions[T] {
 	}
 }
 
-// available lists what this processor can run, the fastest first, generic last.
+// available lists the implementations that this processor can run, the fastest first and the generic one last.
 var available = append(native(), generic())
 
-// forced is the implementation that a test asks for, nil outside of tests.
+// forced is the implementation that a test has chosen. It is nil outside of tests.
 var forced atomic.Pointer[implementation]
 
 func active() *implementation {
@@ -109,8 +109,8 @@ func functionsOf[T Float]() *functions[T] {
 	return any(&i.f64).(*functions[T])
 }
 
-// Name returns the implementation in use, such as "avx512". All return the same bits; the name is
-// for logs and checkpoints.
+// Name returns the implementation in use, such as "avx512". All return the same bits; the name is for logs
+// and checkpoints.
 func Name() string { return active().name }
 
 // Each calls f once for every implementation that this processor has, with that one in use. It is

@@ -13,7 +13,7 @@ func LSE[T Float](dst []float64, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	s.run((rows+blockRows[T]()-1)/blockRows[T](), phaseLSE)
 }
 
-func (s *Scratch[T]) lseBlock(w *worker[T], block int) {
+func (s *Scratch[T]) lseBlock(w *workspace[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	rows := min(blockRows[T](), s.rows-first)

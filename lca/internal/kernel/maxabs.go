@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// Largest returns the bits of the largest magnitude in x, without the sign; 0 of none. As integers they are in
-// the order of magnitudes: above all finite ones comes the infinity, and above that NaN.
+// Largest returns the bits of the largest magnitude in x, without the sign, or 0 if x is empty. As integers such bits
+// are ordered by magnitude: infinity is above all finite numbers, and NaN above infinity.
 func Largest(x []float64) uint64 { return active().maxAbs(x) }
 
 func maxAbs(x []float64) (m uint64) {

@@ -10,13 +10,13 @@ func sizeOf[T Float]() int {
 	return int(unsafe.Sizeof(t))
 }
 
-// bytesOf shows numbers as they lie in memory.
+// bytesOf returns the memory of s as bytes.
 func bytesOf[T Float](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*sizeOf[T]())
 }
 
-// grow returns a slice of length n that reuses s when it can; otherwise a new one that starts on
-// a cache line. Its contents are unspecified.
+// grow returns a slice of length n with unspecified contents: s itself where its capacity suffices, otherwise a new
+// one that starts on a cache line.
 func grow[T any](s []T, n int) []T {
 	if n <= cap(s) {
 		return s[:n]
@@ -31,8 +31,8 @@ func grow[T any](s []T, n int) []T {
 	return s[skip : skip+n : skip+n]
 }
 
-// stride returns a row stride of at least n elements that is an odd number of cache lines: rows
-// that lie a multiple of 4 KiB apart would compete for the same few lines of the L1 cache.
+// stride returns the distance between rows of n elements, at least n: an odd number of cache lines, because rows that
+// lie a multiple of 4 KiB apart would compete for the same few lines of the L1 cache.
 func stride[T Float](n int) int {
 	line := cacheLine / sizeOf[T]()
 	n = ceil(n, line)

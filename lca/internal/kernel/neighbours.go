@@ -6,17 +6,17 @@ import (
 )
 
 // Neighbours is the pool, packed for the products of [Update] and [LSE]: centred, whitened
-// coordinates z = Bᵀ(x−c), of which the first parzen count in the kernel distance and all in the
-// moments. The zero value is an empty pool. It may be shared by goroutines between calls of Pack.
+// coordinates z = Bᵀ(x−c). The first parzen coordinates count in the kernel distance, all in the
+// moments. The zero value is an empty pool. Goroutines may share it between calls of Pack.
 //
-// Two copies are kept, as panels of w = 32 float32 or 16 float64 columns:
+// It keeps two copies, as panels of w = 32 float32 or 16 float64 columns:
 //
 //	points  panel p holds points p·w … p·w+w−1, row k their k-th coordinate   (logits: k < parzen)
 //	coords  panel p holds coordinates p·w … p·w+w−1, row j those of point j   (ΛZ, ZᵀSZ)
 type Neighbours[T Float] struct {
-	n, dim, parzen int
+	n, dim, parzen int // points, coordinates, coordinates of the kernel distance
 	points, coords []T
-	bias           []T // −½|z_j|² over the first parzen coordinates; −Inf beyond n
+	bias           []T // −½|z_j|² over the first parzen coordinates, −Inf beyond n
 }
 
 // Len returns the number of points.
@@ -42,7 +42,7 @@ func (p *Neighbours[T]) Pack(z []T, n, dim, parzen int) {
 	}
 }
 
-// Reset makes room for n points, whose coordinates must then all be written by [Neighbours.Set] and, last,
+// Reset makes room for n points. All of their coordinates must then be written, first by [Neighbours.Set] and last by
 // [Coordinates.Load].
 func (p *Neighbours[T]) Reset(n, dim, parzen int) {
 	if n < 0 || dim < 1 || parzen < 0 || parzen > dim {
@@ -58,7 +58,7 @@ func (p *Neighbours[T]) Reset(n, dim, parzen int) {
 	}
 }
 
-// Set writes the coordinates of point j from the k-th on, none of which counts in the kernel distance.
+// Set writes the coordinates of point j from the k-th on. None of them may count in the kernel distance.
 func (p *Neighbours[T]) Set(j, k int, z []T) {
 	w := panelWidth[T]()
 	for len(z) > 0 {
@@ -67,7 +67,7 @@ func (p *Neighbours[T]) Set(j, k int, z []T) {
 	}
 }
 
-// panel fills the panel of points from j on, and its bias, from coords.
+// panel fills the panel of points that begins with point j, and its bias, from coords.
 func (p *Neighbours[T]) panel(f *functions[T], j int) {
 	w := panelWidth[T]()
 	points := min(w, p.n-j)
@@ -84,7 +84,7 @@ func (p *Neighbours[T]) panel(f *functions[T], j int) {
 	}
 }
 
-// NormSquared sums squares in float64, in four chains by k mod 4.
+// NormSquared returns |x|² in float64, by four partial sums: element k in sum k mod 4.
 func NormSquared[T Float](x []T) float64 {
 	var s [4]float64
 	for ; len(x) >= 4; x = x[4:] {
@@ -97,9 +97,8 @@ func NormSquared[T Float](x []T) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// distance returns |q − z_j|² over the first dims coordinates, exactly but for float64 rounding:
-// no cancellation, unlike the logits. It stops early, with some number above limit, once the
-// sum exceeds limit.
+// distance returns |q − z_j|² over the first dims coordinates. It sums squares of differences in float64, so unlike
+// a logit it does not suffer from cancellation. Once the sum exceeds limit it returns the sum so far.
 func (p *Neighbours[T]) distance(f *functions[T], q []T, j, dims int, limit float64) float64 {
 	w := panelWidth[T]()
 	var total float64

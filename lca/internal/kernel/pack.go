@@ -15,7 +15,7 @@ func packPoints[T Float](f *functions[T], dst, z []T, n, dim, parzen int) {
 	}
 }
 
-// transpose writes the rows × cols matrix src, of stride lds, into the first rows columns of a panel.
+// transpose writes the rows × cols matrix src, whose rows are lds apart, into the first rows columns of a panel.
 func transpose[T Float](panel, src []T, lds, rows, cols int) {
 	w := panelWidth[T]()
 	for r := range rows {
@@ -25,8 +25,8 @@ func transpose[T Float](panel, src []T, lds, rows, cols int) {
 	}
 }
 
-// norms writes −½ Σ_k x_k² of each column x of a panel: one float64 chain of multiply-adds, k
-// ascending, then rounded to T.
+// norms writes −½ Σ_k x_k² for each column x of a panel: a float64 chain of multiply-adds, k ascending, rounded to T
+// at the end.
 func norms[T Float](dst, panel []T) {
 	w := panelWidth[T]()
 	for c := range dst[:w] {

@@ -10,12 +10,12 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// TestPrecision measures what rounding does to Ĉ where it matters: C_L is inverted, so an error
-// counts relative to the variance of its own direction. The figure is the largest |e − 1| over the
-// generalised eigenvalues e of (computed, exact); a small Frobenius error may hide a large one.
+// TestPrecision measures the rounding errors of Ĉ where they matter: C_L is inverted, so an error counts relative to
+// the variance of its own direction. The figure is the largest |e − 1| over the
+// generalised eigenvalues e of (computed, exact); a small Frobenius norm can hide a large error.
 //
 // The data have spectra over four decades and lie far from the origin; the metric is that of a
-// few EM steps, as in use. The exact matrix is summed pair by pair from raw differences.
+// few EM steps, as in practice. The exact matrix is summed pair by pair from raw differences.
 func TestPrecision(t *testing.T) {
 	for _, dim := range []int{4, 16, 64} {
 		for _, kind := range []string{"aniso", "mix", "manifold"} {
@@ -31,7 +31,7 @@ func TestPrecision(t *testing.T) {
 						t.Errorf("float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 					}
 					if w, deviation := metricOf(x[rows*dim:], n, dim, factor); kernel.SingleSuffices(w, dim, dim, deviation) {
-						if e := worstEigenvalue(t, singly(x, rows, n, dim, w, deviation), exact, factor, rows, dim); !(e <= 5e-3) {
+						if e := worstEigenvalue(t, inFloat32(x, rows, n, dim, w, deviation), exact, factor, rows, dim); !(e <= 5e-3) {
 							t.Errorf("projected in float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 						}
 					} else if kind != "aniso" && dim < 64 {
@@ -226,8 +226,8 @@ func metricOf(z []float64, n, dim int, l []float64) (w, deviation []float64) {
 	return w, deviation
 }
 
-// singly is Ĉ as the learner computes it where a Single suffices.
-func singly(x []float64, rows, n, dim int, w, deviation []float64) []float64 {
+// inFloat32 is Ĉ as the learner computes it where a [kernel.Single] suffices.
+func inFloat32(x []float64, rows, n, dim int, w, deviation []float64) []float64 {
 	var c kernel.Coordinates[float32]
 	var s kernel.Scratch[float32]
 	z := make([]float32, len(x))

@@ -8,10 +8,10 @@ import (
 // Projection is y = W(x−μ), packed. The zero value is empty; after Pack it is immutable and may be
 // used by many goroutines, each with its own Scratch.
 type Projection struct {
-	dim, out int
+	dim, out int // W is out×dim
 	mean     []float64
 	panels   []float64 // panel p holds rows p·16 … p·16+15 of W, transposed
-	depths   []int     // of each panel: columns of W from here on are zero, and left out
+	depths   []int     // of each panel: the columns of W that are multiplied; those that follow are zero
 }
 
 // Pack sets μ (dim numbers) and W (out×dim, row by row).
@@ -27,8 +27,8 @@ func (p *Projection) Pack(mean, w []float64, dim, out int) {
 	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 
-// depthsOf returns for each width rows of W how many of its columns come before the zeros that end all of
-// these rows: of a triangular W, half. Zeros add nothing to a chain of finite terms.
+// depthsOf returns, for each group of width rows of W, the number of columns before the zeros that end all of these
+// rows. Zeros add nothing to a chain of finite terms, so they need not be multiplied: in a triangular W, half.
 func depthsOf(depths []int, w []float64, dim, out, width int) []int {
 	depths = depths[:0]
 	for first := 0; first < out; first += width {
@@ -45,29 +45,30 @@ func depthsOf(depths []int, w []float64, dim, out, width int) []int {
 	return depths
 }
 
-// place is where the coordinates of a row go: element c of row r at data[c/w·step + c%w + r·ld], for w
-// columns to a panel.
-type place[T Float] struct {
+// view is a matrix that results are written to: element c of row r is data[c/w·step + c%w + r·ld], where w is the
+// width of a panel.
+type view[T Float] struct {
 	data     []T
 	ld, step int
 }
 
-// rowsOf is row by row: panels lie beside each other.
-func rowsOf[T Float](data []T, ld int) place[T] { return place[T]{data, ld, panelWidth[T]()} }
-
-// from is where column c of the first row goes.
-func (p place[T]) from(c int) []T {
-	w := panelWidth[T]()
-	return p.data[c/w*p.step+c%w:]
+// rowView is the view of a matrix that is stored row by row.
+func rowView[T Float](data []T, ld int) view[T] {
+	return view[T]{data: data, ld: ld, step: panelWidth[T]()}
 }
 
-// ReadsAll says that no column of W is left out: then a number of x that is not finite makes coordinates
-// that are not.
+// from returns the data from column c of the first row on.
+func (v view[T]) from(c int) []T {
+	w := panelWidth[T]()
+	return v.data[c/w*v.step+c%w:]
+}
+
+// ReadsAll reports whether no column of W is left out. Then a NaN or Inf in x always shows in the coordinates.
 func (p *Projection) ReadsAll() bool { return slices.Contains(p.depths, p.dim) }
 
 // Project writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
-// chain of multiply-adds is float64, k ascending, and only its end is rounded, where T is float32. A float32 of x
-// is widened before anything else, so the bits are those of the same number as a float64.
+// chain of multiply-adds is float64, k ascending, and only its end is rounded if T is float32. A float32 in x is
+// converted to float64 first, so it gives the same bits as the same number in float64.
 func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, rows int) {
 	if len(x) < rows*p.dim || len(dst) < rows*p.out {
 		panic(fmt.Sprintf("kernel: project %d rows of %d from %d numbers into %d", rows, p.dim, len(x), len(dst)))
@@ -77,14 +78,14 @@ func Project[T, X Float](p *Projection, dst []T, s *Scratch[float64], x []X, row
 		n := min(streamRows, rows-first)
 		centreRows(p, s, x[first*p.dim:], n)
 		next := x[(first+n)*p.dim : min(first+2*n, rows)*p.dim]
-		multiplyMeanwhile(p, rowsOf(dst[first*p.out:], p.out), s, n, bytesOf(next))
+		multiplyPrefetch(p, rowView(dst[first*p.out:], p.out), s, n, bytesOf(next))
 	}
 	s.end()
 }
 
-// centreRows takes μ off a few rows, at a stride that suits the cache.
+// centreRows writes rows of x less μ to the buffers of s, at a stride that suits the cache.
 func centreRows[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
-	w, ld, use := s.worker(0), stride[float64](p.dim), active()
+	w, ld, use := s.space(0), stride[float64](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	switch x := any(x).(type) {
 	case []float32:
@@ -94,14 +95,14 @@ func centreRows[X Float](p *Projection, s *Scratch[float64], x []X, rows int) {
 	}
 }
 
-// multiply takes the rows that were centred into coordinates, and rounds them.
-func multiply[T Float](p *Projection, dst place[T], s *Scratch[float64], rows int) {
-	multiplyMeanwhile(p, dst, s, rows, nil)
+// multiply writes W times the centred rows to dst, rounded to T.
+func multiply[T Float](p *Projection, dst view[T], s *Scratch[float64], rows int) {
+	multiplyPrefetch(p, dst, s, rows, nil)
 }
 
-// multiplyMeanwhile is multiply that, where it can, asks the memory for next.
-func multiplyMeanwhile[T Float](p *Projection, dst place[T], s *Scratch[float64], rows int, next []byte) {
-	w, ld, width, use := s.worker(0), stride[float64](p.dim), panelWidth[float64](), active()
+// multiplyPrefetch is multiply; it prefetches next while it computes, if the implementation can.
+func multiplyPrefetch[T Float](p *Projection, dst view[T], s *Scratch[float64], rows int, next []byte) {
+	w, ld, width, use := s.space(0), stride[float64](p.dim), panelWidth[float64](), active()
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, panel, depth := min(width, p.out-c), dst.from(c), p.panels[c*p.dim:], p.depths[c/width]
@@ -125,12 +126,12 @@ func multiplyMeanwhile[T Float](p *Projection, dst place[T], s *Scratch[float64]
 	}
 }
 
-// centre writes x − mean, row below row, at a stride of ld.
+// centre writes x − mean for each row of x; the rows of dst are ld apart.
 func centre[X Float](dst []float64, ld int, x []X, mean []float64, rows int) {
 	centreColumns(0, dst, ld, x, mean, rows)
 }
 
-// centreColumns is centre from a column on.
+// centreColumns is centre for the columns from first on.
 func centreColumns[X Float](first int, dst []float64, ld int, x []X, mean []float64, rows int) {
 	for r := range rows {
 		to, from := dst[r*ld:][:len(mean)], x[r*len(mean):][:len(mean)]
@@ -140,8 +141,8 @@ func centreColumns[X Float](first int, dst []float64, ld int, x []X, mean []floa
 	}
 }
 
-// tileF32 is the tile of a whole panel whose rows start from zero and end as float32. Where it can it asks the
-// memory meanwhile for what is needed next, and returns how many bytes it has prefetched for.
+// tileF32 is tile64 for a full panel, starting from zero, with its results rounded to float32. An implementation may
+// prefetch next while it computes; it returns the bytes prefetched.
 func tileF32(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, _ []byte) (prefetched int) {
 	var zero, row [TileWidth]float64
 	for r := range rows {

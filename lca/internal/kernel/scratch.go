@@ -1,74 +1,82 @@
 package kernel
 
-// Scratch holds the buffers of [Update], [LSE] and [Project]; they grow once and are then
-// reused, so that a call allocates nothing. A Scratch serves one call at a time.
+// Scratch holds the buffers of [Update], [LSE] and [Project]. They grow once and are then reused, so that a call
+// allocates nothing. A Scratch serves one call at a time.
 type Scratch[T Float] struct {
 	// Threads is how many goroutines a call may use, where there is enough to do; 0 means 1. It does not
 	// change a bit of any result: work is split by index and combined in index order.
 	Threads int
 
-	f       *functions[T]
-	zero    []T // one panel row of zeros: the start of a product that is not added to anything
-	workers []worker[T]
+	f      *functions[T]
+	zero   []T            // a panel row of zeros: the initial value of a product that is not added to anything
+	spaces []workspace[T] // the buffers of each worker
 
-	q    []T // the call's queries
-	rows int
+	// The arguments of the current call.
+	q    []T // queries, row by row
+	rows int // number of queries
 	pool *Neighbours[T]
 	ex   Exclusion
 	m    *Moments
 	lse  []float64
 
-	mean     []T       // ΛZ as panels of coordinates, rows long
-	residual []T       // Q − ΛZ likewise
-	origin   []float64 // as many zeros as coordinates count in the kernel
+	// The results that an update keeps between its passes. Panels are as in [Neighbours].
+	mean     []T       // ΛZ, as panels of coordinates
+	residual []T       // Q − ΛZ, as panels of coordinates
+	origin   []float64 // a zero for each coordinate of the kernel distance
 	weights  []T       // λᵀ1 of each block of rows
-	copies   []int     // near copies found in each block
-	weight   []float64 // λᵀ1
-	weightT  []T       // the same, rounded, of the points in coords
-	points   int       // how many those are
-	coords   []T       // the pool's panels, or
-	kept     []T       // a copy without the points that weigh nothing
-	cov      []float64 // Ĉ as panels of columns
+	copies   []int     // number of near copies in each block of rows
+	weight   []float64 // λᵀ1 of all rows
+	weightT  []T       // weight in T, of the points in coords only
+	points   int       // number of points in coords
+	coords   []T       // panels of the points that weigh something: the pool's own, or kept
+	kept     []T       // buffer of coords
+	cov      []float64 // Ĉ, as panels of columns
 
 	phase   phase
-	crew    crew
-	threads int // of this call
+	workers workers
+	threads int // number of goroutines of this call
 }
 
-// worker is what one goroutine needs for itself.
-type worker[T Float] struct {
-	logits   []T       // a block of rows of Λ:
-	rows     int       // so many of them,
-	length   int       // so long, whole panels, and
-	ld       int       // so far apart
-	q        []T       // the block's queries, at a stride that suits the cache
-	dense    []int     // the block's rows that use all their weights, and
-	inv      []T       // their 1/Σ_j w_ij
-	lists    []list[T] // the sparse rows, of which so many are of
-	closed   int       // blocks before this one
-	sums     []T       // λᵀ1 of the block, in which so many of
-	summed   int       // dense are
-	norms    []float64 // |q|² of the block's queries, over the coordinates that count in the kernel
-	index    []int32
-	value    []T
-	from, to int       // the list just made
-	entropy  []float64 // (Σ_j w_ij t_ij)/Σ of each row
-	sum      []T       // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
-	tile     []T       // a product of foldRows terms, before it is folded
-	scaled   []T       // foldRows rows of a panel times their weights
+// workspace is the buffers of one worker.
+type workspace[T Float] struct {
+	// The current block of rows of Λ.
+	logits []T       // row r begins at r·ld
+	rows   int       // number of rows
+	length int       // length of a row: the pool's points, rounded up to whole panels
+	ld     int       // distance between the beginnings of rows
+	q      []T       // queries of the rows, at a stride that suits the cache
+	norms  []float64 // |q|² of each query, over the coordinates of the kernel distance
+
+	// Its dense rows, which use all of their weights. They move up to the top of logits.
+	dense  []int // their indices in the minibatch
+	inv    []T   // their 1/Σ_j w_ij
+	summed int   // number of dense rows that sums already contains
+
+	// Sparse rows, of this block and of earlier ones.
+	lists    []list[T]
+	closed   int     // number of lists that belong to earlier blocks
+	index    []int32 // slots of all lists
+	value    []T     // weights of all lists
+	from, to int     // bounds of the newest list in index and value
+
+	sums    []T       // λᵀ1 of the block
+	entropy []float64 // (Σ_j w_ij t_ij)/Σ of each row
+	sum     []T       // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
+	tile    []T       // a product of at most foldRows terms, before it is added to float64 sums
+	scaled  []T       // foldRows rows of a panel, multiplied by their weights
 }
 
-// phase is a step of a call that goroutines share.
+// phase is a step of a call whose items workers share.
 type phase uint8
 
 const (
 	phaseUpdate     phase = iota // items are blocks of rows
-	phaseLSE                     // likewise
+	phaseLSE                     // items are blocks of rows
 	phaseCovariance              // items are panels of columns
 )
 
 func (s *Scratch[T]) do(worker, item int) {
-	w := &s.workers[worker]
+	w := &s.spaces[worker]
 	switch s.phase {
 	case phaseUpdate:
 		s.updateBlock(w, item)
@@ -79,9 +87,9 @@ func (s *Scratch[T]) do(worker, item int) {
 	}
 }
 
-func (s *Scratch[T]) ended(worker int) {
+func (s *Scratch[T]) finish(worker int) {
 	if s.phase == phaseUpdate {
-		s.sparseMeans(&s.workers[worker])
+		s.sparseMeans(&s.spaces[worker])
 	}
 }
 
@@ -89,16 +97,16 @@ func (s *Scratch[T]) ended(worker int) {
 func (s *Scratch[T]) run(n int, ph phase) {
 	s.phase = ph
 	threads := max(1, min(s.threads, n))
-	s.worker(threads - 1)
-	s.crew.run(s, n, threads)
+	s.space(threads - 1)
+	s.workers.run(s, n, threads)
 }
 
-// worker returns worker i, and makes those up to it.
-func (s *Scratch[T]) worker(i int) *worker[T] {
-	for len(s.workers) <= i {
-		s.workers = append(s.workers, worker[T]{})
+// space returns the buffers of worker i, after making those of all workers up to it.
+func (s *Scratch[T]) space(i int) *workspace[T] {
+	for len(s.spaces) <= i {
+		s.spaces = append(s.spaces, workspace[T]{})
 	}
-	return &s.workers[i]
+	return &s.spaces[i]
 }
 
 func (s *Scratch[T]) begin() {
@@ -109,14 +117,13 @@ func (s *Scratch[T]) begin() {
 	}
 }
 
-// share decides how many goroutines a call uses. So many multiply-adds a pair come with the exponential, and with
-// what else there is to it.
+// share decides how many goroutines a call uses, given the multiply-adds per pair of a query and a point.
 func (s *Scratch[T]) share(multiplied int) {
-	const around = 16
-	s.threads = s.crew.threads(s.Threads, s.rows*s.pool.n*(multiplied+around))
+	const perPair = 16 // cost of a pair's exponential and sums, in multiply-adds
+	s.threads = s.workers.threads(s.Threads, s.rows*s.pool.n*(multiplied+perPair))
 }
 
-// end forgets the call's arguments, so that a Scratch keeps nobody else's memory alive.
+// end forgets the call's arguments, so that a Scratch does not keep its caller's memory alive.
 func (s *Scratch[T]) end() {
 	s.q, s.pool, s.m, s.lse, s.coords = nil, nil, nil, nil, nil
 	s.ex = Exclusion{}

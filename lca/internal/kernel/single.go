@@ -6,34 +6,34 @@ import (
 )
 
 // Single is a [Projection] in float32: y = W(x−μ) with the mean subtracted in float64, the difference
-// and W rounded, and the chain of multiply-adds in float32. It is twice as fast, and off by at most
-// about dim·2⁻²⁴·Σ_k|w_k||x_k−μ_k|: for metrics whose rows do not cancel.
+// and W rounded, and the chain of multiply-adds in float32. It is twice as fast; its error is at most
+// about dim·2⁻²⁴·Σ_k|w_k||x_k−μ_k|, so it suits metrics in whose rows terms do not cancel.
 type Single struct {
 	dim, out int
 	mean     []float64
 	panels   []float32
-	depths   []int // as in Projection
-	rounded  []float32
-	zero     []float64
+	depths   []int     // as in Projection
+	rounded  []float32 // W in float32, row by row
+	zero     []float64 // a mean of zeros
 }
 
-// singleLimit is how many standard deviations of the columns a coordinate may be made of, so that their
-// rounding stays below a thousandth of the kernel's width.
+// singleLimit is the largest weightedNorm1 of a row of W in float32, so that rounding errors stay below a thousandth
+// of the kernel's width.
 const singleLimit = 1 << 11
 
-// SingleSuffices says whether W (out×dim) may be applied by a [Single] to rows whose columns have the
+// SingleSuffices reports whether W (out×dim) may be applied by a [Single] to rows whose columns have the
 // given standard deviations: whether no coordinate is a small difference of large numbers.
 func SingleSuffices(w []float64, dim, out int, deviation []float64) bool {
 	for ; out > 0; out, w = out-1, w[dim:] {
-		if !(made(w[:dim], deviation) <= singleLimit) {
+		if !(weightedNorm1(w[:dim], deviation) <= singleLimit) {
 			return false
 		}
 	}
 	return true
 }
 
-// made is Σ_k|w_k|deviation_k, in four sums, for one addition waits for the one before.
-func made(w, deviation []float64) float64 {
+// weightedNorm1 returns Σ_k|w_k|deviation_k, in four partial sums, so that additions overlap.
+func weightedNorm1(w, deviation []float64) float64 {
 	var a, b, c, d float64
 	k := 0
 	for ; k+4 <= len(w); k += 4 {
@@ -66,9 +66,9 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 
-// centre takes μ off a few rows and rounds them, at a stride that suits the cache.
+// centre returns rows of x less μ in float32, at a stride that suits the cache.
 func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
-	w, ld, use := s.worker(0), stride[float32](p.dim), active()
+	w, ld, use := s.space(0), stride[float32](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	for r := range rows {
 		use.centreF32(w.q[r*ld:][:p.dim], x[r*p.dim:][:p.dim], p.mean)
@@ -76,10 +76,10 @@ func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 	return w.q
 }
 
-// multiply takes rows that were centred, at a stride that suits the cache, into coordinates: straight into dst where
-// a whole panel fits. It asks the memory for next, which would have to be waited for.
-func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, rows int, next []byte) {
-	w, ld, width, use := s.worker(0), stride[float32](p.dim), panelWidth[float32](), active()
+// multiply writes W times the centred rows q to dst. Full panels go there directly. It prefetches next while it
+// computes, if the implementation can.
+func (p *Single) multiply(dst view[float32], s *Scratch[float32], q []float32, rows int, next []byte) {
+	w, ld, width, use := s.space(0), stride[float32](p.dim), panelWidth[float32](), active()
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
 		cols, out, depth := min(width, p.out-c), dst.from(c), p.depths[c/width]
@@ -95,7 +95,7 @@ func (p *Single) multiply(dst place[float32], s *Scratch[float32], q []float32, 
 	}
 }
 
-// centreF32 writes x − mean, rounded after the subtraction.
+// centreF32 writes x − mean, subtracted in float64 and then rounded.
 func centreF32(dst []float32, x, mean []float64) {
 	for k, v := range x[:len(dst)] {
 		dst[k] = float32(v - mean[k])

@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// rowMax returns the largest element of s, −Inf when there is none. NaN is passed over: a
-// comparison with it is false, here as in the MAXPS instruction.
+// rowMax returns the largest element of s, or −Inf if there is none. It ignores NaN, because a comparison with it is
+// false, here as in the MAXPS instruction.
 func rowMax[T Float](s []T) T {
 	m := T(math.Inf(-1))
 	for _, x := range s {
@@ -14,7 +14,7 @@ func rowMax[T Float](s []T) T {
 	return m
 }
 
-// findGE returns the index of the first element of s that is at least v, len(s) when there is none.
+// findGE returns the index of the first element of s that is at least v, or len(s) if there is none.
 func findGE[T Float](s []T, v T) int {
 	for j, x := range s {
 		if x >= v {
@@ -24,10 +24,10 @@ func findGE[T Float](s []T, v T) int {
 	return len(s)
 }
 
-// expRow replaces each logit s_j by its weight w_j = exp(s_j − max) and returns Σ w_j and
-// Σ w_j·(s_j − max), from which the entropy of the row follows. len(s) is a multiple of lanes;
-// element j is added in lane j mod 16 by ascending j, the second sum by fused multiply-adds, and
-// the lanes are folded 8, 4, 2, 1. A logit of −Inf or NaN has weight zero.
+// expRow32 and expRow64 replace each logit s_j by its weight w_j = exp(s_j − max) and return Σ w_j
+// and Σ w_j·(s_j − max), from which the entropy of the row follows. len(s) is a multiple of lanes. Element j is added
+// to lane j mod 16, j ascending, to the second sum by fused multiply-adds; then the lanes are folded 8, 4, 2, 1.
+// A logit of −Inf or NaN has weight zero.
 func expRow32(s []float32, max float32) (sum, dot float32) {
 	var z, d [lanes]float32
 	for ; len(s) >= lanes; s = s[lanes:] {
@@ -62,7 +62,7 @@ func expRow64(s []float64, max float64) (sum, dot float64) {
 	return foldLanes(&z), foldLanes(&d)
 }
 
-// expAdd32 and expAdd64 are expRow of s, and axpy of the row before, which is as long.
+// expAdd32 and expAdd64 are expRow of s, and axpy of the row before, which has the same length.
 func expAdd32(s, before, sums []float32, max, factor float32) (sum, dot float32) {
 	axpy32(sums, before, factor)
 	return expRow32(s, max)
@@ -73,7 +73,7 @@ func expAdd64(s, before, sums []float64, max, factor float64) (sum, dot float64)
 	return expRow64(s, max)
 }
 
-// foldLanes adds the lanes by the fixed tree.
+// foldLanes adds up the lanes: first those eight apart, then four, two and one.
 func foldLanes[T Float](v *[lanes]T) T {
 	for h := lanes / 2; h > 0; h /= 2 {
 		for l := range h {
@@ -83,7 +83,7 @@ func foldLanes[T Float](v *[lanes]T) T {
 	return v[0]
 }
 
-// scale writes dst[k·w + c] = s[k]·src[k·w + c]: a panel whose row k is multiplied by s[k].
+// scale multiplies row k of the panel src by s[k]: dst[k·w + c] = s[k]·src[k·w + c].
 func scale[T Float](dst, src, s []T) {
 	w := panelWidth[T]()
 	for k, v := range s {

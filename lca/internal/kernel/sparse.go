@@ -2,28 +2,35 @@ package kernel
 
 import "math"
 
-// Most rows of Λ are sparse once the metric is learnt: at 256 dimensions a point has about one
-// effective neighbour. A row of which at most one weight in sparseShare is above e^sparseCut of its
-// largest keeps only those; the rest is zero. What is left out adds up to less than N·e^−21, 1e-6
-// of the row for a pool of thousands, which float32 does not see either. The rule looks at the row alone,
-// so that it does not depend on blocks, threads or implementations.
+// Most rows of Λ are sparse once the metric is learnt: in 256 dimensions a point has about one effective neighbour.
+// If at most one weight in sparseShare of a row exceeds e^sparseCut of the largest, the row keeps only those, and the
+// others count as zero. They add up to less than N·e^−21, which is 1e-6 of the row for a pool of thousands, and
+// float32 could not represent that either. The rule depends on the row alone, so that the result does not depend on
+// blocks, threads or implementations.
 const (
 	sparseShare = 16
 	sparseCut32 = -21
 	sparseCut64 = -40
-	countFirst  = 64  // numbers counted before looking whether there are too many already, and
-	countStep   = 512 // how many it becomes: most rows that are dense show it soon
-	listUse     = 8   // weights a point, in lists, that ask for their rows to be made
+
+	// countFirst is how many logits are looked at before the first check for too many weights. The number doubles
+	// up to countStep, because a dense row mostly shows itself early.
+	countFirst = 64
+	countStep  = 512
+
+	// listUse is the number of listed weights per point of the pool at which the means of the sparse rows are
+	// formed: each point that is loaded is then used about that often.
+	listUse = 8
 )
 
-// list is one sparse row: the slots and weights from … to of its worker's index and value.
+// list is one sparse row.
 type list[T Float] struct {
-	row, from, to int
-	inv           T
+	row      int // its index in the minibatch
+	from, to int // bounds of its slots and weights, in the workspace's index and value
+	inv      T   // 1/Σ_j w_ij
 }
 
-// begin makes room for a block over n points in padded dimensions.
-func (w *worker[T]) begin(n, dims int) {
+// begin makes room for a block of rows over n points of dims coordinates, whole panels.
+func (w *workspace[T]) begin(n, dims int) {
 	rows := blockRows[T]()
 	w.inv, w.dense = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0]
 	w.closed, w.summed = len(w.lists), 0
@@ -34,9 +41,9 @@ func (w *worker[T]) begin(n, dims int) {
 	w.sum = grow(w.sum, rows*dims)
 }
 
-// list appends the logits that matter to the worker's lists and returns them, padded with −Inf to a
-// multiple of lanes. It returns nil when the row is dense.
-func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
+// list appends the logits of the large weights to the workspace's lists and returns them, padded with −Inf to a
+// multiple of lanes. It returns nil if the row is dense.
+func (s *Scratch[T]) list(w *workspace[T], row []T, top T) []T {
 	least, limit := top+sparseCut32, s.pool.n/sparseShare
 	if sizeOf[T]() == 8 {
 		least = top + sparseCut64
@@ -57,27 +64,27 @@ func (s *Scratch[T]) list(w *worker[T], row []T, top T) []T {
 	return w.value[from:]
 }
 
-// closeList keeps the list just made for row i.
-func (w *worker[T]) closeList(i int, inv T) {
+// closeList records the newest list as row i.
+func (w *workspace[T]) closeList(i int, inv T) {
 	w.lists = append(w.lists, list[T]{i, w.from, w.to, inv})
 }
 
-// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows so far: the chain of w_ij z_j over the slots of the
-// list. All rows take from a panel before the next one, so that it stays in the L2 cache; this waits until
-// there are enough of them to use each point a few times.
-func (s *Scratch[T]) sparseMeans(w *worker[T]) {
+// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows so far, by the chain of w_ij z_j over the slots of each list. It
+// uses a panel for all rows before the next panel, so that the panel stays in the L2 cache. It is called when there
+// are enough rows to use each point several times ([listUse]).
+func (s *Scratch[T]) sparseMeans(w *workspace[T]) {
 	p, width := s.pool, panelWidth[T]()
 	for c := 0; c < p.dim; c += width {
 		for _, l := range w.lists {
 			s.f.spmv(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
-			s.center(l.row, c, w.sum, l.inv)
+			s.storeMean(l.row, c, w.sum, l.inv)
 		}
 	}
 	w.lists, w.index, w.value = w.lists[:0], w.index[:0], w.value[:0]
 }
 
-// compact chooses the points that ZᵀSZ runs over: all, or, when more than half weigh nothing, the others.
-// It sets s.points, s.coords and their weights s.weightT.
+// compact chooses the points that ZᵀSZ runs over: all of them or, if more than half have no weight, a copy of those
+// that have one. It sets s.points, s.coords and their weights s.weightT.
 func (s *Scratch[T]) compact() {
 	p, width := s.pool, panelWidth[T]()
 	s.weightT = s.weightT[:0]
@@ -108,7 +115,7 @@ func (s *Scratch[T]) compact() {
 }
 
 // spmv32 and spmv64 write the sum over e of value[e] times row index[e] of a panel: one chain of
-// multiply-adds a column, e ascending. The indices of a list ascend.
+// multiply-adds per column, e ascending. The indices ascend.
 func spmv32(dst, panel []float32, index []int32, value []float32) {
 	clear(dst)
 	for e, j := range index {
@@ -153,8 +160,8 @@ func axpy64(sums, row []float64, factor float64) {
 	}
 }
 
-// pick writes the slots, counted from first on, and the values of the elements of s that are at least v, and
-// returns how many there are. Index and value have room for all of s; what they hold behind those is
+// pick finds the elements of s that are at least v. It writes first plus their indices to index, their values to
+// value, and returns their count. index and value have room for all of s; what follows the found elements is
 // unspecified. len(s) is a multiple of lanes.
 func pick[T Float](index []int32, value, s []T, first int32, v T) (count int) {
 	for j, x := range s {

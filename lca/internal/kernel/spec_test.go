@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// These tests hold every implementation against the generic functions, bit for bit. Inputs lie
-// unaligned between guards of NaN: a read outside them shows in the result, a write in the guard.
+// These tests compare every implementation with the generic functions, bit for bit. Inputs are unaligned and lie
+// between guards of NaN: a read outside them shows in the result, a write in the guard.
 
 const guard = 40
 
@@ -37,7 +37,7 @@ func (g guarded[T]) clone() guarded[T] {
 	return guarded[T]{all, all[lo:][:len(g.s)]}
 }
 
-// same compares bits, except that all NaN are one.
+// same compares bits, except that all NaN are the same.
 func same[T Float](a, b T) bool {
 	return math.Float64bits(float64(a)) == math.Float64bits(float64(b)) || a != a && b != b
 }
@@ -51,7 +51,7 @@ func compare[T Float](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// source draws numbers of one range.
+// source draws numbers from one range.
 type source[T Float] struct {
 	kind string
 	fill func() T
@@ -121,7 +121,7 @@ func tileBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill
 	}
 }
 
-// TestTilePrefetchBits holds that prefetching does not show.
+// TestTilePrefetchBits checks that prefetching does not change the bits.
 func TestTilePrefetchBits(t *testing.T) {
 	Each(func(name string) {
 		r := rand.New(rand.NewPCG(5, 7))
@@ -140,7 +140,7 @@ func TestTilePrefetchBits(t *testing.T) {
 	})
 }
 
-// TestTileBlocking shows that cutting the depth does not show in the bits.
+// TestTileBlocking checks that dividing the depth does not change the bits.
 func TestTileBlocking(t *testing.T) {
 	Each(func(name string) {
 		f := functionsOf[float32]()
@@ -251,7 +251,7 @@ func softmaxBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, f
 			sums2 := sums.clone()
 			z, d = got.expAdd(s3.s, before.s, sums.s, top, scale)
 			want.axpy(sums2.s, before.s, scale)
-			compare(t, "weights beside another row", s3.all, s2.all)
+			compare(t, "weights, next to another row", s3.all, s2.all)
 			compare(t, "their sums", []T{z, d}, []T{z2, d2})
 			compare(t, "the other row's", sums.all, sums2.all)
 			for _, v := range s.s {
@@ -335,7 +335,7 @@ func TestSymvBits(t *testing.T) {
 	}
 }
 
-// TestUpdateBits runs whole updates: implementation and number of threads must not show.
+// TestUpdateBits runs whole updates: neither the implementation nor the number of threads may change the bits.
 func TestUpdateBits(t *testing.T) {
 	for i, p := range problems() {
 		t.Run(p.name, func(t *testing.T) {
@@ -349,7 +349,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem) {
 	qf, zf := p.data(seed)
 	q, z := convert[T](qf), convert[T](zf)
 	run := func(threads int) (m Moments, lse []float64) {
-		s := Scratch[T]{Threads: threads, crew: crew{least: 1}}
+		s := Scratch[T]{Threads: threads, workers: workers{least: 1}}
 		var pool Neighbours[T]
 		pool.Pack(z, p.n, p.dim, p.parzen)
 		lse = make([]float64, p.rows)

@@ -214,22 +214,22 @@ func subFrom32AVX2Asm(dst *float64, src *float32, n int)
 //go:noescape
 func norms32AVX2Asm(dst *float32, panel *float32, depth int)
 
-// finiteAVX2Asm is 0 if finite would say so of n numbers, a positive multiple of 64.
+// finiteAVX2Asm is 0 if finite holds for n numbers, a positive multiple of 64.
 //
 //go:noescape
 func finiteAVX2Asm(v *float32, n int) int
 
-// transpose32AVX2Asm is the transposition of blocks beside each other in src into blocks below each other in a panel.
+// transpose32AVX2Asm is transpose for blocks next to each other in src, which become blocks below each other in a panel.
 //
 //go:noescape
 func transpose32AVX2Asm(dst *float32, src *float32, lds int, blocks int)
 
-// distance32AVX2Asm is the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.
+// distance32AVX2Asm is the four partial sums of distance for each of four rows of n numbers, a positive multiple of 4.
 //
 //go:noescape
 func distance32AVX2Asm(sums *float64, x *float32, ldx int, o *float64, n int)
 
-// sqDist32AVX2Asm is the four chains of sqDist for n numbers, a positive multiple of 4.
+// sqDist32AVX2Asm is the four partial sums of sqDist for n numbers, a positive multiple of 4.
 //
 //go:noescape
 func sqDist32AVX2Asm(sums *float64, x *float32, z *float32, n int)
@@ -569,17 +569,17 @@ func addDiffAVX2Asm(sum *float64, x *float64, o *float64, n int)
 //go:noescape
 func maxAbsAVX2Asm(x *float64, n int) uint64
 
-// transpose64AVX2Asm is the transposition of blocks beside each other in src into blocks below each other in a panel.
+// transpose64AVX2Asm is transpose for blocks next to each other in src, which become blocks below each other in a panel.
 //
 //go:noescape
 func transpose64AVX2Asm(dst *float64, src *float64, lds int, blocks int)
 
-// distance64AVX2Asm is the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.
+// distance64AVX2Asm is the four partial sums of distance for each of four rows of n numbers, a positive multiple of 4.
 //
 //go:noescape
 func distance64AVX2Asm(sums *float64, x *float64, ldx int, o *float64, n int)
 
-// sqDist64AVX2Asm is the four chains of sqDist for n numbers, a positive multiple of 4.
+// sqDist64AVX2Asm is the four partial sums of sqDist for n numbers, a positive multiple of 4.
 //
 //go:noescape
 func sqDist64AVX2Asm(sums *float64, x *float64, z *float64, n int)

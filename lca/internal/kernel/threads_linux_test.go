@@ -13,13 +13,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
-// BenchmarkThreads compares two threads with one, by the wall clock, in turn within one run: the E-step alone,
-// and the whole step of BenchmarkTwin, of which what happens to C_L has one thread.
-// It says something only when both threads had a core: how many they had, and the load average, stand beside it.
+// BenchmarkThreads compares two threads with one by the wall clock, in turn within one run: for the E-step alone, and
+// for the whole step of BenchmarkTwin, whose work on C_L has one thread. The result means something only if both
+// threads had a core, so the number of cores they had and the load average are printed with it.
 //
 //	go test ./lca/internal/kernel -run '^$' -bench Threads -benchtime 1x
 //
-// With TABLES set to a directory, it leaves its table there.
+// If TABLES names a directory, the table is written there.
 func BenchmarkThreads(b *testing.B) {
 	var rows []string
 	for _, dim := range []int{16, 64, 256} {
@@ -41,8 +41,8 @@ func BenchmarkThreads(b *testing.B) {
 	table(b, "threads", "| d | E-step with one thread, ms | with two | ratio of medians (lowest – highest pair) | cores had | step with one thread, ms | with two | ratio | cores had | load average |\n|---|---|---|---|---|---|---|---|---|---|\n", rows)
 }
 
-// faster times f with one thread and with two, in turn, and returns four columns. A turn is the fastest of a
-// few runs: what else the machine does stops one of two threads more often than the only one.
+// faster times f with one thread and with two, in turn, and returns four columns. A turn is the fastest of a few
+// runs, because other programs interrupt one of two threads more often than a single one.
 func (s *stepper) faster(b *testing.B, what string, f func()) string {
 	const turns, runs = 15, 9
 	turn := func(threads int) (seconds, cores float64) {

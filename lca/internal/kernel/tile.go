@@ -6,10 +6,11 @@ import "math"
 //
 //	C[r·ldc + c] = init[r·ldi + c] + Σ_k A[r·rs + k·cs] · B[k·bs + c]      k = 0 … depth−1
 //
-// as one chain of fused multiply-adds, k ascending, that starts at init. With init = C the product
-// is added to C and the chain goes on where it stopped; with ldi = 0 every row starts from the same
-// vector, which is how the bias enters. Columns from cols to the end of the panel's half that cols
-// lies in are computed too; columns of a half that is not needed are left alone.
+// as one chain of fused multiply-adds, k ascending, that starts from init. With init = C the chain continues where it
+// stopped; with ldi = 0 all rows start from the same vector, which is how the bias enters. Columns come in halves of
+// a panel: a half with any column below cols is computed completely, the other is not written.
+//
+// Operations that multiply and add are written once for each type, because Go has no float32 fused multiply-add.
 
 func tile32(c []float32, ldc int, init []float32, ldi int, a []float32, rs, cs int, b []float32, bs, depth, rows, cols int) {
 	if rows == 0 {
@@ -46,8 +47,8 @@ func tile64(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs i
 	}
 }
 
-// tilePrefetch is the tile of a whole panel whose rows start from init. Where it can it asks the memory meanwhile
-// for what will be needed next, and returns how many bytes it has asked for.
+// tilePrefetch is tile32 for a full panel whose rows all start from init. An implementation may prefetch next while
+// it computes; it returns the bytes prefetched.
 func tilePrefetch(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []byte) (prefetched int) {
 	const w = panelBytes / 4
 	tile32(c, ldc, init, 0, a, rs, 1, b, w, depth, rows, w)

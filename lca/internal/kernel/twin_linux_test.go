@@ -58,7 +58,7 @@ func (p *problem) read(b *testing.B, name string) []float64 {
 }
 
 // stepper is the step as the learner does it: Cholesky factor and centring in float64, projection and
-// E-step in float32 where that suffices, and Ĉ_L brought back in float64.
+// E-step in float32 where that suffices, and Ĉ_L converted back in float64.
 type stepper struct {
 	problem
 	low, inverse, centre, c []float64
@@ -103,7 +103,7 @@ func (s *stepper) run(b *testing.B) {
 	s.back()
 }
 
-// load takes pool and minibatch into the coordinates of the metric.
+// load computes the coordinates of pool and minibatch in the metric.
 func (s *stepper) load() {
 	s.coordinates.Pack(s.centre, s.inverse, s.dim, s.dim, s.deviation)
 	s.pool.Reset(s.n, s.dim, s.dim)
@@ -111,7 +111,7 @@ func (s *stepper) load() {
 	s.coordinates.Apply(s.qw, s.q, s.rows)
 }
 
-// back brings Ĉ_L back into the input's units, and into C_L.
+// back converts Ĉ_L to the units of the input and adds it to C_L.
 func (s *stepper) back() {
 	s.work.Congruence(s.c, linalg.Dense(s.low, s.dim), s.moments.Cov(), s.dim)
 	share := (1 - keep) / float64(s.rows)
@@ -120,7 +120,7 @@ func (s *stepper) back() {
 	}
 }
 
-// twin is testdata/twin.py, running.
+// twin is a running testdata/twin.py.
 type twin struct {
 	in  io.Writer
 	out *bufio.Scanner

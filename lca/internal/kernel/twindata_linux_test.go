@@ -10,7 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// metricRows is how many rows the metric of a problem is learnt from.
+// metricRows is the number of rows from which the metric of a problem is learnt.
 const metricRows = 1000
 
 // newProblem draws a minibatch and a pool of one kind, and the C_L of a few EM steps on others.
@@ -53,7 +53,7 @@ func covariance(z []float64, n, dim int) []float64 {
 	return c
 }
 
-// draw is rawData far from nothing, or rows like images of digits.
+// draw returns rawData with an offset of 1 or, for "usps", digits.
 func draw(kind string, rows, dim int) []float64 {
 	if kind != "usps" {
 		return rawData(kind, rows, dim, 1)
@@ -61,8 +61,8 @@ func draw(kind string, rows, dim int) []float64 {
 	return digits(rows, dim)
 }
 
-// digits draws rows that have of USPS what matters here: ten classes, each a smooth image with a dozen
-// smooth ways to deform, grey values in [−1, 1] most of which are near an end, and little noise.
+// digits draws rows that resemble USPS in what matters here: ten classes, each a smooth image with a dozen smooth
+// deformations; grey values in [−1, 1], most of them near an end; and little noise.
 func digits(rows, dim int) []float64 {
 	const classes, ways = 10, 12
 	r := rand.New(rand.NewPCG(uint64(dim), 10))

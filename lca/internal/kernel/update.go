@@ -8,10 +8,10 @@ import (
 // Exclusion says which pairs and rows do not count.
 type Exclusion struct {
 	// Index[Start[i]:Start[i+1]] are the pool slots that are not admissible for row i, because they
-	// hold the same record. Start nil means none; else it has rows+1 entries.
+	// hold the same record. A nil Start means none; otherwise it has rows+1 entries.
 	Start, Index []int32
-	// NearCopy is the squared distance, over all coordinates, below which a pair is a copy and not
-	// admissible; 0 = off.
+	// NearCopy is the squared distance, over all coordinates, below which a pair is a near copy
+	// and not admissible; 0 = off.
 	NearCopy float64
 	// Gate is the squared kernel distance to the nearest admissible neighbour above which a row is
 	// left out of the moments (it is still scored); 0 or +Inf = off.
@@ -24,28 +24,28 @@ const NearCopy = 1e-6
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
 	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows
-	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf when there is none
-	Sum        []float64 // Σ_j exp(½ (nearest − dist²)) over admissible j, at least 1; 0 when there is none
-	Effective  []float64 // exp of the entropy of λ_i, the effective number of neighbours; 0 when there is none
+	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf if there is none
+	Sum        []float64 // Σ_j exp(½ (nearest − dist²)) over admissible j, at least 1; 0 if there is none
+	Effective  []float64 // exp of the entropy of λ_i, the effective number of neighbours; 0 if there is none
 	Admissible []int32   // number of admissible neighbours
-	Used       []bool    // whether the row is in Cov: it has a neighbour and passed the gate
+	Used       []bool    // whether the row counts in Upper: it has a neighbour and passed the gate
 	Rows       int       // number of used rows
-	Copies     int       // pairs left out as near copies
+	Copies     int       // number of pairs left out as near copies
 
 	dim int
 }
 
-// Cov returns Upper whole: what is below the diagonal follows from what is above it.
+// Cov returns the whole symmetric matrix: Upper, with its lower triangle filled in.
 func (m *Moments) Cov() []float64 {
 	MirrorUpper(m.Upper, m.dim, m.dim)
 	return m.Upper
 }
 
-// LSE returns log Σ_j exp(−½ dist²) over the admissible neighbours of row i, −Inf when there is none.
+// LSE returns log Σ_j exp(−½ dist²) over the admissible neighbours of row i, or −Inf if there is none.
 func (m *Moments) LSE(i int) float64 { return math.Log(m.Sum[i]) - 0.5*m.Nearest[i] }
 
 // Update computes the responsibilities of the rows of q (rows × the pool's dim, row by row) over
-// the pool, and their moments. Rows of q are finite numbers; one that is not is left unused.
+// the pool, and their moments. Rows of q should be finite; a row that is not is left out.
 func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T], ex Exclusion) {
 	checkQueries(q, rows, p)
 	if ex.Start != nil && len(ex.Start) != rows+1 {
@@ -76,7 +76,7 @@ func (m *Moments) reset(rows, dim int) {
 	m.Rows, m.Copies = 0, 0
 }
 
-// responsibilities forms Λ block by block; of it remain ΛZ, Q − ΛZ, λᵀ1 and the figures per row.
+// responsibilities forms Λ block by block, and keeps ΛZ, Q − ΛZ, λᵀ1 and the results per row.
 func (s *Scratch[T]) responsibilities() {
 	w, p := panelWidth[T](), s.pool
 	blocks := (s.rows + blockRows[T]() - 1) / blockRows[T]()
@@ -103,10 +103,10 @@ func (s *Scratch[T]) responsibilities() {
 	}
 }
 
-// updateBlock handles one block of rows. Rows whose weights are all to be used move up to the top
-// of the block; sparse rows leave it as lists, and rows that are left out leave nothing. The block's λ_ij are
-// summed over its rows as one chain of multiply-adds w_ij·(1/Σ) a column: the dense rows, then the sparse ones.
-func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
+// updateBlock handles one block of rows. Dense rows move up to the top of the block, sparse rows become lists, and
+// rows that are left out leave nothing. The λ_ij of a column are summed over the block as one chain of multiply-adds
+// w_ij·(1/Σ): first the dense rows, then the sparse ones.
+func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	s.logits(w, first, min(blockRows[T](), s.rows-first))
@@ -147,11 +147,11 @@ func (s *Scratch[T]) updateBlock(w *worker[T], block int) {
 	}
 }
 
-// row is row r of the block.
-func (w *worker[T]) row(r int) []T { return w.logits[r*w.ld:][:w.length] }
+// row returns row r of the block.
+func (w *workspace[T]) row(r int) []T { return w.logits[r*w.ld:][:w.length] }
 
-// logits makes a block of q_i·z_j − ½|z_j|² for rows from first on.
-func (s *Scratch[T]) logits(w *worker[T], first, rows int) {
+// logits computes a block of q_i·z_j − ½|z_j|², for the given number of rows from row first on.
+func (s *Scratch[T]) logits(w *workspace[T], first, rows int) {
 	p, width := s.pool, panelWidth[T]()
 	w.rows, w.length = rows, ceil(p.n, width)
 	w.ld = stride[T](w.length)
@@ -167,8 +167,9 @@ func (s *Scratch[T]) logits(w *worker[T], first, rows int) {
 }
 
 // softmax turns the logits of row r of the block, which is row i, into weights exp(s_ij − max), zero where
-// not admissible: in place, or as a list when few matter. It returns 1/Σ_j w_ij, 0 when the row is left out.
-func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) {
+// not admissible. A dense row is overwritten, a sparse one becomes a list. It returns 1/Σ_j w_ij, or 0 if the row is
+// left out.
+func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense bool) {
 	p, m, row := s.pool, s.m, w.row(r)
 	q := s.q[i*p.dim:][:p.dim]
 	excluded := s.exclude(row, i)
@@ -203,8 +204,8 @@ func (s *Scratch[T]) softmax(w *worker[T], r, i, block int) (inv T, dense bool) 
 	return 1 / sum, dense
 }
 
-// exp is expRow; the dense row before a dense one is added to the block's sums by the way.
-func (s *Scratch[T]) exp(w *worker[T], weights []T, top T, dense bool) (sum, dot T) {
+// exp is expRow. In the same pass it adds the previous dense row's weights to the column sums.
+func (s *Scratch[T]) exp(w *workspace[T], weights []T, top T, dense bool) (sum, dot T) {
 	slot := w.summed
 	if !dense || slot == len(w.dense) {
 		return s.f.expRow(weights, top)
@@ -215,18 +216,18 @@ func (s *Scratch[T]) exp(w *worker[T], weights []T, top T, dense bool) (sum, dot
 
 // effective sets the effective numbers of neighbours of the block's rows. The entropy of λ_i is
 // log Σ − (Σ_j w_ij t_ij)/Σ with t_ij = log w_ij.
-func (s *Scratch[T]) effective(w *worker[T], first int) {
+func (s *Scratch[T]) effective(w *workspace[T], first int) {
 	functionsOf[float64]().expRow(w.entropy, 0)
 	for r, v := range w.entropy[:w.rows] {
 		s.m.Effective[first+r] = s.m.Sum[first+r] / v
 	}
 }
 
-// denseMeans forms ΛZ and Q − ΛZ for the dense rows: the chain over j of w_ij z_j, then one
-// multiplication by 1/Σ.
-func (s *Scratch[T]) denseMeans(w *worker[T]) {
+// denseMeans forms ΛZ and Q − ΛZ for the dense rows, by the chain of w_ij z_j over all j and one multiplication by
+// 1/Σ at its end.
+func (s *Scratch[T]) denseMeans(w *workspace[T]) {
 	p, width := s.pool, panelWidth[T]()
-	rows := ceil(len(w.dense), 4) // low tiles are slow: what they make of the rows that follow is not used
+	rows := ceil(len(w.dense), 4) // tiles of one or two rows are slow, so up to three unused rows are computed too
 	if rows == 0 {
 		return
 	}
@@ -243,13 +244,13 @@ func (s *Scratch[T]) denseMeans(w *worker[T]) {
 	}
 	for c := 0; c < p.dim; c += width {
 		for slot, i := range w.dense {
-			s.center(i, c, w.sum[c*blockRows[T]()+slot*width:], w.inv[slot])
+			s.storeMean(i, c, w.sum[c*blockRows[T]()+slot*width:], w.inv[slot])
 		}
 	}
 }
 
-// center finishes the coordinates from c on of row i: its mean is sum/Σ, its residual q − mean.
-func (s *Scratch[T]) center(i, c int, sum []T, inv T) {
+// storeMean writes the mean of row i, sum·inv, and its residual, q − mean, for the panel of coordinates from c on.
+func (s *Scratch[T]) storeMean(i, c int, sum []T, inv T) {
 	width := panelWidth[T]()
 	cols := min(width, s.pool.dim-c)
 	at := c*s.rows + i*width
@@ -258,7 +259,7 @@ func (s *Scratch[T]) center(i, c int, sum []T, inv T) {
 	clear(s.residual[at+cols:][:width-cols])
 }
 
-// meanResidual writes sum·factor, rounded, and what is left of q.
+// meanResidual writes mean = sum·factor, rounded, and residual = q − mean.
 func meanResidual[T Float](mean, residual, sum, q []T, factor T) {
 	q, residual, sum = q[:len(mean)], residual[:len(mean)], sum[:len(mean)]
 	for k, v := range sum {
@@ -268,7 +269,7 @@ func meanResidual[T Float](mean, residual, sum, q []T, factor T) {
 	}
 }
 
-// leaveOut makes row i count for nothing in the covariance.
+// leaveOut clears the mean and residual of row i, so that it does not count in the covariance.
 func (s *Scratch[T]) leaveOut(i int) {
 	width := panelWidth[T]()
 	for c := 0; c < s.pool.dim; c += width {

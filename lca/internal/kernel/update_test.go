@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSparseProblems says that the two problems above are what they are called.
+// TestSparseProblems checks that the two problems above have the rows that their names promise.
 func TestSparseProblems(t *testing.T) {
 	for i, p := range problems() {
 		if p.name != "sparse rows among dense ones" && p.name != "most points weigh nothing" {
@@ -20,7 +20,7 @@ func TestSparseProblems(t *testing.T) {
 		pool.Pack(convert[float32](z), p.n, p.dim, p.parzen)
 		Update(&m, &s, convert[float32](q), p.rows, &pool, p.ex)
 		last := p.rows - (p.rows-1)%blockRows[float32]() - 1
-		dense, sparse := len(s.workers[0].dense), -len(s.workers[0].dense)
+		dense, sparse := len(s.spaces[0].dense), -len(s.spaces[0].dense)
 		for _, used := range m.Used[last:] {
 			if used {
 				sparse++
@@ -35,7 +35,7 @@ func TestSparseProblems(t *testing.T) {
 	}
 }
 
-// textbook is eqs. 3 to 5 as they are written, in float64, pair by pair.
+// textbook computes eqs. 3 to 5 as they are written, in float64, pair by pair.
 func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 	m := &Moments{dim: dim, Upper: make([]float64, dim*dim)}
 	if ex.Gate <= 0 {
@@ -102,7 +102,7 @@ func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 	return m
 }
 
-// lse returns those of all rows.
+// lse returns the LSE of all rows.
 func lse(m *Moments) (all []float64) {
 	for i := range m.Sum {
 		all = append(all, m.LSE(i))
@@ -188,7 +188,7 @@ func convert[T Float](x []float64) []T {
 	return t
 }
 
-// TestUpdateEqualsTextbook holds the fused pass against the pairwise formulas.
+// TestUpdateEqualsTextbook compares the fused pass with the pairwise formulas.
 func TestUpdateEqualsTextbook(t *testing.T) {
 	Each(func(name string) {
 		for i, p := range problems() {
@@ -241,8 +241,8 @@ func near(t *testing.T, what string, got, want []float64, tol float64) {
 	}
 }
 
-// TestUpdateLeavesOutWhatIsNotFinite says that a row that is not a number, or so far away that its
-// products overflow, is counted nowhere and harms no other.
+// TestUpdateLeavesOutWhatIsNotFinite checks that a row that is NaN, or so far away that its products overflow, counts
+// nowhere and does not affect other rows.
 func TestUpdateLeavesOutWhatIsNotFinite(t *testing.T) {
 	const rows, n, dim = 60, 100, 5
 	q, _ := points[float32](1, rows, dim, 1)
@@ -285,7 +285,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	var m Moments
 	var pool Neighbours[float64]
 	var project Projection
-	s := Scratch[float64]{Threads: 2, crew: crew{least: 1}}
+	s := Scratch[float64]{Threads: 2, workers: workers{least: 1}}
 	lse, y := make([]float64, 60), make([]float32, 60*6)
 	project.Pack(q[:6], z[:36], 6, 6)
 	got := testing.AllocsPerRun(20, func() {
@@ -299,8 +299,8 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSingleBits says that a Single is the chain of float32 multiply-adds that it says it is, on all
-// implementations, and near the float64 projection.
+// TestSingleBits checks that a Single is the chain of float32 multiply-adds that its comment defines, on all
+// implementations, and that it is near the float64 projection.
 func TestSingleBits(t *testing.T) {
 	Each(func(name string) {
 		for _, shape := range [][3]int{{1, 1, 1}, {3, 5, 2}, {29, 17, 17}, {60, 40, 33}, {2, 64, 64}, {57, 33, 96}} {
@@ -310,7 +310,7 @@ func TestSingleBits(t *testing.T) {
 			mean, _ := points[float64](5, 1, dim, 1e3)
 			exact, got := make([]float32, rows*out), make([]float32, rows*out)
 			affine(exact, x, rows, dim, mean, w, out)
-			c := Coordinates[float32]{singly: true}
+			c := Coordinates[float32]{inFloat32: true}
 			c.single.Pack(mean, w, dim, out)
 			c.Apply(got, x, rows)
 			for i := range rows {

@@ -5,7 +5,7 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// centre generates y = x − mean for rows of x, which is float32 if it is narrow, in float64.
+// centre generates y = x − mean in float64 for rows of x, which is float32 if narrow is set.
 func (k kernel) centre(name string, narrow bool) {
 	kind, size := "float%[1]d", k.size
 	if narrow {

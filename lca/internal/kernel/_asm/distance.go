@@ -5,10 +5,10 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// distance generates the chains of four rows beside each other, for one addition must wait for the one before.
+// distance generates the partial sums of four rows at a time, so that additions overlap.
 func (k kernel) distance() {
 	k.text("distance", "func(sums *float64, x *float%[1]d, ldx int, o *float64, n int)",
-		"the four chains of distance for each of four rows, n numbers a row, a positive multiple of 4.")
+		"the four partial sums of distance for each of four rows of n numbers, a positive multiple of 4.")
 	sums, x, o, n := Load(Param("sums"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
 	ldx, ldx3 := k.stride("ldx"), GP64()
 	LEAQ(Mem{Base: ldx, Index: ldx, Scale: 2}, ldx3)
@@ -36,7 +36,7 @@ func (k kernel) distance() {
 	k.end()
 }
 
-// scaled and addFrom generate what running moments take of a row: its difference from a mean.
+// subScale and addDiff generate the differences of a row from a mean, for running moments.
 func (k kernel) subScale() {
 	k.textUntyped("subScale", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "subScale for n numbers, a positive multiple of 16.")
 	dst, x, o, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())

@@ -12,8 +12,8 @@ import (
 //	next g             Σ w·t
 //	then the exponential's, and as many constants as there is room for
 //
-// The second form also does axpy for the row before: its loads and stores find ports that exp leaves free.
-// Both fetch what lies behind these logits, mostly the next row.
+// The second form also does axpy for the row before, whose loads and stores use ports that exp leaves free.
+// Both prefetch what follows these logits, usually the next row.
 func (k kernel) expRow(adds bool) {
 	if adds {
 		k.text("expAdd", "func(s, before, sums *float%[1]d, n int, max, factor float%[1]d) (sum, dot float%[1]d)", "expAdd for n logits, a positive multiple of 16.")
@@ -34,7 +34,7 @@ func (k kernel) expRow(adds bool) {
 	k.broadcast(limit.Addr, e.max)
 	also, pointers := func(int) {}, []reg.Register{s}
 	if adds {
-		also, pointers = k.beside(s)
+		also, pointers = k.axpyStep(s)
 	}
 	behind := GP64()
 	MOVQ(n, behind)
@@ -66,8 +66,8 @@ func (k kernel) expRow(adds bool) {
 	k.end()
 }
 
-// beside prepares axpy, in the two highest registers, and returns what it does each step.
-func (k kernel) beside(s reg.Register) (step func(i int), pointers []reg.Register) {
+// axpyStep prepares axpy in the two highest registers, and returns the code of a step and the pointers to advance.
+func (k kernel) axpyStep(s reg.Register) (step func(i int), pointers []reg.Register) {
 	sums, before := Load(Param("sums"), GP64()), Load(Param("before"), GP64())
 	factor, _ := Param("factor").Resolve()
 	k.broadcast(factor.Addr, k.v(31))
@@ -87,11 +87,11 @@ func (k kernel) clear(v reg.VecPhysical) {
 	}
 }
 
-// exponential is the register plan of one exp.
+// exponential says which registers exp uses.
 type exponential struct {
 	kernel
 	max, t, n, r, p reg.VecPhysical
-	held            map[string]reg.VecPhysical // constants in registers
+	held            map[string]reg.VecPhysical // constants that have a register
 }
 
 func (k kernel) newExp(first int) *exponential {
@@ -103,11 +103,11 @@ func (k kernel) newExp(first int) *exponential {
 		last = 32
 	}
 	names := []string{"magic", "log2e", "high", "rest", "cut"}
-	if k.bytes < 64 { // a mask does without
+	if k.bytes < 64 { // AVX-512 uses a mask in its place
 		names = append(names, "low")
 	}
 	for _, name := range append(names, k.c.terms...) {
-		if first < last-1 { // one is left for constants from memory
+		if first < last-1 { // one register is left for the other constants
 			e.held[name] = next()
 			k.broadcast(k.c.at[name], e.held[name])
 		}
@@ -116,7 +116,7 @@ func (k kernel) newExp(first int) *exponential {
 	return e
 }
 
-// constant returns a register that holds it.
+// constant returns a register that holds the constant, and loads it if it has none of its own.
 func (e *exponential) constant(name string) reg.VecPhysical {
 	if v, ok := e.held[name]; ok {
 		return v
@@ -125,8 +125,8 @@ func (e *exponential) constant(name string) reg.VecPhysical {
 	return e.held["spare"]
 }
 
-// weight computes exp32 or exp64 of the logits at a place in memory; the argument is in e.t. Arguments below
-// the cut, and NaN, are moved in to low first, or with AVX-512 left out by the mask in K1.
+// weight computes exp32 or exp64 of the logits at an address, less the maximum; it leaves the argument in e.t.
+// Arguments below the cut, and NaN, are replaced by low first or, with AVX-512, left out by the mask in K1.
 func (e *exponential) weight(at Mem) reg.VecPhysical {
 	const less, atLeast = 1, 13 // both false for NaN
 	e.load(at, e.t)

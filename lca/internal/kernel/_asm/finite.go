@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// finite generates the sums of numbers times zero.
+// finite generates the sum of all numbers times zero, which is NaN if one of them is NaN or infinite.
 func (k kernel) finite() {
-	k.textUntyped("finite", "func(v *float%[1]d, n int) int", "0 if finite would say so of n numbers, a positive multiple of 64.")
+	k.textUntyped("finite", "func(v *float%[1]d, n int) int", "0 if finite holds for n numbers, a positive multiple of 64.")
 	v, n := Load(Param("v"), GP64()), Load(Param("n"), GP64())
 	const sums = 8
 	zero := k.v(sums)

@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pick generates the list of a row without a branch on its numbers: compressed registers are stored one
-// behind the other, each over what the one before it had no numbers for.
+// pick generates the list of a row without a branch on its numbers. Each compressed register is stored behind the
+// numbers of the one before, over the unused rest of that store.
 func (k kernel) pick() {
 	k.text("pick", "func(index *int32, value, s *float%[1]d, n int, first int32, v float%[1]d) int", "pick for n numbers, a positive multiple of 16, with room for n.")
 	index, value := Load(Param("index"), GP64()), Load(Param("value"), GP64())
@@ -49,7 +49,7 @@ func (k kernel) pick() {
 	k.end()
 }
 
-// scatterAdd generates the addition of a sparse row, number by number.
+// scatterAdd generates the addition of a sparse row, one number at a time.
 func (k kernel) scatterAdd() {
 	k.text("scatterAdd", "func(sums *float%[1]d, index *int32, value *float%[1]d, n int, factor float%[1]d)", "scatterAdd%[1]d for n ≥ 1 numbers.")
 	sums, index := Load(Param("sums"), GP64()), Load(Param("index"), GP64())
@@ -74,7 +74,7 @@ func (k kernel) scatterAdd() {
 	k.end()
 }
 
-// clamp generates the bounds. MINPS(limit, v) is v < limit ? v : limit, as the Go code has it, and MAXPS likewise.
+// clamp generates the bounds. MINPS(limit, v) is v < limit ? v : limit, as in the Go code; MAXPS corresponds.
 func (k kernel) clamp() {
 	k.text("clamp", "func(s *float%[1]d, n int)", "clamp for n numbers, a positive multiple of 16.")
 	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
@@ -93,7 +93,7 @@ func (k kernel) clamp() {
 	k.end()
 }
 
-// axpy generates the addition of a dense row.
+// axpy generates the addition of a multiple of a dense row.
 func (k kernel) axpy() {
 	k.text("axpy", "func(sums, row *float%[1]d, n int, factor float%[1]d)", "axpy%[1]d for n numbers, a positive multiple of 16.")
 	sums, row, n := Load(Param("sums"), GP64()), Load(Param("row"), GP64()), Load(Param("n"), GP64())

@@ -1,8 +1,9 @@
-// The generator of ../kernel_amd64.s. It is a module of its own, so that users of the library
+// The generator of the assembly in ../kernel_amd64.s and of the Go around it: ../stubs_amd64.go declares it, and
+// ../wrappers_amd64.go holds the functions that call it. It is a module of its own, so that users of the library
 // never download avo. Run "go generate" in the parent directory; a test compares the result.
 //
-// Each function computes exactly what the Go function named in its comment computes: the same
-// chains of multiply-adds in the same order, only more of them side by side.
+// Each function computes exactly what the Go function named in its comment computes: the same chains of
+// multiply-adds in the same order, only more of them at a time.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 )
 
 func main() {
-	if err := os.Chdir(".."); err != nil { // so that the outputs' headers name files as they are called there
+	if err := os.Chdir(".."); err != nil { // so that the headers of the outputs name files relative to that directory
 		log.Fatal(err)
 	}
 	wrappers := flag.String("wrappers", "wrappers_amd64.go", "output of the Go functions around the assembly")
@@ -64,7 +65,7 @@ func main() {
 				k.addDiff()
 				k.maxAbs()
 			}
-			if k.name == "AVX2" { // AVX-512 uses them too
+			if k.name == "AVX2" { // the table of AVX-512 uses these too
 				if k.bits == 32 {
 					k.finite()
 				}
@@ -80,7 +81,7 @@ func main() {
 	}
 }
 
-// numbers is float32 or float64, with its instructions.
+// numbers is a type, float32 or float64, with its instructions.
 type numbers struct {
 	bits, size                                                                                         int
 	load, broadcast, fma, fma213, add, sub, mul, max, min, cmp, shift, addInt, fmaMasked, addIntMasked func(...Op)
@@ -89,9 +90,9 @@ type numbers struct {
 // set is an instruction set.
 type set struct {
 	name   string
-	bytes  int   // of a vector
-	rows   []int // heights of tiles, largest first
-	halves []int // likewise of those for half a panel, where that is one vector
+	bytes  int   // size of a vector
+	rows   []int // heights of the tiles, tallest first
+	halves []int // heights of the tiles for half a panel, where that is one vector; tallest first
 }
 
 // kernel generates the functions of one set for one type.
@@ -101,7 +102,7 @@ type kernel struct {
 	c *table
 }
 
-// tallest is the height of the tile that fills the registers of AVX-512.
+// tallest is the height of the tile that uses all registers of AVX-512.
 const tallest = 14
 
 func sets() []set {

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// maxAbs generates the maximum of numbers as integers, without their signs.
+// maxAbs generates the maximum of numbers as integers, without their sign bits.
 func (k kernel) maxAbs() {
 	k.textUntyped("maxAbs", "func(x *float%[1]d, n int) uint64", "maxAbs for n numbers, a positive multiple of 16.")
 	x, n := Load(Param("x"), GP64()), Load(Param("n"), GP64())
@@ -38,7 +38,8 @@ func (k kernel) maxAbs() {
 	k.end()
 }
 
-// larger is the maximum of integers without a sign: AVX2 compares, and then chooses.
+// larger is the maximum of unsigned integers. AVX2 has no such instruction: it compares and blends. That is a signed
+// comparison, which is enough for numbers without their sign bit.
 func (k kernel) larger(o ...Op) {
 	if k.bytes == 64 {
 		VPMAXUQ(o[0], o[1], o[2])

@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// norms generates the bias of a panel of points: float64 chains of squares down its columns.
+// norms generates the bias of a panel of points: a float64 chain of squares for each of its columns.
 func (k kernel) norms() {
 	k.text("norms", "func(dst, panel *float%[1]d, depth int)", "norms for one panel.")
 	dst, panel, depth := Load(Param("dst"), GP64()), Load(Param("panel"), GP64()), Load(Param("depth"), GP64())
@@ -51,11 +51,11 @@ func (k kernel) norms() {
 	k.end()
 }
 
-// transpose generates the transposition of square blocks of one AVX register a side: 8×8 float32
-// or 4×4 float64. Pairs of rows are interleaved, then pairs of pairs, then the halves exchanged.
+// transpose generates the transposition of square blocks, 8×8 float32 or 4×4 float64: a row fills an AVX register.
+// Pairs of rows are interleaved, then pairs of pairs, then halves are exchanged.
 func (k kernel) transpose() {
 	k.text("transpose", "func(dst, src *float%[1]d, lds, blocks int)",
-		"the transposition of blocks beside each other in src into blocks below each other in a panel.")
+		"transpose for blocks next to each other in src, which become blocks below each other in a panel.")
 	dst, src, blocks := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("blocks"), GP64())
 	lds := k.stride("lds")
 	n := 32 / k.size

@@ -7,8 +7,8 @@ import (
 )
 
 // rot generates plane rotations of neighbouring rows of a strip of 32 float64, from the last
-// pair up. The row that two rotations share stays in registers; only one multiply-add is on its
-// way from one rotation to the next.
+// pair up. The row that two rotations share stays in registers, so each rotation waits for one
+// multiply-add of the one before.
 func (k kernel) rot() {
 	k.textUntyped("rot", "func(strip *float%[1]d, ld int, c, s *float%[1]d, n int)", "rot for n ≥ 1 rotations.")
 	strip, c, s := Load(Param("strip"), GP64()), Load(Param("c"), GP64()), Load(Param("s"), GP64())

@@ -77,10 +77,10 @@ func (k kernel) begin(name, signature, doc string) {
 	Doc(name + " is " + strings.ReplaceAll(doc, "%[1]d", fmt.Sprint(k.bits)))
 }
 
-// group is the number of vectors in sixteen lanes.
+// group returns the number of vectors in sixteen lanes.
 func (k kernel) group() int { return 16 * k.size / k.bytes }
 
-// step advances p by sixteen numbers and jumps to label while any group of sixteen is left.
+// step advances the pointers by sixteen numbers and jumps to label while n is not zero.
 func (k kernel) step(n reg.Register, label string, pointers ...reg.Register) {
 	for _, p := range pointers {
 		ADDQ(U32(16*k.size), p)
@@ -89,12 +89,12 @@ func (k kernel) step(n reg.Register, label string, pointers ...reg.Register) {
 	JNZ(LabelRef(label))
 }
 
-// rowMax generates the maximum. MAXPS(x, m) is x > m ? x : m, as the Go code has it.
+// rowMax generates the maximum. MAXPS(x, m) is x > m ? x : m, as in the Go code.
 func (k kernel) rowMax() {
 	k.text("rowMax", "func(s *float%[1]d, n int) float%[1]d", "rowMax for n numbers, a positive multiple of 16.")
 	s, n := Load(Param("s"), GP64()), Load(Param("n"), GP64())
 	g := k.group()
-	sets := min(4, 8/g) // maxima side by side, so that one does not wait for the other
+	sets := min(4, 8/g) // independent maxima, so that they overlap
 	for i := range sets * g {
 		k.broadcast(k.c.at["inf"], k.v(i))
 	}
@@ -126,8 +126,8 @@ func (k kernel) rowMax() {
 	k.end()
 }
 
-// findGE generates the search: a few times sixteen numbers by their maximum, until one of them may be the one,
-// then sixteen at a time, a bit for each that is at least v. NaN only ends the first part early.
+// findGE generates the search. First it takes up to 64 numbers at a time and compares their maximum, until that may
+// reach v; then sixteen at a time, with a bit for each that is at least v. NaN only ends the first part early.
 func (k kernel) findGE() {
 	k.text("findGE", "func(s *float%[1]d, n int, v float%[1]d) int", "findGE for n numbers, a positive multiple of 16.")
 	s, n := Load(Param("s"), GP64()).(reg.GPVirtual), Load(Param("n"), GP64())
@@ -165,7 +165,7 @@ func (k kernel) findGE() {
 	k.end()
 }
 
-// mayReach sets bits if the maximum of some vectors at s, or a NaN in its way, is not below register 0.
+// mayReach sets bits if the maximum of some vectors at s is not below register 0, or is NaN.
 func (k kernel) mayReach(vectors int, s, bits reg.GPVirtual) {
 	const notLess = 5 // true for NaN
 	for i := range vectors {
@@ -189,7 +189,7 @@ func (k kernel) mayReach(vectors int, s, bits reg.GPVirtual) {
 	}
 }
 
-// markGE generates the marks and their count, by the same bits.
+// markGE generates a bit for each number that is at least v, and their count. AVX2 has no compressing store for pick.
 func (k kernel) markGE() {
 	k.text("markGE", "func(marks *uint16, s *float%[1]d, n int, v float%[1]d) int", "markGE for n numbers, a positive multiple of 16.")
 	marks := Load(Param("marks"), GP64())
@@ -209,7 +209,7 @@ func (k kernel) markGE() {
 	k.end()
 }
 
-// spmv generates the weighted sum of a panel's rows.
+// spmv generates the weighted sum of rows of a panel.
 func (k kernel) spmv() {
 	k.text("spmv", "func(dst, panel *float%[1]d, index *int32, value *float%[1]d, n int)", "spmv%[1]d for n ≥ 0 rows.")
 	dst, panel, index := Load(Param("dst"), GP64()), Load(Param("panel"), GP64()), Load(Param("index"), GP64())
@@ -268,7 +268,7 @@ func (k kernel) atLeast(s, bits reg.GPVirtual) {
 	}
 }
 
-// scale generates the multiplication of a panel's rows.
+// scale generates the multiplication of each row of a panel by a number.
 func (k kernel) scale() {
 	k.text("scale", "func(dst, src, s *float%[1]d, n int)", "scale for n ≥ 1 rows.")
 	dst, src, s, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("s"), GP64()), Load(Param("n"), GP64())
@@ -286,7 +286,7 @@ func (k kernel) scale() {
 	k.end()
 }
 
-// fold generates the addition of T to float64 sums.
+// fold generates the addition of numbers to float64 sums, or their subtraction.
 func (k kernel) fold(name string, op func(...Op)) {
 	k.text(name, "func(dst *float64, src *float%[1]d, n int)", name+" for n numbers, a positive multiple of 16.")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())

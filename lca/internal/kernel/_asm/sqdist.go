@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/operand"
 )
 
-// sqDist generates the chains of one pair of points.
+// sqDist generates the four partial sums of one pair of points.
 func (k kernel) sqDist() {
-	k.text("sqDist", "func(sums *float64, x, z *float%[1]d, n int)", "the four chains of sqDist for n numbers, a positive multiple of 4.")
+	k.text("sqDist", "func(sums *float64, x, z *float%[1]d, n int)", "the four partial sums of sqDist for n numbers, a positive multiple of 4.")
 	sums, x, z, n := Load(Param("sums"), GP64()), Load(Param("x"), GP64()), Load(Param("z"), GP64()), Load(Param("n"), GP64())
 	VXORPD(ymm(0), ymm(0), ymm(0))
 	Label("loop")

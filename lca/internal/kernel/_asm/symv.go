@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// symv generates the product of eight rows of an upper triangle with a vector, both as rows and as
-// columns, so that each number is fetched once. AVX-512 takes all rows together, AVX2 two at a time: the
-// order of the terms is the same.
+// symv generates the product of eight rows of an upper triangle with a vector, both as rows and as columns, so that
+// each number is loaded once. AVX-512 takes all eight rows together, AVX2 two at a time; the order of the terms is
+// the same.
 func (k kernel) symv() {
 	k.textUntyped("symv", "func(p, a *float%[1]d, ld int, v *float%[1]d, n int)", "symv for n columns, a positive multiple of 8.")
 	rows, parts := k.together()
@@ -81,7 +81,7 @@ func (k kernel) symv() {
 	k.end()
 }
 
-// together is how many rows symv takes at a time, and the vectors of eight lanes.
+// together returns how many rows symv takes at a time, and how many vectors make eight lanes.
 func (k kernel) together() (rows, parts int) {
 	if k.bytes == 64 {
 		return 8, 1
@@ -89,7 +89,8 @@ func (k kernel) together() (rows, parts int) {
 	return 2, 2
 }
 
-// foldEight adds eight lanes, in one vector or in two, by the tree 4, 2, 1, and their sum to a number.
+// foldEight adds up eight lanes, which are in one vector or in two, by the tree 4, 2, 1, and adds the sum to a number
+// in memory.
 func (k kernel) foldEight(low, high reg.VecPhysical, to Mem) {
 	sum, half := ymm(14), ymm(15)
 	if k.bytes == 64 {

@@ -8,11 +8,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tile generates the product of a number of tiles, each rows high and a panel or, if the panel is two vectors
-// wide, half of one.
+// tile generates the product of a number of tiles, each of the given rows. It has two vectors of columns, or one if
+// half is set.
 //
-// A tile's accumulators stay in registers over the whole depth. Row r of A is reached from a few bases, by the
-// index registers rs, 3·rs and 5·rs.
+// A tile's accumulators stay in registers over the whole depth. Rows of A are addressed from a few base registers,
+// by the index registers rs, 3·rs and 5·rs.
 func (k kernel) tile(rows int, half bool) {
 	vectors := 2
 	if half {
@@ -27,8 +27,8 @@ func (k kernel) tile(rows int, half bool) {
 	cs, bs := k.stride("cs"), k.stride("bs")
 	tiles := Load(Param("tiles"), GP64())
 	a := k.rows(rows, half)
-	asks, next := rows == tallest && !half, GP64() // one line of next each step, so far apart
-	if asks {
+	prefetches, next := rows == tallest && !half, GP64() // of one line of next per step
+	if prefetches {
 		Load(Param("next"), next)
 	}
 
@@ -51,7 +51,7 @@ func (k kernel) tile(rows int, half bool) {
 	} else {
 		k.oneStep(rows, vectors, b, a, cs)
 	}
-	if asks {
+	if prefetches {
 		PREFETCHT1(Mem{Base: next})
 		step, _ := Param("step").Resolve()
 		ADDQ(step.Addr, next)
@@ -86,7 +86,7 @@ func (k kernel) tileName(rows int, half bool) string {
 	return fmt.Sprintf("tile%dx%d%sAsm", k.bits, rows, suffix)
 }
 
-// nextTile goes back to the first column of A, and down to the next tile.
+// nextTile moves the base of A back to the first column, and down to the next tile.
 func (k kernel) nextTile(a *rowsOfA, rows int, cs reg.Register) {
 	back, down := Load(Param("depth"), GP64()), GP64()
 	IMULQ(cs, back)
@@ -95,7 +95,7 @@ func (k kernel) nextTile(a *rowsOfA, rows int, cs reg.Register) {
 	ADDQ(down, a.base[0])
 }
 
-// rowsOfA reaches the rows of A, five or seven from each base.
+// rowsOfA addresses the rows of A, five or seven of them from each base register.
 type rowsOfA struct {
 	base         []reg.GPVirtual
 	rs, rs3, rs5 reg.Register
@@ -116,7 +116,7 @@ func (k kernel) rows(rows int, half bool) *rowsOfA {
 	return a
 }
 
-// times returns a register with (1+scale)·rs, if it is needed.
+// times returns a register, which holds (1+scale)·rs if needed.
 func (a *rowsOfA) times(scale uint8, needed bool) reg.Register {
 	r := GP64()
 	if needed {
@@ -125,7 +125,7 @@ func (a *rowsOfA) times(scale uint8, needed bool) reg.Register {
 	return r
 }
 
-// spread sets the bases below the first.
+// spread computes the other bases from the first.
 func (a *rowsOfA) spread() {
 	for i := 1; i < len(a.base); i++ {
 		if a.each == 5 {
@@ -138,7 +138,7 @@ func (a *rowsOfA) spread() {
 	}
 }
 
-// at is the element of A in row r.
+// at returns the address of the element of A in row r.
 func (a *rowsOfA) at(r int) Mem {
 	base := a.base[r/a.each]
 	switch r %= a.each; r {
@@ -151,8 +151,8 @@ func (a *rowsOfA) at(r int) Mem {
 	}
 }
 
-// narrowStep is oneStep for half a panel: an element of A serves one multiply-add only, which takes it from
-// memory itself.
+// narrowStep is oneStep for half a panel. There an element of A is used by one multiply-add only, which loads it
+// itself.
 func (k kernel) narrowStep(rows int, b reg.Register, a *rowsOfA) {
 	fma := VFMADD231PS_BCST
 	if k.size == 8 {
@@ -164,18 +164,18 @@ func (k kernel) narrowStep(rows int, b reg.Register, a *rowsOfA) {
 	}
 }
 
-// oneStep generates one step of the chains: a row of B, and for each row of the tile its element of A. Two
-// registers take the broadcast elements in turn.
+// oneStep generates one step of all chains: a row of B times an element of A for each row of the tile. The elements
+// are broadcast to two registers in turn.
 func (k kernel) oneStep(rows, vectors int, b reg.Register, a *rowsOfA, cs reg.Register) {
 	bv := func(v int) reg.VecPhysical { return k.v(rows*vectors + v) }
 	spare := func(r int) reg.VecPhysical { return k.v(rows*vectors + vectors + r%2) }
 	for v := range vectors {
 		k.load(Mem{Base: b, Disp: v * k.bytes}, bv(v))
-		if rows >= 8 { // B often comes from the L3 cache: ask for it 40 steps, more than a page, ahead
+		if rows >= 8 { // B is often in the L3 cache: prefetch it 40 steps ahead, more than a page
 			PREFETCHT0(Mem{Base: b, Disp: 40*128 + v*k.bytes})
 		}
 	}
-	if rows >= 8 { // A's columns
+	if rows >= 8 { // the next columns of A
 		for _, r := range []int{0, 2}[:(rows+4)/5-1] {
 			PREFETCHT0(Mem{Base: a.base[r], Index: cs, Scale: 8})
 		}
@@ -188,7 +188,7 @@ func (k kernel) oneStep(rows, vectors int, b reg.Register, a *rowsOfA, cs reg.Re
 	}
 }
 
-// element is row r < 5 below base.
+// element returns the address of row r < 5 from base on.
 func element(base, rs, rs3 reg.Register, r int) Mem {
 	switch r {
 	case 0:
@@ -199,14 +199,14 @@ func element(base, rs, rs3 reg.Register, r int) Mem {
 	return Mem{Base: base, Index: rs, Scale: uint8(r)}
 }
 
-// stride loads a parameter counted in numbers, in bytes.
+// stride loads a parameter that counts numbers, and converts it to bytes.
 func (k kernel) stride(name string) reg.Register {
 	r := Load(Param(name), GP64())
 	SHLQ(U8(map[int]int{4: 2, 8: 3}[k.size]), r)
 	return r
 }
 
-// end returns; the upper halves are cleared so that SSE code that follows is not slowed.
+// end returns. It clears the upper halves of the registers first, because they would slow down SSE code.
 func (k kernel) end() {
 	VZEROUPPER()
 	RET()

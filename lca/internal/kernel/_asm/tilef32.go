@@ -8,9 +8,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// tileF32 generates the product of tiles that start from zero, of rows of A that lie one after the other, with
-// its end rounded to float32. Before the first step of a tile it asks the memory for the lines that it will
-// write, which are in the cache by the last step, and with each step for a line of what comes next.
+// tileF32 generates the product of tiles that start from zero, with contiguous rows of A and the result rounded to
+// float32. Before the first step of a tile it prefetches the lines that it will write, so that they are in the cache
+// at the last step. Each step prefetches a line of the next operands.
 func (k kernel) tileF32(rows int) {
 	const vectors = 2
 	k.textUntyped(fmt.Sprintf("tileF32x%d", rows),

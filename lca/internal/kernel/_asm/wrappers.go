@@ -67,7 +67,7 @@ func newVariant(k kernel) variant {
 	return v
 }
 
-// writeWrappers writes the table of functions of each set, and the functions.
+// writeWrappers writes the tables of functions and the wrappers of all sets to a file.
 func writeWrappers(name string) error {
 	t, err := template.New("").Parse(wrapperText)
 	if err != nil {
