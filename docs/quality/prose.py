@@ -180,7 +180,7 @@ shared with other work, a snapshot each 500 rows. The rows are read, learnt and 
 
 - ± is mostly between mixings, which all lines share; lines differ by more than it says.
 - **Rows needed**: with N = 3000 the NLL is within 0.3 nats of its end after 500 rows, fifty a column, within 0.1 after 2000, and there after 5000.
-  A pool of 250 gains hardly anything after 500: EM has been run to convergence over the first pool (lca/online/rehearse.go), from then on rows only
+  A pool of 250 gains hardly anything after 500: EM has been run to convergence over the first pool (lca/online/replaypool.go), from then on rows only
   replace each other in it, and 250 centres are what limits. More rows need a larger pool; one of 10000 still gains after 10000.
 - **The correction** makes the kernel as narrow as 10000 centres want it. With those it is worth 0.2 nats (N = 250), 0.1 (1000) or 0.06 (3000):
   small pools are then no worse than one of 10000, for less than half of the time. (The smallest is the best here because it leaves fewer directions Parzen.) With
@@ -221,9 +221,9 @@ The figures are those of the tables above; of an NLL, a bias or a distance less 
 
 What has no switch, and why:
 
-- **The memory of μ and C_G** is the pool's: `pool` sets both (lca/online/globals.go). Built so that they never forget, with the biased
+- **The memory of μ and C_G** is the pool's: `pool` sets both (lca/online/runningmoments.go). Built so that they never forget, with the biased
   pool, the stream that turns slowly ends at 6.6 nats instead of 3.2 (means of the first five runs).
-- **Hysteresis of d_P** (lca/online/inforce.go). Built without, d_P stayed as still in twelve streams of about 20000 rows (five Gaussians, white noise, columns
+- **Hysteresis of d_P** (lca/online/metricstate.go). Built without, d_P stayed as still in twelve streams of about 20000 rows (five Gaussians, white noise, columns
   that are Gaussian but for a little, digits). A direction that goes over to the Gaussian part no longer chooses the neighbours, so its e
   doubles at once: EM has a hysteresis of its own. Ours is for what might still come.
 - **Constant columns** are taken out: with one of them C_G is singular, and there is no metric at all. That they change nothing else is tested

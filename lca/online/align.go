@@ -47,11 +47,11 @@ func (r *reference) advance(l *Learner) error {
 		copy(r.bl[k*m.parzen:][:m.parzen], r.b[k*n:])
 	}
 	r.next = linalg.Resize(r.next, d*d)
-	if err := r.align(r.next, r.b, d, n, l.globals.whole(), w); err != nil {
+	if err := r.align(r.next, r.b, d, n, l.moments.full(), w); err != nil {
 		return err
 	}
 	if r.w != nil {
-		r.radians = r.angle(d, m.parzen, l.globals.whole(), w)
+		r.radians = r.angle(d, m.parzen, l.moments.full(), w)
 	}
 	r.w, r.next = r.next, r.w
 	r.parzen = append(r.parzen[:0], r.bl...)
@@ -59,7 +59,7 @@ func (r *reference) advance(l *Learner) error {
 }
 
 // spread sets dst to the B in force over all dim columns, dim×n, with rows of 0 where a column is constant.
-func (m *inForce) spread(dst []float64, dim int, w *linalg.Workspace) []float64 {
+func (m *metricState) spread(dst []float64, dim int, w *linalg.Workspace) []float64 {
 	n := len(m.Active)
 	dst = linalg.Resize(dst, dim*n)
 	clear(dst)
@@ -69,7 +69,7 @@ func (m *inForce) spread(dst []float64, dim int, w *linalg.Workspace) []float64 
 		for j := range m.parzen {
 			row[j] = m.scratch[0][j*n+i]
 		}
-		copy(row[m.parzen:], m.b[i*n+m.parzen:][:n-m.parzen])
+		copy(row[m.parzen:], m.basis[i*n+m.parzen:][:n-m.parzen])
 	}
 	return dst
 }

@@ -18,10 +18,10 @@ type distances struct {
 	centred [2][]float64
 }
 
-// begin forgets the rows before.
-func (d *distances) begin(mean []float64) { d.mean, d.halved, d.squared = mean, false, false }
+// reset forgets the rows before.
+func (d *distances) reset(mean []float64) { d.mean, d.halved, d.squared = mean, false, false }
 
-func (t *tiles[T]) halves() []float64 {
+func (t *eStep[T]) halfSquares() []float64 {
 	d := &t.distances
 	if d.halved {
 		return d.half
@@ -35,13 +35,13 @@ func (t *tiles[T]) halves() []float64 {
 	return d.half
 }
 
-// squares has them from halves, for by Proposition 1 Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
-func (t *tiles[T]) squares(w *linalg.Workspace) []float64 {
+// mahalanobis has them from halves, for by Proposition 1 Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
+func (t *eStep[T]) mahalanobis(w *linalg.Workspace) []float64 {
 	d, p, m := &t.distances, t.parzen, t.metric
 	if d.squared {
 		return d.square
 	}
-	half := t.halves()
+	half := t.halfSquares()
 	d.squared, d.square = true, linalg.Resize(d.square, t.rows)
 	d.offset = t.local.of(d.offset, d.mean)
 	d.centred[0] = linalg.Resize(d.centred[0], t.rows*p)

@@ -14,11 +14,11 @@
 // It is the one of the paper's section 5, "Speeding up LCA", of which package lca has the symbols. One call of Learn is
 // one stochastic EM step on B rows:
 //
-//  1. E-step: λ_ij of the minibatch's rows against N neighbours (section 5.2), and from it Ĉ_L (estimator.go).
+//  1. E-step: λ_ij of the minibatch's rows against N neighbours (section 5.2), and from it Ĉ_L (estep.go).
 //  2. C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; growth.go has n), kept without ν.
-//  3. μ and C_G take in the same rows (globals.go).
-//  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (inforce.go), or, between two
-//     eigendecompositions, the best B_L of its span (between.go).
+//  3. μ and C_G take in the same rows (runningmoments.go).
+//  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (metricstate.go), or, between two
+//     eigendecompositions, the best B_L of its span (spanupdate.go).
 //  5. Some of the rows replace neighbours (pool.go).
 //
 // What is learnt depends on the rows, their identities and their order alone: never on a clock, on GOMAXPROCS, on the
@@ -30,14 +30,14 @@
 //
 //   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
 //   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
-//   - μ and C_G have the pool's memory (globals.go), so that a change does not pass for structure.
-//   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
+//   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
+//   - While the stream is young EM also runs over the pool (replaypool.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
-//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (between.go).
+//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (spanupdate.go).
 //   - LCA-Gauss-Red is a search beside the learning that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go). Minibatches that are not as those before (gate.go, drift.go) are set
-//     aside, and when they last the stream starts again from them (renew.go). (TestDriftIsFollowed, TestBurst,
+//     aside, and when they last the stream starts again from them (restart.go). (TestDriftIsFollowed, TestBurst,
 //     TestPatience)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

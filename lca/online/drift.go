@@ -21,7 +21,7 @@ const (
 //	z = (NLL − mean) / sd > 5
 //
 // with the mean and variance of those of the recent past that were not. While the metric is still
-// improving the NLL falls, so that z is negative. What becomes of odd minibatches is in renew.go.
+// improving the NLL falls, so that z is negative. What becomes of odd minibatches is in restart.go.
 // Config.Drift turns this off.
 type drift struct {
 	seen           uint64 // minibatches since the start or the last renewal

@@ -37,17 +37,17 @@ const (
 
 // inliers returns the rows that are no outliers by C_G, in the estimator's coordinates too.
 func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
-	l.estimator.place(rows, l.globals.mean)
+	l.estimator.project(rows, l.moments.mean)
 	if l.cfg.OutlierGate != lca.Auto {
 		return rows, ids
 	}
 	var squares []float64
 	counted := len(l.metric.Active)
-	if l.cfg.Metric == lca.MetricFull && len(l.globals.sparse) == 0 {
-		squares = l.estimator.squares(&l.work)
+	if l.cfg.Metric == lca.MetricFull && len(l.moments.sparse) == 0 {
+		squares = l.estimator.mahalanobis(&l.work)
 	} else {
 		l.single = linalg.Resize(l.single, len(ids))
-		squares, counted = l.squares(l.single, rows, l.globals.sparse)
+		squares, counted = l.mahalanobis(l.single, rows, l.moments.sparse)
 	}
 	l.kept = l.kept[:0]
 	for i, v := range squares {
@@ -59,7 +59,7 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 		return rows, ids
 	}
 	rows, ids = l.inside.pick(rows, ids, l.kept, l.cfg.Dim)
-	l.estimator.place(rows, l.globals.mean)
+	l.estimator.project(rows, l.moments.mean)
 	return rows, ids
 }
 
@@ -71,27 +71,27 @@ func (c Config) kernelGate() float64 {
 	return c.OutlierGate
 }
 
-// farFrom returns the squared kernel distance to the nearest neighbour from which on a row is far:
+// farLimit returns the squared kernel distance to the nearest neighbour from which on a row is far:
 // max(40, 10·d_P). Where EM has converged the mean squared distance of
 // a row to its neighbours, each with its λ, is at most d_P: that is what Σ = C_L says. To the nearest it is
 // less, so by Markov's inequality no distribution whatever, however heavy its tails, has more than a tenth of
-// its rows beyond 10·d_P. Where more of a minibatch are, the data are not those that were learnt: see renew.go.
-func farFrom(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
+// its rows beyond 10·d_P. Where more of a minibatch are, the data are not those that were learnt: see restart.go.
+func farLimit(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
 
-// opens says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
+// opensGate says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
 // is learnt whole, and in a stream so young that its first rows may not have shown all there is; but not
 // where a change must last longer than a warm-up to be believed (driftRows): there the first rows are
 // the reference, and what is far from them is strange. With Drift off it never opens.
-func (l *Learner) opens(far, rows int) bool {
-	if !l.cfg.Drift || !many(far, rows) {
+func (l *Learner) opensGate(far, rows int) bool {
+	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false
 	}
 	return l.cfg.Finite || l.drift.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
-// far returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
-func (l *Learner) far(m *kernel.Moments) (rows int) {
-	limit := math.Min(farFrom(l.metric.parzen), l.cfg.kernelGate())
+// countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
+func (l *Learner) countFar(m *kernel.Moments) (rows int) {
+	limit := math.Min(farLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
 			rows++
@@ -100,5 +100,5 @@ func (l *Learner) far(m *kernel.Moments) (rows int) {
 	return rows
 }
 
-// many says whether so many far rows are too many for outliers.
-func many(far, rows int) bool { return float64(far) > manyRows*float64(rows) }
+// tooManyFar says whether so many far rows are too many for outliers.
+func tooManyFar(far, rows int) bool { return float64(far) > manyRows*float64(rows) }

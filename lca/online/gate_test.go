@@ -70,7 +70,7 @@ func TestSparseScale(t *testing.T) {
 	if s := l.metric.Scale[2]; math.Abs(s-3/math.Sqrt2) > 0.05 {
 		t.Errorf("scale %.3f of a column that is 3 off in a twentieth of the rows, want 2.121", s)
 	}
-	if s := l.globals.sparse; len(s) != 1 || s[0].Column != 2 || s[0].Usual != 7 || math.Abs(s[0].Share-0.05) > 1e-9 {
+	if s := l.moments.sparse; len(s) != 1 || s[0].Column != 2 || s[0].Usual != 7 || math.Abs(s[0].Share-0.05) > 1e-9 {
 		t.Errorf("sparse columns %+v", s)
 	}
 }
@@ -104,7 +104,7 @@ func TestNothingPasses(t *testing.T) {
 			far := mat.NewDense(b, d, nil)
 			far.Apply(func(_, _ int, _ float64) float64 { return 1e5 * r.NormFloat64() }, far)
 			s, err := l.Learn(far, sequence(1<<20, b))
-			if err != nil || s.Learnt > 0 || s.Gated+s.SetAside != b {
+			if err != nil || s.Learnt > 0 || s.Gated+s.Quarantined != b {
 				t.Fatalf("%+v: %v", s, err)
 			}
 			for k, v := range l.cl {

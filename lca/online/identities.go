@@ -16,13 +16,13 @@ func newIdentities(capacity int) identities {
 	return identities{places: make([]int32, 1<<log), shift: 64 - log}
 }
 
-// home is where a search for an identity begins, and next where it goes on.
-func (s *identities) home(id uint64) int { return int(mix(id) >> s.shift) }
-func (s *identities) next(at int) int    { return (at + 1) & (len(s.places) - 1) }
+// start is where a search for an identity begins, and next where it goes on.
+func (s *identities) start(id uint64) int { return int(mix(id) >> s.shift) }
+func (s *identities) after(at int) int    { return (at + 1) & (len(s.places) - 1) }
 
-// of returns the slot of a record, or −1.
-func (s *identities) of(id uint64) int32 {
-	for at := s.home(id); ; at = s.next(at) {
+// slot returns the slot of a record, or −1.
+func (s *identities) slot(id uint64) int32 {
+	for at := s.start(id); ; at = s.after(at) {
 		slot := s.places[at] - 1
 		if slot < 0 || s.ids[slot] == id {
 			return slot
@@ -36,9 +36,9 @@ func (s *identities) put(slot int, id uint64) {
 		s.ids = append(s.ids, id)
 	}
 	s.ids[slot] = id
-	at := s.home(id)
+	at := s.start(id)
 	for s.places[at] != 0 {
-		at = s.next(at)
+		at = s.after(at)
 	}
 	s.places[at] = int32(slot) + 1
 }
@@ -46,13 +46,13 @@ func (s *identities) put(slot int, id uint64) {
 // drop forgets the identity in a slot. What comes after it moves up to the place that falls free, unless its
 // search begins behind that place.
 func (s *identities) drop(slot int) {
-	free := s.home(s.ids[slot])
+	free := s.start(s.ids[slot])
 	for s.places[free] != int32(slot)+1 {
-		free = s.next(free)
+		free = s.after(free)
 	}
-	for at := s.next(free); s.places[at] != 0; at = s.next(at) {
+	for at := s.after(free); s.places[at] != 0; at = s.after(at) {
 		steps := len(s.places) - 1
-		if home := s.home(s.ids[s.places[at]-1]); (at-home)&steps >= (at-free)&steps {
+		if home := s.start(s.ids[s.places[at]-1]); (at-home)&steps >= (at-free)&steps {
 			s.places[free], free = s.places[at], at
 		}
 	}

@@ -26,7 +26,7 @@ func TestIdentities(t *testing.T) {
 		}
 		for range 20_000 {
 			id := r.Uint64N(known)
-			if got, want := s.of(id), int32(held[id]-1); got != want {
+			if got, want := s.slot(id), int32(held[id]-1); got != want {
 				t.Fatalf("shift by %d: identity %d is in slot %d, want %d", shift, id, got, want)
 			}
 			if held[id] > 0 {
@@ -43,7 +43,7 @@ func TestIdentities(t *testing.T) {
 	s.put(0, 7)
 	s.put(1, 7)
 	s.drop(0)
-	if got := s.of(7); got != 1 {
+	if got := s.slot(7); got != 1 {
 		t.Errorf("the second of two slots with one identity is slot %d, want 1", got)
 	}
 }

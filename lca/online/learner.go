@@ -22,9 +22,9 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // One call of Learn is one stochastic EM step:
 //
-//	E   λ_ij of the minibatch's rows against the pool (estimator.go)
+//	E   λ_ij of the minibatch's rows against the pool (estep.go)
 //	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
-//	    μ, C_G with the pool's memory (globals.go), then B_G and B_L (inforce.go, between.go)
+//	    μ, C_G with the pool's memory (runningmoments.go), then B_G and B_L (metricstate.go, spanupdate.go)
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
@@ -33,19 +33,19 @@ type Learner struct {
 	estimator estimator
 
 	pool    *pool
-	globals *globals
-	warm    warmup    // rows that are collected: of the warm-up, or set aside (renew.go)
-	cl      []float64 // C_L without ν, dim×dim, both triangles
-	metric  *inForce  // nil while warming up
-	split   bool      // the metric is the result of an M-step, not the start from C_G
+	moments *runningMoments
+	warm    warmup       // rows that are collected: of the warm-up, or set aside (restart.go)
+	cl      []float64    // C_L without ν, dim×dim, both triangles
+	metric  *metricState // nil while warming up
+	split   bool         // the metric is the result of an M-step, not the start from C_G
 	drift   drift
 	aligned reference
 	refit   refit
 	counts  counts
 	running running
 
-	splits uint64   // found so far
-	spare  *inForce // the metric before, for its memory
+	splits uint64       // found so far
+	spare  *metricState // the metric before, for its memory
 	work   linalg.Workspace
 	buffers
 }
@@ -98,7 +98,7 @@ func NewLearner(c Config) (*Learner, error) {
 	return &Learner{
 		cfg: c, solver: prop1.MStep{Family: family, Plain: c.Kind == lca.KindLCA}, estimator: newEstimator(c),
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
-		globals: newGlobals(c.globalMemory(), d),
+		moments: newRunningMoments(c.momentsMemory(), d),
 		cl:      make([]float64, d*d),
 	}, nil
 }
@@ -114,7 +114,7 @@ func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
 		return Step{}, err
 	}
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
-	rows, ids = l.take(rows, ids, largest, &s)
+	rows, ids = l.sanitise(rows, ids, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
 	switch {
 	case len(ids) == 0:
@@ -135,54 +135,54 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	all, allIDs := rows, ids
 	rows, ids = l.inliers(rows, ids)
-	m, far := l.expect(ids, len(allIDs)-len(ids))
-	if s.Opened = l.opens(far, len(allIDs)); s.Opened {
+	m, far := l.eStep(ids, len(allIDs)-len(ids))
+	if s.Opened = l.opensGate(far, len(allIDs)); s.Opened {
 		rows, ids = all, allIDs
-		l.estimator.place(rows, l.globals.mean)
+		l.estimator.project(rows, l.moments.mean)
 		m = l.estimator.update(l.exclusion(ids))
 	}
 	l.evaluate(m, rows, &s)
-	if l.odd(far, len(allIDs), &s) {
-		return l.setAside(all, allIDs, s)
+	if l.isAnomalous(far, len(allIDs), &s) {
+		return l.quarantine(all, allIDs, s)
 	}
-	l.usual(len(ids), &s)
+	l.acceptNormal(len(ids), &s)
 	s.Learnt, s.Copies = m.Rows, m.Copies
 	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
-	rows, ids = l.sift(rows, ids, m)
+	rows, ids = l.dropGated(rows, ids, m)
 	s.Gated += len(allIDs) - len(ids)
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
 	}
 	for range s.Steps - 1 {
-		if err := l.again(rows, ids, &s); err != nil {
+		if err := l.repeatStep(rows, ids, &s); err != nil {
 			return Step{}, err
 		}
 	}
-	s.Entered = l.admit(rows, ids, l.kept)
-	l.globals.learn(rows, &l.work)
+	s.Entered = l.offerToPool(rows, ids, l.kept)
+	l.moments.learn(rows, &l.work)
 	var err error
-	if s.Eigen, err = l.refresh(1 - s.Discount); err != nil {
+	if s.Eigen, err = l.updateMetric(1 - s.Discount); err != nil {
 		return Step{}, err
 	}
 	l.split = true
 	before := l.counts.Since
-	l.tally(&s)
-	if err := l.rehearse(before, &s); err != nil {
+	l.updateCounters(&s)
+	if err := l.replayPool(before, &s); err != nil {
 		return Step{}, err
 	}
-	if err := l.refine(rows, ids, before, &s); err != nil {
+	if err := l.stepRefit(rows, ids, before, &s); err != nil {
 		return Step{}, err
 	}
 	return s, l.aligned.advance(l)
 }
 
-// expect runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
-func (l *Learner) expect(ids []uint64, outliers int) (m *kernel.Moments, far int) {
+// eStep runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
+func (l *Learner) eStep(ids []uint64, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(ids)
 	ex.Gate = l.cfg.kernelGate()
 	m = l.estimator.update(ex)
-	return m, outliers + l.far(m)
+	return m, outliers + l.countFar(m)
 }
 
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
@@ -191,7 +191,7 @@ func (l *Learner) expect(ids []uint64, outliers int) (m *kernel.Moments, far int
 func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
 	for _, id := range ids {
-		if s := l.pool.slots.of(id); s >= 0 {
+		if s := l.pool.slots.slot(id); s >= 0 {
 			l.excluded = append(l.excluded, s)
 		}
 		l.starts = append(l.starts, int32(len(l.excluded)))
@@ -203,8 +203,8 @@ func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	return ex
 }
 
-// sift returns the rows that the gate let through.
-func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
+// dropGated returns the rows that the gate let through.
+func (l *Learner) dropGated(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
 	l.kept = l.kept[:0]
 	for i := range ids {
 		if m.Used[i] || m.Admissible[i] == 0 {
@@ -217,14 +217,14 @@ func (l *Learner) sift(rows []float64, ids []uint64, m *kernel.Moments) ([]float
 	return l.sifted.pick(rows, ids, l.kept, l.cfg.Dim)
 }
 
-// again is one more EM step with the same rows, under the metric they have just been learnt into.
-func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
-	if _, err := l.refresh(1 - s.Discount); err != nil {
+// repeatStep is one more EM step with the same rows, under the metric they have just been learnt into.
+func (l *Learner) repeatStep(rows []float64, ids []uint64, s *Step) error {
+	if _, err := l.updateMetric(1 - s.Discount); err != nil {
 		return err
 	}
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.place(rows, l.globals.mean)
+	l.estimator.project(rows, l.moments.mean)
 	for i := range ids {
 		l.kept[i] = i
 	}
@@ -235,9 +235,9 @@ func (l *Learner) again(rows []float64, ids []uint64, s *Step) error {
 	return nil
 }
 
-// admit offers rows to the pool and returns how many entered. placed are their numbers among the rows that the
+// offerToPool offers rows to the pool and returns how many entered. placed are their numbers among the rows that the
 // estimator has placed, before the first metric nil.
-func (l *Learner) admit(rows []float64, ids []uint64, placed []int) (entered int) {
+func (l *Learner) offerToPool(rows []float64, ids []uint64, placed []int) (entered int) {
 	d := l.cfg.Dim
 	for i, id := range ids {
 		slot := l.pool.offer(id)
@@ -253,8 +253,8 @@ func (l *Learner) admit(rows []float64, ids []uint64, placed []int) (entered int
 	return entered
 }
 
-// tally ends a step: counters and running means.
-func (l *Learner) tally(s *Step) {
+// updateCounters ends a step: counters and running means.
+func (l *Learner) updateCounters(s *Step) {
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged
 	c := &l.counts

@@ -117,7 +117,7 @@ func (h neighbourhood) learn(seed uint64, x, fresh *mat.Dense) (float64, error) 
 	const steps, batch, keep, nu = 30, 100, 0.7, 0.05
 	r := rand.New(rand.NewPCG(seed, 15))
 	n, d := x.Dims()
-	g := newGlobals(math.Inf(1), d)
+	g := newRunningMoments(math.Inf(1), d)
 	w := new(linalg.Workspace)
 	g.start(linalg.Elements(x), w)
 	cl := mat.NewDense(d, d, slices.Clone(g.cov))

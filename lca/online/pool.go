@@ -84,7 +84,7 @@ func (p *pool) row(s int) []float64 { return p.rows[s*p.dim : (s+1)*p.dim] }
 func (p *pool) offer(id uint64) int {
 	place := p.offered
 	p.offered++
-	if p.slots.of(id) >= 0 {
+	if p.slots.slot(id) >= 0 {
 		return -1
 	}
 	if p.len() < p.capacity {

@@ -17,13 +17,13 @@ import (
 // with m the number of admissible neighbours, over the rows that the gate let through: one row at
 // 1000 standard deviations would say nothing about all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
-	half := l.estimator.halves()
+	half := l.estimator.halfSquares()
 	var squares []float64
 	if l.cfg.Metric == lca.MetricFull {
-		squares = l.estimator.squares(&l.work)
+		squares = l.estimator.mahalanobis(&l.work)
 	} else {
 		l.single = linalg.Resize(l.single, len(m.Used))
-		squares, _ = l.squares(l.single, rows, nil)
+		squares, _ = l.mahalanobis(l.single, rows, nil)
 	}
 	var nll, gaussian, effective float64
 	var neighbours, sums logSum
@@ -74,7 +74,7 @@ func (l *logSum) total() float64 {
 // densities returns −log p of the rows of the last update that were used, NaN for the others; until the
 // next call.
 func (l *Learner) densities(m *kernel.Moments) []float64 {
-	half := l.estimator.halves()
+	half := l.estimator.halfSquares()
 	l.density = linalg.Resize(l.density, len(m.Used))
 	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) - l.metric.logVolume()
 	for i, used := range m.Used {
@@ -85,9 +85,9 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	return l.density
 }
 
-// squares sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
+// mahalanobis sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
 // do with C_G. The sparse columns of without are taken for μ; it returns dst and how many columns are left.
-func (l *Learner) squares(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
+func (l *Learner) mahalanobis(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
 	m, d := l.metric, l.cfg.Dim
 	n, counts := len(m.Active), 0
 	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
@@ -101,7 +101,7 @@ func (l *Learner) squares(dst []float64, x []float64, without []prop1.Sparse) (s
 		}
 		counts++
 		for i := range dst {
-			y[i*n+j] = x[i*d+k] - l.globals.mean[k]
+			y[i*n+j] = x[i*d+k] - l.moments.mean[k]
 		}
 	}
 	l.work.SolveRight(linalg.Dense(m.gaussian, n), y, n, n, len(dst))

@@ -15,7 +15,7 @@ type projector[T kernel.Float] struct {
 
 // pack sets B to out columns of b over the columns that are active in m: element (i, j) of B is
 // b[i·row + j·col]. deviation is the standard deviation of each column.
-func (p *projector[T]) pack(m *inForce, b []float64, row, col, out int, centre, deviation []float64) {
+func (p *projector[T]) pack(m *metricState, b []float64, row, col, out int, centre, deviation []float64) {
 	dim := len(centre)
 	p.out = out
 	if len(m.Active) == dim && row == 1 && col == dim {

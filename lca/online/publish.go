@@ -28,7 +28,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 		}
 	}
 	m := &lca.Model{
-		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.globals.mean...),
+		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.moments.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),
 		Kind:       l.cfg.Kind, Metric: l.cfg.Metric,
 		Info: l.info(),
@@ -55,14 +55,14 @@ func (l *Learner) Model() (*lca.Model, error) {
 
 // solve is the M-step of Model, as findSplit does it.
 func (l *Learner) solve(m *lca.Model, cl []float64) error {
-	d, f := l.cfg.Dim, l.globals.columnScale(l.cfg.NuUnit)
-	s := &inForce{ColumnScale: f}
-	if err := s.compare(l); err != nil {
+	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
+	s := &metricState{ColumnScale: f}
+	if err := s.factorGlobal(l); err != nil {
 		return err
 	}
 	m2 := s.Sub(nil, cl, d, l.cfg.Nu)
 	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.filled(), &l.work); err != nil {
+	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.poolShare(), &l.work); err != nil {
 		return err
 	}
 	m.Ratio = s.ratio
@@ -71,13 +71,13 @@ func (l *Learner) solve(m *lca.Model, cl []float64) error {
 }
 
 // columnsOut spreads columns of the split's B over all dim columns of the input.
-func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
+func (m *metricState) columnsOut(from, to, dim int) *mat.Dense {
 	if from == to {
 		return &mat.Dense{}
 	}
 	out, n := mat.NewDense(dim, to-from, nil), len(m.Active)
 	for i, k := range m.Active {
-		copy(out.RawRowView(k), m.b[i*n+from:i*n+to])
+		copy(out.RawRowView(k), m.basis[i*n+from:i*n+to])
 	}
 	return out
 }
@@ -85,7 +85,7 @@ func (m *inForce) columnsOut(from, to, dim int) *mat.Dense {
 // solveWithin is solve for the other families of metrics.
 func (l *Learner) solveWithin(m *lca.Model, cl []float64) error {
 	f, d := l.metric.ColumnScale, l.cfg.Dim
-	m1 := prop1.Ridge(f.CovarianceIn(l.globals.whole(), d), l.cfg.NuGaussian)
+	m1 := prop1.Ridge(f.CovarianceIn(l.moments.full(), d), l.cfg.NuGaussian)
 	p, sigma, err := l.families(m1, prop1.Ridge(f.CovarianceIn(cl, d), l.cfg.Nu))
 	if err != nil {
 		return err

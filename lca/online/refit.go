@@ -73,8 +73,8 @@ func (s *search) wait() candidate {
 	return s.found
 }
 
-// refine starts a search and ends it, each at its place; rows are those just learnt.
-func (l *Learner) refine(rows []float64, ids []uint64, before uint64, s *Step) (err error) {
+// stepRefit starts a search and ends it, each at its place; rows are those just learnt.
+func (l *Learner) stepRefit(rows []float64, ids []uint64, before uint64, s *Step) (err error) {
 	if l.cfg.Kind != lca.KindLCAGaussRed || l.cfg.Metric != lca.MetricFull || l.cfg.InnerSteps != lca.Auto {
 		return nil
 	}
@@ -83,19 +83,19 @@ func (l *Learner) refine(rows []float64, ids []uint64, before uint64, s *Step) (
 		if r.keep(rows, ids, l.cfg.Dim); l.counts.Since < r.began+pool/2 {
 			return nil
 		}
-		if s.Refitted, err = l.adopt(); err != nil {
+		if s.Refitted, err = l.endRefit(); err != nil {
 			return err
 		}
 		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	}
-	if l.pool.len() == l.cfg.Neighbours && searches(before, l.counts.Since, pool) {
-		l.search()
+	if l.pool.len() == l.cfg.Neighbours && refitDue(before, l.counts.Since, pool) {
+		l.startRefit()
 	}
 	return nil
 }
 
-// searches says whether the rows learnt have just passed N·2^k, or a multiple of 32N.
-func searches(before, now, pool uint64) bool {
+// refitDue says whether the rows learnt have just passed N·2^k, or a multiple of 32N.
+func refitDue(before, now, pool uint64) bool {
 	for k := uint64(1); k < refitApart; k *= 2 {
 		if before < k*pool && k*pool <= now {
 			return true
@@ -113,8 +113,8 @@ func (r *refit) keep(rows []float64, ids []uint64, dim int) {
 	}
 }
 
-// search starts one over rows of the pool, evenly taken; every fifth of them judges.
-func (l *Learner) search() {
+// startRefit starts one over rows of the pool, evenly taken; every fifth of them judges.
+func (l *Learner) startRefit() {
 	d, pool := l.cfg.Dim, l.pool.len()
 	n := min(pool, max(refitRows, refitColumns*d))
 	var train, fresh []float64
@@ -126,18 +126,18 @@ func (l *Learner) search() {
 		}
 	}
 	c := l.cfg.Fit()
-	c.Precision, c.MaxIter, c.Tol, c.Seed = l.cfg.Precision, refitSteps, rehearsalGain, mix(l.cfg.Seed^l.counts.Rows)
+	c.Precision, c.MaxIter, c.Tol, c.Seed = l.cfg.Precision, refitSteps, replayGain, mix(l.cfg.Seed^l.counts.Rows)
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &search{done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(s.done)
-		s.found = searched(ctx, mat.NewDense(len(train)/d, d, train), mat.NewDense(len(fresh)/d, d, fresh), c, pool)
+		s.found = runSearch(ctx, mat.NewDense(len(train)/d, d, train), mat.NewDense(len(fresh)/d, d, fresh), c, pool)
 	}()
 	l.refit = refit{began: l.counts.Since, search: s}
 }
 
-// searched is the search itself. One that collapses offers nothing.
-func searched(ctx context.Context, train, fresh *mat.Dense, c lca.Config, pool int) candidate {
+// runSearch is the search itself. One that collapses offers nothing.
+func runSearch(ctx context.Context, train, fresh *mat.Dense, c lca.Config, pool int) candidate {
 	m, _, err := lca.Search(ctx, train, fresh, c)
 	if err != nil || m.Parzen() == 0 {
 		return candidate{}
@@ -151,8 +151,8 @@ func searched(ctx context.Context, train, fresh *mat.Dense, c lca.Config, pool i
 	return candidate{parzen: m.Parzen(), cl: cl}
 }
 
-// adopt ends a search: what it found comes into force if the newest rows say so.
-func (l *Learner) adopt() (adopted bool, err error) {
+// endRefit ends a search: what it found comes into force if the newest rows say so.
+func (l *Learner) endRefit() (adopted bool, err error) {
 	r := l.refit
 	found := r.wait()
 	l.refit.drop()
@@ -162,11 +162,11 @@ func (l *Learner) adopt() (adopted bool, err error) {
 	metric, cl := l.metric, l.cl
 	was := append([]float64(nil), l.score(r.rows, r.ids)...)
 	l.cl = append([]float64(nil), found.cl...)
-	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.Active, l.globals.cov)
-	l.metric = &inForce{ColumnScale: metric.ColumnScale, gaussian: metric.gaussian, ridged: metric.ridged}
+	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.Active, l.moments.cov)
+	l.metric = &metricState{ColumnScale: metric.ColumnScale, gaussian: metric.gaussian, ridged: metric.ridged}
 	m2 := l.metric.Sub(nil, l.cl, l.cfg.Dim, l.cfg.Nu)
 	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1, &l.work); err == nil {
-		if l.metric.begin(l); surelyLower(l.score(r.rows, r.ids), was) {
+		if l.metric.startSpan(l); surelyLower(l.score(r.rows, r.ids), was) {
 			return true, nil
 		}
 	}
@@ -180,7 +180,7 @@ func (l *Learner) adopt() (adopted bool, err error) {
 // score returns −log p of rows under the metric in force, NaN for one without a neighbour.
 func (l *Learner) score(rows []float64, ids []uint64) []float64 {
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.place(rows, l.globals.mean)
+	l.estimator.project(rows, l.moments.mean)
 	return l.densities(l.estimator.update(l.exclusion(ids)))
 }
 

@@ -23,13 +23,13 @@ import (
 const constantVariance = 1e-20
 
 // columnScale returns the columns that vary, with their units.
-func (g *globals) columnScale(unit lca.Unit) (f prop1.ColumnScale) {
+func (g *runningMoments) columnScale(unit lca.Unit) (f prop1.ColumnScale) {
 	g.scaleInto(&f, unit)
 	return f
 }
 
 // scaleInto is columnScale into memory that is there.
-func (g *globals) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
+func (g *runningMoments) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
 	f.Active, f.Scale = f.Active[:0], f.Scale[:0]
 	left := g.sparse
 	for k := range g.dim {
@@ -46,13 +46,13 @@ func (g *globals) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
 }
 
 // varies says whether a column is not constant.
-func (g *globals) varies(k int) bool {
+func (g *runningMoments) varies(k int) bool {
 	variance, mean := g.cov[k*g.dim+k], g.mean[k]
 	return variance > constantVariance*(mean*mean+variance)
 }
 
 // vary says whether the columns that vary are the active ones.
-func (g *globals) vary(active []int) bool {
+func (g *runningMoments) vary(active []int) bool {
 	left := active
 	for k := range g.dim {
 		known := len(left) > 0 && left[0] == k

@@ -75,7 +75,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	w.rows(l.warm.rows)
 	w.words(l.warm.ids)
 	l.pool.write(w)
-	l.globals.write(w)
+	l.moments.write(w)
 	w.floats(l.cl)
 	w.flag(l.metric != nil)
 	if l.metric != nil {
@@ -183,10 +183,10 @@ func (l *Learner) read(r *reader) {
 		r.err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
-	l.globals.read(r)
+	l.moments.read(r)
 	l.cl = r.sized("C_L", d*d)
 	if r.flag() {
-		l.metric = new(inForce)
+		l.metric = new(metricState)
 		l.metric.read(r, d)
 		if r.err == nil && l.pool.len() == 0 {
 			r.err = errors.New("a metric without a pool")
@@ -277,9 +277,9 @@ func (p *pool) read(r *reader) {
 	}
 }
 
-func (g *globals) write(w *writer) {
+func (g *runningMoments) write(w *writer) {
 	w.floats(g.mean)
-	w.floats(g.whole())
+	w.floats(g.full())
 	w.f64(g.count)
 	w.u64(uint64(len(g.sparse)))
 	for _, s := range g.sparse {
@@ -289,9 +289,9 @@ func (g *globals) write(w *writer) {
 	}
 }
 
-func (g *globals) read(r *reader) {
+func (g *runningMoments) read(r *reader) {
 	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
-	g.halved = false
+	g.upperStale = false
 	if r.version == 1 {
 		return // it had no sparse columns
 	}
@@ -301,7 +301,7 @@ func (g *globals) read(r *reader) {
 	}
 }
 
-func (m *inForce) write(w *writer) {
+func (m *metricState) write(w *writer) {
 	n := len(m.Active)
 	w.count(n)
 	for _, k := range m.Active {
@@ -309,8 +309,8 @@ func (m *inForce) write(w *writer) {
 	}
 	w.floats(m.Scale)
 	w.u64(uint64(m.parzen))
-	w.floats(m.b)
-	w.floats(m.inv)
+	w.floats(m.basis)
+	w.floats(m.inverse)
 	w.floats(m.ratio)
 	w.f64(m.logDet)
 	w.floats(m.gaussian)
@@ -319,10 +319,10 @@ func (m *inForce) write(w *writer) {
 	w.f64(m.pending)
 	w.count(m.minibatches)
 	w.f64(m.keep)
-	w.floats(m.whole())
+	w.floats(m.freshFull())
 }
 
-func (m *inForce) read(r *reader, dim int) {
+func (m *metricState) read(r *reader, dim int) {
 	for _, k := range r.words() {
 		m.Active = append(m.Active, int(k))
 	}
@@ -331,7 +331,7 @@ func (m *inForce) read(r *reader, dim int) {
 		r.err = fmt.Errorf("active columns %v of %d", m.Active, dim)
 	}
 	m.Scale, m.parzen = r.sized("scales", n), int(r.u64())
-	m.b, m.inv = r.sized("B", n*n), r.sized("inverse of B", n*n)
+	m.basis, m.inverse = r.sized("B", n*n), r.sized("inverse of B", n*n)
 	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
 	if r.version < 3 {
 		_ = r.f64()

@@ -34,21 +34,21 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	if err != nil {
 		return err
 	}
-	next.admit(rows, ids, nil)
-	copy(next.globals.mean, m.Mean)
-	copy(next.globals.cov, withoutNu(linalg.Elements(m.CG), linalg.Elements(m.CG), d, m.Info.NuGaussian, m.Info))
-	next.globals.count = min(math.Max(float64(m.Info.Learnt), 1), next.globals.memory)
-	active := next.globals.columnScale(l.cfg.NuUnit).Active
+	next.offerToPool(rows, ids, nil)
+	copy(next.moments.mean, m.Mean)
+	copy(next.moments.cov, withoutNu(linalg.Elements(m.CG), linalg.Elements(m.CG), d, m.Info.NuGaussian, m.Info))
+	next.moments.count = min(math.Max(float64(m.Info.Learnt), 1), next.moments.memory)
+	active := next.moments.columnScale(l.cfg.NuUnit).Active
 	if len(active) == 0 {
 		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
 	}
 	copy(next.cl, withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info))
-	enter(next.cl, d, varying(next.cl, d), active, next.globals.cov)
+	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
 	next.counts = counts{
 		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
 		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
 	}
-	if _, err := next.refresh(1); err != nil {
+	if _, err := next.updateMetric(1); err != nil {
 		return fmt.Errorf("lca: warm start: %w", err)
 	}
 	next.split = true

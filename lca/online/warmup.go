@@ -52,42 +52,42 @@ func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	}
 	kept := screen(w.rows, d)
 	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
-	l.globals.start(first, &l.work)
-	if f := l.globals.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
+	l.moments.start(first, &l.work)
+	if f := l.moments.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
 		w.forget(len(w.ids)-want, d)
 		return s, nil
 	}
 	s.Gated += len(w.ids) - len(kept)
 	l.counts.Gated += uint64(s.Gated)
 	l.warm = warmup{}
-	return l.start(first, ids, s)
+	return l.initialise(first, ids, s)
 }
 
-// start fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
+// initialise fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
 // update follows at once where the rows suffice for one.
-func (l *Learner) start(rows []float64, ids []uint64, s Step) (Step, error) {
-	s.Entered = l.admit(rows, ids, nil)
+func (l *Learner) initialise(rows []float64, ids []uint64, s Step) (Step, error) {
+	s.Entered = l.offerToPool(rows, ids, nil)
 	s.Pool = l.pool.len()
-	f, cov := l.globals.columnScale(l.cfg.NuUnit), l.globals.whole()
+	f, cov := l.moments.columnScale(l.cfg.NuUnit), l.moments.full()
 	for _, i := range f.Active {
 		for _, j := range f.Active {
 			l.cl[i*l.cfg.Dim+j] = cov[i*l.cfg.Dim+j]
 		}
 	}
-	if err := l.begin(); err != nil {
+	if err := l.initMetric(); err != nil {
 		return Step{}, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
-	if err := l.settle(rows, ids, &s); err != nil {
+	if err := l.firstFit(rows, ids, &s); err != nil {
 		return Step{}, err
 	}
 	return s, nil
 }
 
-// begin sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
-func (l *Learner) begin() error {
-	m := &inForce{ColumnScale: l.globals.columnScale(l.cfg.NuUnit)}
-	if err := m.compare(l); err != nil {
+// initMetric sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
+func (l *Learner) initMetric() error {
+	m := &metricState{ColumnScale: l.moments.columnScale(l.cfg.NuUnit)}
+	if err := m.factorGlobal(l); err != nil {
 		return fmt.Errorf("%w, of the warm-up rows", err)
 	}
 	m2 := slices.Clone(l.m1)
@@ -95,9 +95,9 @@ func (l *Learner) begin() error {
 	if l.cfg.Metric == lca.MetricFull {
 		err = m.proposition1(lca.KindLCA, m2, lca.Auto, 1, &l.work)
 	} else {
-		err = m.within(l.solver, l.m1, m2, len(m.Active))
+		err = m.confined(l.solver, l.m1, m2, len(m.Active))
 	}
-	m.begin(l)
+	m.startSpan(l)
 	m.pending = math.Inf(1) // C_L is without ν here
 	l.metric = m
 	return err
@@ -121,7 +121,7 @@ func screen(rows []float64, d int) []int {
 			kept = append(kept, i)
 		}
 	}
-	if many(n-len(kept), n) {
+	if tooManyFar(n-len(kept), n) {
 		return all
 	}
 	return kept

@@ -16,27 +16,27 @@ import (
 type estimator interface {
 	// load takes the pool's rows into the coordinates of m. From one split to the next the centre stays,
 	// and so do all but the first d_P coordinates, but for rows that replace has brought.
-	load(p *pool, m *inForce, w *linalg.Workspace)
-	// place takes rows of the input into those coordinates. μ is what their distances are from.
-	place(x, mean []float64)
+	load(p *pool, m *metricState, w *linalg.Workspace)
+	// project takes rows of the input into those coordinates. μ is what their distances are from.
+	project(x, mean []float64)
 	// update runs the E-step for the rows placed; see kernel.Update. The result is valid until
 	// the next call.
 	update(ex kernel.Exclusion) *kernel.Moments
 	// replace says that the row in a slot of the pool loaded has given way to one that is placed, so that
 	// nobody need take it into coordinates once more.
 	replace(slot, row int)
-	// halves returns ½|B_Gᵀ(x_i−μ)|² for the rows placed, until the next call of place.
-	halves() []float64
-	// squares returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) likewise.
-	squares(w *linalg.Workspace) []float64
+	// halfSquares returns ½|B_Gᵀ(x_i−μ)|² for the rows placed, until the next call of place.
+	halfSquares() []float64
+	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) likewise.
+	mahalanobis(w *linalg.Workspace) []float64
 }
 
-// tiles is the estimator in one precision.
-type tiles[T kernel.Float] struct {
+// eStep is the estimator in one precision.
+type eStep[T kernel.Float] struct {
 	dim, n, parzen    int
 	number            uint64 // the split and
 	pool              *pool  // the pool that neighbours are of, and
-	metric            *inForce
+	metric            *metricState
 	centre, deviation []float64
 	local, global     projector[T] // B_Lᵀ(x−c), B_Gᵀ(x−c)
 	transposed        []float64    // B_Lᵀ, over the active columns
@@ -52,27 +52,27 @@ type tiles[T kernel.Float] struct {
 
 func newEstimator(c Config) estimator {
 	if c.Precision == lca.Float64 {
-		return newTiles[float64](c.Dim)
+		return newEStep[float64](c.Dim)
 	}
-	t := newTiles[float32](c.Dim)
+	t := newEStep[float32](c.Dim)
 	t.rounded = new(kernel.Rounded)
 	return t
 }
 
-func newTiles[T kernel.Float](dim int) *tiles[T] {
-	t := &tiles[T]{dim: dim}
+func newEStep[T kernel.Float](dim int) *eStep[T] {
+	t := &eStep[T]{dim: dim}
 	t.scratch.Threads, t.local.coordinates.Threads = runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0)
 	return t
 }
 
-func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
+func (t *eStep[T]) load(p *pool, m *metricState, w *linalg.Workspace) {
 	n, d := len(m.Active), m.parzen
 	same := t.number == m.number && t.pool == p
 	t.n, t.parzen, t.number, t.pool, t.metric = n, d, m.number, p, m
 	if !same {
 		t.centre, t.deviation = append(t.centre[:0], m.centre...), linalg.Resize(t.deviation, t.dim)
 		m.deviations(t.deviation)
-		t.global.pack(m, m.b[d:], n, 1, n-d, t.centre, t.deviation)
+		t.global.pack(m, m.basis[d:], n, 1, n-d, t.centre, t.deviation)
 	}
 	if !same || t.neighbours.Len() != p.len() {
 		t.neighbours.Reset(p.len(), n, d)
@@ -87,7 +87,7 @@ func (t *tiles[T]) load(p *pool, m *inForce, w *linalg.Workspace) {
 }
 
 // enter takes the pool's rows into the coordinates of B_G, a few at a time.
-func (t *tiles[T]) enter(p *pool) {
+func (t *eStep[T]) enter(p *pool) {
 	const few = 64
 	g := t.n - t.parzen
 	t.few = linalg.Resize(t.few, few*g)
@@ -100,7 +100,7 @@ func (t *tiles[T]) enter(p *pool) {
 	}
 }
 
-func (t *tiles[T]) replace(slot, row int) {
+func (t *eStep[T]) replace(slot, row int) {
 	if slot < t.neighbours.Len() {
 		t.neighbours.Set(slot, t.parzen, t.q[row*t.n+t.parzen:(row+1)*t.n])
 		if t.rounded != nil {
@@ -109,20 +109,20 @@ func (t *tiles[T]) replace(slot, row int) {
 	}
 }
 
-func (t *tiles[T]) place(x, mean []float64) {
+func (t *eStep[T]) project(x, mean []float64) {
 	t.rows = len(x) / t.dim
-	t.distances.begin(mean)
+	t.distances.reset(mean)
 	t.q = linalg.Resize(t.q, t.rows*t.n)
 	kernel.Beside(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
 }
 
-func (t *tiles[T]) update(ex kernel.Exclusion) *kernel.Moments {
+func (t *eStep[T]) update(ex kernel.Exclusion) *kernel.Moments {
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)
 	return &t.moments
 }
 
 // deviations sets dst to the standard deviations of the columns, ν_g included; 0 for constant ones.
-func (m *inForce) deviations(dst []float64) {
+func (m *metricState) deviations(dst []float64) {
 	clear(dst)
 	n := len(m.Active)
 	for i, k := range m.Active {

@@ -34,7 +34,7 @@ func TestBurst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.SetAside != b || s.Alarm || s.Learnt > 0 {
+		if s.Quarantined != b || s.Alarm || s.Learnt > 0 {
 			t.Fatalf("minibatch %d of the burst: %+v", i, s)
 		}
 	}
@@ -115,7 +115,7 @@ func TestFiniteHasNoDrift(t *testing.T) {
 		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
 	}
 	for k := range want {
-		if off := l.globals.mean[k] - want[k]; off > 0.05 || off < -0.05 {
+		if off := l.moments.mean[k] - want[k]; off > 0.05 || off < -0.05 {
 			t.Errorf("mean of column %d is off by %g", k, off)
 		}
 	}
@@ -148,7 +148,7 @@ func TestRenewalContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Alarm != (i == 150) || s.SetAside != map[bool]int{true: b}[i < 200] {
+		if s.Alarm != (i == 150) || s.Quarantined != map[bool]int{true: b}[i < 200] {
 			t.Errorf("row %d: %+v", i, s)
 		}
 		if i == b {

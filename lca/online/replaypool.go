@@ -9,16 +9,16 @@ import (
 const (
 	// A rehearsal ends when a step gains less than this, in nats a row, or after so many steps, or
 	// when it has looked at so many pairs of rows: ten steps with N = 3000, what 30000 rows cost.
-	rehearsalGain  = 1e-4
-	rehearsalSteps = 100
-	rehearsalPairs = 90e6
+	replayGain  = 1e-4
+	replaySteps = 100
+	replayPairs = 90e6
 	// Rows a column below which EM to convergence fits the rows and not the stream.
-	rehearsalColumns = 20
+	replayRowsPerColumn = 20
 	// The gain at which it ends there: what a step still gains, these rows know too little of.
-	rehearsalFewGain = 1e-2
+	replayFewGain = 1e-2
 )
 
-// rehearse runs EM over the pool, each of its rows against all others, while the stream is young.
+// replayPool runs EM over the pool, each of its rows against all others, while the stream is young.
 //
 // EM is slow from C_L = C_G: where structure is much finer than the whole, as two thin rings are,
 // it takes dozens of steps before λ sees any of it. A stream has few to spend. With the growing n
@@ -32,21 +32,21 @@ const (
 // the pool, less noisy than a running average over rows/8 rows. With fewer than 20 rows a column the converged metric is that of
 // those rows alone, and worse on the next than the few steps of growth.go; but for a full pool,
 // which will not get better. A number of inner steps, or γ = 0, says that the caller counts the steps.
-func (l *Learner) rehearse(before uint64, s *Step) error {
-	if !l.rehearses(l.pool.len()) || !l.doubled(before) {
+func (l *Learner) replayPool(before uint64, s *Step) error {
+	if !l.worthReplaying(l.pool.len()) || !l.rowsDoubled(before) {
 		return nil
 	}
-	_, err := l.converge(l.pool.rows, l.pool.slots.ids, s)
+	_, err := l.convergeOnPool(l.pool.rows, l.pool.slots.ids, s)
 	l.estimator = newEstimator(l.cfg) // lets go of the buffers for so many rows
 	return err
 }
 
-// settle is the rehearsal of the warm-up rows, and the stream's first update.
-func (l *Learner) settle(rows []float64, ids []uint64, s *Step) error {
-	if !l.rehearses(len(ids)) {
+// firstFit is the rehearsal of the warm-up rows, and the stream's first update.
+func (l *Learner) firstFit(rows []float64, ids []uint64, s *Step) error {
+	if !l.worthReplaying(len(ids)) {
 		return nil
 	}
-	used, err := l.converge(rows, ids, s)
+	used, err := l.convergeOnPool(rows, ids, s)
 	if err != nil || used == 0 {
 		return err
 	}
@@ -57,17 +57,17 @@ func (l *Learner) settle(rows []float64, ids []uint64, s *Step) error {
 	return l.aligned.advance(l)
 }
 
-// rehearses says whether so many rows are worth it.
-func (l *Learner) rehearses(rows int) bool {
+// worthReplaying says whether so many rows are worth it.
+func (l *Learner) worthReplaying(rows int) bool {
 	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
 		return false
 	}
-	return rows >= min(l.cfg.Neighbours, rehearsalColumns*len(l.metric.Active))
+	return rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))
 }
 
-// doubled says whether the rows learnt have just come to the warm-up's number times a power of two,
+// rowsDoubled says whether the rows learnt have just come to the warm-up's number times a power of two,
 // of which the last is the first that finds the pool full.
-func (l *Learner) doubled(before uint64) bool {
+func (l *Learner) rowsDoubled(before uint64) bool {
 	first := uint64(l.cfg.warmupRows())
 	for at := first; at < 2*max(uint64(l.cfg.Neighbours), first); at *= 2 {
 		if before < at && at <= l.counts.Since {
@@ -77,19 +77,19 @@ func (l *Learner) doubled(before uint64) bool {
 	return false
 }
 
-// converge runs EM for the given rows against the pool and returns how many were used. The split is found at
+// convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at.
-func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err error) {
-	last, least := math.Inf(1), rehearsalGain
-	if len(ids) < rehearsalColumns*len(l.metric.Active) {
-		least = rehearsalFewGain
+func (l *Learner) convergeOnPool(rows []float64, ids []uint64, s *Step) (used int, err error) {
+	last, least := math.Inf(1), replayGain
+	if len(ids) < replayRowsPerColumn*len(l.metric.Active) {
+		least = replayFewGain
 	}
-	for range min(rehearsalSteps, max(1, rehearsalPairs/(len(ids)*l.pool.len()))) {
+	for range min(replaySteps, max(1, replayPairs/(len(ids)*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
-		l.estimator.place(rows, l.globals.mean)
+		l.estimator.project(rows, l.moments.mean)
 		ex := l.exclusion(ids)
 		// A gate that is narrower than far would shut out much of the data while C_L comes down.
-		ex.Gate = math.Max(l.cfg.kernelGate(), farFrom(l.metric.parzen))
+		ex.Gate = math.Max(l.cfg.kernelGate(), farLimit(l.metric.parzen))
 		m := l.estimator.update(ex)
 		var now Step
 		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > least) {
@@ -97,11 +97,11 @@ func (l *Learner) converge(rows []float64, ids []uint64, s *Step) (used int, err
 		}
 		used, last = m.Rows, now.NLL
 		l.metric.average(m, 0, &l.work)
-		if _, err := l.refresh(1); err != nil {
+		if _, err := l.updateMetric(1); err != nil {
 			return 0, err
 		}
 		l.split = true
-		s.Rehearsed++
+		s.Replayed++
 	}
 	s.Parzen, s.Gaussian = l.metric.parzen, len(l.metric.Active)-l.metric.parzen
 	s.Ridged = s.Ridged || l.metric.ridged

@@ -24,29 +24,29 @@ const (
 	becomesGaussian = 1.02
 )
 
-// inForce is the metric that the next minibatch is looked at with, for the active columns in the input's
+// metricState is the metric that the next minibatch is looked at with, for the active columns in the input's
 // units. The split of Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the
-// rows are kept in its coordinates, and B_L moves within its own span (between.go).
+// rows are kept in its coordinates, and B_L moves within its own span (spanupdate.go).
 // Matrices are row by row, of order n = len(active).
-type inForce struct {
+type metricState struct {
 	prop1.ColumnScale
-	parzen int       // d_P
-	b, inv []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
-	ratio  []float64 // e
-	logDet float64   // log|det B|
-	centre []float64 // the pool's mean at the split, over all columns: what coordinates are centred on
+	parzen         int       // d_P
+	basis, inverse []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
+	ratio          []float64 // e
+	logDet         float64   // log|det B|
+	centre         []float64 // the pool's mean at the split, over all columns: what coordinates are centred on
 
 	// The single Gaussian N(μ, C_G + ν_g) that the model is compared with: its Cholesky factor.
 	gaussian []float64
 	ridged   bool // a singular matrix got a ridge
 
-	between
+	spanUpdate
 	number uint64 // of the split, for who keeps something in its coordinates; no state
 }
 
-// refresh is the M-step for the C_L and C_G of now: a split when one is due, and otherwise the best B_L
+// updateMetric is the M-step for the C_L and C_G of now: a split when one is due, and otherwise the best B_L
 // within its span. share is the share of new rows in C_L.
-func (l *Learner) refresh(share float64) (found bool, err error) {
+func (l *Learner) updateMetric(share float64) (found bool, err error) {
 	if m := l.metric; m != nil {
 		m.pending += share
 		m.minibatches++
@@ -55,7 +55,7 @@ func (l *Learner) refresh(share float64) (found bool, err error) {
 			most = youngShare
 		}
 		due := l.cfg.Metric != lca.MetricFull || m.pending >= most || m.minibatches >= splitMinibatches
-		if !due && l.globals.vary(m.Active) && m.narrow(&l.work) {
+		if !due && l.moments.vary(m.Active) && m.updateSpan(&l.work) {
 			return false, nil
 		}
 	}
@@ -66,37 +66,37 @@ func (l *Learner) refresh(share float64) (found bool, err error) {
 func (l *Learner) findSplit() error {
 	next, d := l.spare, l.cfg.Dim
 	if next == nil {
-		next = new(inForce)
+		next = new(metricState)
 	}
-	l.globals.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
+	l.moments.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
 	if len(next.Active) == 0 {
 		return fmt.Errorf("lca: all %d columns became constant", d)
 	}
 	if was := l.metric; was != nil {
 		was.fold(l.cl, d, &l.work)
-		enter(l.cl, d, was.Active, next.Active, l.globals.cov)
+		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
 	l.m2 = next.Sub(l.m2, l.cl, d, l.cfg.Nu)
-	err := next.compare(l)
+	err := next.factorGlobal(l)
 	switch {
 	case err != nil:
 	case l.cfg.Metric == lca.MetricFull:
-		err = next.proposition1(l.cfg.Kind, l.m2, l.previous(), l.filled(), &l.work)
+		err = next.proposition1(l.cfg.Kind, l.m2, l.previousParzen(), l.poolShare(), &l.work)
 	default:
-		err = next.within(l.solver, l.m1, l.m2, lca.Auto)
+		err = next.confined(l.solver, l.m1, l.m2, lca.Auto)
 	}
 	if err != nil {
 		return err
 	}
-	next.begin(l)
+	next.startSpan(l)
 	l.metric, l.spare = next, l.metric
 	return nil
 }
 
-// compare sets the single Gaussian for the C_G of now, and M₁ in l.m1.
-func (m *inForce) compare(l *Learner) (err error) {
+// factorGlobal sets the single Gaussian for the C_G of now, and M₁ in l.m1.
+func (m *metricState) factorGlobal(l *Learner) (err error) {
 	n := len(m.Active)
-	l.m1 = m.Sub(l.m1, l.globals.whole(), l.cfg.Dim, l.cfg.NuGaussian)
+	l.m1 = m.Sub(l.m1, l.moments.full(), l.cfg.Dim, l.cfg.NuGaussian)
 	m.gaussian = linalg.Resize(m.gaussian, n*n)
 	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, &l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)
@@ -104,25 +104,25 @@ func (m *inForce) compare(l *Learner) (err error) {
 	return nil
 }
 
-// previous returns d_P in force, or Auto before the first split.
-func (l *Learner) previous() int {
+// previousParzen returns d_P in force, or Auto before the first split.
+func (l *Learner) previousParzen() int {
 	if l.metric == nil || !l.split {
 		return lca.Auto
 	}
 	return l.metric.parzen
 }
 
-// filled is the share of the pool that holds rows.
-func (l *Learner) filled() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
+// poolShare is the share of the pool that holds rows.
+func (l *Learner) poolShare() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
 
 // proposition1 finds the split for M₂, which it overwrites, and M₁ = L Lᵀ by its Cholesky factor, which has the same solution
 // as the symmetric root and needs one eigendecomposition less:
 //
 //	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
-func (m *inForce) proposition1(kind lca.Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
+func (m *metricState) proposition1(kind lca.Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
 	n := len(m.Active)
-	m.ratio, m.b, m.inv = linalg.Resize(m.ratio, n), linalg.Resize(m.b, n*n), linalg.Resize(m.inv, n*n)
-	ridged, err := prop1.RatiosByFactor(m.ratio, m.b, m.gaussian, m2, n, w)
+	m.ratio, m.basis, m.inverse = linalg.Resize(m.ratio, n), linalg.Resize(m.basis, n*n), linalg.Resize(m.inverse, n*n)
+	ridged, err := prop1.RatiosByFactor(m.ratio, m.basis, m.gaussian, m2, n, w)
 	if err != nil {
 		return err
 	}
@@ -132,14 +132,14 @@ func (m *inForce) proposition1(kind lca.Kind, m2 []float64, previous int, filled
 		m.parzen = parzenWithHysteresis(m.ratio, previous, filled)
 	}
 	low := linalg.Dense(m.gaussian, n)
-	w.Product(m.inv, n, linalg.Dense(m.b, n).T(), low.T(), n, n, n, linalg.Set)
-	w.SolveLeftTransposed(low, m.b, n, n, n)
+	w.Product(m.inverse, n, linalg.Dense(m.basis, n).T(), low.T(), n, n, n, linalg.Set)
+	w.SolveLeftTransposed(low, m.basis, n, n, n)
 	m.logDet = -prop1.LogDiagonal(m.gaussian, n)
 	for k, v := range m.ratio[:m.parzen] {
 		root := math.Sqrt(v)
 		for i := range n {
-			m.b[i*n+k] /= root
-			m.inv[k*n+i] *= root
+			m.basis[i*n+k] /= root
+			m.inverse[k*n+i] *= root
 		}
 		m.logDet -= 0.5 * math.Log(v)
 	}
@@ -165,8 +165,8 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 	return max(1, prop1.CountBelow(e, becomesParzen*wide), min(previous, prop1.CountBelow(e, becomesGaussian*wide)))
 }
 
-// within is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
-func (m *inForce) within(solver prop1.MStep, m1, m2 []float64, parzen int) error {
+// confined is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
+func (m *metricState) confined(solver prop1.MStep, m1, m2 []float64, parzen int) error {
 	n := len(m.Active)
 	for i := range n {
 		for j := range n {
@@ -192,12 +192,12 @@ func (m *inForce) within(solver prop1.MStep, m1, m2 []float64, parzen int) error
 	}
 	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
 	m.logDet, _ = mat.LogDet(b)
-	m.b, m.inv = linalg.Elements(b), linalg.Elements(inv)
+	m.basis, m.inverse = linalg.Elements(b), linalg.Elements(inv)
 	for i, s := range m.Scale {
 		m.logDet -= math.Log(s)
 		for k := range n {
-			m.b[i*n+k] /= s
-			m.inv[k*n+i] *= s
+			m.basis[i*n+k] /= s
+			m.inverse[k*n+i] *= s
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func TestRehearsal(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range feed(t, l, x, c.Minibatch) {
-				rehearsed += s.Rehearsed
+				rehearsed += s.Replayed
 			}
 			m, err := l.Model()
 			if err != nil {

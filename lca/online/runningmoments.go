@@ -8,10 +8,10 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// globalRows is the least memory of C_G in rows a column: a covariance from fewer is noise.
-const globalRows = 10
+// momentsRowsPerColumn is the least memory of C_G in rows a column: a covariance from fewer is noise.
+const momentsRowsPerColumn = 10
 
-// globals are μ and C_G (section 4, below eq. 6) as a stream knows them. They look back as far as
+// runningMoments are μ and C_G (section 4, below eq. 6) as a stream knows them. They look back as far as
 // the pool does: under drift a longer memory than the neighbours' makes the old and the new place
 // of a cluster look like one wide Gaussian, and all that is local like anything but Gaussian. The
 // pool's own covariance would do, but it is from N rows; a moving average of all rows with the
@@ -23,20 +23,20 @@ const globalRows = 10
 //
 // but never in fewer than 10 rows a column, and until as many have come all rows weigh alike. The
 // moments cover all columns, the constant ones too, so that one that starts to move is seen.
-type globals struct {
-	dim    int
-	memory float64        // rows in which a weight decays by e; +Inf = never
-	mean   []float64      // μ
-	cov    []float64      // C_G without ν_g, dim×dim; above the diagonal only once whole was called
-	halved bool           // what is above the diagonal is out of date
-	count  float64        // rows that the moments stand for, while fewer than memory
-	sparse []prop1.Sparse // the columns that were at the start
+type runningMoments struct {
+	dim        int
+	memory     float64        // rows in which a weight decays by e; +Inf = never
+	mean       []float64      // μ
+	cov        []float64      // C_G without ν_g, dim×dim; above the diagonal only once whole was called
+	upperStale bool           // what is above the diagonal is out of date
+	count      float64        // rows that the moments stand for, while fewer than memory
+	sparse     []prop1.Sparse // the columns that were at the start
 
 	centre, centred, outer []float64 // scratch
 }
 
-// globalMemory returns the memory that suits the pool.
-func (c Config) globalMemory() float64 {
+// momentsMemory returns the memory that suits the pool.
+func (c Config) momentsMemory() float64 {
 	rows := math.Inf(1)
 	switch {
 	case c.Finite || c.Pool == PoolReservoir:
@@ -45,15 +45,15 @@ func (c Config) globalMemory() float64 {
 	default:
 		rows = float64(c.Neighbours) / biasedEntry
 	}
-	return max(rows, globalRows*float64(c.Dim))
+	return max(rows, momentsRowsPerColumn*float64(c.Dim))
 }
 
-func newGlobals(memory float64, dim int) *globals {
-	return &globals{dim: dim, memory: memory, mean: make([]float64, dim), cov: make([]float64, dim*dim)}
+func newRunningMoments(memory float64, dim int) *runningMoments {
+	return &runningMoments{dim: dim, memory: memory, mean: make([]float64, dim), cov: make([]float64, dim*dim)}
 }
 
 // start sets the moments from the warm-up rows.
-func (g *globals) start(rows []float64, work *linalg.Workspace) {
+func (g *runningMoments) start(rows []float64, work *linalg.Workspace) {
 	g.count, g.sparse = 0, prop1.SparseColumns(rows, g.dim)
 	g.learn(rows, work)
 }
@@ -61,7 +61,7 @@ func (g *globals) start(rows []float64, work *linalg.Workspace) {
 // learn lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
 //
 //	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
-func (g *globals) learn(rows []float64, work *linalg.Workspace) {
+func (g *runningMoments) learn(rows []float64, work *linalg.Workspace) {
 	d := g.dim
 	n := float64(len(rows) / d)
 	if n == 0 {
@@ -80,23 +80,23 @@ func (g *globals) learn(rows []float64, work *linalg.Workspace) {
 	prop1.MoveToMean(g.centre, g.outer[:d], rows, d)
 	g.decay(1-w, float64(w*(1-w)))
 	g.addSquares(rows, g.centre, math.Sqrt(w/n), work)
-	g.halved = true
+	g.upperStale = true
 	for i := range d {
 		g.mean[i] += float64(w * (g.centre[i] - g.mean[i]))
 	}
 }
 
-// whole returns C_G with both triangles, which few ask for: not each minibatch does.
-func (g *globals) whole() []float64 {
-	if g.halved {
+// full returns C_G with both triangles, which few ask for: not each minibatch does.
+func (g *runningMoments) full() []float64 {
+	if g.upperStale {
 		linalg.Mirror(g.cov, g.dim)
-		g.halved = false
+		g.upperStale = false
 	}
 	return g.cov
 }
 
 // addSquares adds Σ s²(x−o)(x−o)ᵀ over rows to C_G on and below its diagonal, a block of rows at a time.
-func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) {
+func (g *runningMoments) addSquares(rows, o []float64, s float64, w *linalg.Workspace) {
 	const block = 256
 	d := g.dim
 	for ; len(rows) > 0; rows = rows[min(block*d, len(rows)):] {
@@ -110,7 +110,7 @@ func (g *globals) addSquares(rows, o []float64, s float64, w *linalg.Workspace) 
 }
 
 // decay is C_G ← keep·C_G + w (μ−o)(μ−o)ᵀ, with the centre o, on and below the diagonal.
-func (g *globals) decay(keep, w float64) {
+func (g *runningMoments) decay(keep, w float64) {
 	d := g.dim
 	r, scaled := g.outer[:d], g.outer[d:]
 	for k := range r {

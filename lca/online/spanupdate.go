@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// between is what happens to a metric from one split to the next. An eigendecomposition is worth many
+// spanUpdate is what happens to a metric from one split to the next. An eigendecomposition is worth many
 // minibatches, and the spans of B_L and B_G hardly turn in a few of them; so do C_G and the scales. What
 // does change is how wide the kernel is, and that follows at each minibatch by a Cholesky factor:
 //
@@ -22,8 +22,8 @@ import (
 //	C_L = keep·(C_L at the split) + B⁻ᵀ fresh B⁻¹
 //	B_Lᵀ M₂ B_L = keep·I + fresh_PP + (1−keep)·B_Lᵀ ν s² B_L
 //
-// and the pool's rows stay where they are but for their first d_P coordinates (estimator.go).
-type between struct {
+// and the pool's rows stay where they are but for their first d_P coordinates (estep.go).
+type spanUpdate struct {
 	pending     float64 // share of new rows in C_L since the split
 	minibatches int     // that is, M-steps
 	keep        float64
@@ -37,35 +37,35 @@ type between struct {
 	scratch [2][]float64
 }
 
-// begin starts anew after a split.
-func (m *inForce) begin(l *Learner) {
+// startSpan starts anew after a split.
+func (m *metricState) startSpan(l *Learner) {
 	n := len(m.Active)
 	l.splits++
 	m.number = l.splits
 	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
 	m.fresh = linalg.Resize(m.fresh, n*n)
 	clear(m.fresh)
-	m.ridges(l.cfg.Nu, &l.work)
+	m.projectNu(l.cfg.Nu, &l.work)
 	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
 	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
 	prop1.Mean(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
 }
 
 // resume sets what follows from a state that was read.
-func (m *inForce) resume(l *Learner) bool {
+func (m *metricState) resume(l *Learner) bool {
 	l.splits++
 	m.number = l.splits
-	m.ridges(l.cfg.Nu, &l.work)
-	return m.minibatches == 0 || m.narrow(&l.work)
+	m.projectNu(l.cfg.Nu, &l.work)
+	return m.minibatches == 0 || m.updateSpan(&l.work)
 }
 
-// ridges sets B_Lᵀ ν s² B_L.
-func (m *inForce) ridges(nu float64, w *linalg.Workspace) {
+// projectNu sets B_Lᵀ ν s² B_L.
+func (m *metricState) projectNu(nu float64, w *linalg.Workspace) {
 	n, p := len(m.Active), m.parzen
 	m.nu, m.scratch[0] = linalg.Resize(m.nu, p*p), linalg.Resize(m.scratch[0], n*p)
 	root := math.Sqrt(nu)
 	for i, s := range m.Scale {
-		for k, v := range m.b[i*n:][:p] {
+		for k, v := range m.basis[i*n:][:p] {
 			m.scratch[0][i*p+k] = root * s * v
 		}
 	}
@@ -73,8 +73,8 @@ func (m *inForce) ridges(nu float64, w *linalg.Workspace) {
 	w.Product(m.nu, p, a.T(), a, p, p, n, linalg.Set)
 }
 
-// narrow is the M-step between splits. It returns false where rounding has made the matrix singular.
-func (m *inForce) narrow(w *linalg.Workspace) bool {
+// updateSpan is the M-step between splits. It returns false where rounding has made the matrix singular.
+func (m *metricState) updateSpan(w *linalg.Workspace) bool {
 	n, p := len(m.Active), m.parzen
 	m.low = linalg.Resize(m.low, p*p)
 	for i := range p {
@@ -88,7 +88,7 @@ func (m *inForce) narrow(w *linalg.Workspace) bool {
 }
 
 // logVolume is log|det B| of the metric in force.
-func (m *inForce) logVolume() float64 {
+func (m *metricState) logVolume() float64 {
 	if !m.narrowed {
 		return m.logDet
 	}
@@ -96,11 +96,11 @@ func (m *inForce) logVolume() float64 {
 }
 
 // local sets dst to B_Lᵀ of the metric in force, d_P×n.
-func (m *inForce) local(dst []float64, w *linalg.Workspace) []float64 {
+func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
 	n, p := len(m.Active), m.parzen
 	dst = linalg.Resize(dst, p*n)
 	for i := range n {
-		for k, v := range m.b[i*n:][:p] {
+		for k, v := range m.basis[i*n:][:p] {
 			dst[k*n+i] = v
 		}
 	}
@@ -112,11 +112,11 @@ func (m *inForce) local(dst []float64, w *linalg.Workspace) []float64 {
 
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
 // coordinates of the metric in force, which it brings back into those of the split.
-func (m *inForce) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
+func (m *metricState) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
 	n := len(m.Active)
 	c := sum.Upper
 	if m.narrowed {
-		m.widen(c, w)
+		m.toSplitBasis(c, w)
 	}
 	m.keep *= discount
 	share := (1 - discount) / float64(sum.Rows)
@@ -128,8 +128,8 @@ func (m *inForce) average(sum *kernel.Moments, discount float64, w *linalg.Works
 	}
 }
 
-// widen is C ← T C Tᵀ with T = diag(L, I), on and above the diagonal.
-func (m *inForce) widen(c []float64, w *linalg.Workspace) {
+// toSplitBasis is C ← T C Tᵀ with T = diag(L, I), on and above the diagonal.
+func (m *metricState) toSplitBasis(c []float64, w *linalg.Workspace) {
 	n, p := len(m.Active), m.parzen
 	m.scratch[0], m.scratch[1] = linalg.Resize(m.scratch[0], p*n), linalg.Resize(m.scratch[1], p*p)
 	left, corner, low := m.scratch[0], m.scratch[1], linalg.Dense(m.low, p)
@@ -144,8 +144,8 @@ func (m *inForce) widen(c []float64, w *linalg.Workspace) {
 	}
 }
 
-// whole returns fresh, both triangles.
-func (m *inForce) whole() []float64 {
+// freshFull returns fresh, both triangles.
+func (m *metricState) freshFull() []float64 {
 	n := len(m.Active)
 	kernel.MirrorUpper(m.fresh, n, n)
 	return m.fresh
@@ -153,18 +153,18 @@ func (m *inForce) whole() []float64 {
 
 // fold brings C_L, dim×dim and as it was at the split, up to date. What was between is then over: a split
 // must follow.
-func (m *inForce) fold(cl []float64, dim int, w *linalg.Workspace) {
+func (m *metricState) fold(cl []float64, dim int, w *linalg.Workspace) {
 	m.current(cl, cl, dim, w)
 	m.keep = 1
 	clear(m.fresh)
 }
 
 // current sets dst to the C_L of now, where cl is that of the split.
-func (m *inForce) current(dst, cl []float64, dim int, w *linalg.Workspace) {
+func (m *metricState) current(dst, cl []float64, dim int, w *linalg.Workspace) {
 	n := len(m.Active)
 	m.scratch[0] = linalg.Resize(m.scratch[0], n*n)
 	c := m.scratch[0]
-	w.Congruence(c, linalg.Dense(m.inv, n).T(), m.whole(), n)
+	w.Congruence(c, linalg.Dense(m.inverse, n).T(), m.freshFull(), n)
 	copy(dst, cl[:dim*dim])
 	for i, k := range m.Active {
 		for j, o := range m.Active {

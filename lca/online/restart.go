@@ -20,8 +20,8 @@ import (
 // With Drift off no odd minibatch is ever believed, and only far rows make one odd; where a gate in kernel
 // widths is set, that alone decides, row by row. A finite set has none.
 
-// odd says whether a minibatch is not as those before.
-func (l *Learner) odd(far, rows int, s *Step) bool {
+// isAnomalous says whether a minibatch is not as those before.
+func (l *Learner) isAnomalous(far, rows int, s *Step) bool {
 	switch {
 	case l.cfg.Finite || s.Opened:
 		return false
@@ -30,48 +30,48 @@ func (l *Learner) odd(far, rows int, s *Step) bool {
 	case l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
-	return s.Z > driftAlarm || many(far, rows)
+	return s.Z > driftAlarm || tooManyFar(far, rows)
 }
 
-// usual takes note of a minibatch that is about to be learnt.
-func (l *Learner) usual(rows int, s *Step) {
+// acceptNormal takes note of a minibatch that is about to be learnt.
+func (l *Learner) acceptNormal(rows int, s *Step) {
 	l.drift.observe(s.NLL)
 	forgotten := min(rows, len(l.warm.ids))
 	l.warm.forget(forgotten, l.cfg.Dim)
 	l.counts.Gated += uint64(forgotten) // they are never learnt
 }
 
-// setAside keeps an odd minibatch, and starts again when there are enough.
-func (l *Learner) setAside(rows []float64, ids []uint64, s Step) (Step, error) {
+// quarantine keeps an odd minibatch, and starts again when there are enough.
+func (l *Learner) quarantine(rows []float64, ids []uint64, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
 	if l.cfg.Drift {
 		w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
-		s.SetAside = len(ids)
+		s.Quarantined = len(ids)
 	} else {
 		s.Gated += len(ids)
 	}
 	if len(w.ids) < want {
-		l.tally(&s)
+		l.updateCounters(&s)
 		return s, nil
 	}
 	kept := screen(w.rows, d)
 	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
-	fresh := newGlobals(l.cfg.globalMemory(), d)
+	fresh := newRunningMoments(l.cfg.momentsMemory(), d)
 	fresh.start(first, &l.work)
 	if len(fresh.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
 		w.forget(len(w.ids)-want, d)
-		l.tally(&s)
+		l.updateCounters(&s)
 		return s, nil
 	}
 	s.Alarm = true
 	s.Gated += len(w.ids) - len(kept)
-	l.tally(&s)
+	l.updateCounters(&s)
 	l.counts.Since = 0
 	l.refit.drop()
-	l.globals, l.pool = fresh, newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
+	l.moments, l.pool = fresh, newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
 	clear(l.cl)
 	l.split, l.drift, l.warm = false, drift{}, warmup{}
-	return l.start(first, ids, s)
+	return l.initialise(first, ids, s)
 }
 
 // forget drops the oldest rows.

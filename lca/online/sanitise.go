@@ -45,8 +45,8 @@ func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest mag
 	return nil, 0, err
 }
 
-// take returns the rows whose squares do not overflow, and their identities.
-func (l *Learner) take(rows []float64, ids []uint64, largest magnitude, s *Step) ([]float64, []uint64) {
+// sanitise returns the rows whose squares do not overflow, and their identities.
+func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *Step) ([]float64, []uint64) {
 	d := l.cfg.Dim
 	n := len(rows) / d
 	s.Rows = n
