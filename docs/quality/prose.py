@@ -4,6 +4,20 @@ HEAD = """# How well it learns
 
 Made by `make quality` (docs/quality); every figure is of our program, driven from Python, through a real Kafka broker unless
 it says otherwise. Figures are means ± one standard error. Bold is the best of its row or column.
+
+**In short:** as an anomaly score on a real machine it is level with a batch fit and ahead of the usual detectors. Before clustering it helps where noise or
+unlike units hide what is near, and does not on clean columns or pixels. It forgets slowly, starts again after a change that lasts, and is not moved by
+outliers or repeated messages. When not to use it is the last section.
+
+## Contents
+
+- [A machine's event stream: lca_score as an anomaly score](#a-machines-event-stream-lca_score-as-an-anomaly-score)
+- [Clustering downstream](#clustering-downstream)
+- [Streams of ten columns, and USPS](#streams-of-ten-columns-and-usps)
+- [What each decision is worth](#what-each-decision-is-worth)
+- [Growth: NLL against rows and seconds](#growth-nll-against-rows-and-seconds)
+- [Every decision, and what it is worth](#every-decision-and-what-it-is-worth)
+- [When not to use LCA](#when-not-to-use-lca)
 """
 
 VALVE = """

@@ -70,3 +70,52 @@ func TestAnchorsLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// A page that the index does not name is found by nobody.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	const index = "docs/README.md"
+	var linked []string
+	for _, m := range link.FindAllStringSubmatch(read(t, index), -1) {
+		linked = append(linked, path.Join(path.Dir(index), m[1]))
+	}
+	seen := 0
+	for _, p := range paths(t) {
+		if path.Dir(p) != "docs" || !strings.HasSuffix(p, ".md") || p == index {
+			continue
+		}
+		if seen++; !slices.Contains(linked, p) {
+			t.Errorf("%s has no link to %s", index, p)
+		}
+	}
+	if seen < 10 {
+		t.Errorf("only %d pages in docs: is that still where they are?", seen)
+	}
+}
+
+// A long page begins with what it says, and where.
+func TestLongPagesHaveContents(t *testing.T) {
+	const long = 150
+	section := regexp.MustCompile(`(?m)^## `)
+	for _, p := range paths(t) {
+		text := read(t, p)
+		if path.Dir(p) != "docs" || !strings.HasSuffix(p, ".md") || strings.Count(text, "\n") <= long {
+			continue
+		}
+		parts := section.Split(text, 4) // before the first section, which may be a summary, and the second, which may be the contents
+		if links := anchor.FindAllString(strings.Join(parts[:min(3, len(parts))], ""), -1); len(links) < len(section.FindAllString(text, -1))/2 {
+			t.Errorf("%s has %d lines and no table of contents at its top", p, strings.Count(text, "\n"))
+		}
+	}
+}
+
+// A table of a page has rows: one that was never measured is removed, or measured.
+func TestTablesHaveRows(t *testing.T) {
+	empty := regexp.MustCompile(`(?m)^\|(?: *:?-+:? *\|)+ *\n(?:[^|]|\z)|<!-- table \w+ -->\s*<!-- end -->`)
+	for _, p := range paths(t) {
+		if strings.HasSuffix(p, ".md") && !strings.Contains(p, "testdata/") {
+			if at := empty.FindStringIndex(read(t, p)); at != nil {
+				t.Errorf("%s has an empty table at line %d", p, 1+strings.Count(read(t, p)[:at[0]], "\n"))
+			}
+		}
+	}
+}
