@@ -18,7 +18,7 @@ Figures are mean ± one standard error (number of runs). "numpy" is a plain impl
 beforehand with the same protocol. A figure counts as *reached* within two standard errors of the difference to it, and
 *beaten* when better by more.
 
-**In short:** the paper's figures are reached or beaten, except those that the last section lists, with reasons.
+**In short:** nearly all figures of the paper are reached or beaten. Where one is not, its table says so, and the last section says why.
 
 ## Contents
 
