@@ -28,7 +28,7 @@ func (t *eStep[T]) halfSquares() []float64 {
 	}
 	d.halved, d.half = true, linalg.Resize(d.half, t.rows)
 	d.offset = t.global.of(d.offset, d.mean)
-	kernel.SquaredFrom(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
+	kernel.SquaredDistances(d.half, t.q[min(t.parzen, len(t.q)):], t.n, d.offset)
 	for i := range d.half {
 		d.half[i] *= 0.5
 	}

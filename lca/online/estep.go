@@ -45,7 +45,7 @@ type eStep[T kernel.Float] struct {
 	few               []T // rows of the pool in the coordinates of B_G
 	distances         distances
 	neighbours        kernel.Neighbours[T]
-	rounded           *kernel.Rounded // the pool's rows, about the centre; nil in float64
+	rounded           *kernel.CentredRows // the pool's rows, about the centre; nil in float64
 	scratch           kernel.Scratch[T]
 	moments           kernel.Moments
 }
@@ -55,7 +55,7 @@ func newEstimator(c Config) estimator {
 		return newEStep[float64](c.Dim)
 	}
 	t := newEStep[float32](c.Dim)
-	t.rounded = new(kernel.Rounded)
+	t.rounded = new(kernel.CentredRows)
 	return t
 }
 
@@ -113,7 +113,7 @@ func (t *eStep[T]) project(x, mean []float64) {
 	t.rows = len(x) / t.dim
 	t.distances.reset(mean)
 	t.q = linalg.Resize(t.q, t.rows*t.n)
-	kernel.Beside(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
+	kernel.ProjectPair(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
 }
 
 func (t *eStep[T]) update(ex kernel.Exclusion) *kernel.Moments {

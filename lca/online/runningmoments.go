@@ -103,7 +103,7 @@ func (g *runningMoments) addSquares(rows, o []float64, s float64, w *linalg.Work
 		n := min(block, len(rows)/d)
 		g.centred = linalg.Resize(g.centred, n*d)
 		for i := range n {
-			kernel.Scaled(g.centred[i*d:][:d], rows[i*d:], o, s)
+			kernel.SubScale(g.centred[i*d:][:d], rows[i*d:], o, s)
 		}
 		w.AddGram(g.cov, g.centred, n, d)
 	}

@@ -70,9 +70,9 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *S
 	return new(picked).pick(rows, ids, l.kept, d)
 }
 
-// magnitude is a number without its sign, as its bits: see kernel.Largest for their order.
+// magnitude is a number without its sign, as its bits: see kernel.MaxAbs for their order.
 type magnitude uint64
 
 func magnitudeOf(v float64) magnitude { return magnitude(math.Float64bits(v) &^ (1 << 63)) }
 
-func largestOf(x []float64) magnitude { return magnitude(kernel.Largest(x)) }
+func largestOf(x []float64) magnitude { return magnitude(kernel.MaxAbs(x)) }

@@ -3,15 +3,15 @@ package kernel
 import "fmt"
 
 // Coordinates computes y = W(x−μ), the coordinates of rows in a metric, for an E-step in T. Where T is float32 and
-// float32 suffices ([SingleSuffices]) it multiplies by a [Single], otherwise by a [Projection]. A coordinate that is
-// NaN, or so large that its square would overflow, is replaced by one that is still far from everything.
+// float32 suffices ([Float32Suffices]) it multiplies by a [Projection32], otherwise by a [Projection]. A coordinate
+// that is NaN, or so large that its square would overflow, is replaced by one that is still far from everything.
 // The zero value is empty; a Coordinates serves one call at a time.
 type Coordinates[T Float] struct {
 	// Threads is how many goroutines a call may use, as in [Scratch].
 	Threads int
 
 	double    Projection
-	single    Single
+	single    Projection32
 	inFloat32 bool // whether single is in use, not double
 
 	workers workers
@@ -24,14 +24,14 @@ type Coordinates[T Float] struct {
 	dst     []T
 	second  *Coordinates[T] // its coordinates go next to ours in dst; may be nil
 	pool    *Neighbours[T]
-	centred *Rounded // the rows of x less μ, if the caller has them; may be nil
+	centred *CentredRows // the rows of x less μ, if the caller has them; may be nil
 }
 
 // rowBuffers is what one worker needs for a few rows less their mean.
 type rowBuffers struct {
 	doubles Scratch[float64]
 	singles Scratch[float32]
-	q       []float32 // the centred rows in float32: in singles, or in a Rounded
+	q       []float32 // the centred rows in float32: in singles, or in a CentredRows
 }
 
 // farAway is the largest magnitude of a coordinate.
@@ -41,7 +41,7 @@ const farAway = 1e15
 // deviations. Columns of W that are zero throughout 16 or 32 rows, from some column on, are not multiplied:
 // of a lower triangular W, half.
 func (c *Coordinates[T]) Pack(mean, w []float64, dim, out int, deviation []float64) {
-	if c.inFloat32 = sizeOf[T]() == 4 && SingleSuffices(w, dim, out, deviation); c.inFloat32 {
+	if c.inFloat32 = sizeOf[T]() == 4 && Float32Suffices(w, dim, out, deviation); c.inFloat32 {
 		c.single.Pack(mean, w, dim, out)
 	} else {
 		c.double.Pack(mean, w, dim, out)
@@ -57,10 +57,10 @@ func (c *Coordinates[T]) shape() (dim, out int) {
 }
 
 // Apply writes the coordinates of each row of x.
-func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) { Beside(dst, x, rows, c, nil) }
+func (c *Coordinates[T]) Apply(dst []T, x []float64, rows int) { ProjectPair(dst, x, rows, c, nil) }
 
-// Beside writes a's coordinates of each row of x and, if b is not nil, b's next to them. Both have the same μ.
-func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
+// ProjectPair writes a's coordinates of each row of x and, if b is not nil, b's next to them. Both have the same μ.
+func ProjectPair[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 	dim, ld := a.shape()
 	if b != nil {
 		_, right := b.shape()
@@ -76,7 +76,7 @@ func Beside[T Float](dst []T, x []float64, rows int, a, b *Coordinates[T]) {
 // Load writes the coordinates of the rows of x as the first coordinates of the pool's points, which must include
 // all that count in the kernel distance. While they are in the cache it copies them into both kinds of panels.
 // centred holds the rows of x less μ; where it is nil, or float32 does not suffice, Load centres x itself.
-func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, centred *Rounded) {
+func (c *Coordinates[T]) Load(p *Neighbours[T], x []float64, centred *CentredRows) {
 	dim, out := c.shape()
 	if len(x) < p.n*dim || out > p.dim || p.parzen > out {
 		panic(fmt.Sprintf("kernel: load %d coordinates from %d numbers, %d per point, into a pool of %d points of %d coordinates, %d in the kernel", out, len(x), dim, p.n, p.dim, p.parzen))

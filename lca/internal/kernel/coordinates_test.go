@@ -34,11 +34,11 @@ func loadIsApplyAndPack[T Float](t *testing.T, deviation float64) {
 			}
 		}
 		want.Pack(z, n, out, parzen)
-		var rounded Rounded
-		rounded.Reset(x, n, mean)
-		for _, rounded := range []*Rounded{nil, &rounded} {
+		var centred CentredRows
+		centred.Reset(x, n, mean)
+		for _, centred := range []*CentredRows{nil, &centred} {
 			got.Reset(n, out, parzen)
-			c.Load(&got, x, rounded)
+			c.Load(&got, x, centred)
 			compare(t, "points", got.points, want.points)
 			compare(t, "coordinates", got.coords, want.coords)
 			compare(t, "bias", got.bias, want.bias)
@@ -77,26 +77,26 @@ func TestCoordinatesOfThreads(t *testing.T) {
 func coordinatesOfThreads[T Float](t *testing.T, deviations [2]float64) {
 	for _, shape := range [][4]int{{0, 3, 2, 1}, {64, 16, 16, 0}, {65, 40, 33, 7}, {700, 20, 12, 8}} {
 		n, dim, left, right := shape[0], shape[1], shape[2], shape[3]
-		run := func(threads int) (beside []T, pool Neighbours[T]) {
+		run := func(threads int) (pair []T, pool Neighbours[T]) {
 			var a, b Coordinates[T]
 			a.Threads, a.workers.least = threads, 1
 			x, mean, w, deviation := coordinateProblem(max(n, 1), dim, left, deviations[0])
 			a.Pack(mean, w, dim, left, deviation)
 			_, mean, w, deviation = coordinateProblem(1, dim, right, deviations[1])
 			b.Pack(mean, w, dim, right, deviation)
-			beside = make([]T, n*(left+right))
+			pair = make([]T, n*(left+right))
 			for range 2 { // buffers that were used must not show either
-				Beside(beside, x, n, &a, &b)
+				ProjectPair(pair, x, n, &a, &b)
 				pool.Reset(n, left, left)
 				a.Load(&pool, x, nil)
 			}
-			return beside, pool
+			return pair, pool
 		}
 		want, wantPool := run(1)
 		for _, threads := range []int{2, 3, 8} {
 			got, pool := run(threads)
 			what := fmt.Sprintf("%d rows, %d threads: ", n, threads)
-			compare(t, what+"beside", got, want)
+			compare(t, what+"pair", got, want)
 			compare(t, what+"points", pool.points, wantPool.points)
 			compare(t, what+"coordinates", pool.coords, wantPool.coords)
 			compare(t, what+"bias", pool.bias, wantPool.bias)
@@ -114,7 +114,7 @@ func TestCoordinatesAllocateNothing(t *testing.T) {
 	b.Pack(mean, w, dim, out, deviations)
 	y := make([]float32, n*2*out)
 	got := testing.AllocsPerRun(20, func() {
-		Beside(y, x, n, &a, &b)
+		ProjectPair(y, x, n, &a, &b)
 		pool.Reset(n, out, out)
 		a.Load(&pool, x, nil)
 	})

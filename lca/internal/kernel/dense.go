@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// RotateWidth is the width of the strips that [Rotate] works on.
-const RotateWidth = 32
+// RotWidth is the width of the strips that [Rot] works on.
+const RotWidth = 32
 
 // Tile is the float64 matrix product of this package, exported for the factorisations of package linalg. tile.go
 // says what it computes, and which columns beyond cols it may write.
@@ -20,20 +20,20 @@ func Transpose(panel, src []float64, lds, rows, cols int) {
 	active().f64.transpose(panel, src, lds, rows, cols)
 }
 
-// Rotate applies the plane rotations (c[i], s[i]) to rows i and i+1 of a strip of RotateWidth columns,
+// Rot applies the plane rotations (c[i], s[i]) to rows i and i+1 of a strip of RotWidth columns,
 // starting with the last:
 //
 //	row i+1 ← s·row i + c·row i+1
 //	row i   ← c·row i − s·row i+1
 //
 // The product with row i is rounded, and the other is added to it by a fused multiply-add.
-func Rotate(strip []float64, ld int, c, s []float64) {
+func Rot(strip []float64, ld int, c, s []float64) {
 	active().rot(strip, ld, c, s)
 }
 
 func rot(strip []float64, ld int, c, s []float64) {
 	for i := len(c) - 1; i >= 0; i-- {
-		upper, lower := strip[i*ld:][:RotateWidth], strip[(i+1)*ld:][:RotateWidth]
+		upper, lower := strip[i*ld:][:RotWidth], strip[(i+1)*ld:][:RotWidth]
 		for k, g := range upper {
 			f := lower[k]
 			lower[k] = math.FMA(c[i], f, float64(s[i]*g))
@@ -42,13 +42,13 @@ func rot(strip []float64, ld int, c, s []float64) {
 	}
 }
 
-// Symmetric adds to p a part of a symmetric matrix times v: eight rows, and the eight columns that mirror them. Only
+// Symv adds to p a part of a symmetric matrix times v: eight rows, and the eight columns that mirror them. Only
 // the upper triangle of the matrix is stored, except that a starts with a complete 8×8 block of its diagonal. With n
 // columns from that block on, a multiple of 8,
 //
 //	p_r ← p_r + Σ_j a_rj v_j      r < 8, j < n: element j in lane j mod 8, folded 4, 2, 1
 //	p_j ← p_j + Σ_r a_rj v_r      8 ≤ j < n: one chain of multiply-adds, r ascending
-func Symmetric(p, a []float64, ld int, v []float64, n int) {
+func Symv(p, a []float64, ld int, v []float64, n int) {
 	active().symv(p, a, ld, v, n)
 }
 

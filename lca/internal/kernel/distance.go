@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// SquaredFrom sets dst[i] to |x_i − o|² for rows x_i of len(o) numbers, which begin ld apart.
-func SquaredFrom[T Float](dst []float64, x []T, ld int, o []float64) {
+// SquaredDistances sets dst[i] to |x_i − o|² for rows x_i of len(o) numbers, which begin ld apart.
+func SquaredDistances[T Float](dst []float64, x []T, ld int, o []float64) {
 	if n := len(dst); n > 0 && len(x) < (n-1)*ld+len(o) {
 		panic(fmt.Sprintf("kernel: distances of %d rows of %d, %d apart, from %d numbers", n, len(o), ld, len(x)))
 	}
 	functionsOf[T]().distance(dst, x, ld, o)
 }
 
-// distance is the loop of [SquaredFrom]. It sums column k in partial sum k mod 4.
+// distance is the loop of [SquaredDistances]. It sums column k in partial sum k mod 4.
 func distance[T Float](dst []float64, x []T, ld int, o []float64) {
 	for i := range dst {
 		var s [4]float64

@@ -2,9 +2,9 @@ package kernel
 
 import "math"
 
-// Largest returns the bits of the largest magnitude in x, without the sign, or 0 if x is empty. As integers such bits
+// MaxAbs returns the bits of the largest magnitude in x, without the sign, or 0 if x is empty. As integers such bits
 // are ordered by magnitude: infinity is above all finite numbers, and NaN above infinity.
-func Largest(x []float64) uint64 { return active().maxAbs(x) }
+func MaxAbs(x []float64) uint64 { return active().maxAbs(x) }
 
 func maxAbs(x []float64) (m uint64) {
 	for _, v := range x {

@@ -1,10 +1,10 @@
 package kernel
 
-// Scaled writes s·(x − o).
-func Scaled(dst, x, o []float64, s float64) { active().subScale(dst, x, o, s) }
+// SubScale writes s·(x − o).
+func SubScale(dst, x, o []float64, s float64) { active().subScale(dst, x, o, s) }
 
-// AddFrom adds x − o to sum.
-func AddFrom(sum, x, o []float64) { active().addDiff(sum, x, o) }
+// AddDiff adds x − o to sum.
+func AddDiff(sum, x, o []float64) { active().addDiff(sum, x, o) }
 
 func subScale(dst, x, o []float64, s float64) {
 	x, o = x[:len(dst)], o[:len(dst)]

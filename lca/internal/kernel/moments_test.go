@@ -32,13 +32,13 @@ func TestMomentBits(t *testing.T) {
 				x, o := newGuarded(n+1, r.IntN(8), from.fill), newGuarded(n+1, r.IntN(8), from.fill)
 				d1 := newGuarded(n+1, r.IntN(8), from.fill)
 				d2, s := d1.clone(), from.fill()
-				AddFrom(d1.s[:n], x.s, o.s)
+				AddDiff(d1.s[:n], x.s, o.s)
 				addDiff(d2.s[:n], x.s, o.s)
 				compare(t, name+": sum of "+from.kind, d1.all, d2.all)
-				Scaled(d1.s[:n], x.s, o.s, s)
+				SubScale(d1.s[:n], x.s, o.s, s)
 				subScale(d2.s[:n], x.s, o.s, s)
 				compare(t, name+": scaled "+from.kind, d1.all, d2.all)
-				if got, want := Largest(x.s[:n]), maxAbs(x.s[:n]); got != want {
+				if got, want := MaxAbs(x.s[:n]), maxAbs(x.s[:n]); got != want {
 					t.Fatalf("%s: the largest of %d, %s, is %x, want %x", name, n, from.kind, got, want)
 				}
 			}

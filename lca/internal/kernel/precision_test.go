@@ -30,7 +30,7 @@ func TestPrecision(t *testing.T) {
 					if e := worstEigenvalue(t, computed[float32](x, rows, n, dim, factor), exact, factor, rows, dim); !(e <= 5e-3) {
 						t.Errorf("float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 					}
-					if w, deviation := metricOf(x[rows*dim:], n, dim, factor); kernel.SingleSuffices(w, dim, dim, deviation) {
+					if w, deviation := metricOf(x[rows*dim:], n, dim, factor); kernel.Float32Suffices(w, dim, dim, deviation) {
 						if e := worstEigenvalue(t, inFloat32(x, rows, n, dim, w, deviation), exact, factor, rows, dim); !(e <= 5e-3) {
 							t.Errorf("projected in float32: worst generalised eigenvalue is off by %.2g, want at most 5e-3", e)
 						}
@@ -226,7 +226,7 @@ func metricOf(z []float64, n, dim int, l []float64) (w, deviation []float64) {
 	return w, deviation
 }
 
-// inFloat32 is Ĉ as the learner computes it where a [kernel.Single] suffices.
+// inFloat32 is Ĉ as the learner computes it where a [kernel.Projection32] suffices.
 func inFloat32(x []float64, rows, n, dim int, w, deviation []float64) []float64 {
 	var c kernel.Coordinates[float32]
 	var s kernel.Scratch[float32]

@@ -307,11 +307,11 @@ func TestRotBits(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, from := range numbersOf[float64](r) {
 			for n := range 68 {
-				ld := RotateWidth + r.IntN(3)
-				strip := newGuarded(n*ld+RotateWidth, r.IntN(8), from.fill)
+				ld := RotWidth + r.IntN(3)
+				strip := newGuarded(n*ld+RotWidth, r.IntN(8), from.fill)
 				c, s := newGuarded(n, r.IntN(8), from.fill), newGuarded(n, r.IntN(8), from.fill)
 				want := strip.clone()
-				Rotate(strip.s, ld, c.s, s.s)
+				Rot(strip.s, ld, c.s, s.s)
 				rot(want.s, ld, c.s, s.s)
 				compare(t, name+": "+from.kind, strip.all, want.all)
 			}
@@ -329,7 +329,7 @@ func TestSymvBits(t *testing.T) {
 		symv(want.s, a.s, ld, v.s, n)
 		Each(func(name string) {
 			got := p.clone()
-			Symmetric(got.s, a.s, ld, v.s, n)
+			Symv(got.s, a.s, ld, v.s, n)
 			compare(t, fmt.Sprintf("%s: product with %d columns", name, n), got.all, want.all)
 		})
 	}

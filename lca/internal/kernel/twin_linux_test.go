@@ -64,7 +64,7 @@ type stepper struct {
 	low, inverse, centre, c []float64
 	deviation               []float64
 	coordinates             kernel.Coordinates[float32]
-	rounded                 kernel.Rounded // the pool, centred: the learner keeps it from one step to the next, and so does numpy
+	centred                 kernel.CentredRows // the pool, centred: the learner keeps it from one step to the next, and so does numpy
 	scratch                 kernel.Scratch[float32]
 	pool                    kernel.Neighbours[float32]
 	moments                 kernel.Moments
@@ -81,7 +81,7 @@ func newStepper(p problem, threads int) *stepper {
 	for k := range p.dim { // the learner has it at hand, from C_G
 		s.deviation = append(s.deviation, math.Sqrt(c[k*p.dim+k]))
 	}
-	s.rounded.Reset(p.z, p.n, s.centre)
+	s.centred.Reset(p.z, p.n, s.centre)
 	s.qw = make([]float32, len(p.q))
 	s.share(threads)
 	return s
@@ -107,7 +107,7 @@ func (s *stepper) run(b *testing.B) {
 func (s *stepper) load() {
 	s.coordinates.Pack(s.centre, s.inverse, s.dim, s.dim, s.deviation)
 	s.pool.Reset(s.n, s.dim, s.dim)
-	s.coordinates.Load(&s.pool, s.z, &s.rounded)
+	s.coordinates.Load(&s.pool, s.z, &s.centred)
 	s.coordinates.Apply(s.qw, s.q, s.rows)
 }
 

@@ -299,9 +299,9 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSingleBits checks that a Single is the chain of float32 multiply-adds that its comment defines, on all
-// implementations, and that it is near the float64 projection.
-func TestSingleBits(t *testing.T) {
+// TestProjection32Bits checks that a Projection32 is the chain of float32 multiply-adds that its comment defines, on
+// all implementations, and that it is near the float64 projection.
+func TestProjection32Bits(t *testing.T) {
 	Each(func(name string) {
 		for _, shape := range [][3]int{{1, 1, 1}, {3, 5, 2}, {29, 17, 17}, {60, 40, 33}, {2, 64, 64}, {57, 33, 96}} {
 			rows, dim, out := shape[0], shape[1], shape[2]

@@ -389,7 +389,7 @@ func centreF32AVX512(dst []float32, x, mean []float64) {
 
 func rotAVX512(strip []float64, ld int, c, s []float64) {
 	if n := len(c); n > 0 {
-		_, _ = strip[n*ld+RotateWidth-1], s[n-1]
+		_, _ = strip[n*ld+RotWidth-1], s[n-1]
 		rotAVX512Asm(&strip[0], ld, &c[0], &s[0], n)
 	}
 }
@@ -875,7 +875,7 @@ func centreF32AVX2(dst []float32, x, mean []float64) {
 
 func rotAVX2(strip []float64, ld int, c, s []float64) {
 	if n := len(c); n > 0 {
-		_, _ = strip[n*ld+RotateWidth-1], s[n-1]
+		_, _ = strip[n*ld+RotWidth-1], s[n-1]
 		rotAVX2Asm(&strip[0], ld, &c[0], &s[0], n)
 	}
 }

@@ -47,7 +47,7 @@ const (
 )
 
 // leaf is the largest order that is left to QL: a strip of rotations.
-const leaf = kernel.RotateWidth
+const leaf = kernel.RotWidth
 
 // run returns false when QL did not converge.
 func (t *divide) run() bool {

@@ -112,10 +112,10 @@ func extend(s []float64, n int) []float64 {
 
 // apply rotates the vectors by the recorded sweeps and forgets them.
 func (q *ql) apply() {
-	for strip := 0; strip < len(q.d); strip += kernel.RotateWidth {
+	for strip := 0; strip < len(q.d); strip += kernel.RotWidth {
 		for _, w := range q.sweeps {
 			to := w.at + w.length
-			kernel.Rotate(q.rows[w.first*q.ld+strip:], q.ld, q.c[w.at:to], q.s[w.at:to])
+			kernel.Rot(q.rows[w.first*q.ld+strip:], q.ld, q.c[w.at:to], q.s[w.at:to])
 		}
 	}
 	q.sweeps, q.c, q.s = q.sweeps[:0], q.c[:0], q.s[:0]

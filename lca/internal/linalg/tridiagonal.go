@@ -26,7 +26,7 @@ const (
 //
 // Of A the upper triangle is stored, so that row k is column k from the diagonal on, and beside it the whole
 // blocks on the diagonal. What Av costs is fetching A, so each number is fetched once, for its row and for
-// its column ([kernel.Symmetric]).
+// its column ([kernel.Symv]).
 type tridiagonal struct {
 	n, ld int
 	a     []float64 // n × ld
@@ -76,7 +76,7 @@ func zeros(s []float64, n int) []float64 {
 // padded is the row stride: whole strips of rotations, and an odd number of half strips, so that rows
 // do not compete for the same lines of a cache.
 func padded(n int) int {
-	const strip = kernel.RotateWidth
+	const strip = kernel.RotWidth
 	n = (n + strip - 1) / strip * strip
 	if n%(2*strip) == 0 {
 		n += strip
@@ -126,7 +126,7 @@ func (t *tridiagonal) reduceColumn(k, used int) {
 	}
 	clear(t.p)
 	for i := (k + 1) / diagonal * diagonal; i < n; i += diagonal {
-		kernel.Symmetric(t.p[i:], t.a[i*ld+i:], ld, v[i:], (n-i+diagonal-1)/diagonal*diagonal)
+		kernel.Symv(t.p[i:], t.a[i*ld+i:], ld, v[i:], (n-i+diagonal-1)/diagonal*diagonal)
 	}
 	if used > 0 {
 		clear(t.small[:])

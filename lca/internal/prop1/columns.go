@@ -19,7 +19,7 @@ func MoveToMean(dst, rest, rows []float64, dim int) {
 	clear(rest)
 	n := len(rows) / dim
 	for i := range n {
-		kernel.AddFrom(rest, rows[i*dim:], dst)
+		kernel.AddDiff(rest, rows[i*dim:], dst)
 	}
 	for k := range dst {
 		dst[k] += rest[k] / float64(n)

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Single is a [Projection] in float32: y = W(x−μ) with the mean subtracted in float64, the difference
+// Projection32 is a [Projection] in float32: y = W(x−μ) with the mean subtracted in float64, the difference
 // and W rounded, and the chain of multiply-adds in float32. It is twice as fast; its error is at most
 // about dim·2⁻²⁴·Σ_k|w_k||x_k−μ_k|, so it suits metrics in whose rows terms do not cancel.
-type Single struct {
+type Projection32 struct {
 	dim, out int
 	mean     []float64
 	panels   []float32
@@ -17,15 +17,15 @@ type Single struct {
 	zero     []float64 // a mean of zeros
 }
 
-// singleLimit is the largest weightedNorm1 of a row of W in float32, so that rounding errors stay below a thousandth
+// float32Limit is the largest weightedNorm1 of a row of W in float32, so that rounding errors stay below a thousandth
 // of the kernel's width.
-const singleLimit = 1 << 11
+const float32Limit = 1 << 11
 
-// SingleSuffices reports whether W (out×dim) may be applied by a [Single] to rows whose columns have the
+// Float32Suffices reports whether W (out×dim) may be applied by a [Projection32] to rows whose columns have the
 // given standard deviations: whether no coordinate is a small difference of large numbers.
-func SingleSuffices(w []float64, dim, out int, deviation []float64) bool {
+func Float32Suffices(w []float64, dim, out int, deviation []float64) bool {
 	for ; out > 0; out, w = out-1, w[dim:] {
-		if !(weightedNorm1(w[:dim], deviation) <= singleLimit) {
+		if !(weightedNorm1(w[:dim], deviation) <= float32Limit) {
 			return false
 		}
 	}
@@ -48,7 +48,7 @@ func weightedNorm1(w, deviation []float64) float64 {
 }
 
 // Pack sets μ (dim numbers) and W (out×dim, row by row).
-func (p *Single) Pack(mean, w []float64, dim, out int) {
+func (p *Projection32) Pack(mean, w []float64, dim, out int) {
 	if dim < 1 || out < 0 || len(mean) < dim || len(w) < out*dim {
 		panic(fmt.Sprintf("kernel: pack a projection of %d×%d from %d weights and a mean of %d", out, dim, len(w), len(mean)))
 	}
@@ -67,7 +67,7 @@ func (p *Single) Pack(mean, w []float64, dim, out int) {
 }
 
 // centre returns rows of x less μ in float32, at a stride that suits the cache.
-func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
+func (p *Projection32) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 	w, ld, use := s.space(0), stride[float32](p.dim), active()
 	w.q = grow(w.q, projectRows*ld)
 	for r := range rows {
@@ -78,7 +78,7 @@ func (p *Single) centre(s *Scratch[float32], x []float64, rows int) []float32 {
 
 // multiply writes W times the centred rows q to dst. Full panels go there directly. It prefetches next while it
 // computes, if the implementation can.
-func (p *Single) multiply(dst view[float32], s *Scratch[float32], q []float32, rows int, next []byte) {
+func (p *Projection32) multiply(dst view[float32], s *Scratch[float32], q []float32, rows int, next []byte) {
 	w, ld, width, use := s.space(0), stride[float32](p.dim), panelWidth[float32](), active()
 	w.tile = grow(w.tile, projectRows*width)
 	for c := 0; c < p.out; c += width {
