@@ -13,13 +13,13 @@ import (
 )
 
 // alignEvery is the number of minibatches after which the reference that models are aligned to
-// moves on. It moves by count alone: a model that somebody asks for changes nothing. How often hardly matters: with 4
-// and with 128 fixed points move the same from model to model, in three digits, also where the data turn all the time.
+// moves on. It moves by count alone, so that publishing a model changes nothing. How often hardly matters: with 4 and
+// with 128, fixed points move equally far from model to model, in three digits, even where the data turn all the time.
 const alignEvery = 128
 
 // reference is the W that the next models are rotated towards. The metric M = WᵀW does not say
-// which W; one that starts anew from each eigendecomposition jumps by more than the kernel's width
-// when two eigenvalues cross, though all distances are as good as unchanged. The rotation is
+// which W; one that follows from each eigendecomposition by itself jumps by more than the kernel's width
+// when two eigenvalues cross, although all distances hardly change. The rotation is
 //
 //	O = argmin E|O W(x−μ) − W_ref(x−μ)|²,  x ~ C_G,  = U Vᵀ of W_ref C_G Wᵀ = U S Vᵀ
 //
@@ -30,12 +30,12 @@ type reference struct {
 	parzen  []float64 // B_L at that time, dim×d_P
 	radians float64   // largest angle between the Parzen subspaces of this reference and the one before
 
-	// No state: what advance uses again and again.
+	// Buffers of advance; they are no state.
 	b, bl, next, left, cross []float64
 	spans                    prop1.Spans
 }
 
-// advance moves the reference on when its time has come.
+// advance replaces the reference by the current W if a multiple of alignEvery minibatches have been learnt.
 func (r *reference) advance(l *Learner) error {
 	if r.w != nil && l.counts.Minibatches%alignEvery != 0 {
 		return nil
@@ -58,7 +58,7 @@ func (r *reference) advance(l *Learner) error {
 	return nil
 }
 
-// spread sets dst to the B in force over all dim columns, dim×n, with rows of 0 where a column is constant.
+// spread sets dst to the current B over all dim columns, dim×n, with rows of 0 where a column is constant.
 func (m *metricState) spread(dst []float64, dim int, w *linalg.Workspace) []float64 {
 	n := len(m.Active)
 	dst = linalg.Resize(dst, dim*n)
@@ -91,9 +91,9 @@ func (r *reference) align(dst, b []float64, d, n int, cov []float64, w *linalg.W
 	return nil
 }
 
-// alignUnknown is align where the reference does not know all directions, such as a column that was constant:
-// they get the place they have in the symmetric root; elsewhere 1e-9 of it does not count. The singular value
-// decomposition is worth its time here.
+// alignUnknown is align where the reference does not know all directions, such as a column that was constant until
+// now. They get the place that they have in the symmetric root, of which 1e-9 is added; elsewhere that is too little
+// to matter. This case is rare, so it can afford a singular value decomposition.
 func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) error {
 	d, _ := b.Dims()
 	root := prop1.MetricRoot(b)

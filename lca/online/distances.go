@@ -7,8 +7,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// distances are those of a minibatch's rows from μ, in the coordinates it was placed in. The gate and the
-// prequential figures both want them: they are found once.
+// distances are the distances of a minibatch's projected rows from μ. The gate and the prequential figures both need
+// them, so they are computed once and kept until the next project.
 type distances struct {
 	mean            []float64
 	half, square    []float64
@@ -18,7 +18,7 @@ type distances struct {
 	centred [2][]float64
 }
 
-// reset forgets the rows before.
+// reset drops the distances of the previous rows.
 func (d *distances) reset(mean []float64) { d.mean, d.halved, d.squared = mean, false, false }
 
 func (t *eStep[T]) halfSquares() []float64 {
@@ -35,7 +35,7 @@ func (t *eStep[T]) halfSquares() []float64 {
 	return d.half
 }
 
-// mahalanobis has them from halves, for by Proposition 1 Bᵀ(C_G + ν_g)B is diag(1/e_P, 1).
+// mahalanobis follows from halfSquares, because Bᵀ(C_G + ν_g)B is diag(1/e_P, 1) by Proposition 1.
 func (t *eStep[T]) mahalanobis(w *linalg.Workspace) []float64 {
 	d, p, m := &t.distances, t.parzen, t.metric
 	if d.squared {
@@ -64,8 +64,8 @@ func (t *eStep[T]) mahalanobis(w *linalg.Workspace) []float64 {
 	return d.square
 }
 
-// addWeighted adds Σ_k w_k y_ik² to dst[i], one chain of multiply-adds a row: four rows at a time, for the
-// processor would wait for each addition.
+// addWeighted adds Σ_k w_k y_ik² to dst[i], in one chain of multiply-adds per row. It takes four rows at a time,
+// because with a single chain the processor would wait for each addition.
 func addWeighted(dst, y, w []float64) {
 	p := len(w)
 	for ; len(dst) >= 4; dst, y = dst[4:], y[4*p:] {

@@ -8,28 +8,28 @@ import (
 
 const (
 	driftAlarm  = 5.0 // standard deviations
-	driftMemory = 30  // minibatches over which the running mean and variance look back
-	driftSettle = 10  // minibatches after the start or a renewal before which they say nothing
-	// Rows a column for which a change must last with the density preset, and the least in all.
+	driftMemory = 30  // minibatches that the running mean and variance cover
+	driftSettle = 10  // minibatches after a start or restart before they are used
+	// With the density preset a change must last for this many rows per column, and for at least patientRows.
 	patientColumns = 100
 	patientRows    = 1000
 )
 
 // drift watches the prequential NLL: the mean of each minibatch under the metric before it was
-// learnt. A change in the data shows there at once, whatever it is that changed. A minibatch is odd if
+// learnt. A change in the data shows there at once, whatever changed. A minibatch is anomalous if
 //
 //	z = (NLL − mean) / sd > 5
 //
-// with the mean and variance of those of the recent past that were not. While the metric is still
-// improving the NLL falls, so that z is negative. What becomes of odd minibatches is in restart.go.
+// with the mean and variance of the recent minibatches that were not. While the metric still improves,
+// the NLL falls and z is negative. restart.go says what happens to anomalous minibatches.
 // Config.Drift turns this off.
 type drift struct {
-	seen           uint64 // minibatches since the start or the last renewal
+	seen           uint64 // minibatches since the start or the last restart
 	mean, variance float64
 }
 
-// z returns by how many standard deviations the NLL of a minibatch exceeds the past's; 0 while too
-// little of that is known.
+// z returns by how many standard deviations the NLL of a minibatch exceeds the recent mean; 0 until enough
+// minibatches have been seen.
 func (d *drift) z(nll float64) float64 {
 	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(nll) {
 		return 0
@@ -37,7 +37,7 @@ func (d *drift) z(nll float64) float64 {
 	return (nll - d.mean) / math.Sqrt(d.variance)
 }
 
-// observe takes the NLL of a minibatch that is learnt.
+// observe adds the NLL of a minibatch that is learnt.
 func (d *drift) observe(nll float64) {
 	if math.IsNaN(nll) || math.IsInf(nll, 0) {
 		return
@@ -49,12 +49,12 @@ func (d *drift) observe(nll float64) {
 	d.variance = float64((1 - w) * (d.variance + float64(float64(w*delta)*delta)))
 }
 
-// driftRows returns for how many rows a change must last before it is believed, at least a warm-up's.
+// driftRows returns for how many rows a change must last before the learner restarts from it: at least the warm-up's.
 //
-// The metric preset is for following the stream: it believes as soon as there are rows enough to start
-// with. The density preset is for scores, and most faults that a score should show last longer than
-// that: it waits for 1000 rows, or 100 a column (no more than the pool holds, which is all that a start
-// can use). Nothing is lost by waiting but time, since the start is then made from all of them.
+// The metric preset is for following the stream, and restarts as soon as there are enough rows. The density preset is
+// for scores, and most faults that a score should show last longer than a warm-up. So it waits for 1000 rows, or 100
+// per column (at most the pool's size, which is all that a restart can use). Waiting loses nothing but time, because
+// the restart uses all of them.
 func (c Config) driftRows() int {
 	rows := c.DriftRows
 	if rows == lca.Auto {

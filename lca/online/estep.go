@@ -14,36 +14,35 @@ import (
 // pool and whitened by the whole metric: there Ĉ_L is near the identity, so that float32 loses
 // nothing to cancellation, and the first d_P coordinates are the Parzen part.
 type estimator interface {
-	// load takes the pool's rows into the coordinates of m. From one split to the next the centre stays,
-	// and so do all but the first d_P coordinates, but for rows that replace has brought.
+	// load brings the pool's rows into the coordinates of m. Between two splits the centre stays, and so do
+	// all coordinates but the first d_P, except those of rows that replace has changed.
 	load(p *pool, m *metricState, w *linalg.Workspace)
-	// project takes rows of the input into those coordinates. μ is what their distances are from.
+	// project brings rows of the input into those coordinates. Their distances are measured from mean.
 	project(x, mean []float64)
-	// update runs the E-step for the rows placed; see kernel.Update. The result is valid until
-	// the next call.
+	// update runs the E-step for the projected rows; see kernel.Update. The result is valid until the next call.
 	update(ex kernel.Exclusion) *kernel.Moments
-	// replace says that the row in a slot of the pool loaded has given way to one that is placed, so that
-	// nobody need take it into coordinates once more.
+	// replace says that a projected row has taken a slot of the loaded pool, so that it need not be
+	// projected a second time.
 	replace(slot, row int)
-	// halfSquares returns ½|B_Gᵀ(x_i−μ)|² for the rows placed, until the next call of place.
+	// halfSquares returns ½|B_Gᵀ(x_i−μ)|² for the projected rows; it is valid until the next project.
 	halfSquares() []float64
-	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) likewise.
+	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for the projected rows, as long.
 	mahalanobis(w *linalg.Workspace) []float64
 }
 
 // eStep is the estimator in one precision.
 type eStep[T kernel.Float] struct {
-	dim, n, parzen    int
-	number            uint64 // the split and
-	pool              *pool  // the pool that neighbours are of, and
-	metric            *metricState
-	centre, deviation []float64
+	dim, n, parzen    int          // d, the number of active columns, d_P
+	number            uint64       // of the split in whose coordinates the neighbours are
+	pool              *pool        // that the neighbours were loaded from
+	metric            *metricState // that was loaded
+	centre, deviation []float64    // c, and the standard deviations of the columns
 	local, global     projector[T] // B_Lᵀ(x−c), B_Gᵀ(x−c)
 	transposed        []float64    // B_Lᵀ, over the active columns
-	q                 []T          // the minibatch in coordinates
-	rows              int
-	few               []T // rows of the pool in the coordinates of B_G
-	distances         distances
+	q                 []T          // the projected minibatch
+	rows              int          // of q
+	few               []T          // a few rows of the pool, projected by B_G
+	distances         distances    // of the rows of q
 	neighbours        kernel.Neighbours[T]
 	rounded           *kernel.CentredRows // the pool's rows, about the centre; nil in float64
 	scratch           kernel.Scratch[T]
@@ -86,7 +85,7 @@ func (t *eStep[T]) load(p *pool, m *metricState, w *linalg.Workspace) {
 	t.local.coordinates.Load(&t.neighbours, p.rows, t.rounded)
 }
 
-// enter takes the pool's rows into the coordinates of B_G, a few at a time.
+// enter projects the pool's rows by B_G, a few at a time.
 func (t *eStep[T]) enter(p *pool) {
 	const few = 64
 	g := t.n - t.parzen

@@ -15,27 +15,27 @@ const (
 	manyRows        = 0.10
 )
 
-// The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A far row has
-// weight 1 on its nearest neighbour however far, so one row in a thousand at 30 standard deviations
-// would set C_L by itself. An outlier is a row with
+// The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
+// neighbour weight 1 however far away it is, so one row in a thousand at 30 standard deviations would
+// determine C_L by itself. An outlier is a row with
 //
 //	(x−μ)ᵀ (C_G + ν_g)⁻¹ (x−μ) > 100 d,
 //
 // which is ten standard deviations in the root mean square over all directions.
 //
-// It is measured by C_G and not in kernel widths, because that feeds on itself: rows that never enter
-// Ĉ_L leave it the thinner for it, and themselves and their like the farther away. With columns that are
-// constant but for one row in a hundred, as the corners of pictures are, a gate at 10·d_P kernel widths
-// lets the kernel fall in on the ninety-nine, and the score of the hundredth is beyond all bounds. Nor do
-// sparse columns count here (sparse.go).
+// It is measured by C_G and not in kernel widths, because a gate in kernel widths reinforces itself: rows that never
+// enter Ĉ_L make the kernel narrower, and so rows like them even farther away. With columns that are constant except
+// for one row in a hundred, as the corners of pictures are, a gate at 10·d_P kernel widths lets the kernel
+// collapse on the ninety-nine, and the score of the hundredth has no bound. Sparse columns do not count here
+// either (prop1.Sparse).
 //
 // Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour.
-// That is for scores against a known good time with Drift off, so that no fault creeps in.
+// It is for scores against a known good period with Drift off, so that no fault is learnt.
 //
-// The gate cannot tell an outlier from the first row of a new cluster: one that is rarer than a tenth of
-// the rows, and that far from all others, stays outside.
+// The gate cannot tell an outlier from the first row of a new cluster: a cluster of fewer than a tenth of the rows
+// that is so far from all others is never learnt.
 
-// inliers returns the rows that are no outliers by C_G, in the estimator's coordinates too.
+// inliers returns the rows that are no outliers by C_G, and leaves them projected in the estimator.
 func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 	l.estimator.project(rows, l.moments.mean)
 	if l.cfg.OutlierGate != lca.Auto {
@@ -71,17 +71,17 @@ func (c Config) kernelGate() float64 {
 	return c.OutlierGate
 }
 
-// farLimit returns the squared kernel distance to the nearest neighbour from which on a row is far:
-// max(40, 10·d_P). Where EM has converged the mean squared distance of
-// a row to its neighbours, each with its λ, is at most d_P: that is what Σ = C_L says. To the nearest it is
-// less, so by Markov's inequality no distribution whatever, however heavy its tails, has more than a tenth of
-// its rows beyond 10·d_P. Where more of a minibatch are, the data are not those that were learnt: see restart.go.
+// farLimit returns the squared kernel distance to the nearest neighbour beyond which a row is far: max(40, 10·d_P).
+// Once EM has converged, the mean squared distance of a row to its neighbours, weighted by λ, is at most d_P: that is
+// what Σ = C_L means. To the nearest it is less. So by Markov's inequality no distribution, however heavy its tails,
+// has more than a tenth of its rows beyond 10·d_P. A minibatch with more is not of the data that were learnt: see
+// restart.go.
 func farLimit(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
 
 // opensGate says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
-// is learnt whole, and in a stream so young that its first rows may not have shown all there is; but not
-// where a change must last longer than a warm-up to be believed (driftRows): there the first rows are
-// the reference, and what is far from them is strange. With Drift off it never opens.
+// is learnt whole, and in a stream so young that its first rows may not have shown every cluster. It does not
+// where a change must last longer than a warm-up (driftRows): there the first rows are the reference, and what is far
+// from them is anomalous. With Drift off it never opens.
 func (l *Learner) opensGate(far, rows int) bool {
 	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false

@@ -11,17 +11,17 @@ const (
 	// 1−γ^(B/n) is then about 4B/rows: early rows, learnt under a metric that was still wide, are
 	// forgotten polynomially, and no n has to be known beforehand.
 	growthShare = 1.0 / 8
-	// Below this many rows, or 2.6 rows a dimension, C_L would be an average of too few.
+	// With a memory of fewer rows than this, or than 2.6 per dimension, C_L would be an average of too few.
 	shortestMemory        = 50
 	shortestMemoryColumns = 2.6
-	// For the first rows a minibatch is worth two EM steps: a third of the rows to the same NLL.
-	// Later the second step only adds noise.
+	// The first minibatches get two EM steps each, which reaches the same NLL with a third of the rows. Later the
+	// second step only adds noise.
 	eagerRows  = 2000
 	eagerSteps = 2
 )
 
-// memory returns the n of γ^(B/n) in force, in rows (section 5.1): PassRows where it is set, and
-// else clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
+// memory returns the current n of γ^(B/n), in rows (section 5.1): PassRows where it is set, and
+// otherwise clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
 // same discount.
 func (c Config) memory(rows uint64, dim int) float64 {
 	switch {
@@ -50,7 +50,7 @@ func (c Config) discount(b int, n float64) float64 {
 	return math.Pow(c.Gamma, float64(b)/n)
 }
 
-// steps returns the number of EM steps that a minibatch is worth.
+// steps returns the number of EM steps for a minibatch.
 func (c Config) steps(rows uint64) int {
 	switch {
 	case c.InnerSteps != lca.Auto:

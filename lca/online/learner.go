@@ -34,10 +34,10 @@ type Learner struct {
 
 	pool    *pool
 	moments *runningMoments
-	warm    warmup       // rows that are collected: of the warm-up, or set aside (restart.go)
+	warm    warmup       // collected rows: of the warm-up, or in quarantine (restart.go)
 	cl      []float64    // C_L without ν, dim×dim, both triangles
 	metric  *metricState // nil while warming up
-	split   bool         // the metric is the result of an M-step, not the start from C_G
+	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
 	drift   drift
 	aligned reference
 	refit   refit
@@ -45,12 +45,12 @@ type Learner struct {
 	running running
 
 	splits uint64       // found so far
-	spare  *metricState // the metric before, for its memory
+	spare  *metricState // the previous metric, whose memory is used again
 	work   linalg.Workspace
 	buffers
 }
 
-// buffers are what Learn uses again and again.
+// buffers are the scratch memory of Learn.
 type buffers struct {
 	m1, m2           []float64
 	rows             []float64
@@ -62,7 +62,7 @@ type buffers struct {
 	single, offset   []float64
 }
 
-// picked holds some of a minibatch's rows.
+// picked holds a selection of a minibatch's rows.
 type picked struct {
 	rows []float64
 	ids  []uint64
@@ -104,7 +104,7 @@ func NewLearner(c Config) (*Learner, error) {
 }
 
 // Learn learns a minibatch. ids are the identities of its rows, such as a hash of topic, partition,
-// offset and row: a row is never its own neighbour, however often it is delivered. nil ids say that
+// offset and row: a row is never its own neighbour, even if it is delivered again. nil ids mean that
 // no row comes twice.
 //
 // A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
@@ -126,7 +126,7 @@ func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
 	return l.learn(rows, ids, s)
 }
 
-// Skip counts rows that the caller leaves out because it cannot keep up. Even skipping of whole
+// Skip counts rows that the caller left out because it could not keep up. Even skipping of whole
 // minibatches leaves C_L unbiased (section 5.1).
 func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 
@@ -177,7 +177,7 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	return s, l.aligned.advance(l)
 }
 
-// eStep runs the E-step, and counts the rows that are far from all that was learnt: the outliers and more.
+// eStep runs the E-step, and counts the rows that are far from what was learnt: the outliers, and those beyond farLimit.
 func (l *Learner) eStep(ids []uint64, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(ids)
 	ex.Gate = l.cfg.kernelGate()
@@ -186,8 +186,8 @@ func (l *Learner) eStep(ids []uint64, outliers int) (m *kernel.Moments, far int)
 }
 
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
-// near copies unless the data is discrete. Either would draw the kernel to width 0, and ν, which
-// is no part of what is averaged, could not stop it.
+// near copies unless the data is discrete. Either would draw the kernel to width 0, and ν could not prevent it,
+// because it is not part of the average.
 func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
 	for _, id := range ids {
@@ -203,7 +203,7 @@ func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 	return ex
 }
 
-// dropGated returns the rows that the gate let through.
+// dropGated returns the rows that the gate let pass.
 func (l *Learner) dropGated(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
 	l.kept = l.kept[:0]
 	for i := range ids {
@@ -217,7 +217,7 @@ func (l *Learner) dropGated(rows []float64, ids []uint64, m *kernel.Moments) ([]
 	return l.sifted.pick(rows, ids, l.kept, l.cfg.Dim)
 }
 
-// repeatStep is one more EM step with the same rows, under the metric they have just been learnt into.
+// repeatStep is another EM step with the same rows, under the metric that has just learnt them.
 func (l *Learner) repeatStep(rows []float64, ids []uint64, s *Step) error {
 	if _, err := l.updateMetric(1 - s.Discount); err != nil {
 		return err
@@ -235,8 +235,8 @@ func (l *Learner) repeatStep(rows []float64, ids []uint64, s *Step) error {
 	return nil
 }
 
-// offerToPool offers rows to the pool and returns how many entered. placed are their numbers among the rows that the
-// estimator has placed, before the first metric nil.
+// offerToPool offers rows to the pool and returns how many entered. placed are their indices among the rows that the
+// estimator has projected; nil before the first metric.
 func (l *Learner) offerToPool(rows []float64, ids []uint64, placed []int) (entered int) {
 	d := l.cfg.Dim
 	for i, id := range ids {
@@ -253,7 +253,7 @@ func (l *Learner) offerToPool(rows []float64, ids []uint64, placed []int) (enter
 	return entered
 }
 
-// updateCounters ends a step: counters and running means.
+// updateCounters adds a step to the counters and running means.
 func (l *Learner) updateCounters(s *Step) {
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// The split is found anew when C_L has taken in this share of new rows since the last time, or
-	// after so many minibatches: by count, so that what is learnt does not depend on who asks for a model.
-	// While n grows the directions are still being found; after that only a drift turns them.
+	// The split is computed again when C_L has taken in this share of new rows since the last one, or
+	// after so many minibatches. Both go by count, so that asking for a model does not change what is learnt.
+	// While n grows the directions are still being found; after that only drift turns them.
 	youngShare       = 0.25
 	splitShare       = 0.5
 	splitMinibatches = 16
@@ -24,10 +24,9 @@ const (
 	becomesGaussian = 1.02
 )
 
-// metricState is the metric that the next minibatch is looked at with, for the active columns in the input's
-// units. The split of Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the
-// rows are kept in its coordinates, and B_L moves within its own span (spanupdate.go).
-// Matrices are row by row, of order n = len(active).
+// metricState is the metric of the next E-step, over the active columns, in the input's units. The split of
+// Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the rows are kept in its
+// coordinates, and B_L changes within its own span (spanupdate.go). Matrices are row-major, of order n = len(Active).
 type metricState struct {
 	prop1.ColumnScale
 	parzen         int       // d_P
@@ -41,10 +40,10 @@ type metricState struct {
 	ridged   bool // a singular matrix got a ridge
 
 	spanUpdate
-	number uint64 // of the split, for who keeps something in its coordinates; no state
+	number uint64 // of the split, to recognise what is kept in its coordinates; not part of the state
 }
 
-// updateMetric is the M-step for the C_L and C_G of now: a split when one is due, and otherwise the best B_L
+// updateMetric is the M-step for the current C_L and C_G: a split when one is due, and otherwise the best B_L
 // within its span. share is the share of new rows in C_L.
 func (l *Learner) updateMetric(share float64) (found bool, err error) {
 	if m := l.metric; m != nil {
@@ -62,7 +61,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 	return true, l.findSplit()
 }
 
-// findSplit brings C_L up to date and finds the split for it and the C_G of now.
+// findSplit brings C_L up to date and finds the split for it and the current C_G.
 func (l *Learner) findSplit() error {
 	next, d := l.spare, l.cfg.Dim
 	if next == nil {
@@ -93,7 +92,7 @@ func (l *Learner) findSplit() error {
 	return nil
 }
 
-// factorGlobal sets the single Gaussian for the C_G of now, and M₁ in l.m1.
+// factorGlobal factors the current C_G + ν_g for the single Gaussian, and leaves M₁ in l.m1.
 func (m *metricState) factorGlobal(l *Learner) (err error) {
 	n := len(m.Active)
 	l.m1 = m.Sub(l.m1, l.moments.full(), l.cfg.Dim, l.cfg.NuGaussian)
@@ -104,7 +103,7 @@ func (m *metricState) factorGlobal(l *Learner) (err error) {
 	return nil
 }
 
-// previousParzen returns d_P in force, or Auto before the first split.
+// previousParzen returns the current d_P, or Auto before the first split.
 func (l *Learner) previousParzen() int {
 	if l.metric == nil || !l.split {
 		return lca.Auto
@@ -148,11 +147,11 @@ func (m *metricState) proposition1(kind lca.Kind, m2 []float64, previous int, fi
 
 // parzenWithHysteresis returns d_P for ascending e: the cut at 1, or near the previous d_P the
 // number that moves only when a direction is clearly on the other side. At least one direction
-// stays Parzen: with none all rows are equally near, and C_L = 2 C_G would keep it so for ever.
+// stays Parzen: with none all rows are equally near, and C_L = 2 C_G would never change that.
 //
-// From a pool of which a share is filled as yet, C_L is too wide by share^(−2/(d_P+4)), a pure
-// factor as in smallPool, and the cut is as much higher. A direction that is given up stays
-// Gaussian, because then λ no longer looks at it: 200 rows must not decide what 3000 would not.
+// While only a share of the pool is filled, C_L is too wide by share^(−2/(d_P+4)), a pure factor as in
+// prop1.WidthFactor, and the cut is raised by the same factor. A direction that becomes Gaussian stays so, because
+// λ no longer depends on it: 200 rows must not decide what 3000 would not.
 func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 	parzen := previous
 	if previous == lca.Auto {

@@ -45,13 +45,13 @@ func ParsePoolKind(s string) (PoolKind, error) {
 const biasedEntry = 0.3
 
 // pool holds the N rows that stand for the centres x_j of the Parzen part (section 5.2 samples
-// them anew from all rows at each step, which a stream does not have).
+// them again from all rows at each step, which a stream does not have).
 //
 // Which row enters and which it replaces is decided by a hash of the seed, the row's identity and
 // its place in the stream, never by a generator that a retry or a restore could leave elsewhere:
 // the same rows in the same order give the same pool. The place is hashed too, so that several
 // passes over the same rows do not choose the same few again. A row whose identity is in the pool
-// already is not taken a second time: a redelivered record must not weigh twice.
+// already does not enter a second time: a redelivered record must not count twice.
 //
 //	biased     enters with p = 0.3, replaces a random slot: mean age N/p
 //	sliding    replaces the oldest
@@ -108,7 +108,7 @@ func (p *pool) offer(id uint64) int {
 	return int(below(mix(h), uint64(p.capacity)))
 }
 
-// put writes a row to the slot that offer chose, and forgets the row that was there.
+// put writes a row to the slot that offer chose, in place of the row that was there.
 func (p *pool) put(slot int, id uint64, x []float64) {
 	if slot == p.len() {
 		p.rows = append(p.rows, x...)

@@ -14,8 +14,8 @@ import (
 //
 //	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
 //
-// with m the number of admissible neighbours, over the rows that the gate let through: one row at
-// 1000 standard deviations would say nothing about all others.
+// with m the number of admissible neighbours, averaged over the rows that the gate let pass: a single row at
+// 1000 standard deviations would hide all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	half := l.estimator.halfSquares()
 	var squares []float64
@@ -48,7 +48,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, n) + gaussian/used
 }
 
-// logSum is a sum of logarithms of numbers from 1 to 2³²: that of their product, which takes one for many.
+// logSum is a sum of logarithms of numbers from 1 to 2³²: it takes one logarithm of the product of many.
 type logSum struct {
 	sum, product float64
 	factors      int
@@ -86,7 +86,7 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 }
 
 // mahalanobis sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
-// do with C_G. The sparse columns of without are taken for μ; it returns dst and how many columns are left.
+// do with C_G. The sparse columns of without are left out; it returns dst and the number of columns that counted.
 func (l *Learner) mahalanobis(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
 	m, d := l.metric, l.cfg.Dim
 	n, counts := len(m.Active), 0

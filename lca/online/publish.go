@@ -10,9 +10,9 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// Model returns what has been learnt so far: the split of Proposition 1 for the C_L and C_G of now,
+// Model returns what has been learnt so far: the split of Proposition 1 for the current C_L and C_G,
 // by eigendecomposition as Fit does it, and the pool as its neighbours. It leaves the learner
-// untouched: whoever publishes, and when, changes no bit of what is learnt.
+// unchanged: when and how often a model is published changes no bit of what is learnt.
 //
 // Before the first update it returns ErrWarmup.
 func (l *Learner) Model() (*lca.Model, error) {
@@ -95,7 +95,7 @@ func (l *Learner) solveWithin(m *lca.Model, cl []float64) error {
 	return nil
 }
 
-// families is the M-step in a family of metrics. A singular matrix gets the ridge that a split would give it.
+// families is the M-step in a family of metrics. A singular matrix gets the same ridges as in a split.
 func (l *Learner) families(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense, error) {
 	var root *mat.SymDense
 	var err error

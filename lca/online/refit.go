@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	refitRows    = 1000 // of the pool that a refit runs over, or
-	refitColumns = 20   // rows a column, if those are more
-	refitSteps   = 200  // EM steps of each of its runs at most
-	refitHoldOut = 5    // one in so many of those rows is kept back to choose among its candidates
-	refitJudge   = 1000 // rows of the stream that choose between the candidate and the metric in force
-	refitApart   = 32   // pools of rows between refits in the long run
-	refitSurely  = 2    // standard errors by which the candidate must win
+	refitRows    = 1000 // rows of the pool that a refit uses, unless refitColumns asks for more
+	refitColumns = 20   // rows of the pool that a refit uses, per column
+	refitSteps   = 200  // most EM steps of each of its runs
+	refitHoldOut = 5    // one in so many of its rows is held out, to choose among the candidates of the search
+	refitJudge   = 1000 // newest rows of the stream that choose between the candidate and the current metric
+	refitApart   = 32   // rows between refits in the long run, in pool sizes
+	refitSurely  = 2    // standard errors by which the candidate must be better
 )
 
 // refit is LCA-Gauss-Red on a stream. EM hardly ever moves a direction from one part to the other
 // (section 4, "Escaping local optima"), and a stream is no better at it. So from time to time the
-// search of a batch fit runs over rows of the pool, beside the learning. It starts when the rows
-// learnt are N, 2N, 4N … and then each 32N; its candidate takes effect N/2 rows later, if it
-// explains the newest 1000 of them better than the metric in force by two standard errors, and is
-// forgotten otherwise. Learn waits there for a search that has not ended, and so does a checkpoint.
-// What is learnt thus depends on rows and never on how fast the search was, as it does everywhere.
+// search of a batch fit runs over rows of the pool, in the background. It starts when N, 2N, 4N … rows
+// have been learnt, and then every 32N. Its candidate takes effect N/2 rows later if it explains the newest 1000 of
+// them better than the current metric by two standard errors; otherwise it is dropped. Learn waits at that row for a
+// search that has not ended, and so does a checkpoint. So what is learnt depends on the rows alone, and not on how
+// fast the search was.
 //
-// C_L from n rows is wider than from the N of the pool by (N/n)^(2/(d_P+4)), which is put right.
-// A drift alarm drops the search: its rows are of another time.
+// C_L from n rows is wider than from the N of the pool by (N/n)^(2/(d_P+4)), which is corrected. A drift alarm
+// drops the search, because its rows are from before the change.
 type refit struct {
-	began uint64    // counts.Since at the start; 0 = none is under way
+	began uint64    // counts.Since at the start; 0 = no search is running
 	rows  []float64 // the newest rows since, at most refitJudge
-	ids   []uint64
+	ids   []uint64  // their identities
 	*search
 }
 
-// search is what goes on beside the learner, and its outcome.
+// search is a search in the background, and its outcome.
 type search struct {
 	found  candidate
 	done   chan struct{} // closed when found is set; nil when it was restored
@@ -52,11 +52,11 @@ type candidate struct {
 	cl     []float64 // C_L without ν, dim×dim, for the whole pool
 }
 
-// Close ends a search that runs beside the learning, and waits for that. Only a learner of
-// KindLCAGaussRed has one. The learner must not be used afterwards.
+// Close ends a search in the background, and waits for its end. Only a learner of lca.KindLCAGaussRed has one. The
+// learner must not be used afterwards.
 func (l *Learner) Close() { l.refit.drop() }
 
-// drop forgets the search.
+// drop cancels the search and waits for its end.
 func (r *refit) drop() {
 	if r.search != nil && r.cancel != nil {
 		r.cancel()
@@ -177,7 +177,7 @@ func (l *Learner) endRefit() (adopted bool, err error) {
 	return false, nil
 }
 
-// score returns −log p of rows under the metric in force, NaN for one without a neighbour.
+// score returns −log p of rows under the current metric, NaN for one without a neighbour.
 func (l *Learner) score(rows []float64, ids []uint64) []float64 {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	l.estimator.project(rows, l.moments.mean)

@@ -7,41 +7,39 @@ import (
 )
 
 const (
-	// A rehearsal ends when a step gains less than this, in nats a row, or after so many steps, or
-	// when it has looked at so many pairs of rows: ten steps with N = 3000, what 30000 rows cost.
-	replayGain  = 1e-4
-	replaySteps = 100
+	replayGain  = 1e-4 // a replay ends when a step gains less than this, in nats per row,
+	replaySteps = 100  // or after this number of steps,
+	// or after this number of pairs of rows: ten steps with N = 3000, which cost as much as 30000 rows.
 	replayPairs = 90e6
-	// Rows a column below which EM to convergence fits the rows and not the stream.
+	// With fewer rows per column than this, EM to convergence fits the rows and not the stream.
 	replayRowsPerColumn = 20
-	// The gain at which it ends there: what a step still gains, these rows know too little of.
+	// The gain at which it then ends: smaller gains say more about these rows than about the stream.
 	replayFewGain = 1e-2
 )
 
 // replayPool runs EM over the pool, each of its rows against all others, while the stream is young.
 //
 // EM is slow from C_L = C_G: where structure is much finer than the whole, as two thin rings are,
-// it takes dozens of steps before λ sees any of it. A stream has few to spend. With the growing n
-// a minibatch is worth 4B/rows of a step, which makes 4 ln(rows/200) of them: 18 after 20000 rows,
-// and later one each n/(1−γ) rows. Reading the rows that are at hand again costs no row of the
-// stream: rings that took 100000 rows are found in 1000. The scores of a young stream, and the
-// gate, which measures in kernel widths, are right from the first model on.
+// it takes dozens of steps before λ shows any of it. A stream makes few. With the growing n a minibatch is
+// 4B/rows of a step, which adds up to 4 ln(rows/200) steps: 18 after 20000 rows, and later one per n/(1−γ) rows.
+// Reading the pool again costs no row of the stream: rings that took 100000 rows are found in 1000. The scores of
+// a young stream, and a gate in kernel widths, are right from the first model on.
 //
-// It happens at the end of the warm-up (settle) and each time the rows learnt have doubled since,
-// until the pool is full: so at places in the stream, not in time. C_L is then what Fit gives for
-// the pool, less noisy than a running average over rows/8 rows. With fewer than 20 rows a column the converged metric is that of
-// those rows alone, and worse on the next than the few steps of growth.go; but for a full pool,
-// which will not get better. A number of inner steps, or γ = 0, says that the caller counts the steps.
+// It happens at the end of the warm-up (firstFit) and each time the number of rows learnt has doubled since, until the
+// pool is full: by the count of rows, and not by time. C_L is then what lca.Fit gives for the pool, less noisy than a
+// running average over rows/8 rows. With fewer than 20 rows per column the converged metric is that of those rows
+// alone, and worse on the next rows than the few steps of growth.go, except with a full pool, which will not grow.
+// Where the configuration sets the number of inner steps, or γ = 0, the caller counts the steps and nothing is replayed.
 func (l *Learner) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.len()) || !l.rowsDoubled(before) {
 		return nil
 	}
 	_, err := l.convergeOnPool(l.pool.rows, l.pool.slots.ids, s)
-	l.estimator = newEstimator(l.cfg) // lets go of the buffers for so many rows
+	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
 	return err
 }
 
-// firstFit is the rehearsal of the warm-up rows, and the stream's first update.
+// firstFit replays the warm-up rows, which is the stream's first update.
 func (l *Learner) firstFit(rows []float64, ids []uint64, s *Step) error {
 	if !l.worthReplaying(len(ids)) {
 		return nil

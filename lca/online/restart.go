@@ -6,21 +6,21 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// A minibatch is odd if more than a tenth of its rows are far from all neighbours (gate.go), or if its
-// NLL is far above those before (drift.go). Odd minibatches are not learnt but set aside, and the metric
-// in force stays. Each minibatch that is as usual is learnt and outweighs an odd one: as many of the
-// oldest rows set aside are forgotten. So a burst comes to nothing, and so does a fault that comes and goes.
+// A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
+// above that of recent ones (drift.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
+// stays. Each normal minibatch is learnt and outweighs an anomalous one: as many of the oldest rows in quarantine are
+// dropped. So a burst has no effect, and neither has a fault that comes and goes.
 //
-// When Config.driftRows have gathered they are believed, which is the alarm, and the stream starts again
-// as a fresh one does: they give the scales, μ, C_G, the pool and, all directions Parzen, the first metric.
-// To go on from what there was costs more than it saves. The old neighbours are all far from the
-// new rows, so λ says nothing, C_L comes out wider than C_G, and LCA-Gauss gives up directions that
-// it never takes back; and C_G of both times together is of neither.
+// When Config.driftRows are in quarantine, the change is believed: this is the alarm. The learner then restarts from
+// those rows as a new one would start. They give the scales, μ, C_G, the pool and, with all directions Parzen, the
+// first metric. To go on from the old state instead costs more than it saves. The old neighbours are all far from the
+// new rows, so λ says nothing, C_L becomes wider than C_G, and LCA-Gauss gives up directions that it never takes
+// back; and a C_G of both periods together describes neither.
 //
-// With Drift off no odd minibatch is ever believed, and only far rows make one odd; where a gate in kernel
-// widths is set, that alone decides, row by row. A finite set has none.
+// With Drift off the learner never restarts, and only far rows make a minibatch anomalous; with a gate in kernel
+// widths, that gate alone decides, row by row. A finite set has no anomalous minibatch.
 
-// isAnomalous says whether a minibatch is not as those before.
+// isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
 func (l *Learner) isAnomalous(far, rows int, s *Step) bool {
 	switch {
 	case l.cfg.Finite || s.Opened:
@@ -33,7 +33,7 @@ func (l *Learner) isAnomalous(far, rows int, s *Step) bool {
 	return s.Z > driftAlarm || tooManyFar(far, rows)
 }
 
-// acceptNormal takes note of a minibatch that is about to be learnt.
+// acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine.
 func (l *Learner) acceptNormal(rows int, s *Step) {
 	l.drift.observe(s.NLL)
 	forgotten := min(rows, len(l.warm.ids))
@@ -41,7 +41,7 @@ func (l *Learner) acceptNormal(rows int, s *Step) {
 	l.counts.Gated += uint64(forgotten) // they are never learnt
 }
 
-// quarantine keeps an odd minibatch, and starts again when there are enough.
+// quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
 func (l *Learner) quarantine(rows []float64, ids []uint64, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
 	if l.cfg.Drift {

@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// momentsRowsPerColumn is the least memory of C_G in rows a column: a covariance from fewer is noise.
+// momentsRowsPerColumn is the least memory of C_G, in rows per column: a covariance of fewer is noise.
 const momentsRowsPerColumn = 10
 
 // runningMoments are μ and C_G (section 4, below eq. 6) as a stream knows them. They look back as far as
@@ -21,14 +21,14 @@ const momentsRowsPerColumn = 10
 //	sliding    in N/2 rows
 //	reservoir  never, as over a finite set (Config.Finite)
 //
-// but never in fewer than 10 rows a column, and until as many have come all rows weigh alike. The
+// but never in fewer than 10 rows per column. Until as many rows have come, all of them have equal weight. The
 // moments cover all columns, the constant ones too, so that one that starts to move is seen.
 type runningMoments struct {
 	dim        int
 	memory     float64        // rows in which a weight decays by e; +Inf = never
 	mean       []float64      // μ
 	cov        []float64      // C_G without ν_g, dim×dim; above the diagonal only once whole was called
-	upperStale bool           // what is above the diagonal is out of date
+	upperStale bool           // the upper triangle must be mirrored before it is read
 	count      float64        // rows that the moments stand for, while fewer than memory
 	sparse     []prop1.Sparse // the columns that were at the start
 

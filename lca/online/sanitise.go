@@ -10,12 +10,11 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// Beyond this a square overflows on the way to a covariance. Such a row is scored but never learnt, and no gate
-// opens for it.
+// Squares of larger numbers overflow on the way to a covariance. A row with one is scored but never learnt.
 const absurd = 1e140
 
-// check refuses a minibatch that cannot be learnt, before anything is touched. It returns the rows side by side, and
-// how large the largest number is.
+// check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major, and the
+// magnitude of its largest number.
 func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest magnitude, err error) {
 	n, d := x.Dims()
 	if d != l.cfg.Dim {
@@ -45,7 +44,7 @@ func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest mag
 	return nil, 0, err
 }
 
-// sanitise returns the rows whose squares do not overflow, and their identities.
+// sanitise returns the rows whose squares do not overflow, and their identities; without ids it makes some.
 func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *Step) ([]float64, []uint64) {
 	d := l.cfg.Dim
 	n := len(rows) / d

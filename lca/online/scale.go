@@ -45,13 +45,13 @@ func (g *runningMoments) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
 	}
 }
 
-// varies says whether a column is not constant.
+// varies reports whether a column is not constant.
 func (g *runningMoments) varies(k int) bool {
 	variance, mean := g.cov[k*g.dim+k], g.mean[k]
 	return variance > constantVariance*(mean*mean+variance)
 }
 
-// vary says whether the columns that vary are the active ones.
+// vary reports whether exactly the active columns vary.
 func (g *runningMoments) vary(active []int) bool {
 	left := active
 	for k := range g.dim {

@@ -8,9 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// spanUpdate is what happens to a metric from one split to the next. An eigendecomposition is worth many
-// minibatches, and the spans of B_L and B_G hardly turn in a few of them; so do C_G and the scales. What
-// does change is how wide the kernel is, and that follows at each minibatch by a Cholesky factor:
+// spanUpdate is how a metric changes between two splits. An eigendecomposition costs as much as many
+// minibatches, and in a few of them the spans of B_L and B_G, C_G and the scales hardly change. What does
+// change is the width of the kernel, and that follows at each minibatch by a Cholesky factor:
 //
 //	B_L ← B_L L⁻ᵀ with L Lᵀ = B_Lᵀ M₂ B_L
 //
@@ -22,14 +22,14 @@ import (
 //	C_L = keep·(C_L at the split) + B⁻ᵀ fresh B⁻¹
 //	B_Lᵀ M₂ B_L = keep·I + fresh_PP + (1−keep)·B_Lᵀ ν s² B_L
 //
-// and the pool's rows stay where they are but for their first d_P coordinates (estep.go).
+// and of the pool's rows only the first d_P coordinates change (estep.go).
 type spanUpdate struct {
-	pending     float64 // share of new rows in C_L since the split
-	minibatches int     // that is, M-steps
-	keep        float64
-	fresh       []float64 // n×n, on and above the diagonal
+	pending     float64   // share of new rows in C_L since the split
+	minibatches int       // learnt since the split
+	keep        float64   // what is left of the weight that C_L had at the split
+	fresh       []float64 // Σ of Ĉ_L since then, discounted, in the basis: n×n, on and above the diagonal
 
-	// These follow from the others.
+	// These follow from the others, and are no state.
 	nu       []float64 // B_Lᵀ ν s² B_L, d_P×d_P
 	low      []float64 // L, d_P×d_P
 	narrowed bool      // L is not the identity
@@ -37,7 +37,7 @@ type spanUpdate struct {
 	scratch [2][]float64
 }
 
-// startSpan starts anew after a split.
+// startSpan starts the updates that follow a split.
 func (m *metricState) startSpan(l *Learner) {
 	n := len(m.Active)
 	l.splits++
@@ -87,7 +87,7 @@ func (m *metricState) updateSpan(w *linalg.Workspace) bool {
 	return m.narrowed
 }
 
-// logVolume is log|det B| of the metric in force.
+// logVolume is log|det B| of the current metric.
 func (m *metricState) logVolume() float64 {
 	if !m.narrowed {
 		return m.logDet
@@ -95,7 +95,7 @@ func (m *metricState) logVolume() float64 {
 	return m.logDet - prop1.LogDiagonal(m.low, m.parzen)
 }
 
-// local sets dst to B_Lᵀ of the metric in force, d_P×n.
+// local sets dst to the current B_Lᵀ, d_P×n.
 func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
 	n, p := len(m.Active), m.parzen
 	dst = linalg.Resize(dst, p*n)
@@ -111,7 +111,7 @@ func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
 }
 
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
-// coordinates of the metric in force, which it brings back into those of the split.
+// coordinates of the current metric, which it brings back into those of the split.
 func (m *metricState) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
 	n := len(m.Active)
 	c := sum.Upper

@@ -30,9 +30,9 @@ import (
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     minibatches u64, mean f64, variance f64
-//	warm-up   rows, identities u×n                    of the minibatches collected, or set aside
+//	warm-up   rows, identities u×n                    of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n
-//	globals   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
+//	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
 //	          and of each column u64, usual value f64, share f64
 //	C_L       f×d², without ν, at the last split
 //	metric    flag whether there is one; then of its split
@@ -142,8 +142,8 @@ func stateBody(b []byte) ([]byte, error) {
 // Origin is where a state was written: GOARCH, Go version and kernel.
 type Origin struct{ Arch, Go, Kernel string }
 
-// StateOrigin returns where a state was written, for a replay to say whether its bits can be
-// expected to be the same here. It checks the state's header and checksum.
+// StateOrigin returns where a state was written, so that a replay can say whether the same bits can be
+// expected here. It checks the state's header and checksum.
 func StateOrigin(b []byte) (Origin, error) {
 	body, err := stateBody(b)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *drift) write(w *writer) {
 func (d *drift) read(r *reader) { *d = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
 
 // readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
-// the one that counts, and the rows collected are those set aside.
+// the one that counts, and the collected rows are those in quarantine.
 func (d *drift) readRenewal(r *reader) {
 	var was drift
 	minibatches := r.u64()

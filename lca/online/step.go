@@ -1,16 +1,16 @@
 package online
 
 // Step is what one call of Learn did. All NLLs are prequential: of the minibatch under the model
-// before it was learnt, in nats a row, with all normalising constants.
+// before it was learnt, in nats per row, with all normalising constants.
 type Step struct {
 	Rows        int  // rows handed in
 	Warmup      bool // the rows were only collected: there is no metric yet
 	Learnt      int  // rows that entered Ĉ_L
-	Gated       int  // rows left out by the outlier gate, and of odd minibatches with Drift off
-	Opened      bool // more than a tenth was far, so the gate was opened and all were learnt
+	Gated       int  // rows left out by the outlier gate, and of anomalous minibatches with Drift off
+	Opened      bool // more than a tenth were far, so the gate was opened and all were learnt
 	Alone       int  // rows without an admissible neighbour, left out
 	Copies      int  // pairs of a row and a neighbour left out as near copies or the same record
-	Quarantined int  // rows of an odd minibatch, which is not learnt (restart.go)
+	Quarantined int  // rows of an anomalous minibatch, which is kept and not learnt (restart.go)
 	Entered     int  // rows that entered the pool
 
 	NLL         float64 // mean over the rows that were not gated; NaN while warming up or where none is left
@@ -21,11 +21,11 @@ type Step struct {
 	PassRows float64 // n
 	Steps    int     // EM steps taken
 	Replayed int     // EM steps over the whole pool (replaypool.go)
-	Refitted bool    // a refit came into force (refit.go)
-	Eigen    bool    // the split was found anew (Proposition 1); else only B_L moved, in its span (spanupdate.go)
+	Refitted bool    // the candidate of a refit replaced the metric (refit.go)
+	Eigen    bool    // the split was computed again (Proposition 1); otherwise B_L changed within its span (spanupdate.go)
 	Ridged   bool    // C_G or C_L was singular and got a small ridge: raise ν or ν_g
 	Z        float64 // drift statistic
-	Alarm    bool    // drift alarm: the odd rows are believed, and the stream starts again (restart.go)
+	Alarm    bool    // drift alarm: the learner restarts from the anomalous rows (restart.go)
 	Gaussian int     // d_G after the step
 	Parzen   int     // d_P after the step
 	Pool     int     // rows in the pool after the step

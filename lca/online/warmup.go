@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	warmupColumns = 4   // rows a column: with 2 the start is tolerable, with 1 it is singular
+	warmupColumns = 4   // rows per column: with 2 the start is tolerable, with 1 it is singular
 	warmupRows    = 200 // at least
-	// The density preset takes so many times as many: its first rows are what all later ones are called
-	// strange by, and rows that follow each other are more alike than rows that are drawn.
+	// The density preset warms up on so many times as many rows: they define what later counts as an
+	// outlier, and consecutive rows are more alike than random ones.
 	warmupDensity = 2
-	// A row is no row of the data where a column of it is this many robust standard deviations from
-	// the median. It is far beyond any tail that should be learnt: the gate takes over afterwards.
+	// A row is left out if one of its columns is this many robust standard deviations from the median. That is
+	// far beyond any tail that should be learnt: afterwards the gate decides.
 	warmupOutlier = 20
 )
 
@@ -41,7 +41,7 @@ func (c Config) warmupRows() int {
 	return rows
 }
 
-// warmUp collects a minibatch and starts the metric when there are enough rows that vary.
+// warmUp collects a minibatch, and computes the first metric when there are enough rows that vary.
 func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
 	s.Warmup = true
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.warmupRows()
