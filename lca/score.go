@@ -66,7 +66,7 @@ func (s *Scorer) packNeighbours(m *Model) {
 
 // Sees says that a number of x that is not finite always makes numbers of y that are not. It is false
 // where columns of no weight are left out of the products.
-func (s *Scorer) Sees() bool { return s.whiten.ReadsAll() }
+func (s *Scorer) Sees() bool { return s.whiten.PropagatesNonFinite() }
 
 // Score writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major, and says whether
 // all that it wrote is finite. Either of y and score may be nil.

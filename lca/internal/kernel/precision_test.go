@@ -178,7 +178,7 @@ func pairwise(q, z []float64, rows, n, dim int, l []float64) []float64 {
 		for j := range n {
 			lambda := math.Exp(-0.5*(d2[j]-nearest)) / sum
 			if lambda < 1e-25 {
-				continue // cannot be seen beside one
+				continue // negligible next to one
 			}
 			for a, v := range y[j*dim:][:dim] {
 				for b, w := range y[j*dim:][:dim] {

@@ -63,8 +63,9 @@ func (v view[T]) from(c int) []T {
 	return v.data[c/w*v.step+c%w:]
 }
 
-// ReadsAll reports whether no column of W is left out. Then a NaN or Inf in x always shows in the coordinates.
-func (p *Projection) ReadsAll() bool { return slices.Contains(p.depths, p.dim) }
+// PropagatesNonFinite reports whether a NaN or Inf in x always shows in the coordinates: false if a column of W is
+// left out of all products.
+func (p *Projection) PropagatesNonFinite() bool { return slices.Contains(p.depths, p.dim) }
 
 // Project writes the out coordinates of each row of x (rows×dim). The mean is subtracted first, the
 // chain of multiply-adds is float64, k ascending, and only its end is rounded if T is float32. A float32 in x is

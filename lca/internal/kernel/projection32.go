@@ -13,7 +13,7 @@ type Projection32 struct {
 	mean     []float64
 	panels   []float32
 	depths   []int     // as in Projection
-	rounded  []float32 // W in float32, row by row
+	w32      []float32 // W in float32, row by row
 	zero     []float64 // a mean of zeros
 }
 
@@ -55,14 +55,14 @@ func (p *Projection32) Pack(mean, w []float64, dim, out int) {
 	width := panelWidth[float32]()
 	p.dim, p.out = dim, out
 	p.mean = append(p.mean[:0], mean[:dim]...)
-	p.rounded = grow(p.rounded, out*dim)
+	p.w32 = grow(p.w32, out*dim)
 	p.zero = grow(p.zero, dim)
 	clear(p.zero)
 	for r, use := 0, active(); r < out*dim; r += dim {
-		use.centreF32(p.rounded[r:][:dim], w[r:], p.zero)
+		use.centreF32(p.w32[r:][:dim], w[r:], p.zero)
 	}
 	p.panels = grow(p.panels, ceil(out, width)*dim)
-	packPoints(functionsOf[float32](), p.panels, p.rounded, out, dim, dim)
+	packPoints(functionsOf[float32](), p.panels, p.w32, out, dim, dim)
 	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 

@@ -24,7 +24,7 @@ func BenchmarkThreads(b *testing.B) {
 	var rows []string
 	for _, dim := range []int{16, 64, 256} {
 		b.Run(fmt.Sprintf("d=%d", dim), func(b *testing.B) {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // here, because each b.Run sets it anew
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // here, because each b.Run sets it again
 			p := newProblem(b, "aniso", 1000, 3000, dim)
 			s := newStepper(p, 1)
 			s.run(b)

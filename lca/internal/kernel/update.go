@@ -126,7 +126,7 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 		case inv == 0:
 			s.leaveOut(first + r)
 		case dense:
-			if slot := len(w.dense); slot < r {
+			if slot := len(w.dense); slot < r { // dense rows must be contiguous for the product with Z
 				copy(w.row(slot), w.row(r))
 			}
 			w.dense, w.inv = append(w.dense, first+r), append(w.inv, inv)
@@ -135,7 +135,7 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 		}
 	}
 	s.effective(w, first)
-	if slot := w.summed; slot < len(w.dense) {
+	if slot := w.summed; slot < len(w.dense) { // the last one; each other was added with the exponentials of the next
 		s.f.axpy(w.sums, w.row(slot), w.inv[slot])
 	}
 	for _, l := range w.lists[w.closed:] {
@@ -158,7 +158,7 @@ func (s *Scratch[T]) logits(w *workspace[T], first, rows int) {
 	ldq := stride[T](p.parzen)
 	w.logits = grow(w.logits, blockRows[T]()*w.ld)
 	w.q = grow(w.q, blockRows[T]()*ldq)
-	for r := range rows {
+	for r := range rows { // a power of two as stride would make the rows compete for cache lines
 		copy(w.q[r*ldq:][:p.parzen], s.q[(first+r)*p.dim:])
 	}
 	for j := 0; j < w.length; j += width {
@@ -182,7 +182,7 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense boo
 		}
 	}
 	m.Admissible[i] = int32(p.n - excluded)
-	if math.IsInf(float64(top), 0) {
+	if math.IsInf(float64(top), 0) { // −Inf: no admissible neighbour; +Inf: the row has overflowed
 		m.Sum[i], m.Nearest[i], m.Used[i] = 0, math.Inf(1), false
 		return 0, false
 	}
@@ -193,12 +193,14 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense boo
 	} else {
 		nearest = int(w.index[w.from+s.f.findGE(weights, top)])
 	}
+	// The nearest neighbour has the largest logit, but its distance is computed from the coordinates: the logit has
+	// lost digits to cancellation.
 	m.Nearest[i] = p.distance(s.f, q, nearest, p.parzen, math.Inf(1))
 	sum, dot := s.exp(w, weights, top, dense)
 	m.Sum[i] = float64(sum)
 	w.entropy[r] = float64(dot) / float64(sum)
 	m.Used[i] = m.Nearest[i] <= s.ex.Gate
-	if !m.Used[i] {
+	if !m.Used[i] { // only now, because a row that the gate leaves out is still scored
 		return 0, false
 	}
 	return 1 / sum, dense
@@ -215,7 +217,8 @@ func (s *Scratch[T]) exp(w *workspace[T], weights []T, top T, dense bool) (sum, 
 }
 
 // effective sets the effective numbers of neighbours of the block's rows. The entropy of λ_i is
-// log Σ − (Σ_j w_ij t_ij)/Σ with t_ij = log w_ij.
+// log Σ − (Σ_j w_ij t_ij)/Σ with t_ij = log w_ij, so its exponential is Σ divided by the exponential of the second
+// term. expRow computes that one, because math.Exp does not give the same bits on every processor.
 func (s *Scratch[T]) effective(w *workspace[T], first int) {
 	functionsOf[float64]().expRow(w.entropy, 0)
 	for r, v := range w.entropy[:w.rows] {

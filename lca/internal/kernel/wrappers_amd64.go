@@ -6,6 +6,9 @@ package kernel
 
 import "unsafe"
 
+// Each wrapper takes slices and passes pointers to the assembly. It first checks that the slices are long enough,
+// because the assembly checks nothing, and leaves to the generic function what is not a multiple of sixteen long.
+
 func avx512() *implementation {
 	return &implementation{
 		name: "avx512",

@@ -25,6 +25,9 @@ package kernel
 
 import "unsafe"
 
+// Each wrapper takes slices and passes pointers to the assembly. It first checks that the slices are long enough,
+// because the assembly checks nothing, and leaves to the generic function what is not a multiple of sixteen long.
+
 `
 
 // variant is what the templates fill in: one type with one instruction set.

@@ -1,10 +1,10 @@
 """One stochastic EM step in numpy and scipy, as fast as we could make it: the rival of BenchmarkTwin.
 
-It is told on stdin what to do, one JSON object a line, and answers with one. Everything that a
-careful author would do is done: float32 where that is sound, work in place, triangular products,
+It reads commands from stdin, one JSON object per line, and answers each with one. It does
+everything that a careful author would do: float32 where that is sound, work in place, triangular products,
 syrk for symmetric ones, Cholesky factors instead of eigendecompositions, the bias and the sum of
-the weights folded into the products, blocks of rows that stay in the cache; where two ways are
-open the faster one is found by trying both first. The pool is centred beforehand, free of charge.
+the weights folded into the products, blocks of rows that stay in the cache; where there are
+two ways it tries both first and takes the faster one. The time to centre the pool is not counted.
 """
 import json
 import sys
