@@ -73,17 +73,27 @@ func (r *rejects) rewind() {
 // reject turns a bad message into its dead letter, or into the reason to stop: no topic for it,
 // or too many of them (a stream that has gone bad should be looked at, not drained).
 func (d DeadLetter) reject(m *source.Message, bad *source.RecordError, inWindow int) (sink.Message, error) {
-	if d.Topic == "" {
-		return sink.Message{}, &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
+	if err := d.allow(bad, inWindow); err != nil {
+		return sink.Message{}, err
 	}
-	if inWindow > d.MaxRejects && !d.WarnOnly {
-		return sink.Message{}, &Stop{
+	return d.message(m, bad), nil
+}
+
+// allow is the reason to stop at a bad message, nil if there is none.
+func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
+	switch {
+	case d.Topic == "":
+		return &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
+	case inWindow > d.MaxRejects && !d.WarnOnly:
+		return &Stop{
 			Err:  fmt.Errorf("%d of the last %d messages were rejected, more than dead_letter.max_rejects = %d; the last: %w", inWindow, d.Window, d.MaxRejects, bad),
 			Hint: "mend the producer, or raise dead_letter.max_rejects",
 		}
 	}
-	return d.message(m, bad), nil
+	return nil
 }
+
+func (d DeadLetter) window() int { return max(d.Window, 1) }
 
 // message keeps key, value and headers byte for byte and adds where it came from and why.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {

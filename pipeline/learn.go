@@ -29,9 +29,10 @@ type LearnConfig struct {
 	Columns         []string      // source.features
 	Learner         online.Config // Dim 0: taken from the features
 	SkipWhenBehind  bool
-	StopAtReject    bool   // no dead-letter topic is configured: stop rather than pass a bad record over
-	LearnRest       bool   // learn the unfinished minibatch at the end and publish: a replay
-	Every           uint64 // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
+	Rejects         *DeadLetter // what is taken for granted of records that cannot be used; nil = all of them, as in a replay
+	StopAtRow       bool        // source.on_invalid: stop
+	LearnRest       bool        // learn the unfinished minibatch at the end and publish: a replay
+	Every           uint64      // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
 	Producer        string
 	Start           func(context.Context, source.Offsets) (source.Offsets, error) // where to read, given the offsets of the checkpoint, nil without one
 	Lag             func() int64                                                  // records behind the end; nil = never behind
@@ -45,6 +46,9 @@ type LearnConfig struct {
 	// Published is what the snapshot topic holds of the model, newest nil if nothing: to the high watermark when
 	// it is to be settled, else without waiting for an open transaction. Nil = do not look.
 	Published func(ctx context.Context, settled bool) (newest *snapshot.Snapshot, _ snapshot.Slots, _ error)
+
+	// Newest is the newest snapshot of the model, nil if there is none; nil = do not look.
+	Newest func(context.Context) (*snapshot.Snapshot, error)
 }
 
 // Learn is the stage that feeds the learner. Its state changes provisionally with Do and is what
@@ -68,6 +72,8 @@ type Learn struct {
 	keptAt    time.Time      // when the last checkpoint was put
 	shownAt   time.Time      // when the last snapshot was made
 	skip      skipper
+	rejects   rejects
+	compared  bool   // the checkpoint, with the newest snapshot
 	thin      uint64 // minibatches that Every has counted
 	curve     curve
 	before    *snapshot.Snapshot // published by somebody else before this learner began
@@ -78,7 +84,10 @@ type Learn struct {
 // is due, and then adds the checkpoint that belongs to the batch's offsets. An empty batch is the clock
 // of a stream that pauses: without it the last rows would wait for the next ones to be published.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
-	l.skip.measure(l.SkipWhenBehind, l.Lag)
+	// The first model is not put off: whoever waits for it would wait for ever behind a fast stream.
+	if k := l.skip.k; l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag) > max(k, 1) {
+		l.Log.Warn("the lag grows: rows are skipped evenly", "learnt_one_minibatch_in", l.skip.k, "lag", l.skip.least)
+	}
 	for i := range b.Messages {
 		if err := l.message(ctx, &b.Messages[i]); err != nil {
 			return Work{}, err
@@ -163,6 +172,9 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 		}
 	}
 	if c != nil {
+		if err := l.notOlder(ctx, c); err != nil {
+			return nil, err
+		}
 		saved = c.Offsets
 	}
 	start, err := l.Start(ctx, saved)
@@ -197,6 +209,7 @@ func (l *Learn) reset(start source.Offsets) {
 	l.offsets = start.Clone()
 	l.slots = snapshot.Slots{}
 	l.state = Checkpoint{ModelID: l.ModelID}
+	l.rejects = rejects{}
 	l.pending, l.published, l.sinceRows, l.thin = nil, 0, 0, 0
 	l.before, l.passed = nil, Passed{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
@@ -219,12 +232,18 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	if err := readable(&l.features, &l.rows, m.Record); err != nil {
 		return l.reject(m, refused(m, err))
 	}
+	if l.Rejects != nil {
+		l.inWindow(false)
+	}
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	return eachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
 }
 
 // gathered learns the rows of a slice of a message, which begins at row first.
 func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) error {
+	if err := l.invalid(m, first); err != nil {
+		return err
+	}
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
 	l.passed.rows(len(l.rows.Invalid), len(l.ids))
@@ -236,20 +255,6 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 			return err
 		}
 	}
-	return nil
-}
-
-// reject passes a bad record over: the transform sets it aside. Without a dead-letter topic the
-// learner stops like the transform does, so that nothing is passed over unseen (invariant 4).
-func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
-	var stop *Stop
-	if errors.As(bad.Err, &stop) {
-		return stop
-	}
-	if l.StopAtReject {
-		return &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
-	}
-	l.passed.record(bad)
 	return nil
 }
 

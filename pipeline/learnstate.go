@@ -89,6 +89,9 @@ func (l *Learn) Check(ctx context.Context) error {
 		return err
 	}
 	if c != nil {
+		if l.WarmStart != nil {
+			l.Log.Warn("there is a checkpoint: the learner goes on from there, and not from the snapshot that it was given; to have it go on from that one, import it", "model_id", l.ModelID)
+		}
 		return l.sameFeatures(c.Features)
 	}
 	s := l.WarmStart

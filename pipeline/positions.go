@@ -120,6 +120,12 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		if err != nil {
 			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Hint: "use that one, or set the offsets with `lca-stream offsets reset`"}
 		}
+		if p.Model == "" && note.Model != "" {
+			return f, &Stop{
+				Err:  fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: what a transform begins there, nobody would whiten before it", p.Group, note.Model, f.committed[part].Next, part),
+				Hint: "set another source.group: those that end in .learn belong to the learners of the groups without it",
+			}
+		}
 		if differ(note.TopicID, f.topic.ID) {
 			return f, p.recreated(note.TopicID, f.topic.ID, fmt.Sprintf("offset %d of partition %d", f.committed[part].Next, part.ID))
 		}
@@ -129,7 +135,7 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 
 // stale are the partitions whose committed text is not yet what this program commits.
 func (p *Positions) stale(f known, parts []source.Partition) (stale []source.Partition) {
-	text := source.NewNote(f.topic.ID).String()
+	text := source.NewNote(f.topic.ID, p.Model).String()
 	for _, part := range parts {
 		if c := f.committed[part]; c.Next < 0 || c.Metadata != text {
 			stale = append(stale, part)
@@ -258,7 +264,7 @@ func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]stri
 	}
 	all := make(map[source.Partition]string, len(parts))
 	for _, part := range parts {
-		all[part] = source.NewNote(*id).String()
+		all[part] = source.NewNote(*id, p.Model).String()
 	}
 	return all
 }

@@ -129,7 +129,7 @@ func TestFirstStart(t *testing.T) {
 	if diff := cmp.Diff(want, town.open(t, source.Latest, at(0))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	note := source.NewNote("one").String()
+	note := source.NewNote("one", "").String()
 	if c := town.committed[at(0)]; c.Next != 9 || c.Metadata != note {
 		t.Errorf("committed is %+v", c)
 	}
@@ -163,7 +163,7 @@ func TestFirstEdition(t *testing.T) {
 	if next := town.open(t, source.Latest, at(0)); next[at(0)] != 5 || town.reads > 0 {
 		t.Errorf("goes on at %v, after %d looks at the checkpoint topic", next, town.reads)
 	}
-	if c := town.committed[at(0)]; c.Next != 5 || c.Metadata != source.NewNote("one").String() {
+	if c := town.committed[at(0)]; c.Next != 5 || c.Metadata != source.NewNote("one", "").String() {
 		t.Errorf("committed is %+v", c)
 	}
 	if next := town.open(t, source.Latest, at(1)); next[at(1)] != 3 {
@@ -184,6 +184,11 @@ func TestPositionsRefuse(t *testing.T) {
 		town := begun(t)
 		clear(town.committed)
 		town.refuses(t, "no committed offset in events/0", "offsets.retention.minutes", "lca-stream offsets")
+	})
+	t.Run("the group is that of a learner", func(t *testing.T) {
+		town := newTown()
+		town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "m").String()}
+		town.refuses(t, `learner of model "m"`, "offset 7", "another source.group")
 	})
 	t.Run("the topic is another one", func(t *testing.T) {
 		town := begun(t)

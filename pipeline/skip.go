@@ -19,21 +19,21 @@ const (
 	skipBehind = 64  // records of lag that need no action
 )
 
-// measure looks at the lag once every few batches.
-func (s *skipper) measure(enabled bool, lag func() int64) {
+// measure looks at the lag once every few batches, and returns k.
+func (s *skipper) measure(enabled bool, lag func() int64) uint64 {
 	s.k = max(s.k, 1)
 	if !enabled || lag == nil {
-		s.k = 1
-		return
+		s.k, s.known = 1, false
+		return s.k
 	}
 	if s.turns++; s.turns%skipTurns != 0 {
-		return
+		return s.k
 	}
 	now := lag()
 	switch {
 	case now <= skipBehind:
 		s.k, s.known = 1, false
-		return
+		return s.k
 	case s.known && now > s.least+s.least/8 && s.k < skipMost:
 		s.k *= 2
 		s.least, s.grown = now, now
@@ -44,6 +44,7 @@ func (s *skipper) measure(enabled bool, lag func() int64) {
 		s.least, s.known = now, true
 	}
 	s.least = min(s.least, now)
+	return s.k
 }
 
 // now says whether the next minibatch is skipped.

@@ -237,7 +237,14 @@ func (t *Transform) finish(work *Work, m *source.Message, value []byte, rest [][
 	return nil
 }
 
-func (t *Transform) window() int { return max(t.DeadLetter.Window, 1) }
+func (t *Transform) window() int { return t.DeadLetter.window() }
+
+func stopAtRow(m *source.Message, row int, reason minibatch.Reason) *Stop {
+	return &Stop{
+		Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),
+		Hint: "mend the producer, or set source.on_invalid to null or dead_letter",
+	}
+}
 
 // invalid applies source.on_invalid and counts.
 func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.RecordError {
@@ -252,10 +259,7 @@ func (t *Transform) invalid(m *source.Message, rows *minibatch.Rows) *source.Rec
 		case RejectRow:
 			return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", i, reason))
 		case StopAtRow:
-			return bad(m, codeRowInvalid, &Stop{
-				Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, i, reason),
-				Hint: "mend the producer, or set source.on_invalid to null or dead_letter",
-			})
+			return bad(m, codeRowInvalid, stopAtRow(m, i, reason))
 		}
 	}
 	t.counts.rows += uint64(rows.N) - count

@@ -8,16 +8,20 @@ import (
 
 // Note is what we commit beside an offset: of which topic it is, since a name may be given again to
 // another topic. As text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, the id in Kafka's own
-// spelling (kafka-topics.sh --describe), left out where the brokers have none.
+// spelling (kafka-topics.sh --describe), left out where the brokers have none. A learner adds "model", whose
+// learner it is: a transform must not go on from there.
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
+	Model   string `json:"model,omitempty"`
 }
 
 const noteVersion = 1
 
-// NewNote is the note of an offset in a topic.
-func NewNote(topicID string) Note { return Note{Version: noteVersion, TopicID: topicID} }
+// NewNote is the note of an offset in a topic; model is "" except for a learner.
+func NewNote(topicID, model string) Note {
+	return Note{Version: noteVersion, TopicID: topicID, Model: model}
+}
 
 // String is the text that is committed.
 func (n Note) String() string {

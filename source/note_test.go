@@ -10,11 +10,11 @@ func TestNote(t *testing.T) {
 	if id != "TUB3yqJWQDW3a-zhzGQ5ZA" || topicID([16]byte{}) != "" {
 		t.Errorf("ids are spelt %q and %q", id, topicID([16]byte{}))
 	}
-	if text := NewNote(id).String(); text != `{"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}` {
+	if text := NewNote(id, "").String(); text != `{"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}` {
 		t.Errorf("the committed text is %s", text)
 	}
 	for _, c := range []struct{ name, text, id string }{
-		{"ours", NewNote(id).String(), id},
+		{"ours", NewNote(id, "").String(), id},
 		{"of a broker without ids", `{"v":1}`, ""},
 		{"with more than we know", `{"v":1,"topic_id":"a","more":2}`, "a"},
 		{"of the first edition", "", ""},

@@ -180,13 +180,14 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	if err != nil {
 		return nil, err
 	}
+	rejects := s.thresholds()
 	return &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
 		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: c.Snapshot.Keep,
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
-		StopAtReject: c.DeadLetter.Topic == "", Producer: producer(),
-		Checkpoints: s.checkpoints(),
+		Rejects: &rejects, StopAtRow: c.Source.OnInvalid == "stop", Producer: producer(),
+		Checkpoints: s.checkpoints(), Newest: s.newestVersion,
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable
 			if settled {
@@ -224,6 +225,26 @@ func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snaps
 		return nil, fmt.Errorf("--from-snapshot %d: %w: see `lca-stream snapshot list`", version, err)
 	}
 	return snap, nil
+}
+
+// newestVersion is the newest snapshot of the model, nil if there is none. It waits for nobody.
+func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
+	id := s.config.Snapshot.ModelID
+	var a *snapshot.Assembler
+	reset := func() { a = &snapshot.Assembler{Retain: 1, Only: id} }
+	reset()
+	add := func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // half a snapshot at the beginning, or one that Follow complains of
+		}
+		return nil
+	}
+	err := s.readBack(s.config.Snapshot.Topic, source.LatestStable).ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok })
+	if err != nil {
+		return nil, err
+	}
+	newest, _ := a.Newest(id)
+	return newest, nil
 }
 
 // snapshots reads the snapshot topic up to source.Latest, as whoever goes on from it must (see

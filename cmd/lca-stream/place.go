@@ -58,12 +58,20 @@ func (s *system) at(ctx context.Context, parts []source.Partition, p place) (sou
 			offsets[part] = next
 		}
 		return offsets, nil
-	case !p.time.IsZero():
-		return source.ListOffsets(ctx, s.cluster, parts, source.AtTime(p.time))
 	case p.text == "earliest":
 		return source.ListOffsets(ctx, s.cluster, parts, source.Earliest)
-	case s.config.Source.IsolationLevel == "read_uncommitted":
-		return source.ListOffsets(ctx, s.cluster, parts, source.Latest)
 	}
-	return source.ListOffsets(ctx, s.cluster, parts, source.LatestStable)
+	last := source.LatestStable
+	if s.config.Source.IsolationLevel == "read_uncommitted" {
+		last = source.Latest
+	}
+	end, err := source.ListOffsets(ctx, s.cluster, parts, last)
+	if err != nil || p.time.IsZero() {
+		return end, err
+	}
+	offsets, err := source.ListOffsets(ctx, s.cluster, parts, source.AtTime(p.time))
+	for part, next := range offsets { // past the end the broker says the high watermark, behind open transactions
+		offsets[part] = min(next, end[part])
+	}
+	return offsets, err
 }

@@ -28,14 +28,8 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
 	}
 	snap.Group = s.config.Source.Group
-	a, err := s.snapshots(ctx, source.LatestStable)
-	if err != nil {
+	if done, err := s.inPlace(ctx, snap); done || err != nil {
 		return false, s.cluster.Explain(err)
-	}
-	if newest, ok := a.Newest(snap.ModelID); ok {
-		if same, err := takePlaceOf(snap, newest); same || err != nil {
-			return false, err
-		}
 	}
 	id, former := learnID(s.config.Source, snap.ModelID)
 	k, err := s.openSink(ctx, id, former)
@@ -55,6 +49,25 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 	return true, k.Put(ctx, msgs, source.Claim{})
 }
 
+// inPlace reports whether snap is the newest on the topic, and the learner's checkpoint not an older one. It
+// disturbs nobody.
+func (s *system) inPlace(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
+	a, err := s.snapshots(ctx, source.LatestStable)
+	if err != nil {
+		return false, err
+	}
+	newest, ok := a.Newest(snap.ModelID)
+	if !ok {
+		return false, nil
+	}
+	same, err := takePlaceOf(snap, newest)
+	if !same || err != nil {
+		return false, err
+	}
+	_, checkpoint, err := s.checkpointOf(ctx, snap)
+	return err == nil && (checkpoint == nil || checkpoint.Published >= snap.Version), err
+}
+
 // placed gives snap its place in the succession of versions, and returns what is to be put, nothing when it
 // is there already.
 func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
@@ -68,8 +81,14 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 		return nil, err
 	}
 	if newest, ok := a.Newest(snap.ModelID); ok {
-		if same, err := takePlaceOf(snap, newest); same || err != nil {
+		same, err := takePlaceOf(snap, newest)
+		switch {
+		case err != nil:
 			return nil, err
+		case same && (checkpoint == nil || checkpoint.Published >= snap.Version):
+			return nil, nil
+		case same:
+			return stage.Replace(checkpoint, snap, a.Slots(snap.ModelID))
 		}
 		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
 	}

@@ -192,13 +192,18 @@ func (s *system) follow() *pipeline.Follow {
 	}
 }
 
-func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
+// thresholds say when to stop for records that cannot be used.
+func (s *system) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
-	d := pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn", StopAtTooLarge: c.OnTooLarge == "stop"}
-	if c.Topic == "" {
+	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn", StopAtTooLarge: c.OnTooLarge == "stop"}
+}
+
+func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
+	d := s.thresholds()
+	if d.Topic == "" {
 		return d, nil
 	}
-	parts, err := s.partitions(ctx, c.Topic)
+	parts, err := s.partitions(ctx, d.Topic)
 	d.Partitions = int32(len(parts))
 	return d, err
 }

@@ -17,23 +17,26 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
+// inQuiet names the group as the learner that is left alone has it: what both write differs in nothing else.
+func inQuiet(b []byte) []byte { return bytes.ReplaceAll(b, []byte("rough"), []byte("quiet")) }
+
 // Two learners read the same partition, and one of them is killed again and again: byte for byte the
 // same snapshots, in the same order, and the same last checkpoint.
 func TestChaosIdentical(t *testing.T) {
 	const kills = 20
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	calm := newChaos(t, b, "same", settings{partitions: 1, rate: 600})
-	struck := &chaos{stream: newStream(t, b, "struck", settings{partitions: 1, features: sensorColumns}), random: calm.random, seed: calm.seed}
-	byRows := []string{"learn", "--set", "source.topic=same-in", "--set", "snapshot.every=1h", "--set", "checkpoint.every=1h"}
+	calm := newChaos(t, b, "quiet", settings{partitions: 1, rate: 600})
+	struck := &chaos{stream: newStream(t, b, "rough", settings{partitions: 1, features: sensorColumns}), random: calm.random, seed: calm.seed}
+	byRows := []string{"learn", "--set", "source.topic=quiet-in", "--set", "snapshot.every=1h", "--set", "checkpoint.every=1h"}
 	steady, p := calm.begin(byRows...), struck.begin(byRows...)
 	for range kills {
-		struck.progress("struck.learn", 60, p)
+		struck.progress("rough.learn", 60, p)
 		p.pauseInside(struck.topic("snap"), struck.topic("check"))
-		before := struck.before("struck.learn")
+		before := struck.before("rough.learn")
 		p.Kill()
 		since := time.Now()
 		p.start()
-		struck.recovered("struck.learn", before, since, p)
+		struck.recovered("rough.learn", before, since, p)
 	}
 	calm.end()
 	done := calm.wait()
@@ -51,7 +54,7 @@ func TestChaosIdentical(t *testing.T) {
 	for i := range want {
 		same := bytes.Equal(want[i].Key, got[i].Key) && bytes.Equal(want[i].Value, got[i].Value) && len(want[i].Headers) == len(got[i].Headers)
 		for j := 0; same && j < len(want[i].Headers); j++ {
-			same = want[i].Headers[j].Key == got[i].Headers[j].Key && bytes.Equal(want[i].Headers[j].Value, got[i].Headers[j].Value)
+			same = want[i].Headers[j].Key == got[i].Headers[j].Key && bytes.Equal(want[i].Headers[j].Value, inQuiet(got[i].Headers[j].Value))
 		}
 		if !same {
 			t.Fatalf("snapshot record %d (key %s, %s) differs", i, want[i].Key, got[i].Key)
@@ -59,7 +62,7 @@ func TestChaosIdentical(t *testing.T) {
 		size += len(want[i].Value)
 	}
 	checkpoint := lastCheckpoint(t, b, calm.topic("check"))
-	if !bytes.Equal(checkpoint, lastCheckpoint(t, b, struck.topic("check"))) {
+	if !bytes.Equal(checkpoint, inQuiet(lastCheckpoint(t, b, struck.topic("check")))) {
 		t.Error("the last checkpoints differ")
 	}
 	struck.report("kill -9 of a learner, beside one left alone", fmt.Sprintf("%d inside a transaction", kills),

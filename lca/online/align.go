@@ -123,6 +123,9 @@ func (r *reference) whitening(bl, bg *mat.Dense, comps lca.Components, cg []floa
 	if err != nil || comps == lca.ComponentsAll || prop1.Columns(bg) == 0 {
 		return w, err
 	}
+	if prop1.Columns(bl) == 0 { // no direction is Parzen
+		return mat.NewDense(d, d, nil), nil
+	}
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
 	var s prop1.Spans
 	if err := s.Factor(prop1.Span{Data: b.RawMatrix().Data, Columns: n}, d, cg, work); err != nil {

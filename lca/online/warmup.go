@@ -97,10 +97,13 @@ func (l *Learner) initMetric() error {
 	} else {
 		err = m.confined(l.solver, l.m1, m2, len(m.Active))
 	}
+	if err != nil {
+		return fmt.Errorf("lca: the first metric, of the warm-up rows: %w", err)
+	}
 	m.startSpan(l)
 	m.pending = math.Inf(1) // C_L is without ν here
 	l.metric = m
-	return err
+	return nil
 }
 
 // screen returns the rows that are not absurdly far from the median in any column; all of them
