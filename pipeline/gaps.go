@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -14,16 +15,22 @@ type Gaps struct {
 	Skip  bool                        // source.on_gap: go on with the first record there is
 	Check func(context.Context) error // that the topic is still the same: another one's offsets are no gap
 
-	// Done is the offset up to which others have dealt with the records of a partition; nil: nobody has.
-	// What lies before it may be passed over whatever Skip says: a learner need not learn every record
-	// that was whitened.
+	// Learner says whose gaps these are. What a learner leaves out is counted by itself, because it may
+	// have been whitened, and where it was not, the transform has counted it.
+	Learner bool
+
+	// Done is the offset up to which a transform has read a partition; nil: there is none. What lies before
+	// it may be passed over whatever Skip says: a learner need not learn every record.
 	Done  func(context.Context, source.Partition) (int64, error)
 	Stats *Stats
 	Log   *slog.Logger
 
 	mu      sync.Mutex
-	counted map[source.Partition]int64 // up to where: after an aborted transaction the same gap comes again
+	counted map[source.Partition]span
 }
+
+// span is the last gap that was counted: after an aborted transaction it comes again, and may have grown.
+type span struct{ from, to int64 }
 
 // Pass returns nil if reading may go on at gap.Start, and otherwise why it may not.
 func (g *Gaps) Pass(ctx context.Context, gap *source.OffsetError) error {
@@ -35,7 +42,7 @@ func (g *Gaps) Pass(ctx context.Context, gap *source.OffsetError) error {
 			return err
 		}
 	}
-	reason := "source.on_gap is skip"
+	because := "source.on_gap is skip"
 	if !g.Skip {
 		if g.Done == nil {
 			return g.stop(gap)
@@ -47,12 +54,28 @@ func (g *Gaps) Pass(ctx context.Context, gap *source.OffsetError) error {
 		if done < gap.Start {
 			return g.stop(gap)
 		}
-		reason = "the transform has whitened them"
+		because = "the transform has read this partition farther: it has whitened these records, or has said what became of them"
 	}
-	passed := g.count(gap)
-	g.Log.Warn("passing records over that retention has deleted before they were read", "partition", gap.Partition.String(),
-		"from", gap.Offset, "to", gap.Start, "records", passed, "because", reason)
+	g.pass(ctx, gap, because)
 	return nil
+}
+
+// pass counts, and says each gap once, whatever else was said a moment ago: this line alone says which
+// records these were. Retention moves a log's start every few minutes at most, which bounds the lines.
+func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string) {
+	more := g.count(gap)
+	if more == 0 {
+		return
+	}
+	what := "passing records over that retention has deleted before they were read"
+	if g.Learner {
+		what = "leaving records out of what is learnt: retention has deleted them before the learner read them"
+		g.Stats.LearnerGaps.Add(more)
+	} else {
+		g.Stats.passed.add(reasonGap, more)
+	}
+	g.Log.WarnContext(logs.Unlimited(ctx), what, "partition", gap.Partition.String(),
+		"from", gap.Offset, "to", gap.Start, "records", gap.Start-gap.Offset, "because", because)
 }
 
 func (g *Gaps) stop(gap *source.OffsetError) error {
@@ -62,18 +85,22 @@ func (g *Gaps) stop(gap *source.OffsetError) error {
 	}
 }
 
-// count adds what was not counted before, and returns the records of this gap: at most, because
-// compaction and transactions leave offsets without records.
-func (g *Gaps) count(gap *source.OffsetError) int64 {
+// count returns how many records of a gap were not counted before: at most, because compaction and
+// transactions leave offsets without records.
+func (g *Gaps) count(gap *source.OffsetError) (more uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.counted == nil {
-		g.counted = make(map[source.Partition]int64)
+		g.counted = make(map[source.Partition]span)
 	}
-	from := max(gap.Offset, g.counted[gap.Partition])
-	if from < gap.Start {
-		g.Stats.passed.add(reasonGap, uint64(gap.Start-from))
-		g.counted[gap.Partition] = gap.Start
+	now := span{gap.Offset, gap.Start}
+	known, ok := g.counted[gap.Partition]
+	if !ok || known.to < now.from || now.to < known.from {
+		g.counted[gap.Partition] = now
+		return uint64(now.to - now.from)
 	}
-	return gap.Start - gap.Offset
+	before := max(known.from-now.from, 0)
+	after := max(now.to-known.to, 0)
+	g.counted[gap.Partition] = span{min(known.from, now.from), max(known.to, now.to)}
+	return uint64(before + after)
 }

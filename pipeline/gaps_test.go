@@ -1,10 +1,16 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -44,5 +50,82 @@ func TestGaps(t *testing.T) {
 				t.Errorf("%d records are counted, want %d", n, c.passed)
 			}
 		})
+	}
+}
+
+// Of each gap one line says which records were lost, in however many partitions and however soon after
+// another; one that comes again after an abort is not said again.
+func TestEachGapIsSaid(t *testing.T) {
+	var out bytes.Buffer
+	g := &Gaps{Skip: true, Stats: NewStats(), Log: slog.New(logs.Limit(slog.NewTextHandler(&out, nil), time.Minute))}
+	for range 2 {
+		for _, gap := range []source.OffsetError{
+			{Partition: at(0), Offset: 350, Start: 420, End: 500},
+			{Partition: at(1), Offset: 350, Start: 390, End: 500},
+		} {
+			if err := g.Pass(t.Context(), &gap); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := g.Pass(t.Context(), &source.OffsetError{Partition: at(1), Offset: 450, Start: 460, End: 500}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"events/0 from=350 to=420 records=70", "events/1 from=350 to=390 records=40", "events/1 from=450 to=460 records=10"} {
+		if n := strings.Count(out.String(), "partition="+want); n != 1 {
+			t.Errorf("%q is said %d times in\n%s", want, n, &out)
+		}
+	}
+}
+
+// A gap that comes again after an abort may begin before the former one, or end behind it: what was read
+// meanwhile and not committed is lost as well.
+func TestGapsCountEachRecordOnce(t *testing.T) {
+	for _, c := range []struct {
+		gaps [][2]int64
+		want uint64
+	}{
+		{[][2]int64{{10, 25}, {10, 25}}, 15},
+		{[][2]int64{{10, 25}, {10, 30}}, 20},
+		{[][2]int64{{10, 25}, {5, 25}}, 20},
+		{[][2]int64{{10, 25}, {5, 40}}, 35},
+		{[][2]int64{{10, 25}, {12, 20}}, 15},
+		{[][2]int64{{10, 25}, {30, 40}}, 25},
+		{[][2]int64{{10, 25}, {30, 40}, {28, 40}}, 27},
+	} {
+		t.Run(fmt.Sprint(c.gaps), func(t *testing.T) {
+			g := &Gaps{Skip: true, Stats: NewStats(), Log: quiet()}
+			for _, gap := range c.gaps {
+				if err := g.Pass(t.Context(), &source.OffsetError{Partition: at(0), Offset: gap[0], Start: gap[1], End: 50}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := g.Stats.Tables().Passed[reasonGap]; n != c.want {
+				t.Errorf("%d records are counted, want %d", n, c.want)
+			}
+		})
+	}
+}
+
+// What a learner leaves out is no record that was not whitened: the transform of the same process has
+// whitened it, or counts it itself. Nor does the learner say that it was whitened.
+func TestLearnerCountsItsOwnGaps(t *testing.T) {
+	var out bytes.Buffer
+	read := func(context.Context, source.Partition) (int64, error) { return 420, nil }
+	for _, skip := range []bool{true, false} {
+		stats := NewStats()
+		log := slog.New(slog.NewTextHandler(&out, nil))
+		transform := &Gaps{Skip: true, Stats: stats, Log: log}
+		learner := &Gaps{Learner: true, Skip: skip, Done: read, Stats: stats, Log: log}
+		gaps := []source.OffsetError{{Partition: at(0), Offset: 350, Start: 420, End: 500}, {Partition: at(0), Offset: 332, Start: 420, End: 500}}
+		if err := errors.Join(transform.Pass(t.Context(), &gaps[0]), learner.Pass(t.Context(), &gaps[1])); err != nil {
+			t.Fatal(err)
+		}
+		if passed, left := stats.Tables().Passed[reasonGap], stats.LearnerGaps.Load(); passed != 70 || left != 88 {
+			t.Errorf("%d records are counted as not whitened and %d as not learnt, want 70 and 88", passed, left)
+		}
+	}
+	if strings.Count(out.String(), "leaving records out of what is learnt") != 2 || strings.Contains(out.String(), "the transform has whitened them") {
+		t.Errorf("the log says\n%s", &out)
 	}
 }

@@ -20,6 +20,7 @@ type Stats struct {
 	Updates             atomic.Uint64 // Stochastic updates of the learner (minibatches learnt).
 	LearntRows          atomic.Uint64 // Rows handed to the learner.
 	SkippedRows         atomic.Uint64 // Rows the learner skipped evenly because it was behind.
+	LearnerGaps         atomic.Uint64 // Records that the learner left out because retention had deleted them before it read them.
 	TransformRows       atomic.Uint64 // Rows whitened.
 	SinkRecords         atomic.Uint64 // Records written and committed.
 	Snapshots           atomic.Uint64 // Snapshots written and committed.

@@ -144,7 +144,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 			claim.Metadata = positions.Metadata(parts)
 			src, err := s.reader(ctx, source.KafkaConfig{
 				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle,
-				OnGap: s.gaps(positions, opened == nil).Pass,
+				OnGap: s.learnerGaps(positions, opened == nil).Pass,
 			})
 			if err != nil {
 				return nil, err

@@ -88,10 +88,16 @@ func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pi
 	return &pipeline.Renewal{Every: every, Markers: positions.Markers}
 }
 
-// gaps decides about records that are gone; beside says that this is the learner of `run`, which need
-// not learn what the transform has whitened.
-func (s *system) gaps(positions *pipeline.Positions, beside bool) *pipeline.Gaps {
-	g := &pipeline.Gaps{Skip: s.config.Source.OnGap == "skip", Check: positions.Check, Stats: s.stats, Log: s.log}
+// gaps decides about records that are gone.
+func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
+	return &pipeline.Gaps{Skip: s.config.Source.OnGap == "skip", Check: positions.Check, Stats: s.stats, Log: s.log}
+}
+
+// learnerGaps does so for a learner; beside says that it is that of `run`, which need not learn what the
+// transform has read.
+func (s *system) learnerGaps(positions *pipeline.Positions, beside bool) *pipeline.Gaps {
+	g := s.gaps(positions)
+	g.Learner = true
 	if beside {
 		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
 			found, err := source.Committed(ctx, s.cluster, s.config.Source.Group, []source.Partition{p})

@@ -89,7 +89,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	defer stop()
 	go s.watch(watching, "transform", true, lags.read)
 	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
-	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions, false)
+	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
 }

@@ -27,7 +27,7 @@ var layers = []layer{
 	{"source/ipcguard", "source/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log"},
 	{"sink", "source internal/cluster internal/recordbatch internal/failpoint", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http"},
 	{"sink/snapshot", "source sink lca", "github.com/segmentio github.com/twmb github.com/goccy net"},
-	{"pipeline", "source minibatch lca sink internal/recordbatch internal/failpoint", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag"},
+	{"pipeline", "source minibatch lca sink internal/recordbatch internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag"},
 	{"cmd", "source minibatch lca sink pipeline internal cmd", ""},
 	{"internal/cluster", "", "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake github.com/apache gonum.org"},
 	{"internal/logs", "", "github.com gonum.org net os"},

@@ -6,7 +6,7 @@
 // Warnings and errors that have the same cause are let through once a minute; the next one that
 // passes says how many did not. The cause is the message with its attributes "error" and "what",
 // digits left out, so that offsets, ports and durations do not make a new one. What is below a
-// warning passes: it tells of something that happened once.
+// warning passes: it tells of something that happened once. So does a warning under Unlimited.
 package logs
 
 import (
@@ -28,6 +28,14 @@ func Limit(next slog.Handler, every time.Duration) slog.Handler {
 	return &limited{next: next, causes: &causes{every: every, seen: map[string]*cause{}}}
 }
 
+// Unlimited marks warnings that pass whatever was said before them: their caller says each thing once, and
+// no other line says it.
+//
+//	log.WarnContext(logs.Unlimited(ctx), "records are lost", "partition", p)
+func Unlimited(ctx context.Context) context.Context { return context.WithValue(ctx, unlimited{}, true) }
+
+type unlimited struct{}
+
 type limited struct {
 	next   slog.Handler
 	causes *causes // shared by all loggers made of one
@@ -41,7 +49,7 @@ func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle passes a record on unless its cause has passed a moment ago.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn {
+	if r.Level < slog.LevelWarn || ctx.Value(unlimited{}) != nil {
 		return l.next.Handle(ctx, r)
 	}
 	key := r.Level.String() + " " + r.Message + l.known

@@ -112,3 +112,15 @@ func TestCausesAreBounded(t *testing.T) {
 		t.Error("the newest was forgotten instead of the oldest")
 	}
 }
+
+// What its caller says once passes, whatever was said before it.
+func TestUnlimited(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(Limit(slog.NewTextHandler(&out, nil), time.Minute))
+	for i := range 3 {
+		log.WarnContext(Unlimited(t.Context()), "lost", "from", i)
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 {
+		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}

@@ -65,7 +65,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, "auto", "arrow", "json")},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
-		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has whitened either way.", oneOf(&s.OnGap, "stop", "skip")},
+		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, "stop", "skip")},
 		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
 	}
 }
