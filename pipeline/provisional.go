@@ -3,8 +3,9 @@ package pipeline
 // provisional is what a batch has counted so far. It counts once the batch is kept: one that goes back is
 // counted when it comes again.
 type provisional struct {
-	rows                  uint64 // whitened
-	rejects, deads, moved []counted
+	rows           uint64 // whitened
+	rejects, moved []counted
+	deads          []setAside
 }
 
 // counted is how many came of one reason. There are few reasons at a time.
@@ -14,7 +15,6 @@ type counted struct {
 }
 
 func (p *provisional) rejected(reason string, n uint64) { p.rejects = count(p.rejects, reason, n) }
-func (p *provisional) dead(code string, n uint64)       { p.deads = count(p.deads, code, n) }
 func (p *provisional) passed(reason string, n uint64)   { p.moved = count(p.moved, reason, n) }
 
 func count(all []counted, reason string, n uint64) []counted {
@@ -27,14 +27,15 @@ func count(all []counted, reason string, n uint64) []counted {
 	return append(all, counted{reason, n})
 }
 
-// keep counts for good.
-func (p *provisional) keep(s *Stats) {
+// keep counts for good, and says what was set aside.
+func (p *provisional) keep(s *Stats, l *DeadLog) {
 	s.TransformRows.Add(p.rows)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
 	}
 	for _, c := range p.deads {
 		s.dead.add(c.reason, c.n)
+		l.say(c)
 	}
 	for _, c := range p.moved {
 		s.Pass(c.reason, c.n)
@@ -43,5 +44,6 @@ func (p *provisional) keep(s *Stats) {
 }
 
 func (p *provisional) drop() {
+	clear(p.deads) // their errors
 	p.rows, p.rejects, p.deads, p.moved = 0, p.rejects[:0], p.deads[:0], p.moved[:0]
 }

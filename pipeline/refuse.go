@@ -23,13 +23,27 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 		work.Messages[index] = dead
 		return work, nil
 	}
-	dead, err := t.DeadLetter.reject(m, bad(m, codeOutputTooLarge, cause), t.rejects.add(t.window(), true))
+	dead, err := t.setAside(m, bad(m, codeOutputTooLarge, cause))
 	if err != nil {
 		return Work{}, err
 	}
-	t.counts.dead(codeOutputTooLarge, 1)
-	work.Messages[index] = t.timed(dead)
+	work.Messages[index] = dead
 	return work, nil
+}
+
+// setAside is the dead letter of a message, counted, or the reason to stop.
+func (t *Transform) setAside(m *source.Message, bad *source.RecordError) (sink.Message, error) {
+	inWindow := t.rejects.add(t.window(), true)
+	dead, err := t.DeadLetter.reject(m, bad, inWindow)
+	if err != nil {
+		return sink.Message{}, err
+	}
+	if inWindow > t.DeadLetter.MaxRejects {
+		t.Log.Warn("more messages were rejected than dead_letter.max_rejects; going on, because dead_letter.on_threshold is warn",
+			"rejected", inWindow, "of_the_last", t.window(), "max_rejects", t.DeadLetter.MaxRejects)
+	}
+	t.counts.dead(bad)
+	return t.timed(dead), nil
 }
 
 // Retime gives the messages for a topic times that it takes, and keeps their own in a header. What

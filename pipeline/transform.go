@@ -48,6 +48,7 @@ type TransformConfig struct {
 	MaxModelAge time.Duration // 0 = no limit
 	StopOnStale bool
 	DeadLetter  DeadLetter
+	DeadLog     *DeadLog // nil = nobody wants to know
 	Follow      *Follow
 	Stats       *Stats
 	Log         *slog.Logger
@@ -115,7 +116,7 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 func (t *Transform) Kept() {
 	failpoint.Here("transform.kept")
 	t.rejects.keep()
-	t.counts.keep(t.Stats)
+	t.counts.keep(t.Stats, t.DeadLog)
 	t.forget()
 }
 
@@ -227,12 +228,11 @@ func (t *Transform) finish(work *Work, m *source.Message, value []byte, rest [][
 	if errors.As(bad.Err, &stop) {
 		return stop
 	}
-	dead, err := t.DeadLetter.reject(m, bad, t.rejects.add(t.window(), true))
+	dead, err := t.setAside(m, bad)
 	if err != nil {
 		return err
 	}
-	t.counts.dead(bad.Code, 1)
-	work.Messages = append(work.Messages, t.timed(dead))
+	work.Messages = append(work.Messages, dead)
 	t.inputs = append(t.inputs, m)
 	return nil
 }

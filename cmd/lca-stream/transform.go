@@ -178,7 +178,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		UntilModel:  map[string]pipeline.UntilModel{"hold": pipeline.Hold, "pass_through": pipeline.PassThrough, "drop": pipeline.Drop}[c.Transform.UntilModel],
 		OnInvalid:   map[string]pipeline.OnInvalid{"null": pipeline.NullRow, "dead_letter": pipeline.RejectRow, "stop": pipeline.StopAtRow}[c.Source.OnInvalid],
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == "stop",
-		DeadLetter: dead, Stats: s.stats, Log: s.log, Now: time.Now,
+		DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
 		Follow: s.follow(),
 	}, nil
 }

@@ -1,0 +1,98 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// saidLog is a log of lines without times and levels.
+func saidLog(out *bytes.Buffer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}
+
+// Messages that are set aside are said, with the reason and the place of the last.
+func TestDeadLettersAreSaid(t *testing.T) {
+	var out bytes.Buffer
+	w := learnt(t)
+	for _, i := range []int{2, 3, 5} {
+		w.topics[events][i].Value = []byte("garbage")
+	}
+	w.topics[events][7].Value = []byte(`{"x": 1}`)
+	loop := w.transformLoop(t, events, 100)
+	loop.Stage.(*Transform).DeadLog = &DeadLog{Log: saidLog(&out), Now: time.Now}
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"reason=format_unknown messages=3 last_partition=events/0 last_offset=5 last_error=",
+		"reason=feature_missing messages=1 last_partition=events/0 last_offset=7 last_error=",
+	} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, &out)
+		}
+	}
+}
+
+// After the first line a reason has one a minute, with the count since, in all partitions together. What an
+// aborted batch has set aside is not said.
+func TestDeadLogIsOneLineAMinute(t *testing.T) {
+	var out bytes.Buffer
+	now, stats := time.Unix(1000, 0), NewStats()
+	l := &DeadLog{Log: saidLog(&out), Now: func() time.Time { return now }}
+	batch := func(id int32, code string, offsets ...int64) {
+		var p provisional
+		p.dead(&source.RecordError{Partition: at(id), Offset: 999, Code: "aborted", Err: errors.New("no")})
+		p.drop()
+		for _, offset := range offsets {
+			p.dead(&source.RecordError{Partition: at(id), Offset: offset, Code: code, Err: errors.New("why")})
+		}
+		p.keep(stats, l)
+	}
+	batch(0, "a", 1)
+	batch(1, "a", 7, 8)
+	batch(1, "b", 9)
+	now = now.Add(59 * time.Second)
+	batch(0, "a", 2)
+	now = now.Add(time.Second)
+	batch(0, "a", 3, 4)
+	now = now.Add(time.Second)
+	batch(0, "b", 5)
+	const message = `msg="messages are set aside on dead_letter.topic" `
+	want := message + "reason=a messages=1 last_partition=events/0 last_offset=1 last_error=why\n" +
+		message + "reason=b messages=1 last_partition=events/1 last_offset=9 last_error=why\n" +
+		message + "reason=a messages=5 last_partition=events/0 last_offset=4 last_error=why\n" +
+		message + "reason=b messages=1 last_partition=events/0 last_offset=5 last_error=why\n"
+	if out.String() != want {
+		t.Errorf("said\n%s\nwant\n%s", &out, want)
+	}
+}
+
+// dead_letter.on_threshold: warn does warn.
+func TestThresholdWarns(t *testing.T) {
+	var out bytes.Buffer
+	w := learnt(t)
+	for i := range 8 {
+		w.topics[events][i].Value = []byte("garbage")
+	}
+	loop := w.transformLoop(t, events, 1)
+	stage := loop.Stage.(*Transform)
+	stage.DeadLetter.WarnOnly, stage.Log = true, saidLog(&out)
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "rejected=6 of_the_last=10 max_rejects=5") {
+		t.Errorf("no warning:\n%s", &out)
+	}
+}
