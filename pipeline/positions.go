@@ -67,6 +67,7 @@ func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, part
 func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition,
 	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
 ) (source.Offsets, error) {
+	looked := false
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		f, err := p.find(ctx, parts)
 		if err != nil {
@@ -78,6 +79,10 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 		}
 		if err != nil {
 			return nil, err
+		}
+		if !looked {
+			p.foreign(ctx, f, parts)
+			looked = true
 		}
 		stale := p.stale(f, parts)
 		if len(msgs) == 0 && len(stale) == 0 {

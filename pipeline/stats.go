@@ -25,6 +25,7 @@ type Stats struct {
 	SinkRecords         atomic.Uint64 // Records written and committed.
 	Snapshots           atomic.Uint64 // Snapshots written and committed.
 	TransactionsAborted atomic.Uint64 // Transactions that were aborted and tried again.
+	ForeignMembers      atomic.Int64  // Members of source.group that are not this program.
 	OpenTransactions    atomic.Int64  // Input partitions whose last stable offset is behind the end: somebody's transaction is open.
 
 	Update      Timing // Time of one stochastic update.

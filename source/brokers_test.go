@@ -33,6 +33,7 @@ func TestBrokers(t *testing.T) {
 			{"group", testGroup},
 			{"static", testStaticMember},
 			{"derived", testDerivedMember},
+			{"foreign", testForeignMembers},
 			{"joining", testLeaveWhileJoining},
 			{"restart", testRestart}, // the last: it takes the broker down
 		} {

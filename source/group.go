@@ -40,6 +40,10 @@ type GroupConfig struct {
 	// once, and one whose name turns out to be another process's too stays a member without it.
 	Derived bool
 
+	// OnForeign, unless nil, is told in each generation which members are not this program, mostly none. They
+	// get partitions too, whose records this program does not see.
+	OnForeign func([]Member)
+
 	SessionTimeout   time.Duration // without a heartbeat for this long the member is out; default 10 s
 	RebalanceTimeout time.Duration // members have this long to finish what they do; default 30 s
 	RefreshEvery     time.Duration // how often the leader looks for new partitions; default 30 s
@@ -198,7 +202,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 		MemberID:         g.member,
 		GroupInstanceID:  c.InstanceID,
 		ProtocolType:     "consumer",
-		Protocols:        []kafka.GroupProtocol{{Name: rangeProtocol, Metadata: kafka.GroupProtocolSubscription{Topics: c.Topics}}},
+		Protocols:        []kafka.GroupProtocol{{Name: rangeProtocol, Metadata: kafka.GroupProtocolSubscription{Topics: c.Topics, UserData: []byte(ourSubscription)}}},
 	})
 	if err != nil {
 		return nil, err

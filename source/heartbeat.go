@@ -21,13 +21,16 @@ const (
 	maxBeat = time.Second
 )
 
-// begin starts what accompanies a generation: heartbeats, and if it leads the group, or may, the watch
-// for new partitions. Generation.end waits for both.
+// begin starts what accompanies a generation: heartbeats, a look at the other members, and if it leads the
+// group, or may, the watch for new partitions. Generation.end waits for all.
 func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
 	gen.ctx, gen.cancel = context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
 	gen.beating = cancel
 	gen.wait.Go(func() { g.beat(ctx, gen) })
+	if g.config.OnForeign != nil {
+		gen.wait.Go(func() { g.lookAround(ctx) })
+	}
 	if gen.leader || gen.static != "" {
 		gen.wait.Go(func() { g.watch(ctx, gen, topics) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -101,6 +102,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	if d.brokers(ctx) {
 		if d.topics(ctx) {
 			d.rights(ctx)
+			d.members(ctx)
 			d.messages(ctx)
 			d.models(ctx)
 		}
@@ -110,7 +112,7 @@ func (d *doctor) examine(ctx context.Context) error {
 		return d.err
 	}
 	if d.faults > 0 {
-		return fmt.Errorf("%d of the checks failed", d.faults)
+		return fmt.Errorf("%s failed", plural.Count(d.faults, "check"))
 	}
 	return nil
 }
@@ -154,7 +156,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		d.fault("brokers", "check kafka.tls and kafka.sasl against the listener's protocol", "a broker is there, but %v", cl.Explain(err))
 		return false
 	}
-	d.ok("brokers", "%d of %d addresses; the cluster has %d brokers", reached, len(d.system.config.Kafka.Brokers), len(answer.Brokers))
+	d.ok("brokers", "%d of %s; the cluster has %s", reached, plural.Count(len(d.system.config.Kafka.Brokers), "address"), plural.Count(len(answer.Brokers), "broker"))
 	k := d.system.config.Kafka
 	if k.SASL.Mechanism == "plain" && !k.TLS.Enabled {
 		d.warn("login", "set kafka.tls.enabled, or use scram_sha_512", "sasl plain without TLS: the password goes over the network as it is")
@@ -179,7 +181,7 @@ func (d *doctor) topics(ctx context.Context) bool {
 	}
 	for _, f := range findings {
 		if f.OK() {
-			d.ok("topics", "%s: %d partitions, %s", f.Topic, f.Partitions, f.Policy)
+			d.ok("topics", "%s: %s, %s", f.Topic, plural.Count(f.Partitions, "partition"), f.Policy)
 		} else {
 			d.fault("topics", f.Remedy, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))
 		}
@@ -200,6 +202,21 @@ func (d *doctor) topics(ctx context.Context) bool {
 		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.config.Source.MaxMessageBytes)
 	}
 	return findings[0].Partitions > 0
+}
+
+// members looks who else is in the group.
+func (d *doctor) members(ctx context.Context) {
+	group := d.system.config.Source.Group
+	members, err := source.Members(ctx, d.system.cluster, group)
+	if err != nil {
+		d.fault("group", "the user needs READ on group "+group, "%v", d.system.cluster.Explain(err))
+		return
+	}
+	if foreign := source.Foreign(members); len(foreign) > 0 {
+		d.warn("group", "give the other application a group of its own, or set another source.group", "group %s has members that are not lca-stream, and take partitions away: %s", group, strings.Join(memberNames(foreign), ", "))
+		return
+	}
+	d.ok("group", "%s: %s", group, plural.Count(len(members), "member"))
 }
 
 // transactions opens a producer: it needs the coordinator, and rights on the transactional id.
@@ -252,7 +269,7 @@ func (d *doctor) messages(ctx context.Context) {
 		}
 		return
 	}
-	d.ok("messages", "%d of the newest can be used: %d rows of %d features", i.usable, i.allRows, i.features.Dim())
+	d.ok("messages", "%d of the newest can be used: %s of %s", i.usable, plural.Count(i.allRows, "row"), plural.Count(i.features.Dim(), "feature"))
 	d.features = i.features
 	d.width(d.system.config, i.features)
 }

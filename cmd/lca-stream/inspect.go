@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -134,23 +135,25 @@ type verdict struct {
 	ContentType string            `json:"content_type,omitempty"`
 	Rows        int64             `json:"rows"`
 	Columns     int               `json:"columns"`
-	Invalid     int               `json:"invalid_rows"` // rows with a null, NaN or Inf feature
+	Invalid     int               `json:"invalid_rows"`        // rows with a null, NaN or Inf feature
+	Tombstone   bool              `json:"tombstone,omitempty"` // the value is null, which is not a value of no bytes
 	Code        string            `json:"code,omitempty"`
 	Error       string            `json:"error,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 }
 
 func (v *verdict) String() string {
-	at := fmt.Sprintf("%d@%d %s %d bytes", v.Partition, v.Offset, v.Time.Format(time.RFC3339), v.Bytes)
+	at := fmt.Sprintf("%d@%d %s %s", v.Partition, v.Offset, v.Time.Format(time.RFC3339), plural.Count(v.Bytes, "byte"))
+	what := plural.Count(v.Rows, "row") + ", " + plural.Count(v.Columns, "column")
 	switch {
 	case v.Error != "":
 		return fmt.Sprintf("REJECT %s: %s: %s", at, v.Code, v.Error)
-	case v.Columns == 0:
-		return fmt.Sprintf("empty  %s", at)
+	case v.Tombstone:
+		return fmt.Sprintf("null   %s: no value (a tombstone), which goes on as it is", at)
 	case v.Invalid > 0:
-		return fmt.Sprintf("ok     %s: %d rows, %d columns; %d of them with a feature that is null, NaN, Inf or of another width", at, v.Rows, v.Columns, v.Invalid)
+		return fmt.Sprintf("ok     %s: %s; %s with a feature that is null, NaN, Inf or of another width", at, what, plural.Count(v.Invalid, "row"))
 	}
-	return fmt.Sprintf("ok     %s: %d rows, %d columns", at, v.Rows, v.Columns)
+	return fmt.Sprintf("ok     %s: %s", at, what)
 }
 
 // inspection gathers what the messages of a topic have in common.
@@ -163,6 +166,7 @@ type inspection struct {
 	schema   *arrow.Schema
 	rows     minibatch.Rows
 	usable   int
+	nulls    int            // tombstones
 	rejected map[string]int // by code
 	allRows  int64
 	wasted   int // rows that are invalid
@@ -176,7 +180,9 @@ func (i *inspection) message(m *source.Message) error {
 	v.ContentType = v.Headers["content-type"]
 	if m.Err != nil {
 		v.Code, v.Error = m.Err.Code, m.Err.Err.Error()
-	} else if m.Record != nil {
+	} else if m.Tombstone() {
+		v.Tombstone = true
+	} else {
 		v.Rows, v.Columns = m.Record.NumRows(), int(m.Record.NumCols())
 		i.gather(m.Record, v)
 	}
@@ -218,6 +224,10 @@ func (i *inspection) count(v *verdict) {
 		i.rejected[v.Code]++
 		return
 	}
+	if v.Tombstone {
+		i.nulls++
+		return
+	}
 	i.usable++
 	i.allRows += v.Rows
 	i.wasted += v.Invalid
@@ -229,11 +239,14 @@ func (i *inspection) summary(topic string) error {
 		return nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s: %d messages can be used, with %d rows, %d of them invalid\n", topic, i.usable, i.allRows, i.wasted)
-	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
-		fmt.Fprintf(&b, "%d messages cannot: %s\n", i.rejected[code], code)
+	fmt.Fprintf(&b, "\n%s: %s can be used, with %s, %d of them invalid\n", topic, plural.Count(i.usable, "message"), plural.Count(i.allRows, "row"), i.wasted)
+	if i.nulls > 0 {
+		fmt.Fprintf(&b, "%s without a value (tombstones)\n", plural.Count(i.nulls, "message"))
 	}
-	if i.usable+len(i.rejected) == 0 {
+	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
+		fmt.Fprintf(&b, "%s cannot: %s\n", plural.Count(i.rejected[code], "message"), code)
+	}
+	if i.usable+i.nulls+len(i.rejected) == 0 {
 		b.WriteString("the topic is empty\n")
 	}
 	if i.features != nil {
@@ -241,7 +254,7 @@ func (i *inspection) summary(topic string) error {
 		for _, f := range i.schema.Fields() {
 			fmt.Fprintf(&b, "  %s: %s\n", f.Name, f.Type)
 		}
-		fmt.Fprintf(&b, "\n%d features", i.features.Dim())
+		fmt.Fprintf(&b, "\n%s", plural.Count(i.features.Dim(), "feature"))
 		if len(i.columns) == 0 {
 			b.WriteString(" (source.features is empty: all numeric columns)")
 		}

@@ -28,6 +28,7 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 	g, err := source.JoinGroup(ctx, source.GroupConfig{
 		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived,
 		RebalanceTimeout: rebalanceTimeout, RetryFor: patience,
+		OnForeign: s.foreign,
 	})
 	if err != nil {
 		name.release()
@@ -41,6 +42,24 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		}
 	}
 	return &groupMembers{group: g}, leave, nil
+}
+
+// foreign says which members of the group are not this program.
+func (s *system) foreign(members []source.Member) {
+	s.stats.ForeignMembers.Store(int64(len(members)))
+	if len(members) > 0 {
+		s.log.Warn("another application is a member of source.group: it takes partitions, whose records are not whitened; give it a group of its own",
+			"group", s.config.Source.Group, "members", memberNames(members))
+	}
+}
+
+// memberNames are the names of members, at most five of them.
+func memberNames(members []source.Member) []string {
+	names := make([]string, len(members))
+	for i, m := range members {
+		names[i] = m.String()
+	}
+	return shortened(names, 5)
 }
 
 // groupMembers hands out the generations of a consumer group.

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -20,6 +21,7 @@ type shownOffsets struct {
 	TopicID    string           `json:"topic_id"`
 	Group      string           `json:"group"`
 	Members    int              `json:"members"`
+	Foreign    []string         `json:"foreign_members,omitempty"` // those that are not this program
 	ModelID    string           `json:"model_id"`
 	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
 	Partitions []shownPartition `json:"partitions"`
@@ -87,13 +89,11 @@ func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 	} else if checkpoint != nil {
 		saved = checkpoint.Offsets
 	}
-	groups, err := s.cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{c.Source.Group}})
+	members, err := source.Members(ctx, s.cluster, c.Source.Group)
 	if err != nil {
 		return nil, err
 	}
-	for _, g := range groups.Groups {
-		all.Members += len(g.Members)
-	}
+	all.Members, all.Foreign = len(members), memberNames(source.Foreign(members))
 	first, err := source.ListOffsets(ctx, s.cluster, transform.Topic.Partitions, source.Earliest)
 	if err != nil {
 		return nil, err
@@ -139,7 +139,10 @@ func lagOf(at *int64, end int64) *int64 {
 }
 
 func writeOffsets(w io.Writer, all *shownOffsets) error {
-	fmt.Fprintf(w, "topic %s (id %s), group %s with %d members, model %s\n", all.Topic, all.TopicID, all.Group, all.Members, all.ModelID)
+	fmt.Fprintf(w, "topic %s (id %s), group %s with %s, model %s\n", all.Topic, all.TopicID, all.Group, plural.Count(all.Members, "member"), all.ModelID)
+	if len(all.Foreign) > 0 {
+		fmt.Fprintf(w, "members that are not lca-stream, and take partitions away: %s\n", strings.Join(all.Foreign, ", "))
+	}
 	if all.Fault != "" {
 		fmt.Fprintf(w, "the checkpoint cannot be read: %s\n", all.Fault)
 	}

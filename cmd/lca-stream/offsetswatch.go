@@ -11,6 +11,7 @@ import (
 	wire "github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -53,14 +54,12 @@ func (r *reset) stopped(ctx context.Context, stage string, to source.Offsets) er
 
 // members refuses a group that has any.
 func (r *reset) members(ctx context.Context, group string) error {
-	answer, err := r.cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+	members, err := source.Members(ctx, r.cluster, group)
 	if err != nil {
 		return err
 	}
-	for _, g := range answer.Groups {
-		if n := len(g.Members); n > 0 {
-			return fmt.Errorf("group %q has %d members, such as %s: stop them first (one that was killed is a member until its session ends)", group, n, g.Members[0].ClientHost)
-		}
+	if n := len(members); n > 0 {
+		return fmt.Errorf("group %q has %s, such as %s: stop them first (one that was killed is a member until its session ends)", group, plural.Count(n, "member"), members[0])
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		b.CreateTopic(t, "doctor-small", 1, map[string]string{"max.message.bytes": "1000", "cleanup.policy": "compact"})
 		b.CreateTopic(t, "doctor-wide", 2, map[string]string{"cleanup.policy": "compact"})
 		check(t, "all", []string{"snapshot.topic=doctor-small"}, 2, "FAULT    topics       doctor-small (snapshot.topic): has max.message.bytes 1000, must be at least 1000000",
-			"kafka-configs.sh --alter --topic doctor-small --add-config max.message.bytes=1000000")
+			"kafka-configs.sh --bootstrap-server BROKER --alter --topic doctor-small --add-config max.message.bytes=1000000")
 		check(t, "all", []string{"snapshot.topic=doctor-wide"}, 0, "warning  topics       doctor-wide (snapshot.topic): has 2 partitions, of which 1 is used")
 		b.CreateTopic(t, "doctor-deleted", 1, nil)
 		check(t, "all", []string{"checkpoint.topic=doctor-deleted"}, 2, "doctor-deleted (checkpoint.topic): has cleanup.policy delete, must be compact", "--add-config cleanup.policy=compact")

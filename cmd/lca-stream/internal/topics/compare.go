@@ -3,6 +3,8 @@ package topics
 import (
 	"fmt"
 	"strings"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 )
 
 // verdict gathers what is wrong with a topic, and what to do about it.
@@ -53,8 +55,8 @@ func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
 	case w.Partitions > 0 && have.partitions > w.Partitions:
 		warnings.add("name another topic, or leave it so", "has %d partitions, of which %d is used", have.partitions, w.Partitions)
 	case w.Partitions == 0 && !w.Fewer && have.partitions < least:
-		faults.add(fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", w.Topic, source.partitions),
-			"has %d partitions, the source has %d", have.partitions, source.partitions)
+		faults.add(fmt.Sprintf("run `kafka-topics.sh --bootstrap-server BROKER --alter --topic %s --partitions %d`", w.Topic, source.partitions),
+			"has %s, the source has %d", plural.Count(have.partitions, "partition"), source.partitions)
 	}
 }
 
@@ -86,7 +88,7 @@ func compareReplicas(w Want, have topic, brokers int, warnings *verdict) {
 		return
 	case have.replication < 2:
 		warnings.add(fmt.Sprintf("kafka-reassign-partitions.sh gives topic %s %d replicas", w.Topic, min(brokers, 3)),
-			"has replication factor %d in a cluster of %d brokers: a disk that is lost takes its records", have.replication, brokers)
+			"has replication factor %d in a cluster of %s: a disk that is lost takes its records", have.replication, plural.Count(brokers, "broker"))
 		return
 	case have.unknown != nil || have.inSync == 0:
 	case have.inSync < 2:
@@ -103,5 +105,5 @@ func compareReplicas(w Want, have topic, brokers int, warnings *verdict) {
 }
 
 func alter(topic, setting string) string {
-	return fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s", topic, setting)
+	return fmt.Sprintf("run `kafka-configs.sh --bootstrap-server BROKER --alter --topic %s --add-config %s`", topic, setting)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/cluster"
 )
 
@@ -109,7 +110,7 @@ func (f Finding) String() string {
 		if f.Created {
 			verdict = "created"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s (%s): %d partitions, %s, max.message.bytes %d", verdict, f.Topic, f.Path, f.Partitions, f.Policy, f.MessageBytes))
+		lines = append(lines, fmt.Sprintf("%s %s (%s): %s, %s, max.message.bytes %d", verdict, f.Topic, f.Path, plural.Count(f.Partitions, "partition"), f.Policy, f.MessageBytes))
 	}
 	if len(f.Warnings) > 0 {
 		lines = append(lines, "warning "+f.Warning())

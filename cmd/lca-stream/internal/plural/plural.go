@@ -1,0 +1,19 @@
+// Package plural writes numbers of things: plural.Count(1, "message") is "1 message", and of 2 "2 messages".
+package plural
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Count is a number of things, whose plural is regular.
+func Count[N int | int32 | int64 | uint64](n N, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "s"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

@@ -1,0 +1,44 @@
+package pipeline
+
+import (
+	"context"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// foreignWait is how long a transform waits for the start markers, only to say more of an offset.
+const foreignWait = 10 * time.Second
+
+// foreign says which offsets of a transform's group this program has not committed: they lack its note, as
+// those of another application in the group do, and those of the first edition. What such an application
+// has read is never whitened. Nobody can tell the two apart, and an upgrade must go on, so this is a
+// warning; each comes once, because our note is beside the offset from then on.
+func (p *Positions) foreign(ctx context.Context, f known, parts []source.Partition) {
+	var found []source.Partition
+	for _, part := range parts {
+		c := f.committed[part]
+		if note, err := source.ParseNote(c.Metadata); c.Next >= 0 && err == nil && note.Version == 0 {
+			found = append(found, part)
+		}
+	}
+	if p.Model != "" || len(found) == 0 { // a learner reads on from its checkpoint
+		return
+	}
+	reading, cancel := context.WithTimeout(ctx, foreignWait)
+	defer cancel()
+	seen, err := p.Starts.Read(reading)
+	if err != nil {
+		p.Log.Debug("the start markers are not known", "error", err)
+	}
+	for _, part := range found {
+		because := "it is of the first release, or another application uses source.group: then what it has read is never whitened"
+		if _, begun := seen[markerKey(p.Group, part)]; begun {
+			because = "this release has begun here before: another application uses source.group, and what it has read is never whitened, or the first release ran in between"
+		}
+		p.Log.WarnContext(logs.Unlimited(ctx), "the transform reads on at an offset that this release has not committed",
+			"group", p.Group, "partition", part.String(), "offset", f.committed[part].Next, "because", because,
+			"remedy", "give the other application a group of its own; `lca-stream offsets reset` moves the transform back")
+	}
+}

@@ -1,0 +1,117 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/lca-stream/lca-stream/internal/cluster"
+)
+
+// Member is a member of a consumer group, as the group's coordinator knows it.
+type Member struct {
+	ID         string
+	InstanceID string // "" where it has none
+	ClientID   string
+	Host       string // its address
+	Ours       bool   // it is this program: it says so in its subscription, or has our client id
+}
+
+// String names the member as a log does: by its instance id, or else by the id that it was given.
+func (m Member) String() string {
+	name := m.InstanceID
+	if name == "" {
+		name = m.ID
+	}
+	return name + " (client id " + m.ClientID + ", at " + m.Host + ")"
+}
+
+// ourSubscription is the user data of our members' subscriptions. Those of the first edition have none.
+const ourSubscription = "lca-stream"
+
+// Members asks who is in a group; a group that does not exist has no members.
+func Members(ctx context.Context, c *cluster.Cluster, group string) ([]Member, error) {
+	request := kmsg.NewPtrDescribeGroupsRequest()
+	request.Groups = []string{group}
+	m, err := c.Ask(ctx, cluster.Question{Request: request, Group: group})
+	if err != nil {
+		return nil, err
+	}
+	var members []Member
+	for _, g := range m.(*kmsg.DescribeGroupsResponse).Groups {
+		if err := failure(g.ErrorCode); errors.Is(err, kafka.GroupIdNotFound) || g.State == "Dead" {
+			return newMembers(ctx, c, group)
+		} else if err != nil {
+			return nil, err
+		}
+		for _, m := range g.Members {
+			members = append(members, memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, m.ProtocolMetadata))
+		}
+	}
+	return members, nil
+}
+
+// newMembers asks for a group of the protocol of KIP-848, which a classic group becomes when a member of that
+// protocol joins it. Brokers that do not know the protocol have no such groups.
+func newMembers(ctx context.Context, c *cluster.Cluster, group string) ([]Member, error) {
+	request := kmsg.NewPtrConsumerGroupDescribeRequest()
+	request.Groups = []string{group}
+	m, err := c.Ask(ctx, cluster.Question{Request: request, Group: group})
+	if errors.Is(err, kafka.UnsupportedVersion) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var members []Member
+	for _, g := range m.(*kmsg.ConsumerGroupDescribeResponse).Groups {
+		if err := failure(g.ErrorCode); errors.Is(err, kafka.GroupIdNotFound) || errors.Is(err, kafka.UnsupportedVersion) {
+			continue // Kafka 3.8 and 3.9 have the request, and mostly no coordinator for it
+		} else if err != nil {
+			return nil, err
+		}
+		for _, m := range g.Members {
+			members = append(members, memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, nil))
+		}
+	}
+	return members, nil
+}
+
+func memberOf(c *cluster.Cluster, id string, instance *string, client, host string, subscription []byte) Member {
+	m := Member{ID: id, ClientID: client, Host: strings.TrimPrefix(host, "/")} // Java writes addresses so
+	if instance != nil {
+		m.InstanceID = *instance
+	}
+	var s kmsg.ConsumerMemberMetadata
+	says := len(subscription) > 0 && s.ReadFrom(subscription) == nil && string(s.UserData) == ourSubscription
+	m.Ours = says || client == c.ClientID()
+	return m
+}
+
+// Foreign are the members that are not this program.
+func Foreign(members []Member) (foreign []Member) {
+	for _, m := range members {
+		if !m.Ours {
+			foreign = append(foreign, m)
+		}
+	}
+	return foreign
+}
+
+// lookAround tells OnForeign who else is in a generation. Any member may look: the leader may be a foreigner.
+func (g *Group) lookAround(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	members, err := Members(ctx, g.config.Cluster, g.config.Group)
+	if err != nil {
+		g.config.Cluster.Log().Debug("who else is in the group is not known", "group", g.config.Group, "error", err)
+		return
+	}
+	if ctx.Err() == nil {
+		g.config.OnForeign(Foreign(members))
+	}
+}
