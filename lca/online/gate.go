@@ -5,7 +5,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
 const (
@@ -43,11 +42,10 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 	}
 	var squares []float64
 	counted := len(l.metric.Active)
-	if l.cfg.Metric == lca.MetricFull && len(l.moments.sparse) == 0 {
-		squares = l.estimator.mahalanobis(&l.work)
+	if len(l.moments.sparse) == 0 {
+		squares = l.family.mahalanobis(l, rows)
 	} else {
-		l.single = linalg.Resize(l.single, len(ids))
-		squares, counted = l.mahalanobis(l.single, rows, l.moments.sparse)
+		squares, counted = l.mahalanobis(rows, l.moments.sparse)
 	}
 	l.kept = l.kept[:0]
 	for i, v := range squares {

@@ -6,10 +6,8 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
-	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
@@ -28,8 +26,8 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
-	cfg       Config      // no Auto left in ν
-	solver    prop1.MStep // of the metrics other than the full one, and of what Model publishes
+	cfg       Config // no Auto left in ν
+	family    family // of cfg.Metric
 	estimator estimator
 
 	pool    *pool
@@ -90,13 +88,13 @@ func NewLearner(c Config) (*Learner, error) {
 		return nil, err
 	}
 	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
-	family, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	family, err := newFamily(c)
 	if err != nil {
 		return nil, err
 	}
 	d := c.Dim
 	return &Learner{
-		cfg: c, solver: prop1.MStep{Family: family, Plain: c.Kind == lca.KindLCA}, estimator: newEstimator(c),
+		cfg: c, family: family, estimator: newEstimator(c),
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
 		moments: newRunningMoments(c.momentsMemory(), d),
 		cl:      make([]float64, d*d),

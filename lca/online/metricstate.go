@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"gonum.org/v1/gonum/mat"
-
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
@@ -53,7 +51,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 		if l.cfg.grows(l.counts.Since, l.cfg.Dim) {
 			most = youngShare
 		}
-		due := l.cfg.Metric != lca.MetricFull || m.pending >= most || m.minibatches >= splitMinibatches
+		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches
 		if !due && l.moments.vary(m.Active) && m.updateSpan(&l.work) {
 			return false, nil
 		}
@@ -76,15 +74,10 @@ func (l *Learner) findSplit() error {
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
 	l.m2 = next.Sub(l.m2, l.cl, d, l.cfg.Nu)
-	err := next.factorGlobal(l)
-	switch {
-	case err != nil:
-	case l.cfg.Metric == lca.MetricFull:
-		err = next.proposition1(l.cfg.Kind, l.m2, l.previousParzen(), l.poolShare(), &l.work)
-	default:
-		err = next.confined(l.solver, l.m1, l.m2, lca.Auto)
+	if err := next.factorGlobal(l); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := l.family.next(l, next); err != nil {
 		return err
 	}
 	next.startSpan(l)
@@ -162,42 +155,4 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 		return max(1, prop1.CountBelow(e, wide))
 	}
 	return max(1, prop1.CountBelow(e, becomesParzen*wide), min(previous, prop1.CountBelow(e, becomesGaussian*wide)))
-}
-
-// confined is the M-step of the other families of metrics, in units of s. It overwrites M₁ and M₂.
-func (m *metricState) confined(solver prop1.MStep, m1, m2 []float64, parzen int) error {
-	n := len(m.Active)
-	for i := range n {
-		for j := range n {
-			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
-			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
-		}
-	}
-	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
-	root, err := prop1.InverseRoot(one)
-	if err != nil {
-		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian): %w", err)
-	}
-	p, _, err := solver.Solve(one, root, two, parzen)
-	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
-		p, _, err = solver.Solve(one, root, two, 1)
-	}
-	if err != nil {
-		return fmt.Errorf("lca: C_L + ν (raise Nu): %w", err)
-	}
-	b, inv := p.Joined(), new(mat.Dense)
-	if err := inv.Inverse(b); err != nil {
-		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
-	}
-	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
-	m.logDet, _ = mat.LogDet(b)
-	m.basis, m.inverse = linalg.Elements(b), linalg.Elements(inv)
-	for i, s := range m.Scale {
-		m.logDet -= math.Log(s)
-		for k := range n {
-			m.basis[i*n+k] /= s
-			m.inverse[k*n+i] *= s
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
@@ -18,13 +17,7 @@ import (
 // 1000 standard deviations would hide all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	half := l.estimator.halfSquares()
-	var squares []float64
-	if l.cfg.Metric == lca.MetricFull {
-		squares = l.estimator.mahalanobis(&l.work)
-	} else {
-		l.single = linalg.Resize(l.single, len(m.Used))
-		squares, _ = l.mahalanobis(l.single, rows, nil)
-	}
+	squares := l.family.mahalanobis(l, rows)
 	var nll, gaussian, effective float64
 	var neighbours, sums logSum
 	for i, used := range m.Used {
@@ -85,11 +78,13 @@ func (l *Learner) densities(m *kernel.Moments) []float64 {
 	return l.density
 }
 
-// mahalanobis sets dst[i] to (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, where B may have nothing to
-// do with C_G. The sparse columns of without are left out; it returns dst and the number of columns that counted.
-func (l *Learner) mahalanobis(dst []float64, x []float64, without []prop1.Sparse) (squares []float64, counted int) {
+// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, even if B has nothing to do with C_G.
+// The sparse columns of without are left out; counted is the number of columns that were not. The squares are valid
+// until the next call.
+func (l *Learner) mahalanobis(x []float64, without []prop1.Sparse) (squares []float64, counted int) {
 	m, d := l.metric, l.cfg.Dim
-	n, counts := len(m.Active), 0
+	l.single = linalg.Resize(l.single, len(x)/d)
+	dst, n := l.single, len(m.Active)
 	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
 	y := m.scratch[0]
 	for j, k := range m.Active {
@@ -99,7 +94,7 @@ func (l *Learner) mahalanobis(dst []float64, x []float64, without []prop1.Sparse
 			}
 			continue
 		}
-		counts++
+		counted++
 		for i := range dst {
 			y[i*n+j] = x[i*d+k] - l.moments.mean[k]
 		}
@@ -108,5 +103,5 @@ func (l *Learner) mahalanobis(dst []float64, x []float64, without []prop1.Sparse
 	for i := range dst {
 		dst[i] = kernel.NormSquared(y[i*n : (i+1)*n])
 	}
-	return dst, counts
+	return dst, counted
 }

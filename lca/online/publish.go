@@ -36,38 +36,16 @@ func (l *Learner) Model() (*lca.Model, error) {
 	for k, v := range l.pool.rows {
 		m.Neighbours[k] = float32(v)
 	}
-	var err error
-	if l.cfg.Metric == lca.MetricFull {
-		err = l.solve(m, cl)
-	} else {
-		err = l.solveWithin(m, cl)
-	}
-	if err != nil {
+	if err := l.family.model(l, m, cl); err != nil {
 		return nil, err
 	}
 	if l.cfg.Coordinates != lca.CoordinatesAligned { // they need no history
 		return m.View(l.cfg.Coordinates, l.cfg.Components)
 	}
 	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
+	var err error
 	m.W, err = l.aligned.whitening(m.BL, m.BG, m.Components, linalg.Elements(m.CG))
 	return m, err
-}
-
-// solve is the M-step of Model, as findSplit does it.
-func (l *Learner) solve(m *lca.Model, cl []float64) error {
-	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
-	s := &metricState{ColumnScale: f}
-	if err := s.factorGlobal(l); err != nil {
-		return err
-	}
-	m2 := s.Sub(nil, cl, d, l.cfg.Nu)
-	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.poolShare(), &l.work); err != nil {
-		return err
-	}
-	m.Ratio = s.ratio
-	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.Active), d)
-	return nil
 }
 
 // columnsOut spreads columns of the split's B over all dim columns of the input.
@@ -80,37 +58,6 @@ func (m *metricState) columnsOut(from, to, dim int) *mat.Dense {
 		copy(out.RawRowView(k), m.basis[i*n+from:i*n+to])
 	}
 	return out
-}
-
-// solveWithin is solve for the other families of metrics.
-func (l *Learner) solveWithin(m *lca.Model, cl []float64) error {
-	f, d := l.metric.ColumnScale, l.cfg.Dim
-	m1 := prop1.Ridge(f.CovarianceIn(l.moments.full(), d), l.cfg.NuGaussian)
-	p, sigma, err := l.families(m1, prop1.Ridge(f.CovarianceIn(cl, d), l.cfg.Nu))
-	if err != nil {
-		return err
-	}
-	m.Ratio, m.CG, m.CL = p.Ratio, f.CovarianceOut(m1, d), f.CovarianceOut(sigma, d)
-	m.BG, m.BL = f.DirectionsOut(p.BG, d), f.DirectionsOut(p.BL, d)
-	return nil
-}
-
-// families is the M-step in a family of metrics. A singular matrix gets the same ridges as in a split.
-func (l *Learner) families(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense, error) {
-	var root *mat.SymDense
-	var err error
-	for _, r := range prop1.Ridges {
-		one, two := prop1.Ridge(m1, r), prop1.Ridge(m2, r)
-		if root, err = prop1.InverseRoot(one); err != nil {
-			continue
-		}
-		var p prop1.Parts
-		var sigma *mat.SymDense
-		if p, sigma, err = l.solver.Solve(one, root, two, lca.Auto); err == nil {
-			return p, sigma, nil
-		}
-	}
-	return prop1.Parts{}, nil, err
 }
 
 // info returns how the model came to be.

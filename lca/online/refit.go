@@ -75,7 +75,7 @@ func (s *search) wait() candidate {
 
 // stepRefit starts a search and ends it, each at its place; rows are those just learnt.
 func (l *Learner) stepRefit(rows []float64, ids []uint64, before uint64, s *Step) (err error) {
-	if l.cfg.Kind != lca.KindLCAGaussRed || l.cfg.Metric != lca.MetricFull || l.cfg.InnerSteps != lca.Auto {
+	if l.cfg.Kind != lca.KindLCAGaussRed || !l.family.unconfined() || l.cfg.InnerSteps != lca.Auto {
 		return nil
 	}
 	pool := uint64(l.cfg.Neighbours)

@@ -90,14 +90,7 @@ func (l *Learner) initMetric() error {
 	if err := m.factorGlobal(l); err != nil {
 		return fmt.Errorf("%w, of the warm-up rows", err)
 	}
-	m2 := slices.Clone(l.m1)
-	var err error
-	if l.cfg.Metric == lca.MetricFull {
-		err = m.proposition1(lca.KindLCA, m2, lca.Auto, 1, &l.work)
-	} else {
-		err = m.confined(l.solver, l.m1, m2, len(m.Active))
-	}
-	if err != nil {
+	if err := l.family.first(l, m, slices.Clone(l.m1)); err != nil {
 		return fmt.Errorf("lca: the first metric, of the warm-up rows: %w", err)
 	}
 	m.startSpan(l)
