@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
@@ -37,5 +38,31 @@ func (l *Loop) renew(ctx context.Context) error {
 		return l.rewind(ctx, err)
 	}
 	l.putAt = time.Now()
+	return nil
+}
+
+// rest is what is done about a batch that gives nothing to put.
+func (l *Loop) rest(ctx context.Context) error {
+	if err := l.renew(ctx); err != nil {
+		return err
+	}
+	return l.check(ctx)
+}
+
+// check ends a loop whose work another owner has taken: an import, a replay, a reset of offsets or a second
+// process fence it, and without anything to put it would never hear of that, and show a model that is not current.
+func (l *Loop) check(ctx context.Context) error {
+	k, ok := l.Sink.(Checker)
+	if !ok || l.Check == 0 || time.Since(l.putAt) < l.Check || time.Since(l.askedAt) < l.Check {
+		return nil
+	}
+	err := k.Check(ctx)
+	l.askedAt = time.Now()
+	if errors.Is(err, sink.ErrFenced) {
+		return err
+	}
+	if err != nil {
+		l.Log.Debug("it is not known whether the work is still ours", "error", err)
+	}
 	return nil
 }

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,6 +70,61 @@ func TestRenewal(t *testing.T) {
 					if next[at(0)] != 7 {
 						t.Errorf("committed %v, want what was kept", next)
 					}
+				}
+			})
+		})
+	}
+}
+
+// asked is a sink whose work somebody else takes after a while, without a word.
+type asked struct {
+	calm
+	taken time.Duration
+	times []time.Duration
+}
+
+func (a *asked) Check(context.Context) error {
+	now := time.Since(a.began)
+	a.times = append(a.times, now)
+	switch {
+	case now >= a.taken:
+		return fmt.Errorf("asked: %w", sink.ErrFenced)
+	case len(a.times) == 2:
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+// A loop that has nothing to put asks whether the work is still its own, and ends when it is not. One that puts
+// need not ask.
+func TestIdleLoopNoticesThatItIsFenced(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		every time.Duration
+		puts  bool
+		ends  time.Duration // 0: with its context
+		asks  int
+	}{
+		{"idle", 5 * time.Second, false, time.Minute, 6},
+		{"idle, asking less often than batches come", 25 * time.Second, false, time.Minute + 10*time.Second, 3},
+		{"it never asks", 0, false, 0, 0},
+		{"it puts", 15 * time.Second, true, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+				defer cancel()
+				a := &asked{calm: calm{ahead: source.Offsets{at(0): 7}, began: time.Now()}, taken: time.Minute}
+				l := &Loop{Source: a, Sink: a, Stage: idle{}, Stats: NewStats(), Log: quiet(), Start: source.Offsets{at(0): 7}, Check: c.every}
+				if c.puts {
+					l.Renew = &Renewal{Every: time.Second}
+				}
+				err := l.Run(ctx)
+				if errors.Is(err, sink.ErrFenced) != (c.ends > 0) || c.ends > 0 && time.Since(a.began) != c.ends {
+					t.Errorf("it ends after %v with %v, want after %v", time.Since(a.began), err, c.ends)
+				}
+				if len(a.times) != c.asks {
+					t.Errorf("it asks at %v, want %d times", a.times, c.asks)
 				}
 			})
 		})

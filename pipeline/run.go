@@ -49,6 +49,11 @@ type Finisher interface {
 	Finish(context.Context) (Work, error)
 }
 
+// Checker is a sink that can tell whether the work is still its own, without writing anything.
+type Checker interface {
+	Check(context.Context) error
+}
+
 // Refuser is a stage that knows what to put instead of a message that is too large for its topic.
 type Refuser interface {
 	Refuse(work Work, index int, cause error) (Work, error)
@@ -72,6 +77,7 @@ type Loop struct {
 	Trace  Trace          // nil = nobody wants to know
 	Start  source.Offsets // where reading begins, which is committed; nil: it is not
 	Renew  *Renewal       // nil = committed offsets are not renewed
+	Check  time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
 
 	// Spread, unless nil, makes another wait of one before a retry, so that loops do not retry in step.
 	Spread func(time.Duration) time.Duration
@@ -79,6 +85,7 @@ type Loop struct {
 	claim   source.Claim   // of the last batch: what Finish commits
 	kept    source.Claim   // what is committed; Next nil: not known
 	putAt   time.Time      // when it was
+	askedAt time.Time      // when the sink was asked last
 	counted source.Offsets // the next messages to count: those that come again have been
 }
 
@@ -123,7 +130,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 		return err
 	}
 	if !done.Commit || len(done.Messages) == 0 && l.kept.Next != nil && maps.Equal(l.claim.Next, l.kept.Next) {
-		return l.renew(work)
+		return l.rest(work)
 	}
 	err = l.commit(work, done)
 	if err == nil || final(err) {

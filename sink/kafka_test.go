@@ -38,6 +38,7 @@ func TestKafka(t *testing.T) {
 		{"round trips", testRoundTrips},
 		{"cut at every request", testCutAtEveryRequest},
 		{"the old owner is fenced", testOldOwnerIsFenced},
+		{"an idle owner asks", testIdleOwnerAsks},
 		{"a zombie does not disturb the new owner", testZombieDoesNotDisturb},
 		{"a late commit commits nothing", testLateCommit},
 		{"a late request opens nothing", testLateRequest},

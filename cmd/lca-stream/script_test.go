@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -45,7 +47,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "up": up, "rows": rows, "arrives": arrives(t)},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "up": up, "says": says, "rows": rows, "arrives": arrives(t)},
 	})
 }
 
@@ -95,5 +97,27 @@ func up(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%s is not up: %v", args[0], err)
 		}
 		<-time.After(20 * time.Millisecond)
+	}
+}
+
+// says ADDRESS/PATH PATTERN: waits until the program that serves there answers with what the pattern matches.
+func says(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: says address/path pattern")
+	}
+	pattern, err := regexp.Compile(args[1])
+	ts.Check(err)
+	for give := time.Now().Add(time.Minute); ; <-time.After(50 * time.Millisecond) {
+		body := []byte("no answer")
+		if answer, err := http.Get("http://" + args[0]); err == nil {
+			body, _ = io.ReadAll(answer.Body)
+			_ = answer.Body.Close()
+		}
+		if pattern.Match(body) {
+			return
+		}
+		if time.Now().After(give) {
+			ts.Fatalf("%s does not say %q: %s", args[0], args[1], body)
+		}
 	}
 }

@@ -172,6 +172,10 @@ const (
 	learnGather     = 64 << 10
 )
 
+// ownerCheck is how long a learner or a static transform may have nothing to put before it asks whether another
+// process has taken its work.
+const ownerCheck = 5 * time.Second
+
 // learnIdle is how often the learner looks at the clock while nothing comes.
 const learnIdle = time.Second
 

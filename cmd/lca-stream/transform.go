@@ -146,6 +146,9 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew = spread, o.renew
+	if o.config.Source.Assignment == "static" { // else the group says who owns the partition
+		loop.Check = ownerCheck
+	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
 }
