@@ -107,7 +107,7 @@ func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Mes
 func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header {
 	headers := []source.Header{
 		text("lca-error-code", code),
-		text("lca-error", why),
+		text(headerError, why),
 		text("lca-source-topic", m.Partition.Topic),
 		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
 		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
@@ -128,6 +128,7 @@ func millis(t time.Time) string {
 }
 
 const (
+	headerError     = "lca-error"
 	sourceTimestamp = "lca-source-timestamp" // milliseconds
 	headerCut       = "lca-cut"              // what was left out of a dead letter
 
@@ -141,29 +142,36 @@ const (
 	whyBytes = 500
 )
 
+// DeadLetterBytes is the least max.message.bytes with which a topic takes every dead letter once everything was cut from it,
+// whatever the names of topics: what is left then are the headers that say where the message is.
+const DeadLetterBytes = 1024
+
 // cut makes a dead letter smaller that its topic did not take: first without its value, then without its key and
-// headers too, which may be just as large. What is left says where the whole message is, and which bytes these
-// were. The value is empty, not null: that would delete the key in a compacted topic. false: there is nothing
-// left to cut.
+// headers too, which may be just as large, and at last without the sentence that says what is wrong. What is left says
+// where the whole message is, and which bytes these were. The value is empty, not null: that would delete the key in a
+// compacted topic. false: there is nothing left to cut.
 func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, bool) {
-	before := valueOf(dead.Headers, headerCut)
-	if before == cutAll {
-		return dead, false
-	}
 	left := []source.Header{
 		text(headerCut, cutValue),
 		text(headerOriginalSize, strconv.Itoa(len(m.Value))),
 		text(headerOriginalCRC, fmt.Sprintf("%08x", crc32.Checksum(m.Value, castagnoli))),
 	}
 	dead.Value, dead.Rest = []byte{}, nil
-	if before == "" {
+	before, why := valueOf(dead.Headers, headerCut), valueOf(dead.Headers, headerError)
+	switch {
+	case before == "":
 		dead.Headers = append(slices.Clip(dead.Headers), left...)
 		return dead, true
+	case before == cutValue:
+		why = strings.ToValidUTF8(why[:min(len(why), whyBytes)], "")
+	case why != "":
+		why = ""
+	default:
+		return dead, false
 	}
 	left[0] = text(headerCut, cutAll)
-	why := valueOf(dead.Headers, "lca-error")
 	dead.Key = nil
-	dead.Headers = append(d.headers(m, valueOf(dead.Headers, "lca-error-code"), strings.ToValidUTF8(why[:min(len(why), whyBytes)], "")), left...)
+	dead.Headers = append(d.headers(m, valueOf(dead.Headers, "lca-error-code"), why), left...)
 	return dead, true
 }
 

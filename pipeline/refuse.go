@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -13,12 +14,12 @@ import (
 func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 	m := t.inputs[work.from+index]
 	if work.Messages[index].Topic != t.Topic {
-		dead, ok := work.Messages[index], false
-		if !t.DeadLetter.StopAtTooLarge {
-			dead, ok = t.DeadLetter.cut(dead, m)
-		}
-		if !ok {
+		if t.DeadLetter.StopAtTooLarge {
 			return Work{}, &Stop{Err: cause, Hint: "or set dead_letter.on_too_large to cut"}
+		}
+		dead, ok := t.DeadLetter.cut(work.Messages[index], m)
+		if !ok {
+			return Work{}, &Stop{Err: cause, Hint: fmt.Sprintf("the dead letter is cut as far as it can be, and every one fits into a topic that takes %d bytes", DeadLetterBytes)}
 		}
 		work.Messages[index] = dead
 		return work, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -109,6 +111,7 @@ func TestDeadLettersAreCut(t *testing.T) {
 	}{
 		{"without its value", nil, 2000, false, cutValue},
 		{"without anything of its own", large, 2000, false, cutAll},
+		{"without the sentence", large, 260, false, cutAll},
 		{"the topic takes next to nothing", large, 100, false, ""},
 		{"an operator wants to stop", nil, 2000, true, ""},
 	}
@@ -121,8 +124,12 @@ func TestDeadLettersAreCut(t *testing.T) {
 			loop.Stage.(*Transform).DeadLetter.StopAtTooLarge = tt.stop
 			err := loop.Run(context.Background())
 			if tt.cut == "" {
-				if stop := (*Stop)(nil); !errors.As(err, &stop) {
+				stop := (*Stop)(nil)
+				if !errors.As(err, &stop) {
 					t.Fatalf("ended with %v, want a stop", err)
+				}
+				if advised := strings.Contains(stop.Hint, "on_too_large to cut"); advised != tt.stop || !tt.stop && !strings.Contains(stop.Hint, strconv.Itoa(DeadLetterBytes)) {
+					t.Errorf("the remedy is %q", stop.Hint)
 				}
 				return
 			}
@@ -213,3 +220,28 @@ type refusing struct {
 }
 
 func (r refusing) Put(context.Context, []sink.Message, source.Claim) error { return r.err }
+
+// What is left of a dead letter fits into the least limit that a start accepts, whatever the message was.
+func TestCutDeadLetterFits(t *testing.T) {
+	longest := 0
+	for _, code := range recordCodes {
+		longest = max(longest, len(code))
+	}
+	bad := &source.RecordError{
+		Partition: source.Partition{Topic: strings.Repeat("t", 249), ID: math.MaxInt32}, Offset: math.MaxInt64 - 1, Offsets: 1,
+		Code: strings.Repeat("c", longest), Err: errors.New(strings.Repeat("é", 5000)),
+	}
+	m := &source.Message{
+		Partition: bad.Partition, Offset: bad.Offset, Key: make([]byte, 5000), Value: make([]byte, 5000), Err: bad, Time: time.UnixMilli(math.MaxInt64 / 1_000_000),
+		Headers: []source.Header{{Key: "large", Value: make([]byte, 5000)}},
+	}
+	d := DeadLetter{Topic: "dead"}
+	dead := d.message(m, bad)
+	var sizes []int
+	for ok := true; ok; dead, ok = d.cut(dead, m) {
+		sizes = append(sizes, recordbatch.Size([]recordbatch.Record{{Key: dead.Key, Value: dead.Value, Headers: dead.Headers, Timestamp: dead.Time.UnixMilli()}}))
+	}
+	if n := len(sizes); n != 4 || sizes[n-1] > DeadLetterBytes || sizes[n-1] < DeadLetterBytes/2 {
+		t.Errorf("it is cut to %v bytes, want at most %d, and not much less", sizes, DeadLetterBytes)
+	}
+}

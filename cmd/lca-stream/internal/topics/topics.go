@@ -22,6 +22,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/pipeline"
 )
 
 const (
@@ -58,7 +59,11 @@ func Wanted(c *config.Config) []Want {
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 	}
 	if c.DeadLetter.Topic != "" {
-		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1})
+		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1}
+		if c.DeadLetter.OnTooLarge != "stop" { // it is cut instead, and what is left must fit
+			dead.MessageBytes = pipeline.DeadLetterBytes
+		}
+		wants = append(wants, dead)
 	}
 	return wants
 }

@@ -115,6 +115,27 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *cluster.Cluster) {
 	}
 }
 
+// A dead letter that is cut still says where its message is: a topic without room for that is refused, unless the process
+// is to stop at a dead letter that does not fit.
+func TestRoomForDeadLetters(t *testing.T) {
+	for _, c := range []struct {
+		policy string
+		bytes  int
+		fault  string
+	}{
+		{"cut", 100, "has max.message.bytes 100, must be at least 1024; kafka-configs.sh --alter --topic room-dead --add-config max.message.bytes=1024"},
+		{"cut", 1023, "must be at least 1024"}, {"cut", 1024, ""}, {"stop", 100, ""},
+	} {
+		cfg := configured("room")
+		cfg.DeadLetter.OnTooLarge = c.policy
+		w := Wanted(cfg)[4]
+		f := compare(w, topic{partitions: 1, replication: 1, policy: "delete", messageBytes: c.bytes}, topic{partitions: 1, messageBytes: 1000}, 1)
+		if f.OK() != (c.fault == "") || !strings.Contains(f.Fault(), c.fault) {
+			t.Errorf("%s, %d bytes: %v", c.policy, c.bytes, f)
+		}
+	}
+}
+
 // What is a risk, or costs something, and works.
 func TestWarnings(t *testing.T) {
 	source := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 1 << 20, inSync: 2}
