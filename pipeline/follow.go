@@ -18,17 +18,18 @@ import (
 // Follow keeps the model in force: the newest whole snapshot of one model id on the snapshot
 // topic, swapped atomically. Readers never wait for it.
 type Follow struct {
-	Open    func(context.Context) (Log, error)        // a reader from the topic's beginning
-	OpenAt  func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read, and each version is current on the way
-	End     func(context.Context) (int64, error)      // the topic's last stable offset
-	Topic   string                                    // of the snapshots
-	ModelID string
-	Source  string // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
-	Group   string // source.group: where it has published models, those of other groups are passed over; "" = any will do
-	Learns  bool   // this process learns the model: a newer one of another group ends Run, because two learners write it
-	Pin     uint64 // follow this version only; 0 = the newest
-	Stats   *Stats
-	Log     *slog.Logger
+	Open     func(context.Context) (Log, error)        // a reader from the topic's beginning
+	OpenAt   func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read, and each version is current on the way
+	End      func(context.Context) (int64, error)      // the topic's last stable offset
+	Topic    string                                    // of the snapshots
+	ModelID  string
+	Source   string   // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
+	Group    string   // source.group: where it has published models, those of other groups are passed over; "" = any will do
+	Features []string // source.features: a model of others is passed over; empty: one of others than the current model has
+	Learns   bool     // this process learns the model: a newer one of another group ends Run, because two learners write it
+	Pin      uint64   // follow this version only; 0 = the newest
+	Stats    *Stats
+	Log      *slog.Logger
 
 	current atomic.Pointer[InForce]
 
@@ -39,10 +40,13 @@ type Follow struct {
 	whole  bool                // the start has been read, so that the newest version is known
 	stop   error               // two learners write the model
 	passed uint64              // the newest version that was passed over
+	misfit *Stop               // why the newest of those of other features was
+	unfit  uint64              // its version
 
-	mu    sync.Mutex // guards next and moved; never held while waiting
-	next  int64
-	moved chan struct{} // closed and replaced whenever next or current moves
+	mu      sync.Mutex // guards what follows; never held while waiting
+	next    int64
+	started bool          // the start has been read once
+	moved   chan struct{} // closed and replaced whenever next or current moves
 }
 
 // InForce is a model and the moment it was published.
@@ -69,7 +73,7 @@ func (f *Follow) Run(ctx context.Context) error {
 			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
 		}
 		if replaced(err) {
-			f.read = nil
+			f.read, f.passed = nil, 0
 		}
 		f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
@@ -154,12 +158,23 @@ func (f *Follow) take(end int64) (again bool, err error) {
 	if err := f.choose(); err != nil {
 		return false, err
 	}
+	if err := f.begun(); err != nil {
+		return false, err
+	}
 	f.advance(f.at)
 	return false, nil
 }
 
-// accept refuses the models of another pipeline that has the same model id on the same topic.
+// accept refuses what rows are not to be whitened with.
 func (f *Follow) accept(s *snapshot.Snapshot) error {
+	if err := f.ours(s); err != nil {
+		return err
+	}
+	return f.fits(s)
+}
+
+// ours refuses the models of another pipeline that has the same model id on the same topic.
+func (f *Follow) ours(s *snapshot.Snapshot) error {
 	topic, group := s.LearntFrom(), s.Group
 	var err error
 	switch {
@@ -176,10 +191,7 @@ func (f *Follow) accept(s *snapshot.Snapshot) error {
 		return nil
 	}
 	err = fmt.Errorf("%w: set another snapshot.model_id; to use that model here, export it and import it under an id of its own", err)
-	f.Log.Error("a model of another pipeline is passed over", "error", err)
-	f.Stats.SetPassedOver(err.Error())
-	f.passed = max(f.passed, s.Version)
-	return err
+	return f.passOver("a model of another pipeline is passed over", s.Version, err)
 }
 
 // choose makes the newest whole snapshot current, never an older one (versions never go back).
@@ -198,7 +210,10 @@ func (f *Follow) choose() error {
 	}
 	if f.Pin != 0 {
 		var err error
-		if s, err = f.read.Version(f.ModelID, f.Pin); err != nil {
+		if s, err = f.read.Version(f.ModelID, f.Pin); errors.Is(err, errOtherFeatures) {
+			return &Stop{Err: fmt.Errorf("transform.pin_version: %w", err), Hint: "or pin another version"}
+		}
+		if err != nil {
 			return f.pinned(version)
 		}
 	}

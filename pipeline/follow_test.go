@@ -23,7 +23,7 @@ func follow(t *testing.T, f *Follow) error {
 	defer cancel()
 	ran := make(chan error, 1)
 	go func() { ran <- f.Run(ctx); cancel() }()
-	err := f.CatchUp(ctx)
+	err := errors.Join(f.AwaitStart(ctx), f.CatchUp(ctx))
 	cancel()
 	if ended := <-ran; ended != nil {
 		return ended

@@ -9,7 +9,7 @@ type Readiness struct {
 // SetReady notes whether the work goes on, and why not.
 func (s *Stats) SetReady(r Readiness) { s.ready.Store(&r) }
 
-// SetPassedOver notes why the newest model on the snapshot topic is not used; "" that it is.
+// SetPassedOver notes that the newest model on the snapshot topic is not used, and why; "" that it is.
 func (s *Stats) SetPassedOver(why string) { s.passedOver.Store(&why) }
 
 // SetBroker notes whether any broker answers, and if not, what came instead. It overrules what the work
@@ -35,7 +35,7 @@ func (s *Stats) Ready() Readiness {
 		if r.Reason != "" {
 			r.Reason += "; "
 		}
-		r.Reason += "a model of another pipeline is passed over: " + *why
+		r.Reason += *why
 	}
 	return r
 }

@@ -16,7 +16,8 @@ import (
 
 // publish puts a snapshot that was not made by the live learner onto the topic. A version only grows for a
 // model id: if there is a newer one, what it has learnt counts on. If the newest is the same model, nothing is
-// done, and false returned: publishing twice is the same as once, and a learner that runs goes on undisturbed.
+// done, and false returned: publishing twice is the same as once, and a learner that runs goes on undisturbed. So
+// it does where the snapshot is refused.
 //
 // It takes the learner's place for one transaction: a learner that runs is fenced, and the checkpoint that
 // travels with the snapshot has the next one go on from it. Else the learner's own model would come back as
@@ -28,7 +29,15 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
 	}
 	snap.Group = s.config.Source.Group
-	if done, err := s.inPlace(ctx, snap); done || err != nil {
+	a, err := s.snapshots(ctx, source.LatestStable)
+	if err != nil {
+		return false, s.cluster.Explain(err)
+	}
+	newest, _ := a.Newest(snap.ModelID)
+	if done, err := s.inPlace(ctx, newest, snap); done || err != nil {
+		return false, s.cluster.Explain(err)
+	}
+	if err := s.tried(ctx, newest, snap); err != nil {
 		return false, s.cluster.Explain(err)
 	}
 	id, former := learnID(s.config.Source, snap.ModelID)
@@ -49,22 +58,17 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 	return true, k.Put(ctx, msgs, source.Claim{})
 }
 
-// inPlace reports whether snap is the newest on the topic, and the learner's checkpoint not an older one. It
+// inPlace reports whether snap is the newest on the topic, which may be nil, and the learner's checkpoint not an older one. It
 // disturbs nobody.
-func (s *system) inPlace(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
-	a, err := s.snapshots(ctx, source.LatestStable)
-	if err != nil {
-		return false, err
-	}
-	newest, ok := a.Newest(snap.ModelID)
-	if !ok {
+func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (bool, error) {
+	if newest == nil {
 		return false, nil
 	}
 	same, err := takePlaceOf(snap, newest)
 	if !same || err != nil {
 		return false, err
 	}
-	_, checkpoint, err := s.checkpointOf(ctx, snap)
+	_, checkpoint, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Load)
 	return err == nil && (checkpoint == nil || checkpoint.Published >= snap.Version), err
 }
 
@@ -72,7 +76,7 @@ func (s *system) inPlace(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 // is there already.
 func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
-	stage, checkpoint, err := s.checkpointOf(ctx, snap)
+	stage, checkpoint, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Load)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +84,11 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 	if err != nil {
 		return nil, err
 	}
-	if newest, ok := a.Newest(snap.ModelID); ok {
+	newest, ok := a.Newest(snap.ModelID)
+	if err := s.fits(checkpoint, newest, snap); err != nil {
+		return nil, err
+	}
+	if ok {
 		same, err := takePlaceOf(snap, newest)
 		switch {
 		case err != nil:
@@ -104,8 +112,9 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 	return append(msgs, replaced...), err
 }
 
-// checkpointOf is the checkpoint of the model's learner, nil where there is none, or no topic for it.
-func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot) (*pipeline.Learn, *pipeline.Checkpoint, error) {
+// checkpointOf is the checkpoint of the model's learner, nil where there is none, or no topic for it. read is Peek
+// where nobody is to be waited for, and Load once the learner is fenced.
+func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
 	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +125,7 @@ func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot) (*pi
 	if _, err := s.partitions(ctx, s.config.Checkpoint.Topic); errors.Is(err, kafka.UnknownTopicOrPartition) {
 		return stage, nil, nil // nobody has learnt here yet
 	}
-	c, err := stage.Checkpoints.Load(ctx)
+	c, err := read(stage.Checkpoints, ctx)
 	return stage, c, err
 }
 

@@ -66,7 +66,13 @@ func (s *system) transform(ctx context.Context) error {
 		}
 	}()
 	defer func() { stopFollowing(); <-follower }()
-	g.Go(func() error { return s.whiten(gctx, shared) })
+	g.Go(func() error {
+		s.stats.SetReady(pipeline.Readiness{Reason: "reading the newest model on topic " + s.config.Snapshot.Topic})
+		if err := shared.Follow.AwaitStart(gctx); err != nil { // a model that does not fit ends this process, before it takes a partition from another one
+			return stopped(gctx, err)
+		}
+		return s.whiten(gctx, shared)
+	})
 	err = g.Wait()
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		return cause // nil, or why the snapshot topic cannot be followed
@@ -191,7 +197,7 @@ func (s *system) follow() *pipeline.Follow {
 	return &pipeline.Follow{
 		Open: s.openLog(c.Snapshot.Topic), OpenAt: s.openLogAt(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
 		Topic: c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
-		Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+		Features: c.Source.Features, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
 	}
 }
 

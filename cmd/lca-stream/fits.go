@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// tried refuses what would be refused once the learner of the model is fenced, before it is: where that learner
+// could not go on from the snapshot. It sees what it need not wait for.
+func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
+	stage, c, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Peek)
+	if err == nil {
+		err = s.fits(c, newest, snap)
+	}
+	if err == nil && c != nil {
+		_, err = stage.Replace(c, snap, nil)
+	}
+	return err
+}
+
+// fits refuses a snapshot of other features than those that transforms and the learner of its id have. c is that learner's
+// checkpoint, whose features Replace compares, newest the id's newest snapshot; each is nil where there is none.
+func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) error {
+	columns := s.config.Source.Features
+	if !minibatch.Chosen(columns, snap.Features) {
+		return &pipeline.Stop{
+			Err:  fmt.Errorf("the model to be published as %q has features %v, and source.features says %v", snap.ModelID, snap.Features, columns),
+			Hint: "publish it with another snapshot.model_id and a source.features that names its features, or make it from those of source.features",
+		}
+	}
+	if c == nil && newest != nil && len(columns) == 0 && !slices.Equal(newest.Features, snap.Features) {
+		return &pipeline.Stop{
+			Err:  fmt.Errorf("the model to be published as %q has features %v, and version %d of that id on topic %s has %v", snap.ModelID, snap.Features, newest.Version, s.config.Snapshot.Topic, newest.Features),
+			Hint: "publish it with another snapshot.model_id",
+		}
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// errOtherFeatures is in the error about a model of other features than those that are whitened.
+var errOtherFeatures = errors.New("other features")
+
+const otherFeaturesHint = "set another snapshot.model_id, because another space needs another model, or source.features to those of the model"
+
+// fits refuses a model of other features than source.features names or, where that is empty, than the current model
+// has: rows would change their width in the middle of a topic, or none would have the features any more.
+func (f *Follow) fits(s *snapshot.Snapshot) error {
+	now := f.current.Load()
+	var err error
+	switch {
+	case !minibatch.Chosen(f.Features, s.Features):
+		err = fmt.Errorf("%w: version %d of model %q was learnt from features %v, and source.features now says %v", errOtherFeatures, s.Version, f.ModelID, s.Features, f.Features)
+	case len(f.Features) == 0 && now != nil && !slices.Equal(now.Features, s.Features):
+		err = fmt.Errorf("%w: version %d of model %q was learnt from features %v, and version %d, which is current, from %v", errOtherFeatures, s.Version, f.ModelID, s.Features, now.Version, now.Features)
+	default:
+		return nil
+	}
+	if f.misfit == nil || s.Version > f.unfit {
+		f.misfit, f.unfit = &Stop{Err: err, Hint: otherFeaturesHint}, s.Version
+	}
+	return f.passOver("a model of other features is passed over", s.Version, fmt.Errorf("%w: %s", err, otherFeaturesHint))
+}
+
+// passOver notes a version that is not used; the newest of them is logged, once.
+func (f *Follow) passOver(what string, version uint64, err error) error {
+	if version > f.passed {
+		f.passed = version
+		f.Log.Error(what, "error", err)
+		f.Stats.SetPassedOver(what + ": " + err.Error())
+	}
+	return err
+}
+
+// begun is called when the start of the topic has been read. Where that has a model, and only of other features, the
+// configuration has changed: waiting would not help, because no learner goes on from one to the other.
+func (f *Follow) begun() error {
+	if f.started {
+		return nil
+	}
+	if f.current.Load() == nil && f.misfit != nil && f.Pin == 0 {
+		return f.misfit
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.started = true
+	return nil
+}
+
+// AwaitStart waits until Run has read the topic as far as it needs to know the newest model. It ends with ctx where Run has
+// ended before that.
+func (f *Follow) AwaitStart(ctx context.Context) error {
+	return f.await(ctx, func() bool { return f.started })
+}
