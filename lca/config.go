@@ -19,15 +19,15 @@ type Config struct {
 	NuUnit     Unit    // default UnitRelative; UnitAbsolute is the paper's and scales no column
 
 	MaxIter int     // most EM steps (passes, when subsampling); 0 = to convergence; 1 = Manifold Parzen Windows
-	Tol     float64 // converged when a step gains less, nats a row; 0 = 1e-6; < 0 = never (wants MaxIter)
+	Tol     float64 // converged when a step gains less, nats per row; 0 = 1e-6; < 0 = never (wants MaxIter)
 
-	Minibatch  int     // B, rows whose local covariances are averaged a step (section 5.1); 0 = all
-	Neighbours int     // N, neighbours drawn afresh for each step (section 5.2); 0 = all
+	Minibatch  int     // B, rows whose local covariances are averaged per step (section 5.1); 0 = all
+	Neighbours int     // N, neighbours drawn again for each step (section 5.2); 0 = all
 	Gamma      float64 // γ of eq. 8, 0 ≤ γ < 1; 0 forgets the earlier C_L at once, as plain EM does
 	TargetRows int     // kernel width corrected from N to this many neighbours, (N/target)^{2/(d_P+4)}; 0 = off
 
-	// Precision of the E-step's kernels, default Float64. 0 is the plain loops of estep.go, which are there
-	// to be read and to check the kernels against.
+	// Precision of the E-step's kernels, default Float64. 0 means the plain loops of estep.go, which exist to be
+	// read, and to check the kernels against.
 	Precision Precision
 
 	NearCopies  bool // leave out pairs closer than d·1e-6 in squared whitened distance; default true, false for discrete data
@@ -44,7 +44,7 @@ type Config struct {
 type Iteration struct {
 	Run       int     // 0; LCA-Gauss-Red and the kurtosis starts count their reruns
 	Iter      int     // EM steps done in this run (passes, when subsampling); 0 is the start
-	NLL       float64 // leave-one-out negative log-likelihood, nats a row, all constants
+	NLL       float64 // leave-one-out negative log-likelihood, nats per row, all constants
 	Penalised float64 // the same with the penalties, which are in working units
 	Gaussian  int     // d_G
 	Parzen    int     // d_P
@@ -87,8 +87,8 @@ func (c Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// mostIterations ends a fit that creeps: EM converges linearly, and a rate that needs more steps
-// than this gains nothing that a user would see.
+// mostIterations ends a fit that converges too slowly: EM converges linearly, and at a rate that needs more steps
+// than this the gain is invisible.
 const mostIterations = 10_000
 
 // resolved replaces Auto and the zeros that stand for a default by their values.

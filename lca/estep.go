@@ -15,7 +15,7 @@ import (
 
 const (
 	// Rows of λ held at once. Sums run within a block and then over blocks in order, whatever the
-	// number of threads, so that a fit gives the same bits on every machine of one architecture.
+	// number of threads, so that a fit gives the same bits on every machine of the same architecture.
 	blockRows = 128
 	// A weight below e^−60 ≈ 1e−26 of the row's largest is set to 0: a million of them are beyond the
 	// last bit of every sum they enter, and exact zeros spare the product ΛX most of its work and all subnormals.
@@ -115,8 +115,8 @@ func localCovariance(s pairs, near *mat.Dense, column []float64, e expectation) 
 }
 
 // softmax turns a row of logits into weights λ that sum to 1, with the exact maximum, so that a
-// row however far gives weight 1 to its nearest. A logit of −Inf is not admissible. It returns
-// log Σ exp, the number admissible and exp(entropy).
+// row gives weight 1 to its nearest neighbour however far away that is. A logit of −Inf is not admissible. It returns
+// log Σ exp, the number of admissible logits and exp(entropy).
 func softmax(row []float64) (logSum float64, admissible int, effective float64) {
 	top := math.Inf(-1)
 	for _, l := range row {

@@ -28,7 +28,7 @@ func ExampleFit() {
 	// Output:
 	// Parzen 1, Gaussian 9
 	// local over global variance there: 0.1, elsewhere at least 2.0
-	// nats a row below a single Gaussian: 0.4
+	// nats per row below a single Gaussian: 0.4
 }
 
 // The trace watches EM: the penalised objective falls at each step, and stopping after one step is Manifold
@@ -48,9 +48,9 @@ func ExampleFit_trace() {
 	}
 	fmt.Printf("converged: %.2f\n", m.Info.NLL)
 	// Output:
-	// step 0: 5.21 nats a row, 250 effective neighbours
-	// step 1: 5.06 nats a row, 196 effective neighbours
-	// step 2: 4.89 nats a row, 152 effective neighbours
+	// step 0: 5.21 nats per row, 250 effective neighbours
+	// step 1: 5.06 nats per row, 196 effective neighbours
+	// step 2: 4.89 nats per row, 152 effective neighbours
 	// converged: 4.31
 }
 
@@ -93,7 +93,7 @@ func ExampleSearch() {
 	fmt.Printf("better on fresh rows than a single Gaussian by %.1f nats a row\n", gaussianNLL(x, fresh)-m.TestNLL(fresh, x))
 	// Output:
 	// 5 candidates, the best with 2 Parzen dimensions
-	// better on fresh rows than a single Gaussian by 0.6 nats a row
+	// better on fresh rows than a single Gaussian by 0.6 nats per row
 }
 
 // nearestAgree returns the share of rows whose nearest other row has the same label.

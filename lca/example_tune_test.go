@@ -26,12 +26,12 @@ func ExampleTune() {
 	}
 	fmt.Printf("chosen: ν_g = %v, ν = %v\n", c.NuGaussian, c.Nu)
 	// Output:
-	// gaussian  ν_g = 0    ν = –     20.2 nats a row
-	// gaussian  ν_g = 0.1  ν = –     19.9 nats a row
-	// gaussian  ν_g = 0.3  ν = –     19.8 nats a row
-	// lca_gauss ν_g = 0.3  ν = 0.01  23.0 nats a row
-	// lca_gauss ν_g = 0.3  ν = 0.1   21.0 nats a row
-	// lca_gauss ν_g = 0.3  ν = 1     19.8 nats a row
+	// gaussian  ν_g = 0    ν = –     20.2 nats per row
+	// gaussian  ν_g = 0.1  ν = –     19.9 nats per row
+	// gaussian  ν_g = 0.3  ν = –     19.8 nats per row
+	// lca_gauss ν_g = 0.3  ν = 0.01  23.0 nats per row
+	// lca_gauss ν_g = 0.3  ν = 0.1   21.0 nats per row
+	// lca_gauss ν_g = 0.3  ν = 1     19.8 nats per row
 	// chosen: ν_g = 0.3, ν = 1
 }
 
@@ -60,8 +60,8 @@ func ExampleFitLocal() {
 	fmt.Printf("one covariance for all: correlation %.1f, %.2f nats a row\n", math.Abs(correlation(m.Shared.CL)), m.Shared.Info.NLL)
 	fmt.Printf("one for each row: correlations of %.1f … %.1f, %.2f nats a row\n", least, most, m.NLL)
 	// Output:
-	// one covariance for all: correlation 0.1, 2.26 nats a row
-	// one for each row: correlations of -0.5 … 0.5, 2.13 nats a row
+	// one covariance for all: correlation 0.1, 2.26 nats per row
+	// one for each row: correlations of -0.5 … 0.5, 2.13 nats per row
 }
 
 func correlation(s *mat.SymDense) float64 {

@@ -230,7 +230,7 @@ func centres(x *mat.Dense) []float32 {
 	return out
 }
 
-// identity says that row i of x is row i of the neighbours.
+// identity returns 0 … n−1: row i of x is row i of the neighbours.
 func identity(x *mat.Dense) []int {
 	n, _ := x.Dims()
 	self := make([]int, n)

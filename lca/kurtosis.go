@@ -24,7 +24,7 @@ const (
 // Candidate is one of the models that Search compared.
 type Candidate struct {
 	Name   string  // "red", or "kurtosis 1" … "kurtosis 4"
-	NLL    float64 // what it was judged by, nats a row; +Inf where it collapsed
+	NLL    float64 // on the rows that judge, nats per row; +Inf where it collapsed
 	Parzen int     // d_P
 }
 

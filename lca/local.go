@@ -20,16 +20,16 @@ type LocalConfig struct {
 	Smoothing float64
 	Shared    Config  // the fit whose C_L is the shared covariance; its Kind is taken as KindLCA
 	MaxIter   int     // most EM steps; 0 = 50
-	Tol       float64 // converged when a step gains less, nats a row; 0 = 1e-6
+	Tol       float64 // converged when a step gains less, nats per row; 0 = 1e-6
 	Trace     func(Iteration)
 }
 
 // LocalModel is the paper's extension in which "each datapoint uses its own local covariance matrix
 // (possibly with a smoothing term)" (section 3, end): p(x) = (1/n) Σ_j N(x; x_j, Σ_j). It has no
-// single metric to whiten with. It takes O(n d²) memory and O(n² d²) a step: for small n.
+// single metric to whiten with. It takes O(n d²) memory and O(n² d²) time per step, so it is for small n.
 type LocalModel struct {
 	Shared *Model  // the plain LCA that it started from
-	NLL    float64 // leave-one-out, nats a row
+	NLL    float64 // leave-one-out, nats per row
 	Iter   int     // EM steps made
 
 	*working
@@ -162,7 +162,7 @@ func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa, nu float64, shared *
 	return sum
 }
 
-// prior is what smoothing and ν add to the objective, a row: the mean over j of
+// prior is what smoothing and ν add to the objective, per row: the mean over j of
 // κ/2 (log det Σ_j + tr Σ_j⁻¹ Σ) + ν/2 tr Σ_j⁻¹.
 func (m *LocalModel) prior(kappa, nu float64, shared *mat.SymDense) float64 {
 	total := 0.0
@@ -178,7 +178,7 @@ func (m *LocalModel) prior(kappa, nu float64, shared *mat.SymDense) float64 {
 	return total / float64(len(m.lower))
 }
 
-// factorize renews L_j^(−1) and ½ log det Σ_j.
+// factorize recomputes L_j^(−1) and ½ log det Σ_j.
 func (m *LocalModel) factorize(ctx context.Context) error {
 	n := len(m.sigma)
 	m.lower, m.logs = make([]*mat.Dense, n), make([]float64, n)

@@ -41,7 +41,7 @@ type Info struct {
 	NuGaussian  float64 // ν_g as configured
 	NuUnit      Unit
 	Minibatch   int     // B
-	PassRows    float64 // the n in force
+	PassRows    float64 // the current n
 	Alarms      uint64  // drift alarms so far
 	Gated       uint64  // rows left out by the outlier gate
 	Copies      uint64  // pairs left out as near copies or the same record

@@ -22,13 +22,13 @@ func (m *Model) LogDensity(dst []float64, x *mat.Dense) []float64 {
 	return m.logDensity(dst, x, m.centres(), nil)
 }
 
-// TestNLL returns the mean of −log p over the rows of test, nats a row, with the rows of train
+// TestNLL returns the mean of −log p over the rows of test, nats per row, with the rows of train
 // as the centres x_j in full precision, where LogDensity has the model's float32 neighbours.
 func (m *Model) TestNLL(test, train *mat.Dense) float64 {
 	return -mean(m.logDensity(nil, test, train, nil))
 }
 
-// LeaveOneOutNLL returns the paper's cost L/n: the mean over the rows of x of −log p, nats a row,
+// LeaveOneOutNLL returns the paper's cost L/n: the mean over the rows of x of −log p, nats per row,
 // each with all the other rows as centres and the sum divided by n−1 (section 3, eq. 1).
 func (m *Model) LeaveOneOutNLL(x *mat.Dense) float64 {
 	return -mean(m.logDensity(nil, x, x, identity(x)))

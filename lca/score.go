@@ -12,10 +12,10 @@ import (
 //
 //	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) )
 //
-// over the model's N neighbours. It is what a transform of a stream runs: after its first call it
-// allocates nothing, and what scores need is made for the first one only. The Parzen sum runs in float64: in float32 the small difference of two large
-// squares would show in the fifth digit for rows far from the mean. A Scorer serves one goroutine;
-// make one for each, they share nothing but the model.
+// over the model's N neighbours. It is what a transform of a stream runs: after the first call it allocates nothing,
+// and what scores need is prepared when the first score is asked for. The Parzen sum runs in float64: in float32 the
+// small difference of two large squares would show in the fifth digit for rows far from the mean. A Scorer serves
+// one goroutine; make one for each. They share nothing but the model.
 type Scorer struct {
 	model                 *Model // nil once scores are prepared for
 	dim, parzen, gaussian int
@@ -64,11 +64,11 @@ func (s *Scorer) packNeighbours(m *Model) {
 	s.constant += math.Log(float64(n))
 }
 
-// Sees says that a number of x that is not finite always makes numbers of y that are not. It is false
-// where columns of no weight are left out of the products.
-func (s *Scorer) Sees() bool { return s.whiten.PropagatesNonFinite() }
+// PropagatesNonFinite reports whether a NaN or an infinity in x always shows in y. It is false where W skips
+// columns without weight.
+func (s *Scorer) PropagatesNonFinite() bool { return s.whiten.PropagatesNonFinite() }
 
-// Score writes y (rows×dim) and −log p (one a row) for the rows of x, which is row-major, and says whether
+// Score writes y (rows×dim) and −log p (one per row) for the rows of x, which is row-major, and reports whether
 // all that it wrote is finite. Either of y and score may be nil.
 func (s *Scorer) Score(y, score []float32, x []float64, rows int) (finite bool) {
 	return scoreRows(s, y, score, x, rows)

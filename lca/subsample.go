@@ -15,7 +15,7 @@ import (
 // subsampled fit still gains: each pass' NLL is noisy.
 const plateau = 5
 
-// samples says whether the steps are section 5's and not plain EM.
+// samples reports whether the steps are those of section 5 and not plain EM.
 func (f *fitting) samples() bool {
 	return f.batchRows() < f.count() || f.neighbourRows() < f.count() || f.Gamma > 0
 }
@@ -33,7 +33,7 @@ func orAll(rows, all int) int {
 }
 
 // stochastic is section 5: each step averages the local covariances of B rows, found among N
-// neighbours drawn afresh, into the C_L so far. It starts from C_L = C_G and makes at most most passes.
+// neighbours drawn again each time, into the C_L so far. It starts from C_L = C_G and makes at most most passes.
 func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, error) {
 	run := f.nextRun()
 	cl := f.working.covariance()
@@ -158,7 +158,7 @@ func take(x *mat.Dense, rows []int) *mat.Dense {
 	return out
 }
 
-// levelled says that the last passes gained less than tol a pass on those before them.
+// levelled reports whether the last passes gained less than tol per pass on those before them.
 func levelled(nlls []float64, tol float64) bool {
 	n := len(nlls)
 	if n < 2*plateau {

@@ -15,7 +15,7 @@ import (
 type Tuning struct {
 	Nu, NuGaussian float64
 	Kind           Kind    // KindGaussian while ν_g was tuned
-	NLL            float64 // on the fresh rows, nats a row; +Inf where the fit collapsed
+	NLL            float64 // on the fresh rows, nats per row; +Inf where the fit collapsed
 }
 
 // TuneGrid holds what Tune tries: ν and ν_g in the unit of the configuration.

@@ -15,9 +15,9 @@ import (
 // an offset of 1e7, or of 1e-3 on 1e9, is data.
 const roundingVariance = 1e-26
 
-// working holds rows in the coordinates that are learnt in: the active columns only, centred,
-// and divided by their standard deviation s (sparse columns: prop1.Sparse) unless ν is in the paper's absolute units. So columns
-// of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
+// working holds rows in the coordinates that are learnt in: the active columns only, centred, and divided by
+// their standard deviation s (for sparse columns see prop1.Sparse) unless ν is in the paper's absolute units. So
+// columns of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
 type working struct {
 	prop1.ColumnScale
 	dim      int

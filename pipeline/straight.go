@@ -63,7 +63,7 @@ func (t *Transform) flushStraight(work *Work) error {
 	}
 	inputs := s.inputs
 	s.inputs = s.inputs[:0]
-	if !finite || !t.scorer.Sees() && !minibatch.Finite(s.x) {
+	if !finite || !t.scorer.PropagatesNonFinite() && !minibatch.Finite(s.x) {
 		for _, m := range inputs {
 			if err := t.roundabout(work, m); err != nil {
 				return err

@@ -80,7 +80,7 @@ func (h neighbourhood) step(r *rand.Rand, x, b *mat.Dense, rows []int) *mat.Dens
 }
 
 // BenchmarkNearFar runs LCA by minibatches against a pool of 1500 rows, and reports the NLL of
-// fresh rows that it comes to, in nats a row, with each choice of neighbours. See docs/near-far.md.
+// fresh rows that it comes to, in nats per row, with each choice of neighbours. See docs/near-far.md.
 func BenchmarkNearFar(b *testing.B) {
 	images, err := digits()
 	if err != nil {

@@ -115,7 +115,7 @@ func closeTo(t *testing.T, what string, got, want *mat.SymDense, tol float64) {
 }
 
 // TestPassesReachFit holds that the paper's B = 100, N = 3000 and γ = .6 come to where Fit does. On
-// USPS the paper's rule loses .04 ± .06 nats a row; two standard errors of that are the margin here.
+// USPS the paper's rule loses .04 ± .06 nats per row; two standard errors of that are the margin here.
 // It may come out lower: LCA-Gauss has local optima, and noise leaves the worse ones.
 func TestPassesReachFit(t *testing.T) {
 	const margin = 0.04 + 2*0.06

@@ -6,13 +6,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// Span is a matrix of some columns, row by row.
+// Span is a row-major matrix; what counts is the space that its columns span.
 type Span struct {
 	Data    []float64
 	Columns int
 }
 
-// Spans are the buffers for comparing two.
+// Spans compares two spans. Its fields are buffers, and what the last call left in them.
 type Spans struct {
 	q                                  [2][]float64
 	Product, inner, Low, cosines, gram []float64
@@ -21,7 +21,7 @@ type Spans struct {
 
 // Angles returns all principal angles between the spans of a and b, in radians, ascending, for whitened rows:
 // acos of the singular values of Q_aᵀ C Q_b with Qᵀ C Q = I. There are as many as the smaller span has
-// dimensions; none where they cannot be told. The result is valid until the next call.
+// dimensions; none where C is singular on one of them. The result is valid until the next call.
 func (s *Spans) Angles(a, b Span, d int, cov []float64, w *linalg.Workspace) []float64 {
 	if a.Columns < b.Columns { // of the two Gram matrices, the smaller has the same squares
 		a, b = b, a

@@ -8,8 +8,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// The ridges that a singular matrix is tried with, as a share of its own diagonal. Collinear columns
-// or copies of rows with ν = 0 must not end a stream; each use is reported as Step.Ridged.
+// Ridges are tried in turn on a singular matrix, each a share of its own diagonal. Collinear columns, or copies of rows
+// with ν = 0, must not end a stream; a learner reports each use as Step.Ridged.
 var Ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
 
 // Factor sets low to the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
@@ -27,8 +27,8 @@ func Factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err erro
 	return true, fmt.Errorf("%d columns: %w", n, ErrSingular)
 }
 
-// Regular says whether every column keeps a share of its variance that is not rounding when all
-// columns before it are known: 1−R² of the regression on them, which is L_kk²/a_kk, and a_kk is the
+// Regular reports whether every column keeps a share of its variance that is not rounding, given all columns
+// before it: 1−R² of the regression on them, which is L_kk²/a_kk, and a_kk is the
 // square of L's row k.
 func Regular(low []float64, n int) bool {
 	for k := range n {
@@ -40,8 +40,8 @@ func Regular(low []float64, n int) bool {
 	return true
 }
 
-// RatiosByFactor sets e to the eigenvalues, ascending, and u to the vectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. Where
-// rounding left an e below zero, M₂ was singular, and the ridge is a share of M₁, in whose units e is.
+// RatiosByFactor sets e to the eigenvalues, ascending, and u to the eigenvectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. An e
+// that is not positive means that M₂ is singular up to rounding; it becomes 1e-12, a ridge that is a share of M₁.
 func RatiosByFactor(e, u, low, m2 []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
 	w.SolveLeft(linalg.Dense(low, n), m2, n, n, n)
 	w.SolveRight(linalg.Dense(low, n), m2, n, n, n)

@@ -61,7 +61,7 @@ func rootOf(m *mat.Dense) *mat.Dense {
 	return mat.DenseCopyOf(root)
 }
 
-// reproduces says whether WᵀW is M to 1e-10 of each pair of columns' own scale.
+// reproduces reports whether WᵀW is M, to 1e-10 of the scale of each pair of columns.
 func reproduces(w, m *mat.Dense) bool {
 	var got mat.Dense
 	got.Mul(w.T(), w)

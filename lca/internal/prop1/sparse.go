@@ -8,11 +8,11 @@ const sparseShare = 0.5
 // Sparse is a column that holds the same number in more than half of the rows, such as a count that is
 // mostly 0, a flag, or the corner of a picture.
 //
-// Its standard deviation says how rarely it holds another, not how far that is: √p times as far, with p the
-// share of the rows that do. Divided by it a pixel that is lit in one picture of a hundred weighs seven
-// times as much as one that is lit in half of them. So such a column is divided by what its standard deviation
-// would be if half of the rows differed, √(variance/2p), which does not depend on its unit either. And
-// whatever it holds for once is any number of standard deviations away, so that it makes no outlier.
+// Its standard deviation says how rarely it holds another number, rather than how far away that number is: it is √p
+// times as far, with p the share of the rows that differ. Divided by it, a pixel that is lit in one picture of a
+// hundred would weigh seven times as much as one that is lit in half of them. So such a column is divided by what its
+// standard deviation would be if half of the rows differed, √(variance/2p), which does not depend on its unit either.
+// And because a rare number can be any number of standard deviations away, a sparse column makes no row an outlier.
 type Sparse struct {
 	Column int     // its index
 	Usual  float64 // what it mostly holds
