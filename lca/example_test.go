@@ -24,7 +24,7 @@ func ExampleFit() {
 	}
 	fmt.Printf("Parzen %d, Gaussian %d\n", m.Parzen(), m.Gaussian())
 	fmt.Printf("local over global variance there: %.1f, elsewhere at least %.1f\n", m.Ratio[0], m.Ratio[m.Parzen()])
-	fmt.Printf("nats a row below a single Gaussian: %.1f\n", m.Info.GaussianNLL-m.Info.NLL)
+	fmt.Printf("nats per row below a single Gaussian: %.1f\n", m.Info.GaussianNLL-m.Info.NLL)
 	// Output:
 	// Parzen 1, Gaussian 9
 	// local over global variance there: 0.1, elsewhere at least 2.0
@@ -39,7 +39,7 @@ func ExampleFit_trace() {
 	c.Kind, c.Nu, c.NuGaussian = lca.KindLCA, 0, 0
 	c.Trace = func(i lca.Iteration) {
 		if i.Iter < 3 {
-			fmt.Printf("step %d: %.2f nats a row, %.0f effective neighbours\n", i.Iter, i.NLL, i.Effective)
+			fmt.Printf("step %d: %.2f nats per row, %.0f effective neighbours\n", i.Iter, i.NLL, i.Effective)
 		}
 	}
 	m, err := lca.Fit(context.Background(), five, c)
@@ -90,7 +90,7 @@ func ExampleSearch() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%d candidates, the best with %d Parzen dimensions\n", len(candidates), m.Parzen())
-	fmt.Printf("better on fresh rows than a single Gaussian by %.1f nats a row\n", gaussianNLL(x, fresh)-m.TestNLL(fresh, x))
+	fmt.Printf("better on fresh rows than a single Gaussian by %.1f nats per row\n", gaussianNLL(x, fresh)-m.TestNLL(fresh, x))
 	// Output:
 	// 5 candidates, the best with 2 Parzen dimensions
 	// better on fresh rows than a single Gaussian by 0.6 nats per row

@@ -22,7 +22,7 @@ func ExampleTune() {
 		log.Fatal(err)
 	}
 	for _, t := range tried {
-		fmt.Printf("%-9s ν_g = %-4v ν = %-5v %.1f nats a row\n", t.Kind, t.NuGaussian, shown(t), t.NLL)
+		fmt.Printf("%-9s ν_g = %-4v ν = %-5v %.1f nats per row\n", t.Kind, t.NuGaussian, shown(t), t.NLL)
 	}
 	fmt.Printf("chosen: ν_g = %v, ν = %v\n", c.NuGaussian, c.Nu)
 	// Output:
@@ -57,8 +57,8 @@ func ExampleFitLocal() {
 		tilt := correlation(m.Covariance(j))
 		least, most = min(least, tilt), max(most, tilt)
 	}
-	fmt.Printf("one covariance for all: correlation %.1f, %.2f nats a row\n", math.Abs(correlation(m.Shared.CL)), m.Shared.Info.NLL)
-	fmt.Printf("one for each row: correlations of %.1f … %.1f, %.2f nats a row\n", least, most, m.NLL)
+	fmt.Printf("one covariance for all: correlation %.1f, %.2f nats per row\n", math.Abs(correlation(m.Shared.CL)), m.Shared.Info.NLL)
+	fmt.Printf("one for each row: correlations of %.1f … %.1f, %.2f nats per row\n", least, most, m.NLL)
 	// Output:
 	// one covariance for all: correlation 0.1, 2.26 nats per row
 	// one for each row: correlations of -0.5 … 0.5, 2.13 nats per row
