@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,7 +43,13 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	if err := learner.UnmarshalBinary(c.Learner); err != nil {
+	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
+		return &Stop{
+			Err: fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err),
+			Hint: "set it back, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +
+				"`lca-stream snapshot export -o FILE` with the former configuration and `lca-stream snapshot import --file FILE` with the new one",
+		}
+	} else if err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn anew"}
 	}
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -34,5 +36,37 @@ func TestLearnerKeepsOffsetsItDoesNotRead(t *testing.T) {
 		if next != 7 {
 			t.Errorf("the next learner reads %v from %d, want 7", p, next)
 		}
+	}
+}
+
+// Another pool ends the learner with words that say which keys these are and how to go on: with a new model
+// id, from the beginning or from a snapshot. Other changes are taken.
+func TestAnotherPool(t *testing.T) {
+	w := newWorld()
+	w.events(t, 1, 14, 30)
+	var snap *snapshot.Snapshot
+	loop, stage := w.learnLoop(t, 2)
+	stage.OnSnapshot = func(s *snapshot.Snapshot) { snap = s }
+	if err := loop.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	restart := func(change func(*Learn)) error {
+		_, stage := w.learnLoop(t, 2)
+		change(stage)
+		_, err := stage.Rewind(t.Context())
+		return err
+	}
+	err := restart(func(l *Learn) { l.Learner.Neighbours = 50 })
+	wantStop(t, err, "lca.neighbours or lca.pool has changed", "Neighbours is 60, the configuration's 50", "snapshot.model_id", "snapshot export -o FILE", "snapshot import --file FILE")
+	err = restart(func(l *Learn) { l.Learner.Pool = online.PoolSliding })
+	wantStop(t, err, "lca.neighbours or lca.pool has changed", "snapshot.model_id")
+	if err := restart(func(l *Learn) { l.Learner.Minibatch = 30 }); err != nil {
+		t.Errorf("another minibatch: %v", err)
+	}
+	err = restart(func(l *Learn) {
+		l.ModelID, l.Checkpoints.ModelID, l.Learner.Neighbours, l.WarmStart = "other", "other", 50, snap
+	})
+	if err != nil || snap == nil {
+		t.Errorf("from a snapshot under another model id: %v", err)
 	}
 }

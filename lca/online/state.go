@@ -162,13 +162,24 @@ func (l *Learner) shape() []uint64 {
 
 var shapeNames = [...]string{"Dim", "Neighbours", "Pool"}
 
+// ShapeError says in what a state differs from the configuration of the learner that should take it.
+type ShapeError struct {
+	Name          string // of the field of Config
+	State, Config uint64
+}
+
+// Error names both values.
+func (e *ShapeError) Error() string {
+	return fmt.Sprintf("%s is %d, the configuration's %d", e.Name, e.State, e.Config)
+}
+
 func (l *Learner) read(r *reader) {
 	for range origin() {
 		_ = r.text()
 	}
 	for k, want := range l.shape() {
 		if got := r.u64(); r.err == nil && got != want {
-			r.err = fmt.Errorf("%s is %d, the configuration's %d: restore it, or start anew from a snapshot", shapeNames[k], got, want)
+			r.err = &ShapeError{Name: shapeNames[k], State: got, Config: want}
 		}
 	}
 	d := l.cfg.Dim
