@@ -75,10 +75,13 @@ func syntaxError(b []byte) error {
 	var raw json.RawMessage
 	err := json.Unmarshal(b, &raw)
 	var se *json.SyntaxError
-	if errors.As(err, &se) {
-		return fmt.Errorf("%w at byte %d", err, se.Offset)
+	if !errors.As(err, &se) {
+		return err
 	}
-	return err
+	if at := b[min(max(se.Offset-1, 0), int64(len(b))):]; bytes.HasPrefix(at, []byte("NaN")) || bytes.HasPrefix(at, []byte("Inf")) || bytes.HasPrefix(at, []byte("inf")) {
+		return fmt.Errorf("%w at byte %d: JSON has no NaN and no infinity, write null", err, se.Offset)
+	}
+	return fmt.Errorf("%w at byte %d", err, se.Offset)
 }
 
 // cursor walks JSON that json.Valid has accepted, so it looks for ends, not for faults.

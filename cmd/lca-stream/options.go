@@ -50,12 +50,20 @@ func (p *program) logger(c config.Logger) *slog.Logger {
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo // not reached: the configuration allows slog's names only
 	}
-	o := &slog.HandlerOptions{Level: level}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits}
 	var h slog.Handler = slog.NewJSONHandler(p.stderr, o)
 	if c.Format == "text" || c.Format == "auto" && isTerminal(p.stderr) {
 		h = slog.NewTextHandler(p.stderr, o)
 	}
 	return slog.New(logs.Limit(h, sameCause))
+}
+
+// withUnits writes durations as text, "15s", in JSON too, where they would be nanoseconds without a unit.
+func withUnits(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // sameCause is how long a fault that persists stays silent between two lines.

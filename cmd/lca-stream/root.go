@@ -140,6 +140,8 @@ func (p *program) complain(err error) {
 	switch {
 	case errors.As(err, &faults):
 		fmt.Fprintln(p.stderr, faults)
+	case exitCode(err) == exitFenced:
+		fmt.Fprintf(p.stderr, "lca-stream: %v\nAnother process took over this work: stop one of the two. After an import, a replay or `lca-stream offsets reset`, start this one again.\n", err)
 	case errors.As(err, &running):
 		fmt.Fprintf(p.stderr, "lca-stream: %v\n", err)
 	default:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -35,7 +36,7 @@ type system struct {
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
-func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics ...string) (*system, error) {
+func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed ...string) (*system, error) {
 	cl, err := cluster.Open(c.Cluster())
 	if err != nil {
 		return nil, err
@@ -59,13 +60,26 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, topics 
 		}
 		log.Info("status page", "url", "http://"+s.status.Addr()+"/")
 	}
-	for _, topic := range topics {
+	for _, topic := range needed {
 		if _, err := s.partitions(ctx, topic); err != nil {
 			s.close()
-			return nil, err
+			return nil, missing(c, topic, err)
 		}
 	}
 	return s, nil
+}
+
+// missing names the key of a topic that does not exist, and the command that makes it.
+func missing(c *config.Config, topic string, err error) error {
+	if !errors.Is(err, source.ErrNoTopic) {
+		return err
+	}
+	for _, w := range topics.Wanted(c) {
+		if w.Topic == topic {
+			return fmt.Errorf("%s (%s): %w: create it with `lca-stream topics init`, or correct %[2]s", topic, w.Path, source.ErrNoTopic)
+		}
+	}
+	return err
 }
 
 // systemCommand makes c a command that works on the cluster of the configuration, in which the topics that it needs must exist.

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+)
+
+// Durations have their unit, in either format.
+func TestLoggedDurationsHaveUnits(t *testing.T) {
+	for format, want := range map[string]string{"json": `"stop_in":"15s"`, "text": "stop_in=15s"} {
+		var out bytes.Buffer
+		p := &program{stderr: &out}
+		p.logger(config.Logger{Level: "info", Format: format}).Warn("gone", "stop_in", 15*time.Second)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %s", format, &out)
+		}
+	}
+}
