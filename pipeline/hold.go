@@ -7,33 +7,51 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Hold returns src as it is read under transform.until_model: hold. Nothing of it is read before the first
-// model, and yet its position is taken: a group that begins at the latest record begins when it is first
-// started, however long the learner needs. Until the model is there, Read returns an empty batch every
-// idle, with the claim, so that committed offsets are renewed; idle must be positive.
-func (f *Follow) Hold(src Source, claim source.Claim, idle time.Duration) Source {
-	return &held{Source: src, follow: f, claim: claim, idle: idle}
+// Hold returns what open gives as it is read under transform.until_model: hold. Nothing of it is read before the
+// first model, and yet its position is taken: a group that begins at the latest record begins when it is first
+// started, however long the learner needs. Until the model is there, Read returns an empty batch every idle, with
+// the claim, so that committed offsets are renewed; idle must be positive. claim.Next is where reading begins.
+//
+// The source is opened with the model: one that is open reads ahead, and what it holds of the memory that all
+// readers share would be missing to the learner, which the model waits for.
+func (f *Follow) Hold(open func(context.Context, source.Offsets) (Source, error), claim source.Claim, idle time.Duration) Source {
+	return &held{open: open, follow: f, claim: claim, idle: idle}
 }
 
 type held struct {
-	Source
+	open   func(context.Context, source.Offsets) (Source, error)
+	source Source // nil before the first model
 	follow *Follow
 	claim  source.Claim
 	idle   time.Duration
 }
 
 func (h *held) Read(ctx context.Context) (source.Batch, error) {
-	if h.follow.Current() == nil {
+	if h.source == nil {
 		waiting, stop := context.WithTimeout(ctx, h.idle)
 		defer stop()
 		if err := h.follow.AwaitModel(waiting); err != nil {
 			return source.Batch{Claim: h.claim}, ctx.Err()
 		}
+		var err error
+		if h.source, err = h.open(ctx, h.claim.Next); err != nil {
+			return source.Batch{}, err
+		}
 	}
-	return h.Source.Read(ctx)
+	return h.source.Read(ctx)
 }
 
 func (h *held) Seek(ctx context.Context, next source.Offsets) error {
 	h.claim.Next, h.claim.Epochs = next.Clone(), nil
-	return h.Source.Seek(ctx, next)
+	if h.source == nil {
+		return nil
+	}
+	return h.source.Seek(ctx, next)
+}
+
+func (h *held) Close() error {
+	if h.source == nil {
+		return nil
+	}
+	return h.source.Close()
 }

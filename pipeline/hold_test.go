@@ -9,12 +9,17 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// unread is a source that nothing must be read of before there is a model.
+// unread is a source that must not be open, and so read ahead, before there is a model.
 type unread struct {
 	calm
 	follow *Follow
 	reads  []time.Duration
 	early  bool
+}
+
+func (u *unread) open(context.Context, source.Offsets) (Source, error) {
+	u.early = u.early || u.follow.Current() == nil
+	return u, nil
 }
 
 func (u *unread) Read(ctx context.Context) (source.Batch, error) {
@@ -34,7 +39,7 @@ func TestHold(t *testing.T) {
 		u := &unread{calm: calm{ahead: start, began: time.Now()}, follow: f}
 		const idle, came = 10 * time.Second, 2*time.Hour + 5*time.Second
 		l := &Loop{
-			Source: f.Hold(u, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
+			Source: f.Hold(u.open, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
 			Renew: &Renewal{Every: time.Hour},
 		}
 		if r := f.Stats.Ready(); r.Ready || r.Reason != "no model yet on topic snapshots" {
@@ -67,20 +72,36 @@ func TestHold(t *testing.T) {
 	})
 }
 
-// A held source that is sent elsewhere claims that place.
+// A held source that is sent elsewhere claims that place, and begins there.
 func TestHoldSeeks(t *testing.T) {
+	m := learnt(t).followed(t, situation{}).Current()
 	f := &Follow{Stats: NewStats(), Log: quiet()}
-	src := f.Hold(&calm{}, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
+	var began source.Offsets
+	open := func(_ context.Context, start source.Offsets) (Source, error) {
+		began = start
+		return &calm{}, nil
+	}
+	src := f.Hold(open, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
 	if err := src.Seek(context.Background(), source.Offsets{at(0): 3}); err != nil {
 		t.Fatal(err)
 	}
 	b, err := src.Read(context.Background())
-	if err != nil || b.Claim.Group != "g" || b.Claim.Next[at(0)] != 3 || len(b.Messages) != 0 {
-		t.Errorf("claims %+v, %v", b.Claim, err)
+	if err != nil || b.Claim.Group != "g" || b.Claim.Next[at(0)] != 3 || len(b.Messages) != 0 || began != nil {
+		t.Errorf("claims %+v, %v; begins at %v", b.Claim, err, began)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := src.Read(ended); err == nil {
 		t.Error("it reads on when it was asked to end")
+	}
+	f.current.Store(m)
+	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, _ = src.Read(soon)
+	if began[at(0)] != 3 {
+		t.Errorf("begins at %v, want 3", began)
+	}
+	if err := src.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -328,12 +328,15 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 		},
 		CatchUp: shared.Follow.CatchUp,
 		Read: func(_ context.Context, start source.Offsets) (Source, error) {
-			claim := claim
+			claim, idle := claim, 10*time.Second
 			claim.Metadata = positions.Metadata(parts)
-			m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), ids: positions.TopicIDs(), claim: claim, idle: 10 * time.Second}
-			m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
+			read := func(_ context.Context, start source.Offsets) (Source, error) {
+				m := &simSource{p: me, thread: thread, next: start.Clone(), epochs: positions.Epochs(start), ids: positions.TopicIDs(), claim: claim, idle: idle}
+				m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
+				return m, nil
+			}
 			claim.Next = start
-			return shared.Follow.Hold(m, claim, m.idle), nil
+			return shared.Follow.Hold(read, claim, idle), nil
 		},
 	}
 	switch s.mistake {

@@ -129,21 +129,16 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		},
 		CatchUp: o.shared.Follow.CatchUp,
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
-			claim, idle := claim, min(o.renew.Every/2, transformIdle)
+			claim := claim
 			claim.Metadata = o.positions.Metadata(parts)
-			src, err := o.reader(ctx, source.KafkaConfig{
-				Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
-				IdleWait: idle, OnGap: o.gaps.Pass,
-			})
-			if err != nil {
-				return nil, err
-			}
-			o.lags.add(ctx, p, src)
 			if o.shared.UntilModel != pipeline.Hold {
-				return src, nil
+				return o.read(ctx, p, claim, start)
 			}
 			claim.Next = start
-			return o.shared.Follow.Hold(src, claim, idle), nil
+			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
+				return o.read(ctx, p, claim, start)
+			}
+			return o.shared.Follow.Hold(read, claim, o.idle()), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)
@@ -157,6 +152,23 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
+}
+
+// idle is after how long a quiet partition looks at the clock.
+func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
+
+// read opens a partition's reader.
+func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
+	claim.Next = nil
+	src, err := o.reader(ctx, source.KafkaConfig{
+		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
+		IdleWait: o.idle(), OnGap: o.gaps.Pass,
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.lags.add(ctx, p, src)
+	return src, nil
 }
 
 // grace leaves some of the shutdown timeout for leaving the group and closing connections.
