@@ -59,6 +59,10 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if was := c.Digest; was != l.digest() {
 		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
 	}
+	if o, err := online.StateOrigin(c.Learner); err == nil && !o.SameBits() {
+		l.Log.Warn("the checkpoint was written by a build for another architecture or of another Go version; learning goes on, "+
+			"but a replay may differ in its last bits", "arch", o.Arch, "go", o.Go)
+	}
 	if l.learner != nil {
 		l.learner.Close()
 	}

@@ -153,6 +153,10 @@ func StateOrigin(b []byte) (Origin, error) {
 	return Origin{Arch: r.text(), Go: r.text(), Kernel: r.text()}, r.err
 }
 
+// SameBits reports whether a learner here goes on from that state with the same bits as a learner there: the kernel
+// does not matter, GOARCH and the Go version may.
+func (o Origin) SameBits() bool { return o.Arch == runtime.GOARCH && o.Go == runtime.Version() }
+
 func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kernel.Name()} }
 
 // shape is what a state can only be read into if it is equal.

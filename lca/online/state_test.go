@@ -199,4 +199,7 @@ func TestStateRefused(t *testing.T) {
 	if err != nil || o.Arch != runtime.GOARCH || o.Go != runtime.Version() || o.Kernel == "" {
 		t.Errorf("origin %+v, %v", o, err)
 	}
+	if other := (Origin{Arch: "s390x", Go: o.Go}); !o.SameBits() || other.SameBits() {
+		t.Errorf("same bits: %v of this build, %v of another architecture", o.SameBits(), other.SameBits())
+	}
 }
