@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// FitConfig is everything that decides what Fit finds in given rows. Start from DefaultFitConfig,
-// or from Config.Fit to refit a stream's model; the zero value is not valid.
+// Config is everything that decides what Fit finds in given rows. Start from DefaultConfig, or from the Fit method of
+// online.Config to refit a stream's model; the zero value is not valid.
 type Config struct {
 	Kind   Kind   // default KindLCAGauss
 	Metric Metric // default MetricFull
@@ -51,7 +51,7 @@ type Iteration struct {
 	Effective float64 // mean effective number of neighbours, exp(entropy of λ_i)
 }
 
-// DefaultFitConfig is LCA-Gauss with the full metric, every row and neighbour, to convergence.
+// DefaultConfig is LCA-Gauss with the full metric, every row and neighbour, to convergence.
 func DefaultConfig() Config {
 	return Config{
 		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitRelative,

@@ -30,7 +30,7 @@ import (
 //	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
 //	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
 //	   []byte rows of the unfinished minibatch (minibatch.Batcher)
-//	   []byte learner (lca.Learner)
+//	   []byte learner (online.Learner)
 //	   uint32 CRC-32C of everything before
 type Checkpoint struct {
 	Sequence  uint64

@@ -114,7 +114,7 @@ func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	fit.Kind, _ = batchKind(r.flags.algorithm)
 	fit.MaxIter, fit.Tol = max(r.flags.passes, 0), f.tolerance
 	if fit.Tol == 0 {
-		fit.Tol = -1 // FitConfig's never
+		fit.Tol = -1 // never converged: all passes
 	}
 	if fit.Precision, err = lca.ParsePrecision(f.precision); err != nil {
 		return lca.Config{}, err
