@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
@@ -25,7 +26,9 @@ func (l *Loop) renew(ctx context.Context) error {
 		return nil
 	}
 	claim := l.claim
-	claim.Next, claim.Epochs = l.kept.Next, l.kept.Epochs
+	if !maps.Equal(claim.Next, l.kept.Next) { // else the source knows the epochs, also of what was committed before the start
+		claim.Next, claim.Epochs = l.kept.Next, l.kept.Epochs
+	}
 	var msgs []sink.Message
 	if l.Renew.Markers != nil {
 		msgs = l.Renew.Markers(l.kept.Next)

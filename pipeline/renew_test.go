@@ -15,25 +15,27 @@ import (
 // calm is a source that gives an empty batch every ten seconds, and a sink that notes when what is put.
 type calm struct {
 	idle
-	ahead source.Offsets // what batches claim
-	began time.Time
-	at    []time.Duration
-	put   []source.Offsets
-	marks int
+	ahead  source.Offsets // what batches claim
+	began  time.Time
+	at     []time.Duration
+	put    []source.Offsets
+	epoch  []source.Epochs // of what was put
+	epochs source.Epochs   // of what batches claim
+	marks  int
 }
 
 func (c *calm) Read(ctx context.Context) (source.Batch, error) {
 	if !sleep(ctx, 10*time.Second) {
 		return source.Batch{}, ctx.Err()
 	}
-	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone()}}, nil
+	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone(), Epochs: c.epochs}}, nil
 }
 
 func (c *calm) Seek(context.Context, source.Offsets) error { return nil }
 func (c *calm) Close() error                               { return nil }
 
 func (c *calm) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
-	c.at, c.put = append(c.at, time.Since(c.began)), append(c.put, claim.Next)
+	c.at, c.put, c.epoch = append(c.at, time.Since(c.began)), append(c.put, claim.Next), append(c.epoch, claim.Epochs)
 	c.marks += len(msgs)
 	return nil
 }
@@ -52,12 +54,12 @@ func TestRenewal(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour+time.Minute)
 				defer cancel()
 				kept := source.Offsets{at(0): 7}
-				c := &calm{ahead: kept, began: time.Now()}
+				c := &calm{ahead: kept, began: time.Now(), epochs: source.Epochs{at(0): 4}}
 				if name == "a learner" {
-					c.ahead = source.Offsets{at(0): 9}
+					c.ahead, c.epochs = source.Offsets{at(0): 9}, source.Epochs{at(0): 5}
 				}
 				l := &Loop{
-					Source: c, Sink: c, Stage: stage, Stats: NewStats(), Log: quiet(), Start: kept,
+					Source: c, Sink: c, Stage: stage, Stats: NewStats(), Log: quiet(), Start: kept, Epochs: source.Epochs{at(0): 4},
 					Renew: &Renewal{Every: time.Hour, Markers: func(source.Offsets) []sink.Message { return make([]sink.Message, 1) }},
 				}
 				if err := l.Run(ctx); err != nil {
@@ -66,9 +68,12 @@ func TestRenewal(t *testing.T) {
 				if len(c.at) != 3 || c.at[0] != 10*time.Second || c.at[1] != time.Hour+10*time.Second || c.marks != 3 {
 					t.Errorf("put at %v, %d markers", c.at, c.marks)
 				}
-				for _, next := range c.put {
+				for i, next := range c.put {
 					if next[at(0)] != 7 {
 						t.Errorf("committed %v, want what was kept", next)
+					}
+					if epoch := c.epoch[i][at(0)]; epoch != 4 {
+						t.Errorf("committed with the epochs %v, want those of the start", c.epoch[i])
 					}
 				}
 			})

@@ -76,6 +76,7 @@ type Loop struct {
 	Second bool           // another loop of this process reads the same records, and has counted them as read
 	Trace  Trace          // nil = nobody wants to know
 	Start  source.Offsets // where reading begins, which is committed; nil: it is not
+	Epochs source.Epochs  // of Start, as far as they were committed beside it
 	Renew  *Renewal       // nil = committed offsets are not renewed
 	Check  time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
 
@@ -97,7 +98,7 @@ type Loop struct {
 func (l *Loop) Run(ctx context.Context) error {
 	work, cancel := graceful(ctx, l.Grace)
 	defer cancel()
-	l.kept.Next = l.Start
+	l.kept.Next, l.kept.Epochs = l.Start, l.Epochs
 	for {
 		batch, err := l.Source.Read(ctx)
 		if err != nil {

@@ -69,7 +69,7 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 	})
 	switch {
 	case err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-		b.Claim.Next = m.next.Clone()
+		b.Claim.Next, b.Claim.Epochs = m.next.Clone(), m.epochs.Clone()
 		return b, nil
 	case err != nil:
 		return b, err

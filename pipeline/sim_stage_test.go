@@ -159,7 +159,7 @@ func (s *sim) learn(me *proc, pipe *simPipe) error {
 		return err
 	}
 	loop.Stats, loop.Log, loop.Grace = stage.Stats, quiet(), simGrace
-	loop.Renew = &Renewal{Every: time.Hour, Markers: positions.Markers}
+	loop.Renew, loop.Epochs = &Renewal{Every: time.Hour, Markers: positions.Markers}, positions.Epochs(loop.Start)
 	return watched(me.ctx, positions, loop.Run)
 }
 
@@ -335,7 +335,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 				m.gaps, m.first = s.gaps(me, positions, pipe), pipe.begun
 				return m, nil
 			}
-			claim.Next = start
+			claim.Next, claim.Epochs = start, positions.Epochs(start)
 			return shared.Follow.Hold(read, claim, idle), nil
 		},
 	}
@@ -352,7 +352,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 		return nil, err
 	}
 	loop.Stats, loop.Log, loop.Grace = shared.Stats, quiet(), simGrace
-	loop.Renew = &Renewal{Every: time.Hour, Markers: positions.Markers}
+	loop.Renew, loop.Epochs = &Renewal{Every: time.Hour, Markers: positions.Markers}, positions.Epochs(loop.Start)
 	return loop, nil
 }
 

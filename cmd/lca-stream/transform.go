@@ -134,7 +134,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 			if o.shared.UntilModel != pipeline.Hold {
 				return o.read(ctx, p, claim, start)
 			}
-			claim.Next = start
+			claim.Next, claim.Epochs = start, o.positions.Epochs(start)
 			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 				return o.read(ctx, p, claim, start)
 			}
@@ -146,7 +146,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		return nil, o.cluster.Explain(err)
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
-	loop.Spread, loop.Renew = spread, o.renew
+	loop.Spread, loop.Renew, loop.Epochs = spread, o.renew, o.positions.Epochs(loop.Start)
 	if o.config.Source.Assignment == "static" { // else the group says who owns the partition
 		loop.Check = ownerCheck
 	}
@@ -159,7 +159,7 @@ func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transfor
 
 // read opens a partition's reader.
 func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
-	claim.Next = nil
+	claim.Next, claim.Epochs = nil, nil
 	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 		IdleWait: o.idle(), OnGap: o.gaps.Pass,
