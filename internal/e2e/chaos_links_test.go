@@ -81,6 +81,7 @@ func TestChaosQuotaManyPartitions(t *testing.T) {
 			seen, slowest, last = now, max(slowest, time.Since(last)), time.Now()
 		}
 		if silent := time.Since(last); silent > 4*time.Minute {
+			p.explain()
 			t.Fatalf("nothing was committed for %v", silent)
 		}
 		if time.Since(began) > 12*time.Minute {
