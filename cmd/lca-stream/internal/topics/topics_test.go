@@ -123,7 +123,7 @@ func TestRoomForDeadLetters(t *testing.T) {
 		bytes  int
 		fault  string
 	}{
-		{"cut", 100, "has max.message.bytes 100, must be at least 1024; kafka-configs.sh --alter --topic room-dead --add-config max.message.bytes=1024"},
+		{"cut", 100, "has max.message.bytes 100, must be at least 1024; run `kafka-configs.sh --bootstrap-server BROKER --alter --topic room-dead --add-config max.message.bytes=1024`"},
 		{"cut", 1023, "must be at least 1024"}, {"cut", 1024, ""}, {"stop", 100, ""},
 	} {
 		cfg := configured("room")
