@@ -185,7 +185,7 @@ func TestLargeMessagesTakeWhatTheyWhitenTo(t *testing.T) {
 		t.Errorf("%d MiB allocated for a result of %d", took>>20, result>>20)
 	}
 	output := weak.Make(&work.Messages[0].Rest[len(work.Messages[0].Rest)-2][0])
-	in, rec, column, work = nil, nil, nil, Work{}
+	in, rec, work = nil, nil, Work{}
 	tr.Kept()
 	runtime.GC()
 	if input.Value() != nil || output.Value() != nil {

@@ -46,7 +46,6 @@ func TestCollectorIsPaced(t *testing.T) {
 	t.Setenv("GOGC", "")
 	paceCollector()
 	until(garbageLeast)
-	runtime.KeepAlive(live)
-	live = nil
+	runtime.KeepAlive(live) // and no longer
 	until(garbageUsual)
 }
