@@ -78,6 +78,7 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 			return b, err
 		}
 		m.next[gap.Partition] = gap.Start
+		delete(m.epochs, gap.Partition) // as Fetcher.Move does: nothing is known of what is before it
 		return m.Read(ctx)
 	case fault != nil:
 		return b, fault
