@@ -42,11 +42,11 @@ func (h *held) Read(ctx context.Context) (source.Batch, error) {
 }
 
 func (h *held) Seek(ctx context.Context, next source.Offsets) error {
-	h.claim.Next, h.claim.Epochs = next.Clone(), nil
-	if h.source == nil {
-		return nil
+	if h.source != nil {
+		return h.source.Seek(ctx, next)
 	}
-	return h.source.Seek(ctx, next)
+	h.claim.Next, h.claim.Epochs = next.Clone(), nil
+	return nil
 }
 
 func (h *held) Close() error {

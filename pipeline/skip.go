@@ -3,14 +3,14 @@ package pipeline
 // skipper decides which minibatches are learnt when the learner cannot keep up with the stream: every k-th, so
 // that what is learnt stays an even, unbiased sample (section 5.1 of the paper asks no more). A backlog that
 // shrinks is learnt in full. k doubles each time the lag has grown by an eighth, and halves each time it has
-// fallen to half of what it was at the last doubling; k = 1 learns everything.
+// fallen to half of what it was when k last changed; k = 1 learns everything.
 type skipper struct {
-	k     uint64
-	seen  uint64
-	known bool  // least is
-	least int64 // the smallest lag since k changed
-	grown int64 // the lag when k last doubled
-	turns int
+	k      uint64
+	seen   uint64
+	known  bool  // least is
+	least  int64 // the smallest lag since k changed
+	turned int64 // the lag when k last changed
+	turns  int
 }
 
 const (
@@ -36,10 +36,10 @@ func (s *skipper) measure(enabled bool, lag func() int64) uint64 {
 		return s.k
 	case s.known && now > s.least+s.least/8 && s.k < skipMost:
 		s.k *= 2
-		s.least, s.grown = now, now
-	case s.k > 1 && now < s.grown/2:
+		s.least, s.turned = now, now
+	case s.k > 1 && now < s.turned/2:
 		s.k /= 2
-		s.least, s.grown = now, now
+		s.least, s.turned = now, now
 	case !s.known:
 		s.least, s.known = now, true
 	}

@@ -66,7 +66,7 @@ type jsonTable struct {
 	next    int // column that is expected, as rows tend to repeat their keys in order
 
 	fillers []jsonFiller  // of the second pass
-	fields  []arrow.Field // likewise
+	fields  []arrow.Field // of their columns
 }
 
 // decodeJSON reads one value in two passes over its text: what columns are there, then their
