@@ -153,13 +153,8 @@ func (b *Broker) LastCommitted(t testing.TB, group string) map[string]int64 {
 }
 
 func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[string]int64, error) {
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.Group, req.RequireStable = group, stable
-	rg := kmsg.NewOffsetFetchRequestGroup()
-	rg.Group = group
-	req.Groups = append(req.Groups, rg)
 	for {
-		res, err := b.once(ctx, req)
+		res, err := b.once(ctx, group, stable)
 		if err == nil {
 			offsets, again, err := groupOffsets(res)
 			if !again {
@@ -174,8 +169,10 @@ func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[st
 	}
 }
 
-// once asks through a client of its own: one that has seen a broker die keeps asking for it.
-func (b *Broker) once(ctx context.Context, req *kmsg.OffsetFetchRequest) (*kmsg.OffsetFetchResponse, error) {
+// once asks through a client of its own: one that has seen a broker die keeps asking for it. For stable offsets
+// it names every partition there is: asked for all, a coordinator leaves out those that have nothing but an
+// offset of a transaction that it has not completed yet, instead of calling them unstable.
+func (b *Broker) once(ctx context.Context, group string, stable bool) (*kmsg.OffsetFetchResponse, error) {
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
 	if err != nil {
 		return nil, err
@@ -183,6 +180,25 @@ func (b *Broker) once(ctx context.Context, req *kmsg.OffsetFetchRequest) (*kmsg.
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group, req.RequireStable = group, stable
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group = group
+	if stable {
+		all, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		for _, topic := range all.Topics {
+			t := kmsg.NewOffsetFetchRequestGroupTopic()
+			t.Topic = *topic.Topic
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, p.Partition)
+			}
+			rg.Topics = append(rg.Topics, t)
+		}
+	}
+	req.Groups = append(req.Groups, rg)
 	return req.RequestWith(ctx, c)
 }
 
