@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // One transaction with one small message: the price of exactly once. The same in eight partitions. And 4 MB in
@@ -40,7 +40,7 @@ func benchmarkPut(b *testing.B, broker *kafkatest.Broker, version int, c shape) 
 	in, out := "in-"+name, "out-"+name
 	broker.CreateTopic(b, in, 1, nil)
 	broker.CreateTopic(b, out, c.partitions, map[string]string{"max.message.bytes": "4194304", "retention.bytes": "100000000"})
-	cl, err := cluster.Open(cluster.Config{Brokers: broker.Addrs()})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: broker.Addrs()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // coordinators remembers which broker coordinates a transactional id or a group. kafka-go asks
 // before every request; that would double the round trips of a transaction.
 type coordinators struct {
-	cluster *cluster.Cluster
+	cluster *kafkaconn.Cluster
 	mu      sync.Mutex
 	nodes   map[coordinatorKey]int32
 }
@@ -28,7 +28,7 @@ type coordinatorKey struct {
 
 // ask sends a request to the coordinator and returns its answer. When it fails in a way that may
 // mean that the coordinator has moved, the next one asks again where it is.
-func (c *coordinators) ask(ctx context.Context, key coordinatorKey, q cluster.Question) (kmsg.Response, error) {
+func (c *coordinators) ask(ctx context.Context, key coordinatorKey, q kafkaconn.Question) (kmsg.Response, error) {
 	id, err := c.find(ctx, key)
 	if err != nil {
 		return nil, err

@@ -12,9 +12,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // A Produce request that arrives after its transaction has ended, while the next one is open. In version 1
@@ -153,7 +153,7 @@ func (r *rig) awaitForgotten(topic string) {
 	for {
 		req := kmsg.NewPtrDescribeProducersRequest()
 		req.Topics = []kmsg.DescribeProducersRequestTopic{{Topic: topic, Partitions: []int32{0}}}
-		m, err := c.Ask(ctx, cluster.Question{Request: req, Broker: func(l protocol.Cluster) (protocol.Broker, error) { return cluster.Leader(l, topic, 0) }})
+		m, err := c.Ask(ctx, kafkaconn.Question{Request: req, Broker: func(l protocol.Cluster) (protocol.Broker, error) { return kafkaconn.Leader(l, topic, 0) }})
 		if err != nil {
 			r.t.Fatal(err)
 		}

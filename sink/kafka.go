@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // KafkaConfig says who writes, and where to.
 type KafkaConfig struct {
-	Cluster *cluster.Cluster
+	Cluster *kafkaconn.Cluster
 
 	// TransactionalID is the name of the work: one for each input partition, one for each model's
 	// learner. Opening it takes the work over: the former owner is fenced. At least one character.

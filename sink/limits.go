@@ -8,8 +8,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // defaultLimit is max.message.bytes of a topic nobody has configured.
@@ -18,7 +18,7 @@ const defaultLimit = 1048588
 // limits knows how large a record batch each topic takes. A broker refuses the whole batch when it
 // is larger, though each of its records alone would fit.
 type limits struct {
-	cluster *cluster.Cluster
+	cluster *kafkaconn.Cluster
 	mu      sync.Mutex
 	known   map[string]int
 }

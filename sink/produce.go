@@ -12,8 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // produceRequest is a Produce request, encoded once in one buffer and written to the connection as it is.
@@ -163,8 +163,8 @@ func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
 }
 
 // ask writes the request to the partitions' leader and returns the answer.
-func (r *produceRequest) ask(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) (*kmsg.ProduceResponse, error) {
-	m, err := c.Ask(ctx, cluster.Question{
+func (r *produceRequest) ask(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) (*kmsg.ProduceResponse, error) {
+	m, err := c.Ask(ctx, kafkaconn.Question{
 		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Write: r.write, Patience: patience,
 	})
 	if err != nil {
@@ -174,7 +174,7 @@ func (r *produceRequest) ask(ctx context.Context, c *cluster.Cluster, patience c
 }
 
 // send asks about one partition and returns what the answer says of it.
-func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster, patience cluster.Patience) error {
+func (r *produceRequest) send(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) error {
 	res, err := r.ask(ctx, c, patience)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (r *produceRequest) send(ctx context.Context, c *cluster.Cluster, patience 
 }
 
 func (r *produceRequest) leader(c protocol.Cluster) (protocol.Broker, error) {
-	return cluster.Leader(c, r.to.topic, r.to.id)
+	return kafkaconn.Leader(c, r.to.topic, r.to.id)
 }
 
 func (r *produceRequest) write(w io.Writer, version int16, correlation int32) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // fencedBy finds out who has fenced us: another owner, or the coordinator, which aborts a transaction that outlives
@@ -54,7 +54,7 @@ func (k *Kafka) fencedBy(ctx context.Context, fenced error) error {
 func (k *Kafka) describe(ctx context.Context) (*kmsg.DescribeTransactionsResponseTransactionState, error) {
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{k.config.TransactionalID}
-	m, err := k.ask(ctx, cluster.Question{Request: req}, func(m kmsg.Response) error {
+	m, err := k.ask(ctx, kafkaconn.Question{Request: req}, func(m kmsg.Response) error {
 		states := m.(*kmsg.DescribeTransactionsResponse).TransactionStates
 		if len(states) != 1 {
 			return fmt.Errorf("an answer about %d transactional ids", len(states))

@@ -10,8 +10,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // producer is who the brokers take us for. The epoch grows with each owner of a transactional id, and
@@ -25,11 +25,11 @@ type producer struct {
 var nobody = producer{-1, -1}
 
 // ask sends one request to the transaction's coordinator. refused reads the error from its answer.
-func (k *Kafka) ask(ctx context.Context, q cluster.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
+func (k *Kafka) ask(ctx context.Context, q kafkaconn.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
 	return k.askAt(ctx, coordinatorKey{kafka.CoordinatorKeyTypeTransaction, k.config.TransactionalID}, q, refused)
 }
 
-func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, q cluster.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
+func (k *Kafka) askAt(ctx context.Context, key coordinatorKey, q kafkaconn.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
 	res, err := k.coord.ask(ctx, key, q)
 	if err == nil {
 		err = refused(res)
@@ -46,7 +46,7 @@ func (k *Kafka) initProducer(ctx context.Context, was producer) (producer, error
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &k.config.TransactionalID, int32(k.timeout.Milliseconds())
 	req.ProducerID, req.ProducerEpoch = was.id, was.epoch
-	m, err := k.ask(ctx, cluster.Question{Request: req, Choose: k.see(5)}, func(m kmsg.Response) error {
+	m, err := k.ask(ctx, kafkaconn.Question{Request: req, Choose: k.see(5)}, func(m kmsg.Response) error {
 		return failure(m.(*kmsg.InitProducerIDResponse).ErrorCode)
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (k *Kafka) addPartitions(ctx context.Context, all []*share) error {
 			req.Topics = append(req.Topics, t)
 		}
 		// Version 4 and later are for brokers.
-		_, err := k.ask(ctx, cluster.Question{Request: req, Most: 3}, func(m kmsg.Response) error {
+		_, err := k.ask(ctx, kafkaconn.Question{Request: req, Most: 3}, func(m kmsg.Response) error {
 			var f failures
 			for _, t := range m.(*kmsg.AddPartitionsToTxnResponse).Topics {
 				for _, p := range t.Partitions {
@@ -89,7 +89,7 @@ func (k *Kafka) addOffsets(ctx context.Context, group string) error {
 	return k.repeat(ctx, "AddOffsetsToTxn", func(ctx context.Context) error {
 		req := kmsg.NewPtrAddOffsetsToTxnRequest()
 		req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = k.config.TransactionalID, k.producer.id, k.producer.epoch, group
-		_, err := k.ask(ctx, cluster.Question{Request: req, Most: 4}, func(m kmsg.Response) error {
+		_, err := k.ask(ctx, kafkaconn.Question{Request: req, Most: 4}, func(m kmsg.Response) error {
 			return failure(m.(*kmsg.AddOffsetsToTxnResponse).ErrorCode)
 		})
 		return err
@@ -100,7 +100,7 @@ func (k *Kafka) addOffsets(ctx context.Context, group string) error {
 func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 	key := coordinatorKey{kafka.CoordinatorKeyTypeConsumer, c.Group}
 	return k.repeat(ctx, "TxnOffsetCommit", func(ctx context.Context) error {
-		q := cluster.Question{Request: k.offsets(c), Most: 4}
+		q := kafkaconn.Question{Request: k.offsets(c), Most: 4}
 		if k.version == 2 {
 			q.Least, q.Most = 5, 5
 		}
@@ -152,7 +152,7 @@ func (k *Kafka) offsets(c source.Claim) *kmsg.TxnOffsetCommitRequest {
 func (k *Kafka) endTxn(ctx context.Context, was producer, commit bool) (producer, error) {
 	req := kmsg.NewPtrEndTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = k.config.TransactionalID, was.id, was.epoch, commit
-	q := cluster.Question{Request: req, Choose: k.see(4)}
+	q := kafkaconn.Question{Request: req, Choose: k.see(4)}
 	if k.version == 2 {
 		q.Least, q.Choose = 5, k.see(5)
 	}

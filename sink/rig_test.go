@@ -9,10 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // rig is a broker with names of this case's own.
@@ -30,13 +30,13 @@ func (r *rig) topic(suffix string, partitions int, configs map[string]string) st
 	return name
 }
 
-func (r *rig) cluster(wire *kafkatest.Wire) *cluster.Cluster {
+func (r *rig) cluster(wire *kafkatest.Wire) *kafkaconn.Cluster {
 	r.t.Helper()
-	c := cluster.Config{Brokers: r.Addrs(), ClientID: "sink-test"}
+	c := kafkaconn.Config{Brokers: r.Addrs(), ClientID: "sink-test"}
 	if wire != nil {
 		c.Dial = wire.Dial
 	}
-	cl, err := cluster.Open(c)
+	cl, err := kafkaconn.Open(c)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // narrow is a way to the brokers for so many bytes a second, which all connections share.
@@ -79,7 +79,7 @@ func TestSlowLink(t *testing.T) {
 		b.CreateTopic(t, "slow-out", partitions, nil)
 		b.CreateTopic(t, "slow-in", partitions, nil)
 		way := &narrow{rate: rate}
-		cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "slow", Dial: way.dial})
+		cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "slow", Dial: way.dial})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // leastRate is the slowest link on which messages of 64 kB are promised to pass, bytes a second.
@@ -58,8 +58,8 @@ func (m *Message) Size() int {
 
 // patience is that of a request of so many bytes. On a link that was found to be slow the answer may begin only
 // when they have left the buffers on the way.
-func (k *Kafka) patience(bytes int) cluster.Patience {
-	p := cluster.Patience{Quiet: k.request}
+func (k *Kafka) patience(bytes int) kafkaconn.Patience {
+	p := kafkaconn.Patience{Quiet: k.request}
 	if k.config.Link.bytes() > 0 {
 		p.Answer = time.Duration(float64(bytes) / leastRate * float64(time.Second))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Transactions have two versions. A transaction is of one of them from its begin to its end.
@@ -40,8 +40,8 @@ const feature = "transaction.version"
 var errTooOld = errors.New("a broker does not speak transactions version 2, though the cluster has finalized it: the next transaction is of version 1")
 
 // see notes which version the coordinator offers, and allows a request's versions up to most.
-func (k *Kafka) see(most int16) func(cluster.Offer) int16 {
-	return func(o cluster.Offer) int16 {
+func (k *Kafka) see(most int16) func(kafkaconn.Offer) int16 {
+	return func(o kafkaconn.Offer) int16 {
 		level := o.Feature(feature)
 		if o.Newest(kmsg.EndTxn.Int16()) < 5 || o.Newest(kmsg.TxnOffsetCommit.Int16()) < 5 || o.Newest(kmsg.Produce.Int16()) < version2Produce {
 			level = min(level, 1)

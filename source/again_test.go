@@ -10,14 +10,14 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // A broker that is away for long is in the log now and then, not once.
 func TestLongTroubleIsSaidAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		c, err := cluster.Open(cluster.Config{Brokers: []string{"127.0.0.1:1"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

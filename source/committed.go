@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Position is what a group has committed for one partition.
@@ -23,7 +23,7 @@ type Position struct {
 // commit. After, that transaction is over, but the coordinator may not yet show its offsets: before
 // 3.9.1 and 4.0 Kafka takes them over after it has answered (KAFKA-17507). So only stable offsets are
 // asked for, and others waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
-func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
 	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
 		found, err := committed(ctx, c, group, parts)
@@ -38,8 +38,8 @@ func Committed(ctx context.Context, c *cluster.Cluster, group string, parts []Pa
 // for one group: later ones say nothing more that is needed here.
 const stableVersion = 7
 
-func committed(ctx context.Context, c *cluster.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
-	ctx, cancel := context.WithTimeout(ctx, cluster.RequestTimeout)
+func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()
 	request := kmsg.NewPtrOffsetFetchRequest()
 	request.Group, request.RequireStable = group, true
@@ -53,7 +53,7 @@ func committed(ctx context.Context, c *cluster.Cluster, group string, parts []Pa
 		}
 		request.Topics[i].Partitions = append(request.Topics[i].Partitions, p.ID)
 	}
-	m, err := c.Ask(ctx, cluster.Question{Request: request, Least: stableVersion, Most: stableVersion, Group: group})
+	m, err := c.Ask(ctx, kafkaconn.Question{Request: request, Least: stableVersion, Most: stableVersion, Group: group})
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Epochs are, for positions in partitions, the leader epochs under which the records before them
@@ -58,7 +58,7 @@ func newTrail(last int32) trail {
 func (t *trail) read(epoch int32) { t.last, t.checked = epoch, t.epoch }
 
 // moved notes who leads.
-func (t *trail) moved(p cluster.Partition) { t.leader, t.epoch, t.asked = p.Leader, p.Epoch, true }
+func (t *trail) moved(p kafkaconn.Partition) { t.leader, t.epoch, t.asked = p.Leader, p.Epoch, true }
 
 // check asks, once in each epoch of the leader, whether the log still has the record before the
 // position. Fetches name the leader's epoch, so that nothing is read under a leader that was not asked.
@@ -96,7 +96,7 @@ func (f *Fetcher) endOfEpoch(ctx context.Context) (int64, error) {
 	topic.Topic, topic.Partitions = p.Topic, append(topic.Partitions, partition)
 	request.Topics = append(request.Topics, topic)
 	const leastForReaders, most = 3, 4
-	m, err := f.config.Cluster.Ask(ctx, cluster.Question{
+	m, err := f.config.Cluster.Ask(ctx, kafkaconn.Question{
 		Request: request, Least: leastForReaders, Most: most,
 		Broker: func(c protocol.Cluster) (protocol.Broker, error) { return f.trail.broker(c, p) },
 	})
@@ -120,7 +120,7 @@ func (f *Fetcher) endOfEpoch(ctx context.Context) (int64, error) {
 // broker routes a request to the leader.
 func (t *trail) broker(c protocol.Cluster, p Partition) (protocol.Broker, error) {
 	if t.leader < 0 {
-		return cluster.Leader(c, p.Topic, p.ID)
+		return kafkaconn.Leader(c, p.Topic, p.ID)
 	}
 	b, ok := c.Brokers[t.leader]
 	if !ok {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // FetcherConfig says what a Fetcher reads. Zero sizes and times take their defaults.
 type FetcherConfig struct {
-	Cluster   *cluster.Cluster
+	Cluster   *kafkaconn.Cluster
 	Partition Partition
 	Offset    int64  // of the first record to read
 	Epochs    Epochs // of Offset; no entry: what was before it does not matter
@@ -177,7 +177,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 
 // once is one request and the decoding of its response.
 func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
-	quiet := f.config.MaxWait + cluster.RequestTimeout
+	quiet := f.config.MaxWait + kafkaconn.RequestTimeout
 	short, cancel := context.WithTimeout(ctx, quiet)
 	defer cancel()
 	if err := f.check(short); err != nil {
@@ -192,7 +192,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		trail:           f.trail,
 		offset:          f.next,
 		maxBytes:        int32(max(f.pace.limit(min(f.ask, part.response)), f.least)),
-		patience:        cluster.Patience{Quiet: quiet},
+		patience:        kafkaconn.Patience{Quiet: quiet},
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(part.response, part.batch, f.least) + responseOverhead,

@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // The versions of Fetch: the first with transactions, with compact encodings, and with the ids of topics in
@@ -36,7 +36,7 @@ type fetchRequest struct {
 	readUncommitted bool
 	limit           int // bytes of the response to keep; the rest is read and dropped
 	blocks          *blocks
-	patience        cluster.Patience
+	patience        kafkaconn.Patience
 }
 
 // fetchResponse is what a broker says of the partition.
@@ -55,12 +55,12 @@ type fetchResponse struct {
 // ApiKey makes it a protocol.Message.
 func (*fetchResponse) ApiKey() protocol.ApiKey { return protocol.Fetch }
 
-func (r *fetchRequest) send(ctx context.Context, c *cluster.Cluster) (*fetchResponse, error) {
+func (r *fetchRequest) send(ctx context.Context, c *kafkaconn.Cluster) (*fetchResponse, error) {
 	most := int16(fetchByID)
 	if r.topic == noTopicID {
 		most = fetchFlexible - 1
 	}
-	m, err := c.Exchange(ctx, cluster.Question{
+	m, err := c.Exchange(ctx, kafkaconn.Question{
 		Request: r.encoded(), Least: fetchLeast, Most: most,
 		Broker:   func(c protocol.Cluster) (protocol.Broker, error) { return r.trail.broker(c, r.partition) },
 		Read:     r.read,

@@ -9,9 +9,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // FuzzFetchedBatches mutates whole responses of a broker, batches and all, whose checksums are made right again:
@@ -25,7 +25,7 @@ func FuzzFetchedBatches(f *testing.F) {
 		}
 	}
 	f.Add(responseOf(kafkatest.Forged{Records: kafkatest.ForgedRecord(0, nil, 5000), Count: 1}.Bytes(f), 0), uint16(0))
-	c, err := cluster.Open(cluster.Config{Brokers: []string{"127.0.0.1:1"}})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}})
 	if err != nil {
 		f.Fatal(err)
 	}

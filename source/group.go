@@ -11,7 +11,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Why a generation's context ended: context.Cause tells.
@@ -27,7 +27,7 @@ var ErrInstanceFenced = errors.New("source: another process has joined the group
 
 // GroupConfig says which group to join. Zero times take their defaults.
 type GroupConfig struct {
-	Cluster *cluster.Cluster
+	Cluster *kafkaconn.Cluster
 	Topics  []string // to share the partitions of
 	Group   string
 
@@ -191,7 +191,7 @@ func (g *Group) Close() error {
 // join goes through one round of the protocol: join, divide if chosen to, and learn the share.
 func (g *Group) join(ctx context.Context) (*Generation, error) {
 	c := g.config
-	waiting, cancel := context.WithTimeout(ctx, c.RebalanceTimeout+cluster.RequestTimeout)
+	waiting, cancel := context.WithTimeout(ctx, c.RebalanceTimeout+kafkaconn.RequestTimeout)
 	defer cancel()
 	// The broker answers when all members have joined.
 	g.joining = true

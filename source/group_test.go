@@ -12,9 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // worker is a member that does what a program does: it takes generations as they come.
@@ -26,7 +26,7 @@ type worker struct {
 }
 
 // join starts a worker; it gives each generation to gens and calls Done when the context ends.
-func join(t *testing.T, c *cluster.Cluster, config source.GroupConfig) *worker {
+func join(t *testing.T, c *kafkaconn.Cluster, config source.GroupConfig) *worker {
 	t.Helper()
 	config.Cluster = c
 	g, err := source.JoinGroup(within(t), config)
@@ -126,7 +126,7 @@ func testGroup(t *testing.T, b *kafkatest.Broker) {
 }
 
 // describe reads the group as a lag tool does: through the bytes of the consumer protocol.
-func describe(t *testing.T, c *cluster.Cluster, group string, members int) {
+func describe(t *testing.T, c *kafkaconn.Cluster, group string, members int) {
 	t.Helper()
 	d, err := c.Client().DescribeGroups(within(t), &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
 	if err != nil {

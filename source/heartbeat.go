@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 const (
@@ -124,7 +124,7 @@ func (g *Group) leave(ctx context.Context) error {
 // with throttle time and error code the wrong way round, so that it never sees an error; and it
 // sends a Heartbeat to any broker.
 func (g *Group) ask(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
-	return g.config.Cluster.Ask(ctx, cluster.Question{Request: request, Group: g.config.Group})
+	return g.config.Cluster.Ask(ctx, kafkaconn.Question{Request: request, Group: g.config.Group})
 }
 
 // named is how kmsg writes an instance id: nil is none.

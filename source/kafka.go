@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // KafkaConfig says what a Kafka source reads. Zero sizes and times take their defaults.
 type KafkaConfig struct {
-	Cluster *cluster.Cluster
+	Cluster *kafkaconn.Cluster
 	Start   Offsets // the partitions to read, and the first offset of each
 	Epochs  Epochs  // of Start: a log that was truncated before it gives a *TruncatedError
 

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Member is a member of a consumer group, as the group's coordinator knows it.
@@ -34,10 +34,10 @@ func (m Member) String() string {
 const ourSubscription = "lca-stream"
 
 // Members asks who is in a group; a group that does not exist has no members.
-func Members(ctx context.Context, c *cluster.Cluster, group string) ([]Member, error) {
+func Members(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member, error) {
 	request := kmsg.NewPtrDescribeGroupsRequest()
 	request.Groups = []string{group}
-	m, err := c.Ask(ctx, cluster.Question{Request: request, Group: group})
+	m, err := c.Ask(ctx, kafkaconn.Question{Request: request, Group: group})
 	if err != nil {
 		return nil, err
 	}
@@ -57,10 +57,10 @@ func Members(ctx context.Context, c *cluster.Cluster, group string) ([]Member, e
 
 // newMembers asks for a group of the protocol of KIP-848, which a classic group becomes when a member of that
 // protocol joins it. Brokers that do not know the protocol have no such groups.
-func newMembers(ctx context.Context, c *cluster.Cluster, group string) ([]Member, error) {
+func newMembers(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member, error) {
 	request := kmsg.NewPtrConsumerGroupDescribeRequest()
 	request.Groups = []string{group}
-	m, err := c.Ask(ctx, cluster.Question{Request: request, Group: group})
+	m, err := c.Ask(ctx, kafkaconn.Question{Request: request, Group: group})
 	if errors.Is(err, kafka.UnsupportedVersion) {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func newMembers(ctx context.Context, c *cluster.Cluster, group string) ([]Member
 	return members, nil
 }
 
-func memberOf(c *cluster.Cluster, id string, instance *string, client, host string, subscription []byte) Member {
+func memberOf(c *kafkaconn.Cluster, id string, instance *string, client, host string, subscription []byte) Member {
 	m := Member{ID: id, ClientID: client, Host: strings.TrimPrefix(host, "/")} // Java writes addresses so
 	if instance != nil {
 		m.InstanceID = *instance

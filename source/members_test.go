@@ -7,9 +7,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Members that are not this program are told in each generation, whoever leads the group; members of ours
@@ -19,7 +19,7 @@ func testForeignMembers(t *testing.T, b *kafkatest.Broker) {
 	told := make(chan []source.Member, 100)
 	config := source.GroupConfig{Topics: []string{"foreign"}, Group: "shared", OnForeign: func(m []source.Member) { told <- m }}
 	one := join(t, open(t, b.Addrs()...), config)
-	renamed, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "another-name"})
+	renamed, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "another-name"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // What lanes and readers may hold together does not grow with their number, until each has the least there is.
@@ -68,7 +68,7 @@ type readers struct {
 
 func (r readers) open(gather int, partitions ...int32) *Kafka {
 	r.t.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: r.broker.Addrs(), ClientID: "memory-test"})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: r.broker.Addrs(), ClientID: "memory-test"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

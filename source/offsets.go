@@ -8,7 +8,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // At is a place in a partition: one of the constants, or a time made by AtTime.
@@ -48,7 +48,7 @@ type Topic struct {
 
 // LookUp returns a topic, its partitions in order, or an error that says that there is no such topic.
 // It asks a broker: what was created a moment ago is there.
-func LookUp(ctx context.Context, c *cluster.Cluster, name string) (Topic, error) {
+func LookUp(ctx context.Context, c *kafkaconn.Cluster, name string) (Topic, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", name))
 	r.grace, r.hangUps = lookupGrace, hangUpGrace
 	return retrying(ctx, r, func(ctx context.Context) (Topic, error) {
@@ -72,14 +72,14 @@ func LookUp(ctx context.Context, c *cluster.Cluster, name string) (Topic, error)
 }
 
 // Partitions are those that LookUp finds.
-func Partitions(ctx context.Context, c *cluster.Cluster, topic string) ([]Partition, error) {
+func Partitions(ctx context.Context, c *kafkaconn.Cluster, topic string) ([]Partition, error) {
 	t, err := LookUp(ctx, c, topic)
 	return t.Partitions, err
 }
 
 // ListOffsets returns the offset of a place in each partition. A time behind the last record gives
 // the end, as a reader would want, where Kafka itself answers -1.
-func ListOffsets(ctx context.Context, c *cluster.Cluster, parts []Partition, at At) (Offsets, error) {
+func ListOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, at At) (Offsets, error) {
 	offsets, err := listOffsets(ctx, c, parts, at)
 	if err != nil || at < 0 {
 		return offsets, err
@@ -100,7 +100,7 @@ func ListOffsets(ctx context.Context, c *cluster.Cluster, parts []Partition, at 
 	return offsets, err
 }
 
-func listOffsets(ctx context.Context, c *cluster.Cluster, parts []Partition, at At) (Offsets, error) {
+func listOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, at At) (Offsets, error) {
 	request := &kafka.ListOffsetsRequest{Topics: make(map[string][]kafka.OffsetRequest)}
 	if at == LatestStable {
 		request.IsolationLevel, at = kafka.ReadCommitted, Latest

@@ -14,7 +14,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 const (
@@ -47,7 +47,7 @@ var ErrNoTopic = errors.New("the topic or partition does not exist")
 
 // retry is the bookkeeping of one operation that is being tried again.
 type retry struct {
-	cluster *cluster.Cluster
+	cluster *kafkaconn.Cluster
 	what    string // such as "fetch events/3@1042", for errors and logs
 	limit   time.Duration
 	grace   time.Duration // for unknown topics
@@ -60,7 +60,7 @@ type retry struct {
 	tries   int           // that failed
 }
 
-func newRetry(c *cluster.Cluster, limit time.Duration, what string) *retry {
+func newRetry(c *kafkaconn.Cluster, limit time.Duration, what string) *retry {
 	return &retry{cluster: c, what: what, limit: limit, grace: topicGrace}
 }
 

@@ -9,14 +9,14 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // open connects to a broker for the length of the test.
-func open(t testing.TB, addrs ...string) *cluster.Cluster {
+func open(t testing.TB, addrs ...string) *kafkaconn.Cluster {
 	t.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: addrs, ClientID: "source-test"})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: addrs, ClientID: "source-test"})
 	if err != nil {
 		t.Fatal(err)
 	}

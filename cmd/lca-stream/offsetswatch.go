@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // stopped refuses while somebody works, as far as the brokers know.
@@ -148,7 +148,7 @@ func (r *reset) written(ctx context.Context, id string) (w written, known bool, 
 	}
 	request := kmsg.NewPtrDescribeTransactionsRequest()
 	request.TransactionalIDs = []string{id}
-	m, err := r.cluster.Ask(ctx, cluster.Question{Request: request, Broker: func(c wire.Cluster) (wire.Broker, error) {
+	m, err := r.cluster.Ask(ctx, kafkaconn.Question{Request: request, Broker: func(c wire.Cluster) (wire.Broker, error) {
 		return c.Brokers[int32(at.Coordinator.NodeID)], nil
 	}})
 	if errors.Is(err, kafka.UnsupportedVersion) {

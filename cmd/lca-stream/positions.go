@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // learnGroup is the group under which the learner commits.
@@ -42,7 +42,7 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 }
 
 // places asks the brokers.
-type places struct{ cluster *cluster.Cluster }
+type places struct{ cluster *kafkaconn.Cluster }
 
 // Committed asks the group's coordinator.
 func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {

@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // history is a topic to replay, on one broker.
@@ -102,7 +102,7 @@ func jsonRows(seed uint64) []byte {
 
 func (h *history) put(t *testing.T, msgs []sink.Message) {
 	t.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: h.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: h.Addrs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +383,7 @@ func (h *history) testLearnerGoesOn(t *testing.T) {
 
 // A range ends where it ended when the replay began, however fast the topic grows.
 func (h *history) testEndIsFixed(t *testing.T) {
-	c, err := cluster.Open(cluster.Config{Brokers: h.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: h.Addrs()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"slices"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // replay is one refit: where it reads, and where its snapshot goes.
@@ -32,7 +32,7 @@ type replay struct {
 
 func (r *replay) open(ctx context.Context) error {
 	if len(r.flags.inputs) == 0 || (r.flags.output == "" && !r.flags.dryRun) {
-		cl, err := cluster.Open(r.config.Cluster())
+		cl, err := kafkaconn.Open(r.config.Cluster())
 		if err != nil {
 			return err
 		}

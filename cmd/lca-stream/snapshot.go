@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func (p *program) snapshotCommand() *cobra.Command {
@@ -91,7 +91,7 @@ func (p *program) connect(o *options) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl, err := cluster.Open(cfg.Cluster())
+	cl, err := kafkaconn.Open(cfg.Cluster())
 	if err != nil {
 		return nil, err
 	}

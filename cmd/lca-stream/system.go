@@ -12,19 +12,19 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/tracing"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // system is what run, learn, transform and replay are made of: one connection pool, one set of
 // counters, one log, the status server, and traces where they are wanted.
 type system struct {
 	config  *config.Config
-	cluster *cluster.Cluster
+	cluster *kafkaconn.Cluster
 	stats   *pipeline.Stats
 	log     *slog.Logger
 	status  *status.Server
@@ -37,7 +37,7 @@ type system struct {
 
 // openSystem connects, checks that the topics exist, and starts the status server.
 func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed ...string) (*system, error) {
-	cl, err := cluster.Open(c.Cluster())
+	cl, err := kafkaconn.Open(c.Cluster())
 	if err != nil {
 		return nil, err
 	}

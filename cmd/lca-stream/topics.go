@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func (p *program) topicsCommand() *cobra.Command {
@@ -48,7 +48,7 @@ not as it must be.`,
 		return nil
 	}
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return p.examineTopics(o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Init(ctx, cl, wants, creation)
 		})
 	})
@@ -64,18 +64,18 @@ func (p *program) topicsCheckCommand() *cobra.Command {
 	needConfig(c)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(o, *asJSON, func(cl *cluster.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return p.examineTopics(o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Check(ctx, cl, wants)
 		})
 	})
 }
 
-func (p *program) examineTopics(o *options, asJSON bool, examine func(*cluster.Cluster, []topics.Want) ([]topics.Finding, error)) error {
+func (p *program) examineTopics(o *options, asJSON bool, examine func(*kafkaconn.Cluster, []topics.Want) ([]topics.Finding, error)) error {
 	cfg, err := p.load(o)
 	if err != nil {
 		return err
 	}
-	cl, err := cluster.Open(cfg.Cluster())
+	cl, err := kafkaconn.Open(cfg.Cluster())
 	if err != nil {
 		return err
 	}

@@ -13,10 +13,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // BenchmarkLatency is the time from a message's own timestamp to a read_committed reader that sees its
@@ -139,7 +139,7 @@ func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []ti
 // ends are where the partitions of a topic end.
 func (s *stream) ends(b *testing.B, topic string) map[int32]kgo.Offset {
 	b.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: s.broker.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.broker.Addrs()})
 	if err != nil {
 		b.Fatal(err)
 	}

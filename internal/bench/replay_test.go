@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // BenchmarkReplay replays a topic of 64 columns in one pass that learns every 10th minibatch, and
@@ -77,7 +77,7 @@ func replay(b *testing.B, binary, config string, total, every int) {
 func fillFresh(b *testing.B, broker *kafkatest.Broker, topic string, messages, d, rows int) {
 	b.Helper()
 	broker.CreateTopic(b, topic, 2, nil)
-	c, err := cluster.Open(cluster.Config{Brokers: broker.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: broker.Addrs()})
 	if err != nil {
 		b.Fatal(err)
 	}

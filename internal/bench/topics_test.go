@@ -15,10 +15,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // stream is an input topic and what belongs to it.
@@ -50,7 +50,7 @@ func (s *stream) create(b *testing.B) {
 	b.Helper()
 	s.topic(b, s.id+"-in", s.partitions, nil)
 	s.topics(b)
-	c, err := cluster.Open(cluster.Config{Brokers: s.broker.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.broker.Addrs()})
 	if err != nil {
 		b.Fatal(err)
 	}

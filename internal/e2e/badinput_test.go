@@ -22,10 +22,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // badInput is one message that is not what the program wants, and its documented end: a dead letter
@@ -159,7 +159,7 @@ func sourceOffset(t *testing.T, headers []kgo.RecordHeader) int {
 // produce writes values in one transaction to the empty partition 0, so that value i is at offset i.
 func (s *stream) produce(values [][]byte) {
 	s.t.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: s.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.Addrs()})
 	if err != nil {
 		s.t.Fatal(err)
 	}

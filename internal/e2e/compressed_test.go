@@ -11,10 +11,10 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // A message that its producer has compressed may be many times as large as the topics that it goes to take.
@@ -74,7 +74,7 @@ func TestCompressedInput(t *testing.T) {
 // produceZstd is produce in small transactions of batches that are compressed.
 func (s *stream) produceZstd(values [][]byte) {
 	s.t.Helper()
-	c, err := cluster.Open(cluster.Config{Brokers: s.Addrs()})
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.Addrs()})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -3,22 +3,22 @@ package config
 import (
 	"fmt"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Cluster is the connection to the brokers.
-func (c *Config) Cluster() cluster.Config {
+func (c *Config) Cluster() kafkaconn.Config {
 	t, s := c.Kafka.TLS, c.Kafka.SASL
-	return cluster.Config{
+	return kafkaconn.Config{
 		Brokers:  c.Kafka.Brokers,
 		ClientID: c.Kafka.ClientID,
-		TLS: cluster.TLS{
+		TLS: kafkaconn.TLS{
 			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
 			ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
 		},
-		SASL: cluster.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile},
+		SASL: kafkaconn.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile},
 	}
 }
 

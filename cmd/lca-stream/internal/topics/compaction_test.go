@@ -9,8 +9,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // What a start reads of the snapshot topic is bounded by a few segments, however much was published: brokers
@@ -21,7 +21,7 @@ func TestCompactedTopicsStaySmall(t *testing.T) {
 		most                   = 80 << 20       // the open segment, one that waits for the cleaner, what is newest
 	)
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "topics"})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "topics"})
 	if err != nil {
 		t.Fatal(err)
 	}

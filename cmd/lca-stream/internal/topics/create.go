@@ -9,7 +9,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Creation is what is chosen for topics that are created.
@@ -32,7 +32,7 @@ const (
 
 // Init creates the topics that are missing, then checks all of them. The source comes first: the
 // number of partitions and the sizes of others follow from it.
-func Init(ctx context.Context, cl *cluster.Cluster, wants []Want, c Creation) ([]Finding, error) {
+func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) ([]Finding, error) {
 	have, err := describe(ctx, cl, wants[:1])
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func Init(ctx context.Context, cl *cluster.Cluster, wants []Want, c Creation) ([
 
 // create creates topics and waits until all brokers know them. One that somebody else creates
 // meanwhile is as good.
-func create(ctx context.Context, cl *cluster.Cluster, wants []Want, source topic, c Creation, created map[string]bool) error {
+func create(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, source topic, c Creation, created map[string]bool) error {
 	if len(wants) == 0 {
 		return nil
 	}
@@ -113,8 +113,8 @@ func orDefault(n int) int {
 }
 
 // appear waits until metadata shows the topics: a broker answers the creation before all know of it.
-func appear(ctx context.Context, cl *cluster.Cluster, wants []Want) error {
-	ctx, cancel := context.WithTimeout(ctx, cluster.RequestTimeout)
+func appear(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) error {
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()
 	for {
 		have, err := describe(ctx, cl, wants)
@@ -123,7 +123,7 @@ func appear(ctx context.Context, cl *cluster.Cluster, wants []Want) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("topics: created, but not seen after %v: %w", cluster.RequestTimeout, errors.Join(err, ctx.Err()))
+			return fmt.Errorf("topics: created, but not seen after %v: %w", kafkaconn.RequestTimeout, errors.Join(err, ctx.Err()))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

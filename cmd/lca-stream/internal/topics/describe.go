@@ -10,7 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // topic is what the brokers say of a topic. A setting that they do not tell is empty, or 0.
@@ -44,7 +44,7 @@ func names(wants []Want) []string {
 }
 
 // describe asks for partitions and settings of all topics; a topic that is missing is zero.
-func describe(ctx context.Context, cl *cluster.Cluster, wants []Want) (map[string]topic, error) {
+func describe(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) (map[string]topic, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
 		return nil, fmt.Errorf("topics: describe: %w", cl.Explain(err))
@@ -73,7 +73,7 @@ func describe(ctx context.Context, cl *cluster.Cluster, wants []Want) (map[strin
 	return found, describeConfigs(ctx, cl, resources, found)
 }
 
-func fewest(t cluster.Topic) int {
+func fewest(t kafkaconn.Topic) int {
 	least := 0
 	for _, p := range t.Partitions {
 		if least == 0 || p.Replicas < least {
@@ -89,7 +89,7 @@ const settingsWithin = 10 * time.Second
 
 // describeConfigs fills in the settings. A user may lack the right to read them, which the work itself does
 // not need: the topic says so then.
-func describeConfigs(ctx context.Context, cl *cluster.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
+func describeConfigs(ctx context.Context, cl *kafkaconn.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
 	for until := time.Now().Add(settingsWithin); ; {
 		answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
 		if err != nil {

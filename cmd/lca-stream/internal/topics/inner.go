@@ -3,12 +3,12 @@ package topics
 import (
 	"context"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Inner looks at the topics in which brokers keep offsets and the state of transactions: what they lose is lost to
 // exactly once. A topic that is not there yet, or that the user may not see, has no finding.
-func Inner(ctx context.Context, cl *cluster.Cluster) ([]Finding, error) {
+func Inner(ctx context.Context, cl *kafkaconn.Cluster) ([]Finding, error) {
 	var findings []Finding
 	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
 		w := Want{Path: "of the brokers", Topic: name, Compact: true}

@@ -7,12 +7,12 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Present looks whether the topics are still there, with as many partitions as they need, and at nothing
 // else: one small request, to be repeated while the work goes on. Its error is one of reaching the brokers.
-func Present(ctx context.Context, cl *cluster.Cluster, wants []Want) ([]Finding, error) {
+func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
 		return nil, fmt.Errorf("topics: look: %w", cl.Explain(err))

@@ -21,8 +21,8 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 const (
@@ -134,7 +134,7 @@ func (f Finding) says(what []string, remedy string) string {
 }
 
 // Check compares the topics with what they must be like. Its error is one of reaching the brokers.
-func Check(ctx context.Context, cl *cluster.Cluster, wants []Want) ([]Finding, error) {
+func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	found, err := describe(ctx, cl, wants)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func Check(ctx context.Context, cl *cluster.Cluster, wants []Want) ([]Finding, e
 }
 
 // brokers is how many the cluster has.
-func brokers(ctx context.Context, cl *cluster.Cluster, topic string) (int, error) {
+func brokers(ctx context.Context, cl *kafkaconn.Cluster, topic string) (int, error) {
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{topic}})
 	if err != nil {
 		return 0, fmt.Errorf("topics: list the brokers: %w", cl.Explain(err))

@@ -10,8 +10,8 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func configured(name string) *config.Config {
@@ -23,7 +23,7 @@ func configured(name string) *config.Config {
 
 func TestInitThenCheck(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
-		cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "topics"})
+		cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "topics"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestInitThenCheck(t *testing.T) {
 	})
 }
 
-func initOnce(t *testing.T, cl *cluster.Cluster) {
+func initOnce(t *testing.T, cl *kafkaconn.Cluster) {
 	wants := Wanted(configured("new"))
 	findings, err := Init(t.Context(), cl, wants, Creation{Partitions: 3, Replication: 1})
 	if err != nil {
@@ -86,7 +86,7 @@ func initOnce(t *testing.T, cl *cluster.Cluster) {
 }
 
 // Each of these would lose models or messages, silently.
-func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *cluster.Cluster) {
+func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	b.CreateTopic(t, "wrong-in", 3, nil)
 	b.CreateTopic(t, "wrong-out", 2, nil)
 	b.CreateTopic(t, "wrong-snapshots", 2, map[string]string{"segment.bytes": "1073741824"})
@@ -183,7 +183,7 @@ func TestWarnings(t *testing.T) {
 // What three brokers say of topics made in ways that lose records.
 func TestThreeBrokers(t *testing.T) {
 	b := kafkatest.StartN(t, kafkatest.Kafka41, 3)
-	cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "topics"})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "topics"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestThreeBrokers(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	cl, err := cluster.Open(cluster.Config{Brokers: []string{"127.0.0.1:1"}})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

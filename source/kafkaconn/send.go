@@ -1,4 +1,4 @@
-package cluster
+package kafkaconn
 
 import (
 	"context"
@@ -144,7 +144,7 @@ func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]To
 	}
 	m, err := c.Ask(ctx, Question{Request: request, Least: 4, Most: 12})
 	if err != nil {
-		return nil, fmt.Errorf("cluster: metadata: %w", err)
+		return nil, fmt.Errorf("kafkaconn: metadata: %w", err)
 	}
 	found := make(map[string]Topic)
 	for _, t := range m.(*kmsg.MetadataResponse).Topics {

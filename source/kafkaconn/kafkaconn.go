@@ -1,18 +1,18 @@
-// Package cluster turns brokers, TLS and SASL settings into a connection that the reading side
+// Package kafkaconn turns brokers, TLS and SASL settings into a connection that the reading side
 // (package source) and the writing side (package sink) share.
 //
-//	c, err := cluster.Open(cluster.Config{Brokers: []string{"localhost:9092"}})
+//	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"localhost:9092"}})
 //	if err != nil { … }
 //	defer c.Close()
 //	c.Client().InitProducerID(ctx, …)      // any request kafka-go knows
 //	c.Metadata(ctx, "events")              // fresh from a broker, not from the transport's cache
-//	c.Send(ctx, cluster.Request{…})        // a request kafka-go routes or decodes wrongly
-//	c.Ask(ctx, cluster.Question{…})        // a request, or a version of one, that kafka-go does not know
+//	c.Send(ctx, kafkaconn.Request{…})      // a request kafka-go routes or decodes wrongly
+//	c.Ask(ctx, kafkaconn.Question{…})      // a request, or a version of one, that kafka-go does not know
 //	log.Error(…, c.Explain(err))           // "unexpected EOF" → what to check
 //
 // Open does not connect: the first request does. All waiting is bounded by the context of a call
 // and by RequestTimeout.
-package cluster
+package kafkaconn
 
 import (
 	"context"
@@ -134,12 +134,12 @@ func (c *Cluster) Close() { c.transport.CloseIdleConnections() }
 
 func validate(c Config) error {
 	if len(c.Brokers) == 0 {
-		return errors.New("cluster: no brokers: set kafka.brokers to at least one host:port")
+		return errors.New("kafkaconn: no brokers: set kafka.brokers to at least one host:port")
 	}
 	var faults []error
 	for _, b := range c.Brokers {
 		if _, port, err := net.SplitHostPort(b); err != nil || port == "" || strings.ContainsAny(b, " /,") {
-			faults = append(faults, fmt.Errorf("cluster: kafka.brokers: %q is not host:port", b))
+			faults = append(faults, fmt.Errorf("kafkaconn: kafka.brokers: %q is not host:port", b))
 		}
 	}
 	return errors.Join(faults...)

@@ -1,4 +1,4 @@
-package cluster
+package kafkaconn
 
 import (
 	"crypto/tls"
@@ -21,7 +21,7 @@ type TLS struct {
 func (t TLS) config() (*tls.Config, error) {
 	if !t.Enabled {
 		if t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" {
-			return nil, errors.New("cluster: kafka.tls has files but kafka.tls.enabled is false")
+			return nil, errors.New("kafkaconn: kafka.tls has files but kafka.tls.enabled is false")
 		}
 		return nil, nil
 	}
@@ -33,19 +33,19 @@ func (t TLS) config() (*tls.Config, error) {
 	if t.CAFile != "" {
 		pem, err := os.ReadFile(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("cluster: kafka.tls.ca_file: %w", err)
+			return nil, fmt.Errorf("kafkaconn: kafka.tls.ca_file: %w", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("cluster: kafka.tls.ca_file: %s holds no PEM certificate", t.CAFile)
+			return nil, fmt.Errorf("kafkaconn: kafka.tls.ca_file: %s holds no PEM certificate", t.CAFile)
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
-		return nil, errors.New("cluster: kafka.tls.cert_file and kafka.tls.key_file go together: set both or neither")
+		return nil, errors.New("kafkaconn: kafka.tls.cert_file and kafka.tls.key_file go together: set both or neither")
 	}
 	if t.CertFile != "" {
 		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
-			return nil, fmt.Errorf("cluster: kafka.tls.cert_file and key_file: %w", err)
+			return nil, fmt.Errorf("kafkaconn: kafka.tls.cert_file and key_file: %w", err)
 		}
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)

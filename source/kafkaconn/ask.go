@@ -1,4 +1,4 @@
-package cluster
+package kafkaconn
 
 import (
 	"context"
@@ -142,7 +142,7 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 	}
 	size := int(int32(binary.BigEndian.Uint32(head[:])))
 	if size < 4 || size > maxAnswer {
-		return fmt.Errorf("cluster: an answer of %d bytes to %s", size, kmsg.NameForKey(response.Key()))
+		return fmt.Errorf("kafkaconn: an answer of %d bytes to %s", size, kmsg.NameForKey(response.Key()))
 	}
 	body := make([]byte, size)
 	if _, err := io.ReadFull(r, body); err != nil {
@@ -161,14 +161,14 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 		response.SetVersion(0) // whatever was asked for: a broker that does not know the version cannot use it (KIP-511)
 	}
 	if err := response.ReadFrom(body); err != nil {
-		return fmt.Errorf("cluster: the answer to %s does not parse: %w", kmsg.NameForKey(response.Key()), err)
+		return fmt.Errorf("kafkaconn: the answer to %s does not parse: %w", kmsg.NameForKey(response.Key()), err)
 	}
 	return nil
 }
 
 // skipTags passes over the tagged fields of a header.
 func skipTags(b []byte) ([]byte, error) {
-	short := fmt.Errorf("cluster: the header of an answer does not parse: %w", io.ErrUnexpectedEOF)
+	short := fmt.Errorf("kafkaconn: the header of an answer does not parse: %w", io.ErrUnexpectedEOF)
 	take := func() (uint64, bool) {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
@@ -227,7 +227,7 @@ func (c *Cluster) Finalized(ctx context.Context, feature string) (level int16, e
 		return 12
 	}})
 	if err != nil {
-		return 0, fmt.Errorf("cluster: finalized features: %w", err)
+		return 0, fmt.Errorf("kafkaconn: finalized features: %w", err)
 	}
 	return level, nil
 }

@@ -1,4 +1,4 @@
-package cluster_test
+package kafkaconn_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/goleak"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -86,32 +86,32 @@ func TestSecurity(t *testing.T) {
 	user := func(method string) []kfake.Opt {
 		return []kfake.Opt{kfake.EnableSASL(), kfake.Superuser(method, "ann", "secret")}
 	}
-	trusted := cluster.TLS{Enabled: true, CAFile: certFile}
+	trusted := kafkaconn.TLS{Enabled: true, CAFile: certFile}
 	for _, c := range []struct {
 		name   string
 		broker []kfake.Opt
-		tls    cluster.TLS
-		sasl   cluster.SASL
+		tls    kafkaconn.TLS
+		sasl   kafkaconn.SASL
 		hint   string // "" is success
 	}{
 		{name: "plain text"},
 		{name: "TLS", broker: []kfake.Opt{encrypted}, tls: trusted},
-		{name: "TLS, unchecked", broker: []kfake.Opt{encrypted}, tls: cluster.TLS{Enabled: true, InsecureSkipVerify: true}},
-		{name: "TLS with a client certificate", broker: []kfake.Opt{mutual}, tls: cluster.TLS{Enabled: true, CAFile: certFile, CertFile: certFile, KeyFile: keyFile}},
-		{name: "PLAIN", broker: user("PLAIN"), sasl: cluster.SASL{Mechanism: "plain", Username: "ann", Password: "secret"}},
-		{name: "SCRAM-SHA-256", broker: user("SCRAM-SHA-256"), sasl: cluster.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "secret"}},
+		{name: "TLS, unchecked", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, InsecureSkipVerify: true}},
+		{name: "TLS with a client certificate", broker: []kfake.Opt{mutual}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, CertFile: certFile, KeyFile: keyFile}},
+		{name: "PLAIN", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "plain", Username: "ann", Password: "secret"}},
+		{name: "SCRAM-SHA-256", broker: user("SCRAM-SHA-256"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "secret"}},
 		{name: "SCRAM-SHA-512, password in a file, TLS", broker: append(user("SCRAM-SHA-512"), encrypted), tls: trusted,
-			sasl: cluster.SASL{Mechanism: "scram_sha_512", Username: "ann", PasswordFile: write(t, "password", []byte("secret\n"))}},
+			sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", PasswordFile: write(t, "password", []byte("secret\n"))}},
 
 		{name: "plain text to a TLS port", broker: []kfake.Opt{encrypted}, hint: "kafka.tls.enabled: true"},
-		{name: "an authority that is not trusted", broker: []kfake.Opt{encrypted}, tls: cluster.TLS{Enabled: true}, hint: "kafka.tls.ca_file"},
-		{name: "another authority", broker: []kfake.Opt{encrypted}, tls: cluster.TLS{Enabled: true, CAFile: otherCert}, hint: "kafka.tls.ca_file"},
-		{name: "another name", broker: []kfake.Opt{encrypted}, tls: cluster.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, hint: "kafka.tls.server_name"},
+		{name: "an authority that is not trusted", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true}, hint: "kafka.tls.ca_file"},
+		{name: "another authority", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: otherCert}, hint: "kafka.tls.ca_file"},
+		{name: "another name", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, hint: "kafka.tls.server_name"},
 		{name: "no client certificate", broker: []kfake.Opt{mutual}, tls: trusted, hint: "kafka.tls.cert_file"},
 		{name: "no SASL", broker: user("PLAIN"), hint: "kafka.sasl"},
-		{name: "another mechanism", broker: user("PLAIN"), sasl: cluster.SASL{Mechanism: "scram_sha_512", Username: "ann", Password: "secret"}, hint: "kafka.sasl"},
-		{name: "wrong password", broker: user("PLAIN"), sasl: cluster.SASL{Mechanism: "plain", Username: "ann", Password: "wrong"}, hint: "credentials"},
-		{name: "wrong password, SCRAM", broker: user("SCRAM-SHA-256"), sasl: cluster.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "wrong"}, hint: "credentials"},
+		{name: "another mechanism", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", Password: "secret"}, hint: "kafka.sasl"},
+		{name: "wrong password", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "plain", Username: "ann", Password: "wrong"}, hint: "credentials"},
+		{name: "wrong password, SCRAM", broker: user("SCRAM-SHA-256"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "wrong"}, hint: "credentials"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			broker, err := kfake.NewCluster(append(c.broker, kfake.NumBrokers(1), kfake.SeedTopics(2, "events"))...)
@@ -119,7 +119,7 @@ func TestSecurity(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer broker.Close()
-			cl, err := cluster.Open(cluster.Config{Brokers: broker.ListenAddrs(), TLS: c.tls, SASL: c.sasl})
+			cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: broker.ListenAddrs(), TLS: c.tls, SASL: c.sasl})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func TestSecurity(t *testing.T) {
 				if err == nil {
 					t.Fatal("it works")
 				}
-				var hint *cluster.Hint
+				var hint *kafkaconn.Hint
 				if err = cl.Explain(err); !errors.As(err, &hint) || !strings.Contains(hint.Hint, c.hint) {
 					t.Errorf("got %v, want a hint that says %q", err, c.hint)
 				}
@@ -162,7 +162,7 @@ func TestTLSToPlainText(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	cl, err := cluster.Open(cluster.Config{Brokers: []string{l.Addr().String()}, TLS: cluster.TLS{Enabled: true, InsecureSkipVerify: true}})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{l.Addr().String()}, TLS: kafkaconn.TLS{Enabled: true, InsecureSkipVerify: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestMetadataIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer broker.Close()
-	cl, err := cluster.Open(cluster.Config{Brokers: broker.ListenAddrs()})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: broker.ListenAddrs()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,25 +207,25 @@ func TestOpenRefuses(t *testing.T) {
 	brokers := []string{"localhost:9092"}
 	for _, c := range []struct {
 		name   string
-		config cluster.Config
+		config kafkaconn.Config
 		text   string
 	}{
-		{"no brokers", cluster.Config{}, "kafka.brokers"},
-		{"a broker without port", cluster.Config{Brokers: []string{"localhost"}}, `"localhost" is not host:port`},
-		{"a URL", cluster.Config{Brokers: []string{"kafka://localhost:9092"}}, "is not host:port"},
-		{"two in one", cluster.Config{Brokers: []string{"a:9092,b:9092"}}, "is not host:port"},
-		{"files without TLS", cluster.Config{Brokers: brokers, TLS: cluster.TLS{CAFile: certFile}}, "kafka.tls.enabled is false"},
-		{"no such file", cluster.Config{Brokers: brokers, TLS: cluster.TLS{Enabled: true, CAFile: "nowhere.pem"}}, "kafka.tls.ca_file"},
-		{"not a certificate", cluster.Config{Brokers: brokers, TLS: cluster.TLS{Enabled: true, CAFile: keyFile}}, "no PEM certificate"},
-		{"certificate without key", cluster.Config{Brokers: brokers, TLS: cluster.TLS{Enabled: true, CertFile: certFile}}, "go together"},
-		{"key and certificate exchanged", cluster.Config{Brokers: brokers, TLS: cluster.TLS{Enabled: true, CertFile: keyFile, KeyFile: certFile}}, "kafka.tls.cert_file"},
-		{"unknown mechanism", cluster.Config{Brokers: brokers, SASL: cluster.SASL{Mechanism: "kerberos", Username: "u"}}, "none of none, plain"},
-		{"no user", cluster.Config{Brokers: brokers, SASL: cluster.SASL{Mechanism: "plain"}}, "kafka.sasl.username"},
-		{"two passwords", cluster.Config{Brokers: brokers, SASL: cluster.SASL{Mechanism: "plain", Username: "u", Password: "p", PasswordFile: "f"}}, "keep one"},
-		{"no password file", cluster.Config{Brokers: brokers, SASL: cluster.SASL{Mechanism: "plain", Username: "u", PasswordFile: "nowhere"}}, "kafka.sasl.password_file"},
+		{"no brokers", kafkaconn.Config{}, "kafka.brokers"},
+		{"a broker without port", kafkaconn.Config{Brokers: []string{"localhost"}}, `"localhost" is not host:port`},
+		{"a URL", kafkaconn.Config{Brokers: []string{"kafka://localhost:9092"}}, "is not host:port"},
+		{"two in one", kafkaconn.Config{Brokers: []string{"a:9092,b:9092"}}, "is not host:port"},
+		{"files without TLS", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{CAFile: certFile}}, "kafka.tls.enabled is false"},
+		{"no such file", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CAFile: "nowhere.pem"}}, "kafka.tls.ca_file"},
+		{"not a certificate", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CAFile: keyFile}}, "no PEM certificate"},
+		{"certificate without key", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CertFile: certFile}}, "go together"},
+		{"key and certificate exchanged", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CertFile: keyFile, KeyFile: certFile}}, "kafka.tls.cert_file"},
+		{"unknown mechanism", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "kerberos", Username: "u"}}, "none of none, plain"},
+		{"no user", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain"}}, "kafka.sasl.username"},
+		{"two passwords", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain", Username: "u", Password: "p", PasswordFile: "f"}}, "keep one"},
+		{"no password file", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain", Username: "u", PasswordFile: "nowhere"}}, "kafka.sasl.password_file"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, err := cluster.Open(c.config); err == nil || !strings.Contains(err.Error(), c.text) {
+			if _, err := kafkaconn.Open(c.config); err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("got %v, want an error that says %q", err, c.text)
 			}
 		})
@@ -233,7 +233,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	cl, err := cluster.Open(cluster.Config{Brokers: []string{"127.0.0.1:1"}})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package cluster
+package kafkaconn
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		return nil, err
 	}
 	if s.Username == "" {
-		return nil, fmt.Errorf("cluster: kafka.sasl.mechanism is %s but kafka.sasl.username is empty", s.Mechanism)
+		return nil, fmt.Errorf("kafkaconn: kafka.sasl.mechanism is %s but kafka.sasl.username is empty", s.Mechanism)
 	}
 	var m sasl.Mechanism
 	switch s.Mechanism {
@@ -43,7 +43,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		err = fmt.Errorf("%q is none of none, plain, scram_sha_256, scram_sha_512", s.Mechanism)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cluster: kafka.sasl.mechanism: %w", err)
+		return nil, fmt.Errorf("kafkaconn: kafka.sasl.mechanism: %w", err)
 	}
 	return m, nil
 }
@@ -55,11 +55,11 @@ func (s SASL) password() (string, error) {
 	case s.PasswordFile == "":
 		return s.Password, nil
 	case s.Password != "":
-		return "", errors.New("cluster: kafka.sasl.password and kafka.sasl.password_file are both set: keep one")
+		return "", errors.New("kafkaconn: kafka.sasl.password and kafka.sasl.password_file are both set: keep one")
 	}
 	content, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
-		return "", fmt.Errorf("cluster: kafka.sasl.password_file: %w", err)
+		return "", fmt.Errorf("kafkaconn: kafka.sasl.password_file: %w", err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
 }

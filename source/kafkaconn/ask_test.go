@@ -1,4 +1,4 @@
-package cluster_test
+package kafkaconn_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
-	"github.com/lca-stream/lca-stream/internal/cluster"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // What kafka-go cannot ask for arrives from brokers of all kinds: ids of topics, epochs of leaders, stable
@@ -19,7 +19,7 @@ import (
 func TestAsk(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
 		b.CreateTopic(t, "asked", 2, nil)
-		cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs(), ClientID: "ask"})
+		cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "ask"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,12 +45,12 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-func askedFeature(t *testing.T, cl *cluster.Cluster) (level int16) {
+func askedFeature(t *testing.T, cl *kafkaconn.Cluster) (level int16) {
 	t.Helper()
 	for range 2 { // the second time from what is remembered
 		r := kmsg.NewPtrFindCoordinatorRequest()
 		r.CoordinatorKeys = []string{"group"}
-		m, err := cl.Ask(within(t), cluster.Question{Request: r, Least: 4, Choose: func(o cluster.Offer) int16 {
+		m, err := cl.Ask(within(t), kafkaconn.Question{Request: r, Least: 4, Choose: func(o kafkaconn.Offer) int16 {
 			level = o.Feature("transaction.version")
 			return 4
 		}})
@@ -61,7 +61,7 @@ func askedFeature(t *testing.T, cl *cluster.Cluster) (level int16) {
 			t.Errorf("%d coordinators", n)
 		}
 	}
-	_, err := cl.Ask(within(t), cluster.Question{Request: kmsg.NewPtrMetadataRequest(), Least: 99})
+	_, err := cl.Ask(within(t), kafkaconn.Question{Request: kmsg.NewPtrMetadataRequest(), Least: 99})
 	if !errors.Is(err, kafka.UnsupportedVersion) {
 		t.Errorf("a version of the future: %v", err)
 	}
@@ -71,14 +71,14 @@ func askedFeature(t *testing.T, cl *cluster.Cluster) (level int16) {
 // A request whose caller has gone leaves nothing behind that the next one could take for its answer.
 func TestAskGivesUp(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Embedded)
-	cl, err := cluster.Open(cluster.Config{Brokers: b.Addrs()})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := cl.Ask(ended, cluster.Question{Request: kmsg.NewPtrMetadataRequest()}); err == nil {
+	if _, err := cl.Ask(ended, kafkaconn.Question{Request: kmsg.NewPtrMetadataRequest()}); err == nil {
 		t.Error("an answer to nobody")
 	}
 	if _, err := cl.Metadata(within(t)); err != nil {
@@ -94,7 +94,7 @@ func TestAskAnOldBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
-		cl, err := cluster.Open(cluster.Config{Brokers: b.ListenAddrs()})
+		cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.ListenAddrs()})
 		if err != nil {
 			t.Fatal(err)
 		}
