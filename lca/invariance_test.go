@@ -65,7 +65,7 @@ func TestPermutation(t *testing.T) {
 }
 
 // TestDensityIntegratesToOne sums exp(LogDensity) over a fine grid. The kernels are smooth on the
-// scale of the grid, so the sum is exact to rounding but for the tails beyond it and the neighbours'
+// scale of the grid, so the sum is exact to rounding except for the tails beyond it and the neighbours'
 // float32.
 func TestDensityIntegratesToOne(t *testing.T) {
 	circles, _ := toy("circles", 40, 0, 3)

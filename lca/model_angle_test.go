@@ -53,7 +53,7 @@ func TestModelAnglesAndLogDet(t *testing.T) {
 	if len(got) != 2 || math.Abs(got[0]-0.2) > 1e-7 || math.Abs(got[1]-0.7) > 1e-7 {
 		t.Errorf("angles %v, want 0.2 and 0.7", got)
 	}
-	// Rotations but for one axis that is stretched by 2.
+	// Rotations, except for one axis that is stretched by 2.
 	if got := turned(0.7, 0.2).LogDet(); math.Abs(got-math.Log(2)) > 1e-12 {
 		t.Errorf("log-determinant %v, want ln 2", got)
 	}

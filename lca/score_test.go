@@ -49,7 +49,7 @@ func TestScorer(t *testing.T) {
 					}
 				}
 				if a := testing.AllocsPerRun(5, func() { s.Score(y, score, q.RawMatrix().Data, 200) }); a != 0 {
-					t.Errorf("%v allocations a call", a)
+					t.Errorf("%v allocations per call", a)
 				}
 				narrow, wide := make([]float32, 200*d), make([]float64, 200*d)
 				for i, v := range q.RawMatrix().Data {
@@ -63,7 +63,7 @@ func TestScorer(t *testing.T) {
 					t.Error("rows of float32 have other bits than the same rows of float64")
 				}
 				if a := testing.AllocsPerRun(5, func() { s.Score32(y, score, narrow, 200) }); a != 0 {
-					t.Errorf("%v allocations a call of Score32", a)
+					t.Errorf("%v allocations per call of Score32", a)
 				}
 			})
 		}

@@ -74,7 +74,7 @@ func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, err
 	return f.settle(ctx, s, cl)
 }
 
-// discounted is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; B rows now, n rows a pass).
+// discounted is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; B rows now, n rows per pass).
 func discounted(cl, now *mat.SymDense, gamma float64, batch, pass int) *mat.SymDense {
 	keep := 0.0
 	if gamma > 0 {

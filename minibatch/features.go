@@ -16,7 +16,7 @@ import (
 //
 // A Features remembers how the last schema mapped, so each goroutine needs a copy of its own.
 type Features struct {
-	Names []string // one a column of the matrix, in order
+	Names []string // one per column of the matrix, in order
 
 	last *plan // the mapping of the schema seen last
 }
@@ -152,10 +152,10 @@ func firstLength(col arrow.Array) (int, bool) {
 type plan struct {
 	schema  *arrow.Schema
 	list    int   // the list column, where columns is nil
-	columns []int // one a feature
+	columns []int // one per feature
 
 	plain   bool         // a plainRecord of this schema is read from its buffers:
-	buffers []int        // which of them, one a feature or that of the list
+	buffers []int        // which of them, one per feature or that of the list
 	types   []arrow.Type // and what is in it
 }
 
@@ -204,7 +204,7 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", field.Type, len(f.Names))
 	}
 	if t, ok := field.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
-		return nil, featureError(CodeWidth, base, "holds %d numbers a row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
+		return nil, featureError(CodeWidth, base, "holds %d numbers per row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
 	}
 	p := &plan{schema: schema, list: i}
 	p.findBuffers()
@@ -281,7 +281,7 @@ func remedy(t arrow.DataType) string {
 	case arrow.RUN_END_ENCODED:
 		return "send it without run-end encoding"
 	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.DURATION:
-		return "a time grows for ever; send a difference or a phase as a float, or leave it out of source.features"
+		return "a time grows forever; send a difference or a phase as a float, or leave it out of source.features"
 	}
 	return "send an integer or a float, or leave it out of source.features"
 }

@@ -127,7 +127,7 @@ func TestMapByName(t *testing.T) {
 		{"list", list, []column{{"v", fixed(2, f32), `[[1,2]]`}}, []float64{1, 2}, "", ""},
 		{"list of another kind", list, []column{{"v", arrow.LargeListOf(f64), `[[1,2]]`}}, []float64{1, 2}, "", ""},
 		{"list moved", list, []column{{"x", f32, `[7]`}, {"v", fixed(2, f64), `[[1,2]]`}}, []float64{1, 2}, "", ""},
-		{"list grew", list, []column{{"v", fixed(3, f32), `[[1,2,3]]`}}, nil, CodeWidth, "3 numbers a row, but the model has 2"},
+		{"list grew", list, []column{{"v", fixed(3, f32), `[[1,2,3]]`}}, nil, CodeWidth, "3 numbers per row, but the model has 2"},
 		{"list became columns", list, []column{{"v_0", f32, `[1]`}, {"v_1", f32, `[2]`}}, nil, CodeMissing, `"v"`},
 		{"list became one number", list, []column{{"v", f32, `[1]`}}, nil, CodeType, "lists of 2"},
 		{"columns that are named like elements", list, []column{{"v[1]", f32, `[2]`}, {"v[0]", f32, `[1]`}}, []float64{1, 2}, "", ""},

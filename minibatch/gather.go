@@ -11,7 +11,7 @@ import (
 type Rows struct {
 	N, Dim  int
 	X       []float64 // N×Dim row-major; a row with a Reason is all zeros
-	Invalid []Reason  // one a row
+	Invalid []Reason  // one per row
 	Bad     int       // how many rows have a Reason
 
 	sums    []float64 // per row: not finite if any of its features is not

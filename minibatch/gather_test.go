@@ -245,7 +245,7 @@ func TestGatherKeepsItsMemory(t *testing.T) {
 				}
 			})
 			if allocs != 0 {
-				t.Errorf("%v allocations a record, want none", allocs)
+				t.Errorf("%v allocations per record, want none", allocs)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Every call to the outside fails once, before or after its effect, and either the loop goes on or
-// the process starts anew. What is on the topics in the end is, byte for byte, what an undisturbed
+// the process starts again. What is on the topics in the end is, byte for byte, what an undisturbed
 // run leaves: no snapshot, checkpoint, row or offset too many or too few (invariants 1 to 3).
 func TestCrashAtEveryCall(t *testing.T) {
 	const partitions, messages, rows, step = 2, 14, 30, 2

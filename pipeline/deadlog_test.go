@@ -45,7 +45,7 @@ func TestDeadLettersAreSaid(t *testing.T) {
 	}
 }
 
-// After the first line a reason has one a minute, with the count since, in all partitions together. What an
+// After the first line a reason has one per minute, with the count since, in all partitions together. What an
 // aborted batch has set aside is not said.
 func TestDeadLogIsOneLineAMinute(t *testing.T) {
 	var out bytes.Buffer

@@ -92,7 +92,7 @@ func TestIdleLearnerMakesNoModel(t *testing.T) {
 	}
 	// A model of three columns and 60 neighbours allocates more than 100 times.
 	if n := testing.AllocsPerRun(20, idle); n > 5 {
-		t.Errorf("%v allocations a second of idling: a model is made each time", n)
+		t.Errorf("%v allocations per second of idling: a model is made each time", n)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Follow keeps the model in force: the newest whole snapshot of one model id on the snapshot
+// Follow keeps the current model: the newest whole snapshot of one model id on the snapshot
 // topic, swapped atomically. Readers never wait for it.
 type Follow struct {
 	Open     func(context.Context) (Log, error)        // a reader from the topic's beginning
@@ -31,7 +31,7 @@ type Follow struct {
 	Stats    *Stats
 	Log      *slog.Logger
 
-	current atomic.Pointer[InForce]
+	current atomic.Pointer[PublishedModel]
 
 	// Of Run alone: what has been read.
 	read   *snapshot.Assembler // nil: nothing yet
@@ -49,16 +49,16 @@ type Follow struct {
 	moved   chan struct{} // closed and replaced whenever next or current moves
 }
 
-// InForce is a model and the moment it was published.
-type InForce struct {
+// PublishedModel is a model and the moment it was published.
+type PublishedModel struct {
 	*snapshot.Snapshot
 }
 
 // Age is the time since it was published, by its Kafka timestamp.
-func (m *InForce) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
+func (m *PublishedModel) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
 
 // Encode writes it as a snapshot file: the model part and the neighbours, each an Arrow stream.
-func (m *InForce) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
+func (m *PublishedModel) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
 
 // Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and
 // passed over: the last whole snapshot stays current. The error is what no retry mends, such as a
@@ -223,9 +223,9 @@ func (f *Follow) choose() error {
 	if s.Version > f.passed {
 		f.Stats.SetPassedOver("")
 	}
-	in := &InForce{Snapshot: s}
+	in := &PublishedModel{Snapshot: s}
 	f.current.Store(in)
-	f.Stats.setInForce(in, turned(now, in))
+	f.Stats.setCurrentModel(in, turned(now, in))
 	return nil
 }
 
@@ -247,8 +247,8 @@ func (f *Follow) pinned(newest uint64) error {
 // Contested is why Run has ended, where that is because another learner publishes the model too.
 func (f *Follow) Contested() error { return f.stop }
 
-// Current returns the model in force, or nil before the first.
-func (f *Follow) Current() *InForce { return f.current.Load() }
+// Current returns the current model, or nil before the first.
+func (f *Follow) Current() *PublishedModel { return f.current.Load() }
 
 // CatchUp waits until everything that was committed to the snapshot topic when it was called has
 // been read. A partition's new owner does this before its first output, so that versions never go
@@ -265,7 +265,7 @@ func (f *Follow) CatchUp(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.next >= end })
 }
 
-// AwaitModel waits until a model is in force.
+// AwaitModel waits until there is a current model.
 func (f *Follow) AwaitModel(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.current.Load() != nil })
 }

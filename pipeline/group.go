@@ -15,7 +15,7 @@ const groupNumbers = 32 << 10
 // rows than over few, and a row's numbers do not depend on its company.
 type group struct {
 	inputs []*source.Message
-	rows   []minibatch.Rows // one a message; X is its part of x
+	rows   []minibatch.Rows // one per message; X is its part of x
 	x      []float64
 	n      int            // rows in use
 	used   int            // numbers of x in use

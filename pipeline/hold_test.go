@@ -47,7 +47,7 @@ func TestHold(t *testing.T) {
 		}
 		time.AfterFunc(came, func() {
 			f.current.Store(m)
-			f.Stats.setInForce(m, nil)
+			f.Stats.setCurrentModel(m, nil)
 			f.advance(1)
 		})
 		ctx, cancel := context.WithTimeout(context.Background(), came+time.Minute)

@@ -47,7 +47,7 @@ func arrowMessage(t *testing.T, columns ...column) []byte {
 				f.Append(int16(v))
 			case *array.StringBuilder:
 				f.Append(strconv.FormatFloat(v, 'g', -1, 64))
-			case *array.FixedSizeListBuilder: // three numbers a row
+			case *array.FixedSizeListBuilder: // three numbers per row
 				f.Append(true)
 				for j := range 3 {
 					f.ValueBuilder().(*array.Float32Builder).Append(float32(v) + float32(j))

@@ -11,7 +11,7 @@ import (
 
 // labels makes the headers of outputs. What a partition and a model decide is made once.
 type labels struct {
-	model     *InForce
+	model     *PublishedModel
 	partition source.Partition
 	fixed     []source.Header
 
@@ -28,7 +28,7 @@ func (l *labels) begin(messages int) {
 	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
 }
 
-func (l *labels) of(id, group string, model *InForce, p source.Partition) []source.Header {
+func (l *labels) of(id, group string, model *PublishedModel, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
 		return l.fixed
 	}

@@ -15,7 +15,7 @@ const mostWhitened = 128 << 20
 func tooMuch(m *source.Message, dim int) *source.RecordError {
 	const float32Bytes = 4
 	if size := float32Bytes * m.Record.NumRows() * int64(dim+1); size > mostWhitened {
-		return bad(m, codeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows a message", m.Record.NumRows(), dim, size, mostWhitened))
+		return bad(m, codeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows per message", m.Record.NumRows(), dim, size, mostWhitened))
 	}
 	return nil
 }

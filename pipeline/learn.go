@@ -77,14 +77,14 @@ type Learn struct {
 	thin      uint64 // minibatches that Every has counted
 	curve     curve
 	before    *snapshot.Snapshot // published by somebody else before this learner began
-	passed    Passed
+	unusable  Unusable
 }
 
 // Do learns every full minibatch of the batch. It asks for a put when a snapshot or a checkpoint
 // is due, and then adds the checkpoint that belongs to the batch's offsets. An empty batch is the clock
 // of a stream that pauses: without it the last rows would wait for the next ones to be published.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
-	// The first model is not put off: whoever waits for it would wait for ever behind a fast stream.
+	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
 	if k := l.skip.k; l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag) > max(k, 1) {
 		l.Log.Warn("the lag grows: rows are skipped evenly", "learnt_one_minibatch_in", l.skip.k, "lag", l.skip.least)
 	}
@@ -114,7 +114,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 func (l *Learn) Finish(context.Context) (Work, error) {
 	if l.learner == nil {
 		if l.LearnRest {
-			return Work{}, l.passed.nothing()
+			return Work{}, l.unusable.nothing()
 		}
 		return Work{}, nil
 	}
@@ -160,7 +160,7 @@ func (l *Learn) Kept() {
 	}
 }
 
-// Rewind loads the last checkpoint, or starts anew where there is none.
+// Rewind loads the last checkpoint, or starts a new model if there is none.
 func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 	failpoint.Here("restore.before")
 	var c *Checkpoint
@@ -199,10 +199,10 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 }
 
 // Restart begins another pass over the same rows: what was learnt stays, the offsets go back.
-func (l *Learn) Restart(start source.Offsets) { l.offsets, l.passed = start.Clone(), Passed{} }
+func (l *Learn) Restart(start source.Offsets) { l.offsets, l.unusable = start.Clone(), Unusable{} }
 
-// Passed is what could not be learnt from since the start, or the last Restart.
-func (l *Learn) Passed() Passed { return l.passed }
+// Unusable is what could not be learnt from since the start, or the last Restart.
+func (l *Learn) Unusable() Unusable { return l.unusable }
 
 func (l *Learn) reset(start source.Offsets) {
 	l.learner, l.batcher, l.features = nil, nil, minibatch.Features{}
@@ -211,7 +211,7 @@ func (l *Learn) reset(start source.Offsets) {
 	l.state = Checkpoint{ModelID: l.ModelID}
 	l.rejects = rejects{}
 	l.pending, l.published, l.sinceRows, l.thin = nil, 0, 0, 0
-	l.before, l.passed = nil, Passed{}
+	l.before, l.unusable = nil, Unusable{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
 
@@ -246,7 +246,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	}
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
-	l.passed.rows(len(l.rows.Invalid), len(l.ids))
+	l.unusable.rows(len(l.rows.Invalid), len(l.ids))
 	for mb := range l.batcher.Add(l.x, l.ids) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -269,7 +269,7 @@ func (l *Learn) begin(m *source.Message) error {
 		return err
 	}
 	if err := l.warm(learner, f.Names); err != nil {
-		return &Stop{Err: err, Hint: "set another snapshot.model_id to learn anew"}
+		return &Stop{Err: err, Hint: "set another snapshot.model_id to learn a new model"}
 	}
 	l.learner, l.features = learner, f
 	l.state.Features = f.Names

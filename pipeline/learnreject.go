@@ -14,7 +14,7 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 	if errors.As(bad.Err, &stop) {
 		return stop
 	}
-	l.passed.record(bad)
+	l.unusable.record(bad)
 	if l.Rejects == nil {
 		return nil
 	}

@@ -50,7 +50,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 				"`lca-stream snapshot export -o FILE` with the former configuration and `lca-stream snapshot import --file FILE` with the new one",
 		}
 	} else if err != nil {
-		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn anew"}
+		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn a new model"}
 	}
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
@@ -81,7 +81,7 @@ func (l *Learn) sameFeatures(learnt []string) error {
 	}
 	return &Stop{
 		Err:  fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, learnt, l.Columns),
-		Hint: "set another snapshot.model_id to learn anew, or the former features to go on",
+		Hint: "set another snapshot.model_id to learn a new model, or the former features to go on",
 	}
 }
 
@@ -177,7 +177,7 @@ func (l *Learn) warm(learner *online.Learner, features []string) error {
 	return nil
 }
 
-// note shows the learner's state of mind to whoever watches.
+// note stores the learner's latest figures in the statistics.
 func (l *Learn) note() {
 	i := l.learner.Info()
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})

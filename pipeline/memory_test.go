@@ -244,7 +244,7 @@ func (w *world) learnLoop(t *testing.T, step int) (*Loop, *Learn) {
 	return &Loop{Source: src, Stage: stage, Sink: sinkOf, Stats: stage.Stats, Log: quiet()}, stage
 }
 
-// transformLoop makes one partition's loop; the model in force is the newest on the topic.
+// transformLoop makes one partition's loop; the current model is the newest on the topic.
 func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop {
 	t.Helper()
 	stats := NewStats()

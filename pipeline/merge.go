@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Merge reads several bounded sources, one a partition, as one: messages come in the order of
+// Merge reads several bounded sources, one per partition, as one: messages come in the order of
 // (timestamp, partition, offset). That order depends on the data alone, so a range of a topic that
 // is replayed twice is learnt in the same order twice (invariant 3), however the brokers answer.
 // It holds at most one batch of each source.

@@ -64,7 +64,7 @@ type Output struct {
 
 	in, out *arrow.Schema // the schema seen last, and what it becomes
 	k       int
-	dicts   bool // out holds dictionaries, which each message must carry anew
+	dicts   bool // out holds dictionaries, which each message must carry itself
 	writer  *ipc.Writer
 	stream  payloads
 

@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// trouble is an error that lasts for a while; for ever if that is 0.
+// trouble is an error that lasts for a while; forever if that is 0.
 type trouble struct {
 	err    error
 	lasts  time.Duration

@@ -28,7 +28,7 @@ func (s *Stats) Ready() Readiness {
 	if said := s.ready.Load(); said != nil {
 		r = *said
 	}
-	if topic := s.hold.Load(); topic != nil && s.inForce.Load() == nil {
+	if topic := s.hold.Load(); topic != nil && s.currentModel.Load() == nil {
 		r = Readiness{Reason: "no model yet on topic " + *topic}
 	}
 	if why := s.passedOver.Load(); why != nil && *why != "" {

@@ -38,7 +38,7 @@ type Work struct {
 type Stage interface {
 	// Do may change the stage's state, provisionally: Kept or Rewind follows a put.
 	Do(context.Context, source.Batch) (Work, error)
-	// Kept says that the last Work and its offsets are visible for ever.
+	// Kept says that the last Work and its offsets are visible forever.
 	Kept()
 	// Rewind returns to the state of the last Kept, and says where to read on.
 	Rewind(context.Context) (source.Offsets, error)
@@ -92,7 +92,7 @@ type Loop struct {
 
 // Run reads until ctx ends, the source ends, or a fault that retrying cannot mend. A context that
 // ends is a request to stop: reading stops at once, what is in flight is finished within Grace,
-// and Run returns nil. A failed Put is retried for ever from the last kept state, with back-off,
+// and Run returns nil. A failed Put is retried forever from the last kept state, with back-off,
 // because a broker may be away for long; only sink.ErrFenced, sink.ErrRevoked and what sink.Permanent
 // names end the loop.
 func (l *Loop) Run(ctx context.Context) error {

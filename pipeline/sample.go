@@ -18,11 +18,11 @@ import (
 // which need all rows at once. A row is kept by the hash of its identity, so the sample depends on
 // the range alone; it comes in the order in which the rows were read.
 type Sample struct {
-	Columns []string // source.features
-	Rows    int      // most rows kept, ≥ 1
-	Stats   *Stats
-	Log     *slog.Logger
-	Passed  Passed
+	Columns  []string // source.features
+	Rows     int      // most rows kept, ≥ 1
+	Stats    *Stats
+	Log      *slog.Logger
+	Unusable Unusable
 
 	features minibatch.Features
 	gathered minibatch.Rows
@@ -60,7 +60,7 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 	for i := range b.Messages {
 		m := &b.Messages[i]
 		if m.Err != nil {
-			s.Passed.record(m.Err)
+			s.Unusable.record(m.Err)
 			continue
 		}
 		if m.Record == nil || m.Record.NumRows() == 0 {
@@ -68,7 +68,7 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 		}
 		if err := s.take(m); err != nil {
 			bad := refused(m, err)
-			s.Passed.record(bad)
+			s.Unusable.record(bad)
 			s.Stats.reject.add(bad.Code, uint64(m.Record.NumRows()))
 		}
 	}
@@ -94,7 +94,7 @@ func (s *Sample) take(m *source.Message) error {
 func (s *Sample) sample(m *source.Message, first int) {
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset, first)
-	s.Passed.rows(len(s.gathered.Invalid), len(s.ids))
+	s.Unusable.rows(len(s.gathered.Invalid), len(s.ids))
 	d := len(s.features.Names)
 	for i, id := range s.ids {
 		s.seen++
@@ -123,7 +123,7 @@ func (s *Sample) Rewind(context.Context) (source.Offsets, error) {
 // Matrix returns the sample, the features and the number of rows that were read, or why there is none.
 func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64, err error) {
 	if len(s.kept) == 0 {
-		return nil, nil, s.seen, s.Passed.nothing()
+		return nil, nil, s.seen, s.Unusable.nothing()
 	}
 	slices.SortFunc(s.kept, func(a, b keptRow) int { return cmp.Compare(a.seq, b.seq) })
 	d := len(s.features.Names)

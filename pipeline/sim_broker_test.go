@@ -36,7 +36,7 @@ type simTopic struct {
 	parts []*simPart
 }
 
-// simPart is one partition. Offsets are indices of log, for ever: what is gone is only marked so.
+// simPart is one partition. Offsets are indices of log, forever: what is gone is only marked so.
 type simPart struct {
 	log     []simEntry
 	start   int64 // the first offset that retention has left

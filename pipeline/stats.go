@@ -34,13 +34,13 @@ type Stats struct {
 
 	lastCheckpoint atomic.Int64 // unix nanoseconds; 0 = none
 	learning       atomic.Pointer[Learning]
-	inForce        atomic.Pointer[InForce]
+	currentModel   atomic.Pointer[PublishedModel]
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
 	hold           atomic.Pointer[string] // the topic of the first model, where nothing is read before it
 
-	past atomic.Pointer[[]Past]
+	past atomic.Pointer[[]PastModel]
 	lag  atomic.Pointer[map[source.Partition]int64]
 
 	waits   waits
@@ -50,8 +50,8 @@ type Stats struct {
 	passed  tally[string]
 }
 
-// Past is what is remembered of a model that came into force.
-type Past struct {
+// PastModel is what is kept of a model that has whitened.
+type PastModel struct {
 	Version     uint64    `json:"version"`
 	Published   time.Time `json:"published"`
 	Eigenvalues []float64 `json:"eigenvalues"`
@@ -61,7 +61,7 @@ type Past struct {
 // pastModels bounds how many models are remembered.
 const pastModels = 24
 
-// Learning is the learner's state of mind after an update.
+// Learning is the learner's figures after an update.
 type Learning struct {
 	Version     uint64  `json:"version"`  // rows learnt
 	NLL         float64 `json:"nll"`      // running prequential NLL, nats/row
@@ -71,7 +71,7 @@ type Learning struct {
 	Gated       uint64  `json:"gated_rows"`
 	Copies      uint64  `json:"copies"`
 	Constant    int     `json:"constant_columns"`
-	PassRows    float64 `json:"pass_rows"` // the n of γ^(B/n) in force
+	PassRows    float64 `json:"pass_rows"` // the current n of γ^(B/n)
 	Curve       []Point `json:"curve,omitempty"`
 }
 
@@ -174,24 +174,24 @@ func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
 // Learning returns the learner's last note, or nil where no learner runs.
 func (s *Stats) Learning() *Learning { return s.learning.Load() }
 
-// setInForce has one caller, Follow, which takes one model after the other.
-func (s *Stats) setInForce(m *InForce, angles []float64) {
-	s.inForce.Store(m)
-	past := append(s.Past(), Past{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Turned: angles})
+// setCurrentModel has one caller, Follow, which takes one model after the other.
+func (s *Stats) setCurrentModel(m *PublishedModel, angles []float64) {
+	s.currentModel.Store(m)
+	past := append(s.ModelHistory(), PastModel{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Turned: angles})
 	past = past[max(0, len(past)-pastModels):]
 	s.past.Store(&past)
 }
 
-// Past returns the models that were in force, oldest first, the present one included.
-func (s *Stats) Past() []Past {
+// ModelHistory returns the models that have whitened, oldest first, the current one last.
+func (s *Stats) ModelHistory() []PastModel {
 	if past := s.past.Load(); past != nil {
 		return slices.Clone(*past)
 	}
 	return nil
 }
 
-// InForce returns the model that whitens now, or nil before the first.
-func (s *Stats) InForce() *InForce { return s.inForce.Load() }
+// CurrentModel returns the model that whitens now, or nil before the first.
+func (s *Stats) CurrentModel() *PublishedModel { return s.currentModel.Load() }
 
 // CheckpointAge is the time since the last checkpoint; false before the first.
 func (s *Stats) CheckpointAge() (time.Duration, bool) {

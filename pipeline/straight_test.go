@@ -51,7 +51,7 @@ func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform 
 		names[i] = fmt.Sprintf("x[%d]", i)
 	}
 	f := &Follow{ModelID: "m"}
-	f.current.Store(&InForce{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
+	f.current.Store(&PublishedModel{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
 	return &Transform{TransformConfig: TransformConfig{
 		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true}, OnInvalid: invalid,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10, Partitions: 1},
@@ -163,7 +163,7 @@ func TestTransformAllocatesNothing(t *testing.T) {
 			do()
 		}
 		if a := testing.AllocsPerRun(20, do); a != 0 {
-			t.Errorf("%d rows a message: %v allocations for %d messages", rows, a, len(values))
+			t.Errorf("%d rows per message: %v allocations for %d messages", rows, a, len(values))
 		}
 	}
 }

@@ -56,12 +56,12 @@ type TransformConfig struct {
 }
 
 // Transform is the stage that whitens one partition. It is stateless: what it does to a record
-// depends on the record and the model in force alone.
+// depends on the record and the current model alone.
 type Transform struct {
 	TransformConfig
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 
-	model    *InForce // what scorer and features were made for
+	model    *PublishedModel // what scorer and features were made for
 	scorer   *lca.Scorer
 	slice    int             // rows between two looks at ctx
 	ctx      context.Context // of Do
@@ -141,7 +141,7 @@ func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 }
 
 // adopt prepares for a model that has come into force since the last batch.
-func (t *Transform) adopt(m *InForce) error {
+func (t *Transform) adopt(m *PublishedModel) error {
 	if t.output == nil {
 		t.output = NewOutput(t.Output)
 	}
@@ -305,7 +305,7 @@ func (t *Transform) checkAge() error {
 		}
 	}
 	if old && !t.stale {
-		t.Log.Warn("the model in force is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
+		t.Log.Warn("the current model is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
 	}
 	t.stale = old
 	return nil

@@ -149,7 +149,7 @@ func (w *world) followed(t *testing.T, s situation) *Follow {
 }
 
 // check compares what came out with the settings, and with the model's own arithmetic.
-func (o option) check(t *testing.T, in arrow.Record, got []arrow.Record, model *InForce) {
+func (o option) check(t *testing.T, in arrow.Record, got []arrow.Record, model *PublishedModel) {
 	t.Helper()
 	if nothing := (o.version == 0 && o.until == Drop) || (o.stale() && o.stop); nothing || len(got) != 2 {
 		if len(got) > 0 || !nothing {

@@ -16,7 +16,7 @@ const maxTurning = 32
 // have turned from one model to the next. Those are the directions before the widest gap of the
 // spectrum, not all of B_L: where every direction is Parzen the span of B_L is the whole space, and
 // between the whole space and itself there is no angle, however the structure moves in it.
-func turned(before, now *InForce) []float64 {
+func turned(before, now *PublishedModel) []float64 {
 	if before == nil || before.Model.Dim != now.Model.Dim || !slices.Equal(before.Features, now.Features) {
 		return nil
 	}

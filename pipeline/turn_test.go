@@ -12,7 +12,7 @@ import (
 
 // along is a model whose directions are all Parzen, of which the first looks at angle a in the plane
 // of the first two columns.
-func along(a float64, ratio ...float64) *InForce {
+func along(a float64, ratio ...float64) *PublishedModel {
 	d := len(ratio)
 	one, b := mat.NewSymDense(d, nil), mat.NewDense(d, d, nil)
 	for i := range d {
@@ -24,12 +24,12 @@ func along(a float64, ratio ...float64) *InForce {
 	b.Set(1, 0, sin)
 	b.Set(0, 1, -sin)
 	b.Set(1, 1, cos)
-	return &InForce{Snapshot: &snapshot.Snapshot{Features: make([]string, d), Model: &lca.Model{Dim: d, CG: one, BL: b, BG: &mat.Dense{}, Ratio: ratio}}}
+	return &PublishedModel{Snapshot: &snapshot.Snapshot{Features: make([]string, d), Model: &lca.Model{Dim: d, CG: one, BL: b, BG: &mat.Dense{}, Ratio: ratio}}}
 }
 
 func TestTurned(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, now *InForce
+		before, now *PublishedModel
 		want        []float64
 	}{
 		"the first model":               {nil, along(0, 0.1, 0.5, 0.6), nil},

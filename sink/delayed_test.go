@@ -21,7 +21,7 @@ import (
 // it can become part of that one, in version 2 it cannot. Three things decide in version 1:
 //
 //   - The leader remembers the sequence numbers of a producer, so that a second copy is not written,
-//     but not for ever: producer.id.expiration.ms, a day as a rule, a second here.
+//     but not forever: producer.id.expiration.ms, a day as a rule, a second here.
 //   - The leader asks the coordinator whether the partition is in the transaction of the request's
 //     epoch (KIP-890 part 1, Kafka 3.6, switched off here for older ones). The next transaction has the same
 //     epoch in version 1, and the same partition, so that a second copy is let through.

@@ -203,7 +203,7 @@ func testCutAtEveryRequest(t *testing.T, r *rig) {
 	r.wantOffset(in, next)
 }
 
-// Opening the same id fences the former owner, in a transaction or not, for ever.
+// Opening the same id fences the former owner, in a transaction or not, forever.
 func testOldOwnerIsFenced(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}

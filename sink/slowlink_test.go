@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// narrow is a way to the brokers for so many bytes a second, which all connections share.
+// narrow is a way to the brokers for so many bytes per second, which all connections share.
 type narrow struct {
 	mu   sync.Mutex
 	free time.Time
@@ -72,7 +72,7 @@ func (c *narrowConn) Close() error {
 }
 
 // Sixteen partitions that catch up have five times as many bytes as the link carries in a transaction's time. They take
-// turns, and cut what they put, until all of it is there: without that each is aborted, for ever.
+// turns, and cut what they put, until all of it is there: without that each is aborted, forever.
 func TestSlowLink(t *testing.T) {
 	const partitions, each, size, rate, timeout = 16, 16, 16 << 10, 1 << 20, 2 * time.Second
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {

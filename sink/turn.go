@@ -9,7 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// leastRate is the slowest link on which messages of 64 kB are promised to pass, bytes a second.
+// leastRate is the slowest link on which messages of 64 kB are promised to pass, bytes per second.
 const leastRate = 50e3
 
 // Most is how many bytes one Put should hold at most for the link as it is; 0: any number. What is larger is put

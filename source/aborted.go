@@ -10,10 +10,10 @@ import (
 // fetched, named by its producer and the offset of its first record.
 type abortedTxn struct{ producer, first int64 }
 
-// aborted tells which batches of one Fetch response belong to aborted transactions. The broker
+// aborted records which batches of one Fetch response belong to aborted transactions. The broker
 // returns those batches even to a read_committed reader, with the list of what to leave out.
 //
-// An entry is in force from its first offset to the next abort marker of that producer. The marker
+// An entry is active from its first offset to the next abort marker of that producer. The marker
 // ends it even if the transaction's records are gone: after compaction a marker outlives them, and
 // an entry that it does not end would hide the producer's next, committed transaction.
 type aborted map[int64][]int64 // producer to first offsets, ascending
@@ -32,18 +32,19 @@ func newAborted(list []abortedTxn) aborted {
 
 // hides reports whether a data batch was aborted.
 func (a aborted) hides(b *recordbatch.Batch) bool {
-	return b.Producer.Transactional && a.inForce(b)
+	return b.Producer.Transactional && a.active(b)
 }
 
 // end takes note of an abort marker.
 func (a aborted) end(marker *recordbatch.Batch) {
-	if a.inForce(marker) {
+	if a.active(marker) {
 		a[marker.Producer.ID] = a[marker.Producer.ID][1:]
 	}
 }
 
-// inForce compares with the last offset of the batch, because compaction keeps that one.
-func (a aborted) inForce(b *recordbatch.Batch) bool {
+// active reports whether an aborted transaction of the batch's producer covers it. It compares with the batch's last
+// offset, because compaction keeps that one.
+func (a aborted) active(b *recordbatch.Batch) bool {
 	firsts := a[b.Producer.ID]
 	return len(firsts) > 0 && firsts[0] <= b.LastOffset
 }

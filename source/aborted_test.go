@@ -46,8 +46,8 @@ func TestAborted(t *testing.T) {
 			shown: []int64{3},
 		},
 		{
-			// After compaction the marker outlives the records. If only data batches put an entry in
-			// force, it would stay in force and hide the next, committed transaction.
+			// After compaction the marker outlives the records. If only data batches made an entry
+			// active, it would stay active and hide the next, committed transaction.
 			name:  "an abort marker without its records",
 			list:  []abortedTxn{{1, 0}},
 			steps: []step{{1, 2, 2, "abort"}, {1, 3, 4, "data"}},

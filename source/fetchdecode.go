@@ -125,7 +125,7 @@ func (f *Fetcher) marker(b *recordbatch.Batch, hidden aborted) (again bool) {
 	if err != nil {
 		f.config.Cluster.Log().Warn("a broker's control batch does not parse; it holds no data", "partition", f.config.Partition.String(), "offset", b.BaseOffset, "error", err)
 	}
-	return err != nil && hidden.inForce(b)
+	return err != nil && hidden.active(b)
 }
 
 // records adds those of a data batch, from the position on.

@@ -29,7 +29,7 @@ type tableFile interface {
 // most 65,536 rows, with their number as offset. A batch that cannot be decoded comes as a Message with
 // Err set, as from Kafka; what cannot even be told apart into batches is refused by OpenFiles.
 //
-// What the guard of ipcguard demands of messages holds here as well, but for the limits on size:
+// What the guard of ipcguard demands of messages holds here as well, except for the limits on size:
 // a batch may have 2^31−1 rows and 2 GiB. One such batch is held in memory at a time.
 //
 // Files is for one goroutine.

@@ -89,7 +89,7 @@ func TestFilesHoldTheSameTable(t *testing.T) {
 	}
 }
 
-// Any batch can be gone to, back and forth, with the dictionaries that were in force there.
+// Any batch can be gone to, back and forth, with the dictionaries that belong there.
 func TestFilesSeek(t *testing.T) {
 	for _, name := range []string{"table.arrow", "table.arrows", "replaced.arrows", "zstd.parquet", "pages.parquet"} {
 		t.Run(name, func(t *testing.T) {

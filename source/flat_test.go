@@ -93,6 +93,6 @@ func TestFlatDecodingAllocatesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(value, "") }); n > 1 {
-		t.Errorf("%v allocations a message, want the record alone", n)
+		t.Errorf("%v allocations per message, want the record alone", n)
 	}
 }

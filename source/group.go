@@ -16,7 +16,7 @@ import (
 
 // Why a generation's context ended: context.Cause tells.
 var (
-	ErrRebalance  = errors.New("source: the group is dividing its partitions anew")
+	ErrRebalance  = errors.New("source: the group is dividing its partitions again")
 	ErrMemberLost = errors.New("source: the group has removed this member")
 	ErrGroupLeft  = errors.New("source: the group was left")
 )

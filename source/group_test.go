@@ -204,7 +204,7 @@ func testDerivedMember(t *testing.T, b *kafkatest.Broker) {
 	}
 
 	// Another host has the same name: it gets the partitions, and the former one becomes a member without
-	// a name, so that both work and neither is for ever taking the other's.
+	// a name, so that both work and neither is forever taking the other's.
 	other := join(t, c, config)
 	if diff := cmp.Diff([]int{1, 1}, settle(t, 2, again, other)); diff != "" {
 		t.Error(diff)

@@ -70,7 +70,7 @@ func TestJoinErrors(t *testing.T) {
 		{"other members", func(c *kfake.Cluster, _ *source.GroupConfig) {
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.InconsistentGroupProtocol, Count: -1})
 		}, kafka.InconsistentGroupProtocol, "source.group"},
-		{"for ever", func(c *kfake.Cluster, g *source.GroupConfig) {
+		{"forever", func(c *kfake.Cluster, g *source.GroupConfig) {
 			g.RetryFor = 20 * time.Millisecond
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorNotAvailable, Count: -1})
 		}, kafka.GroupCoordinatorNotAvailable, "gave up after"},

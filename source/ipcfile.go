@@ -248,7 +248,7 @@ func (a *arrowFile) read(i int) (arrow.Record, error) {
 
 // load reads message k, a batch, after the dictionaries before it.
 func (a *arrowFile) load(k int) (arrow.Record, error) {
-	if k < a.done { // back: later dictionaries must not be in force
+	if k < a.done { // back: later dictionaries must not be used
 		a.loader.guard.Forget()
 		clear(a.loader.dicts)
 		a.done = 0

@@ -185,7 +185,7 @@ func (l *loader) decompress(src []byte, size int) []byte {
 		return nil
 	}
 	if int64(size) > l.mem.left {
-		l.fail(decodeErrorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows a message", l.budget))
+		l.fail(decodeErrorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows per message", l.budget))
 		return nil
 	}
 	var dst []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// JSON is read as rows: one object, an array of objects, or objects a line each. The keys of all
+// JSON is read as rows: one object, an array of objects, or one object per line. The keys of all
 // rows are the columns, in the order they are first met; a row without a key is null there.
 //
 //	{"t": 21.5, "p": 1013}                 float64 columns t, p
@@ -82,7 +82,7 @@ func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
 		return nil, err
 	}
 	if need := t.bytes(); need > t.limits.Decoded {
-		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows a message",
+		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows per message",
 			len(t.rows), len(t.columns), need, t.limits.Decoded)
 	}
 	s.spend(t.bytes() + int64(len(t.columns))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)

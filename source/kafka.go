@@ -22,7 +22,7 @@ type KafkaConfig struct {
 	// the same name gives a *RecreatedError. Of a topic without an entry it is the one that OpenKafka finds.
 	TopicIDs map[string]string
 
-	// End bounds the range: exclusive, one for each partition of Start; nil reads on for ever. At
+	// End bounds the range: exclusive, one for each partition of Start; nil reads on forever. At
 	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
 	// of each partition in turn, and cut into the same batches. A replay has a reader for each partition
 	// and merges them by the timestamps of their records (pipeline.Merge): so it repeats itself where
@@ -40,7 +40,7 @@ type KafkaConfig struct {
 	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherWait      time.Duration // or this long after the first message; default 100 ms
-	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits for ever
+	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
 	Memory          *Memory       // of the process, shared by its readers; default one of this reader alone, of 512 MiB
 	RetryFor        time.Duration // a broker may be away this long; default 1 min
 }

@@ -22,10 +22,10 @@ import (
 //	u/4   memory of former responses, kept for the next
 //
 // A lane waits for large batches only, and a reader for large messages only, each holding none of its kind.
-// Who holds a large message needs nothing more to be done with it, so nobody waits for ever.
+// Who holds a large message needs nothing more to be done with it, so nobody waits forever.
 //
 // A range with an end is read in turn from all partitions, and takes what its batches need: waiting for one
-// another there would be for ever.
+// another there would be forever.
 type Memory struct {
 	unit     int64
 	codecs   *recordbatch.Codecs

@@ -10,7 +10,7 @@ func TestPace(t *testing.T) {
 	const want = 2 << 20
 	for _, c := range []struct {
 		name        string
-		rate        float64 // bytes a second
+		rate        float64 // bytes per second
 		least, most int
 	}{
 		{"a quick link", 1e9, want, want},

@@ -22,7 +22,7 @@ type parquetFile struct {
 
 	group int           // row group that readers are in
 	row   int64         // row of the group they stand at
-	open  []*leafReader // one a column; nil: none
+	open  []*leafReader // one per column; nil: none
 }
 
 // groupPiece is a run of rows of one row group.

@@ -40,7 +40,7 @@ func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][
 }
 
 // divided are the partitions that the members hold, as the coordinator knows it; nil when it does
-// not answer, or the group is just dividing them anew.
+// not answer, or the group is dividing them again.
 func (g *Group) divided(ctx context.Context) map[string][]Partition {
 	found, err := g.config.Cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.config.Group}})
 	if err != nil || len(found.Groups) != 1 || found.Groups[0].Error != nil || found.Groups[0].GroupState != "Stable" {

@@ -99,7 +99,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	return <-failed
 }
 
-// demoConfig is configs/demo.yaml but for the addresses, which are not known beforehand, and what the data wants.
+// demoConfig is configs/demo.yaml, except for the addresses, which are not known beforehand, and what depends on the data.
 func demoConfig(f demoFlags, stream *demo.Stream, broker string) *config.Config {
 	c := config.Default()
 	c.Kafka.Brokers = []string{broker}
@@ -171,7 +171,7 @@ func (p *program) demoReport(f demoFlags, s *demo.Stream, r *demoResult) error {
 %d rows of %s
   streamed, learnt and whitened in %.1f s (%.0f rows/s), exactly once: %s
   the metric    %d directions are locally structured (Parzen), %d are Gaussian
-  surprise      %.2f nats a row, against %.2f of a single Gaussian
+  surprise      %.2f nats per row, against %.2f of a single Gaussian
   snapshots     %d versions whitened records: %s
 
 Clusters found in the last %d records, compared with the true labels (adjusted Rand index; 1 is perfect):

@@ -10,7 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/demo"
 )
 
-// configs/demo.yaml is what the demo runs with, but for its addresses.
+// The demo runs with configs/demo.yaml, except for the addresses.
 func TestDemoConfigIsTheExample(t *testing.T) {
 	want, err := config.Load(config.Input{File: filepath.Join("..", "..", "configs", "demo.yaml"), Getenv: func(string) (string, bool) { return "", false }})
 	if err != nil {

@@ -150,14 +150,14 @@ func (d *demoRun) encode(x []float64, n int) ([]byte, error) {
 }
 
 // settle waits until all rows have come back whitened, and the learner has learnt them and its
-// newest snapshot is in force.
+// newest snapshot whitens.
 func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 	for {
 		if err := out.read(ctx); err != nil {
 			return err
 		}
 		learnt := d.system.stats.LearntRows.Load()
-		in := d.system.stats.InForce()
+		in := d.system.stats.CurrentModel()
 		pending := uint64(rows) % uint64(d.system.config.Minibatch.Rows)
 		if out.rows >= rows && learnt+pending >= uint64(rows) && in != nil && in.Version+pending+uint64(d.system.config.Snapshot.EveryRows) >= uint64(rows) {
 			return nil
@@ -175,7 +175,7 @@ func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 
 // judge clusters the last records three ways and compares each with the truth.
 func (d *demoRun) judge(out *demoReader, rows int, seconds float64) (*demoResult, error) {
-	in := d.system.stats.InForce()
+	in := d.system.stats.CurrentModel()
 	r := &demoResult{
 		Rows: rows, Seconds: seconds, RowsPerSecond: float64(rows) / seconds,
 		Gaussian: in.Model.Gaussian(), Parzen: in.Model.Parzen(),

@@ -100,7 +100,7 @@ func (s *screen) mind(rows, of int, took time.Duration) view {
 	if l := s.system.stats.Learning(); l != nil {
 		v.learnt, v.nll, v.gaussian = l.Version, l.NLL, l.GaussianNLL
 	}
-	if m := s.system.stats.InForce(); m != nil {
+	if m := s.system.stats.CurrentModel(); m != nil {
 		v.dParzen, v.dGauss, v.version = m.Model.Parzen(), m.Model.Gaussian(), m.Version
 	}
 	return v
@@ -110,7 +110,7 @@ func (v view) surprise() string {
 	if math.IsNaN(v.nll) {
 		return "warming up"
 	}
-	return fmt.Sprintf("%.2f nats a row (a single Gaussian: %.2f)", v.nll, v.gaussian)
+	return fmt.Sprintf("%.2f nats per row (a single Gaussian: %.2f)", v.nll, v.gaussian)
 }
 
 func (v view) metric() string {

@@ -18,7 +18,7 @@ func TestDemoPanel(t *testing.T) {
 	want := []string{
 		"  whitened   ██████████████████░░░░░░  75 %   30,750 of 41,000   20,500 rows/s",
 		"  learnt     21,500 rows",
-		"  surprise   30.18 nats a row (a single Gaussian: 30.91)",
+		"  surprise   30.18 nats per row (a single Gaussian: 30.91)",
 		"  metric     2 Parzen + 10 Gaussian directions, version 20,000",
 		"  page       http://127.0.0.1:8095/",
 	}

@@ -320,9 +320,9 @@ func (d *doctor) models(ctx context.Context) {
 	missing, added := without(s.Features, d.features.Names), without(d.features.Names, s.Features)
 	switch {
 	case len(missing) > 0:
-		d.fault("models", "set another snapshot.model_id to learn anew, or correct source.features", "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
+		d.fault("models", "set another snapshot.model_id to learn a new model, or correct source.features", "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
 	case len(added) > 0:
-		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn anew", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
+		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn a new model", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
 	}
 }
 

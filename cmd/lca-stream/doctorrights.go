@@ -14,7 +14,7 @@ import (
 // grant is one right that the program needs.
 type grant struct {
 	operation string // as kafka-acls.sh writes it
-	resource  string // likewise: --topic or --group
+	resource  string // the flag of kafka-acls.sh: --topic or --group
 	name      string
 	ask       func(context.Context) error // asks for what needs the right, and changes nothing
 }

@@ -50,7 +50,7 @@ func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 }
 
 // guarded does the work, and ends it when a topic that it needs is gone: the work itself cannot tell a topic
-// that was deleted from one whose leader moves, and would try for ever.
+// that was deleted from one whose leader moves, and would try forever.
 func (s *system) guarded(ctx context.Context, wants []topics.Want, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -111,7 +111,7 @@ func (m *staticMembers) Owned() []source.Partition { return m.parts }
 // Done has nothing to give back.
 func (m *staticMembers) Done() {}
 
-// lags collects the lags of this process's readers, one a partition.
+// lags collects the lags of this process's readers, one per partition.
 type lags struct {
 	mu      sync.Mutex
 	readers map[source.Partition]*source.Kafka

@@ -109,7 +109,7 @@ func disagreements(t *testing.T, b *browser, d *demoProcess) (different []string
 			Eigenvalues      []float64
 			Directions       []status.Direction
 		}
-		History []status.Past
+		History []status.PastModel
 	}
 	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
 		t.Fatal(err)

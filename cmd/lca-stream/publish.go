@@ -129,7 +129,7 @@ func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read
 	return stage, c, err
 }
 
-// takePlaceOf makes snap the published snapshot if both are the same but for their place in the
+// takePlaceOf makes snap the published snapshot if both are the same except for their place in the
 // succession of versions.
 func takePlaceOf(snap, published *snapshot.Snapshot) (bool, error) {
 	placed, model := *snap, *snap.Model

@@ -135,7 +135,7 @@ type refit struct {
 	snapshot     *snapshot.Snapshot
 	passes       int
 	rows, learnt uint64
-	passed       pipeline.Passed
+	unusable     pipeline.Unusable
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
@@ -161,8 +161,8 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return err
 	}
 	r.progress.end()
-	if bad := made.passed.First; bad != nil {
-		r.log.Warn("records were passed over", "records", made.passed.Records, "first", bad)
+	if bad := made.unusable.First; bad != nil {
+		r.log.Warn("records were passed over", "records", made.unusable.Records, "first", bad)
 	}
 	snap := made.snapshot
 	if err := r.write(ctx, snap); err != nil {
@@ -176,7 +176,7 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	return r.report(p.stdout, replayResult{
 		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
-		LearntRows: made.learnt, Rejected: made.passed.Records, Invalid: made.passed.Rows,
+		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows,
 	})
 }
 
@@ -233,7 +233,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		last.Offsets = r.end.Clone() // the range, not the last record that had rows
 	}
 	learnt := r.stats.LearntRows.Load()
-	return &refit{snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt, passed: stage.Passed()}, nil
+	return &refit{snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt, unusable: stage.Unusable()}, nil
 }
 
 // discard is the sink of a replay, which writes its one snapshot at the very end.

@@ -49,7 +49,7 @@ func (f *batchFlags) add(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row; 0 = never, which wants --passes")
 	flags.StringVar(&f.precision, "precision", "float64", "`TYPE` of a batch algorithm's E-step: float64 or float32")
 	flags.BoolVar(&f.subsample, "subsample", false,
-		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn afresh, into a running C_L by lca.gamma; lca.target_rows corrects the width")
+		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn again for each step, into a running C_L by lca.gamma; lca.target_rows corrects the width")
 }
 
 func (f *batchFlags) check(algorithm string, passes int) error {
@@ -101,7 +101,7 @@ func (r *replay) batch(ctx context.Context) (*refit, error) {
 		Offsets: r.end, Producer: producer(),
 	}
 	n, _ := x.Dims()
-	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), passed: sample.Passed}, nil
+	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), unusable: sample.Unusable}, nil
 }
 
 // fitConfig is what the configuration and the flags say about a batch fit of dim features.

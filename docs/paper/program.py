@@ -4,7 +4,7 @@
 
     m = fit(X, "lca-gauss", nu=0.01, nu_gaussian=0.003)
     Y = m.transform(X)          # the Parzen coordinates, B_L'(x - mean)
-    m.nll(X_test, X)            # mean of -log p, nats a row, X as the Parzen centres
+    m.nll(X_test, X)            # mean of -log p, nats per row, X as the Parzen centres
 """
 import json
 import os

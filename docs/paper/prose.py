@@ -80,9 +80,9 @@ LCA with the full metric; one iteration is Manifold Parzen Windows.
 USPS = """
 ## USPS: LCA as a density (section 6.2)
 
-Test NLL in nats a row, 3000 training rows (the paper's 2000 and the 1000 of its validation) and 3000 test rows. ν_g = 0.003;
+Test NLL in nats per row, 3000 training rows (the paper's 2000 and the 1000 of its validation) and 3000 test rows. ν_g = 0.003;
 ν = 0.05 with a Gaussian part, 0.004 for the full metric, 0 for the others. E-step in float32, converged when a step gains
-less than 1e-3 nats a row.
+less than 1e-3 nats per row.
 
 {table}
 
@@ -94,7 +94,7 @@ less than 1e-3 nats a row.
 SUBSAMPLING = """
 ## USPS: subsampling (section 6.3)
 
-Differences of LCA-Gauss with B rows a step and N neighbours drawn afresh, γ as given, to γ = 0, B = N = 6000 on the same split ({base}).
+Differences of LCA-Gauss with B rows per step and N neighbours drawn again for each step, γ as given, to γ = 0, B = N = 6000 on the same split ({base}).
 6000 training rows, all other rows test; ν = 0.01, ν_g = 0.0015. Every density takes all 6000 rows as its centres. The model
 compared with is converged (1e-3); the others made {passes} passes over the rows (50 with B = 100). How many the paper's
 made is not said, and more of them lower the training NLL.
@@ -117,7 +117,7 @@ of both; USPS: 3000 rows, 10 steps. `go test ./lca/... -run 'Monotone|Vectors|Le
 SPEED = """
 ## Seconds to converge
 
-LCA-Gauss on 3000 × 256, ν = 0.05, ν_g = 0.003, to a gain below 1e-3 nats a row: seconds of processor time, one thread each,
+LCA-Gauss on 3000 × 256, ν = 0.05, ν_g = 0.003, to a gain below 1e-3 nats per row: seconds of processor time, one thread each,
 taking turns. numpy is `docs/paper/reference.py`, with OpenBLAS, and written for speed: sums over pairs are matrix products in
 blocks that stay in the cache, and weights that do not count are 0. Ours has the reading and writing of files in it.
 (`make paper ONLY=speed`)

@@ -19,7 +19,7 @@ LCA = {
     "warm-up 300": ["lca.warmup_rows=300"],
     "warm-up 500": ["lca.warmup_rows=500"],
     "inner steps 2": ["lca.inner_steps=2"],
-    "20 rows a minibatch": ["minibatch.rows=20"],
+    "20 rows per minibatch": ["minibatch.rows=20"],
     "preset density alone": ["lca.warmup_rows=auto", "lca.outlier_gate=auto", "lca.drift=auto"],
     "preset metric alone": ["lca.preset=metric", "lca.warmup_rows=200", "lca.outlier_gate=auto", "lca.drift=auto"],  # 200 is its auto
 }
@@ -187,7 +187,7 @@ VALVE_TARGETS = {"auc": .876, "ap": .756, "pooled_auc": .891}
 # Where the cost of a decision is shown: (decision, what instead, experiment, row as decided, row instead, figure, its digits).
 DECISIONS = [
     ("n grows with the rows learnt", "n fixed at 6000", "usps", {"setting": "one pass"}, {"setting": "one pass, n fixed at 6000"}, "nll_all_difference", 2),
-    ("EM to convergence on the first rows, then two steps a minibatch", "one step", "streams", {"stream": "stream", "setting": DEFAULT},
+    ("EM to convergence on the first rows, then two steps per minibatch", "one step", "streams", {"stream": "stream", "setting": DEFAULT},
      {"stream": "stream", "setting": "inner_steps 1"}, "excess_1000", 3),
     ("EM to convergence on the first rows, for scores", "two steps", "valve", {"setting": "shipped"}, {"setting": "inner steps 2"}, "auc", 3),
     ("3000 neighbours", "250", "growth", {"neighbours": 3000, "corrected": False, "more": None}, {"neighbours": 250, "corrected": False}, "own_20000", 3),

@@ -77,7 +77,7 @@ def growth(rows):
         ax.set_xlabel(x, fontsize=8)
         ax.set_xscale("log")
         ax.tick_params(labelsize=7)
-    axes[0].set_ylabel("NLL above the true density, nats a row", fontsize=8)
+    axes[0].set_ylabel("NLL above the true density, nats per row", fontsize=8)
     legend(figure, axes, 5)
     save(figure, "growth.svg")
 

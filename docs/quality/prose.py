@@ -148,7 +148,7 @@ TARGETS = {
 ABLATION = """
 ## What each decision is worth
 
-One setting changed, on the stream where it matters. "excess" is NLL in nats a row; "own" takes each model's own pool as
+One setting changed, on the stream where it matters. "excess" is NLL in nats per row; "own" takes each model's own pool as
 centres.
 
 {tables}
@@ -238,7 +238,7 @@ What has no switch, and why:
 - **The memory of μ and C_G** is the pool's: `pool` sets both (lca/online/runningmoments.go). Built so that they never forget, with the biased
   pool, the stream that turns slowly ends at 6.6 nats instead of 3.2 (means of the first five runs).
 - **Hysteresis of d_P** (lca/online/metricstate.go). Built without, d_P stayed as still in twelve streams of about 20000 rows (five Gaussians, white noise, columns
-  that are Gaussian but for a little, digits). A direction that goes over to the Gaussian part no longer chooses the neighbours, so its e
+  that are almost Gaussian, digits). A direction that goes over to the Gaussian part no longer chooses the neighbours, so its e
   doubles at once: EM has a hysteresis of its own. Ours is for what might still come.
 - **Constant columns** are taken out: with one of them C_G is singular, and there is no metric at all. That they change nothing else is tested
   (TestConstantColumns). **Sparse columns** are measured by the rows that differ (lca/internal/prop1/sparse.go, TestSparseScale).
@@ -254,7 +254,7 @@ From the tables above:
   hundreds of pixels (USPS) better. For the rest keep it from
   scaling columns (`lca.nu_unit: absolute`, `lca.nu` a tenth of the mean variance).
 - **For k-means in a few dozen clean columns.** StandardScaler does as well on wine and better on breast_cancer, and costs nothing.
-- **With fewer than 50 to 100 rows a column.** After 25 rows a column (warm-up 200) the machine's score is worse than a Mahalanobis
+- **With fewer than 50 to 100 rows per column.** After 25 rows per column (warm-up 200) the machine's score is worse than a Mahalanobis
   distance, after 50 better; a density comes to within a tenth of a nat of its end after 100 or 200. Warm up on more rows, or use
   the covariance until then.
 - **For anomaly scores with the settings for clustering.** `preset: metric` believes a change after 200 rows and learns a lasting fault.

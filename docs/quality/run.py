@@ -27,7 +27,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--runs", type=int, default=3, help="runs of each experiment that has chance in it")
     p.add_argument("--valve", default="", help="the machine's event stream as an Arrow file; without it its tables stay as they are")
-    p.add_argument("--usps", default="", help="USPS as an Arrow file; likewise")
+    p.add_argument("--usps", default="", help="USPS as an Arrow file; without it the USPS figures are not made again")
     p.add_argument("--only", default="", help="comma-separated: " + ", ".join(NAMES) + ", page")
     a = p.parse_args()
     only = a.only.split(",") if a.only else NAMES

@@ -22,7 +22,7 @@ import store
 CONFIG = os.path.join(store.ROOT, "configs", "anomaly-scores.yaml")
 CHOSEN = [f"valve1/{i}" for i in range(8)]
 OTHERS = [f"valve1/{i}" for i in range(8, 16)] + [f"valve2/{i}" for i in range(4)] + [f"other/{i}" for i in range(1, 15)]
-MESSAGE, BLOCK = 10, 100  # rows a message; rows that are written before the program is waited for
+MESSAGE, BLOCK = 10, 100  # rows per message; rows that are written before the program is waited for
 
 data = {}
 

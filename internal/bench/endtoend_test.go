@@ -40,8 +40,8 @@ func BenchmarkEndToEnd(b *testing.B) {
 			}
 		})
 	}
-	table(b, "bounds", "| d | rows a message | ours | pass-through, as many bytes | ours / that | pass-through at least once | Python at least once | ours / that |\n|---|---|---|---|---|---|---|---|\n", h.bounds)
-	table(b, "endtoend", "| work | d | rows a message | ours: rows/cpu-s | Python's | pass-through's | ours / Python's | ours / pass-through's | rows/s of wall: ours, Python's, pass-through's | MiB: ours, Python's |\n|---|---|---|---|---|---|---|---|---|---|\n", h.rows)
+	table(b, "bounds", "| d | rows per message | ours | pass-through, as many bytes | ours / that | pass-through at least once | Python at least once | ours / that |\n|---|---|---|---|---|---|---|---|\n", h.bounds)
+	table(b, "endtoend", "| work | d | rows per message | ours: rows/cpu-s | Python's | pass-through's | ours / Python's | ours / pass-through's | rows/s of wall: ours, Python's, pass-through's | MiB: ours, Python's |\n|---|---|---|---|---|---|---|---|---|---|\n", h.rows)
 }
 
 // cell is one comparison.

@@ -20,7 +20,7 @@ import (
 )
 
 // BenchmarkLatency is the time from a message's own timestamp to a read_committed reader that sees its
-// output: 200 messages a second of 10 rows, d = 64, exactly once, lca-stream and the Python rival in turn.
+// output: 200 messages per second of 10 rows, d = 64, exactly once, lca-stream and the Python rival in turn.
 //
 //	go test ./internal/bench -run '^$' -bench Latency -benchtime 1x
 func BenchmarkLatency(b *testing.B) {

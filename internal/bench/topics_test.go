@@ -25,7 +25,7 @@ import (
 type stream struct {
 	id            string
 	model         string // prefix of the topics of the model
-	dim, rows     int    // rows a message
+	dim, rows     int    // rows per message
 	messages      int
 	partitions    int
 	broker        *kafkatest.Broker

@@ -120,7 +120,7 @@ func TestChaosQuota(t *testing.T) {
 	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "quota", settings{partitions: 3})
 	p := s.begin("run")
 	s.progress(s.name, 20, p)
-	s.Quota(t, "lca-stream", 60_000) // bytes a second, each way; the load is about 150 kB/s in and 250 kB/s out
+	s.Quota(t, "lca-stream", 60_000) // bytes per second, each way; the load is about 150 kB/s in and 250 kB/s out
 	time.Sleep(60 * time.Second)
 	before := s.before(s.name)
 	lag := -before

@@ -46,7 +46,7 @@ type chaos struct {
 	fewest   int             // versions that must have whitened rows; 0: 10
 }
 
-// load is 1500 rows a second, some of them useless, until it is ended.
+// load is 1500 rows per second, some of them useless, until it is ended.
 var load = kafkatest.Load{Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05}
 
 func newChaos(t *testing.T, b *kafkatest.Broker, name string, s settings) *chaos {

@@ -71,7 +71,7 @@ func TestMemoryOfSmallMessages(t *testing.T) {
 			if peak > c.boundMiB {
 				t.Errorf("%d MiB at the peak, more than %d", peak, c.boundMiB)
 			}
-			t.Logf("peak memory %d MiB, %.0f messages a second", peak, float64(c.messages)/took.Seconds())
+			t.Logf("peak memory %d MiB, %.0f messages per second", peak, float64(c.messages)/took.Seconds())
 		})
 	}
 }
@@ -114,7 +114,7 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A snapshot for every 500 rows would be two thousand a message.
+	// A snapshot forevery 500 rows would be two thousand a message.
 	usual := strings.NewReplacer("every_rows: 500,", "every_rows: 200000,", "every_rows: 1000,", "every_rows: 200000,", "neighbours: 500", "neighbours: 50")
 	if err := os.WriteFile(s.file, []byte(usual.Replace(string(text))), 0o644); err != nil {
 		t.Fatal(err)

@@ -58,7 +58,7 @@ type settings struct {
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	more       string   // further YAML
-	rate       int      // rows a second, of tests that load steadily
+	rate       int      // rows per second, of tests that load steadily
 }
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {

@@ -2,7 +2,7 @@ package house
 
 import (
 	"go/ast"
-	"path"
+	"go/token"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,73 +64,104 @@ func isTesting(x ast.Expr) bool {
 	return ok && slices.Contains([]string{"t", "b", "f", "tb"}, id.Name)
 }
 
-// named finds files that a comment or a page names, such as lca/doc.go or CONTRIBUTING.md.
-var named = regexp.MustCompile(`[A-Za-z0-9_./-]*[A-Za-z0-9_]\.(?:go|md|txtar|tex)\b`)
+// wording is a turn of phrase that readers stumble over, with what is written instead.
+type wording struct {
+	pattern *regexp.Regexp
+	instead string
 
-// elsewhere are mentions that are not of files of this tree.
-var elsewhere = regexp.MustCompile(`(https?://\S*|(?:golang/go|[a-z0-9-]+/[a-z0-9-]+)[ @]\S*|\bsrc/\S*)$`)
-
-// A page or comment that sends the reader to a file that is not there is worse than none.
-func TestNamedFilesExist(t *testing.T) {
-	tree := paths(t)
-	exists := func(from, name string) bool {
-		if strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") {
-			return slices.Contains(tree, path.Join(path.Dir(from), name))
-		}
-		return slices.ContainsFunc(tree, func(p string) bool { return p == name || strings.HasSuffix(p, "/"+name) })
-	}
-	check := func(from, text string) {
-		for _, at := range named.FindAllStringIndex(text, -1) {
-			name, before := text[at[0]:at[1]], text[max(0, at[0]-80):at[0]]
-			if strings.HasPrefix(name, "//") || strings.HasPrefix(name, "_") || elsewhere.MatchString(before) || exists(from, name) {
-				continue
-			}
-			t.Errorf("%s names %s, which does not exist", from, name)
-		}
-	}
-	for _, p := range tree {
-		if strings.HasSuffix(p, ".md") && !strings.Contains(p, "testdata/") {
-			check(p, read(t, p))
-		}
-	}
-	for _, f := range goFiles(t) {
-		for _, group := range f.syntax.Comments {
-			if !strings.HasPrefix(group.Text(), "Code generated ") {
-				check(f.path, group.Text())
-			}
-		}
-	}
+	// except are places where the pattern means something else.
+	except *regexp.Regexp
 }
 
-// link is a link of Markdown to something in this tree.
-var link = regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)\s]*)?\)`)
+// units are what something can be counted per.
+const units = `(?:row|column|message|second|minute|batch|block|partition|record|step|minibatch|element|feature|neighbour|pass|call|line|process|model)`
 
-func TestLinksLeadSomewhere(t *testing.T) {
-	tree := paths(t)
-	for _, p := range tree {
-		if !strings.HasSuffix(p, ".md") || strings.Contains(p, "testdata/") {
+// wordList is this file, which has to name what it refuses.
+const wordList = "internal/house/words_test.go"
+
+// wordings is the word list. It is held over comments, string literals, pages and configuration, so that help texts,
+// error texts and the names of metrics' meanings are included.
+var wordings = []wording{
+	{
+		pattern: regexp.MustCompile(`\b(?:[\d.]+|numbers|[rR]ows|nats|bytes|messages|records|values|objects|points|lines|[nmµ]s|[kM]i?B) an? ` + units + `\b`),
+		instead: "per: 3 nats per row",
+		except:  regexp.MustCompile(`^numbers a model sees|^numbers a batch as|^[rR]ows a batch holds|^1 MiB a |^records a row`),
+	},
+	{pattern: regexp.MustCompile(`(?i)\bbut for\b`), instead: "except, or without"},
+	{pattern: regexp.MustCompile(`(?i)\b(?:anew|afresh)\b`), instead: "again"},
+	{pattern: regexp.MustCompile(`(?i)\blikewise\b`), instead: "also, or say it in full"},
+	{pattern: regexp.MustCompile(`(?i)\bfor ever\b`), instead: "forever, or without end"},
+	{pattern: regexp.MustCompile(`(?i)\bin force\b`), instead: "current: the current model"},
+	{pattern: regexp.MustCompile(`(?i)\b(?:hitherto|whence|thereby|as it were|by the way)\b`), instead: "plain words, or nothing"},
+	{pattern: regexp.MustCompile(`(?i)\bstate of mind\b`), instead: "latest figures"},
+	{pattern: regexp.MustCompile(`(?i)\bask(?:s|ed|ing)? the memory\b`), instead: "prefetch"},
+}
+
+// stumbles returns the places in a text where a wording is used, with the words around it.
+func (w wording) stumbles(text string) (found []string) {
+	flat := strings.Join(strings.Fields(text), " ")
+	for _, at := range w.pattern.FindAllStringIndex(flat, -1) {
+		if w.except == nil || !w.except.MatchString(flat[at[0]:]) {
+			found = append(found, flat[max(0, at[0]-20):min(len(flat), at[1]+20)])
+		}
+	}
+	return found
+}
+
+// prose calls say with each text of a file that people read.
+func prose(t *testing.T, say func(where, text string)) {
+	t.Helper()
+	for _, f := range goFiles(t) {
+		if f.isGenerated() || f.path == wordList {
 			continue
 		}
-		for _, m := range link.FindAllStringSubmatch(read(t, p), -1) {
-			target := path.Join(path.Dir(p), m[1])
-			if !slices.ContainsFunc(tree, func(q string) bool { return under(q, target) }) {
-				t.Errorf("%s links to %s, which does not exist", p, m[1])
-			}
+		for _, group := range f.syntax.Comments {
+			say(f.positions.Position(group.Pos()).String(), group.Text())
 		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				say(f.positions.Position(lit.Pos()).String(), lit.Value)
+			}
+			return true
+		})
+	}
+	for _, p := range paths(t) {
+		if !pageOfText.MatchString(p) || strings.Contains(p, "testdata/") || p == "LICENSE" {
+			continue
+		}
+		say(p, read(t, p))
 	}
 }
 
-// machinePath is a path that exists on somebody's machine only.
-var machinePath = regexp.MustCompile(`(^|[\s"'=(\x60:])/(home|Users|root|work|workspace|tmp)/\w`)
+// pageOfText are the files besides Go that people read: pages, configuration, scripts and the status page.
+var pageOfText = regexp.MustCompile(`\.(?:md|ya?ml|html|js|css|py|sh|tpl|json)$|^(?:Makefile|Containerfile|\.ci/\w+)$`)
 
-func TestNoPathsOfOneMachine(t *testing.T) {
-	for _, p := range paths(t) {
-		text := read(t, p)
-		if strings.Contains(p, "testdata/") && strings.ContainsRune(text, 0) || under(p, "internal/house") {
-			continue // binary
+// House words cost every newcomer a second reading: the field's term, in plain English, is in the list.
+func TestPlainWords(t *testing.T) {
+	prose(t, func(where, text string) {
+		for _, w := range wordings {
+			for _, found := range w.stumbles(text) {
+				t.Errorf("%s: %q: write %s", where, found, w.instead)
+			}
 		}
-		if m := machinePath.FindString(text); m != "" {
-			t.Errorf("%s has the path %q: it exists on one machine only", p, strings.TrimSpace(m))
+	})
+}
+
+func TestPlainWordsRefuses(t *testing.T) {
+	refused := strings.Split(strings.TrimSpace(`
+3.1 nats a row
+4 bytes a column
+all rows but for the last
+the rows are drawn anew
+c_l is left out; c_g likewise
+retried for ever
+the model in force
+the learner's state of mind
+it asks the memory for the next panel
+`), "\n")
+	for _, text := range refused {
+		if !slices.ContainsFunc(wordings, func(w wording) bool { return w.stumbles(text) != nil }) {
+			t.Errorf("%q passes", text)
 		}
 	}
 }

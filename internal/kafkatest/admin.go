@@ -86,7 +86,7 @@ func (b *Broker) DeleteRecords(t testing.TB, topic string, before map[int32]int6
 	}
 }
 
-// Quota bounds what a client id may read and write, in bytes a second; 0 takes the bound away.
+// Quota bounds what a client id may read and write, in bytes per second; 0 takes the bound away.
 func (b *Broker) Quota(t testing.TB, clientID string, bytes int) {
 	t.Helper()
 	req := kmsg.NewPtrAlterClientQuotasRequest()

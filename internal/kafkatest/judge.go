@@ -98,7 +98,7 @@ type Load struct {
 	Data       string // "sensors", or the path of digits.arrow
 	Rows       int
 	PerMessage int
-	Rate       int     // rows a second; 0: as fast as it goes
+	Rate       int     // rows per second; 0: as fast as it goes
 	Bad        float64 // share of messages that cannot be used
 	Invalid    float64 // share of messages with a null, NaN or Inf
 	Seed       int

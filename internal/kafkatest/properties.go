@@ -17,7 +17,7 @@ import (
 func serverProperties(j *javaNode, voters []string) string {
 	n := len(voters)
 	// Nobody takes over from a node alone: Kafka's own session, so that a busy machine's pauses do
-	// not fence it. A killed node registers anew only when its session has ended.
+	// not fence it. A killed node registers again only when its session has ended.
 	minISR, session := 1, 9000
 	if n >= 3 {
 		minISR, session = 2, 6000

@@ -18,7 +18,7 @@ type Proxy struct {
 	conns  map[net.Conn]bool
 	still  chan struct{} // not nil: nothing passes until it is closed
 	delay  time.Duration // of every chunk
-	rate   int           // bytes a second of each direction; 0: no limit
+	rate   int           // bytes per second of each direction; 0: no limit
 	passed int64         // bytes, both directions
 	closed bool
 }
@@ -52,7 +52,7 @@ func (p *Proxy) BlackHole() {
 // Delay holds up everything by d in each direction.
 func (p *Proxy) Delay(d time.Duration) { p.set(d, 0) }
 
-// Slow lets that many bytes a second pass, in each direction of each connection.
+// Slow lets that many bytes per second pass, in each direction of each connection.
 func (p *Proxy) Slow(rate int) { p.set(0, rate) }
 
 // Heal undoes all of it.

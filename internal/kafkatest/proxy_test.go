@@ -68,7 +68,7 @@ func TestProxy(t *testing.T) {
 	began = time.Now()
 	must(c, r, strings.Repeat("s", 49))
 	if took := time.Since(began); took < time.Second {
-		t.Errorf("50 bytes there and back at 100 bytes a second took %v", took)
+		t.Errorf("50 bytes there and back at 100 bytes per second took %v", took)
 	}
 	p.BlackHole()
 	var timeout net.Error
@@ -83,7 +83,7 @@ func TestProxy(t *testing.T) {
 		t.Error("a connection outlived a reset")
 	}
 	c, r = dial()
-	must(c, r, "anew")
+	must(c, r, "again")
 	p.Cut()
 	if _, err := net.Dial("tcp", p.listen); err == nil {
 		t.Error("a cut way takes connections")

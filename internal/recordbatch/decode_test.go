@@ -105,7 +105,7 @@ func TestDecodeSets(t *testing.T) {
 		{"two batches with a gap", join(three(10), three(20)), []int64{10, 11, 12, 20, 21, 22}, 22},
 		{"the last cut off in its records", join(three(10), three(20)[:80]), []int64{10, 11, 12}, 12},
 		{"the last cut off in its header", join(three(10), three(20)[:30]), []int64{10, 11, 12}, 12},
-		// Without the last offset of empty batches a reader would ask for offset 13 for ever.
+		// Without the last offset of empty batches a reader would ask for offset 13 forever.
 		{"empty batches at the end", join(three(10), empty(13), emptyZstd(16)), []int64{10, 11, 12}, 18},
 		{"empty batches alone", join(empty(7), emptyZstd(10)), nil, 12},
 	} {

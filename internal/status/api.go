@@ -23,7 +23,7 @@ type Status struct {
 	DeadLetters      map[string]uint64  `json:"dead_letters"`
 	Learner          *Learner           `json:"learner,omitempty"`
 	Model            *Model             `json:"model,omitempty"`
-	History          []Past             `json:"history"` // models that were in force, oldest first, the present one included
+	History          []PastModel        `json:"history"` // models that have whitened, oldest first, the current one last
 	Scatter          *Scatter           `json:"scatter,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Rows struct {
 	Snapshots uint64 `json:"snapshots"`
 }
 
-// Learner is the learner's state of mind.
+// Learner holds the learner's latest figures.
 type Learner struct {
 	Rows      uint64  `json:"rows"`
 	NLL       Number  `json:"nll"`
@@ -58,8 +58,8 @@ type Point struct {
 	Gaussian Rough  `json:"gaussian"`
 }
 
-// Past is what is remembered of a model.
-type Past struct {
+// PastModel is what is kept of a model that has whitened.
+type PastModel struct {
 	Version     uint64    `json:"version"`
 	Published   time.Time `json:"published"`
 	Eigenvalues []Rough   `json:"eigenvalues"`
@@ -84,10 +84,10 @@ func api(mux *http.ServeMux, c Config) {
 	})
 }
 
-// latest gives the model in force: its model part as an Arrow stream, then its neighbours as
+// latest gives the current model: its model part as an Arrow stream, then its neighbours as
 // another, like a snapshot file; or what the page shows of it as JSON, when asked for.
 func latest(w http.ResponseWriter, r *http.Request, c Config) {
-	m := c.Stats.InForce()
+	m := c.Stats.CurrentModel()
 	if m == nil {
 		http.Error(w, "no model yet", http.StatusNotFound)
 		return
@@ -112,7 +112,7 @@ func build(c Config, started time.Time) *Status {
 			Out: s.TransformRows.Load(), Records: s.SinkRecords.Load(), Snapshots: s.Snapshots.Load(),
 		},
 		Lag: map[string]int64{}, OpenTransactions: s.OpenTransactions.Load(), Aborted: s.TransactionsAborted.Load(),
-		Rejected: t.Rejected, DeadLetters: t.DeadLetters, History: history(s.Past()),
+		Rejected: t.Rejected, DeadLetters: t.DeadLetters, History: history(s.ModelHistory()),
 	}
 	for p, n := range t.Lag {
 		st.Lag[strconv.Itoa(int(p.ID))] = n
@@ -120,7 +120,7 @@ func build(c Config, started time.Time) *Status {
 	if l := s.Learning(); l != nil {
 		st.Learner = learner(l)
 	}
-	if m := s.InForce(); m != nil {
+	if m := s.CurrentModel(); m != nil {
 		st.Model, st.Scatter = model(m), scatter(m)
 	}
 	return st
@@ -138,10 +138,10 @@ func learner(l *pipeline.Learning) *Learner {
 	return out
 }
 
-func history(all []pipeline.Past) []Past {
-	out := make([]Past, 0, len(all))
+func history(all []pipeline.PastModel) []PastModel {
+	out := make([]PastModel, 0, len(all))
 	for _, p := range all {
-		out = append(out, Past{Version: p.Version, Published: p.Published, Eigenvalues: convert[Rough](p.Eigenvalues), Turned: convert[Number](p.Turned)})
+		out = append(out, PastModel{Version: p.Version, Published: p.Published, Eigenvalues: convert[Rough](p.Eigenvalues), Turned: convert[Number](p.Turned)})
 	}
 	return out
 }

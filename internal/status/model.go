@@ -6,7 +6,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 )
 
-// Model is the model in force.
+// Model is the current model.
 type Model struct {
 	ID          string      `json:"id"`
 	Version     uint64      `json:"version"`
@@ -49,7 +49,7 @@ const (
 	shownPoints     = 400
 )
 
-func model(m *pipeline.InForce) *Model {
+func model(m *pipeline.PublishedModel) *Model {
 	return &Model{
 		ID: m.ModelID, Version: m.Version, AgeSeconds: Number(m.Age(time.Now()).Seconds()),
 		Dim: m.Model.Dim, Gaussian: m.Model.Gaussian(), Parzen: m.Model.Parzen(),
@@ -58,7 +58,7 @@ func model(m *pipeline.InForce) *Model {
 	}
 }
 
-func directions(m *pipeline.InForce) []Direction {
+func directions(m *pipeline.PublishedModel) []Direction {
 	out := []Direction{}
 	for _, d := range m.Directions(shownDirections, shownLoadings) {
 		shown := Direction{Eigenvalue: Number(d.Eigenvalue)}
@@ -70,7 +70,7 @@ func directions(m *pipeline.InForce) []Direction {
 	return out
 }
 
-func scatter(m *pipeline.InForce) *Scatter {
+func scatter(m *pipeline.PublishedModel) *Scatter {
 	d := m.Model.Dim
 	n := len(m.Model.Neighbours) / d
 	if n == 0 || d < 2 || m.Model.Parzen() < 2 {
@@ -94,7 +94,7 @@ func scatter(m *pipeline.InForce) *Scatter {
 }
 
 // widest are the two columns of largest variance.
-func widest(m *pipeline.InForce) (first, second int) {
+func widest(m *pipeline.PublishedModel) (first, second int) {
 	c := m.Model.CG
 	first, second = -1, -1
 	for i := range c.SymmetricDim() {

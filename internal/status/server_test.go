@@ -62,7 +62,7 @@ func TestLatestSnapshotCanBeRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in := p.stats.InForce(); s.Version != in.Version || s.ModelID != "m" || !reflect.DeepEqual(s.Model.Ratio, in.Model.Ratio) {
+	if in := p.stats.CurrentModel(); s.Version != in.Version || s.ModelID != "m" || !reflect.DeepEqual(s.Model.Ratio, in.Model.Ratio) {
 		t.Errorf("version %d of %q, want %d of m", s.Version, s.ModelID, in.Version)
 	}
 }

@@ -97,7 +97,7 @@ func BenchmarkGrowth(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op")
 	if dir := os.Getenv("TABLES"); dir != "" {
-		head := "| | ms a minibatch | exponent |\n|---|---|---|\n"
+		head := "| | ms per minibatch | exponent |\n|---|---|---|\n"
 		if err := os.WriteFile(filepath.Join(dir, "growth.md"), []byte(head+strings.Join(lines, "")), 0o644); err != nil {
 			b.Fatal(err)
 		}

@@ -29,7 +29,7 @@
 // A stream has no n and no second pass, and it may change. Each departure is explained in the file that is named:
 //
 //   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
-//   - Neighbours are a pool that favours the recent (pool.go), not rows drawn afresh from all.
+//   - Neighbours are a pool that favours the recent (pool.go), not rows drawn again from all.
 //   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
 //   - While the stream is young EM also runs over the pool (replaypool.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)

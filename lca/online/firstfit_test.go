@@ -45,7 +45,7 @@ func TestSettleWaits(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"inner steps are given":    func(c *Config) { c.InnerSteps = 1 },
 		"no memory":                func(c *Config) { c.Gamma = 0 },
-		"few rows a column":        func(c *Config) { c.WarmupRows = 90 },
+		"few rows per column":      func(c *Config) { c.WarmupRows = 90 },
 		"as many as are collected": func(c *Config) { c.WarmupRows = 201 },
 	} {
 		t.Run(name, func(t *testing.T) {

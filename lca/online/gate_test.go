@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestRareColumns holds that the gate costs nothing where columns are zero but for one row in a hundred: no
+// TestRareColumns holds that the gate costs nothing where columns are zero except in one row of a hundred: no
 // such row is taken for an outlier, so that fresh ones score as they do without a gate.
 func TestRareColumns(t *testing.T) {
 	const d, rare, n = 10, 6, 3000

@@ -31,8 +31,8 @@ func TestRefit(t *testing.T) {
 		for i, s := range feed(t, l, x, c.Minibatch) {
 			if s.Refitted {
 				refits++
-				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; in force at 1500
-					t.Errorf("a refit came into force with minibatch %d", i)
+				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; it whitens from 1500
+					t.Errorf("a refit replaced the metric at minibatch %d", i)
 				}
 			}
 		}

@@ -30,7 +30,7 @@ func rings(r *rand.Rand, n, noise int) *mat.Dense {
 }
 
 // TestRehearsal holds that a stream finds what a batch fit finds in as many rows as the pool holds,
-// and that it is the rehearsal that does it: with two steps a minibatch alone, twenty times the
+// and that it is the rehearsal that does it: with two steps per minibatch alone, twenty times the
 // rows are not enough.
 func TestRehearsal(t *testing.T) {
 	const n, noise = 2000, 5
@@ -66,10 +66,10 @@ func TestRehearsal(t *testing.T) {
 		without, none := nll(eagerSteps)
 		t.Logf("seed %d: Fit %.3f, with %d steps over the pool %.3f, without %.3f", seed, want, steps, with, without)
 		if !(with <= want+0.05) || steps == 0 {
-			t.Errorf("seed %d: %.3f nats a row after %d steps over the pool, Fit's %.3f", seed, with, steps, want)
+			t.Errorf("seed %d: %.3f nats per row after %d steps over the pool, Fit's %.3f", seed, with, steps, want)
 		}
 		if !(without > want+0.2) || none != 0 {
-			t.Errorf("seed %d: %.3f nats a row after %d steps over the pool, Fit's %.3f: rings are no test of it any more", seed, without, none, want)
+			t.Errorf("seed %d: %.3f nats per row after %d steps over the pool, Fit's %.3f: rings are no test of it any more", seed, without, none, want)
 		}
 	}
 }

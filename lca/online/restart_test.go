@@ -122,7 +122,7 @@ func TestFiniteHasNoDrift(t *testing.T) {
 }
 
 // TestRenewalContinues holds that a learner restored while rows are set aside goes on as one that was
-// never interrupted, and that the metric in force stays until they are believed.
+// never interrupted, and that the current metric stays until they are believed.
 func TestRenewalContinues(t *testing.T) {
 	const d, b = 6, 50
 	r := rand.New(rand.NewPCG(2, 13))

@@ -142,7 +142,7 @@ func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
 		return none, err
 	}
 	if n := int(lists.DataType().(*arrow.FixedSizeListType).Len()); n != d {
-		return none, fmt.Errorf("snapshot: column %q holds %d numbers a row, but lca.d is %d", name, n, d)
+		return none, fmt.Errorf("snapshot: column %q holds %d numbers per row, but lca.d is %d", name, n, d)
 	}
 	values, ok := lists.ListValues().(A)
 	if !ok || values.NullN() > 0 {

@@ -20,7 +20,7 @@
 //	  parzen    d_P    columns of B_L, eigenvalue e < 1 of I_G C_L I_G, ascending (Proposition 1)
 //	  gaussian  d_G    columns of B_G, eigenvalue e ≥ 1, ascending
 //	  c_l       d      rows of C_L + νI (eq. 5); left out by a model that has none
-//	  c_g       d      rows of C_G + ν_g I; likewise
+//	  c_g       d      rows of C_G + ν_g I; left out together with c_l
 //
 //	part "neighbours"
 //	  x           FixedSizeList<float32, d>  the centres x_j of the Parzen part
@@ -36,7 +36,7 @@
 //	lca.format                1
 //	lca.part                  model | neighbours
 //	lca.model_id              snapshot.model_id
-//	lca.model_version         rows learnt when the snapshot was taken; grows for ever
+//	lca.model_version         rows learnt when the snapshot was taken; grows forever
 //	lca.number                how many snapshots came before; decides the slot
 //	lca.parent_version        version of the predecessor, 0 for the first
 //	lca.d, lca.d_gaussian     columns, columns of B_G
@@ -74,7 +74,7 @@
 //	         lca-chunk: i/n               i from 0 as in the key, of n chunks of this part
 //	         lca-crc32c                   of the value, Castagnoli, decimal
 //
-// keep slots thus hold the last keep snapshots. A snapshot of fewer chunks than its slot's
+// so keep slots hold the last keep snapshots. A snapshot of fewer chunks than its slot's
 // former owner deletes the surplus keys with tombstones. All of it is one transaction of the
 // writer; an Assembler yet trusts nothing but a version all of whose chunks are there.
 //

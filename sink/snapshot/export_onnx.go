@@ -19,7 +19,7 @@ import (
 // that the graph does not need would be reported as unused initializers by every runtime; they
 // stand in metadata_props, little-endian and in base64, next to the metadata itself.
 //
-// The numbers below are field numbers of onnx.proto3, which are fixed for ever.
+// The numbers below are field numbers of onnx.proto3, which are fixed forever.
 const (
 	onnxIRVersion, onnxProducer, onnxProducerVersion, onnxGraph, onnxOpset, onnxProps = 1, 2, 3, 7, 8, 14
 

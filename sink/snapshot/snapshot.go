@@ -17,7 +17,7 @@ import (
 type Snapshot struct {
 	Model    *lca.Model
 	ModelID  string            // any text without '/', not empty
-	Version  uint64            // rows learnt when it was taken, ≥ 1; grows for ever for a model id
+	Version  uint64            // rows learnt when it was taken, ≥ 1; grows forever for a model id
 	Number   uint64            // how many snapshots came before
 	Parent   uint64            // Version of the predecessor, 0 for the first
 	Features []string          // one name a column

@@ -118,7 +118,7 @@ func TestChunks(t *testing.T) {
 					model++
 				}
 			}
-			// The mean and four d×d matrices (W, B_L with B_G, C_L, C_G). Chunks are filled, but for
+			// The mean and four d×d matrices (W, B_L with B_G, C_L, C_G). Chunks are filled, except for
 			// the metadata, in which the names of 2048 features take 40 kB.
 			rows, perChunk := 1+4*c.d, (MaxChunk-50_000)/(8*c.d+28)
 			if most := (rows + perChunk - 1) / perChunk; model > most {
@@ -144,7 +144,7 @@ func TestChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := 1 + 4*40; len(chunks) != want { // mean, W, B_L with B_G, C_L, C_G
-		t.Errorf("%d chunks, want one a row: %d", len(chunks), want)
+		t.Errorf("%d chunks, want one per row: %d", len(chunks), want)
 	}
 }
 

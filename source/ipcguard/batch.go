@@ -121,7 +121,7 @@ func (b *Batch) bounds(spent *int64, limit int64) *Error {
 			return errorf(Invalid, "compressed buffer %d says it holds %d bytes", k, u.Decoded)
 		}
 		if *spent += u.Decoded; u.Decoded > limit || *spent > limit {
-			return errorf(TooLarge, "buffers of more than %d bytes once decompressed (buffer %d alone has %d); send fewer rows a message",
+			return errorf(TooLarge, "buffers of more than %d bytes once decompressed (buffer %d alone has %d); send fewer rows per message",
 				limit, k, u.Decoded)
 		}
 	}

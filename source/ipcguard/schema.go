@@ -73,7 +73,7 @@ type schemaWalk struct {
 	limits  Limits
 	schema  *Schema
 	fields  int   // seen so far, shared ones counted each time they are met
-	strings int64 // likewise, bytes
+	strings int64 // bytes of all strings seen so far
 }
 
 // checkSchema walks a Schema table: endianness 0, fields 1, custom metadata 2.

@@ -64,7 +64,7 @@ func (s *Stream) Next(b []byte) (m Message, rest []byte, err error) {
 	return m, body, nil
 }
 
-// First returns the length prefix and the metadata of the first message of b, unchecked but for
+// First returns the length prefix and the metadata of the first message of b, unchecked except for
 // their length; nil where b does not begin with a message. Equal frames of a schema message are
 // equal schemas, which is what a cache needs.
 func First(b []byte) []byte {

@@ -34,7 +34,7 @@ type Request struct {
 }
 
 // Send sends the request and returns the response. The context should have a deadline: without
-// one a silent broker keeps a connection and a goroutine for ever.
+// one a silent broker keeps a connection and a goroutine forever.
 func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error) {
 	e := &exchange{ctx: ctx, request: r, clientID: c.config.ClientID}
 	var m protocol.Message = e

@@ -209,7 +209,7 @@ class Pipe:
         self.producer.commit_transaction()
 
     def run(self, work, messages):
-        """Until so many messages are done and committed; 0 is for ever."""
+        """Until so many messages are done and committed; 0 is forever."""
         self.consumer.subscribe([self.config["input"]])
         done = 0
         first = None

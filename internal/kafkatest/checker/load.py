@@ -85,7 +85,7 @@ def main():
     a.add_argument("--data", default="sensors", help="sensors, or the path of digits.arrow")
     a.add_argument("--rows", type=int, required=True)
     a.add_argument("--per-message", type=int, default=20)
-    a.add_argument("--rate", type=float, default=0, help="rows a second; 0: as fast as it goes")
+    a.add_argument("--rate", type=float, default=0, help="rows per second; 0: as fast as it goes")
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
     a.add_argument("--invalid", type=float, default=0, help="share of messages with one null, NaN or Inf")

@@ -14,7 +14,7 @@ import verify
 from model import STREAM
 
 NOW = int(time.time() * 1000)  # brokers delete what is old
-D, N, ROWS, PER = 5, 40, 6, 9  # features, neighbours, rows a message, messages a partition
+D, N, ROWS, PER = 5, 40, 6, 9  # features, neighbours, rows per message, messages per partition
 
 
 def stream(table, metadata=None):

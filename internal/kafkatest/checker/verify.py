@@ -193,7 +193,7 @@ def check_rows(where, rec, source, chosen, options, r):
 
 
 def columns_of(table, options, chosen):
-    """y (rows, k) with NaN rows for null, None if all are null; score likewise, None if there is none."""
+    """y (rows, k) with NaN rows for null, None if all are null; score (rows,), None if there is none."""
     if options.layout == "vector":
         column = table[options.column].combine_chunks()
         if not pa.types.is_fixed_size_list(column.type) or column.type.value_type != pa.float32() or column.type.value_field.nullable:
@@ -252,7 +252,7 @@ def id_fault(where, before, after):
 
 def check_values(where, x, y, score, chosen, r):
     if y.shape[1] != len(chosen.W):
-        r.fault("VALUE", f"{where}: {y.shape[1]} values a row, W has {len(chosen.W)} rows")
+        r.fault("VALUE", f"{where}: {y.shape[1]} values per row, W has {len(chosen.W)} rows")
         return
     null, good = y.mask[:, 0] if y.shape[1] else np.zeros(len(y), bool), np.isfinite(x).all(1)
     r.null_rows += int(null.sum())

@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
-// TestProduct holds every view, mode and implementation against one chain of multiply-adds an element.
+// TestProduct holds every view, mode and implementation against one chain of multiply-adds per element.
 func TestProduct(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	draw := func(rows, cols int) Matrix {

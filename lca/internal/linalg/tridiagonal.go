@@ -18,7 +18,7 @@ const (
 // Reflection k is I − τ v vᵀ with v zero up to k and v_{k+1} = 1; it clears column k below the
 // subdiagonal. Then A ← A − v wᵀ − w vᵀ with w = p − ½τ(pᵀv)v and p = τAv. Within a panel of columns
 // that update is put off: the corrections to a column, and to p, are products with the v and w so
-// far, and the rest of A is updated once a panel. The pairs are kept in two forms, so that every
+// far, and the rest of A is updated once per panel. The pairs are kept in two forms, so that every
 // product is a row vector times a row-major matrix:
 //
 //	pairs   row 2i = w_i, row 2i+1 = v_i of the panel      (2·panelColumns × ld)

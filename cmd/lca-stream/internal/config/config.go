@@ -101,7 +101,7 @@ type LCA struct {
 	Pool           string  // auto, biased, sliding or reservoir; default auto
 	TargetRows     int     // rows the kernel width is corrected to; default 0 (off); 0 … 1000000000000
 	WarmupRows     int     // rows before the first update; lca.Auto = max(4·d, 200), twice as many with density; default auto; 2 … 1000000000
-	InnerSteps     int     // EM steps a minibatch; lca.Auto = 2 at first, then 1; default auto; 1 … 100
+	InnerSteps     int     // EM steps per minibatch; lca.Auto = 2 at first, then 1; default auto; 1 … 100
 	OutlierGate    float64 // squared kernel distance beyond which a row is not learnt; lca.Auto = ten standard deviations from the mean, +Inf = off; default auto; above 0
 	NearCopies     bool    // leave near copies out of a row's neighbours; default true
 	Drift          int     // rows that a change must last for; lca.Auto = by preset, 0 = off; default auto; 1 … 1000000000

@@ -110,7 +110,7 @@ func learningKeys(c *Config) []Key {
 func poolKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
-		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 a feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
+		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 per feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
 		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, "auto", "biased", "sliding", "reservoir")},
 		{"lca.target_rows", "0", "Rows that the kernel width is meant for, when the pool is a small part of them: (N/target)^(2/(d_P+4)); 0: off.", whole(&m.TargetRows, 0, trillion)},
 	}
@@ -120,11 +120,11 @@ func stepKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density.", whole(&m.WarmupRows, 2, billion, autoWhole())},
-		{"lca.inner_steps", "auto", "EM steps a minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
+		{"lca.inner_steps", "auto", "EM steps per minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: ten standard deviations from the mean instead, in the root mean square over all directions.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
-		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again; until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: for ever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
+		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again; until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: forever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
 		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, "float32", "float64")},
 		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},

@@ -29,7 +29,7 @@ func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Findin
 			faults.add(createIt, "is missing")
 		case errors.Is(t.Err, kafka.TopicAuthorizationFailed):
 			// The client's own picture of the cluster leaves the topic out, so that its requests cannot tell
-			// this from a topic that is still to come: they would be repeated for ever.
+			// this from a topic that is still to come: they would be repeated forever.
 			faults.add("`lca-stream doctor` says which right is missing", "is not for this user any more: %v", t.Err)
 		case have.partitions > 0: // else an election is on: the work itself waits for it
 			comparePartitions(w, have, source, &faults, &warnings)

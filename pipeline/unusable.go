@@ -8,14 +8,14 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Passed counts what a replay read and could not learn from.
-type Passed struct {
+// Unusable counts what a replay read and could not learn from.
+type Unusable struct {
 	Records uint64              // messages that could not be decoded, or lack a feature
 	Rows    uint64              // rows with a feature that is null, NaN or infinite
 	First   *source.RecordError // the first of the records
 }
 
-func (p *Passed) record(bad *source.RecordError) {
+func (p *Unusable) record(bad *source.RecordError) {
 	if p.First == nil {
 		p.First = bad
 	}
@@ -23,10 +23,10 @@ func (p *Passed) record(bad *source.RecordError) {
 }
 
 // rows counts those of a message that are not valid.
-func (p *Passed) rows(all, valid int) { p.Rows += uint64(all - valid) }
+func (p *Unusable) rows(all, valid int) { p.Rows += uint64(all - valid) }
 
 // nothing is the end of a replay that found no row to learn from: what it found instead.
-func (p *Passed) nothing() *Stop {
+func (p *Unusable) nothing() *Stop {
 	switch {
 	case p.First != nil:
 		return &Stop{Err: fmt.Errorf("no rows to learn from: %d messages are unusable, the first: %w", p.Records, p.First)}
