@@ -20,20 +20,20 @@ const chunkBytes = 900_000
 type Checkpoints struct {
 	Topic   string
 	ModelID string
-	Owner   Owner                                     // whose the model is to be; zero = whoever's
-	Open    func(context.Context) (Log, error)        // a reader from the topic's beginning
-	OpenAt  func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read
-	End     func(context.Context) (int64, error)      // the topic's high watermark, see ReadBack
-	Stable  func(context.Context) (int64, error)      // its last stable offset, for Peek
-	Log     *slog.Logger                              // nil = nobody wants to know what is waited for
+	Owner   Owner                                             // whose the model is to be; zero = whoever's
+	Open    func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
+	OpenAt  func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read
+	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
+	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
+	Log     *slog.Logger                                      // nil = nobody wants to know what is waited for
 
 	chunks [2]int  // chunks in each slot, as last written or read
 	old    [2]bool // the slot holds a checkpoint of the first format
 	ahead  *found  // what Own has read: nothing has changed by the Load that follows
 }
 
-// Log reads one partition from one end to the other, committed records only.
-type Log interface {
+// TopicReader reads one partition from one end to the other, committed records only.
+type TopicReader interface {
 	Fetch(context.Context) (source.Fetched, error)
 }
 

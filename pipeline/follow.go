@@ -18,10 +18,10 @@ import (
 // Follow keeps the current model: the newest whole snapshot of one model id on the snapshot
 // topic, swapped atomically. Readers never wait for it.
 type Follow struct {
-	Open     func(context.Context) (Log, error)        // a reader from the topic's beginning
-	OpenAt   func(context.Context, int64) (Log, error) // a reader from an offset; nil = all is read, and each version is current on the way
-	End      func(context.Context) (int64, error)      // the topic's last stable offset
-	Topic    string                                    // of the snapshots
+	Open     func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
+	OpenAt   func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read, and each version is current on the way
+	End      func(context.Context) (int64, error)              // the topic's last stable offset
+	Topic    string                                            // of the snapshots
 	ModelID  string
 	Source   string   // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
 	Group    string   // source.group: where it has published models, those of other groups are passed over; "" = any will do
@@ -136,7 +136,7 @@ func (f *Follow) begin(end, back int64) {
 	}
 }
 
-func (f *Follow) open(ctx context.Context) (Log, error) {
+func (f *Follow) open(ctx context.Context) (TopicReader, error) {
 	if f.at > 0 && f.OpenAt != nil {
 		return f.OpenAt(ctx, f.at)
 	}

@@ -32,11 +32,11 @@ func follow(t *testing.T, f *Follow) error {
 }
 
 func (w *world) follow(read *int) *Follow {
-	open := func(_ context.Context, from int64) (Log, error) {
-		return &countedLog{Log: &memoryLog{w: w, p: snapshotLog, n: int(from)}, n: read}, nil
+	open := func(_ context.Context, from int64) (TopicReader, error) {
+		return &countedLog{TopicReader: &memoryLog{w: w, p: snapshotLog, n: int(from)}, n: read}, nil
 	}
 	return &Follow{
-		Open: func(ctx context.Context) (Log, error) { return open(ctx, 0) }, OpenAt: open,
+		Open: func(ctx context.Context) (TopicReader, error) { return open(ctx, 0) }, OpenAt: open,
 		End: w.end("snapshots"), ModelID: "m", Source: "events", Stats: NewStats(), Log: quiet(),
 	}
 }
@@ -96,7 +96,7 @@ func TestFollowReadsTheTail(t *testing.T) {
 
 // cutLog breaks once.
 type cutLog struct {
-	Log
+	TopicReader
 	cut   *bool
 	cause error
 }
@@ -106,7 +106,7 @@ func (l *cutLog) Fetch(ctx context.Context) (source.Fetched, error) {
 		*l.cut = true
 		return source.Fetched{}, l.cause
 	}
-	return l.Log.Fetch(ctx)
+	return l.TopicReader.Fetch(ctx)
 }
 
 // After an error it reads on where it stopped, and begins again where the topic is not the one that it has read.
@@ -131,7 +131,7 @@ func testFollowReadsOn(t *testing.T, cause error, again bool) {
 	}
 	all, cut := read, false
 	open := f.OpenAt
-	f.OpenAt = func(ctx context.Context, at int64) (Log, error) {
+	f.OpenAt = func(ctx context.Context, at int64) (TopicReader, error) {
 		log, err := open(ctx, at)
 		return &cutLog{log, &cut, cause}, err
 	}

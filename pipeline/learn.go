@@ -32,7 +32,7 @@ type LearnConfig struct {
 	Rejects         *DeadLetter // what is taken for granted of records that cannot be used; nil = all of them, as in a replay
 	StopAtRow       bool        // source.on_invalid: stop
 	LearnRest       bool        // learn the unfinished minibatch at the end and publish: a replay
-	Every           uint64      // learn one of Every minibatches, by count, which no checkpoint holds: for replays; 0 and 1 learn all
+	LearnOneIn      uint64      // learn one minibatch in so many, by count, which no checkpoint holds: for replays; 0 and 1 learn all
 	Producer        string
 	Start           func(context.Context, source.Offsets) (source.Offsets, error) // where to read, given the offsets of the checkpoint, nil without one
 	Lag             func() int64                                                  // records behind the end; nil = never behind
@@ -74,7 +74,7 @@ type Learn struct {
 	skip      skipper
 	rejects   rejects
 	compared  bool   // the checkpoint, with the newest snapshot
-	thin      uint64 // minibatches that Every has counted
+	thin      uint64 // minibatches that LearnOneIn has counted
 	curve     curve
 	before    *snapshot.Snapshot // published by somebody else before this learner began
 	unusable  Unusable
@@ -298,7 +298,7 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 // minibatch is one stochastic EM step, or an even skip when the learner is behind or told to.
 func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.thin++
-	if left := l.Every > 1 && (l.thin-1)%l.Every != 0; left || l.skip.now() {
+	if left := l.LearnOneIn > 1 && (l.thin-1)%l.LearnOneIn != 0; left || l.skip.now() {
 		l.learner.Skip(len(mb.IDs))
 		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
 		return nil

@@ -168,8 +168,10 @@ func (l *memoryLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	return got, nil
 }
 
-func (w *world) log(topic string) func(context.Context) (Log, error) {
-	return func(context.Context) (Log, error) { return &memoryLog{w: w, p: source.Partition{Topic: topic}}, nil }
+func (w *world) log(topic string) func(context.Context) (TopicReader, error) {
+	return func(context.Context) (TopicReader, error) {
+		return &memoryLog{w: w, p: source.Partition{Topic: topic}}, nil
+	}
 }
 
 func (w *world) end(topic string) func(context.Context) (int64, error) {

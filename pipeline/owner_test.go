@@ -189,10 +189,10 @@ func TestLoadReadsTheTail(t *testing.T) {
 			noise(c.after)
 			read := 0
 			cp = w.checkpointsOf(plant)
-			cp.OpenAt = func(_ context.Context, from int64) (Log, error) {
-				return &countedLog{Log: &memoryLog{w: w, p: checkpointLog, n: int(from)}, n: &read}, nil
+			cp.OpenAt = func(_ context.Context, from int64) (TopicReader, error) {
+				return &countedLog{TopicReader: &memoryLog{w: w, p: checkpointLog, n: int(from)}, n: &read}, nil
 			}
-			cp.Open = func(ctx context.Context) (Log, error) { return cp.OpenAt(ctx, 0) }
+			cp.Open = func(ctx context.Context) (TopicReader, error) { return cp.OpenAt(ctx, 0) }
 			got, err := cp.Load(context.Background())
 			if err != nil || got.Sequence != 20 || cp.chunks != [2]int{1, 1} {
 				t.Fatalf("loaded %v with %v chunks, %v", got, cp.chunks, err)
@@ -206,12 +206,12 @@ func TestLoadReadsTheTail(t *testing.T) {
 
 // countedLog counts the records that a log gives.
 type countedLog struct {
-	Log
+	TopicReader
 	n *int
 }
 
 func (l *countedLog) Fetch(ctx context.Context) (source.Fetched, error) {
-	got, err := l.Log.Fetch(ctx)
+	got, err := l.TopicReader.Fetch(ctx)
 	*l.n += len(got.Records)
 	return got, err
 }

@@ -83,7 +83,7 @@ func (t *town) Put(_ context.Context, msgs []sink.Message, claim source.Claim) e
 func (t *town) Close() error { return nil }
 
 func (t *town) positions(start source.At, model string) *Positions {
-	open := func(context.Context) (Log, error) { return &townLog{town: t}, nil }
+	open := func(context.Context) (TopicReader, error) { return &townLog{town: t}, nil }
 	end := func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil }
 	return &Positions{
 		Places: t, Starts: &Starts{Topic: "checkpoints", Open: open, End: end}, Group: "g", Topic: "events", Start: start, Model: model, Log: quiet(),

@@ -17,10 +17,10 @@ import (
 // of our own is no obstacle, because the sink was opened first, which ends it.
 type ReadBack struct {
 	Topic  string
-	Open   func(context.Context) (Log, error)        // a reader of committed records from the topic's beginning
-	OpenAt func(context.Context, int64) (Log, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
-	End    func(context.Context) (int64, error)      // the high watermark
-	Log    *slog.Logger                              // says what is waited for; nil = nobody wants to know
+	Open   func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
+	OpenAt func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
+	End    func(context.Context) (int64, error)              // the high watermark
+	Log    *slog.Logger                                      // says what is waited for; nil = nobody wants to know
 }
 
 const (
@@ -69,7 +69,7 @@ func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.
 	}
 	open := r.Open
 	if next > 0 {
-		open = func(ctx context.Context) (Log, error) { return r.OpenAt(ctx, next) }
+		open = func(ctx context.Context) (TopicReader, error) { return r.OpenAt(ctx, next) }
 	}
 	log, err := open(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ func (l *heldLog) Fetch(ctx context.Context) (source.Fetched, error) {
 // hold lets a transaction be open on the checkpoint topic from an offset on, for so long.
 func hold(t *Checkpoints, w *world, before int, d time.Duration) {
 	ends := time.Now().Add(d)
-	t.Open = func(context.Context) (Log, error) {
+	t.Open = func(context.Context) (TopicReader, error) {
 		return &heldLog{memoryLog: &memoryLog{w: w, p: source.Partition{Topic: t.Topic}}, before: before, ends: ends}, nil
 	}
 }

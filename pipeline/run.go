@@ -66,19 +66,19 @@ type Retimer interface {
 
 // Loop is one Source, Stage and Sink tied together.
 type Loop struct {
-	Source Source
-	Stage  Stage
-	Sink   Sink
-	Grace  time.Duration // how long work in flight may take once ctx has ended; 0 = none
-	Stats  *Stats
-	Log    *slog.Logger
-	Name   string         // learn or transform, of the metrics; "": none of its own
-	Second bool           // another loop of this process reads the same records, and has counted them as read
-	Trace  Trace          // nil = nobody wants to know
-	Start  source.Offsets // where reading begins, which is committed; nil: it is not
-	Epochs source.Epochs  // of Start, as far as they were committed beside it
-	Renew  *Renewal       // nil = committed offsets are not renewed
-	Check  time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
+	Source    Source
+	Stage     Stage
+	Sink      Sink
+	Grace     time.Duration // how long work in flight may take once ctx has ended; 0 = none
+	Stats     *Stats
+	Log       *slog.Logger
+	Name      string         // learn or transform, of the metrics; "": none of its own
+	Uncounted bool           // another loop of this process reads the same records, and counts them
+	Trace     Trace          // nil = nobody wants to know
+	Start     source.Offsets // where reading begins, which is committed; nil: it is not
+	Epochs    source.Epochs  // of Start, as far as they were committed beside it
+	Renew     *Renewal       // nil = committed offsets are not renewed
+	Check     time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
 
 	// Spread, unless nil, makes another wait of one before a retry, so that loops do not retry in step.
 	Spread func(time.Duration) time.Duration
@@ -118,7 +118,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	defer batch.Release()
 	work, ended := l.traced(work, "process", &batch)
 	defer func() { ended(err) }()
-	if !l.Second {
+	if !l.Uncounted {
 		l.counted = l.Stats.read(&batch, l.counted)
 	}
 	if l.Name != "" {

@@ -285,7 +285,7 @@ func (s *sim) number(m sink.Message, header string) uint64 {
 func (s *sim) load(t *testing.T, model string) *Checkpoint {
 	part := s.part(source.Partition{Topic: "checkpoints"})
 	end := func(context.Context) (int64, error) { return part.stable(), nil }
-	open := func(context.Context) (Log, error) { return &calmLog{part: part}, nil }
+	open := func(context.Context) (TopicReader, error) { return &calmLog{part: part}, nil }
 	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: model, Open: open, End: end}).Load(context.Background())
 	if err != nil {
 		t.Fatalf("the checkpoint of %s: %v", model, err)

@@ -272,14 +272,14 @@ func records(part *simPart, offsets []int64) (all []recordbatch.Record) {
 	return all
 }
 
-func (p *proc) log(thread, topic string) func(context.Context) (Log, error) {
-	return func(context.Context) (Log, error) {
+func (p *proc) log(thread, topic string) func(context.Context) (TopicReader, error) {
+	return func(context.Context) (TopicReader, error) {
 		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}}, nil
 	}
 }
 
-func (p *proc) logAt(thread, topic string) func(context.Context, int64) (Log, error) {
-	return func(_ context.Context, next int64) (Log, error) {
+func (p *proc) logAt(thread, topic string) func(context.Context, int64) (TopicReader, error) {
+	return func(_ context.Context, next int64) (TopicReader, error) {
 		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}, next: next}, nil
 	}
 }

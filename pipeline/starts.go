@@ -25,14 +25,14 @@ import (
 // They are read only where there is no committed offset: at a first start, and after a loss. What was
 // read is kept, and read on from there. Methods may be called from any goroutine.
 type Starts struct {
-	Topic string                               // the checkpoint topic
-	Open  func(context.Context) (Log, error)   // a read_committed reader from the topic's beginning
-	End   func(context.Context) (int64, error) // its high watermark, see ReadBack
-	Log   *slog.Logger                         // nil = nobody wants to know what is waited for
+	Topic string                                     // the checkpoint topic
+	Open  func(context.Context) (TopicReader, error) // a read_committed reader from the topic's beginning
+	End   func(context.Context) (int64, error)       // its high watermark, see ReadBack
+	Log   *slog.Logger                               // nil = nobody wants to know what is waited for
 
 	once sync.Once
 	turn chan struct{} // holds the right to read on
-	log  Log
+	log  TopicReader
 	next int64
 	seen map[string]Start
 }
@@ -75,7 +75,7 @@ func (s *Starts) readOn(ctx context.Context) error {
 	}
 	on := ReadBack{
 		Topic: s.Topic, Log: s.Log,
-		Open: func(context.Context) (Log, error) { return s.log, nil },
+		Open: func(context.Context) (TopicReader, error) { return s.log, nil },
 		End:  func(context.Context) (int64, error) { return end, nil },
 	}
 	return on.Read(ctx, func(got *source.Fetched) error {

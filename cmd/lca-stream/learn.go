@@ -168,7 +168,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 	}
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
-	loop.Name, loop.Stats, loop.Log, loop.Grace, loop.Second = "learn", s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
+	loop.Name, loop.Stats, loop.Log, loop.Grace, loop.Uncounted = "learn", s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
 	loop.Spread, loop.Renew, loop.Check, loop.Epochs = spread, s.renewal(ctx, positions), ownerCheck, positions.Epochs(loop.Start)
 	loop.Trace = s.traces.Loop("learn", c.Source.Topic, claim.Group)
 	return watched(ctx, positions, loop.Run)

@@ -205,7 +205,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
 	}
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
-		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, Every: r.flags.every,
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: r.flags.every,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: producer(),
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },

@@ -162,15 +162,15 @@ func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
 }
 
 // openLog opens the single partition of a topic of our own from its beginning.
-func (s *system) openLog(topic string) func(context.Context) (pipeline.Log, error) {
+func (s *system) openLog(topic string) func(context.Context) (pipeline.TopicReader, error) {
 	at := s.openLogAt(topic)
-	return func(ctx context.Context) (pipeline.Log, error) { return at(ctx, 0) }
+	return func(ctx context.Context) (pipeline.TopicReader, error) { return at(ctx, 0) }
 }
 
 // openLogAt opens it from an offset, or from its beginning if that is later.
-func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.Log, error) {
+func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context, from int64) (pipeline.Log, error) {
+	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
 		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
 		if err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ type process struct {
 func newProcess() *process {
 	p := &process{stats: pipeline.NewStats()}
 	p.follow = &pipeline.Follow{
-		Open:    func(context.Context) (pipeline.Log, error) { return &snapshotLog{process: p}, nil },
+		Open:    func(context.Context) (pipeline.TopicReader, error) { return &snapshotLog{process: p}, nil },
 		End:     func(context.Context) (int64, error) { return int64(len(p.snapshots)), nil },
 		ModelID: "m", Stats: p.stats, Log: quiet(),
 	}
@@ -54,7 +54,7 @@ func (p *process) learn(t *testing.T, rows int) {
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) { return source.Offsets{events: 0}, nil },
 		Checkpoints: &pipeline.Checkpoints{
 			Topic: "checkpoints", ModelID: "m",
-			Open: func(context.Context) (pipeline.Log, error) { return &snapshotLog{process: newProcess()}, nil },
+			Open: func(context.Context) (pipeline.TopicReader, error) { return &snapshotLog{process: newProcess()}, nil },
 			End:  func(context.Context) (int64, error) { return 0, nil },
 		},
 		Stats: p.stats, Log: quiet(), Now: time.Now,
