@@ -13,10 +13,10 @@ type Config struct {
 	Metric Metric // default MetricFull
 	Rank   int    // rank of MetricLowRank, 1 ≤ Rank < number of columns; 0 otherwise
 
-	Preset     Preset  // default PresetMetric; decides Nu and NuGaussian where they are Auto
+	Preset     Preset  // default PresetMetric; decides Nu, NuGaussian and NuUnit where they are Auto
 	Nu         float64 // ν of the Parzen part, ≥ 0; Auto: metric 0.1, density 1e-2
 	NuGaussian float64 // ν_g of the Gaussian part, ≥ 0; Auto: 1e-3
-	NuUnit     Unit    // default UnitRelative; UnitAbsolute is the paper's and scales no column
+	NuUnit     Unit    // default UnitAuto, by preset; UnitAbsolute is the paper's and scales no column
 
 	MaxIter int     // most EM steps (passes, when subsampling); 0 = to convergence; 1 = Manifold Parzen Windows
 	Tol     float64 // converged when a step gains less, nats per row; 0 = 1e-6; < 0 = never (wants MaxIter)
@@ -39,8 +39,8 @@ type Config struct {
 }
 
 // Iteration is one line of a fit's trace: the model after Iter steps. The penalised objective
-// NLL + ν/2 tr P_L + ν_g/2 tr P_G never rises under plain EM; with subsampling all is estimated
-// from the rows and neighbours drawn, over a pass.
+// NLL + ν/2 tr P_L + ν_g/2 tr P_G (with UnitCovariance tr C_G P_L and tr C_G P_G) never rises under plain EM; with
+// subsampling all is estimated from the rows and neighbours drawn, over a pass.
 type Iteration struct {
 	Run       int     // 0; LCA-Gauss-Red and the kurtosis starts count their reruns
 	Iter      int     // EM steps done in this run (passes, when subsampling); 0 is the start
@@ -54,7 +54,7 @@ type Iteration struct {
 // DefaultConfig is LCA-Gauss with the full metric, every row and neighbour, to convergence.
 func DefaultConfig() Config {
 	return Config{
-		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitRelative,
+		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitAuto,
 		Precision: Float64, NearCopies: true, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
 	}
 }
@@ -93,7 +93,7 @@ const mostIterations = 10_000
 
 // resolved replaces Auto and the zeros that stand for a default by their values.
 func (c Config) resolved() Config {
-	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
+	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	if c.Tol == 0 {
 		c.Tol = 1e-6
 	}

@@ -20,7 +20,7 @@ func TestMonotone(t *testing.T) {
 	for _, kind := range []lca.Kind{lca.KindLCA, lca.KindLCAGauss} {
 		for _, metric := range metrics {
 			for _, nu := range []float64{0, 0.05, 1} {
-				for _, unit := range []lca.Unit{lca.UnitAbsolute, lca.UnitRelative} {
+				for _, unit := range []lca.Unit{lca.UnitAbsolute, lca.UnitRelative, lca.UnitCovariance} {
 					for _, a := range arithmetics {
 						t.Run(caseName(kind, "/", metric, "/ν=", nu, "/", unit, "/", a.name), func(t *testing.T) {
 							c := paperConfig(kind, nu)

@@ -31,6 +31,7 @@ type fitting struct {
 	Config
 	*working
 	solver prop1.MStep
+	pull   prop1.Pull    // what ν adds: I or C_G
 	cg, ig *mat.SymDense // C_G + ν_g I and I_G = (C_G + ν_g I)^(−½), in working units
 	random *rand.Rand
 	runs   int
@@ -51,6 +52,7 @@ func newFitting(x *mat.Dense, c Config) (*fitting, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
+	c = c.resolved()
 	w, err := newWorking(x, c.NuUnit)
 	if err != nil {
 		return nil, err
@@ -62,9 +64,13 @@ func newFitting(x *mat.Dense, c Config) (*fitting, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fitting{Config: c.resolved(), working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
+	f := &fitting{Config: c, working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
 	f.solver = prop1.MStep{Family: family, Plain: c.Kind == KindLCA}
-	f.cg = prop1.Ridge(w.covariance(), f.NuGaussian)
+	global := w.covariance()
+	if f.NuUnit == UnitCovariance {
+		f.pull.CG = global
+	}
+	f.cg = f.pull.Add(global, f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
 		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", x.RawMatrix().Rows, len(w.Active), err)
 	}
@@ -138,9 +144,9 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 }
 
 // mStep replaces the parts of s by those that minimise the bound for the local covariance cl,
-// without ν: M₂ = C_L + ν I.
+// without ν: M₂ = C_L + ν I, or C_L + ν C_G.
 func (f *fitting) mStep(s *state, cl *mat.SymDense) error {
-	b, sigma, err := f.solver.Solve(f.cg, f.ig, prop1.Ridge(cl, f.Nu), Auto)
+	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), Auto)
 	if err != nil {
 		return fmt.Errorf("lca: fit: step %d (raise Nu; where rows repeat, set NearCopies): %w", s.Iter+1, err)
 	}
@@ -181,9 +187,10 @@ func (f *fitting) nll(b prop1.Parts, q *mat.Dense, e *expectation) float64 {
 }
 
 // penalty is ν/2 tr P_L + ν_g/2 tr P_G with P = B Bᵀ: what adding ν I to C_L and ν_g I to C_G
-// amounts to in the objective (section 6.2: "penalizing the trace of Σ⁻¹").
+// amounts to in the objective (section 6.2: "penalizing the trace of Σ⁻¹"). With C_G in place of I it is
+// ν/2 tr C_G P_L + ν_g/2 tr C_G P_G.
 func (f *fitting) penalty(b prop1.Parts) float64 {
-	return 0.5 * (f.Nu*sumOfSquares(b.BL) + f.NuGaussian*sumOfSquares(b.BG))
+	return 0.5 * (f.pull.Penalty(b.BL, f.Nu) + f.pull.Penalty(b.BG, f.NuGaussian))
 }
 
 // trace tells the caller about one step.

@@ -40,16 +40,18 @@ func (m Metric) String() string { return nameOf(metricNames, m) }
 // ParseMetric is the inverse of Metric.String.
 func ParseMetric(s string) (Metric, error) { return valueOf(metricNames, s, "metric") }
 
-// Unit says what ν is measured in.
+// Unit says what ν is measured in, and so what it is a multiple of.
 type Unit uint8
 
 // Units of ν.
 const (
-	UnitRelative Unit = iota + 1 // multiples of the mean working variance
-	UnitAbsolute                 // the paper's: squared units of the input, no column scaling
+	UnitRelative   Unit = iota + 1 // multiples of the mean working variance: ν diag(s²)
+	UnitAbsolute                   // the paper's: squared units of the input, no column scaling
+	UnitCovariance                 // multiples of the rows' own covariance, ν C_G: no score changes with the basis
+	UnitAuto                       // by preset: covariance with PresetDensity, relative with PresetMetric
 )
 
-var unitNames = map[Unit]string{UnitRelative: "relative", UnitAbsolute: "absolute"}
+var unitNames = map[Unit]string{UnitRelative: "relative", UnitAbsolute: "absolute", UnitCovariance: "covariance", UnitAuto: "auto"}
 
 // String returns the name that the configuration uses.
 func (u Unit) String() string { return nameOf(unitNames, u) }
@@ -57,13 +59,13 @@ func (u Unit) String() string { return nameOf(unitNames, u) }
 // ParseUnit is the inverse of Unit.String.
 func ParseUnit(s string) (Unit, error) { return valueOf(unitNames, s, "nu_unit") }
 
-// Preset chooses ν and ν_g where they are left to Auto.
+// Preset chooses ν, ν_g and their unit where they are left to Auto and UnitAuto.
 type Preset uint8
 
 // Presets: for clustering and neighbours, or for density scores.
 const (
 	PresetMetric  Preset = iota + 1 // ν = 0.1: keeps low-variance directions from being blown up
-	PresetDensity                   // ν = 1e-2: the sharpest density
+	PresetDensity                   // ν = 1e-2 of C_G: the sharpest density
 )
 
 var presetNames = map[Preset]string{PresetMetric: "metric", PresetDensity: "density"}
@@ -74,8 +76,8 @@ func (p Preset) String() string { return nameOf(presetNames, p) }
 // ParsePreset is the inverse of Preset.String.
 func ParsePreset(s string) (Preset, error) { return valueOf(presetNames, s, "preset") }
 
-// Resolve replaces Auto by the ν and ν_g that the preset stands for.
-func (p Preset) Resolve(nu, nuGaussian float64) (float64, float64) {
+// Resolve replaces Auto and UnitAuto by the ν, ν_g and unit that the preset stands for.
+func (p Preset) Resolve(nu, nuGaussian float64, unit Unit) (float64, float64, Unit) {
 	if nu == Auto {
 		nu = 0.1
 		if p == PresetDensity {
@@ -85,7 +87,13 @@ func (p Preset) Resolve(nu, nuGaussian float64) (float64, float64) {
 	if nuGaussian == Auto {
 		nuGaussian = 1e-3
 	}
-	return nu, nuGaussian
+	if unit == UnitAuto {
+		unit = UnitRelative
+		if p == PresetDensity {
+			unit = UnitCovariance
+		}
+	}
+	return nu, nuGaussian, unit
 }
 
 // Precision is the arithmetic of the E-step; C_L, C_G, the mean and all factors are float64 always.

@@ -93,6 +93,9 @@ func (c LocalConfig) defaults(d int) LocalConfig {
 // em alternates λ and the Σ_j until a step gains less than Tol.
 func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *mat.SymDense) error {
 	all := pairs{q: m.rows, p: m.rows, self: identity(m.rows), nearCopies: f.NearCopies}
+	target := mat.NewSymDense(shared.SymmetricDim(), nil) // κ Σ + ν I
+	target.ScaleSym(c.Smoothing, shared)
+	target = f.pull.Add(target, f.Nu)
 	for last := math.Inf(1); ; m.Iter++ {
 		if err := m.factorize(ctx); err != nil {
 			return err
@@ -102,7 +105,7 @@ func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *
 			return err
 		}
 		m.NLL = m.logScale() - mean(slices.DeleteFunc(logSum, math.IsNaN))
-		penalised := m.NLL + m.prior(c.Smoothing, f.Nu, shared)
+		penalised := m.NLL + m.prior(c.Smoothing, target)
 		if c.Trace != nil {
 			c.Trace(Iteration{Iter: m.Iter, NLL: m.NLL, Penalised: penalised, Parzen: len(m.Active)})
 		}
@@ -111,7 +114,7 @@ func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *
 		}
 		last = penalised
 		err = eachIndex(ctx, len(m.sigma), func(j int) {
-			m.sigma[j] = m.mStep(j, lambda, c.Smoothing, f.Nu, shared)
+			m.sigma[j] = m.mStep(j, lambda, c.Smoothing, target)
 		})
 		if err != nil {
 			return err
@@ -143,12 +146,11 @@ func (m *LocalModel) eStep(ctx context.Context, s pairs) (*mat.Dense, []float64,
 	return lambda, logSum, err
 }
 
-// mStep is the new Σ_j.
-func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa, nu float64, shared *mat.SymDense) *mat.SymDense {
+// mStep is the new Σ_j; target is κ Σ + ν I.
+func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa float64, target *mat.SymDense) *mat.SymDense {
 	n, d := m.rows.Dims()
 	sum := mat.NewSymDense(d, nil)
-	sum.ScaleSym(kappa, shared)
-	sum = prop1.Ridge(sum, nu)
+	sum.CopySym(target)
 	weight := kappa
 	delta := mat.NewVecDense(d, nil)
 	for i := range n {
@@ -164,11 +166,8 @@ func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa, nu float64, shared *
 
 // prior is what smoothing and ν add to the objective, per row: the mean over j of
 // κ/2 (log det Σ_j + tr Σ_j⁻¹ Σ) + ν/2 tr Σ_j⁻¹.
-func (m *LocalModel) prior(kappa, nu float64, shared *mat.SymDense) float64 {
+func (m *LocalModel) prior(kappa float64, target *mat.SymDense) float64 {
 	total := 0.0
-	target := mat.NewSymDense(shared.SymmetricDim(), nil)
-	target.ScaleSym(kappa, shared)
-	target = prop1.Ridge(target, nu)
 	for j, lower := range m.lower {
 		var left, both mat.Dense
 		left.Mul(lower, target)

@@ -110,14 +110,6 @@ func halfSquares(y, b *mat.Dense) []float64 {
 	return half
 }
 
-func sumOfSquares(b *mat.Dense) float64 {
-	if prop1.Columns(b) == 0 {
-		return 0
-	}
-	f := mat.Norm(b, 2)
-	return f * f
-}
-
 // shifted returns x − μ, in float64 before anything else.
 func shifted(x *mat.Dense, mean []float64) *mat.Dense {
 	n, d := x.Dims()

@@ -18,7 +18,7 @@ type Config struct {
 	Preset     lca.Preset // default PresetMetric
 	Nu         float64    // ν of the Parzen part; Auto: by preset (metric 0.1, density 1e-2); else ≥ 0
 	NuGaussian float64    // ν_g of the Gaussian part; Auto: 1e-3 (see presets); else ≥ 0
-	NuUnit     lca.Unit   // default UnitRelative
+	NuUnit     lca.Unit   // default UnitAuto: by preset
 
 	Gamma        float64 // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
 	PassRows     int     // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
@@ -47,7 +47,7 @@ type Config struct {
 func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
-		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitRelative,
+		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolBiased,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
 		Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,

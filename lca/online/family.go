@@ -61,7 +61,7 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	if err := s.factorGlobal(l); err != nil {
 		return err
 	}
-	m2 := s.Sub(nil, cl, d, l.cfg.Nu)
+	m2 := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu)
 	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
 	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.poolShare(), &l.work); err != nil {
 		return err
@@ -129,8 +129,12 @@ func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) erro
 
 func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	f, d := l.metric.ColumnScale, l.cfg.Dim
-	m1 := prop1.Ridge(f.CovarianceIn(l.moments.full(), d), l.cfg.NuGaussian)
-	p, sigma, err := c.ridged(m1, prop1.Ridge(f.CovarianceIn(cl, d), l.cfg.Nu))
+	global, pull := f.CovarianceIn(l.moments.full(), d), prop1.Pull{}
+	if l.cfg.NuUnit == lca.UnitCovariance {
+		pull.CG = global
+	}
+	m1 := pull.Add(global, l.cfg.NuGaussian)
+	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
-	cfg       Config // no Auto left in ν
+	cfg       Config // no Auto left in ν and its unit
 	family    family // of cfg.Metric
 	estimator estimator
 
@@ -50,7 +50,7 @@ type Learner struct {
 
 // buffers are the scratch memory of Learn.
 type buffers struct {
-	m1, m2           []float64
+	m1, m2, global   []float64
 	rows             []float64
 	ids              []uint64
 	inside, sifted   picked
@@ -87,7 +87,7 @@ func NewLearner(c Config) (*Learner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c.Nu, c.NuGaussian = c.Preset.Resolve(c.Nu, c.NuGaussian)
+	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	family, err := newFamily(c)
 	if err != nil {
 		return nil, err

@@ -73,7 +73,7 @@ func (l *Learner) findSplit() error {
 		was.fold(l.cl, d, &l.work)
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
-	l.m2 = next.Sub(l.m2, l.cl, d, l.cfg.Nu)
+	l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
 	if err := next.factorGlobal(l); err != nil {
 		return err
 	}
@@ -88,12 +88,22 @@ func (l *Learner) findSplit() error {
 // factorGlobal factors the current C_G + ν_g for the single Gaussian, and leaves M₁ in l.m1.
 func (m *metricState) factorGlobal(l *Learner) (err error) {
 	n := len(m.Active)
-	l.m1 = m.Sub(l.m1, l.moments.full(), l.cfg.Dim, l.cfg.NuGaussian)
+	l.m1 = l.addNu(l.m1, &m.ColumnScale, l.moments.full(), l.cfg.NuGaussian)
 	m.gaussian = linalg.Resize(m.gaussian, n*n)
 	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, &l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)
 	}
 	return nil
+}
+
+// addNu sets dst to the active rows and columns of a dim×dim covariance, with ν s² on the diagonal or ν C_G.
+func (l *Learner) addNu(dst []float64, f *prop1.ColumnScale, a []float64, nu float64) []float64 {
+	if l.cfg.NuUnit != lca.UnitCovariance {
+		return f.Sub(dst, a, l.cfg.Dim, nu)
+	}
+	dst = f.Sub(dst, a, l.cfg.Dim, 0)
+	l.global = f.Sub(l.global, l.moments.full(), l.cfg.Dim, 0)
+	return prop1.AddCovariance(dst, l.global, len(f.Active), nu)
 }
 
 // previousParzen returns the current d_P, or Auto before the first split.

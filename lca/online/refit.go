@@ -8,7 +8,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -142,8 +141,8 @@ func runSearch(ctx context.Context, train, fresh *mat.Dense, c lca.Config, pool 
 	if err != nil || m.Parzen() == 0 {
 		return candidate{}
 	}
-	n, d := train.Dims()
-	cl := withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info)
+	n, _ := train.Dims()
+	cl, _ := withoutNu(m)
 	factor := prop1.WidthFactor(n, pool, m.Parzen())
 	for k := range cl {
 		cl[k] *= factor
@@ -164,7 +163,7 @@ func (l *Learner) endRefit() (adopted bool, err error) {
 	l.cl = append([]float64(nil), found.cl...)
 	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.Active, l.moments.cov)
 	l.metric = &metricState{ColumnScale: metric.ColumnScale, gaussian: metric.gaussian, ridged: metric.ridged}
-	m2 := l.metric.Sub(nil, l.cl, l.cfg.Dim, l.cfg.Nu)
+	m2 := l.addNu(nil, &l.metric.ColumnScale, l.cl, l.cfg.Nu)
 	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1, &l.work); err == nil {
 		if l.metric.startSpan(l); surelyLower(l.score(r.rows, r.ids), was) {
 			return true, nil

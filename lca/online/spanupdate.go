@@ -3,6 +3,7 @@ package online
 import (
 	"math"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
@@ -20,7 +21,7 @@ import (
 // there. So C_L need not be carried back and forth:
 //
 //	C_L = keep·(C_L at the split) + B⁻ᵀ fresh B⁻¹
-//	B_Lᵀ M₂ B_L = keep·I + fresh_PP + (1−keep)·B_Lᵀ ν s² B_L
+//	B_Lᵀ M₂ B_L = keep·I + fresh_PP + (1−keep)·B_Lᵀ N B_L,  N = ν s² or ν C_G
 //
 // and of the pool's rows only the first d_P coordinates change (estep.go).
 type spanUpdate struct {
@@ -30,7 +31,7 @@ type spanUpdate struct {
 	fresh       []float64 // Σ of Ĉ_L since then, discounted, in the basis: n×n, on and above the diagonal
 
 	// These follow from the others, and are no state.
-	nu       []float64 // B_Lᵀ ν s² B_L, d_P×d_P
+	nu       []float64 // B_Lᵀ N B_L, d_P×d_P
 	low      []float64 // L, d_P×d_P
 	narrowed bool      // L is not the identity
 
@@ -45,7 +46,7 @@ func (m *metricState) startSpan(l *Learner) {
 	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
 	m.fresh = linalg.Resize(m.fresh, n*n)
 	clear(m.fresh)
-	m.projectNu(l.cfg.Nu, &l.work)
+	m.projectNu(l)
 	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
 	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
 	prop1.Mean(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
@@ -55,16 +56,35 @@ func (m *metricState) startSpan(l *Learner) {
 func (m *metricState) resume(l *Learner) bool {
 	l.splits++
 	m.number = l.splits
-	m.projectNu(l.cfg.Nu, &l.work)
+	m.projectNu(l)
 	return m.minibatches == 0 || m.updateSpan(&l.work)
 }
 
-// projectNu sets B_Lᵀ ν s² B_L.
-func (m *metricState) projectNu(nu float64, w *linalg.Workspace) {
+// projectNu sets B_Lᵀ N B_L.
+func (m *metricState) projectNu(l *Learner) {
+	if l.cfg.NuUnit != lca.UnitCovariance {
+		m.projectDiagonal(l.cfg.Nu, m.Scale, &l.work)
+		return
+	}
+	// Of M₁ = (1+ν_g) C_G + ridge it is known that B_Lᵀ M₁ B_L = diag(1/e).
+	n, p := len(m.Active), m.parzen
+	share := l.cfg.Nu / (1 + l.cfg.NuGaussian)
+	l.offset = linalg.Resize(l.offset, n)
+	for i := range n {
+		l.offset[i] = math.Sqrt(kernel.NormSquared(m.gaussian[i*n:][:i+1]) / (1 + l.cfg.NuGaussian))
+	}
+	m.projectDiagonal(max(0, 1-share)*prop1.RoundingRidge, l.offset, &l.work)
+	for k, e := range m.ratio[:p] {
+		m.nu[k*p+k] += share / e
+	}
+}
+
+// projectDiagonal sets B_Lᵀ ν s² B_L.
+func (m *metricState) projectDiagonal(nu float64, scale []float64, w *linalg.Workspace) {
 	n, p := len(m.Active), m.parzen
 	m.nu, m.scratch[0] = linalg.Resize(m.nu, p*p), linalg.Resize(m.scratch[0], n*p)
 	root := math.Sqrt(nu)
-	for i, s := range m.Scale {
+	for i, s := range scale {
 		for k, v := range m.basis[i*n:][:p] {
 			m.scratch[0][i*p+k] = root * s * v
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
@@ -36,13 +37,14 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	}
 	next.offerToPool(rows, ids, nil)
 	copy(next.moments.mean, m.Mean)
-	copy(next.moments.cov, withoutNu(linalg.Elements(m.CG), linalg.Elements(m.CG), d, m.Info.NuGaussian, m.Info))
+	cl, cg := withoutNu(m)
+	copy(next.moments.cov, cg)
 	next.moments.count = min(math.Max(float64(m.Info.Learnt), 1), next.moments.memory)
 	active := next.moments.columnScale(l.cfg.NuUnit).Active
 	if len(active) == 0 {
 		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
 	}
-	copy(next.cl, withoutNu(linalg.Elements(m.CL), linalg.Elements(m.CG), d, m.Info.Nu, m.Info))
+	copy(next.cl, cl)
 	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
 	next.counts = counts{
 		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
@@ -59,19 +61,23 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	return nil
 }
 
-// withoutNu returns a covariance that was published with ν s² on its diagonal without it. s² is a
-// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute
-// units s = 1.
-func withoutNu(c, cg []float64, d int, nu float64, i lca.Info) []float64 {
-	out := append([]float64(nil), c...)
+// withoutNu returns C_L and C_G of a model without ν and ν_g. In the relative unit ν s² is on the diagonal, and s² is a
+// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute units s = 1.
+func withoutNu(m *lca.Model) (cl, cg []float64) {
+	i, d := m.Info, m.Dim
+	cl, cg = linalg.Elements(m.CL), linalg.Elements(m.CG)
+	if i.NuUnit == lca.UnitCovariance {
+		return prop1.WithoutCovariance(cl, cg, d, i.Nu, i.NuGaussian)
+	}
 	for k := range d {
 		square := cg[k*d+k] / (1 + i.NuGaussian)
 		if i.NuUnit == lca.UnitAbsolute && square > 0 {
 			square = 1
 		}
-		out[k*d+k] -= nu * square
+		cl[k*d+k] -= i.Nu * square
+		cg[k*d+k] -= i.NuGaussian * square
 	}
-	return out
+	return cl, cg
 }
 
 // varying returns the columns of a covariance that have a variance.

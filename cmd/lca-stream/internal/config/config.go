@@ -93,7 +93,7 @@ type LCA struct {
 	Preset         string  // metric or density: what auto means; default metric
 	Nu             float64 // ν of the Parzen part, in NuUnit; lca.Auto = by preset; default auto; at least 0
 	NuGaussian     float64 // ν of the Gaussian part, in NuUnit; lca.Auto = by preset; default auto; at least 0
-	NuUnit         string  // relative or absolute; default relative
+	NuUnit         string  // auto, relative, covariance or absolute; default auto
 	Gamma          float64 // γ of γ^(B/n); default 0.6; at least 0 and below 1
 	PassRows       int     // n of γ^(B/n), rows; lca.Auto = grows with the rows learnt; default auto; 1 … 1000000000
 	HalfLifeRows   int     // n given as a half-life, rows; default 0 (off); 0 … 1000000000

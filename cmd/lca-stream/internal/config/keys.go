@@ -94,7 +94,7 @@ func modelKeys(c *Config) []Key {
 		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault).", oneOf(&m.Preset, "metric", "density")},
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
-		{"lca.nu_unit", "relative", "relative: multiples of the mean working variance; absolute: squared units of the input, without column scaling.", oneOf(&m.NuUnit, "relative", "absolute")},
+		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: covariance with preset density, relative with metric.", oneOf(&m.NuUnit, "auto", "relative", "covariance", "absolute")},
 	}
 }
 
