@@ -84,12 +84,15 @@ func (f *fitting) search(ctx context.Context) (state, error) {
 		return f.gaussian(), nil
 	case KindLCAGaussRed:
 		return f.reduce(ctx)
+	case KindLCA, KindLCAGauss:
+		start, err := f.start()
+		if err != nil {
+			return state{}, err
+		}
+		return f.em(ctx, start, f.MaxIter)
+	default:
+		return state{}, fmt.Errorf("lca: fit: unknown Kind %d", f.Kind)
 	}
-	start, err := f.start()
-	if err != nil {
-		return state{}, err
-	}
-	return f.em(ctx, start, f.MaxIter)
 }
 
 // start is Algorithm 1's: B_G = 0 and B_L B_Lᵀ = C_G⁻¹, all dimensions Parzen, within the metric's family.

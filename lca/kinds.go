@@ -1,6 +1,11 @@
 package lca
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Kind names the model of the paper that is fitted.
 type Kind uint8
@@ -21,6 +26,9 @@ func (k Kind) String() string { return nameOf(kindNames, k) }
 // ParseKind is the inverse of Kind.String.
 func ParseKind(s string) (Kind, error) { return valueOf(kindNames, s, "model") }
 
+// Kinds returns every Kind, in the order of the constants.
+func Kinds() []Kind { return valuesOf(kindNames) }
+
 // Metric is the family that the Parzen covariance Σ is confined to (sections 3, 5 and 6.2).
 type Metric uint8
 
@@ -39,6 +47,9 @@ func (m Metric) String() string { return nameOf(metricNames, m) }
 
 // ParseMetric is the inverse of Metric.String.
 func ParseMetric(s string) (Metric, error) { return valueOf(metricNames, s, "metric") }
+
+// Metrics returns every Metric, in the order of the constants.
+func Metrics() []Metric { return valuesOf(metricNames) }
 
 // Unit says what ν is measured in, and so what it is a multiple of.
 type Unit uint8
@@ -59,6 +70,9 @@ func (u Unit) String() string { return nameOf(unitNames, u) }
 // ParseUnit is the inverse of Unit.String.
 func ParseUnit(s string) (Unit, error) { return valueOf(unitNames, s, "nu_unit") }
 
+// Units returns every Unit, in the order of the constants.
+func Units() []Unit { return valuesOf(unitNames) }
+
 // Preset chooses ν, ν_g and their unit where they are left to Auto and UnitAuto.
 type Preset uint8
 
@@ -75,6 +89,9 @@ func (p Preset) String() string { return nameOf(presetNames, p) }
 
 // ParsePreset is the inverse of Preset.String.
 func ParsePreset(s string) (Preset, error) { return valueOf(presetNames, s, "preset") }
+
+// Presets returns every Preset, in the order of the constants.
+func Presets() []Preset { return valuesOf(presetNames) }
 
 // Resolve replaces Auto and UnitAuto by the ν, ν_g and unit that the preset stands for.
 func (p Preset) Resolve(nu, nuGaussian float64, unit Unit) (float64, float64, Unit) {
@@ -113,6 +130,9 @@ func (p Precision) String() string { return nameOf(precisionNames, p) }
 // ParsePrecision is the inverse of Precision.String.
 func ParsePrecision(s string) (Precision, error) { return valueOf(precisionNames, s, "precision") }
 
+// Precisions returns every Precision, in the order of the constants.
+func Precisions() []Precision { return valuesOf(precisionNames) }
+
 // Coordinates is the rotation of y that is chosen; all give the same distances (metric M = B Bᵀ).
 type Coordinates uint8
 
@@ -133,6 +153,9 @@ func ParseCoordinates(s string) (Coordinates, error) {
 	return valueOf(coordinatesNames, s, "coordinates")
 }
 
+// AllCoordinates returns every Coordinates, in the order of the constants.
+func AllCoordinates() []Coordinates { return valuesOf(coordinatesNames) }
+
 // Components says which part of the metric y carries.
 type Components uint8
 
@@ -150,6 +173,9 @@ func (c Components) String() string { return nameOf(componentsNames, c) }
 // ParseComponents is the inverse of Components.String.
 func ParseComponents(s string) (Components, error) { return valueOf(componentsNames, s, "components") }
 
+// AllComponents returns every Components, in the order of the constants.
+func AllComponents() []Components { return valuesOf(componentsNames) }
+
 // Auto leaves a number of Config to the defaults described at its field.
 const Auto = -1
 
@@ -160,12 +186,17 @@ func nameOf[K ~uint8](names map[K]string, k K) string {
 	return fmt.Sprintf("invalid(%d)", uint8(k)) // with K's own String this would call itself
 }
 
-func valueOf[K comparable](names map[K]string, s, what string) (K, error) {
+func valuesOf[K ~uint8](names map[K]string) []K { return slices.Sorted(maps.Keys(names)) }
+
+func valueOf[K ~uint8](names map[K]string, s, what string) (K, error) {
 	for k, name := range names {
 		if name == s {
 			return k, nil
 		}
 	}
-	var zero K
-	return zero, fmt.Errorf("lca: unknown %s %q", what, s)
+	all := make([]string, 0, len(names))
+	for _, k := range valuesOf(names) {
+		all = append(all, names[k])
+	}
+	return 0, fmt.Errorf("lca: unknown %s %q: want one of %s", what, s, strings.Join(all, ", "))
 }

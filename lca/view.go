@@ -1,6 +1,8 @@
 package lca
 
 import (
+	"fmt"
+
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
@@ -13,6 +15,9 @@ import (
 func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
 	if m.Coordinates == coords && m.Components == comps {
 		return m, nil
+	}
+	if coordinatesNames[coords] == "" || componentsNames[comps] == "" {
+		return nil, fmt.Errorf("lca: view: no such coordinates or components: %v, %v", coords, comps)
 	}
 	v := *m
 	v.Coordinates, v.Components = coords, comps

@@ -20,14 +20,14 @@ type Config struct {
 	NuGaussian float64    // ν_g of the Gaussian part; Auto: 1e-3 (see presets); else ≥ 0
 	NuUnit     lca.Unit   // default UnitAuto: by preset
 
-	Gamma        float64 // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
-	PassRows     int     // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
-	PassRowsCap  int     // upper bound of the growing n, rows; default 3000
-	HalfLifeRows int     // n said as a half-life, rows; 0 = off
-	Minibatch    int     // B, rows of each Learn; default 100
-	Neighbours   int     // N, the pool's size, rows; default 3000, at least 10·Dim is advised
-	Pool         PoolKind
-	TargetRows   int // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
+	Gamma        float64  // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
+	PassRows     int      // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
+	PassRowsCap  int      // upper bound of the growing n, rows; default 3000
+	HalfLifeRows int      // n said as a half-life, rows; 0 = off
+	Minibatch    int      // B, rows of each Learn; default 100
+	Neighbours   int      // N, the pool's size, rows; default 3000, at least 10·Dim is advised
+	Pool         PoolKind // default PoolAuto
+	TargetRows   int      // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (replaypool.go)
@@ -48,7 +48,7 @@ func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto,
-		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolBiased,
+		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
 		Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
 	}

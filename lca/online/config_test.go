@@ -1,6 +1,7 @@
 package online_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,6 +17,23 @@ func TestZeroConfig(t *testing.T) {
 	for _, want := range []string{"Dim is 0", "Kind invalid(0)", "unknown Metric", "Neighbours is 0"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
+
+// TestEveryPoolKindHasAName holds that a pool is chosen by name, and that a value without one is refused.
+func TestEveryPoolKindHasAName(t *testing.T) {
+	for v := range 256 {
+		kind := online.PoolKind(v)
+		got, err := online.ParsePoolKind(kind.String())
+		known := slices.Contains(online.PoolKinds(), kind)
+		if known != (err == nil && got == kind) {
+			t.Errorf("PoolKind(%d) is %q, which is parsed as %v, %v", v, kind, got, err)
+		}
+		c := online.DefaultConfig(2)
+		c.Pool = kind
+		if _, err := online.NewLearner(c); known != (err == nil) {
+			t.Errorf("a learner with PoolKind(%d): %v", v, err)
 		}
 	}
 }

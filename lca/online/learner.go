@@ -88,6 +88,7 @@ func NewLearner(c Config) (*Learner, error) {
 		return nil, err
 	}
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
+	c.Pool = c.Pool.resolved()
 	family, err := newFamily(c)
 	if err != nil {
 		return nil, err

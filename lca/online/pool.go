@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // PoolKind is the rule by which a stream's rows become neighbours.
 type PoolKind uint8
 
-// The pools. PoolBiased is what "auto" means.
+// The pools.
 const (
-	PoolBiased    PoolKind = iota + 1 // enters with p = 0.3, replaces a random slot
-	PoolSliding                       // the newest N rows
-	PoolReservoir                     // a uniform sample of all rows so far
+	PoolAuto      PoolKind = iota // PoolBiased
+	PoolBiased                    // enters with p = 0.3, replaces a random slot
+	PoolSliding                   // the newest N rows
+	PoolReservoir                 // a uniform sample of all rows so far
 )
 
-var poolNames = [...]string{PoolBiased: "biased", PoolSliding: "sliding", PoolReservoir: "reservoir"}
+var poolNames = []string{PoolAuto: "auto", PoolBiased: "biased", PoolSliding: "sliding", PoolReservoir: "reservoir"}
 
 // String returns the name that the configuration uses.
 func (p PoolKind) String() string {
@@ -26,17 +28,31 @@ func (p PoolKind) String() string {
 	return fmt.Sprintf("invalid(%d)", uint8(p))
 }
 
-func (p PoolKind) valid() bool { return int(p) < len(poolNames) && poolNames[p] != "" }
+func (p PoolKind) valid() bool { return int(p) < len(poolNames) }
 
-// ParsePoolKind is the inverse of PoolKind.String; it also takes "auto".
-func ParsePoolKind(s string) (PoolKind, error) {
-	if s == "auto" {
-		return PoolBiased, nil
+// PoolKinds returns every PoolKind, in the order of the constants.
+func PoolKinds() []PoolKind {
+	all := make([]PoolKind, len(poolNames))
+	for i := range all {
+		all[i] = PoolKind(i)
 	}
-	if p := slices.Index(poolNames[:], s); p > 0 {
+	return all
+}
+
+// ParsePoolKind is the inverse of PoolKind.String.
+func ParsePoolKind(s string) (PoolKind, error) {
+	if p := slices.Index(poolNames, s); p >= 0 {
 		return PoolKind(p), nil
 	}
-	return 0, fmt.Errorf("lca: unknown pool %q", s)
+	return 0, fmt.Errorf("lca: unknown pool %q: want one of %s", s, strings.Join(poolNames, ", "))
+}
+
+// resolved replaces PoolAuto by what it means.
+func (p PoolKind) resolved() PoolKind {
+	if p == PoolAuto {
+		return PoolBiased
+	}
+	return p
 }
 
 // A biased pool takes a row with this probability once it is full, so that a neighbour stays for
