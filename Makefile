@@ -8,8 +8,8 @@
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
 # make bench   side by side with numpy, gonum and a Python program, on real Kafka; hours; writes the tables of docs/benchmarks.md
 # make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
-# make paper   the paper's tables and pictures beside ours: docs/paper-results.md; it resumes
-# make quality   how well it learns, beside others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
+# make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
+# make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
 .PHONY: build demo test check lint bench bench-asm bench-go paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod

@@ -11,7 +11,7 @@ import (
 )
 
 // BenchmarkFit is ten EM steps of LCA-Gauss on 3000 × 256: twenty clusters in 40 of the dimensions.
-// `make paper ONLY=speed` has a fit to convergence beside numpy's.
+// `make paper ONLY=speed` has a fit to convergence next to numpy's.
 func BenchmarkFit(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	centres := mat.NewDense(20, 40, nil)

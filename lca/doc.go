@@ -14,7 +14,7 @@
 //  9. ν I is added to C_L, ν_g I to C_G: a penalty on tr Σ⁻¹ that keeps thin directions thick.
 //  10. On a stream C_L is a running average over minibatches against a pool of neighbours.
 //
-// Fit does this for rows at hand, in float64 and to be read beside the paper; the Learner of package lca/online for a
+// Fit does this for rows in memory, in float64 and to be read next to the paper; the Learner of package lca/online for a
 // stream. Both give a Model, which whitens rows (Whiten: distances become those of the metric) and scores them
 // (LogDensity). Search, Tune and FitLocal go with Fit.
 //

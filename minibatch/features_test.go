@@ -92,7 +92,7 @@ func TestLeftOut(t *testing.T) {
 		columns []string
 		want    string
 	}{
-		{"a vector beside a number", both, nil, "[v]"},
+		{"a vector next to a number", both, nil, "[v]"},
 		{"chosen", both, []string{"label"}, "[]"},
 		{"a vector alone is learnt", alone, nil, "[]"},
 	} {

@@ -20,12 +20,12 @@ const chunkBytes = 900_000
 type Checkpoints struct {
 	Topic   string
 	ModelID string
-	Owner   Owner                                             // whose the model is to be; zero = whoever's
+	Owner   Owner                                             // whose the model is to be; zero = any
 	Open    func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
 	OpenAt  func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read
 	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
 	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
-	Log     *slog.Logger                                      // nil = nobody wants to know what is waited for
+	Log     *slog.Logger                                      // nil: waiting is not logged
 
 	chunks [2]int  // chunks in each slot, as last written or read
 	old    [2]bool // the slot holds a checkpoint of the first format
@@ -100,7 +100,7 @@ func (t *Checkpoints) Load(ctx context.Context) (*Checkpoint, error) {
 	return t.newest(f)
 }
 
-// Peek is Load before the sink is open. It disturbs nobody and waits for nobody, so a checkpoint that is
+// Peek is Load before the sink is open. It fences no process and waits for no open transaction, so a checkpoint that is
 // being written, or lies behind an open transaction, is not seen.
 func (t *Checkpoints) Peek(ctx context.Context) (*Checkpoint, error) {
 	f, err := t.read(ctx, t.Stable)

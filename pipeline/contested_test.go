@@ -103,7 +103,7 @@ func TestNotReadySaysWhatIsPassedOver(t *testing.T) {
 	}
 }
 
-// Two learners with checkpoint topics of their own publish one model id: whoever sees that the newest version is
+// Two learners with checkpoint topics of their own publish one model id: the one that sees that the newest version is
 // the other's stops by name, and the one whose version is the newest goes on.
 func TestContestedModel(t *testing.T) {
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestContestedModel(t *testing.T) {
 }
 
 // A learner without a checkpoint does not go on from what a learner of another group publishes, and says so before
-// it fences anybody.
+// it fences a process.
 func TestOtherGroupsModelIsNotAdopted(t *testing.T) {
 	for _, group := range []string{"", "plant", "other"} {
 		w := newWorld()

@@ -117,7 +117,7 @@ func TestPinnedVersionOfOtherFeatures(t *testing.T) {
 	}
 }
 
-// Whoever waits for the start goes on as soon as it is known that there is no model yet, and not before.
+// A transform that waits for the start goes on as soon as it is known that there is no model yet, and not before.
 func TestAwaitStart(t *testing.T) {
 	w, read := newWorld(), 0
 	f := w.follow(&read)
@@ -150,7 +150,7 @@ func TestWidthStaysInMidTopic(t *testing.T) {
 		other := *now.Snapshot
 		other.Version, other.Features = now.Version+1000, strings.Fields(features)
 		if err := stage.Follow.accept(&other); err == nil {
-			t.Errorf("features %v are accepted beside %v", other.Features, now.Features)
+			t.Errorf("features %v are accepted next to %v", other.Features, now.Features)
 		}
 		if err := loop.Run(context.Background()); err != nil {
 			t.Fatal(err)

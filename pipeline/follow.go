@@ -255,8 +255,8 @@ func (f *Follow) Current() *PublishedModel { return f.current.Load() }
 // back within a partition.
 //
 // The last stable offset is the right end here: the former owner, too, saw nothing that lies behind a
-// transaction that is still open, because that offset only grows. So nobody has whitened with what is
-// hidden, and a partition need not stand still while somebody else's transaction is open.
+// transaction that is still open, because that offset only grows. So no process has whitened with what is
+// hidden, and a partition need not stand still while another producer's transaction is open.
 func (f *Follow) CatchUp(ctx context.Context) error {
 	end, err := f.End(ctx)
 	if err != nil {

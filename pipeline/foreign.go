@@ -13,8 +13,8 @@ const foreignWait = 10 * time.Second
 
 // foreign says which offsets of a transform's group this program has not committed: they lack its note, as
 // those of another application in the group do, and those of the first edition. What such an application
-// has read is never whitened. Nobody can tell the two apart, and an upgrade must go on, so this is a
-// warning; each comes once, because our note is beside the offset from then on.
+// has read is never whitened. The two cannot be told apart, and an upgrade must go on, so this is a
+// warning; each comes once, because our note is with the offset from then on.
 func (p *Positions) foreign(ctx context.Context, f known, parts []source.Partition) {
 	var found []source.Partition
 	for _, part := range parts {

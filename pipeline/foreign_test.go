@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Offsets that somebody else has committed to the group are named, once; the first release leaves the same,
+// Offsets that another application has committed to the group are named, once; the first release leaves the same,
 // so both explanations are given, and the transform goes on.
 func TestForeignOffsetsAreSaid(t *testing.T) {
 	both := []source.Partition{at(0), at(1)}
@@ -52,7 +52,7 @@ func TestForeignOffsetsAreSaid(t *testing.T) {
 	}
 }
 
-// Our own offsets are not named, nor are those beside which a learner's checkpoint says where to read on.
+// Our own offsets are not named, nor are those for which a learner's checkpoint says where to read on.
 func TestOurOffsetsAreNotForeign(t *testing.T) {
 	var out bytes.Buffer
 	town := newTown()

@@ -10,7 +10,7 @@ import (
 )
 
 // found is what a checkpoint topic holds of one model: the chunks of two slots, and who has claimed it.
-// Every other key is somebody else's.
+// Every other key belongs to another writer.
 type found struct {
 	model, topic string
 

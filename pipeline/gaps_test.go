@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Records that are gone stop the process, unless somebody has allowed it, or has read them.
+// Records that are gone stop the process, unless the configuration allows it, or they were read before.
 func TestGaps(t *testing.T) {
 	gap := source.OffsetError{Partition: at(0), Offset: 10, Start: 25, End: 40}
 	beyond := source.OffsetError{Partition: at(0), Offset: 50, Start: 25, End: 40}

@@ -76,7 +76,7 @@ type Learn struct {
 	compared  bool   // the checkpoint, with the newest snapshot
 	thin      uint64 // minibatches that LearnOneIn has counted
 	curve     curve
-	before    *snapshot.Snapshot // published by somebody else before this learner began
+	before    *snapshot.Snapshot // published by another writer before this learner began
 	unusable  Unusable
 }
 

@@ -66,7 +66,7 @@ func TestOlderCheckpoint(t *testing.T) {
 	}{
 		{"the last one", "g", 0, false},
 		{"an older one", "g", 100, true},
-		{"of the first edition, which imports beside it", "", 100, false},
+		{"of the first edition, which has imports too", "", 100, false},
 		{"another group publishes too", "h", 100, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -93,7 +93,7 @@ func (l *Learn) digest() string {
 }
 
 // Check says, before the sink is opened and a learner that works fenced, whether this one could go on from
-// what is there. It waits for nobody, so it may miss what is being written: Rewind looks again.
+// what is there. It waits for no open transaction, so it may miss what is being written: Rewind looks again.
 func (l *Learn) Check(ctx context.Context) error {
 	c, err := l.Checkpoints.Peek(ctx)
 	if err != nil {

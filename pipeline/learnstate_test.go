@@ -10,7 +10,7 @@ import (
 )
 
 // A learner that reads fewer partitions than the one before it, because it looked them up before one was
-// added, or is told to, keeps the offsets of the others: whoever reads them next learns nothing twice.
+// added, or is told to, keeps the offsets of the others: the learner that reads them next learns nothing twice.
 func TestLearnerKeepsOffsetsItDoesNotRead(t *testing.T) {
 	w := newWorld()
 	w.events(t, 2, 14, 30)

@@ -6,9 +6,9 @@ import (
 )
 
 // openings says that a member is ready once each of its partitions is open, and not after the first: until
-// then nobody whitens the others.
+// then no process whitens the others.
 type openings struct {
-	stats *Stats // nil: nobody wants to know
+	stats *Stats // nil: it is not shown
 
 	mu    sync.Mutex // a leaf: the notes must be in the order of what happened
 	owned int

@@ -56,7 +56,7 @@ func (f *found) takeClaim(rest string, value []byte) bool {
 	return true
 }
 
-// owner is whose the model is, zero when it is nobody's yet. c is its newest checkpoint or nil; one of the
+// owner says whose the model is; zero when it has no owner yet. c is its newest checkpoint or nil; one of the
 // first format knows the topic alone, which a claim need not agree with: its writer did not see claims.
 func (f *found) owner(c *Checkpoint) Owner {
 	switch {
@@ -74,7 +74,7 @@ func (f *found) owner(c *Checkpoint) Owner {
 	return Owner{}
 }
 
-// mine refuses a model that is somebody else's.
+// mine refuses a model of another pipeline.
 func (t *Checkpoints) mine(o Owner) error {
 	if t.Owner == (Owner{}) || o == (Owner{}) || o == t.Owner || (o.Group == "" && o.Topic == t.Owner.Topic) {
 		return nil
@@ -82,7 +82,7 @@ func (t *Checkpoints) mine(o Owner) error {
 	return foreign(t.ModelID, t.Topic, o, t.Owner)
 }
 
-// foreign is why a learner stops whose model id somebody else uses.
+// foreign is why a learner stops whose model id another pipeline uses.
 func foreign(modelID, topic string, theirs, ours Owner) error {
 	return &Stop{
 		Err: fmt.Errorf("model %q on topic %s belongs to the learner of %v, and this one is of %v", modelID, topic, theirs, ours),
@@ -91,7 +91,7 @@ func foreign(modelID, topic string, theirs, ours Owner) error {
 	}
 }
 
-// Own makes sure, once the sink is open, that the model is this pipeline's. Where nobody has it yet, it is
+// Own makes sure, once the sink is open, that the model is this pipeline's. Where it has no owner yet, it is
 // claimed. Of two that claim it at the same moment both read both claims, because each reads to the end
 // after its own is committed: the first on the topic holds, and the other withdraws and stops. Neither has
 // fenced the other: their transactional ids differ.

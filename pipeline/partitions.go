@@ -98,7 +98,7 @@ func (t *Transforms) partition(ctx context.Context, p source.Partition, claim so
 		}
 		// The group's word is that the partition is ours, for as long as ctx lives. Then it was fenced
 		// by a former owner, or by the broker, which does so to a transaction that outlived its
-		// timeout, as in a long outage. Nobody else will take it up, so it is taken back.
+		// timeout, as in a long outage. No other process will take it up, so it is taken back.
 		t.Log.Warn("partition fenced; taking it back unless the group moves it", "partition", p.String(), "in", retakeAfter)
 		if !sleep(ctx, retakeAfter) {
 			return nil

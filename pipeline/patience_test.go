@@ -35,7 +35,7 @@ func (u *trouble) now() error {
 var (
 	errLoading = fmt.Errorf("source: read the committed offsets: gave up after 1m0s: %w", kafka.GroupLoadInProgress)
 	errDeleted = fmt.Errorf("source: look up topic: %w: %w", source.ErrNoTopic, kafka.UnknownTopicOrPartition)
-	errUnknown = errors.New("nobody has thought of this")
+	errUnknown = errors.New("not on any list")
 )
 
 // A partition is taken up, and a loop goes back to its last commit, however long brokers are away; what no
@@ -55,7 +55,7 @@ func TestPatience(t *testing.T) {
 		{"a right is missing", trouble{err: fmt.Errorf("no right: %w", kafka.TopicAuthorizationFailed)}, true, true},
 		{"the offset is gone", trouble{err: &source.OffsetError{Offset: 3, Start: 7, End: 9}, lasts: time.Minute}, true, false},
 		{"the log was truncated", trouble{err: &Stop{Err: &source.TruncatedError{Offset: 9, End: 7}}}, true, true},
-		{"nobody has thought of it", trouble{err: errUnknown, lasts: time.Minute}, true, false},
+		{"on no list", trouble{err: errUnknown, lasts: time.Minute}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ type Places interface {
 // Positions decides where the partitions of a topic are read from, and commits that before anything is
 // read. So a start_offset of latest is resolved once, and an offset that is missing later is known for a
 // loss: a marker on the checkpoint topic, written with the first position, says that there was one
-// (Starts). The topic's id travels beside each offset: an offset in a topic that was deleted and created
+// (Starts). The topic's id travels with each offset: an offset in a topic that was deleted and created
 // again under its name is an offset of something else. Methods may be called from any goroutine.
 type Positions struct {
 	Places Places
@@ -99,7 +99,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			return nil, err
 		}
 		p.Log.Warn("the position is not committed yet", "group", p.Group, "error", err, "retry_in", wait)
-		if !sleep(ctx, wait) { // and then ask again: nobody knows whether it was committed
+		if !sleep(ctx, wait) { // and then ask again: whether it was committed is not known
 			return nil, ctx.Err()
 		}
 	}
@@ -127,7 +127,7 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		}
 		if p.Model == "" && note.Model != "" {
 			return f, &Stop{
-				Err:  fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: what a transform begins there, nobody would whiten before it", p.Group, note.Model, f.committed[part].Next, part),
+				Err:  fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: a transform that begins there would leave out everything before it", p.Group, note.Model, f.committed[part].Next, part),
 				Hint: "set another source.group: those that end in .learn belong to the learners of the groups without it",
 			}
 		}
@@ -261,7 +261,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at)}, nil
 }
 
-// Metadata is what is committed beside the offsets, once Open or Resume has seen the topic.
+// Metadata is what is committed with the offsets, once Open or Resume has seen the topic.
 func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]string {
 	id := p.id.Load()
 	if id == nil {
@@ -283,7 +283,7 @@ func (p *Positions) TopicIDs() map[string]string {
 	return map[string]string{p.Topic: *id}
 }
 
-// Epochs are the leader epochs of offsets, as far as they were committed beside them.
+// Epochs are the leader epochs of offsets, as far as they were committed with them.
 func (p *Positions) Epochs(at source.Offsets) source.Epochs {
 	epochs := make(source.Epochs, len(at))
 	for part, next := range at {
@@ -348,11 +348,11 @@ func (p *Positions) recreated(was, is, what string) error {
 	}
 }
 
-// errMoved says that somebody has committed since the offsets were read.
+// errMoved says that another process has committed since the offsets were read.
 var errMoved = errors.New("the committed offsets have moved")
 
-// gone decides about a marker without an offset. The offsets were read before the markers: somebody who has
-// fenced us may have written both in between. A marker that is visible has its offset beside it, in
+// gone decides about a marker without an offset. The offsets were read before the markers: a process that has
+// fenced us may have written both in between. A marker that is visible has its offset next to it, in
 // the same transaction; so if there still is none, it is lost.
 func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) error {
 	now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part})
@@ -371,7 +371,7 @@ func (p *Positions) lost(part source.Partition, m Start, id string) error {
 	}
 	return &Stop{
 		Err: fmt.Errorf("group %q has no committed offset in %s, and yet it has begun there: a start marker says offset %d. Offsets expire when nothing is committed for the brokers' offsets.retention.minutes, "+
-			"as while the program is down, or somebody has deleted them", p.Group, part, m.Offset),
+			"as while the program is down, or were deleted", p.Group, part, m.Offset),
 		Hint: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
 	}
 }

@@ -167,7 +167,7 @@ func TestFirstEdition(t *testing.T) {
 		t.Errorf("committed is %+v", c)
 	}
 	if next := town.open(t, source.Latest, at(1)); next[at(1)] != 3 {
-		t.Errorf("a partition beside one that was begun begins at %v, want its first record", next)
+		t.Errorf("a partition next to one that was begun begins at %v, want its first record", next)
 	}
 	delete(town.committed, at(0))
 	town.refuses(t, "no committed offset", "offset 5", "lca-stream offsets reset")

@@ -12,7 +12,7 @@ import (
 // again with another outcome.
 //
 // Its end is the high watermark, not the last stable offset. The topic is shared: while a transaction
-// of somebody else is open, the last stable offset lies before it, and before records of ours that
+// of another producer is open, the last stable offset lies before it, and before records of ours that
 // were committed after it was begun. So a reader waits until that transaction has ended; a transaction
 // of our own is no obstacle, because the sink was opened first, which ends it.
 type ReadBack struct {
@@ -20,7 +20,7 @@ type ReadBack struct {
 	Open   func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
 	OpenAt func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
 	End    func(context.Context) (int64, error)              // the high watermark
-	Log    *slog.Logger                                      // says what is waited for; nil = nobody wants to know
+	Log    *slog.Logger                                      // says what is waited for; nil: not logged
 }
 
 const (
@@ -91,7 +91,7 @@ func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.
 	return nil
 }
 
-// waiting says, now and then, that a reader stands before somebody's open transaction.
+// waiting says, now and then, that a reader stands before another producer's open transaction.
 type waiting struct {
 	of    *ReadBack
 	since time.Time     // when it last moved

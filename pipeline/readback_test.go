@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// heldLog is a log whose readable end is held back by a transaction that somebody left open, until a time.
+// heldLog is a log whose readable end is held back by a transaction that was left open, until a time.
 type heldLog struct {
 	*memoryLog
 	before int // the first offset of the open transaction
@@ -43,7 +43,7 @@ func hold(t *Checkpoints, w *world, before int, d time.Duration) {
 	}
 }
 
-// A learner starts while the transaction of somebody else on the shared topic is open, and its own newest
+// A learner starts while the transaction of another producer on the shared topic is open, and its own newest
 // checkpoint lies behind: it waits and says so, rather than go back and give versions another content.
 func TestForeignTransactionHidesNoCheckpoint(t *testing.T) {
 	w := newWorld()
@@ -97,7 +97,7 @@ func TestHangingTransactionCanBeInterrupted(t *testing.T) {
 	})
 }
 
-// What is not even hidden makes nobody say or wait anything.
+// A log that hides nothing is read without a wait and without a word in the log.
 func TestReadBackOfEmptyTopic(t *testing.T) {
 	w := newWorld()
 	back := ReadBack{Topic: "none", Open: w.log("none"), End: w.end("none")}

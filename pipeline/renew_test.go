@@ -81,7 +81,7 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// asked is a sink whose work somebody else takes after a while, without a word.
+// asked is a sink whose work another process takes after a while, without notice.
 type asked struct {
 	calm
 	taken time.Duration

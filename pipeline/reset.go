@@ -34,7 +34,7 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 }
 
 // Reset commits offsets that an operator has chosen, in one transaction with msgs, whatever was there
-// before. The topic's present id is committed beside them.
+// before. The topic's present id is committed with them.
 func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs []sink.Message) error {
 	topic, err := p.Places.Topic(ctx, p.Topic)
 	if err != nil {

@@ -74,9 +74,9 @@ type Loop struct {
 	Log       *slog.Logger
 	Name      string         // learn or transform, of the metrics; "": none of its own
 	Uncounted bool           // another loop of this process reads the same records, and counts them
-	Trace     Trace          // nil = nobody wants to know
+	Trace     Trace          // nil: no traces
 	Start     source.Offsets // where reading begins, which is committed; nil: it is not
-	Epochs    source.Epochs  // of Start, as far as they were committed beside it
+	Epochs    source.Epochs  // of Start, as far as they were committed with it
 	Renew     *Renewal       // nil = committed offsets are not renewed
 	Check     time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
 
@@ -186,7 +186,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 	var gone absence
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		// Nothing to put: it only ends what the failed transaction may have left open, if that was not
-		// possible before. Until then the offsets are not final, and nobody would tell them.
+		// possible before. Until then the offsets are not final, and brokers do not tell them.
 		err := l.Sink.Put(ctx, nil, source.Claim{})
 		var offsets source.Offsets
 		if err == nil {

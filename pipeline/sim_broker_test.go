@@ -47,7 +47,7 @@ type simPart struct {
 type simEntry struct {
 	sink.Message
 	txn   *simTxn // nil: written outside of transactions
-	mark  bool    // the end of txn, which nobody reads
+	mark  bool    // the end of txn, which no client reads
 	gone  bool    // compacted away
 	epoch int32   // of the leader that took it
 	feed  int     // which message of the input it is
@@ -56,7 +56,7 @@ type simEntry struct {
 
 type simTxn struct {
 	id        string
-	deadline  time.Time // zero: it hangs until somebody ends it by hand
+	deadline  time.Time // zero: it hangs until it is ended by hand
 	committed bool
 	ended     bool
 	parts     []*simPart

@@ -46,7 +46,7 @@ func (s *sim) check(t *testing.T, calm *oracle) {
 		s.fence(s.open[0].id)
 	}
 	if len(s.taken) == 0 && !slices.ContainsFunc(s.pipes, func(p *simPipe) bool { return len(p.stopped) == 0 }) {
-		s.fault("nobody has the model: %v", s.pipes[0].stopped)
+		s.fault("no process has the model: %v", s.pipes[0].stopped)
 	}
 	models := s.versions()
 	for _, pipe := range s.pipes {
@@ -234,7 +234,7 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 			}
 		}
 	}
-	if gaps := len(s.taken) > 0 && (s.skips || s.beside); got > want || got < want && !gaps {
+	if gaps := len(s.taken) > 0 && (s.skips || s.inRun); got > want || got < want && !gaps {
 		s.fault("%s: %d rows were learnt, of %d", pipe.name, got, want)
 	}
 }
@@ -307,7 +307,7 @@ func (s *sim) newest(t *testing.T, model string) []byte {
 	return b
 }
 
-// calmLog reads a log to which nobody writes any more.
+// calmLog reads a log to which no process writes any more.
 type calmLog struct {
 	part *simPart
 	next int64

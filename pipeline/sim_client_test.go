@@ -25,7 +25,7 @@ type simSource struct {
 	bound  bool          // Read ends with the input; otherwise it waits for more
 	idle   time.Duration // an empty batch comes after this; 0 = it waits forever
 	gaps   *Gaps
-	first  source.Offsets // where each partition was first read, whoever did
+	first  source.Offsets // where each partition was first read, by any process
 }
 
 // Read waits like a consumer.

@@ -31,7 +31,7 @@ type simWorld struct {
 	slow       bool // offsets of transactions are to be read some time after the commit
 	latest     bool // source.start_offset
 	skips      bool // source.on_gap
-	beside     bool // learner and transform are of one process: what is whitened need not be learnt
+	inRun      bool // learner and transform are of one process: what is whitened need not be learnt
 	lags       bool // processes that transform hear of new models late, each in its own time
 	learnFirst bool // transforms are started when there is a model
 	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
@@ -71,7 +71,7 @@ func drawWorld(r *rand.Rand) simWorld {
 		w.taking = simTaking[r.IntN(len(simTaking))]
 	}
 	w.latest = chance(5) && !w.retention && w.taking == ""
-	w.skips, w.beside = chance(4), chance(2)
+	w.skips, w.inRun = chance(4), chance(2)
 	w.lags, w.pace = chance(2), []int{3, 10, 30}[r.IntN(3)]
 	w.byName, w.learnFirst = chance(4), chance(2)
 	return w
@@ -223,7 +223,7 @@ func (s *sim) delete(upTo func(source.Partition) int64) {
 	}
 }
 
-// take takes records or offsets away that somebody still needs.
+// take takes records or offsets away that a process still needs.
 func (s *sim) take() {
 	p := source.Partition{Topic: "events"}
 	part := s.part(p)
@@ -260,7 +260,7 @@ func (s *sim) take() {
 }
 
 // upgrade is a newer binary that had its turn as the learner of the first pipeline: its last checkpoint has a
-// format that this one does not know. Who had the work is fenced, so that somebody has to read it.
+// format that this one does not know. The process that had the work is fenced, so that another one has to read it.
 func (s *sim) upgrade(pipe *simPipe) {
 	log := s.part(source.Partition{Topic: "checkpoints"}).log
 	for i := len(log) - 1; i >= 0; i-- {
@@ -282,7 +282,7 @@ func (s *sim) upgrade(pipe *simPipe) {
 }
 
 // down ends the processes of a topic's pipelines, half of the time: what was taken may have been taken while
-// nobody looked.
+// no process looked.
 func (s *sim) down(topic string) {
 	if s.chance(2) {
 		return
@@ -327,7 +327,7 @@ func (s *sim) complete() {
 	}
 	frozen := slices.ContainsFunc(s.live(), func(p *proc) bool { return p.frozen > 0 })
 	for _, pipe := range s.pipes {
-		stuck := (s.latest || len(s.taken)+len(pipe.stopped) > 0) && time.Since(s.moved) >= simStuck && !frozen // what is left to do is not there, or was the work of somebody who has stopped
+		stuck := (s.latest || len(s.taken)+len(pipe.stopped) > 0) && time.Since(s.moved) >= simStuck && !frozen // what is left to do is not there, or was the work of a process that has stopped
 		blind := pipe.bereft != "" && len(pipe.stopped) == 0                                                    // it is given the time to notice
 		if !stuck && (blind || !s.drained(pipe)) {
 			continue

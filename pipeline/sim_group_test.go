@@ -71,7 +71,7 @@ func (g *simGroup) join(m *simMember, id string) string {
 	return m.id
 }
 
-// tick lets sessions expire, and divides the partitions when everybody is there, or has had the time.
+// tick lets sessions expire, and divides the partitions when all members are there, or has had the time.
 func (g *simGroup) tick(b *simBroker) {
 	for _, id := range slices.Sorted(maps.Keys(g.members)) {
 		if m := g.members[id]; !m.p.dead && !m.p.ended && m.p.frozen == 0 {
@@ -172,7 +172,7 @@ func (m *simMembers) Next(ctx context.Context) (Ownership, error) {
 		case m.replaced(g):
 			return nil, errInstanceFenced
 		default:
-			m.id = "" // removed meanwhile: join as somebody new
+			m.id = "" // removed meanwhile: join as a new member
 		}
 	}
 }

@@ -234,7 +234,7 @@ func (s *sim) positions(me *proc, pipe *simPipe, group, model string) *Positions
 
 func (s *sim) gaps(me *proc, positions *Positions, pipe *simPipe) *Gaps {
 	g := &Gaps{Skip: s.skips || s.mistake == "gaps are passed over", Check: positions.Check, Stats: NewStats(), Log: quiet()}
-	if positions.Model != "" && s.beside {
+	if positions.Model != "" && s.inRun {
 		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
 			found, err := simPlaces{me, ""}.Committed(ctx, pipe.group, []source.Partition{p})
 			return found[p].Next, err

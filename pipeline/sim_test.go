@@ -29,7 +29,7 @@ const simDecisions = 6000
 // Learners and transforms, with zombies, crashes and lost answers at moments that a seed chooses, in a
 // world that the seed chooses too: every message comes out once and in order, with the values of the
 // version that it names; a version is one content, and versions never go back; what is learnt, published
-// and checkpointed from one partition is what an undisturbed run gives, byte for byte; nobody touches
+// and checkpointed from one partition is what an undisturbed run gives, byte for byte; no process touches
 // the model of another; and everything comes to its end, or stops for what the world has taken away.
 func TestSimulation(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -202,7 +202,7 @@ func (s *sim) reap() {
 			continue
 		}
 		s.retire(p)
-		if p.killed { // what its goroutines say of it last depends on their order, and nobody hears it
+		if p.killed { // what its goroutines say of it last depends on their order, and is not read
 			p.err = errCrash
 		}
 		s.note("%s ended: %v", p.name, p.err)
@@ -214,7 +214,7 @@ func (s *sim) reap() {
 			s.finished[p.work] = true
 			s.done[kind(p.work)+" ended"]++
 		case errors.Is(p.err, sink.ErrFenced), errors.Is(p.err, source.ErrInstanceFenced):
-			s.done["fenced"]++ // somebody else has the work
+			s.done["fenced"]++ // another process has the work
 		case errors.Is(p.err, errCrash):
 		case errors.As(p.err, &offset) && (p.newer() || s.anyFor(p.work)): // it slept while another did its work, and what that had read was deleted
 		case s.excused(p, p.err):
@@ -225,7 +225,7 @@ func (s *sim) reap() {
 		default:
 			s.fault("%s: %v", p.name, p.err)
 		}
-		// Nobody may be left with the work: the one who had fenced the others may have been killed.
+		// The work may be left without an owner: the one who had fenced the others may have been killed.
 		if !s.finished[p.work] && !s.anyFor(p.work) {
 			s.begin(p.work)
 		}
@@ -281,7 +281,7 @@ func (s *sim) decide() {
 	case 2:
 		s.happens("kill", "%s", p.name)
 		s.kill(p)
-	case 3: // it stands still, and somebody else takes its work over
+	case 3: // it stands still, and another process takes its work over
 		s.happens("freeze", "%s", p.name)
 		p.frozen = 5 + s.random.IntN(120)
 		s.begin(p.work)

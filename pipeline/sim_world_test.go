@@ -32,8 +32,8 @@ type sim struct {
 	mistake string   // that is made on purpose
 	grown   bool     // a partition was added
 	hung    []simHung
-	idle    time.Duration // how long nobody could go on
-	moved   time.Time     // when somebody last went on
+	idle    time.Duration // how long no process could go on
+	moved   time.Time     // when a process last went on
 	passed  time.Duration // simulated, in all
 	taken   []string      // what the world took away before it was read, for which a process may stop
 
@@ -232,7 +232,7 @@ func (s *sim) happens(what, format string, args ...any) {
 	s.note(what+" "+format, args...)
 }
 
-// takes notes that the world has taken away what somebody has not read: a process may stop for it.
+// takes notes that the world has taken away what a process has not read: that process may stop for it.
 func (s *sim) takes(what, format string, args ...any) {
 	s.taken = append(s.taken, what)
 	s.happens(what, format, args...)

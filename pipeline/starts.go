@@ -28,7 +28,7 @@ type Starts struct {
 	Topic string                                     // the checkpoint topic
 	Open  func(context.Context) (TopicReader, error) // a read_committed reader from the topic's beginning
 	End   func(context.Context) (int64, error)       // its high watermark, see ReadBack
-	Log   *slog.Logger                               // nil = nobody wants to know what is waited for
+	Log   *slog.Logger                               // nil: waiting is not logged
 
 	once sync.Once
 	turn chan struct{} // holds the right to read on

@@ -12,7 +12,7 @@ import (
 )
 
 // Stats counts what the loops of one process do. Everything in it is atomic: there is no lock, so
-// whoever shows the numbers cannot hold up whoever makes them. The comments are the help texts of
+// a reader of the numbers cannot hold up a writer. The comments are the help texts of
 // the metrics.
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
@@ -26,7 +26,7 @@ type Stats struct {
 	Snapshots           atomic.Uint64 // Snapshots written and committed.
 	TransactionsAborted atomic.Uint64 // Transactions that were aborted and tried again.
 	ForeignMembers      atomic.Int64  // Members of source.group that are not this program.
-	OpenTransactions    atomic.Int64  // Input partitions whose last stable offset is behind the end: somebody's transaction is open.
+	OpenTransactions    atomic.Int64  // Input partitions whose last stable offset is behind the end: another producer's transaction is open.
 
 	Update      Timing // Time of one stochastic update.
 	Transform   Timing // Time to whiten one batch of records.

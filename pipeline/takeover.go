@@ -7,7 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Takeover is how a loop begins, whoever did its work before. The order upholds invariant 5: Fence
+// Takeover is how a loop begins, whichever process did its work before. The order upholds invariant 5: Fence
 // ends the former owner and whatever it left open; only then is the state that it left read, because
 // before that it may still move; then the model that it wrote with is caught up with; and reading
 // begins last of all.

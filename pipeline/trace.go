@@ -10,7 +10,7 @@ import (
 // "process" for a batch, with the batch, and "commit" within it for a transaction, without.
 type Trace func(ctx context.Context, work string, b *source.Batch) (context.Context, func(error))
 
-// traced is for loops that nobody traces, too.
+// traced is for loops without traces, too.
 func (l *Loop) traced(ctx context.Context, work string, b *source.Batch) (context.Context, func(error)) {
 	if l.Trace == nil {
 		return ctx, func(error) {}

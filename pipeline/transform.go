@@ -48,7 +48,7 @@ type TransformConfig struct {
 	MaxModelAge time.Duration // 0 = no limit
 	StopOnStale bool
 	DeadLetter  DeadLetter
-	DeadLog     *DeadLog // nil = nobody wants to know
+	DeadLog     *DeadLog // nil: not logged
 	Follow      *Follow
 	Stats       *Stats
 	Log         *slog.Logger

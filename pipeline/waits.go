@@ -14,7 +14,7 @@ type StagePartition struct {
 	Partition source.Partition
 }
 
-// waits knows since when each partition has had records that nobody has committed. A partition whose
+// waits knows since when each partition has had records whose offsets are not committed. A partition whose
 // records are all committed does not wait, however long ago that was: nothing is late.
 type waits struct {
 	since sync.Map // StagePartition → *atomic.Int64, unix nanoseconds; 0: it does not wait
@@ -49,7 +49,7 @@ func (w *waits) committed(stage string, c source.Claim) {
 }
 
 // SetBehind notes how many records each partition of a stage has that were not read yet: while a broker
-// does not give them out, they wait too. Partitions that are not named are somebody else's by now.
+// does not give them out, they wait too. Partitions that are not named belong to other processes by now.
 func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 	for p, n := range behind {
 		if w := (StagePartition{stage, p}); n > 0 {

@@ -47,7 +47,7 @@ func TestSinceCommit(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		behind(9, 9)
 		s.waits.committed("transform", source.Claim{Next: source.Offsets{b: 9}})
-		want("nobody reads it", 5*time.Second, 0)
+		want("no process reads it", 5*time.Second, 0)
 		s.SetBehind("learn", map[source.Partition]int64{a: 0})
 		s.SetBehind("transform", map[source.Partition]int64{b: 0})
 		if diff := cmp.Diff(map[StagePartition]time.Duration{{"learn", a}: 0, {"transform", b}: 0}, s.SinceCommit()); diff != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// checkWithin bounds the wait for an answer to Check: whoever asks wants to read on.
+// checkWithin bounds the wait for an answer to Check: the caller has records to read.
 const checkWithin = 5 * time.Second
 
 // Check asks whether the work is still ours, because an owner that has nothing to write would not notice that
@@ -37,7 +37,7 @@ func (k *Kafka) Check(ctx context.Context) error {
 	switch {
 	case err == nil && now.ProducerID == k.producer.id && now.ProducerEpoch == k.producer.epoch:
 		return nil
-	case errors.Is(err, kafka.TransactionalIDNotFound): // forgotten for its age: nobody has it
+	case errors.Is(err, kafka.TransactionalIDNotFound): // forgotten for its age: no process has it
 		return nil
 	case errors.Is(err, kafka.UnsupportedVersion):
 		return k.checked(k.checkByEnd(one))

@@ -103,7 +103,7 @@ func (p *packer) sample(batch []byte, topic string) recordbatch.Codec {
 }
 
 // encoding is how batches for a topic are written; limit is what it takes. A message that is larger than that is
-// compressed as it is written: nobody has all of it in one piece.
+// compressed while it is written, so that it is never in memory in one piece.
 func (p *packer) encoding(topic string, limit int) encoding {
 	return func(b []byte, recs []recordbatch.Record, producer recordbatch.Producer) []byte {
 		if p.streams(recs, limit) {

@@ -35,7 +35,7 @@ func Permanent(err error) bool {
 }
 
 // retriable reports whether a request may be sent again as it was: the broker has refused it for
-// the moment only, or nobody knows whether it arrived and repeating it does no harm (that is true
+// the moment only, or it may have arrived and repeating it does no harm (that is true
 // of every request of a transaction except EndTxn of version 1).
 func retriable(err error) bool {
 	var code kafka.Error

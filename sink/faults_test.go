@@ -44,7 +44,7 @@ type answers struct {
 func TestAnswers(t *testing.T) {
 	transaction := []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn}
 	testAnswers(t, 1, append(answersOfBoth(transaction),
-		answers{"committed or not: nobody says", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut}, aborted},
+		answers{"committed or not: not known", []kmsg.Key{kmsg.EndTxn}, []kafka.Error{kafka.RequestTimedOut}, aborted},
 		answers{"a newer producer", append(transaction, kmsg.Produce), []kafka.Error{kafka.ProducerFenced, kafka.InvalidProducerEpoch}, fenced},
 		answers{"no right to write", []kmsg.Key{kmsg.AddPartitionsToTxn}, []kafka.Error{kafka.TopicAuthorizationFailed}, permanent},
 	))

@@ -172,7 +172,7 @@ func newKafka(c KafkaConfig) *Kafka {
 		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
 		ceiling:  max(c.Timeout, mostTimeout),
-		producer: nobody,
+		producer: noProducer,
 		packer:   packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
 	k.setTimeout(c.Timeout)
@@ -275,7 +275,7 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 }
 
 // settle takes a new epoch if a request of the present one may still be on its way. A late
-// AddPartitionsToTxn would open a transaction that nobody ends.
+// AddPartitionsToTxn would open a transaction that is never ended.
 func (k *Kafka) settle(ctx context.Context) error {
 	if !k.doubt {
 		return nil

@@ -110,7 +110,7 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 	}
 	got, err := source.Committed(t.Context(), r.cluster(nil), r.name, []source.Partition{first, second})
 	if err != nil || got[first].Metadata != "" || got[second].Metadata != "of which topic" {
-		t.Errorf("committed beside the offsets: %v, %v", got, err)
+		t.Errorf("committed with the offsets: %v, %v", got, err)
 	}
 	for _, rec := range r.ReadCommitted(t, out) {
 		if !rec.Timestamp.Equal(at) || len(rec.Headers) != 2 || string(rec.Headers[0].Value) != string(rec.Value) || rec.Headers[1].Value == nil {
@@ -312,7 +312,7 @@ func testLateCommit(t *testing.T, r *rig) {
 }
 
 // The request that opens a transaction gets no answer, its repetition does, and the first copy arrives after the
-// commit: it must not open a transaction, which nobody would end and whose timeout would fence us.
+// commit: it must not open a transaction, which no process would end and whose timeout would fence us.
 func testLateRequest(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
@@ -334,7 +334,7 @@ func (r *rig) opening() int16 {
 	return keyAddPartitions
 }
 
-// A transaction that outlives its timeout is aborted by the broker, which fences its owner for that. Nobody else
+// A transaction that outlives its timeout is aborted by the broker, which fences its owner for that. No other process
 // has the work, so the owner goes on; of two owners the new one does. The embedded broker does not say of a
 // transaction of version 1 that it was aborted, so there its owner has to go.
 func testTimeout(t *testing.T, r *rig) {

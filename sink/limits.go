@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// defaultLimit is max.message.bytes of a topic nobody has configured.
+// defaultLimit is max.message.bytes of a topic without a setting of its own.
 const defaultLimit = 1048588
 
 // limits knows how large a record batch each topic takes. A broker refuses the whole batch when it

@@ -13,7 +13,7 @@ import (
 )
 
 // fencedBy finds out who has fenced us: another owner, or the coordinator, which aborts a transaction that outlives
-// its timeout and takes the next epoch for that, as in a cut of the network that lasts for longer. Then nobody has
+// its timeout and takes the next epoch for that, as in a cut of the network that lasts for longer. Then no process has
 // the work, and we take it back. The error is nil, or the one that was given.
 //
 // What tells them apart is the state of the transactional id (DescribeTransactions, Kafka 3.0). With ours at
@@ -46,7 +46,7 @@ func (k *Kafka) fencedBy(ctx context.Context, fenced error) error {
 	if !aborted || now.ProducerID != k.producer.id || now.ProducerEpoch != k.producer.epoch+1 {
 		return fenced
 	}
-	k.log.Warn("the transaction was open for longer than its timeout, and the broker has aborted it; nobody else has the work, going on", "timeout", k.timeout)
+	k.log.Warn("the transaction was open for longer than its timeout, and the broker has aborted it; no other process has the work, going on", "timeout", k.timeout)
 	k.producer.epoch = now.ProducerEpoch
 	return k.initialise(ctx)
 }
@@ -92,7 +92,7 @@ func (k *Kafka) lowerTimeout(err error) bool {
 	return true
 }
 
-// stretch asks for more time, for a transaction that was late again though it was not larger than
+// stretch asks for more time, because a transaction was late again though it was not larger than
 // the one before: what cannot be cut, such as a checkpoint, needs its time on a slow link.
 func (k *Kafka) stretch(bytes int) {
 	if again := k.tooLate > 0 && bytes >= k.tooLate-k.tooLate/8; !again {

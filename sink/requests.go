@@ -21,8 +21,8 @@ type producer struct {
 	epoch int16
 }
 
-// nobody asks for an id and an epoch without having had one.
-var nobody = producer{-1, -1}
+// noProducer asks for an id and an epoch without having had one.
+var noProducer = producer{-1, -1}
 
 // ask sends one request to the transaction's coordinator. refused reads the error from its answer.
 func (k *Kafka) ask(ctx context.Context, q kafkaconn.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
@@ -50,7 +50,7 @@ func (k *Kafka) initProducer(ctx context.Context, was producer) (producer, error
 		return failure(m.(*kmsg.InitProducerIDResponse).ErrorCode)
 	})
 	if err != nil {
-		return nobody, err
+		return noProducer, err
 	}
 	res := m.(*kmsg.InitProducerIDResponse)
 	return producer{res.ProducerID, res.ProducerEpoch}, nil

@@ -7,7 +7,7 @@
 //   - nil: every message and every offset is committed, once; read_committed readers see it as soon
 //     as the broker has written its markers, milliseconds later.
 //   - ErrFenced: nothing of it is visible, and nothing that this process sends will ever be. Stop.
-//   - ErrRevoked: nothing of it is visible; the group gave the partition to somebody else. End its loop.
+//   - ErrRevoked: nothing of it is visible; the group gave the partition to another member. End its loop.
 //   - *TooLargeError: nothing of it is visible, and this message never will be: dead-letter it.
 //   - *TimestampError: nothing of it is visible: give the messages for this topic another time.
 //   - anything else: the outcome is settled, though not known here: all of it or nothing. Read the
@@ -49,7 +49,7 @@ func (m *Message) Whole() []byte {
 var ErrFenced = errors.New("fenced: another instance owns this work")
 
 // ErrRevoked means that the group's coordinator refused the offsets, because this member has left
-// or the group has a newer generation: the partition belongs to somebody else now.
+// or the group has a newer generation: the partition belongs to another member now.
 var ErrRevoked = errors.New("revoked: the group has given this partition away")
 
 // TooLargeError is a message that the topic will never take.

@@ -14,7 +14,7 @@ type spare struct {
 }
 
 const (
-	// requestHead is room for what a request holds beside its batch.
+	// requestHead is room for what a request holds besides its batch.
 	requestHead = 2 << 10
 
 	// mostSpare bounds what is kept, and a quarter of it one buffer.
@@ -40,7 +40,7 @@ func (s *spare) take(batch int) []byte {
 	return b
 }
 
-// give takes a buffer that nobody uses any more. Those that have not been used for longest make room for it.
+// give takes a buffer that is no longer used. Those that have not been used for longest make room for it.
 func (s *spare) give(b []byte) {
 	if cap(b) > mostSpare/4 {
 		return

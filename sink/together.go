@@ -34,7 +34,7 @@ func (k *Kafka) together(ctx context.Context, all []*share, unsure []bool) {
 			return nil
 		})
 	}
-	_ = g.Wait() // of which nobody returns an error
+	_ = g.Wait() // none of them returns an error
 }
 
 // sideBySide is how many Produce requests there may be at a time. In version 2 it is one: the coordinator, too,

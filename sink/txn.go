@@ -69,7 +69,7 @@ func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(cont
 }
 
 // initialise gets a producer id and a new epoch. With our own id and epoch (after the first time)
-// the broker refuses if somebody else has had the id since.
+// the broker refuses if another process has had the id since.
 func (k *Kafka) initialise(ctx context.Context) error {
 	for {
 		err := k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {

@@ -57,7 +57,7 @@ func TestBadBatchOfOurOwnTopicIsAnError(t *testing.T) {
 	}
 }
 
-// testBadBatches: what a broker takes and nobody can read is one message with the bytes and the reason, in its
+// testBadBatches: what a broker takes and no client can read is one message with the bytes and the reason, in its
 // place among the others.
 func testBadBatches(t *testing.T, b *kafkatest.Broker) {
 	b.CreateTopic(t, "bad", 1, nil)

@@ -227,17 +227,17 @@ func testOffsets(t *testing.T, b *kafkatest.Broker) {
 
 	nothing := source.Position{Next: -1, Epoch: -1}
 	none := map[source.Partition]source.Position{zero: nothing, one: nothing}
-	if got, err := source.Committed(ctx, c, "nobody", parts); err != nil || !cmp.Equal(none, got) {
-		t.Errorf("committed by nobody: %v, %v; want %v", got, err, none)
+	if got, err := source.Committed(ctx, c, "unused", parts); err != nil || !cmp.Equal(none, got) {
+		t.Errorf("committed by an unused group: %v, %v; want %v", got, err, none)
 	}
 	response, err := c.Client().OffsetCommit(ctx, &kafka.OffsetCommitRequest{
-		GroupID: "somebody", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"offsets": {{Partition: 0, Offset: 3, Metadata: "beside it"}}},
+		GroupID: "used", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"offsets": {{Partition: 0, Offset: 3, Metadata: "metadata"}}},
 	})
 	if err != nil || response.Topics["offsets"][0].Error != nil {
 		t.Fatal(err, response)
 	}
-	want := map[source.Partition]source.Position{zero: {Next: 3, Metadata: "beside it"}, one: nothing} // kafka-go commits leader epoch 0
-	if got, err := source.Committed(ctx, c, "somebody", parts); err != nil || !cmp.Equal(want, got) {
+	want := map[source.Partition]source.Position{zero: {Next: 3, Metadata: "metadata"}, one: nothing} // kafka-go commits leader epoch 0
+	if got, err := source.Committed(ctx, c, "used", parts); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("committed: %v, %v; want %v", got, err, want)
 	}
 	testOutOfRange(t, b)

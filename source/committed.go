@@ -15,7 +15,7 @@ import (
 type Position struct {
 	Next     int64  // the offset to read next; -1: the group has none
 	Epoch    int32  // leader epoch of the record before it; -1: not known
-	Metadata string // what was committed beside it, see Claim.Metadata
+	Metadata string // what was committed with it, see Claim.Metadata
 }
 
 // Committed returns what a group has committed, with Next -1 where there is nothing. For exactly-once

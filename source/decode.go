@@ -50,7 +50,7 @@ type DecodeError struct {
 	Err  error
 }
 
-// Error returns the cause; the code stands beside it in RecordError and in the headers.
+// Error returns the cause; the code stands next to it in RecordError and in the headers.
 func (e *DecodeError) Error() string { return fmt.Sprintf("%s: %v", e.Code, e.Err) }
 
 // Unwrap returns the cause.
@@ -68,7 +68,7 @@ type DecoderConfig struct {
 
 // Decoder turns the value of a message into one Arrow record. Its input is hostile until proven
 // otherwise: every byte is bounds-checked before anything is allocated or read by a library, no
-// input panics, and one input never holds more than 64 MiB beside its own bytes.
+// input panics, and one input never holds more than 64 MiB in addition to its own bytes.
 //
 // A Decoder may be used by several goroutines at once.
 type Decoder struct {

@@ -37,7 +37,7 @@ type FetcherConfig struct {
 // messages into a batch, and compressed they may go far over a topic's max.message.bytes.
 const batchesPerMessage = 4
 
-// responseOverhead is room for what a Fetch response holds beside records: the list of aborted
+// responseOverhead is room for what a Fetch response holds besides records: the list of aborted
 // transactions, 16 bytes each.
 const responseOverhead = 1 << 20
 
@@ -85,7 +85,7 @@ type Rejected struct {
 // remembers its position. It is not safe for concurrent use.
 //
 // By itself it holds no memory between calls. One call needs that of one response, at most MaxBytes or one
-// batch of at most 4 MaxMessageBytes, plus 1 MiB, and once more as much for what its records take beside their
+// batch of at most 4 MaxMessageBytes, plus 1 MiB, and once more as much for what its records take in addition to their
 // bytes, decompressed ones too, or one batch if that takes more.
 type Fetcher struct {
 	config  FetcherConfig

@@ -34,7 +34,7 @@ func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) er
 	return r.pause(ctx)
 }
 
-// decode fills in records, rejected records and the next offset. It stops when they hold more than a part beside
+// decode fills in records, rejected records and the next offset. It stops when they hold more than a part in addition to
 // their bytes, and returns how many bytes of the response it has not dealt with: they come again.
 func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left int, err error) {
 	hidden := newAborted(response.aborted)
@@ -76,7 +76,7 @@ func (f *Fetcher) unreadable(got *Fetched, b *recordbatch.Batch, cause error) (a
 	code := CodeBatchInvalid
 	switch {
 	case errors.Is(cause, recordbatch.ErrFraming):
-		return false, &damagedError{cause, 0} // nobody knows where to go on
+		return false, &damagedError{cause, 0} // where to go on is not known
 	case errors.Is(cause, recordbatch.ErrChecksum) && f.doubts < mostDoubts:
 		return false, &damagedError{cause, len(b.Raw())}
 	case errors.Is(cause, recordbatch.ErrChecksum):
@@ -114,7 +114,7 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 	return again, err
 }
 
-// marker takes note of the end of a transaction. Of one that cannot be read nobody knows whether it was an
+// marker takes note of the end of a transaction. Of one that cannot be read it is not known whether it was an
 // abort; to go on with the list of aborted transactions could hide the next one of that producer. The list
 // that comes with the next response begins behind it.
 func (f *Fetcher) marker(b *recordbatch.Batch, hidden aborted) (again bool) {

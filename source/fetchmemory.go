@@ -25,7 +25,7 @@ func (f *Fetcher) share(m *Memory, whole bool) {
 	f.decoder = recordbatch.NewDecoder(f.config.maxBatchBytes(), m.codecs)
 }
 
-// part is what a fetcher may hold: bytes of one response, bytes that its records hold beside them, and both of a
+// part is what a fetcher may hold: bytes of one response, bytes that its records hold in addition, and both of a
 // batch that comes alone.
 type part struct{ response, held, batch int }
 
@@ -49,7 +49,7 @@ func (f *Fetcher) part() part {
 	return part{own, own, own}
 }
 
-// room is what one batch may hold beside its bytes.
+// room is what one batch may hold in addition to its bytes.
 func (f *Fetcher) room(p part) int { return min(p.batch, f.config.maxBatchBytes()) }
 
 // settle gives the block what it needs of the grant, and the rest back.

@@ -155,7 +155,7 @@ func (w *wire) fetchResponse(res *fetchResponse, want *fetchRequest, version int
 		return
 	}
 	topics := w.length()
-	if topics == 0 && !w.failed { // KIP-219: whoever is over a quota gets no topics at all
+	if topics == 0 && !w.failed { // KIP-219: a client over its quota gets no topics at all
 		res.throttled = max(throttle, minBackoff)
 		return
 	}

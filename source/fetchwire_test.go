@@ -22,7 +22,7 @@ func response(version int16, p kmsg.FetchResponseTopicPartition) []byte {
 	return framed(&r)
 }
 
-// framed adds tagged fields to the header that nobody knows, where the version has them.
+// framed adds tagged fields to the header that no version defines, where the version has them.
 func framed(r *kmsg.FetchResponse) []byte {
 	head := []byte{0, 0, 0, 1}
 	if r.IsFlexible() {

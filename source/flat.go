@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
-// flat is a record that is taken apart only when somebody asks for its columns. It holds columns of
+// flat is a record that is taken apart only when its columns are asked for. It holds columns of
 // fixed width without a null, alone or in fixed-size lists; then a message whose metadata has the same
 // bytes as that of one decoded before has all its numbers in the same places, and whatever these
 // numbers are, they are sound. So two comparisons stand for the whole of decoding, and Plain gives

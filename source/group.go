@@ -144,7 +144,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 			err = fmt.Errorf("%w: group %q, instance %q", ErrInstanceFenced, g.config.Group, g.config.InstanceID)
 		case errors.Is(err, kafka.MemberIDRequired): // the answer held the id
 			err = nil
-		case errors.Is(err, kafka.UnknownMemberId): // removed meanwhile: join as somebody new
+		case errors.Is(err, kafka.UnknownMemberId): // removed meanwhile: join as a new member
 			g.member = ""
 			err = r.pause(ctx)
 		case errors.Is(err, kafka.RebalanceInProgress), errors.Is(err, kafka.IllegalGeneration): // the group has moved on

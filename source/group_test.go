@@ -186,7 +186,7 @@ func testStaticMember(t *testing.T, b *kafkatest.Broker) {
 	back.leave(t)
 }
 
-// testDerivedMember: with a name that nobody chose, a member that closes leaves at once, as one without
+// testDerivedMember: with a name that was not configured, a member that closes leaves at once, as one without
 // a name does, and one that stays away keeps its partitions for a session.
 func testDerivedMember(t *testing.T, b *kafkatest.Broker) {
 	b.CreateTopic(t, "derived", 2, nil)

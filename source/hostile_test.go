@@ -21,7 +21,7 @@ import (
 )
 
 // memoryLimit is what one input may allocate: 64 MiB, and what errors, schemas and decompressors
-// take beside it.
+// take in addition.
 const memoryLimit = 72 << 20
 
 // allocated is the number of bytes that were ever allocated.
@@ -296,7 +296,7 @@ func mutant(all [][]byte, rng *rand.Rand) []byte {
 	return in
 }
 
-// Of bytes that nobody wrote but pyarrow takes as valid, we read what it reads, or nothing. What we
+// Of bytes that no program wrote but pyarrow takes as valid, we read what it reads, or nothing. What we
 // refuse of them contradicts itself where pyarrow does not look (sizes of flatbuffer tables, places
 // of buffers that have no meaning), is against a limit, or stands after the end of the stream.
 func TestMutantsEqualPyarrow(t *testing.T) {

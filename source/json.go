@@ -91,7 +91,7 @@ func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
 	return rec, nil
 }
 
-// What the objects of a column and of a row take, beside the values.
+// What the objects of a column and of a row take, in addition to the values.
 const (
 	jsonColumnBytes = 700
 	jsonRowBytes    = 8

@@ -120,7 +120,7 @@ func newNumberFiller[T int64 | uint64 | float64](v validity, rows int, dt arrow.
 	return &numberFiller[T]{validity: v, values: make([]T, rows), parse: parse, dt: dt}, dt
 }
 
-// set keeps the value that parse returns beside a range error: an infinity.
+// set keeps the value that parse returns with a range error: an infinity.
 func (f *numberFiller[T]) set(row int, value []byte) {
 	f.mark(row)
 	f.values[row], _ = f.parse(aliased(value))

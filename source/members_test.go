@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Members that are not this program are told in each generation, whoever leads the group; members of ours
+// Members that are not this program are told in each generation, whichever member leads the group; members of ours
 // under another client id are not among them, nor are those of the first edition, which have no user data.
 func testForeignMembers(t *testing.T, b *kafkatest.Broker) {
 	b.CreateTopic(t, "foreign", 3, nil)
@@ -41,7 +41,7 @@ func testForeignMembers(t *testing.T, b *kafkatest.Broker) {
 	other.Close()
 	two.leave(t)
 	one.leave(t)
-	if members, err := source.Members(within(t), open(t, b.Addrs()...), "nobody"); err != nil || len(members) > 0 {
+	if members, err := source.Members(within(t), open(t, b.Addrs()...), "unused"); err != nil || len(members) > 0 {
 		t.Errorf("a group that does not exist has the members %v: %v", members, err)
 	}
 }

@@ -14,15 +14,15 @@ import (
 // than that needs no more.
 //
 //	u/2   responses that are read ahead or taken apart, with all that their records take: a lane's part is for
-//	      the two of them that it may have, and for what they hold beside their bytes
-//	u/4   batches that Read has given and nobody has released, evenly among the readers
+//	      the two of them that it may have, and for what they hold in addition to their bytes
+//	u/4   batches that Read has given and that have not been released, evenly among the readers
 //	u     batches of records that are larger than a lane's part: while one is larger than what is left of
 //	      this, its lane waits, but one alone always fits
 //	u     the same for messages that decode to more than a reader's part
 //	u/4   memory of former responses, kept for the next
 //
 // A lane waits for large batches only, and a reader for large messages only, each holding none of its kind.
-// Who holds a large message needs nothing more to be done with it, so nobody waits forever.
+// A reader that holds a large message needs no more memory to finish with it, so no reader waits forever.
 //
 // A range with an end is read in turn from all partitions, and takes what its batches need: waiting for one
 // another there would be forever.
@@ -73,7 +73,7 @@ func (m *Memory) count(lanes, readers int) {
 	m.readers += readers
 }
 
-// lane is the bytes of one response, and as much again what its records hold beside them.
+// lane is the bytes of one response, and as much again for what its records hold in addition.
 func (m *Memory) lane() int {
 	const responses, kinds = 2, 2
 	m.mu.Lock()

@@ -122,7 +122,7 @@ func (r readers) produce(partitions, each int, value []byte, codec kgo.Compressi
 	}
 }
 
-// Batches and messages that are larger than anybody's part are read by all readers of a process, whatever they
+// Batches and messages that are larger than any reader's part are read by all readers of a process, whatever they
 // wait for of one another, and all memory is given back.
 func TestLargeThingsOfManyReaders(t *testing.T) {
 	const partitions, each = 6, 4

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Note is what we commit beside an offset: of which topic it is, since a name may be given again to
+// Note is what we commit with an offset: of which topic it is, since a name may be given again to
 // another topic. As text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, the id in Kafka's own
 // spelling (kafka-topics.sh --describe), left out where the brokers have none. A learner adds "model", whose
 // learner it is: a transform must not go on from there.

@@ -89,7 +89,7 @@ func testRecreated(t *testing.T, b *kafkatest.Broker) {
 		t.Errorf("%d messages of the new topic, error %v", len(batch.Messages), err)
 	}
 	config.TopicID, config.Offset = "", 0
-	follow(t, source.NewFetcher(config), 20) // whoever begins with it reads it
+	follow(t, source.NewFetcher(config), 20) // a reader that begins with it reads it
 }
 
 // Brokers that do not know fetches by id are asked by name, in the newest version that they have.

@@ -8,7 +8,7 @@ import (
 )
 
 // A stream reads about as much each time, so the memory of one response serves a later one, once
-// every batch that holds some of its messages has been released. A batch that nobody releases keeps
+// every batch that holds some of its messages has been released. A batch that is never released keeps
 // its memory for good: then the collector has it in the end, as it has all that is left over here.
 
 // block is the memory of one response: its bytes, and the records that point into them.
@@ -23,7 +23,7 @@ type block struct {
 // size is what the block takes.
 func (b *block) size() int { return cap(b.bytes) + cap(b.records)*recordbatch.RecordBytes }
 
-// blocks keeps those that nobody uses, at most so many bytes together.
+// blocks keeps the unused ones, up to a bound in bytes for all together.
 type blocks struct {
 	mostBytes int
 
@@ -103,7 +103,7 @@ type space struct {
 	home     *Kafka
 	grant    grant // for a message that decodes to more than a reader's part
 
-	room  int64 // what the next message may decode to, beside its bytes
+	room  int64 // what the next message may decode to, in addition to its bytes
 	spent int64 // what the last one has decoded to
 }
 

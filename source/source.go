@@ -55,11 +55,11 @@ type Claim struct {
 	Next       Offsets
 	Epochs     Epochs // of Next, as far as they are known
 
-	// Metadata is committed beside the offset of each partition that it names: see Note.
+	// Metadata is committed with the offset of each partition that it names: see Note.
 	Metadata map[Partition]string
 }
 
-// Header is one header of a message, a Key and a Value. It is the type of the wire, so that nobody copies
+// Header is one header of a message, a Key and a Value. It is the type of the wire, so that nothing copies
 // the headers of a message on its way.
 type Header = recordbatch.Header
 

@@ -13,7 +13,7 @@ import (
 // a hundred times as large then, and a transaction should not be worth a few of them only.
 const decodedPerByte = 4
 
-// messageBytes is what a message takes beside its bytes, and about what is made of it.
+// messageBytes is what a message takes in addition to its bytes, and about what is made of it.
 const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
 
 // noLimit is more than any message may decode to.

@@ -49,7 +49,7 @@ func lostRecords(t *testing.T, f *source.Fetcher, offset, end int64) {
 
 // TestLostDisk: the only replica loses its disk, and has more records than before when the reader asks
 // for the next one. A reader that was away notices it as well, by the epoch of its committed offset.
-// Kafka 3.9 leads on in the same epoch after a crash of its only node, and then nobody can see it; after
+// Kafka 3.9 leads on in the same epoch after a crash of its only node, and then no client can see it; after
 // an orderly stop it does not.
 func TestLostDisk(t *testing.T) {
 	for _, c := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// watch ends the generation when a topic has got partitions: nobody would read them otherwise. The
+// watch ends the generation when a topic has got partitions: they would not be read otherwise. The
 // leader knows what it has divided. A static member that has come back without a rebalance may lead
 // the group and is not told so: it asks what is divided. When one that does not lead joins again the
 // coordinator changes nothing.

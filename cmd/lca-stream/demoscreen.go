@@ -125,7 +125,7 @@ func (v view) line() string {
 	return fmt.Sprintf("%d of %d rows whitened; %d rows learnt, %s; %s", v.rows, v.of, v.learnt, v.surprise(), v.metric())
 }
 
-// panel is for a terminal; no line is wider than it, for a line that wraps cannot be taken away.
+// panel is for a terminal; no line is wider than the terminal, because a line that wraps cannot be erased.
 func (v view) panel(width int) []string {
 	done := float64(v.rows) / float64(max(v.of, 1))
 	const bar = 24

@@ -21,7 +21,7 @@ func named(t *testing.T, instanceID, group string) instance {
 	return name
 }
 
-// TestInstance: each process of a host has a name of its own, and whoever is started where one has ended
+// TestInstance: each process of a host has a name of its own, and a process that starts where one has ended
 // has the name of that one.
 func TestInstance(t *testing.T) {
 	zero, one := named(t, "", t.Name()), named(t, "", t.Name())
@@ -30,7 +30,7 @@ func TestInstance(t *testing.T) {
 		t.Errorf("two processes are %q and %q", zero.id, one.id)
 	}
 	if !strings.HasSuffix(other.id, "-0") || other.id == zero.id {
-		t.Errorf("a process of another group is %q, beside %q", other.id, zero.id)
+		t.Errorf("a process of another group is %q, next to %q", other.id, zero.id)
 	}
 	zero.release()
 	if again := named(t, "", t.Name()); again.id != zero.id {

@@ -106,7 +106,7 @@ func (s *system) run(ctx context.Context) error {
 
 // learn runs the learner until ctx ends. Opening the sink fences a former learner of this model; what can
 // be refused is refused before that.
-// A learner that is alone in its process calls opened once it reads; beside a transform, opened is
+// A learner that is alone in its process calls opened once it reads; next to a transform, opened is
 // nil, and the transform counts what is read.
 func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func()) error {
 	watching, unwatch := context.WithCancel(ctx)
@@ -227,7 +227,7 @@ func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snaps
 	return snap, nil
 }
 
-// newestVersion is the newest snapshot of the model, nil if there is none. It waits for nobody.
+// newestVersion is the newest snapshot of the model, nil if there is none. It does not wait for other producers' open transactions.
 func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
 	id := s.config.Snapshot.ModelID
 	var a *snapshot.Assembler
@@ -247,8 +247,8 @@ func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) 
 	return newest, nil
 }
 
-// snapshots reads the snapshot topic up to source.Latest, as whoever goes on from it must (see
-// pipeline.ReadBack), or up to source.LatestStable, which suffices to look and waits for nobody.
+// snapshots reads the snapshot topic up to source.Latest, as a writer that goes on from it must (see
+// pipeline.ReadBack), or up to source.LatestStable, which suffices to look and waits for no open transaction.
 func (s *system) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{}
 	err := s.readBack(s.config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {

@@ -8,12 +8,12 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 )
 
-// outside is what a process has beside what the Go runtime manages: the pages of its binary that are in use,
+// outside is the memory of a process that the Go runtime does not manage: the pages of its binary that are in use,
 // measured as 32 to 34 MiB, and the stack of its first thread.
 const outside = 48 << 20
 
 // memoryLimit is what the process may take: memory.limit, or that of its container, or half of the machine's
-// memory. The Go runtime is told what is left of it beside outside and a tenth, whichever is more, but at
+// memory. The Go runtime is told what is left of it after outside and a tenth, whichever is more, but at
 // least half, so that it collects more often when the heap comes near; unless the environment says GOMEMLIMIT.
 func memoryLimit(c config.Memory, log *slog.Logger) int64 {
 	limit := uint64(c.Limit)

@@ -17,7 +17,7 @@ func (p *program) offsetsCommand() *cobra.Command {
 		Use:   "offsets",
 		Short: "Show or reset where transform and learner read on",
 		Long: `Where the transform reads on is the committed offset of source.group, where the learner does is in its
-checkpoint. show puts both side by side, with what else is known; reset moves them while nobody runs.`,
+checkpoint. show puts both side by side, with what else is known; reset moves them while no process runs.`,
 	}
 	c.AddCommand(p.offsetsShowCommand(), p.offsetsResetCommand())
 	return c
@@ -46,7 +46,7 @@ code 3, and goes on at the new place when it is started again.
 	needConfig(c)
 	to := c.Flags().String("to", "", "where to read on: earliest, latest, a time, or `PARTITION=OFFSET,...`")
 	stage := c.Flags().String("stage", stageAll, "whose position is moved: learn, transform or all")
-	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether somebody is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
+	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether a process is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *to == "" {
 			return usage{errors.New("--to is missing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]")}

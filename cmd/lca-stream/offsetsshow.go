@@ -40,7 +40,7 @@ type shownPlace struct {
 	Offset     *int64 `json:"offset"`               // committed
 	Checkpoint *int64 `json:"checkpoint,omitempty"` // of the learner: where it reads on
 	Lag        *int64 `json:"lag"`
-	TopicID    string `json:"topic_id,omitempty"` // committed beside the offset
+	TopicID    string `json:"topic_id,omitempty"` // committed with the offset
 	Marker     *int64 `json:"marker"`             // of the start marker
 }
 

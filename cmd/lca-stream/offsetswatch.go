@@ -16,7 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// stopped refuses while somebody works, as far as the brokers know.
+// stopped refuses while a process works, as far as the brokers know.
 func (r *reset) stopped(ctx context.Context, stage string, to source.Offsets) error {
 	c := r.config
 	var ids, groups []string
@@ -36,7 +36,7 @@ func (r *reset) stopped(ctx context.Context, stage string, to source.Offsets) er
 	}
 	before, err := r.traces(ctx, ids, groups, to)
 	if err != nil || r.watch <= 0 || len(before.written) == 0 && !before.committed() {
-		return err // nobody has ever worked here
+		return err // no process has ever worked here
 	}
 	timer := time.NewTimer(r.watch)
 	defer timer.Stop()
@@ -123,7 +123,7 @@ func (t traces) committed() bool {
 
 // differ names who has worked between two looks.
 func (t traces) differ(now traces) error {
-	const remedy = "stop it first; whoever has just been stopped may have ended its last transaction: then try again"
+	const remedy = "stop it first; if it has just been stopped, its last transaction may still be ending: then try again"
 	for id, w := range now.written {
 		if was, ok := t.written[id]; !ok || was != w {
 			return fmt.Errorf("%q is at work, it has written a transaction meanwhile: %s", id, remedy)

@@ -93,12 +93,12 @@ func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
 	return &pipeline.Gaps{Skip: s.config.Source.OnGap == "skip", Check: positions.Check, Stats: s.stats, Log: s.log}
 }
 
-// learnerGaps does so for a learner; beside says that it is that of `run`, which need not learn what the
+// learnerGaps does so for a learner; inRun says that it is that of `run`, which need not learn what the
 // transform has read.
-func (s *system) learnerGaps(positions *pipeline.Positions, beside bool) *pipeline.Gaps {
+func (s *system) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
 	g := s.gaps(positions)
 	g.Learner = true
-	if beside {
+	if inRun {
 		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
 			found, err := source.Committed(ctx, s.cluster, s.config.Source.Group, []source.Partition{p})
 			return found[p].Next, err

@@ -59,7 +59,7 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 }
 
 // inPlace reports whether snap is the newest on the topic, which may be nil, and the learner's checkpoint not an older one. It
-// disturbs nobody.
+// disturbs no running learner.
 func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (bool, error) {
 	if newest == nil {
 		return false, nil
@@ -113,7 +113,7 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 }
 
 // checkpointOf is the checkpoint of the model's learner, nil where there is none, or no topic for it. read is Peek
-// where nobody is to be waited for, and Load once the learner is fenced.
+// where no open transaction is to be waited for, and Load once the learner is fenced.
 func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
 	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read
 		ModelID: snap.ModelID, Learner: learner, Checkpoints: s.checkpoints(), Log: s.log,
 	}}
 	if _, err := s.partitions(ctx, s.config.Checkpoint.Topic); errors.Is(err, kafka.UnknownTopicOrPartition) {
-		return stage, nil, nil // nobody has learnt here yet
+		return stage, nil, nil // no learner has worked here yet
 	}
 	c, err := read(stage.Checkpoints, ctx)
 	return stage, c, err

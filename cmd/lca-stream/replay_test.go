@@ -146,7 +146,7 @@ func (h *history) try(t *testing.T, env []string, args ...string) (r replayResul
 	return r, nil
 }
 
-// snapshots reads the snapshot topic with somebody else's client.
+// snapshots reads the snapshot topic with another library's client.
 func (h *history) snapshots(t *testing.T) (a *snapshot.Assembler, records int) {
 	t.Helper()
 	a = &snapshot.Assembler{}

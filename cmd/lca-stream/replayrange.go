@@ -78,7 +78,7 @@ func (r *replay) openRange(ctx context.Context) error {
 	return nil
 }
 
-// replayGather is how much one Read of a partition gathers: nobody waits for it, so that few large
+// replayGather is how much one Read of a partition gathers: a replay has no latency to keep, so that few large
 // fetches are best.
 const replayGather = 1 << 20
 

@@ -69,7 +69,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress is an address that no program listens on.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,7 +14,7 @@ func writeSnapshotFile(path string, s *snapshot.Snapshot) error {
 	return exportSnapshotFile(path, s, snapshot.FormatArrow)
 }
 
-// exportSnapshotFile writes beside the target first, so that a crash leaves the old file or the new.
+// exportSnapshotFile writes next to the target first, so that a crash leaves the old file or the new.
 func exportSnapshotFile(path string, s *snapshot.Snapshot, f snapshot.Format) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".snapshot-*")
 	if err != nil {

@@ -76,7 +76,7 @@ func plotSnapshot(path string, s *snapshot.Snapshot) error {
 	return writePlot(path, picture)
 }
 
-// writePlot writes beside the target first, so that no half of a picture is left.
+// writePlot writes next to the target first, so that no half of a picture is left.
 func writePlot(path string, picture io.WriterTo) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plot-*")
 	if err != nil {

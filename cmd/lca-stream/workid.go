@@ -21,7 +21,7 @@ func transformID(c config.Source, partition int32) (id, former string) {
 	return workID(c, "transform", strconv.Itoa(int(partition))), fmt.Sprintf("%s-%s-%d", c.Group, c.Topic, partition)
 }
 
-// learnID is of whoever writes a model: its learner, and what publishes in its place.
+// learnID is the transactional id of a model's writer: its learner, and commands that publish in its place.
 func learnID(c config.Source, modelID string) (id, former string) {
 	return workID(c, "learn", modelID), c.Group + ".learn-" + modelID
 }

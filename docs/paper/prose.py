@@ -144,7 +144,7 @@ TAIL = """
 - **Two circles with 10 dimensions of noise or more**, with ν = 0.01 from 5 on, are lost to EM from the global covariance in most runs;
   starts from directions of low kurtosis find them.
 - **Subsampling**: after {passes} passes (50 with B = 100) our test NLL is lower than the paper's and numpy's wherever N is 1000 or 3000, and the
-  training NLL too, or equal within the errors: they may have stopped earlier, for the training NLL falls slowly (6.85 after 50 passes, 6.49 after 150, with
+  training NLL too, or equal within the errors: they may have stopped earlier, because the training NLL falls slowly (6.85 after 50 passes, 6.49 after 150, with
   γ = 0.6, B = N = 1000). With N = 6000, where nothing is drawn, γ = 0.6 ends half a nat above the fit without momentum and γ = 0.3 at or below it:
   the optimum that EM ends in depends on its first steps.
 - **Isotropic USPS** is lower than the paper's by more than 100 nats: see the note below that table.

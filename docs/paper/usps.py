@@ -1,6 +1,6 @@
 """Sections 6.2 and 6.3: LCA as a density of the USPS digits, and what subsampling costs.
 
-The digits are not part of this repository: nobody states their licence. `make paper` fetches them from LIBSVM's
+The digits are not part of this repository: their licence is not stated. `make paper` fetches them from LIBSVM's
 collection, or takes a file: Arrow, with a column x of 256 pixels in [-1, 1] and 9298 rows. Either way their fingerprint
 is checked.
 """

@@ -1,4 +1,4 @@
-"""Online clusterers on what lca-stream writes, beside other preprocessing.
+"""Online clusterers on what lca-stream writes, compared with other preprocessing.
 
 Rows come in blocks. A block is brought into coordinates by what was learnt of the rows before it (the first by what it
 gave itself), then clustered, then learnt by the clusterer, which begins after a fifth of the stream. The rows of ours are

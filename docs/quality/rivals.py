@@ -1,5 +1,5 @@
 """Anomaly scores that lca-stream is compared with. Each takes the rows of a machine's run, in order, and gives a score for
-every row, larger = stranger. All see what ours sees: the first rows are taken for normal and learnt, then scored; every later
+every row, larger = more unusual. All see what ours sees: the first rows are taken for normal and learnt, then scored; every later
 row is scored before it is learnt. learn: all of them, none, or those that are near."""
 import warnings
 

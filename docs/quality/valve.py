@@ -1,4 +1,4 @@
-"""A machine's event stream: lca_score as an anomaly score, through Kafka and `lca-stream run`, beside its rivals.
+"""A machine's event stream: lca_score as an anomaly score, through Kafka and `lca-stream run`, compared with its rivals.
 
 The data (SKAB, a water pump with valves; GPL-3.0) is not part of this repository: give `make quality` a clone of
 https://github.com/waico/SKAB, whose first eight runs of valve 1 are then taken and, apart from them, all others that are normal

@@ -34,7 +34,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 			continue
 		}
 		b.Run(c.name(), func(b *testing.B) {
-			h.broker = kafkatest.Start(b, kafkatest.Kafka41) // its own, for its topics take gigabytes
+			h.broker = kafkatest.Start(b, kafkatest.Kafka41) // its own, because its topics take gigabytes
 			for range b.N {
 				h.compete(b, c)
 			}
@@ -53,7 +53,7 @@ type cell struct {
 
 func (c cell) name() string { return fmt.Sprintf("%s/d=%d/rows=%d", c.work, c.dim, c.rows) }
 
-// cells have about 200 MB of input, or what takes a few seconds; those that learn four times as much, for a stream
+// cells have about 200 MB of input, or what takes a few seconds; those that learn four times as much, because a stream
 // is young once.
 func cells() (all []cell) {
 	for _, work := range []string{"whiten", "score", "learn"} {

@@ -48,7 +48,7 @@ func BenchmarkLatency(b *testing.B) {
 }
 
 // BenchmarkLatencyLearning is BenchmarkLatency for transforms of lca-stream alone: one in a process of
-// its own, and one beside a learner at full load, which has so many rows before it that it learns
+// its own, and one next to a learner at full load, which has so many rows before it that it learns
 // without a pause for as long as is measured, and publishes as it goes.
 //
 //	go test ./internal/bench -run '^$' -bench LatencyLearning -benchtime 1x

@@ -12,7 +12,7 @@ import (
 )
 
 // The network is away inside a transaction for longer than the broker lets a transaction stay open: the broker
-// aborts it and fences its owner, nobody else takes the work, and the programs go on by themselves.
+// aborts it and fences its owner, no other process takes the work, and the programs go on by themselves.
 func TestChaosLongCut(t *testing.T) {
 	const rounds, timeout, away = 4, "10s", 25 * time.Second
 	for _, c := range []struct {

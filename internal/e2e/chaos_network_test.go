@@ -28,7 +28,7 @@ func TestChaosBroker(t *testing.T) {
 		if death%2 == 0 {
 			s.Kill()
 		} else {
-			p.Resume() // an orderly stop of the broker waits for nobody
+			p.Resume() // an orderly stop of the broker waits for no paused process
 			s.Stop()
 		}
 		p.Resume()

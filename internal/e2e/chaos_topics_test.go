@@ -65,7 +65,7 @@ func TestChaosIdentical(t *testing.T) {
 	if !bytes.Equal(checkpoint, inQuiet(lastCheckpoint(t, b, struck.topic("check")))) {
 		t.Error("the last checkpoints differ")
 	}
-	struck.report("kill -9 of a learner, beside one left alone", fmt.Sprintf("%d inside a transaction", kills),
+	struck.report("kill -9 of a learner, compared with one left alone", fmt.Sprintf("%d inside a transaction", kills),
 		fmt.Sprintf("%d snapshot records (%d bytes) and the last checkpoint (%d bytes) are the same bytes", len(want), size, len(checkpoint)))
 }
 
@@ -229,7 +229,7 @@ func TestChaosMemory(t *testing.T) {
 		fmt.Sprintf("%d rows, each once; %d MiB at the peak", v.Rows, peak))
 }
 
-// Eight busy loops on the machine: heartbeats go on, nobody is thrown out of the group.
+// Eight busy loops on the machine: heartbeats go on, no member is thrown out of the group.
 func TestChaosStarvation(t *testing.T) {
 	const loops, lasting = 8, 45 * time.Second
 	s := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "starved", settings{partitions: 4})

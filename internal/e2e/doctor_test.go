@@ -88,7 +88,7 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		check(t, "none", nil, 2, "FAULT    topics", "FAULT    transactions")
 	})
 	t.Run("login", func(t *testing.T) {
-		check(t, "nobody", nil, 2, "FAULT    brokers", "kafka.sasl")
+		check(t, "no login", nil, 2, "FAULT    brokers", "kafka.sasl")
 		check(t, "all", []string{"kafka.sasl.mechanism=none", "kafka.sasl.username=", "kafka.sasl.password="}, 2, "FAULT    brokers", "kafka.sasl")
 		check(t, "all", []string{"kafka.tls.enabled=true"}, 2, "FAULT    brokers", "kafka.tls")
 	})

@@ -144,7 +144,7 @@ func untilReady(t *testing.T, address string, want bool, reason string) {
 	}
 }
 
-// freeAddress is an address that nobody listens on.
+// freeAddress is an address that no program listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

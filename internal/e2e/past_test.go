@@ -95,7 +95,7 @@ func (p *program) endsWith(code int) {
 	}
 }
 
-// Somebody else's transaction on the checkpoint topic is open, and stays so, while a learner saves more
+// Another producer's transaction on the checkpoint topic is open, and stays so, while a learner saves more
 // checkpoints and is killed. The next one waits for what lies behind, says so, may be stopped meanwhile, and
 // goes on where the first one was: versions do not go back.
 func testForeignTransaction(t *testing.T, b *kafkatest.Broker) {
@@ -104,7 +104,7 @@ func testForeignTransaction(t *testing.T, b *kafkatest.Broker) {
 	defer stop()
 	learn := s.program("learn")
 	first := s.grow(0, learn)
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("somebody"), kgo.TransactionTimeout(14*time.Minute))
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("another-program"), kgo.TransactionTimeout(14*time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func testForeignTransaction(t *testing.T, b *kafkatest.Broker) {
 }
 
 // Two pipelines with one model id start at the same moment on topics that are empty: one of them learns, the
-// other ends with exit code 2 and the name of the first, and harms nobody, then and at its next start.
+// other ends with exit code 2 and the name of the first, and does no harm, then and at its next start.
 func testTwoPipelines(t *testing.T, b *kafkatest.Broker) {
 	s := newStream(t, b, "pair", settings{partitions: 1, features: sensorColumns})
 	b.CreateTopic(t, "pair-other", 1, nil)

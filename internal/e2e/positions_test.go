@@ -251,7 +251,7 @@ func TestLatestAddedPartition(t *testing.T) {
 }
 
 // Retention passes the learner's checkpoint, though every record that it deletes was whitened: `run` goes
-// on, and says so. Records that nobody has read stop it, unless source.on_gap is skip.
+// on, and says so. Records that have not been read stop it, unless source.on_gap is skip.
 func TestLearnerBehindRetention(t *testing.T) {
 	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "behind", settings{partitions: 1, static: true, features: "[a, b, c]"})
 	s.rows(0, 3000)

@@ -49,7 +49,7 @@ http: {listen: ""}
 	learn := s.program("learn")
 	s.await(s.name+".learn", 20, learn)
 	learn.stop()
-	transform := s.program("transform") // with nobody learning, the newest model whitens all
+	transform := s.program("transform") // without a learner, the newest model whitens all
 	s.await(s.name, int64(len(values)), transform)
 	transform.stop()
 

@@ -14,7 +14,7 @@ import (
 const sessionTimeout = 10 * time.Second
 
 // A process of the default configuration that is killed and started again on its host goes on at once: it
-// has a name that nobody gave it. Two of them share the partitions. One that stops in order leaves at once.
+// has a name that no configuration gave it. Two of them share the partitions. One that stops in order leaves at once.
 func TestRecoveryInPlace(t *testing.T) {
 	const kills, usual = 7, 3 * time.Second
 	b := kafkatest.Start(t, kafkatest.Kafka41)

@@ -57,7 +57,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	secrets := map[string]string{}
 	for _, what := range []string{
 		"the password in the file", "a wrong password in the file", "the password in the environment", "a wrong password in the environment",
-		"the password in a password file", "a wrong password in a password file", "a password beside a file that is missing", "a password with a slip in its key's name",
+		"the password in a password file", "a wrong password in a password file", "a password with a file that is missing", "a password with a slip in its key's name",
 		"a password given by --set", "a password of an unknown mechanism",
 	} {
 		secrets[what] = secret(random)
@@ -165,7 +165,7 @@ func (s *stream) refused(secrets map[string]string, client, stranger string, wri
 		"a wrong password in the file":             {file("1", login("password: "+secrets["a wrong password in the file"]))},
 		"a wrong password in the environment":      {file("2", login("password: ${LCA_TEST_WRONG}"))},
 		"a wrong password in a password file":      {file("3", login("password_file: "+write("wrong", secrets["a wrong password in a password file"])))},
-		"a password beside a file that is missing": {file("4", login("password_file: /nowhere, password: "+secrets["a password beside a file that is missing"]))},
+		"a password with a file that is missing":   {file("4", login("password_file: /nowhere, password: "+secrets["a password with a file that is missing"]))},
 		"a password with a slip in its key's name": {file("5", login("pasword: "+secrets["a password with a slip in its key's name"]))},
 		"a password of an unknown mechanism":       {file("6", "sasl: {mechanism: kerberos, username: u, password: "+secrets["a password of an unknown mechanism"]+"}")},
 		"a stranger's key":                         {file("7", stranger+", sasl: {mechanism: plain, username: u, password: p}")},

@@ -20,7 +20,7 @@ type secured struct {
 	*kafkatest.Broker
 	ca, otherCA     string // files
 	cert, key       string // of a client
-	badCert, badKey string // of a client that nobody vouches for
+	badCert, badKey string // of a client whose authority is unknown
 	password        string
 }
 

@@ -18,7 +18,7 @@ import (
 // docBlock is a fenced block of a page, and the name of a file if the line before it gives one.
 var docBlock = regexp.MustCompile("(?ms)^(?:`([a-z.]+)`:\n\n)?```(python|yaml|sh|text)\n(.*?)^```$")
 
-// walk is somebody who follows a page: saves its files, types its commands, and compares what it shows.
+// walk is a reader who follows a page: saves its files, types its commands, and compares what it shows.
 type walk struct {
 	*stream
 	env    []string

@@ -45,7 +45,7 @@ type Config struct {
 	// TransactionMaxTimeout bounds what producers may ask for. Default 15 min, as Kafka.
 	TransactionMaxTimeout time.Duration
 	// Transactions2 offers version 2 of transactions (KIP-890), for tests of what a client makes of its
-	// answers. It fences nobody reliably: the EndTxn of a former owner, who is one epoch behind, is taken
+	// answers. It does not fence reliably: the EndTxn of a former owner, who is one epoch behind, is taken
 	// for a repetition of the new owner's. Without it the broker speaks as Kafka 3.9 does, features included:
 	// clients judge by these as well as by the versions of requests.
 	Transactions2 bool

@@ -45,7 +45,7 @@ var layers = []layer{
 	{"internal/house", "", "github.com gonum.org", ""},
 }
 
-// testsMay is what any test may import of ours: fakes of the protocol, and the packages beside it.
+// testsMay is what any test may import of ours: fakes of the protocol, and the packages next to it.
 const testsMay = "internal/kafkatest internal/embedded internal/testtools"
 
 // may reports whether the layer may import a directory of ours.

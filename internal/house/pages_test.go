@@ -71,7 +71,7 @@ func TestAnchorsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// A page that the index does not name is found by nobody.
+// A page that the index does not name is not found.
 func TestEveryPageIsInTheIndex(t *testing.T) {
 	const index = "docs/README.md"
 	var linked []string

@@ -64,7 +64,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// machinePath is a path that exists on somebody's machine only.
+// machinePath is a path that exists on one machine only.
 var machinePath = regexp.MustCompile(`(^|[\s"'=(\x60:])/(home|Users|root|work|workspace|tmp)/\w`)
 
 func TestNoPathsOfOneMachine(t *testing.T) {

@@ -93,6 +93,13 @@ var wordings = []wording{
 	{pattern: regexp.MustCompile(`(?i)\bfor ever\b`), instead: "forever, or without end"},
 	{pattern: regexp.MustCompile(`(?i)\bin force\b`), instead: "current: the current model"},
 	{pattern: regexp.MustCompile(`(?i)\b(?:hitherto|whence|thereby|as it were|by the way)\b`), instead: "plain words, or nothing"},
+	{pattern: regexp.MustCompile(`(?i)\b(?:nobody|somebody|anybody|everybody|whoever)\b`), instead: "who it is: another process, no reader, a user"},
+	{pattern: regexp.MustCompile(`(?i)\bbeside\b`), instead: "next to, together with, in addition to, or besides"},
+	{
+		pattern: regexp.MustCompile(`, for (?:it|they|there|we|then|nothing|(?:a|an|the|its|their|each|every|no) (?:[\pL]+ ){1,2}(?:is|are|was|were|has|have|takes?|falls?|costs?))\b`),
+		instead: "because",
+		except:  regexp.MustCompile(`^, for each key that`),
+	},
 	{pattern: regexp.MustCompile(`(?i)\bstate of mind\b`), instead: "latest figures"},
 	{pattern: regexp.MustCompile(`(?i)\bask(?:s|ed|ing)? the memory\b`), instead: "prefetch"},
 }
@@ -157,6 +164,10 @@ c_l is left out; c_g likewise
 retried for ever
 the model in force
 the learner's state of mind
+nobody asks
+kept, for it is small
+kept, for the training error falls slowly
+committed beside the offset
 it asks the memory for the next panel
 `), "\n")
 	for _, text := range refused {

@@ -44,7 +44,7 @@ const (
 	Kafka38 Kind = "kafka-3.8.0"
 )
 
-// Kinds are those that Each runs, the quickest first. Kafka38 is not among them: beside KAFKA-17507
+// Kinds are those that Each runs, the quickest first. Kafka38 is not among them: besides KAFKA-17507
 // it answers as 3.9.1 does, and one more broker in every Each would cost minutes of the suite.
 func Kinds() []Kind { return []Kind{Embedded, Kafka41, Kafka39} }
 
@@ -87,7 +87,7 @@ func StartN(t testing.TB, k Kind, n int) *Broker {
 // Setup is what a test changes about its brokers. All but Nodes and Transactions2 is for Apache Kafka only.
 type Setup struct {
 	Nodes         int        // default 1
-	Listeners     []Listener // beside the plain one, which the test itself uses
+	Listeners     []Listener // besides the plain one, which the test itself uses
 	Properties    []string   // further lines of server.properties
 	HeapMiB       int        // of each JVM; default 160
 	Transactions2 bool       // of the embedded broker: see embedded.Config

@@ -53,7 +53,7 @@ func StartProcess(t testing.TB, cmd *exec.Cmd, dir string) *Process {
 // Kill ends the whole group with SIGKILL and waits for the child.
 func (p *Process) Kill() {
 	select {
-	case <-p.done: // it is gone, and its number may be somebody else's by now
+	case <-p.done: // it is gone, and its number may be another process's by now
 	default:
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.done

@@ -16,7 +16,7 @@ import (
 //   - one partition for the internal topics: fewer files, and a quick start.
 func serverProperties(j *javaNode, voters []string) string {
 	n := len(voters)
-	// Nobody takes over from a node alone: Kafka's own session, so that a busy machine's pauses do
+	// No process takes over from a node by itself: Kafka's own session, so that a busy machine's pauses do
 	// not fence it. A killed node registers again only when its session has ended.
 	minISR, session := 1, 9000
 	if n >= 3 {

@@ -74,7 +74,7 @@ func (b *Broker) led(ctx context.Context, topic string, n int) bool {
 	return least == n && most == n
 }
 
-// freePorts returns n ports that nobody listens on, below the range from which systems take the
+// freePorts returns n ports that no program listens on, below the range from which systems take the
 // ports of outgoing connections (32768 and up): one of those could be taken while a broker is down.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()

@@ -45,7 +45,7 @@ type Decoder struct {
 }
 
 // NewDecoder returns a decoder that gives up on a batch whose records are larger than maxBytes
-// after decompression, or whose records and headers take more than that as Go values beside their bytes:
+// after decompression, or whose records and headers take more than that as Go values in addition to their bytes:
 // a few kilobytes can decompress to gigabytes, and seven bytes are a record. The decompressors are those of
 // c; nil: its own.
 func NewDecoder(maxBytes int, c *Codecs) *Decoder {
@@ -61,7 +61,7 @@ func (d *Decoder) Reset(b []byte) { d.rest = b }
 // Limit sets maxBytes for the batches from here on.
 func (d *Decoder) Limit(maxBytes int) { d.maxBytes = maxBytes }
 
-// Held is what the last call of Records allocated, beside the record set that it read.
+// Held is what the last call of Records allocated, in addition to the record set that it read.
 func (d *Decoder) Held() int { return d.held }
 
 // Next reads the header of the next batch and verifies its checksum. It returns io.EOF at the end
@@ -254,7 +254,7 @@ func faulty(offset int64, kind error, format string, args ...any) error {
 	return fmt.Errorf("recordbatch: batch at offset %d: %w: %s", offset, kind, fmt.Sprintf(format, args...))
 }
 
-// RecordBytes is what a record takes beside the bytes it points to.
+// RecordBytes is the memory that a record takes in addition to the bytes it points to.
 const RecordBytes = int(unsafe.Sizeof(Record{}))
 
 const headerBytes = int(unsafe.Sizeof(Header{}))
@@ -262,7 +262,7 @@ const headerBytes = int(unsafe.Sizeof(Header{}))
 // minRecordSize is a record with null key and value: length, attributes, five varints of one byte.
 const minRecordSize = 7
 
-// usualRecordSize is what a record takes in memory beside its bytes. Room for records of that size and more is
+// usualRecordSize is what a record takes in memory in addition to its bytes. Room for records of that size and more is
 // made at once, on the word of the batch's header; for smaller ones as they are found.
 const usualRecordSize = 128
 

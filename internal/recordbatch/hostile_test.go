@@ -77,7 +77,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What Held says is what a batch takes beside its bytes.
+// What Held says is what a batch takes in addition to its bytes.
 func TestHeld(t *testing.T) {
 	recs := someRecords(1000, 100)
 	for i := range recs {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// hosts are the names under which the server answers. A page of a stranger can make a browser ask
-// any address under a name of the stranger's (DNS rebinding), and read the answer: the address is right, the
+// hosts are the names under which the server answers. A foreign page can make a browser ask
+// any address under a name of its own (DNS rebinding), and read the answer: the address is right, the
 // name is not. Who may ask is not decided here.
 type hosts struct {
-	loopback bool     // nobody but this machine can ask
+	loopback bool     // only this machine can ask
 	names    []string // in lower case; "*": any
 }
 
-// private are endings of names that no stranger can have in the public DNS: this machine (RFC 6761), its
+// private are endings of names that no outsider can have in the public DNS: this machine (RFC 6761), its
 // network (RFC 6762, and .internal by ICANN's resolution of 2024), and a Kubernetes namespace's services.
 var private = []string{".localhost", ".local", ".internal", ".svc"}
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a browser may be made to ask by a stranger's page is refused, and what people and probes ask passes.
+// What a browser may be made to ask by a foreign page is refused, and what people and probes ask passes.
 func TestHosts(t *testing.T) {
 	own, err := os.Hostname()
 	if err != nil {

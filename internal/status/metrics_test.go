@@ -61,7 +61,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// What promtool finds odd, people's own linters find odd.
+// What promtool complains of, people's own linters complain of.
 func TestPromtoolFindsNothing(t *testing.T) {
 	for name, p := range map[string]*process{"before anything": newProcess(), "busy": busy(t)} {
 		check := exec.Command(testtools.Promtool(t), "check", "metrics")

@@ -1,6 +1,6 @@
 // Package status is what a running process shows of itself over HTTP: the page, /ping, /ready,
 // /version, /metrics and the JSON API. It reads pipeline.Stats through atomics and copies only, so
-// nobody who looks can hold up a record. Everything is read-only: GET and HEAD, nothing else.
+// a reader of the page cannot hold up a record. Everything is read-only: GET and HEAD, nothing else.
 package status
 
 import (
@@ -32,7 +32,7 @@ type Build struct {
 // Config says where to listen and what to show.
 type Config struct {
 	Listen string   // host:port; "" = no server; port 0 = any
-	Hosts  []string // names under which it answers beside its own and those of private networks; "*": any
+	Hosts  []string // names under which it answers besides its own and those of private networks; "*": any
 	Debug  bool     // also /debug/pprof/* and /debug/config
 	Build  Build
 	Masked func() any // the configuration with its secrets masked, for /debug/config

@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package testtools brings what tests need beside Go: a Python with pinned packages, Helm, promtool
+// Package testtools brings what tests need besides Go: a Python with pinned packages, Helm, promtool
 // and a browser. Each is made once, on first use, in the user's cache directory, and shared by all
 // tests of all checkouts:
 //

@@ -15,7 +15,7 @@ func TestPythonHasItsPackages(t *testing.T) {
 		t.Errorf("%s: %v", out, err)
 	}
 	if again := Python(t); again != python {
-		t.Errorf("a second call made %s beside %s", again, python)
+		t.Errorf("a second call made %s next to %s", again, python)
 	}
 }
 

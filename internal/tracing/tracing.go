@@ -9,7 +9,7 @@
 // A batch of records is one span, "transform TOPIC" or "learn TOPIC", with a child for its
 // transaction. Each record that came with a `traceparent` header is linked from the span; with many
 // records in a batch a span cannot be the child of all of them. The header itself goes to the output
-// untouched, traces or none, so whoever reads the output goes on with the trace of whoever wrote the
+// untouched, traces or none, so a consumer of the output goes on with the trace of the producer of the
 // input.
 package tracing
 

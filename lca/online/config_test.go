@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
-// TestZeroConfig holds that a configuration that nobody filled in is refused by name.
+// TestZeroConfig holds that a configuration that was not filled in is refused by name.
 func TestZeroConfig(t *testing.T) {
 	err := online.Config{}.Validate()
 	if err == nil {

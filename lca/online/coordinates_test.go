@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// What somebody sees who clusters the whitened rows as they come and knows nothing of snapshots: an
+// What a program sees that clusters the whitened rows as they come and knows nothing of snapshots: an
 // online k-means (MacQueen 1967) over 50 of them. A flip is a fixed row whose label changes from one
 // snapshot to the next. Some labels flip because the centres still move: so they do under one model that
 // never changes. Aligned and symmetric coordinates add next to nothing to that; with the columns of B as

@@ -13,8 +13,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// TestBurst holds that odd rows that are soon over change nothing: they are set aside, the metric and the
-// neighbours stay, and as many usual rows make them forgotten.
+// TestBurst holds that anomalous rows that are soon over change nothing: they are set aside, the metric and the
+// neighbours stay, and as many normal rows make them forgotten.
 func TestBurst(t *testing.T) {
 	const d, b = 6, 50
 	r := rand.New(rand.NewPCG(1, 13))

@@ -33,7 +33,7 @@ import (
 //	warm-up   rows, identities u×n                    of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
-//	          and of each column u64, usual value f64, share f64
+//	          and of each column u64, most frequent value f64, share f64
 //	C_L       f×d², without ν, at the last split
 //	metric    flag whether there is one; then of its split
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,

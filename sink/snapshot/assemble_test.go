@@ -167,7 +167,7 @@ func TestAssemblerLists(t *testing.T) {
 			t.Errorf("version %d: %v, want …%s…", version, err, says)
 		}
 	}
-	checkNewest(t, &a, "nobody", 0)
+	checkNewest(t, &a, "never written", 0)
 }
 
 // TestAssemblerRetains: a follower of large models keeps two of them, and the one it is pinned to.

@@ -19,7 +19,7 @@ func held(a *Assembler) (bytes int) {
 	return bytes
 }
 
-// Chunks that never become whole are not kept forever, whoever wrote them; the version that is being read is.
+// Chunks that never become whole are not kept forever, whichever process wrote them; the version that is being read is.
 func TestAssemblerIsBounded(t *testing.T) {
 	a := &Assembler{Retain: 2, Only: "default"}
 	foreign := big(50)

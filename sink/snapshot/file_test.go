@@ -82,7 +82,7 @@ func TestReadFileRefuses(t *testing.T) {
 		{"a width beyond memory", metadata("lca.d", "1000000000000"), "lca.d is 1000000000000"},
 		{"neighbours missing", metadata("lca.neighbours", "3"), "the rows make it 2"},
 		{"d_gaussian wrong", metadata("lca.d_gaussian", "1"), "the rows make it 2"},
-		{"a metric nobody knows", metadata("lca.metric", "round"), "round"},
+		{"an unknown metric", metadata("lca.metric", "round"), "round"},
 		{"features that are no JSON", metadata("lca.features", "a,b,c"), "lca.features"},
 		{"two features for three columns", metadata("lca.features", `["a","b"]`), "2 feature names"},
 		{"no mean", rows(func(t *table) { t.kind[0] = "average" }), `kind "mean"`},

@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// The headers of a chunk, beside content-type.
+// The headers of a chunk, in addition to content-type.
 const (
 	headerModelID = "lca-model-id"
 	headerVersion = "lca-model-version"

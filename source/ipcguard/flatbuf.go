@@ -1,6 +1,6 @@
 package ipcguard
 
-// walk reads one flatbuffer that nobody has verified. The first thing that does not fit stops it:
+// walk reads one flatbuffer that has not been verified. The first thing that does not fit stops it:
 // err is set, and every later read returns zero values, so callers need to look at err only
 // where they loop or where they end.
 type walk struct {

@@ -1,4 +1,4 @@
-// Package ipcguard stands between bytes that anybody may have written and the Arrow library,
+// Package ipcguard stands between untrusted bytes and the Arrow library,
 // which trusts lengths, counts and offsets as they come: one flipped bit can make it allocate
 // gigabytes, out of reach of recover. Nothing here does: all is checked against the bytes present
 // before it is believed.

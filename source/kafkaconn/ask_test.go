@@ -79,7 +79,7 @@ func TestAskGivesUp(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cl.Ask(ended, kafkaconn.Question{Request: kmsg.NewPtrMetadataRequest()}); err == nil {
-		t.Error("an answer to nobody")
+		t.Error("an answer that was not asked for")
 	}
 	if _, err := cl.Metadata(within(t)); err != nil {
 		t.Error(err)

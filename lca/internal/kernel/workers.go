@@ -16,7 +16,7 @@ type workers struct {
 	least int            // replaces leastWork in tests, which want little work to be shared
 	work  job            // the job of the current run
 	items int64          // number of items of the job
-	next  atomic.Int64   // index of the next item that nobody has taken
+	next  atomic.Int64   // index of the next item that no worker has taken
 	ids   atomic.Int64   // number of workers that have started
 	wait  sync.WaitGroup // counts the workers that have not finished
 	spawn func()         // body of each goroutine, kept because a new closure would be allocated

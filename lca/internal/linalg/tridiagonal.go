@@ -24,7 +24,7 @@ const (
 //	pairs   row 2i = w_i, row 2i+1 = v_i of the panel      (2·panelColumns × ld)
 //	left    column 2i = −v_i, column 2i+1 = −w_i           (n × 2·panelColumns)
 //
-// Of A the upper triangle is stored, so that row k is column k from the diagonal on, and beside it the whole
+// Of A the upper triangle is stored, so that row k is column k from the diagonal on, and next to it the whole
 // blocks on the diagonal. What Av costs is fetching A, so each number is fetched once, for its row and for
 // its column ([kernel.Symv]).
 type tridiagonal struct {

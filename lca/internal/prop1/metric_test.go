@@ -94,7 +94,7 @@ func TestSplitIsTheBestOfItsFamily(t *testing.T) {
 	}
 }
 
-// A metric that nobody has written an M-step for is refused, and never taken for another.
+// A metric that has no M-step is refused, and never taken for another.
 func TestUnknownMetricIsRefused(t *testing.T) {
 	if f, err := FamilyOf("invalid(9)", 0); err == nil {
 		t.Errorf("it became %T", f)

@@ -159,7 +159,7 @@ type Memory struct {
 // HTTP is the status page, probes and metrics.
 type HTTP struct {
 	Listen         string   // host:port; default 127.0.0.1:8095; "" = no server
-	AllowedHosts   []string // names by which it may be asked, beside its own; "*": any; default []
+	AllowedHosts   []string // names under which it may be asked, besides its own; "*": any; default []
 	DebugEndpoints bool     // serve /debug/pprof and /debug/config; default false
 }
 

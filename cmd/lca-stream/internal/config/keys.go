@@ -173,7 +173,7 @@ func serviceKeys(c *Config) []Key {
 		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, "cut", "stop")},
 		{"memory.limit", "auto", "Most that the process may take; buffers are shares of it. auto: the container's limit, or half of the machine's memory. A ceiling, not a budget to fill: little is in use while little is to do. GOMEMLIMIT follows it unless it is set.", &sizeValue{p: &c.Memory.Limit, low: 64 << 20, high: 512 << 30, words: autoSize()}},
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
-		{"http.allowed_hosts", "[]", "Names by which it may be asked, such as a proxy's, beside its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
+		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, "debug", "info", "warn", "error")},
 		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, "auto", "text", "json")},

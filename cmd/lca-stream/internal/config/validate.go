@@ -55,10 +55,10 @@ func (d *decoder) validateKafka() {
 		}
 	}
 	if t.Enabled && t.CertFile != "" && t.KeyFile == "" {
-		d.clash("has no key_file beside it", "a client's certificate needs its key: set kafka.tls.key_file", "kafka.tls.cert_file")
+		d.clash("has no key_file with it", "a client's certificate needs its key: set kafka.tls.key_file", "kafka.tls.cert_file")
 	}
 	if t.Enabled && t.KeyFile != "" && t.CertFile == "" {
-		d.clash("has no cert_file beside it", "a client's key needs its certificate: set kafka.tls.cert_file", "kafka.tls.key_file")
+		d.clash("has no cert_file with it", "a client's key needs its certificate: set kafka.tls.cert_file", "kafka.tls.key_file")
 	}
 	password := s.Password != "" || s.PasswordFile != ""
 	switch {
@@ -70,7 +70,7 @@ func (d *decoder) validateKafka() {
 		d.clash("needs a password", "set kafka.sasl.password_file, or kafka.sasl.password: ${VAR}", "kafka.sasl.mechanism", "kafka.sasl.password", "kafka.sasl.password_file")
 	}
 	if s.Password != "" && s.PasswordFile != "" {
-		d.clash("is set beside kafka.sasl.password", "keep one of the two", "kafka.sasl.password_file", "kafka.sasl.password")
+		d.clash("is set together with kafka.sasl.password", "keep one of the two", "kafka.sasl.password_file", "kafka.sasl.password")
 	}
 }
 
@@ -126,7 +126,7 @@ func (d *decoder) validateLearning() {
 			"set fewer lca.neighbours, or name fewer features", "lca.neighbours", "source.features")
 	}
 	if m.HalfLifeRows != 0 && m.PassRows > 0 {
-		d.clash("is set beside lca.pass_rows", "they say the same: keep one of the two", "lca.half_life_rows", "lca.pass_rows")
+		d.clash("is set together with lca.pass_rows", "they say the same: keep one of the two", "lca.half_life_rows", "lca.pass_rows")
 	}
 	if m.HalfLifeRows != 0 && m.Gamma == 0 {
 		d.clash("cannot be reached with lca.gamma 0, which forgets all at once", "set lca.gamma above 0, such as 0.6", "lca.half_life_rows", "lca.gamma")
@@ -149,7 +149,7 @@ func (d *decoder) validatePublishing() {
 	}
 	for _, f := range c.Source.Features {
 		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == "columns") {
-			d.clash(fmt.Sprintf("%q would stand beside the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
+			d.clash(fmt.Sprintf("%q would be written next to the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
 		}
 	}
 }

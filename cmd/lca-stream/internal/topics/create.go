@@ -62,7 +62,7 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 	return findings, err
 }
 
-// create creates topics and waits until all brokers know them. One that somebody else creates
+// create creates topics and waits until all brokers know them. One that another process creates
 // meanwhile is as good.
 func create(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, source topic, c Creation, created map[string]bool) error {
 	if len(wants) == 0 {

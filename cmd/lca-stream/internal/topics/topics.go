@@ -5,9 +5,9 @@
 //	report, err := topics.Check(ctx, cl, topics.Wanted(cfg))
 //
 // A fault is what would lose something or what cannot work: run, learn and transform do not start with one.
-// A warning is a risk, which may be somebody's decision: it is said, and nothing more.
+// A warning is a risk, which may be an administrator's decision: it is reported, and nothing more.
 //
-// It never alters a topic that exists: its retention, say, may be somebody's decision. A Finding's
+// It never alters a topic that exists: its retention, say, may be an administrator's decision. A Finding's
 // Remedy says how to.
 package topics
 
@@ -31,7 +31,7 @@ const (
 	largestChunk = 1_000_000
 	// headers is room for what we add to a message, bytes.
 	headers = 64 << 10
-	// sourcePath is the key of the one topic that is somebody else's.
+	// sourcePath is the key of the one topic that other programs own.
 	sourcePath = "source.topic"
 	// brokerDefault lets the broker choose (KIP-464, Kafka 2.4).
 	brokerDefault = -1
@@ -53,7 +53,7 @@ type Want struct {
 func Wanted(c *config.Config) []Want {
 	wants := []Want{
 		{Path: sourcePath, Topic: c.Source.Topic},
-		// A whitened row may be as long again as the row: float32 coordinates beside float32 columns.
+		// A whitened row may be as long again as the row: float32 coordinates next to float32 columns.
 		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, Least: leastOutput(c)},
 		{Path: "snapshot.topic", Topic: c.Snapshot.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
