@@ -8,26 +8,26 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// topicPartition is where a message goes.
+// topicPartition is the partition that a message is written to.
 type topicPartition struct {
 	topic string
 	id    int32
 }
 
-// share is what one Put writes to one partition, in the order of the messages.
+// share holds the records of one Put for one partition, in the order of the messages.
 type share struct {
 	topicPartition
 	records []recordbatch.Record
-	sizes   []int // of each record in a batch, at most
-	index   []int // of each record in the messages of the Put
-	done    int   // records that were written together with other partitions'
+	sizes   []int // upper bound of each record's size in a batch
+	index   []int // position of each record among the messages of the Put
+	done    int   // number of records already written by a request for several partitions
 }
 
-// shares sorts the messages of one Put by partition, the partitions in order of first appearance. Its
-// memory is used again by the next Put: a stream puts about as much every time.
+// shares groups the messages of one Put by partition, in order of first appearance. The next Put reuses its memory,
+// because a stream puts about as much every time.
 type shares struct{ all []*share }
 
-// sort takes the place of what the last sort made.
+// sort groups the messages, and overwrites the groups of the previous call.
 func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 	known := s.all[:cap(s.all)]
 	s.all = s.all[:0]
@@ -39,7 +39,7 @@ func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 		}
 		if to := (topicPartition{m.Topic, m.Partition}); last == nil || last.topicPartition != to {
 			last = s.find(to, known)
-			if i == 0 { // and usually all of them
+			if i == 0 { // most Puts have one partition only
 				last.grow(len(msgs))
 			}
 		}
@@ -55,7 +55,7 @@ func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 	return s.all, nil
 }
 
-// find returns the share of a partition: that of this Put, an old one, or a new one.
+// find returns the share of a partition: one of this Put, a recycled one, or a new one.
 func (s *shares) find(to topicPartition, known []*share) *share {
 	for _, old := range s.all {
 		if old.topicPartition == to {
@@ -74,12 +74,12 @@ func (s *shares) find(to topicPartition, known []*share) *share {
 	return s.all[n]
 }
 
-// grow makes room for n messages at once: memory that is outgrown step by step comes to several times as much.
+// grow reserves room for n messages at once, because growing step by step would allocate several times as much.
 func (s *share) grow(n int) {
 	s.records, s.sizes, s.index = slices.Grow(s.records, n), slices.Grow(s.sizes, n), slices.Grow(s.index, n)
 }
 
-// forget lets go of the messages, whose memory is their owner's.
+// forget drops the references to messages: their memory belongs to the caller of Put.
 func (s *shares) forget() {
 	for _, one := range s.all {
 		clear(one.records)

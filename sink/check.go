@@ -12,13 +12,13 @@ import (
 // checkWithin bounds the wait for an answer to Check: the caller has records to read.
 const checkWithin = 5 * time.Second
 
-// Check asks whether the work is still ours, because an owner that has nothing to write would not notice that
-// another one has taken it. It writes nothing. ErrFenced: another owner has it. Any other error: there was no
-// answer, and the next Put will tell.
+// Check asks the brokers whether this process still owns the work. An owner that has nothing to write would otherwise
+// not notice that another process has taken it. Check writes nothing. It returns ErrFenced if another owner has the
+// work; any other error means that there was no answer, and the next Put will tell.
 //
-// What is asked is DescribeTransactions (Kafka 3.0). If it names another producer or epoch than ours, ending the transaction
-// that we do not have decides: the coordinator compares epochs then, and knows the producer id that follows an
-// exhausted epoch.
+// The request is DescribeTransactions (Kafka 3.0). If the answer names another producer or epoch than ours, Check
+// ends a transaction that is not open: the coordinator then compares epochs, and knows the producer id that follows
+// an exhausted epoch.
 func (k *Kafka) Check(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -33,7 +33,7 @@ func (k *Kafka) Check(ctx context.Context) error {
 	one, cancel := context.WithTimeout(ctx, min(k.request, checkWithin))
 	defer cancel()
 	now, err := k.describe(one)
-	k.doubt = false // a question that arrives late changes nothing
+	k.doubt = false // a request of a check that arrives late changes nothing
 	switch {
 	case err == nil && now.ProducerID == k.producer.id && now.ProducerEpoch == k.producer.epoch:
 		return nil
@@ -48,7 +48,7 @@ func (k *Kafka) Check(ctx context.Context) error {
 	return k.checked(k.settle(ctx))
 }
 
-// checked notes what came of a check.
+// checked acts on the result of a check.
 func (k *Kafka) checked(err error) error {
 	if err == nil {
 		return nil
@@ -59,8 +59,8 @@ func (k *Kafka) checked(err error) error {
 	return k.explain(err)
 }
 
-// checkByEnd asks brokers before Kafka 3.0: EndTxn(abort) of version 1 compares epochs first, and takes no new one. If it
-// is not answered, the next Put takes a new epoch, so that it cannot end a later transaction.
+// checkByEnd asks brokers before Kafka 3.0. EndTxn(abort) of version 1 compares epochs first, and takes no new one.
+// Without an answer the next Put takes a new epoch, so that the late request cannot end a later transaction.
 func (k *Kafka) checkByEnd(ctx context.Context) error {
 	_, err := k.endTxn(ctx, k.producer, false)
 	if errors.Is(err, kafka.InvalidTransactionState) || errors.Is(err, kafka.InvalidProducerIDMapping) {

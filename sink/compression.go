@@ -8,8 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// Compression says how batches are compressed. A batch that would not get smaller stays as it is,
-// whatever is said here.
+// Compression says how batches are compressed. A batch that compression does not make smaller is written as it is.
 type Compression uint8
 
 // The zero value compresses nothing.
@@ -19,9 +18,9 @@ const (
 	CompressSnappy
 	CompressLZ4
 	CompressZstd
-	// CompressAuto takes lz4 where it halves what a topic gets, which is so for small messages, because
-	// each has the same schema, and hardly for rows of numbers; and zstd for a message that is larger
-	// than its topic takes.
+	// CompressAuto uses lz4 for topics where a sample shrinks to half or less. That is so for small messages, which
+	// all repeat the schema, and rarely for rows of numbers. A message that is larger than its topic takes is
+	// compressed with zstd.
 	CompressAuto
 )
 
@@ -36,18 +35,17 @@ func ParseCompression(s string) (Compression, error) {
 }
 
 const (
-	// sampleBytes is how much of a batch is compressed to see what comes of it, and sampleEvery after how
-	// many batches of a topic that is done again: a hundredth of the work, so that data that cannot be
-	// compressed cost nothing to speak of.
+	// sampleBytes is how much of a batch is compressed to measure the ratio. Each topic is measured again after
+	// sampleEvery batches: a hundredth of the work, so that incompressible data cost next to nothing.
 	sampleBytes = 32 << 10
 	sampleEvery = 64
 
-	// worthRatio is what lz4 must make of a sample. It runs at 500 MB/s and more, about the rate at which the
-	// transform makes such messages: below half, the time is won back on the way to three replicas.
+	// worthRatio is the ratio that lz4 must reach in a sample. lz4 compresses 500 MB/s and more, about the rate at
+	// which the transform makes such messages. Below half, the time is won back on the way to three replicas.
 	worthRatio = 0.5
 )
 
-// packer compresses what one producer writes.
+// packer compresses the batches of one producer.
 type packer struct {
 	by   Compression
 	with *recordbatch.Compressor
@@ -56,16 +54,16 @@ type packer struct {
 	topics map[string]*sampled
 }
 
-// sampled is what auto knows of a topic.
+// sampled is what CompressAuto has measured for a topic.
 type sampled struct {
 	codec recordbatch.Codec
 	left  int // batches until the next sample
 }
 
-// pack compresses the batch at b[at:], where it stands; limit is what its topic takes.
+// pack compresses the batch at b[at:] in place; limit is the largest batch that its topic takes.
 func (p *packer) pack(b []byte, at int, topic string, limit int) []byte {
 	packed, err := p.with.Compress(b, at, p.codec(b[at:], topic, limit))
-	if err != nil { // writing to memory does not fail; the batch is as it was
+	if err != nil { // writing to memory does not fail; the batch stays as it is
 		return b
 	}
 	return packed
@@ -81,7 +79,7 @@ func (p *packer) codec(batch []byte, topic string, limit int) recordbatch.Codec 
 	return p.sample(batch, topic)
 }
 
-// sample looks into every so many batches of a topic.
+// sample measures one batch of a topic out of sampleEvery, and returns the codec to use.
 func (p *packer) sample(batch []byte, topic string) recordbatch.Codec {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,8 +100,8 @@ func (p *packer) sample(batch []byte, topic string) recordbatch.Codec {
 	return s.codec
 }
 
-// encoding is how batches for a topic are written; limit is what it takes. A message that is larger than that is
-// compressed while it is written, so that it is never in memory in one piece.
+// encoding returns how batches for a topic are encoded; limit is the largest batch that it takes. A message that is
+// larger is compressed while it is encoded, so that it is never in memory in one piece.
 func (p *packer) encoding(topic string, limit int) encoding {
 	return func(b []byte, recs []recordbatch.Record, producer recordbatch.Producer) []byte {
 		if p.streams(recs, limit) {
@@ -116,12 +114,12 @@ func (p *packer) encoding(topic string, limit int) encoding {
 	}
 }
 
-// streams says whether this is one message that its topic does not take as it is.
+// streams reports whether recs is a single message that is too large for its topic unless it is compressed.
 func (p *packer) streams(recs []recordbatch.Record, limit int) bool {
 	return p.by != CompressNone && len(recs) == 1 && recordbatch.Size(recs) > limit
 }
 
-// large is the codec of a message that is larger than its topic takes.
+// large returns the codec for a message that is larger than its topic takes.
 func (p *packer) large() recordbatch.Codec {
 	if p.by == CompressAuto {
 		return recordbatch.Zstd
@@ -129,7 +127,7 @@ func (p *packer) large() recordbatch.Codec {
 	return recordbatch.Codec(p.by)
 }
 
-// size is what one record takes as a batch of its own, compressed if that is what becomes of it.
+// size returns the size of one record as a batch of its own, compressed if it would be written so.
 func (p *packer) size(record []recordbatch.Record, limit int) int {
 	if p.streams(record, limit) {
 		return p.with.PackedSize(record, p.large())

@@ -13,8 +13,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// coordinators remembers which broker coordinates a transactional id or a group. kafka-go asks
-// before every request; that would double the round trips of a transaction.
+// coordinators remembers which broker coordinates a transactional id or a group. kafka-go looks the coordinator up
+// before every request, which would double the round trips of a transaction.
 type coordinators struct {
 	cluster *kafkaconn.Cluster
 	mu      sync.Mutex
@@ -26,8 +26,8 @@ type coordinatorKey struct {
 	name string
 }
 
-// ask sends a request to the coordinator and returns its answer. When it fails in a way that may
-// mean that the coordinator has moved, the next one asks again where it is.
+// ask sends a request to the coordinator and returns its answer. After a failure that may mean that the coordinator
+// has moved, the next call looks it up again.
 func (c *coordinators) ask(ctx context.Context, key coordinatorKey, q kafkaconn.Question) (kmsg.Response, error) {
 	id, err := c.find(ctx, key)
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *coordinators) find(ctx context.Context, key coordinatorKey) (int32, err
 	return id, nil
 }
 
-// forgetAfter forgets a coordinator if err, of the request or in its answer, may mean that it moved.
+// forgetAfter forgets a coordinator if err, which is of the request or in its answer, may mean that it has moved.
 func (c *coordinators) forgetAfter(key coordinatorKey, err error) {
 	moved := errors.Is(err, kafka.NotCoordinatorForGroup) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) ||
 		errors.Is(err, kafka.BrokerNotAvailable)

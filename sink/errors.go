@@ -44,7 +44,7 @@ func retriable(err error) bool {
 	}
 	switch {
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
-		return true // our picture of the cluster is older than the topic or the election; it is renewed every few seconds
+		return true // our metadata are older than the topic or the election; they are renewed every few seconds
 	}
 	return unanswered(err)
 }
@@ -84,9 +84,9 @@ func fenced(err error, version int) bool {
 		// costs no ownership. Ending it ourselves asks the coordinator.
 		return version < 2
 	default:
-		// The embedded broker refuses a fenced producer's batch with InvalidTransactionState. That
-		// code has innocent causes too, so it is not decided here: ending the transaction asks the
-		// coordinator, who answers ProducerFenced if it is so.
+		// The embedded broker refuses a fenced producer's batch with InvalidTransactionState. That code has innocent
+		// causes too, so it is not decided here: ending the transaction asks the coordinator, which answers
+		// ProducerFenced if we are fenced.
 		return false
 	}
 	return true
@@ -122,7 +122,7 @@ func unanswered(err error) bool {
 		errors.As(err, &network)
 }
 
-// classify gives the errors that callers branch on their names.
+// classify wraps the errors that callers branch on in their sentinels.
 func classify(err error, version int) error {
 	if err != nil && fenced(err, version) && !errors.Is(err, ErrFenced) {
 		return fmt.Errorf("%w: %w", ErrFenced, err)
@@ -130,7 +130,7 @@ func classify(err error, version int) error {
 	return err
 }
 
-// failure is the error of an answer's code, nil for 0.
+// failure returns the error of an answer's code, nil for 0.
 func failure(code int16) error {
 	if code == 0 {
 		return nil
@@ -138,7 +138,7 @@ func failure(code int16) error {
 	return kafka.Error(code)
 }
 
-// failures picks from the codes of several partitions the one that says most.
+// failures keeps, of the codes of several partitions, the one that says most.
 type failures struct {
 	first error
 	code  int16

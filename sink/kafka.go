@@ -14,36 +14,35 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// KafkaConfig says who writes, and where to.
+// KafkaConfig configures a producer.
 type KafkaConfig struct {
 	Cluster *kafkaconn.Cluster
 
-	// TransactionalID is the name of the work: one for each input partition, one for each model's
-	// learner. Opening it takes the work over: the former owner is fenced. At least one character.
+	// TransactionalID is the name of the work: one for each input partition, one for the learner of each model.
+	// Opening it takes the work over, which fences the former owner. It must not be empty.
 	TransactionalID string
 
-	// Former are names that earlier releases gave the same work. They are taken over first, so that an
-	// owner of that release is fenced too.
+	// Former are names of the same work in earlier releases. They are taken over first, so that an owner of such a
+	// release is fenced too.
 	Former []string
 
-	// Timeout is how long a transaction may stay open: the broker aborts it then. Put gives up before.
-	// Default 45 s; where the broker's transaction.max.timeout.ms is less, that much is taken.
+	// Timeout is how long a transaction may stay open before the broker aborts it. Put stops earlier. Default 45 s,
+	// or the broker's transaction.max.timeout.ms where that is less.
 	Timeout time.Duration
 
-	// Request is how long an answer is waited for while nothing moves. Default 15 s; a third of Timeout
-	// at most.
+	// Request is how long to wait for an answer while no byte moves. Default 15 s, at most a third of Timeout.
 	Request time.Duration
 
-	// Compression is of all batches. Default none.
+	// Compression of all batches. Default none.
 	Compression Compression
 
-	// Link is shared by the producers of a process. Nil: one of its own.
+	// Link is shared by the producers of a process. Nil gives this producer one of its own.
 	Link *Link
 
-	// BatchBytes bounds one record batch; the topic's max.message.bytes does so too. Default 8 MiB.
+	// BatchBytes bounds one record batch, as the topic's max.message.bytes does. Default 8 MiB.
 	BatchBytes int
 
-	// Log gets what is retried and what was aborted. Nil: nothing.
+	// Log receives what is retried and what was aborted. Nil discards it.
 	Log *slog.Logger
 }
 
@@ -51,12 +50,12 @@ const (
 	defaultTimeout = 45 * time.Second
 	defaultRequest = 15 * time.Second
 
-	// defaultBatchBytes is more than a transaction of the transform holds as a rule: a second batch is
-	// one more round trip.
+	// defaultBatchBytes is more than most transactions of the transform hold: a second batch costs another round
+	// trip.
 	defaultBatchBytes = 8 << 20
 
-	// endWithin is how long Put goes on after its context has ended, to end the transaction it
-	// leaves open: readers would otherwise wait behind it until its timeout.
+	// endWithin is how long Put goes on after its context has ended, to end its transaction: an open one would hold
+	// up readers until its timeout.
 	endWithin = 5 * time.Second
 )
 
@@ -85,24 +84,24 @@ type Kafka struct {
 	limits limits
 
 	request   time.Duration // the longest wait for one answer
-	timeout   time.Duration // of transactions: the configuration's, unless the cluster or the link made it another
-	ceiling   time.Duration // which it never exceeds
-	stretched bool          // the broker does not know of it yet
-	tooLate   int           // bytes of the last transaction that was late
+	timeout   time.Duration // transaction timeout: as configured, unless the cluster or the link required another
+	ceiling   time.Duration // upper bound of timeout
+	stretched bool          // timeout was raised, and the broker does not know yet
+	tooLate   int           // size in bytes of the last transaction that ran out of time
 
 	mu       sync.Mutex
 	state    state
 	producer producer
 	next     map[topicPartition]*int32 // next sequence number in this epoch
-	doubt    bool                      // a request of this epoch was never answered: it may still arrive
+	doubt    bool                      // a request of this epoch was never answered, so it may still arrive
 
-	offered atomic.Int32 // transaction.version, as the coordinator said last
-	version int          // of the transaction at hand, or of the last one: 1 or 2; 0 before the first
+	offered atomic.Int32 // transaction.version as the coordinator last announced it
+	version int          // transaction version, 1 or 2, of the current or the last transaction; 0 before the first
 	old     bool         // a broker refused version 2
-	used    bool         // the epoch, by a transaction of version 1
+	used    bool         // the epoch was used by a transaction of version 1
 
-	shares shares      // of the Put at hand
-	late   atomic.Bool // its bytes were not taken in time
+	shares shares      // messages of the current Put by partition
+	late   atomic.Bool // the current Put ran out of time while its bytes were on their way
 	packer packer
 }
 
@@ -214,7 +213,7 @@ func (k *Kafka) Put(ctx context.Context, msgs []Message, claim source.Claim) err
 		return k.failed(ctx, err)
 	}
 	if k.doubt {
-		// It is committed, so this is no longer the caller's concern: the next Put tries again.
+		// It is committed already, so this is no concern of the caller: the next Put tries again.
 		if err := k.settle(ctx); err != nil {
 			k.log.Warn("a new producer epoch is needed and was refused; trying again with the next transaction", "error", err)
 		}
@@ -231,14 +230,14 @@ func (k *Kafka) Close() error {
 	return nil
 }
 
-// transact is the transaction itself, in as few round trips as order allows.
+// transact runs one transaction, in as few round trips as the order of requests allows.
 func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim, commits bool) error {
 	all, err := k.shares.sort(msgs, time.Now())
 	defer k.shares.forget()
 	if err != nil {
 		return err
 	}
-	// Everything is given up before the broker would abort it and fence us.
+	// Stop before the broker would abort the transaction and fence us.
 	ctx, cancel := context.WithTimeout(ctx, k.timeout*3/4)
 	defer cancel()
 	if err := k.checkSizes(ctx, all); err != nil {
@@ -274,8 +273,8 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 	return nil
 }
 
-// settle takes a new epoch if a request of the present one may still be on its way. A late
-// AddPartitionsToTxn would open a transaction that is never ended.
+// settle takes a new epoch if a request of the current one may still be on its way. A late AddPartitionsToTxn would
+// open a transaction that is never ended.
 func (k *Kafka) settle(ctx context.Context) error {
 	if !k.doubt {
 		return nil
@@ -291,7 +290,7 @@ func (k *Kafka) settle(ctx context.Context) error {
 	return nil
 }
 
-// end leaves no transaction open, and takes a new epoch.
+// end makes sure that no transaction is open, and takes a new epoch.
 func (k *Kafka) end(ctx context.Context) (committed bool, err error) {
 	if committed, err = k.renew(ctx); err != nil {
 		err = k.fencedBy(ctx, err)
@@ -302,7 +301,7 @@ func (k *Kafka) end(ctx context.Context) (committed bool, err error) {
 	return committed, err
 }
 
-// find settles at last what failed could not. Nothing is written: what the caller has read since is
+// find settles an outcome that failed could not settle. It writes nothing, because what the caller has read since is
 // from before the outcome was final.
 func (k *Kafka) find(ctx context.Context) error {
 	if _, err := k.end(ctx); err != nil {
@@ -316,7 +315,7 @@ func (k *Kafka) find(ctx context.Context) error {
 	return errFound
 }
 
-// failed settles the outcome of a transaction that went wrong, before the caller hears of it.
+// failed settles the outcome of a transaction that went wrong, before Put returns its error.
 func (k *Kafka) failed(ctx context.Context, cause error) error {
 	if k.state == ready { // refused before anything was sent
 		return k.explain(cause)
@@ -349,7 +348,7 @@ func (k *Kafka) failed(ctx context.Context, cause error) error {
 	return k.explain(cause)
 }
 
-// ended is end for a transaction that went wrong. One that was fenced has ended.
+// ended is end for a transaction that went wrong. A fenced one has ended already.
 func (k *Kafka) ended(ctx context.Context, cause error) (committed bool, err error) {
 	if errors.Is(cause, ErrFenced) {
 		return false, k.fencedBy(ctx, cause)

@@ -15,8 +15,8 @@ import (
 // defaultLimit is max.message.bytes of a topic without a setting of its own.
 const defaultLimit = 1048588
 
-// limits knows how large a record batch each topic takes. A broker refuses the whole batch when it
-// is larger, though each of its records alone would fit.
+// limits remembers how large a record batch each topic takes. A broker refuses a batch that is larger as a whole,
+// even if each of its records alone would fit.
 type limits struct {
 	cluster *kafkaconn.Cluster
 	mu      sync.Mutex
@@ -33,15 +33,15 @@ func (l *limits) batch(topic string, most int) int {
 	return min(defaultLimit, most)
 }
 
-// lower remembers that a topic took no batch of twice the size.
+// lower notes that a topic refused a batch of twice the size.
 func (l *limits) lower(topic string, to int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known[topic] = to
 }
 
-// ask reads a topic's limit from the broker, and remembers it. 0: the broker does not tell, for
-// lack of rights or of the topic; then the limit is found by being refused.
+// ask reads a topic's limit from the broker and remembers it. It returns 0 if the broker does not tell, because a
+// right or the topic is missing; then the limit is found by refusals.
 func (l *limits) ask(ctx context.Context, topic string) int {
 	limit, err := l.describe(ctx, topic)
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *limits) settings(ctx context.Context, topic string, names ...string) (m
 	return values, nil
 }
 
-// has reports the remembered limit, if the topic was ever asked for.
+// has returns the remembered limit, and whether the topic was ever asked for.
 func (l *limits) has(topic string) (limit int, asked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,8 +93,8 @@ func (l *limits) has(topic string) (limit int, asked bool) {
 	return limit, asked
 }
 
-// checkSizes finds messages that their topics will not take, before a transaction is opened for
-// them. A limit that was raised meanwhile is read again.
+// checkSizes finds messages that their topics will not take, before a transaction is opened for them. It reads a
+// limit again that seems to be exceeded, because it may have been raised.
 func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 	for _, s := range all {
 		limit, asked := k.limits.has(s.topic)
@@ -115,7 +115,7 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 	return nil
 }
 
-// tooLarge names the limit that record i of a share exceeds: as it is now, not as it was remembered.
+// tooLarge returns the error for record i of a share, with the limit as it is now and not as it was remembered.
 func (k *Kafka) tooLarge(ctx context.Context, s *share, i int) error {
 	limit := k.limits.ask(ctx, s.topic)
 	size := k.packer.size(s.records[i:i+1], max(limit, 0))

@@ -9,54 +9,55 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// Link is what all producers of a process share: the encoders of compression, buffers, and the way to the brokers.
+// Link is what all producers of a process share: compression encoders, buffers, and the network link to the brokers.
 //
-// On a quick link every transaction has its way at once. On a slow one, many at a time would all be too late,
-// and so would be each of their repetitions: nothing is ever committed, though the link is busy all the time.
-// So a transaction that runs out of time while its bytes are on their way makes the others wait for their
-// turn, one at a time at first, and says how much each should hold at most; transactions that are quick widen
-// both again. It is the congestion control of TCP with transactions for segments.
+// On a fast link, transactions do not wait for each other. On a slow link, many at a time would all run out of time,
+// and so would all of their repetitions: the link would be busy and nothing would be committed. So a transaction that
+// runs out of time while its bytes are on their way makes the others take turns, one at a time at first. It also
+// lowers the number of bytes that each of them should hold. Quick transactions raise both again. This is the
+// congestion control of TCP, with transactions in place of segments.
 type Link struct {
 	compressor recordbatch.Compressor
 	spare      spare
 
 	mu     sync.Mutex
-	width  int // transactions at a time; 0: any number
-	most   int // bytes of each; 0: any number
+	width  int // concurrent transactions; 0: unlimited
+	most   int // bytes per transaction; 0: unlimited
 	open   int
-	queue  []chan struct{} // of those that wait for their turn, in order
-	cuts   int             // how often the way was found to be narrower
-	credit int             // for quick transactions since it was last widened
+	queue  []chan struct{} // transactions that wait for their turn, in order
+	cuts   int             // number of times that the link was found to be narrower
+	credit int             // earned by quick transactions since the limits were last raised
 }
 
 const (
-	// leastMost is the least that a transaction is cut to: what a message has at the least link that is
-	// promised, 50 kB/s, for a second.
+	// leastMost is the lower bound of the bytes per transaction: what 50 kB/s, the slowest supported link, carries in
+	// a second or so.
 	leastMost = 64 << 10
 
-	// widest and mostMost are what is no longer counted: more partitions or bytes than a process has at a time.
+	// At widest and mostMost the limits are lifted: a process never has more partitions or bytes at a time.
 	widest   = 128
 	mostMost = 16 << 20
 
-	// Parts of the transaction's timeout: what takes less than quickPart is quick, and what takes longer than latePart is
-	// nearly too late.
+	// A transaction is quick if it takes less than 1/quickPart of its timeout, and nearly late if it takes more than
+	// 1/latePart.
 	quickPart, latePart = 64, 4
 
-	// credits are due for widening. A quick transaction that was nearly as large as it may be says more than a small one.
+	// credits are needed to raise the limits. A quick transaction that was nearly as large as allowed earns
+	// largeCredit, a smaller one smallCredit.
 	credits, smallCredit, largeCredit = 16, 1, 8
 )
 
 // NewLink returns a Link for the producers of one process.
 func NewLink() *Link { return &Link{} }
 
-// bytes returns how much a transaction should hold at most; 0: any number.
+// bytes returns how many bytes a transaction should hold at most; 0: unlimited.
 func (l *Link) bytes() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.most
 }
 
-// enter waits for a turn. What it returns is for leave.
+// enter waits for a turn. Pass the returned count to leave.
 func (l *Link) enter(ctx context.Context) (cuts int, err error) {
 	l.mu.Lock()
 	if len(l.queue) == 0 && l.free() {
@@ -80,7 +81,7 @@ func (l *Link) enter(ctx context.Context) (cuts int, err error) {
 	}
 	if at := slices.Index(l.queue, turn); at >= 0 {
 		l.queue = slices.Delete(l.queue, at, at+1)
-	} else { // it came at the same moment
+	} else { // the turn came at the same moment
 		l.open--
 		l.grant()
 	}
@@ -89,7 +90,7 @@ func (l *Link) enter(ctx context.Context) (cuts int, err error) {
 
 func (l *Link) free() bool { return l.width == 0 || l.open < l.width }
 
-// grant lets those in who have their turn now.
+// grant admits the waiting transactions whose turn it is.
 func (l *Link) grant() {
 	for len(l.queue) > 0 && l.free() {
 		l.open++
@@ -98,8 +99,8 @@ func (l *Link) grant() {
 	}
 }
 
-// leave ends a turn: a transaction of so many bytes that took so long of its timeout. late: its time ran out while
-// bytes were on their way.
+// leave ends the turn of a transaction, given its size and how long it took of its timeout. late: it ran out of time
+// while its bytes were on their way.
 func (l *Link) leave(cuts, bytes int, took, timeout time.Duration, late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +108,7 @@ func (l *Link) leave(cuts, bytes int, took, timeout time.Duration, late bool) {
 	switch {
 	case late && cuts == l.cuts:
 		l.cut(1, bytes/4)
-	case late: // it was on its way when another found the same
+	case late: // it was on its way when another one found the same
 	case took > timeout/latePart && cuts == l.cuts && bytes > leastMost:
 		l.cut(max(l.width/2, 1), bytes/2)
 	case took < timeout/quickPart:

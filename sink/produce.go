@@ -16,8 +16,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// produceRequest is a Produce request, encoded once in one buffer and written to the connection as it is.
-// Any other encoder would copy the batches first.
+// produceRequest is a Produce request, encoded once into one buffer, which is written to the connection. Another
+// encoder would copy the batches first.
 //
 //	size int32 | key 0 int16 | version int16 | correlation int32 | client id string      header
 //	transactional id string | acks −1 int16 | timeout ms int32                           versions 3 to 8
@@ -27,10 +27,10 @@ import (
 // varint, and the header, each partition, each topic and the request end with the number of their
 // tagged fields, which is 0.
 //
-// A request that is repeated is the same bytes, except for the version if the broker has changed.
+// A request that is repeated consists of the same bytes, except for the version if the broker has changed.
 type produceRequest struct {
-	to             topicPartition // the first of them
-	oldest, newest int16          // versions of this layout
+	to             topicPartition // the first partition
+	oldest, newest int16          // range of versions with this layout
 
 	mu      sync.Mutex
 	bytes   []byte
@@ -41,8 +41,8 @@ const (
 	atVersion     = 6
 	atCorrelation = 8
 
-	version1Oldest  = 3 // the first with transactions
-	version1Produce = 8 // the last of its layout
+	version1Oldest  = 3 // the first version with transactions
+	version1Produce = 8 // the last version of its layout
 	version2Produce = 12
 )
 
@@ -50,24 +50,24 @@ const (
 type part struct {
 	to       topicPartition
 	records  []recordbatch.Record
-	most     int // bytes of the batch, as far as they are known before it is encoded
+	most     int // upper bound of the encoded batch's size
 	sequence int32
 	encode   encoding
 }
 
-// encoding appends a batch, which may be compressed.
+// encoding appends an encoded batch, which may be compressed.
 type encoding func(b []byte, recs []recordbatch.Record, p recordbatch.Producer) []byte
 
-// newProduceRequest encodes one batch into buffer, if it is large enough.
+// newProduceRequest encodes one batch into buffer, or into a new one if that is too small.
 func newProduceRequest(version int, buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, encode encoding) *produceRequest {
 	one := part{to: to, records: recs, sequence: p.Sequence, encode: encode}
-	if version == 2 { // the number of bytes of its length depends on it
+	if version == 2 { // the length of the length field depends on it
 		one.most = recordbatch.Size(recs)
 	}
 	return newProduce(version, buffer, clientID, transactionalID, timeout, []part{one}, p)
 }
 
-// newProduce encodes parts, which are sorted by topic.
+// newProduce encodes parts, which must be sorted by topic.
 func newProduce(version int, buffer []byte, clientID, transactionalID string, timeout time.Duration, parts []part, p recordbatch.Producer) *produceRequest {
 	b := append(buffer[:0], make([]byte, 12)...) // the size, and the header up to the client id
 	be := binary.BigEndian
@@ -107,7 +107,7 @@ func topics(parts []part) (n int) {
 	return n
 }
 
-// sameTopic is how many of the first parts are for one topic.
+// sameTopic returns how many of the first parts have the same topic.
 func sameTopic(parts []part) int {
 	n := slices.IndexFunc(parts, func(p part) bool { return p.to.topic != parts[0].to.topic })
 	if n < 0 {
@@ -120,7 +120,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
-// layout is how lengths are written.
+// layout says how lengths are encoded.
 type layout struct{ flexible bool }
 
 func (l layout) string(b []byte, s string) []byte {
@@ -137,7 +137,7 @@ func (l layout) length(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n))
 }
 
-// end is the number of tagged fields.
+// end appends the number of tagged fields.
 func (l layout) end(b []byte) []byte {
 	if l.flexible {
 		return append(b, 0)
@@ -145,8 +145,8 @@ func (l layout) end(b []byte) []byte {
 	return b
 }
 
-// batch appends a batch behind its length. A varint takes as many bytes as the number asks for: where that is
-// not what was expected, because the batch was compressed, it moves.
+// batch appends a batch after its length. A varint of another length than expected, because the batch was compressed,
+// moves the batch.
 func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
 	before := len(b)
 	b = l.length(b, one.most)
@@ -173,7 +173,7 @@ func (r *produceRequest) ask(ctx context.Context, c *kafkaconn.Cluster, patience
 	return m.(*kmsg.ProduceResponse), nil
 }
 
-// send asks about one partition and returns what the answer says of it.
+// send writes a request for one partition and returns the error in its answer.
 func (r *produceRequest) send(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) error {
 	res, err := r.ask(ctx, c, patience)
 	if err != nil {
@@ -201,8 +201,8 @@ func (r *produceRequest) write(w io.Writer, version int16, correlation int32) er
 	return err
 }
 
-// addressed are the bytes with this version and correlation id. A copy that timed out may be on its way at the same
-// time, on another connection, so what was handed out once is not changed.
+// addressed returns the bytes with this version and correlation id. A copy that timed out may still be on its way on
+// another connection, so bytes that were handed out once are not changed.
 func (r *produceRequest) addressed(version int16, correlation int32) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

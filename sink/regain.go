@@ -12,9 +12,9 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// fencedBy finds out who has fenced us: another owner, or the coordinator, which aborts a transaction that outlives
-// its timeout and takes the next epoch for that, as in a cut of the network that lasts for longer. Then no process has
-// the work, and we take it back. The error is nil, or the one that was given.
+// fencedBy finds out who has fenced us: another owner, or the coordinator. The coordinator aborts a transaction that
+// outlives its timeout, as during a long network outage, and takes the next epoch for that. Then no process has the
+// work, and we take it back. fencedBy returns nil in that case, and the given error otherwise.
 //
 // What tells them apart is the state of the transactional id (DescribeTransactions, Kafka 3.0). With ours at
 // epoch e:
@@ -68,20 +68,21 @@ func (k *Kafka) describe(ctx context.Context) (*kmsg.DescribeTransactionsRespons
 }
 
 const (
-	// leastTimeout is the shortest timeout of a transaction that is asked for, where a cluster allows no more.
+	// leastTimeout is the shortest transaction timeout that is requested where a cluster allows no more.
 	leastTimeout = time.Second
 
-	// mostTimeout is how far a timeout is stretched: what brokers allow by default (transaction.max.timeout.ms).
+	// mostTimeout is how far a timeout is raised: what brokers allow by default (transaction.max.timeout.ms).
 	mostTimeout = 15 * time.Minute
 )
 
-// setTimeout changes what the next InitProducerId asks for.
+// setTimeout changes the timeout that the next InitProducerId requests.
 func (k *Kafka) setTimeout(d time.Duration) {
 	k.timeout = d
 	k.request = min(k.config.Request, d/3)
 }
 
-// lowerTimeout adapts to a cluster that refuses the timeout; false: it refuses any.
+// lowerTimeout adapts to a cluster that refuses the timeout. It returns false if err has another cause or no timeout
+// is left to try.
 func (k *Kafka) lowerTimeout(err error) bool {
 	if !errors.Is(err, kafka.InvalidTransactionTimeout) || k.timeout <= leastTimeout {
 		return false
@@ -92,8 +93,8 @@ func (k *Kafka) lowerTimeout(err error) bool {
 	return true
 }
 
-// stretch asks for more time, because a transaction was late again though it was not larger than
-// the one before: what cannot be cut, such as a checkpoint, needs its time on a slow link.
+// stretch raises the timeout if a transaction was late again and not much smaller than the one before: what cannot be
+// divided, such as a checkpoint, needs its time on a slow link.
 func (k *Kafka) stretch(bytes int) {
 	if again := k.tooLate > 0 && bytes >= k.tooLate-k.tooLate/8; !again {
 		k.tooLate = bytes
@@ -106,7 +107,7 @@ func (k *Kafka) stretch(bytes int) {
 	}
 }
 
-// granted tells the broker of a timeout that was stretched. Nothing is open now.
+// granted announces a raised timeout to the broker. No transaction may be open.
 func (k *Kafka) granted(ctx context.Context) error {
 	if !k.stretched {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// producer is who the brokers take us for. The epoch grows with each owner of a transactional id, and
-// in version 2 with each transaction. An exhausted epoch is followed by another id with epoch 0.
+// producer is our identity for the brokers. The epoch grows with each owner of a transactional id, and in version 2
+// with each transaction. An exhausted epoch is followed by another id with epoch 0.
 type producer struct {
 	id    int64
 	epoch int16
@@ -24,7 +24,7 @@ type producer struct {
 // noProducer asks for an id and an epoch without having had one.
 var noProducer = producer{-1, -1}
 
-// ask sends one request to the transaction's coordinator. refused reads the error from its answer.
+// ask sends one request to the transaction's coordinator. refused extracts the error from the answer.
 func (k *Kafka) ask(ctx context.Context, q kafkaconn.Question, refused func(kmsg.Response) error) (kmsg.Response, error) {
 	return k.askAt(ctx, coordinatorKey{kafka.CoordinatorKeyTypeTransaction, k.config.TransactionalID}, q, refused)
 }
@@ -56,7 +56,7 @@ func (k *Kafka) initProducer(ctx context.Context, was producer) (producer, error
 	return producer{res.ProducerID, res.ProducerEpoch}, nil
 }
 
-// addPartitions tells the coordinator what to put markers into at the end. In version 2 the leaders do.
+// addPartitions tells the coordinator which partitions need markers at the end. In version 2 their leaders do.
 func (k *Kafka) addPartitions(ctx context.Context, all []*share) error {
 	by := make(map[string][]int32)
 	for _, s := range all {
@@ -70,7 +70,7 @@ func (k *Kafka) addPartitions(ctx context.Context, all []*share) error {
 			t.Topic, t.Partitions = topic, by[topic]
 			req.Topics = append(req.Topics, t)
 		}
-		// Version 4 and later are for brokers.
+		// Versions from 4 on are for brokers.
 		_, err := k.ask(ctx, kafkaconn.Question{Request: req, Most: 3}, func(m kmsg.Response) error {
 			var f failures
 			for _, t := range m.(*kmsg.AddPartitionsToTxnResponse).Topics {
@@ -113,7 +113,7 @@ func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 			}
 			return f.first
 		})
-		if revoked(err) { // asked before "retriable": a rebalance does not pass for this generation
+		if revoked(err) { // before "retriable": a rebalance does not pass for this generation
 			return fmt.Errorf("%w: %w", ErrRevoked, err)
 		}
 		return k.tooOld(err)
@@ -129,7 +129,7 @@ func (k *Kafka) offsets(c source.Claim) *kmsg.TxnOffsetCommitRequest {
 	}
 	by := make(map[string][]kmsg.TxnOffsetCommitRequestTopicPartition)
 	for p, next := range c.Next {
-		o := kmsg.NewTxnOffsetCommitRequestTopicPartition() // its leader epoch is −1: not known
+		o := kmsg.NewTxnOffsetCommitRequestTopicPartition() // leader epoch −1: not known
 		o.Partition, o.Offset = p.ID, next
 		if epoch, known := c.Epochs[p]; known {
 			o.LeaderEpoch = epoch
@@ -148,7 +148,7 @@ func (k *Kafka) offsets(c source.Claim) *kmsg.TxnOffsetCommitRequest {
 	return req
 }
 
-// endTxn ends the transaction of a producer. In version 2 the answer says who we are from now on.
+// endTxn ends the transaction of a producer. In version 2 the answer holds our identity from now on.
 func (k *Kafka) endTxn(ctx context.Context, was producer, commit bool) (producer, error) {
 	req := kmsg.NewPtrEndTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Commit = k.config.TransactionalID, was.id, was.epoch, commit

@@ -1,8 +1,14 @@
-// Package sink is where bytes go. Put makes messages and the offsets they stand for visible
-// together, or neither (invariants 1 and 2 of ARCHITECTURE.md).
+// Package sink writes messages and commits the offsets that they stand for. Both become visible together, or neither
+// does (invariants 1 and 2 of ARCHITECTURE.md).
 //
-// Kafka puts into topics, one transaction for each Put. What its answer means to the caller, the loop
-// in package pipeline:
+// Begin with [OpenKafka], which takes a piece of work over from its former owner, and [Kafka.Put], which writes
+// messages and offsets in one transaction:
+//
+//	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: cluster, TransactionalID: "orders-0"})
+//	// read the committed offsets only now: the former owner can no longer move them
+//	err = k.Put(ctx, []sink.Message{{Topic: "out", Value: value}}, source.Claim{Offsets: next})
+//
+// Put returns
 //
 //   - nil: every message and every offset is committed, once; read_committed readers see it as soon
 //     as the broker has written its markers, milliseconds later.
@@ -30,7 +36,7 @@ type Message struct {
 	Partition int32
 	Key       []byte
 	Value     []byte
-	Rest      [][]byte // where the value goes on: a large one in pieces is put together in the request alone
+	Rest      [][]byte // rest of the value, for a large one that is in pieces; only the request joins them
 	Headers   []source.Header
 	Time      time.Time // zero: the time of Put
 }
@@ -43,21 +49,21 @@ func (m *Message) Whole() []byte {
 	return bytes.Join(append([][]byte{m.Value}, m.Rest...), nil)
 }
 
-// ErrFenced means that another process owns the work: stop, do not retry. (A transaction that was
-// left open for longer than its timeout, because this process stood still, ends the same way in
-// version 1: the broker aborts it and fences its owner, who cannot tell the difference.)
+// ErrFenced means that another process owns the work: stop, do not retry. A transaction that was left open for longer
+// than its timeout, because this process stood still, ends in the same way in version 1: the broker aborts it and
+// fences its owner, which cannot tell the difference.
 var ErrFenced = errors.New("fenced: another instance owns this work")
 
 // ErrRevoked means that the group's coordinator refused the offsets, because this member has left
 // or the group has a newer generation: the partition belongs to another member now.
 var ErrRevoked = errors.New("revoked: the group has given this partition away")
 
-// TooLargeError is a message that the topic will never take.
+// TooLargeError is a message that the topic does not take.
 type TooLargeError struct {
-	Index     int // in the messages given to Put
+	Index     int // position among the messages given to Put
 	Topic     string
 	Partition int32
-	Size      int // bytes as a record batch of its own
+	Size      int // bytes, as a record batch of its own
 	Limit     int // the topic's max.message.bytes; 0 when it is not known
 }
 

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// spare keeps the buffers of requests that were answered for the next ones, of any producer of the process. A
-// fresh buffer would have to be cleared, and is large enough to bring the collector on with each transaction.
+// spare keeps the buffers of answered requests for later ones, of all producers of the process. A new buffer would
+// have to be cleared, and is large enough that each transaction would bring on a garbage collection.
 type spare struct {
 	mu    sync.Mutex
-	free  [][]byte // in the order in which they came
+	free  [][]byte // in the order of their return
 	bytes int
 }
 
@@ -17,11 +17,12 @@ const (
 	// requestHead is room for what a request holds besides its batch.
 	requestHead = 2 << 10
 
-	// mostSpare bounds what is kept, and a quarter of it one buffer.
+	// mostSpare bounds the memory that is kept. A buffer of more than a quarter of it is not kept.
 	mostSpare = 16 << 20
 )
 
-// take returns a buffer for a request with a batch of so many bytes: the smallest that has them, or a new one.
+// take returns a buffer for a request with a batch of the given size: the smallest one that is large enough, or a new
+// one.
 func (s *spare) take(batch int) []byte {
 	size := batch + requestHead
 	s.mu.Lock()
@@ -33,14 +34,14 @@ func (s *spare) take(batch int) []byte {
 		}
 	}
 	if best < 0 {
-		return make([]byte, 0, size+size/8) // the next one may be a little larger
+		return make([]byte, 0, size+size/8) // the next batch may be a little larger
 	}
 	b := s.free[best]
 	s.drop(best)
 	return b
 }
 
-// give takes a buffer that is no longer used. Those that have not been used for longest make room for it.
+// give returns a buffer that is no longer used. The buffers that were idle longest make room for it.
 func (s *spare) give(b []byte) {
 	if cap(b) > mostSpare/4 {
 		return

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TimestampError is a message whose time its topic does not take. Nothing of the Put is visible.
+// TimestampError is a message whose timestamp its topic does not take. Nothing of the Put is visible.
 type TimestampError struct {
 	Topic         string
 	Known         bool // whether the broker tells what the topic takes
@@ -25,24 +25,24 @@ func (e *TimestampError) Error() string {
 	return fmt.Sprintf("topic %s takes times from %v ago to %v ahead, and not that of a message: %v: %s", e.Topic, e.Before, e.After, e.Err, remedy)
 }
 
-// Unwrap returns the broker's word.
+// Unwrap returns the broker's refusal.
 func (e *TimestampError) Unwrap() error { return e.Err }
 
-// Settings of a topic, milliseconds. Kafka before 3.6 has the last alone.
+// Topic settings, in milliseconds. Kafka before 3.6 has only the last one.
 const (
 	timeBefore     = "message.timestamp.before.max.ms"
 	timeAfter      = "message.timestamp.after.max.ms"
 	timeDifference = "message.timestamp.difference.max.ms"
 )
 
-// untimely asks a topic that has refused a time which it would take.
+// untimely asks a topic that has refused a timestamp which ones it takes.
 func (k *Kafka) untimely(ctx context.Context, topic string, cause error) error {
 	e := &TimestampError{Topic: topic, Before: math.MaxInt64, After: math.MaxInt64, Err: cause}
 	ctx, cancel := context.WithTimeout(ctx, k.request)
 	defer cancel()
 	values, err := k.limits.settings(ctx, topic, timeBefore, timeAfter, timeDifference)
 	if err != nil {
-		return e // no right, or no answer: it is not known
+		return e // no right, or no answer: the bounds are not known
 	}
 	for name, value := range values {
 		ms, err := strconv.ParseInt(value, 10, 64)

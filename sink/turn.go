@@ -9,15 +9,15 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// leastRate is the slowest link on which messages of 64 kB are promised to pass, bytes per second.
+// leastRate is the slowest supported link for messages of 64 kB, in bytes per second.
 const leastRate = 50e3
 
-// Most is how many bytes one Put should hold at most for the link as it is; 0: any number. What is larger is put
-// all the same, and may be too late.
+// Most returns how many bytes one Put should hold at most on the current link; 0: unlimited. A larger Put is written,
+// but may run out of time.
 func (k *Kafka) Most() int { return k.config.Link.bytes() }
 
-// inTurn is a transaction when its turn has come. The turn ends with it, and before what went wrong is settled,
-// because that may wait for a broker for long.
+// inTurn runs transact when its turn has come. The turn ends with it, before an error is settled, because that may
+// wait for a broker for a long time.
 func (k *Kafka) inTurn(ctx context.Context, msgs []Message, transact func() error) error {
 	link := k.config.Link
 	cuts, err := link.enter(ctx)
@@ -35,7 +35,7 @@ func (k *Kafka) inTurn(ctx context.Context, msgs []Message, transact func() erro
 	return err
 }
 
-// size is about how many bytes messages take.
+// size returns the approximate number of bytes of messages.
 func size(msgs []Message) (n int) {
 	for i := range msgs {
 		n += msgs[i].Size()
@@ -43,7 +43,7 @@ func size(msgs []Message) (n int) {
 	return n
 }
 
-// Size is about how many bytes the message takes, uncompressed.
+// Size returns the approximate number of bytes of the message, uncompressed.
 func (m *Message) Size() int {
 	const overhead = 16
 	n := overhead + len(m.Key) + len(m.Value)
@@ -56,8 +56,8 @@ func (m *Message) Size() int {
 	return n
 }
 
-// patience is that of a request of so many bytes. On a link that was found to be slow the answer may begin only
-// when they have left the buffers on the way.
+// patience returns how long a request of the given size may take. On a slow link the answer can begin only when the
+// bytes have left the buffers on the way.
 func (k *Kafka) patience(bytes int) kafkaconn.Patience {
 	p := kafkaconn.Patience{Quiet: k.request}
 	if k.config.Link.bytes() > 0 {

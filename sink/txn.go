@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// firstWait is short because the usual reason to wait is the transaction before: brokers answer
-	// EndTxn before its markers are written, and refuse the next transaction for a few milliseconds.
+	// firstWait is short because the most frequent reason to wait is the previous transaction: brokers answer EndTxn
+	// before its markers are written, and refuse the next transaction for a few milliseconds.
 	firstWait = 5 * time.Millisecond
 	lastWait  = time.Second
 
-	// quietFor is how long a request is repeated before the log says so.
+	// quietFor is how long a request is repeated before it is logged.
 	quietFor = 2 * time.Second
 
-	// sayEvery is how often it says so again: a coordinator that is away for an hour is not one line.
+	// sayEvery is the interval of later log lines, so that a coordinator that is away for an hour fills no log.
 	sayEvery = 30 * time.Second
 
-	// writers bounds the partitions written to at the same time.
+	// writers bounds the partitions that are written concurrently.
 	writers = 8
 )
 
@@ -41,7 +41,7 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 	})
 }
 
-// repeatPatiently is repeat for requests that know themselves when to give up one try.
+// repeatPatiently is repeat for requests that bound each attempt themselves.
 func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(context.Context) error) error {
 	began := time.Now()
 	say := began.Add(quietFor)
@@ -68,8 +68,8 @@ func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(cont
 	}
 }
 
-// initialise gets a producer id and a new epoch. With our own id and epoch (after the first time)
-// the broker refuses if another process has had the id since.
+// initialise gets a producer id and a new epoch. After the first time it names our own id and epoch, which the broker
+// refuses if another process has had the id since.
 func (k *Kafka) initialise(ctx context.Context) error {
 	for {
 		err := k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {
@@ -85,12 +85,11 @@ func (k *Kafka) initialise(ctx context.Context) error {
 	}
 }
 
-// renew ends the transaction, whatever has become of it, and takes a new epoch. committed: it is known
-// that it was committed, which only version 2 can tell.
+// renew ends the transaction, whatever its state, and takes a new epoch. It reports whether the transaction is known
+// to be committed, which only version 2 can tell.
 //
-// It aborts first, because only EndTxn compares epochs before it acts: InitProducerId from a former
-// owner would abort the transaction of the new one (on Apache Kafka), or even take the work back
-// (on the embedded broker).
+// It aborts first, because only EndTxn compares epochs before it acts. InitProducerId from a former owner would abort
+// the transaction of the new owner (on Apache Kafka), or even take the work back (on the embedded broker).
 func (k *Kafka) renew(ctx context.Context) (committed bool, err error) {
 	if k.version == 2 {
 		return k.renew2(ctx)
@@ -108,14 +107,14 @@ func (k *Kafka) renew(ctx context.Context) (committed bool, err error) {
 	return false, k.initialise(ctx)
 }
 
-// write sends messages and offsets, partitions side by side.
+// write sends messages and offsets, several partitions concurrently.
 func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, commits bool) error {
 	for _, s := range all {
 		if k.next[s.topicPartition] == nil {
 			k.next[s.topicPartition] = new(int32)
 		}
 	}
-	if commits { // before the rest: refused offsets are the usual failure, and make writing pointless
+	if commits { // first, because refused offsets are the most frequent failure, and make writing pointless
 		failpoint.Here("offsets.before")
 		if err := k.commitOffsets(ctx, claim); err != nil {
 			return err
@@ -149,7 +148,7 @@ func (k *Kafka) write(ctx context.Context, all []*share, claim source.Claim, com
 }
 
 // commit ends the transaction. In version 1 it is the one request that is not repeated without an answer: if the
-// first copy was only late, it could end the next transaction. A new epoch makes it harmless.
+// first copy was only late, the second could end the next transaction. A new epoch makes a late copy harmless.
 func (k *Kafka) commit(ctx context.Context) error {
 	if k.version == 2 {
 		return k.commit2(ctx)
@@ -193,8 +192,8 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 	return unsure, nil
 }
 
-// send writes one batch, of at most `most` bytes. It repeats the very same bytes: producer, epoch and
-// sequence tell the broker that it has them already.
+// send writes one batch of at most `most` bytes. It repeats exactly the same bytes: from producer, epoch and sequence
+// the broker knows that it has them already.
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
 	next, limit := k.next[s.topicPartition], k.limits.batch(s.topic, k.config.BatchBytes)
 	if k.packer.streams(recs, limit) {

@@ -39,7 +39,8 @@ const feature = "transaction.version"
 
 var errTooOld = errors.New("a broker does not speak transactions version 2, though the cluster has finalized it: the next transaction is of version 1")
 
-// see notes which version the coordinator offers, and allows a request's versions up to most.
+// see notes which transaction version the coordinator offers. It returns the newest request version to use, at most
+// most.
 func (k *Kafka) see(most int16) func(kafkaconn.Offer) int16 {
 	return func(o kafkaconn.Offer) int16 {
 		level := o.Feature(feature)
@@ -51,11 +52,11 @@ func (k *Kafka) see(most int16) func(kafkaconn.Offer) int16 {
 	}
 }
 
-// choose settles which version the next transaction is of.
+// choose decides the version of the next transaction.
 //
-// The first of version 2 needs an epoch that version 1 has not used: until the markers of the last transaction are written,
-// leaders take what comes in its epoch for a part of it, and do not ask the coordinator, who would say "wait".
-// Where version 1 follows, AddPartitionsToTxn does ask.
+// The first transaction of version 2 needs an epoch that version 1 has not used. Until the markers of the last
+// transaction are written, leaders take batches of its epoch as part of it, and do not ask the coordinator, which
+// would refuse them for now. Where version 1 follows, AddPartitionsToTxn asks.
 func (k *Kafka) choose(ctx context.Context) error {
 	version := 1
 	if k.offered.Load() >= 2 && !k.old {
@@ -75,7 +76,7 @@ func (k *Kafka) choose(ctx context.Context) error {
 	return nil
 }
 
-// tooOld gives a broker's refusal of version 2 a name that is not a reason to stop.
+// tooOld wraps a broker's refusal of version 2 in an error that does not count as permanent.
 func (k *Kafka) tooOld(err error) error {
 	if k.version == 2 && errors.Is(err, kafka.UnsupportedVersion) {
 		return fmt.Errorf("%w (%s)", errTooOld, err.Error()) // not wrapped: it passes with the next transaction
@@ -83,14 +84,14 @@ func (k *Kafka) tooOld(err error) error {
 	return err
 }
 
-// become is what a new epoch changes.
+// become switches to a new epoch and resets what belongs to the old one.
 func (k *Kafka) become(p producer) {
 	k.producer = p
 	k.next = make(map[topicPartition]*int32)
 	k.doubt, k.used = false, false
 }
 
-// commit2 ends the transaction. It is repeated until it is answered.
+// commit2 ends a transaction of version 2. It repeats the request until there is an answer.
 func (k *Kafka) commit2(ctx context.Context) error {
 	return k.repeat(ctx, "EndTxn", func(ctx context.Context) error {
 		next, err := k.endTxn(ctx, k.producer, true)
@@ -101,21 +102,21 @@ func (k *Kafka) commit2(ctx context.Context) error {
 	})
 }
 
-// renew2 ends the transaction, whatever has become of it, and takes the epoch that follows. committed:
-// an EndTxn that got no answer had been carried out.
+// renew2 ends a transaction of version 2, whatever its state, and takes the epoch that follows. committed: an EndTxn
+// without an answer had been carried out.
 func (k *Kafka) renew2(ctx context.Context) (committed bool, err error) {
 	var next producer
 	end := func(ctx context.Context) (err error) {
 		next, err = k.endTxn(ctx, k.producer, committed)
 		if errors.Is(err, kafka.InvalidTransactionState) && !committed {
-			// The epoch is over already, so that this cannot commit anything. It only asks.
+			// The epoch has ended already, so this request cannot commit anything. It only asks.
 			committed = true
 			next, err = k.endTxn(ctx, k.producer, true)
 		}
 		return err
 	}
-	// The first answer comes before the markers are written, the second one after: what the caller reads
-	// then is final, and no reader waits for us.
+	// The first answer comes before the markers are written, the second one after: what the caller then reads is
+	// final, and no reader waits for us.
 	for _, what := range []string{"EndTxn(abort)", "EndTxn(abort), for its markers"} {
 		if err := k.repeat(ctx, what, end); err != nil {
 			if errors.Is(err, kafka.InvalidProducerIDMapping) { // the broker has forgotten us
