@@ -10,5 +10,10 @@
 // rewinding means loading the last checkpoint. The two never share a lock: a model travels through
 // the snapshot topic and an atomic pointer, so a slow learner never holds up a record.
 //
+// A record's way through Transform is decode → rows → whiten → encode. A message comes decoded, and waits in one queue, in
+// input order (engine.go). Its rows lie where they are, as float32 in the message, or are gathered as float64 (rows.go);
+// neighbours are whitened together (whiten.go) and written in their order, with dead letters and tombstones in their places
+// (encode.go). What a message becomes does not depend on its neighbours.
+//
 // The numbered invariants that the code cites are in ARCHITECTURE.md.
 package pipeline

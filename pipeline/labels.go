@@ -74,7 +74,7 @@ func carry(dst, headers []source.Header, withType bool) []source.Header {
 
 // wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
 func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
-	l := &t.labels
+	l := &t.made.labels
 	first := len(l.headers)
 	l.headers = carry(l.headers, m.Headers, false)
 	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
@@ -83,7 +83,7 @@ func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Me
 
 // pass makes the output of a message that nothing was done to: no model, and no value.
 func (t *Transform) pass(m *source.Message) sink.Message {
-	l := &t.labels
+	l := &t.made.labels
 	first := len(l.headers)
 	l.headers = carry(l.headers, m.Headers, true)
 	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)[ofSource:]...)
@@ -92,7 +92,7 @@ func (t *Transform) pass(m *source.Message) sink.Message {
 
 // sealed is an output whose headers begin at first; the offset, and the time if it was changed, end them.
 func (t *Transform) sealed(m *source.Message, value []byte, rest [][]byte, first int) sink.Message {
-	l := &t.labels
+	l := &t.made.labels
 	l.headers = append(l.headers, source.Header{Key: "lca-source-offset", Value: l.number(m.Offset)})
 	at := m.Time
 	if !t.bounds.permit(t.Topic, at, t.Now) {

@@ -19,19 +19,19 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// largeRows is more than two slices of straightDim numbers, and not a multiple of one.
-const largeRows = 2*sliceNumbers/straightDim + 1234
+// largeRows is more than two slices of listDim numbers, and not a multiple of one.
+const largeRows = 2*sliceNumbers/listDim + 1234
 
 // largeRecord has a column x of lists; rows of each slice are null, NaN or far away.
 func largeRecord(t testing.TB) arrow.Record {
 	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(straightDim, arrow.PrimitiveTypes.Float64), Nullable: true}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(listDim, arrow.PrimitiveTypes.Float64), Nullable: true}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	list, r := b.Field(0).(*array.FixedSizeListBuilder), rand.New(rand.NewPCG(5, 6))
 	for i := range largeRows {
 		list.Append(i%9999 != 7)
-		for j := range straightDim {
+		for j := range listDim {
 			v := r.NormFloat64()
 			switch {
 			case i%9999 == 8 && j == 3:
@@ -65,7 +65,7 @@ func rowsOf(t *testing.T, messages []sink.Message) (rows []string) {
 				t.Fatalf("row %d has a score or coordinates, not both", i)
 			}
 			if lca.IsValid(i) {
-				row = fmt.Sprintf("%x %x", y[i*straightDim:(i+1)*straightDim], score.Value(i))
+				row = fmt.Sprintf("%x %x", y[i*listDim:(i+1)*listDim], score.Value(i))
 			}
 			rows = append(rows, row)
 		}
@@ -77,7 +77,7 @@ func rowsOf(t *testing.T, messages []sink.Message) (rows []string) {
 // same counts.
 func TestLargeMessagesAreWhitenedLikeSmallOnes(t *testing.T) {
 	rec := largeRecord(t)
-	large, small := straightTransform(t, NullRow, straightDim), straightTransform(t, NullRow, straightDim)
+	large, small := listTransform(t, NullRow, listDim), listTransform(t, NullRow, listDim)
 	whole, err := large.Do(t.Context(), source.Batch{Messages: []source.Message{messageOf(rec, 0)}})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestLargeMessagesAreWhitenedLikeSmallOnes(t *testing.T) {
 
 // A bad row of the last slice rejects the whole message, which then counts for nothing else.
 func TestLargeMessagesAreRejectedWhole(t *testing.T) {
-	tr := straightTransform(t, RejectRow, straightDim)
+	tr := listTransform(t, RejectRow, listDim)
 	work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{messageOf(largeRecord(t).NewSlice(10, 9999+8), 0), messageOf(largeRecord(t).NewSlice(10, largeRows), 1)}})
 	if err != nil {
 		t.Fatal(err)
@@ -140,11 +140,11 @@ func int8Columns(rows, columns int) arrow.Record {
 // What a message whitens to is bounded, however little it is itself.
 func TestOutputsAreBounded(t *testing.T) {
 	for _, until := range []UntilModel{Hold, PassThrough} {
-		tr := straightTransform(t, NullRow, straightDim)
+		tr := listTransform(t, NullRow, listDim)
 		if until == PassThrough {
 			tr.Follow, tr.UntilModel = &Follow{ModelID: "m"}, until
 		}
-		work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{messageOf(int8Columns(mostWhitened/4/(straightDim+1)+1, straightDim), 0)}})
+		work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{messageOf(int8Columns(mostWhitened/4/(listDim+1)+1, listDim), 0)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,15 +162,15 @@ func allocatedBytes() uint64 {
 
 // Whitening takes the bytes of its result and a few MiB, in any number of rows, and nothing of it once it is kept.
 func TestLargeMessagesTakeWhatTheyWhitenTo(t *testing.T) {
-	const rows, result = 1 << 20, (straightDim + 1) * 4 << 20
-	tr := straightTransform(t, NullRow, straightDim)
+	const rows, result = 1 << 20, (listDim + 1) * 4 << 20
+	tr := listTransform(t, NullRow, listDim)
 	if err := tr.adopt(tr.Follow.Current()); err != nil {
 		t.Fatal(err)
 	}
-	tr.scorer.Score(nil, make([]float32, 1), make([]float64, straightDim), 1)
+	tr.scorer.Score(nil, make([]float32, 1), make([]float64, listDim), 1)
 	in := make([]byte, rows)
 	column := array.NewInt8Data(array.NewData(arrow.PrimitiveTypes.Int8, rows, []*memory.Buffer{nil, memory.NewBufferBytes(in)}, nil, 0, 0))
-	rec := int8Columns(rows, straightDim)
+	rec := int8Columns(rows, listDim)
 	rec, err := rec.SetColumn(0, column)
 	if err != nil {
 		t.Fatal(err)

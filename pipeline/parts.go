@@ -65,7 +65,7 @@ func (t *Transform) Split(work Work, most int) (first, rest Work, next source.Of
 	for i := range work.Messages {
 		size += work.Messages[i].Size()
 		if size > most && i > 0 {
-			input := t.inputs[work.from+i]
+			input := t.made.inputs[work.from+i]
 			first, rest = work, work
 			first.Messages, rest.Messages = work.Messages[:i:i], work.Messages[i:]
 			rest.from += i

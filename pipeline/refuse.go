@@ -12,7 +12,7 @@ import (
 // Refuse sets the input aside whose output its topic will never take, and cuts a dead letter that is itself
 // too large.
 func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
-	m := t.inputs[work.from+index]
+	m := t.made.inputs[work.from+index]
 	if work.Messages[index].Topic != t.Topic {
 		if t.DeadLetter.StopAtTooLarge {
 			return Work{}, &Stop{Err: cause, Hint: "or set dead_letter.on_too_large to cut"}

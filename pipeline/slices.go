@@ -61,22 +61,3 @@ func gatherEach(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, t
 	}
 	return nil
 }
-
-// inSlices whitens n rows of x slice by slice, unless the context of Do ends. What becomes of a row does
-// not depend on the slices.
-func inSlices[X float32 | float64](t *Transform, whiten func(y, score []float32, x []X, n int) bool, y, score []float32, x []X, n int) (finite bool, err error) {
-	d, step := t.model.Model.Dim, t.slice
-	finite = true
-	for first := 0; first < n; first += step {
-		if err := t.ctx.Err(); err != nil {
-			return false, err
-		}
-		last := min(first+step, n)
-		var part []float32
-		if score != nil {
-			part = score[first:last]
-		}
-		finite = whiten(y[first*d:last*d], part, x[first*d:last*d], last-first) && finite
-	}
-	return finite, nil
-}

@@ -31,7 +31,7 @@ func (c *countdown) Err() error {
 // A message of many rows is whitened in slices, to the same bytes, and no further than its context lives.
 func TestDoEndsWithItsContext(t *testing.T) {
 	const rows, slice = 1000, 10
-	value := [][]byte{straightValue(t, rand.New(rand.NewPCG(3, 4)), rows, 0)}
+	value := [][]byte{listValue(t, rand.New(rand.NewPCG(3, 4)), rows, 0)}
 	for _, c := range []struct {
 		name  string
 		batch func() source.Batch
@@ -45,7 +45,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at := func(left int) (context.Context, *countdown, Work, error) {
-				tr := straightTransform(t, NullRow, straightDim)
+				tr := listTransform(t, NullRow, listDim)
 				if err := tr.adopt(tr.Follow.Current()); err != nil {
 					t.Fatal(err)
 				}
@@ -123,14 +123,14 @@ func (h *hurried) Next(ctx context.Context) (Ownership, error) {
 // A batch that takes longer than a group waits for a member is put all the same: the member that is
 // whitening it is back in time, and when the partitions are divided the batch is begun once more.
 func TestSlowBatchAcrossARebalance(t *testing.T) {
-	value := [][]byte{straightValue(t, rand.New(rand.NewPCG(3, 4)), 1000, 0)}
+	value := [][]byte{listValue(t, rand.New(rand.NewPCG(3, 4)), 1000, 0)}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		h := &hurried{scripted: scripted{member: "m", begun: time.Now()}}
 		kept := &keeper{}
 		err := (&Transforms{Members: h, Log: quiet(), Open: func(context.Context, source.Partition, source.Claim) (*Loop, error) {
-			tr := straightTransform(t, NullRow, straightDim)
+			tr := listTransform(t, NullRow, listDim)
 			if err := tr.adopt(tr.Follow.Current()); err != nil {
 				return nil, err
 			}

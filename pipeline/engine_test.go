@@ -19,20 +19,20 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-const straightDim = 8
+const listDim = 8
 
-// straightTransform whitens lists x of straightDim numbers by a model that was learnt from noise in the
+// listTransform whitens lists x of listDim numbers by a model that was learnt from noise in the
 // first columns, the others being constant.
-func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
+func listTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
-	c := online.DefaultConfig(straightDim)
+	c := online.DefaultConfig(listDim)
 	c.Neighbours = 50
 	l, err := online.NewLearner(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := mat.NewDense(400, straightDim, nil)
+	x := mat.NewDense(400, listDim, nil)
 	x.Apply(func(_, j int, _ float64) float64 {
 		if j >= columns {
 			return 1
@@ -46,7 +46,7 @@ func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform 
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := make([]string, straightDim)
+	names := make([]string, listDim)
 	for i := range names {
 		names[i] = fmt.Sprintf("x[%d]", i)
 	}
@@ -59,16 +59,16 @@ func straightTransform(t *testing.T, invalid OnInvalid, columns int) *Transform 
 	}}
 }
 
-// straightValue is a message of random rows. One number is replaced where bad is not 0.
-func straightValue(t testing.TB, r *rand.Rand, rows int, bad float32) []byte {
+// listValue is a message of random rows. One number is replaced where bad is not 0.
+func listValue(t testing.TB, r *rand.Rand, rows int, bad float32) []byte {
 	t.Helper()
-	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(straightDim, arrow.PrimitiveTypes.Float32)}}, nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(listDim, arrow.PrimitiveTypes.Float32)}}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	list := b.Field(0).(*array.FixedSizeListBuilder)
-	at := r.IntN(rows * straightDim)
-	for i := range rows * straightDim {
-		if i%straightDim == 0 {
+	at := r.IntN(rows * listDim)
+	for i := range rows * listDim {
+		if i%listDim == 0 {
 			list.Append(true)
 		}
 		v := float32(r.NormFloat64())
@@ -102,21 +102,21 @@ func batchOf(t testing.TB, d *source.Decoder, values [][]byte) source.Batch {
 // Rows that are whitened from where they lie give the messages that gathered rows give, byte for byte:
 // large and small ones, with numbers that are not finite or whose whitened row is not, whatever policy
 // decides on these, and the same counts.
-func TestStraightRowsAreGatheredRows(t *testing.T) {
+func TestZeroCopyRowsAreGatheredRows(t *testing.T) {
 	for i := range 4 {
-		policy, columns := []OnInvalid{NullRow, RejectRow}[i%2], straightDim-i/2
+		policy, columns := []OnInvalid{NullRow, RejectRow}[i%2], listDim-i/2
 		r := rand.New(rand.NewPCG(3, 4))
 		var values [][]byte
 		for i := range 132 {
 			bad := []float32{0, 0, 0, 0, 0, 0, float32(math.NaN()), 0, float32(math.Inf(-1)), math.MaxFloat32, 0}[i%11]
-			values = append(values, straightValue(t, r, []int{1, 3, 40, 1500, 1, 700}[i%6], bad))
+			values = append(values, listValue(t, r, []int{1, 3, 40, 1500, 1, 700}[i%6], bad))
 		}
 		d := source.NewDecoder(source.DecoderConfig{})
 		batchOf(t, d, values) // now it knows the layouts
 		var all [2][]sink.Message
 		var stats [2]uint64
 		for i, known := range []*source.Decoder{d, nil} {
-			tr := straightTransform(t, policy, columns)
+			tr := listTransform(t, policy, columns)
 			for range 3 { // with templates, too
 				b := batchOf(t, known, values)
 				if _, plain := b.Messages[0].Record.(interface{ PlainBuffer(int) []byte }); plain != (known != nil) {
@@ -137,7 +137,7 @@ func TestStraightRowsAreGatheredRows(t *testing.T) {
 		}
 		for i := range all[0] {
 			if !same(all[0][i], all[1][i]) {
-				t.Errorf("policy %d, %d columns: message %d, of %d bytes, is another when it is whitened straight", policy, columns, i, len(values[i%len(values)]))
+				t.Errorf("policy %d, %d columns: message %d, of %d bytes, is another when its rows are gathered", policy, columns, i, len(values[i%len(values)]))
 			}
 		}
 	}
@@ -149,11 +149,11 @@ func TestTransformAllocatesNothing(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
 		values := make([][]byte, max(10, 2000/rows))
 		for i := range values {
-			values[i] = straightValue(t, r, rows, 0)
+			values[i] = listValue(t, r, rows, 0)
 		}
 		d := source.NewDecoder(source.DecoderConfig{})
 		batchOf(t, d, values[:1])
-		b, tr := batchOf(t, d, values), straightTransform(t, NullRow, straightDim)
+		b, tr := batchOf(t, d, values), listTransform(t, NullRow, listDim)
 		do := func() {
 			if work, err := tr.Do(context.Background(), b); err != nil || len(work.Messages) != len(values) {
 				t.Fatal(err)

@@ -1,0 +1,143 @@
+package pipeline
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// made is what a batch becomes. It lives until that is put, and its memory serves the next batch.
+type made struct {
+	messages []sink.Message
+	inputs   []*source.Message // of messages
+	numbers  slab[float32]     // y and −log p
+	values   slab[byte]        // outputs in one piece
+	pieces   [][]byte          // the others
+	labels   labels
+}
+
+func (d *made) begin(messages int) {
+	d.messages, d.inputs = slices.Grow(d.messages[:0], messages), slices.Grow(d.inputs[:0], messages)
+	d.numbers.begin(slabMost)
+	d.values.begin(slabMost)
+	d.pieces = slices.Grow(d.pieces[:0], leastPieces*messages)
+	d.labels.begin(messages)
+}
+
+// add takes an output, or a dead letter, of an input.
+func (d *made) add(out sink.Message, in *source.Message) {
+	d.messages, d.inputs = append(d.messages, out), append(d.inputs, in)
+}
+
+// forget lets go of what the batch was made of, which may be large: it is put, or never will be.
+func (d *made) forget() {
+	clear(d.messages)
+	clear(d.inputs)
+	clear(d.pieces)
+	d.numbers.trim(slabMost)
+	d.values.trim(slabMost)
+}
+
+// write makes the output of a message, unless it has none. y and score are those of the queue.
+func (t *Transform) write(p *pending, y, score []float32) error {
+	m, bad := p.message, p.bad
+	if m.Tombstone() { // it passes: what it deletes in the input it deletes in the output
+		t.rejects.add(t.window(), false)
+		t.counts.passed(reasonTombstone, 1)
+		t.made.add(t.pass(m), m)
+		return nil
+	}
+	var value []byte
+	var rest [][]byte
+	switch {
+	case bad != nil:
+	case p.last > p.first:
+		k := t.model.Model.Dim
+		value, rest, bad = t.encode(m, y[p.first*k:p.last*k], k, part(score, p.first, p.last), t.queue.invalid[p.first:p.last])
+	case m.Record.NumRows() == 0:
+		t.counts.passed(reasonNoRows, 1)
+	default:
+		value, rest, bad = t.withoutModel(m)
+	}
+	if bad != nil {
+		return t.refuse(m, bad)
+	}
+	t.rejects.add(t.window(), false)
+	if value != nil {
+		t.made.add(t.wrap(m, value, rest), m)
+	}
+	return nil
+}
+
+// refuse sets a bad message aside, or stops.
+func (t *Transform) refuse(m *source.Message, bad *source.RecordError) error {
+	var stop *Stop
+	if errors.As(bad.Err, &stop) {
+		return stop
+	}
+	dead, err := t.setAside(m, bad)
+	if err != nil {
+		return err
+	}
+	t.made.add(dead, m)
+	return nil
+}
+
+// encode makes an output: as pieces of its input and of y, or else in one piece.
+func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, bad *source.RecordError) {
+	d := &t.made
+	first := len(d.pieces)
+	if all, ok := t.output.Pieces(d.pieces, m.Record, y, k, score, invalid); ok {
+		d.pieces = all
+		return all[first], all[first+1 : len(all) : len(all)], nil
+	}
+	value, rest, err := t.output.Encode(d.values.room(min(2*len(m.Value)+4*len(y), leastApart)+1024), m.Record, y, k, score, invalid)
+	if err != nil {
+		return nil, nil, refused(m, err)
+	}
+	return d.values.keep(value), rest, nil
+}
+
+// withoutModel applies transform.until_model; under Hold no message comes before the first model.
+func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
+	if t.UntilModel == Drop {
+		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
+		return nil, nil, nil
+	}
+	f, err := minibatch.ResolveRecord(m.Record, t.Columns)
+	if err != nil {
+		return nil, nil, refused(m, err)
+	}
+	n, k := int(m.Record.NumRows()), len(f.Names)
+	if bad := tooMuch(m, k); bad != nil {
+		return nil, nil, bad
+	}
+	none := make([]minibatch.Reason, n)
+	for i := range none {
+		none[i] = minibatch.ReasonNull
+	}
+	value, rest, err = t.output.Encode(nil, m.Record, make([]float32, n*k), k, make([]float32, n), none)
+	if err != nil {
+		return nil, nil, refused(m, err)
+	}
+	return value, rest, nil
+}
+
+func refused(m *source.Message, err error) *source.RecordError {
+	var feature *minibatch.FeatureError
+	if errors.As(err, &feature) {
+		return bad(m, feature.Code, err)
+	}
+	var output *OutputError
+	if errors.As(err, &output) {
+		return bad(m, output.Code, err)
+	}
+	return bad(m, codeRefused, err)
+}
+
+func bad(m *source.Message, code string, err error) *source.RecordError {
+	return &source.RecordError{Partition: m.Partition, Offset: m.Offset, Code: code, Err: err}
+}

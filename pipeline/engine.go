@@ -1,0 +1,133 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// engine is what whitening needs besides the messages. A product costs less per row over many rows than over few, so
+// neighbouring messages are whitened together; a row's numbers do not depend on its company.
+type engine struct {
+	model    *PublishedModel // what scorer and features were made for
+	scorer   *lca.Scorer
+	slice    int // rows between two looks at the context
+	features minibatch.Features
+	output   *Output
+	queue    queue
+}
+
+// adopt prepares for a model that has come since the last batch; nil: there is none yet.
+func (t *Transform) adopt(m *PublishedModel) error {
+	if t.engine == nil {
+		t.engine = &engine{output: NewOutput(t.Output)}
+	}
+	if m == nil || m == t.model {
+		return nil
+	}
+	view, err := m.Model.View(t.Coordinates, t.Components)
+	if err != nil {
+		return &Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
+	}
+	t.model, t.scorer = m, view.NewScorer()
+	t.slice = sliceRows(m.Model.Dim, len(m.Model.Neighbours))
+	t.features = minibatch.Features{Names: m.Features}
+	return nil
+}
+
+// queue is neighbouring messages whose rows are whitened together: either all of them lie where they are, or all
+// are gathered.
+type queue struct {
+	batch   int // messages of the batch, which bounds what comes to the queue
+	pending []pending
+	rows    int                // of all messages
+	invalid []minibatch.Reason // of each row
+
+	zeroCopy []float32       // the rows, if they were not gathered
+	gathered []float64       // the rows, if they were gathered
+	sliced   *source.Message // the only one with rows, which are gathered slice by slice when they are whitened
+
+	near []float32      // memory for zeroCopy
+	read minibatch.Rows // of the message that is gathered
+}
+
+// pending is a message that waits for its output.
+type pending struct {
+	message     *source.Message
+	first, last int                 // rows of the queue; none where there is nothing to whiten
+	bad         *source.RecordError // why it is set aside
+}
+
+// add puts a message at the end of the queue. The messages before it go first where its rows cannot join theirs.
+func (t *Transform) add(ctx context.Context, m *source.Message) error {
+	bad := m.Err
+	if bad == nil && t.model != nil && m.Record != nil && m.Record.NumRows() > 0 {
+		if bad = tooMuch(m, t.features.Dim()); bad == nil {
+			if x := t.features.Float32(m.Record); x != nil {
+				return t.addZeroCopy(ctx, m, x)
+			}
+			return t.addGathered(ctx, m)
+		}
+	}
+	t.queue.append(m).bad = bad
+	return nil
+}
+
+// append adds a message that has no rows yet.
+func (q *queue) append(m *source.Message) *pending {
+	q.pending = append(q.pending, pending{message: m})
+	return &q.pending[len(q.pending)-1]
+}
+
+// joined says that the next rows of the queue are those of p.
+func (q *queue) joined(p *pending, rows int) {
+	p.first = q.rows
+	q.rows += rows
+	p.last = q.rows
+}
+
+// flush whitens the queue and writes its outputs.
+func (t *Transform) flush(ctx context.Context) error {
+	q := &t.queue
+	y, score, err := t.whiten(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range q.pending {
+		if err := t.write(&q.pending[i], y, score); err != nil {
+			return err
+		}
+	}
+	q.reset()
+	return nil
+}
+
+// begin prepares for a batch of so many messages.
+func (q *queue) begin(messages int) {
+	q.reset()
+	q.batch = messages
+}
+
+// reset empties the queue.
+func (q *queue) reset() {
+	q.pending = q.pending[:0]
+	q.empty()
+}
+
+// empty takes the rows from the messages.
+func (q *queue) empty() {
+	q.rows, q.invalid = 0, q.invalid[:0]
+	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil
+}
+
+// forget lets go of messages, which are put or come again, and of memory that few batches need.
+func (q *queue) forget() {
+	q.reset()
+	clear(q.pending[:cap(q.pending)])
+	if cap(q.invalid) > sliceNumbers {
+		q.invalid = nil
+	}
+}

@@ -1,0 +1,97 @@
+package pipeline
+
+import (
+	"context"
+	"math"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// whiten returns what the rows of the queue whiten to, and their scores if they are written. What the reasons say of a
+// row holds afterwards: it is finite, or null.
+func (t *Transform) whiten(ctx context.Context) (y, score []float32, err error) {
+	q := &t.queue
+	if q.rows == 0 {
+		return nil, nil, nil
+	}
+	k := t.model.Model.Dim
+	y = t.made.numbers.take(q.rows * k)
+	if t.Output.Score {
+		score = t.made.numbers.take(q.rows)
+	}
+	if q.zeroCopy != nil {
+		finite, err := inSlices(ctx, t, t.scorer.Score32, y, score, q.zeroCopy, q.rows)
+		if err != nil {
+			return nil, nil, err
+		}
+		// A number that is not finite shows in y, unless the model leaves its column out.
+		if finite && (t.scorer.PropagatesNonFinite() || minibatch.Finite(q.zeroCopy)) {
+			t.counts.rows += uint64(q.rows)
+			return y, score, nil
+		}
+		if err := t.gatherAgain(ctx); err != nil {
+			return nil, nil, err
+		}
+		y, score = y[:q.rows*k], score[:min(q.rows, len(score))]
+	}
+	finite, err := t.whitenGathered(ctx, y, score)
+	if err == nil && !finite {
+		t.bound(y, k, score)
+	}
+	return y, score, err
+}
+
+// whitenGathered whitens gathered rows: all together, or slice by slice, because those of a large message are not all in
+// memory. What becomes of a row does not depend on the slices.
+func (t *Transform) whitenGathered(ctx context.Context, y, score []float32) (finite bool, err error) {
+	q, k := &t.queue, t.model.Model.Dim
+	if q.sliced == nil {
+		return inSlices(ctx, t, t.scorer.Score, y, score, q.gathered, q.rows)
+	}
+	finite = true
+	err = gatherEach(&t.features, &q.read, q.sliced.Record, func(first int) error {
+		last := first + q.read.N
+		good, err := inSlices(ctx, t, t.scorer.Score, y[first*k:last*k], part(score, first, last), q.read.X, q.read.N)
+		finite = finite && good
+		return err
+	})
+	return finite, err
+}
+
+// part is some of the scores; nil where there are none.
+func part(score []float32, first, last int) []float32 {
+	if score == nil {
+		return nil
+	}
+	return score[first:last]
+}
+
+// inSlices whitens n rows of x slice by slice, unless the context ends.
+func inSlices[X float32 | float64](ctx context.Context, t *Transform, whiten func(y, score []float32, x []X, n int) bool, y, score []float32, x []X, n int) (finite bool, err error) {
+	d, step := t.model.Model.Dim, t.slice
+	finite = true
+	for first := 0; first < n; first += step {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
+		last := min(first+step, n)
+		finite = whiten(y[first*d:last*d], part(score, first, last), x[first*d:last*d], last-first) && finite
+	}
+	return finite, nil
+}
+
+// bound keeps what is written finite: a row so far away that its coordinates are beyond float32 is null, like one
+// with an Inf, and a score beyond it is the largest float32.
+func (t *Transform) bound(y []float32, k int, score []float32) {
+	for i, s := range score {
+		if !minibatch.Finite(score[i : i+1]) {
+			score[i] = float32(math.Copysign(math.MaxFloat32, float64(s)))
+		}
+	}
+	for r, reason := range t.queue.invalid {
+		if reason == minibatch.ReasonNone && !minibatch.Finite(y[r*k:(r+1)*k]) {
+			t.queue.invalid[r] = minibatch.ReasonInf
+			t.counts.rejected(minibatch.ReasonInf.String(), 1)
+		}
+	}
+}
