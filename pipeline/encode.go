@@ -98,7 +98,12 @@ func (t *Transform) encode(m *source.Message, y []float32, k int, score []float3
 	if err != nil {
 		return nil, nil, refused(m, err)
 	}
-	return d.values.keep(value), rest, nil
+	written := len(value)
+	for i := 1; i < len(rest); i += 2 { // the pieces between are the message's and y's
+		written += len(rest[i])
+	}
+	d.values.use(written)
+	return value[:len(value):len(value)], rest, nil
 }
 
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.

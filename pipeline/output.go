@@ -100,8 +100,8 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 	return value, err
 }
 
-// Encode is Append without copying what is large: rest is the pieces that follow, some of which are buffers of
-// rec, of y and of score, and must not be changed.
+// Encode is Append without copying what is large: rest is the pieces that follow. The first of them and every second
+// one after it are buffers of rec, of y and of score, and must not be changed; the others follow value in dst.
 func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {
 	n := int(rec.NumRows())
 	o.checkShapes(n, y, k, score, invalid)

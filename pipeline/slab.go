@@ -51,13 +51,16 @@ func (s *slab[T]) room(size int) []T {
 	return s.free
 }
 
-// keep says that what began as room is in use now.
-func (s *slab[T]) keep(used []T) []T {
-	if n := len(used); n <= cap(s.free) {
+// use says that the first n of what room returned are in use now. If they have outgrown it, they are elsewhere.
+func (s *slab[T]) use(n int) {
+	if n <= cap(s.free) {
 		s.free = s.free[n:n]
 	}
-	return used[:len(used):len(used)]
 }
 
-// take is room and keep of so much.
-func (s *slab[T]) take(n int) []T { return s.keep(s.room(n)[:n]) }
+// take is room and use of so much.
+func (s *slab[T]) take(n int) []T {
+	all := s.room(n)[:n:n]
+	s.use(n)
+	return all
+}
