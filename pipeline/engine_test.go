@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -54,6 +55,7 @@ func listTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 	f.current.Store(&PublishedModel{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
 	return &Transform{TransformConfig: TransformConfig{
 		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true}, OnInvalid: invalid,
+		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10, Partitions: 1},
 		Follow:     f, Stats: NewStats(), Log: quiet(), Now: time.Now,
 	}}
