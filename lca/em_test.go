@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestMonotone holds that the penalised leave-one-out NLL never rises under EM, forevery kind and
+// TestMonotone holds that the penalised leave-one-out NLL never rises under EM, for every kind and
 // metric, with every penalty and in every arithmetic: the M-steps are exact.
 func TestMonotone(t *testing.T) {
 	five, _ := toy("five", 80, 2, 1)

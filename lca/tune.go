@@ -50,7 +50,7 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c Config, grid TuneGrid)
 			}
 		}
 		if len(values) > 0 && math.IsInf(lowest, 1) {
-			return fmt.Errorf("lca: tune: the fit collapsed forevery ν of %v: %w", values, prop1.ErrSingular)
+			return fmt.Errorf("lca: tune: the fit collapsed for every ν of %v: %w", values, prop1.ErrSingular)
 		}
 		found.Kind = c.Kind
 		c = found

@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// What is accepted equals what pyarrow reads, forevery type and layout that it writes.
+// What is accepted equals what pyarrow reads, for every type and layout that it writes.
 func TestDecodeEqualsPyarrow(t *testing.T) {
 	for name, s := range streams(t) {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// secured is a broker with a port forevery way to be asked who one is.
+// secured is a broker with a port for every way to be asked who one is.
 type secured struct {
 	*kafkatest.Broker
 	ca, otherCA     string // files

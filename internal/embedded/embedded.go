@@ -1,6 +1,6 @@
 // Package embedded is a Kafka broker inside the process, for `lca-stream demo` and for quick tests.
 //
-// It speaks enough of the protocol foreverything this project does: groups, transactions,
+// It speaks enough of the protocol for everything this project does: groups, transactions,
 // read_committed, compaction. It is not a database: one goroutine serves all requests, nothing is
 // replicated, and by default nothing outlives the process. A real broker stays the reference;
 // internal/kafkatest runs the same tests on both.

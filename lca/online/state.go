@@ -25,7 +25,7 @@ import (
 // bytes:
 //
 //	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
-//	          what is learnt next are the same forevery kernel, not forevery GOARCH
+//	          what is learnt next are the same for every kernel, not for every GOARCH
 //	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each

@@ -13,27 +13,26 @@ import (
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// Assembler puts snapshots together from the messages of the topic, in the topic's order. It
-// trusts a version only when every part has all of its chunks, of that version and with the right
-// checksum; until then, and where decoding fails, the next older one is the newest. It is for one
-// goroutine.
+// Assembler reassembles snapshots from the messages of the topic, which must be added in the topic's order. It trusts
+// a version only when all chunks of every part are there, of that version and with the right checksum. Until then, or
+// if decoding fails, the next older version is the newest. An Assembler is for one goroutine.
 //
-// With Retain and Only it holds that many whole versions, and the chunks of as many that are not whole, of
-// at most 1 GiB each.
+// With Retain and Only it holds at most Retain whole versions, and the chunks of as many incomplete ones, of at most
+// 1 GiB each.
 type Assembler struct {
-	// Retain is how many whole versions of a model id keep their bytes, newest first; older ones
-	// are listed but cannot be read any more. Of versions that are not whole, those that a chunk came of last
-	// are kept. 0 = all that the topic holds.
+	// Retain is how many complete versions of a model id keep their bytes, newest first. Older ones are listed but
+	// cannot be read any more. Of incomplete versions, those that received a chunk last are kept. 0 keeps all that
+	// the topic holds.
 	Retain int
-	// Only is the one model id that is kept. "" = all.
+	// Only is the one model id that is kept. "" keeps all.
 	Only string
-	// Accept has the last word on a version that is whole: an error is a fault of it. Nil = none is refused.
+	// Accept may refuse a complete version: its error becomes the version's fault. Nil refuses none.
 	Accept func(*Snapshot) error
-	// Pin is a version that keeps its bytes whatever Retain says. 0 = none.
+	// Pin is a version that keeps its bytes independently of Retain. 0 pins none.
 	Pin uint64
 
 	models map[string]map[int]*slot // model id → slot number
-	added  uint64                   // messages so far
+	added  uint64                   // messages added so far
 }
 
 // Entry is a version as List sees it.
@@ -41,19 +40,19 @@ type Entry struct {
 	Version uint64
 	Slot    int
 	Chunks  Chunks    // as the headers announce them
-	Bytes   int       // of all chunks at hand
+	Bytes   int       // of all chunks in memory
 	Time    time.Time // the newest timestamp of its chunks
 	Fault   error     // why it cannot be read; nil where it can
 }
 
-// slot holds the chunks under one slot's keys, be they of one version or, half overwritten, of two.
+// slot holds the chunks under one slot's keys: of one version or, while it is overwritten, of two.
 type slot struct {
 	chunks  map[chunkID]chunk
-	decoded *Snapshot // once asked for
+	decoded *Snapshot // nil until first asked for
 	fault   error     // of decoding
-	dropped bool      // whole once, but its bytes are gone: Retain
-	bytes   int       // of its chunks, at hand or gone
-	touched uint64    // the message that changed it last
+	dropped bool      // was complete once, but Retain dropped its bytes
+	bytes   int       // of its chunks, also of dropped ones
+	touched uint64    // number of the message that changed it last
 }
 
 type chunkID struct {
@@ -63,22 +62,22 @@ type chunkID struct {
 
 type chunk struct {
 	version uint64
-	n       int // chunks of the part
+	n       int // number of chunks of the part
 	group   string
 	value   []byte
 	size    int
 	time    time.Time
 }
 
-// maxChunks bounds what a header may announce, and maxSlot the bytes that come: a learner with a larger model
-// could not write its checkpoint either.
+// maxChunks bounds what a header may announce, and maxSlot the bytes of a slot. A learner with a larger model could
+// not write its checkpoint either.
 const (
 	maxChunks = 1 << 16
 	maxSlot   = 1 << 30
 )
 
-// Add takes one message. It keeps a copy of the value. The error concerns this message alone: it
-// is not part of any snapshot, nor is the one it replaces under its key.
+// Add takes one message and copies its value. An error concerns this message only: neither it nor the message that it
+// replaces under its key is part of any snapshot.
 func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time) error {
 	p, err := parseKey(key)
 	if err != nil {
@@ -115,8 +114,8 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	return nil
 }
 
-// dropPartial forgets chunks that were left behind for want of the others. The transaction that is being
-// read is never among them: nothing is newer.
+// dropPartial forgets chunks of versions that never became complete. The transaction that is being read is never
+// among them, because nothing is newer.
 func (a *Assembler) dropPartial(modelID string) {
 	if a.Retain <= 0 {
 		return
@@ -177,8 +176,8 @@ func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err er
 	return c, nil
 }
 
-// whole says which version all chunks of both parts are there of. Chunks that a former, larger
-// version left behind do not matter.
+// whole returns the version of which all chunks of both parts are there. Chunks that a larger former version left
+// behind do not matter.
 func (s *slot) whole() (uint64, bool) {
 	first, ok := s.chunks[chunkID{PartModel, 0}]
 	if !ok {
@@ -195,7 +194,7 @@ func (s *slot) whole() (uint64, bool) {
 	return first.version, true
 }
 
-// drop gives back the bytes of versions that Retain does not cover.
+// drop frees the bytes of versions that Retain does not cover.
 func (a *Assembler) drop(modelID string) {
 	if a.Retain <= 0 {
 		return
@@ -217,7 +216,7 @@ func (a *Assembler) drop(modelID string) {
 	}
 }
 
-// Newest is the newest version of a model id that is whole and sound.
+// Newest returns the newest version of a model id that is complete and decodes without fault.
 func (a *Assembler) Newest(modelID string) (*Snapshot, bool) {
 	for _, s := range a.byVersion(modelID) {
 		if snapshot, err := a.decode(s, modelID); err == nil {
@@ -227,7 +226,7 @@ func (a *Assembler) Newest(modelID string) (*Snapshot, bool) {
 	return nil, false
 }
 
-// Has reports whether a group has published any version of a model id that is whole, and still there.
+// Has reports whether the topic still holds a complete version of a model id that a group has published.
 func (a *Assembler) Has(modelID, group string) bool {
 	for _, s := range a.models[modelID] {
 		if _, ok := s.whole(); ok && s.chunks[chunkID{PartModel, 0}].group == group {
@@ -237,8 +236,8 @@ func (a *Assembler) Has(modelID, group string) bool {
 	return false
 }
 
-// NewestVersion is the newest whole version, which it does not decode: a cheap way to learn
-// whether Newest may have news.
+// NewestVersion returns the newest complete version without decoding it: a cheap way to learn whether Newest would
+// return another one.
 func (a *Assembler) NewestVersion(modelID string) (uint64, bool) {
 	for _, s := range a.byVersion(modelID) {
 		if version, ok := s.whole(); ok && s.fault == nil && !s.dropped {
@@ -248,7 +247,7 @@ func (a *Assembler) NewestVersion(modelID string) (uint64, bool) {
 	return 0, false
 }
 
-// Version is one version of a model id.
+// Version returns one version of a model id.
 func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
 	for _, s := range a.byVersion(modelID) {
 		if s.version() == version {
@@ -261,7 +260,7 @@ func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
 // Models lists the model ids, sorted.
 func (a *Assembler) Models() []string { return slices.Sorted(maps.Keys(a.models)) }
 
-// List lists the versions of a model id, newest first, those that cannot be read with the reason.
+// List lists the versions of a model id, newest first. Those that cannot be read say why.
 func (a *Assembler) List(modelID string) []Entry {
 	var entries []Entry
 	for number, s := range a.models[modelID] {
@@ -292,7 +291,7 @@ func (a *Assembler) List(modelID string) []Entry {
 	return entries
 }
 
-// Slots is what the topic holds of a model id, for a writer that goes on there.
+// Slots returns what the topic holds of a model id. A writer that resumes passes it to Messages.
 func (a *Assembler) Slots(modelID string) Slots {
 	slots := make(Slots)
 	for number, s := range a.models[modelID] {
@@ -311,14 +310,14 @@ func (a *Assembler) Slots(modelID string) Slots {
 	return slots
 }
 
-// byVersion lists the slots of a model id, newest version first.
+// byVersion returns the slots of a model id, newest version first.
 func (a *Assembler) byVersion(modelID string) []*slot {
 	slots := slices.Collect(maps.Values(a.models[modelID]))
 	slices.SortFunc(slots, func(x, y *slot) int { return cmp.Compare(y.version(), x.version()) })
 	return slots
 }
 
-// version is the newest version that the slot has a chunk of.
+// version returns the newest version that the slot has a chunk of.
 func (s *slot) version() (v uint64) {
 	for _, c := range s.chunks {
 		v = max(v, c.version)
@@ -326,7 +325,7 @@ func (s *slot) version() (v uint64) {
 	return v
 }
 
-// decode reads the slot's version, once.
+// decode decodes the slot's version, once.
 func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 	if s.decoded != nil || s.fault != nil {
 		return s.decoded, s.fault

@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/ipcguard"
 )
 
-// decoder puts a snapshot together from its streams, in the order of their rows.
+// decoder puts a snapshot together from its streams, which it takes in the order of their rows.
 type decoder struct {
 	snapshot   *Snapshot
 	metadata   arrow.Metadata
@@ -21,7 +21,7 @@ type decoder struct {
 	neighbours []float32
 }
 
-// add decodes the stream that data begins with as rows of a part, and returns the bytes after it.
+// add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
 func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
 	schema, records, rest, err := readStream(data, limits)
 	if err != nil {
@@ -46,7 +46,7 @@ func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []
 	return rest, nil
 }
 
-// agree takes over the first stream's metadata; those of later streams must be of the same model.
+// agree adopts the first stream's metadata, and requires later streams to be of the same model.
 func (d *decoder) agree(m arrow.Metadata) error {
 	s, err := parseMetadata(m)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d *decoder) addNeighbours(rec arrow.Record) error {
 	return nil
 }
 
-// finish makes the snapshot once both parts are in.
+// finish returns the snapshot once both parts have been added.
 func (d *decoder) finish() (*Snapshot, error) {
 	s := d.snapshot
 	if s == nil {
@@ -117,7 +117,7 @@ func (d *decoder) finish() (*Snapshot, error) {
 	return s, s.Validate()
 }
 
-// column finds a column by name, of the type A and without nulls.
+// column returns the column of a name, which must have the type A and no nulls.
 func column[A arrow.Array](rec arrow.Record, name string) (A, error) {
 	var none A
 	found := rec.Schema().FieldIndices(name)
@@ -134,7 +134,7 @@ func column[A arrow.Array](rec arrow.Record, name string) (A, error) {
 	return a, nil
 }
 
-// vectors finds a column of lists of d numbers, and returns the numbers.
+// vectors returns the numbers of a column whose values are lists of d numbers.
 func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
 	var none A
 	lists, err := column[*array.FixedSizeList](rec, name)
@@ -154,8 +154,8 @@ func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
 	return array.NewSlice(values, 0, int64(lists.Len()*d)).(A), nil
 }
 
-// readStream reads the stream that data begins with, after the guard has seen all of it, and
-// returns the bytes after its end. The bytes may come from anywhere: the topic is not ours alone.
+// readStream reads the stream at the start of data, after the guard has checked all of it, and returns the bytes
+// after its end. The bytes are untrusted, because other programs can write to the topic.
 func readStream(data []byte, limits ipcguard.Limits) (_ *arrow.Schema, _ []arrow.Record, rest []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,6 +1,8 @@
-// Package snapshot turns models into Arrow bytes that any Arrow reader opens, and back: messages
-// of a compacted Kafka topic, files, and the formats of other programs (npz, safetensors, ONNX,
-// JSON).
+// Package snapshot encodes models as Arrow bytes that any Arrow reader opens, and decodes them: messages of a
+// compacted Kafka topic, files, and the formats of other programs (npz, safetensors, ONNX, JSON).
+//
+// To publish a model, give the result of [Messages] to a sink. To read one, pass each message of the topic to
+// [Assembler.Add] and call [Assembler.Newest]. For files, begin with [WriteFile] and [ReadFile].
 //
 // # Format 1
 //
@@ -8,7 +10,7 @@
 // batch, end-of-stream mark), or, where it is larger than a chunk, several such streams with the
 // same schema, to be concatenated by rows:
 //
-//	part "model", one row a direction; nothing is nullable
+//	part "model", one row per direction; nothing is nullable
 //	  kind        utf8
 //	  index       int32                      position within the kind, from 0
 //	  eigenvalue  float64                    e of parzen and gaussian rows; 0 elsewhere
@@ -64,7 +66,7 @@
 //
 // # Topic
 //
-// Messages writes a snapshot as one message a chunk, to partition 0 of a compacted topic:
+// Messages encodes a snapshot as one message per chunk, to partition 0 of a compacted topic:
 //
 //	key      MODEL_ID/SLOT/PART/CHUNK     SLOT = lca.number mod keep, CHUNK from 0
 //	value    the chunk, at most MaxChunk bytes
@@ -74,9 +76,9 @@
 //	         lca-chunk: i/n               i from 0 as in the key, of n chunks of this part
 //	         lca-crc32c                   of the value, Castagnoli, decimal
 //
-// so keep slots hold the last keep snapshots. A snapshot of fewer chunks than its slot's
+// So keep slots hold the last keep snapshots. A snapshot of fewer chunks than its slot's
 // former owner deletes the surplus keys with tombstones. All of it is one transaction of the
-// writer; an Assembler yet trusts nothing but a version all of whose chunks are there.
+// writer. An Assembler still trusts only versions whose chunks are all there.
 //
 // # File
 //

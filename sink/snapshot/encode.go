@@ -23,7 +23,7 @@ const (
 // 1 MiB with room for its key, headers and batch. A single row that is larger makes a larger chunk.
 const MaxChunk = 900_000
 
-// ModelPart is the model part as one stream, however large.
+// ModelPart encodes the model part as one stream, whatever its size.
 func ModelPart(s *Snapshot) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -31,8 +31,8 @@ func ModelPart(s *Snapshot) ([]byte, error) {
 	return onlyChunk(modelPart(s))
 }
 
-// Fingerprint is the SHA-256 of ModelPart, in hexadecimal: equal for equal models learnt from
-// equal input by the same program.
+// Fingerprint returns the SHA-256 of ModelPart in hexadecimal. It is equal for equal models that the same program
+// learnt from equal input.
 func Fingerprint(s *Snapshot) (string, error) {
 	b, err := ModelPart(s)
 	if err != nil {
@@ -42,12 +42,12 @@ func Fingerprint(s *Snapshot) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// part is a table that can be written by ranges of rows.
+// part is a table that can be encoded in ranges of rows.
 type part struct {
 	name     string
 	schema   *arrow.Schema
 	rows     int
-	rowBytes int // at most, without paddings
+	rowBytes int // upper bound, without padding
 	columns  func(from, to int) []arrow.Array
 }
 
@@ -92,7 +92,7 @@ func neighboursPart(s *Snapshot) part {
 	}
 }
 
-// flat is an array of fixed width that aliases bytes.
+// flat returns an array of fixed width that shares the memory of values.
 func flat(typ arrow.DataType, n int, values []byte) *array.Data {
 	return array.NewData(typ, n, []*memory.Buffer{nil, memory.NewBufferBytes(values)}, nil, 0, 0)
 }
@@ -107,13 +107,14 @@ func texts(values []string) arrow.Array {
 	return b.NewArray()
 }
 
-// chunks writes a part as streams of at most limit bytes, where its rows allow; at least one.
+// chunks encodes a part as streams of at most limit bytes each, except where a single row is larger. There is at
+// least one.
 func (p part) chunks(limit int) ([][]byte, error) {
 	empty, err := p.stream(0, 0)
 	if err != nil {
 		return nil, err
 	}
-	// Each buffer and the flatbuffer of the batch may need padding.
+	// Each buffer and the batch's flatbuffer may need padding.
 	const paddings = 256
 	step := max(1, (limit-len(empty)-paddings)/p.rowBytes)
 	var all [][]byte

@@ -9,12 +9,12 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
-// Format is a file format of a snapshot.
+// Format is a file format for snapshots.
 type Format string
 
-// The formats. All hold the same arrays under the same names and read back exactly: mean (d),
-// whiten, parzen, gaussian, c_l, c_g (rows×d, a direction a row, as in the model part), eigenvalues
-// (d_P of parzen, then d_G of gaussian), neighbours (N×d, float32), and the metadata as text.
+// The formats. All hold the same arrays under the same names, and read back exactly: mean (d), whiten, parzen,
+// gaussian, c_l and c_g (one row per direction, d columns, as in the model part), eigenvalues (d_P of parzen, then
+// d_G of gaussian), neighbours (N×d, float32), and the metadata as text.
 const (
 	FormatArrow       Format = "arrow"       // WriteFile: two Arrow streams
 	FormatNPZ         Format = "npz"         // numpy.load; metadata is a JSON text
@@ -28,7 +28,7 @@ func Formats() []Format {
 	return []Format{FormatArrow, FormatNPZ, FormatSafetensors, FormatONNX, FormatJSON}
 }
 
-// ParseFormat takes the name of a format.
+// ParseFormat returns the format of a name.
 func ParseFormat(name string) (Format, error) {
 	var names []string
 	for _, f := range Formats() {
@@ -40,8 +40,7 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("snapshot: unknown format %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// Export writes a snapshot in a format. Like all bytes of this package, they depend on the
-// snapshot alone.
+// Export writes a snapshot in a format. The bytes depend on the snapshot only.
 func Export(w io.Writer, s *Snapshot, f Format) error {
 	if f == FormatArrow {
 		return WriteFile(w, s)
@@ -61,7 +60,7 @@ func Export(w io.Writer, s *Snapshot, f Format) error {
 	return nil
 }
 
-// Import reads what Export wrote, in whichever format: each is known by its first bytes.
+// Import reads what Export wrote. It recognises the format by the first bytes.
 func Import(r io.Reader) (*Snapshot, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
@@ -99,15 +98,15 @@ func sniff(data []byte) (Format, error) {
 	return "", fmt.Errorf("snapshot: %d bytes are of none of the formats %v", len(data), Formats())
 }
 
-// arrays is a snapshot as other programs see it.
+// arrays is a snapshot as named arrays, the form that other programs read.
 type arrays struct {
 	metadata map[string]string
-	float64s map[string]matrix // by kind, and eigenvalues
+	float64s map[string]matrix // by kind; also the eigenvalues
 	x        []float32         // neighbours
 	d        int
 }
 
-// matrix is rows×columns row-major; a vector has one row.
+// matrix is a row-major matrix; a vector has one row.
 type matrix struct {
 	rows, columns int
 	values        []float64
@@ -118,15 +117,15 @@ const (
 	nameNeighbours  = "neighbours"
 )
 
-// kinds are the arrays of directions in the order they are written.
+// kinds returns the names of the arrays of directions, in the order in which they are written.
 func kinds() []string {
 	return []string{KindMean, KindWhiten, KindParzen, KindGaussian, KindCL, KindCG}
 }
 
-// isVector says which arrays have one dimension for other programs.
+// isVector reports whether an array has one dimension in the exported formats.
 func isVector(name string) bool { return name == KindMean || name == nameEigenvalues }
 
-// shape is an array's shape as other programs see it.
+// shape returns an array's shape in the exported formats.
 func shape(name string, rows, columns int) []int {
 	if isVector(name) {
 		return []int{columns}
@@ -151,7 +150,7 @@ func arraysOf(s *Snapshot) *arrays {
 	return a
 }
 
-// snapshot checks the arrays the way that a snapshot from the topic is checked.
+// snapshot converts the arrays, with the same checks as for a snapshot from the topic.
 func (a *arrays) snapshot() (*Snapshot, error) {
 	var keys, values []string
 	for key, value := range a.metadata {
@@ -189,7 +188,7 @@ func (a *arrays) snapshot() (*Snapshot, error) {
 	return d.finish()
 }
 
-// set puts an array that was read under its name; unknown names are passed over.
+// set stores an array under its name; unknown names are ignored.
 func (a *arrays) set(name string, dims []int, float64s []float64, float32s []float32) error {
 	if a.float64s == nil {
 		a.float64s = make(map[string]matrix)
@@ -220,7 +219,7 @@ func (a *arrays) set(name string, dims []int, float64s []float64, float32s []flo
 	return nil
 }
 
-// isArray says whether a name is one of ours.
+// isArray reports whether a name is one of the known arrays.
 func isArray(name string) bool {
 	for _, kind := range kinds() {
 		if name == kind {

@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// All foreign formats hold numbers little-endian.
+// All export formats are little-endian.
 
 func float64Bytes(values []float64) []byte {
 	b := make([]byte, 0, 8*len(values))

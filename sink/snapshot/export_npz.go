@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An npz file is a zip of one .npy file an array. metadata is a text of JSON in an array without
-// dimensions, so that numpy needs no pickle: json.loads(str(f["metadata"])).
+// An npz file is a zip archive with one .npy file per array. metadata is JSON text in an array without dimensions, so
+// that numpy needs no pickle: json.loads(str(f["metadata"])).
 const npzMetadata = "metadata"
 
 func writeNPZ(w io.Writer, a *arrays) error {
@@ -46,7 +46,7 @@ type npy struct {
 	data  []byte
 }
 
-// npyText is a text as numpy holds it: UTF-32.
+// npyText encodes a text as numpy does: UTF-32.
 func npyText(text string) npy {
 	var b []byte
 	n := 0
@@ -62,12 +62,12 @@ const npyMagic = "\x93NUMPY\x01\x00" // version 1.0
 func writeNPY(z *zip.Writer, name string, a npy) error {
 	var dims strings.Builder
 	for _, n := range a.shape {
-		fmt.Fprintf(&dims, "%d,", n) // a Python tuple may end in a comma, and of one element must
+		fmt.Fprintf(&dims, "%d,", n) // a Python tuple may end in a comma, and one of a single element must
 	}
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.typ, dims.String())
 	const before = len(npyMagic) + 2
 	header += strings.Repeat(" ", 63-(before+len(header))%64) + "\n" // the data begin at a multiple of 64
-	// The zip's date is fixed: the same snapshot is the same bytes.
+	// The zip's date is fixed, so that the same snapshot gives the same bytes.
 	f, err := z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 //
 //	x float32 n×d → Cast → Sub mean → Gemm whitenᵀ → Cast → y float32 n×d
 //
-// in float64 within, because x−μ loses its digits in float32 where the mean is large. The arrays
-// that the graph does not need would be reported as unused initializers by every runtime; they
-// stand in metadata_props, little-endian and in base64, next to the metadata itself.
+// in float64 internally, because x−μ loses its digits in float32 if the mean is large. Every runtime would report the
+// arrays that the graph does not need as unused initializers. They are in metadata_props instead, little-endian and
+// in base64, next to the metadata.
 //
-// The numbers below are field numbers of onnx.proto3, which are fixed forever.
+// The numbers below are field numbers of onnx.proto3, which never change.
 const (
 	onnxIRVersion, onnxProducer, onnxProducerVersion, onnxGraph, onnxOpset, onnxProps = 1, 2, 3, 7, 8, 14
 
@@ -47,7 +47,7 @@ func (m *message) number(field protowire.Number, v uint64) {
 
 func writeONNX(w io.Writer, a *arrays) error {
 	var opset, model message
-	opset.number(2, 13) // the version that gave all four operators their present form
+	opset.number(2, 13) // the first version with the current form of all four operators
 	model.number(onnxIRVersion, 7)
 	model.text(onnxProducer, "lca-stream")
 	model.text(onnxProducerVersion, a.metadata["lca.producer"])
@@ -167,7 +167,7 @@ func readONNX(data []byte) (*arrays, error) {
 	return a, nil
 }
 
-// setEncoded sets an array of metadata_props, whose shape follows from d.
+// setEncoded stores an array of metadata_props, whose shape follows from d.
 func (a *arrays) setEncoded(name, text string, d int) error {
 	b, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *arrays) readInitializers(graph []byte) error {
 	})
 }
 
-// eachField walks a protobuf message, giving bytes or a number as the wire type has it.
+// eachField visits the fields of a protobuf message, with bytes or a number depending on the wire type.
 func eachField(data []byte, visit func(field protowire.Number, b []byte, v uint64) error) error {
 	for len(data) > 0 {
 		field, typ, n := protowire.ConsumeTag(data)

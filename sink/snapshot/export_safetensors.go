@@ -30,7 +30,7 @@ func writeSafetensors(w io.Writer, a *arrays) error {
 		header[name] = safetensor{typ, dims, [2]int{len(body), len(body) + len(b)}}
 		body = append(body, b...)
 	}
-	// float64 before float32 keeps every tensor aligned to its numbers.
+	// float64 before float32, so that every tensor is aligned to its numbers.
 	for _, name := range append(kinds(), nameEigenvalues) {
 		m := a.float64s[name]
 		put(name, "F64", shape(name, m.rows, m.columns), float64Bytes(m.values))
@@ -52,7 +52,7 @@ func writeSafetensors(w io.Writer, a *arrays) error {
 }
 
 func readSafetensors(data []byte) (*arrays, error) {
-	n := binary.LittleEndian.Uint64(data) // sniff saw more than 8 bytes
+	n := binary.LittleEndian.Uint64(data) // sniff has checked that there are more than 8 bytes
 	if n > uint64(len(data)-8) {
 		return nil, errors.New("the file ends within its header")
 	}
@@ -84,7 +84,7 @@ func readSafetensors(data []byte) (*arrays, error) {
 	return a, nil
 }
 
-// setBytes is set for an array of bytes, F64 or F32 as its name requires.
+// setBytes is set for an array of bytes, which must be F64 or F32 as its name requires.
 func (a *arrays) setBytes(name, typ string, dims []int, b []byte) error {
 	want := "F64"
 	if name == nameNeighbours {

@@ -19,22 +19,22 @@ const (
 	headerPart    = "lca-part"
 	headerChunk   = "lca-chunk"
 	headerCRC     = "lca-crc32c"
-	headerGroup   = "lca-group" // left out where it is not known
+	headerGroup   = "lca-group" // left out if not known
 
 	contentType = "application/vnd.apache.arrow.stream"
 )
 
-// Slots is what the topic holds of one model id: slot → number of chunks. A writer carries it
-// from one snapshot to the next, so as to know which keys a smaller one must delete; after losing
-// it, Assembler.Slots finds it again.
+// Slots is what the topic holds of one model id: slot → number of chunks. A writer carries it from one snapshot to
+// the next, because it has to delete the keys that a smaller snapshot leaves over. After losing it, Assembler.Slots
+// finds it again.
 type Slots map[int]Chunks
 
 // Chunks counts the chunks of each part.
 type Chunks struct{ Model, Neighbours int }
 
-// Messages writes a snapshot for the topic, and returns what the topic's slots then hold. before
-// is what they hold now; keys of it that the snapshot does not take over, and slots beyond keep,
-// get tombstones. All messages belong into one transaction.
+// Messages encodes a snapshot as messages for the topic, and returns what the topic's slots hold after them. before
+// is what they hold now: its keys that the snapshot does not replace, and slots beyond keep, get tombstones. All
+// messages belong in one transaction.
 func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message, Slots, error) {
 	if keep < 1 {
 		return nil, nil, fmt.Errorf("snapshot: keep is %d, want at least 1", keep)
@@ -66,7 +66,7 @@ func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message
 		switch {
 		case k == slot:
 			messages = appendTombstones(messages, topic, s.ModelID, k, before[k], now)
-		case k >= keep: // the topic was kept longer once
+		case k >= keep: // the topic kept more versions once
 			messages = appendTombstones(messages, topic, s.ModelID, k, before[k], Chunks{})
 		default:
 			after[k] = before[k]
@@ -104,7 +104,7 @@ func appendTombstones(messages []sink.Message, topic, modelID string, slot int, 
 	return messages
 }
 
-// place is where a chunk stands in the topic.
+// place is the position of a chunk in the topic.
 type place struct {
 	modelID string
 	slot    int

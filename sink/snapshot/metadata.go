@@ -16,8 +16,8 @@ import (
 // format is the newest format, and the one that is written.
 const format = 1
 
-// field is one key of the metadata: how it is read off a snapshot, and how it is put into one.
-// Keys of the contract that parsing must find are required; the others have a zero value.
+// field is one key of the metadata: how it is read from a snapshot, and how it is stored in one. Parsing requires the
+// keys that the documented format requires; the others have a zero value.
 type field struct {
 	key      string
 	required bool
@@ -25,7 +25,7 @@ type field struct {
 	set      func(*Snapshot, string) error
 }
 
-// fields are all keys in the order of the bytes, lca.format and lca.part apart, which come first.
+// fields returns all keys in the order of the bytes, except lca.format and lca.part, which come first.
 func fields() []field {
 	model := func(s *Snapshot) *lca.Model { return s.Model }
 	info := func(s *Snapshot) *lca.Info { return &s.Model.Info }
@@ -75,8 +75,8 @@ func integer(key string, required bool, at func(*Snapshot) *int) field {
 		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.Atoi(v); return err }}
 }
 
-// counted is a number that the rows give as well: it is written for readers of the metadata, and
-// compared after decoding.
+// counted is a number that also follows from the rows. It is written for readers of the metadata, and compared after
+// decoding.
 func counted(key string, count func(*Snapshot) int) field {
 	return field{key, false, func(s *Snapshot) string { return strconv.Itoa(count(s)) }, nil}
 }
@@ -87,7 +87,7 @@ func float(key string, at func(*Snapshot) *float64) field {
 		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseFloat(v, 64); return err }}
 }
 
-// named is an enumeration; its zero value, "unknown", is the empty text.
+// named is an enumeration; its zero value, "unknown", is written as the empty text.
 func named[T interface {
 	comparable
 	String() string
@@ -108,7 +108,7 @@ func named[T interface {
 		}}
 }
 
-// inJSON is a list; none is [].
+// inJSON is a list; an empty one is written as [].
 func inJSON[T any](key string, at func(*Snapshot) *[]T) field {
 	return field{key, false,
 		func(s *Snapshot) string { return mustJSON(append([]T{}, *at(s)...)) },
@@ -165,7 +165,7 @@ const (
 	partKey   = "lca.part"
 )
 
-// knownKeys are the keys that the format has a meaning for.
+// knownKeys returns the keys that the format defines.
 func knownKeys() map[string]bool {
 	known := map[string]bool{formatKey: true, partKey: true}
 	for _, f := range fields() {
@@ -174,7 +174,7 @@ func knownKeys() map[string]bool {
 	return known
 }
 
-// Metadata is what every chunk says of the snapshot, as text; lca.part apart.
+// Metadata returns what every chunk says about the snapshot, as text, without lca.part.
 func (s *Snapshot) Metadata() map[string]string {
 	m, text := s.metadata(""), map[string]string{}
 	for i, key := range m.Keys() {
@@ -185,7 +185,7 @@ func (s *Snapshot) Metadata() map[string]string {
 	return text
 }
 
-// metadata is a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
+// metadata returns a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
 func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}
 	for _, f := range fields() {
@@ -203,7 +203,7 @@ func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	return &m
 }
 
-// parseMetadata starts a Snapshot from a chunk's metadata: everything but the model's arrays.
+// parseMetadata starts a Snapshot from a chunk's metadata. It fills everything except the model's arrays.
 func parseMetadata(m arrow.Metadata) (*Snapshot, error) {
 	text, ok := m.GetValue(formatKey)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// The kinds of rows of the model part; see the package documentation. Exports name their arrays
-// by them too.
+// The kinds of rows of the model part; see the package documentation. The exported formats use them as names of
+// arrays.
 const (
 	KindMean     = "mean"
 	KindWhiten   = "whiten"
@@ -35,8 +35,8 @@ func (t *table) add(kind string, index int, eigenvalue float64, vector []float64
 	t.vector = append(t.vector, vector...)
 }
 
-// tableOf lists a model's directions. An eigenvalue that a kind does not have is 0 rather than
-// NaN: NaN has many bit patterns, and compares equal to nothing in SQL and tests.
+// tableOf lists a model's directions. The eigenvalue of a kind that has none is 0 and not NaN: NaN has many bit
+// patterns, and compares equal to nothing in SQL and in tests.
 func tableOf(m *lca.Model) *table {
 	const matrices = 4 // W, (B_L, B_G), C_L, C_G
 	t := &table{d: m.Dim, vector: make([]float64, 0, (1+matrices*m.Dim)*m.Dim)}
@@ -73,7 +73,7 @@ func (t *table) addSymmetric(kind string, c *mat.SymDense) {
 	}
 }
 
-// fill puts the rows into a model whose Dim is set. Unknown kinds are passed over.
+// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored.
 func (t *table) fill(m *lca.Model) error {
 	byKind, err := t.byKind()
 	if err != nil {
@@ -103,7 +103,7 @@ func (t *table) fill(m *lca.Model) error {
 	return err
 }
 
-// byKind finds the rows of each kind in the order of their index, which must be 0 … n−1.
+// byKind returns the rows of each kind in the order of their index, which must be 0 … n−1.
 func (t *table) byKind() (map[string][]int, error) {
 	count := make(map[string]int)
 	for _, kind := range t.kind {
@@ -147,7 +147,7 @@ func (t *table) columns(rows []int) *mat.Dense {
 	return m
 }
 
-// symmetric reads the upper triangle.
+// symmetric builds a symmetric matrix from the upper triangle of rows.
 func (t *table) symmetric(kind string, rows []int) (*mat.SymDense, error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -13,28 +13,28 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Snapshot is a model and where it comes from.
+// Snapshot is a model and its origin.
 type Snapshot struct {
 	Model    *lca.Model
 	ModelID  string            // any text without '/', not empty
-	Version  uint64            // rows learnt when it was taken, ≥ 1; grows forever for a model id
+	Version  uint64            // rows learnt when it was taken, ≥ 1; grows with each snapshot of a model id
 	Number   uint64            // how many snapshots came before
 	Parent   uint64            // Version of the predecessor, 0 for the first
-	Features []string          // one name a column
-	Offsets  source.Offsets    // what was learnt: next offsets; may be nil
+	Features []string          // one name per column
+	Offsets  source.Offsets    // next offset of each learnt partition; may be nil
 	Producer string            // program and version
 	Extra    map[string]string // further metadata, under keys that the format does not use; may be nil
 
-	// Group is source.group of the pipeline that has put the snapshot onto its topic. Like Time it is no part of
-	// the bytes but of the records there; "" where they do not say, as those of the first edition.
+	// Group is source.group of the pipeline that published the snapshot. Like Time it is part of the records on the
+	// topic and not of the bytes. "" where the records do not say, as those of the first release.
 	Group string
 
-	// Time is the timestamp of the Kafka record. It is not part of the bytes, and zero where the
-	// snapshot does not come from a topic.
+	// Time is the timestamp of the Kafka record. It is not part of the bytes, and zero for a snapshot that does not
+	// come from a topic.
 	Time time.Time
 }
 
-// LearntFrom is the topic that the model was learnt from, "" where it does not know: files have none.
+// LearntFrom returns the topic that the model was learnt from, "" if that is not known: files have none.
 func (s *Snapshot) LearntFrom() (topic string) {
 	for p := range s.Offsets {
 		if topic == "" || p.Topic < topic {
@@ -44,8 +44,8 @@ func (s *Snapshot) LearntFrom() (topic string) {
 	return topic
 }
 
-// Validate says what keeps a snapshot from being written. It is checked when one is read, too:
-// a reader never gets a model with NaN, or of contradictory sizes.
+// Validate returns the reason why a snapshot may not be written. Readers check it too, so that they never get a model
+// with NaN or of contradictory sizes.
 func (s *Snapshot) Validate() error {
 	m := s.Model
 	if m == nil {

@@ -209,29 +209,6 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-func TestSlotsState(t *testing.T) {
-	want := Slots{0: {1, 2}, 300: {70000, 0}, 7: {3, 3}}
-	b, err := want.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got Slots
-	if err := got.UnmarshalBinary(b); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
-	for n := range len(b) {
-		if err := got.UnmarshalBinary(b[:n]); err == nil {
-			t.Errorf("%d bytes of %d were taken", n, len(b))
-		}
-	}
-	if err := got.UnmarshalBinary(append(b, 0)); err == nil {
-		t.Error("a byte too many was taken")
-	}
-}
-
 func TestValidate(t *testing.T) {
 	for _, c := range []struct {
 		name   string

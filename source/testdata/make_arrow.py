@@ -1,4 +1,4 @@
-"""Writes streams.json: one small Arrow IPC stream (base64) forevery type and layout that pyarrow
+"""Writes streams.json: one small Arrow IPC stream (base64) for every type and layout that pyarrow
 and polars produce, with what pyarrow itself reads from each. And mutants.txt: streams of these with
 some numbers changed that pyarrow still takes as fully valid, with a digest of what it reads: name,
 changed bytes as offset:hex, first 16 digits of the SHA-256 of all values, a line each.

@@ -18,7 +18,7 @@ func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
 
 // excludeCopies sets the logits of near copies to −Inf, and returns how many there are. Logits cannot tell a copy
 // from a near point, because ½|q|² − s is the small difference of large numbers. So it computes the distance over
-// all coordinates forevery pair whose logit could be that of a copy, given the rounding errors of a chain of parzen
+// all coordinates for every pair whose logit could be that of a copy, given the rounding errors of a chain of parzen
 // terms. norm is |q|² over the coordinates of the kernel distance.
 func (s *Scratch[T]) excludeCopies(row, q []T, norm float64, top T) (copies int) {
 	p, limit := s.pool, s.ex.NearCopy

@@ -40,7 +40,7 @@ func body(file []byte) []byte {
 	return rest
 }
 
-// TestImplementationsAreComplete checks that the table of each instruction set names a function forevery operation.
+// TestImplementationsAreComplete checks that the table of each instruction set names a function for every operation.
 func TestImplementationsAreComplete(t *testing.T) {
 	for _, i := range available {
 		for _, table := range []reflect.Value{reflect.ValueOf(*i), reflect.ValueOf(i.f32), reflect.ValueOf(i.f64)} {

@@ -113,7 +113,7 @@ func functionsOf[T Float]() *functions[T] {
 // and checkpoints.
 func Name() string { return active().name }
 
-// Each calls f once forevery implementation that this processor has, with that one in use. It is
+// Each calls f once for every implementation that this processor has, with that one in use. It is
 // for tests: results must not depend on the implementation.
 func Each(f func(name string)) {
 	defer forced.Store(forced.Load())
