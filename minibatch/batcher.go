@@ -14,15 +14,15 @@ type Minibatch struct {
 	IDs []uint64
 }
 
-// Batcher cuts a stream of rows into minibatches of exactly B rows, in order. The remainder,
-// always the newest rows, waits for the next Add and is part of a checkpoint.
+// Batcher cuts a stream of rows into minibatches of exactly B rows, in order. The remainder, always the newest rows,
+// waits for the next Add and is part of a checkpoint.
 type Batcher struct {
 	dim, rows int
 	x         []float64 // the remainder, row-major
 	ids       []uint64
 }
 
-// NewBatcher makes a Batcher for rows of dim columns, in minibatches of rows rows.
+// NewBatcher returns a Batcher for rows of dim columns, in minibatches of the given number of rows.
 func NewBatcher(dim, rows int) *Batcher {
 	if dim < 1 || rows < 1 {
 		panic(fmt.Sprintf("minibatch: NewBatcher(%d, %d): both must be at least 1", dim, rows))
@@ -30,9 +30,9 @@ func NewBatcher(dim, rows int) *Batcher {
 	return &Batcher{dim: dim, rows: rows}
 }
 
-// Add hands over rows and yields the minibatches they complete. The rows are taken while the
-// sequence is ranged over, which can be done once. Where the loop is left early, rows not yet
-// yielded are kept and come first next time. x and ids are not kept afterwards.
+// Add appends rows and yields the minibatches that they complete. Rows are consumed while the sequence is ranged
+// over, which can be done only once. After an early exit from the loop, rows that were not yielded are kept and come
+// first in the next call. Add does not keep x and ids.
 func (b *Batcher) Add(x []float64, ids []uint64) iter.Seq[Minibatch] {
 	if len(x) != len(ids)*b.dim {
 		panic(fmt.Sprintf("minibatch: Add: %d numbers are not %d rows of %d", len(x), len(ids), b.dim))
@@ -40,7 +40,7 @@ func (b *Batcher) Add(x []float64, ids []uint64) iter.Seq[Minibatch] {
 	return func(yield func(Minibatch) bool) {
 		goOn := true
 		for goOn && len(b.ids)+len(ids) >= b.rows {
-			// The remainder is topped up; without one, minibatches are views of x itself.
+			// The remainder is filled first; without one, minibatches are views of x itself.
 			if fill := b.rows - len(b.ids); len(b.ids) > 0 {
 				if fill > 0 {
 					b.take(x[:fill*b.dim], ids[:fill])
@@ -60,8 +60,8 @@ func (b *Batcher) Add(x []float64, ids []uint64) iter.Seq[Minibatch] {
 	}
 }
 
-// Rest is the remainder: fewer than B rows, or nil rows if there are none. It is learnt at the
-// end of a bounded stream only, and is valid until the next Add or Reset.
+// Rest returns the remainder: fewer than B rows, or nil if there are none. It is learnt only at the end of a bounded
+// stream. It is valid until the next Add or Reset.
 func (b *Batcher) Rest() Minibatch {
 	if len(b.ids) == 0 {
 		return Minibatch{}
@@ -69,10 +69,10 @@ func (b *Batcher) Rest() Minibatch {
 	return Minibatch{X: mat.NewDense(len(b.ids), b.dim, b.x), IDs: b.ids}
 }
 
-// Reset forgets the remainder.
+// Reset drops the remainder.
 func (b *Batcher) Reset() { b.x, b.ids = b.x[:0], b.ids[:0] }
 
-// Len is the number of rows in the remainder.
+// Len returns the number of rows in the remainder.
 func (b *Batcher) Len() int { return len(b.ids) }
 
 func (b *Batcher) take(x []float64, ids []uint64) {
@@ -80,7 +80,7 @@ func (b *Batcher) take(x []float64, ids []uint64) {
 	b.ids = append(b.ids, ids...)
 }
 
-// drop forgets the oldest B rows of the remainder.
+// drop removes the oldest B rows of the remainder.
 func (b *Batcher) drop() {
 	b.x = b.x[:copy(b.x, b.x[b.rows*b.dim:])]
 	b.ids = b.ids[:copy(b.ids, b.ids[b.rows:])]

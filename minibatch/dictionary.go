@@ -5,7 +5,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
-// widenDictionary looks values up. The index under a null means nothing and is not looked at.
+// widenDictionary looks values up. The index under a null is undefined and not read.
 func widenDictionary(dst []float64, d *array.Dictionary, start int) bool {
 	entries := d.Dictionary()
 	table := make([]float64, entries.Len())
@@ -26,7 +26,7 @@ func widenDictionary(dst []float64, d *array.Dictionary, start int) bool {
 	return true
 }
 
-// hasNulls says whether isNull may hold for any value.
+// hasNulls reports whether isNull may return true for any value.
 func hasNulls(col arrow.Array) bool {
 	if d, ok := col.(*array.Dictionary); ok && d.Dictionary().NullN() > 0 {
 		return true
@@ -34,7 +34,7 @@ func hasNulls(col arrow.Array) bool {
 	return col.NullN() > 0
 }
 
-// isNull also follows a dictionary: an index that is there may stand for a null entry.
+// isNull also follows a dictionary: a valid index may point to a null entry.
 func isNull(col arrow.Array, i int) bool {
 	if col.IsNull(i) {
 		return true

@@ -13,15 +13,15 @@ const (
 	CodeCorrupt   = "feature_corrupt"   // offsets or dictionary indices point outside the data
 )
 
-// FeatureError says that a schema does not hold the features of the model, and what to do.
-// It concerns the whole record; a bad row within a good record has a Reason instead.
+// FeatureError reports that a schema does not hold the features of the model, and what to do. It concerns the whole
+// record; a bad row in a good record has a Reason instead.
 type FeatureError struct {
 	Code   string // one of the codes above
-	Column string // the column, or "" where none can be named
+	Column string // "" if no single column is at fault
 	Detail string // what was found and what to do about it
 }
 
-// Error gives the detail after the column; the code is for machines.
+// Error returns the detail after the column. The code is for programs.
 func (e *FeatureError) Error() string {
 	if e.Column == "" {
 		return "minibatch: " + e.Detail
@@ -33,8 +33,7 @@ func featureError(code, column, format string, args ...any) *FeatureError {
 	return &FeatureError{Code: code, Column: column, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reason is why a row cannot be used. Where several hold, the first in this order is given:
-// width, null, nan, inf.
+// Reason is why a row cannot be used. If several apply, the first in this order is given: width, null, nan, inf.
 type Reason uint8
 
 // Reasons; the zero value is a good row.

@@ -10,34 +10,34 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
-// Features says which columns form a row. It is fixed by Resolve, or by the names that a
-// snapshot carries: Features{Names: names}. The names alone decide: [v[0], v[1], …] are the
-// elements of the list column v, unless columns of those very names exist.
+// Features says which columns form a row. It is fixed by Resolve, or by the names in a snapshot: Features{Names:
+// names}. The names decide everything: [v[0], v[1], …] are the elements of the list column v, unless columns with
+// exactly these names exist.
 //
-// A Features remembers how the last schema mapped, so each goroutine needs a copy of its own.
+// A Features remembers how the last schema mapped, so each goroutine needs its own copy.
 type Features struct {
 	Names []string // one per column of the matrix, in order
 
-	last *plan // the mapping of the schema seen last
+	last *plan // mapping of the last schema
 }
 
-// Dim is d, the number of features.
+// Dim returns d, the number of features.
 func (f *Features) Dim() int { return len(f.Names) }
 
-// Resolve fixes the features by a schema. columns are the names of numeric columns in the order
-// wanted, or the name of one FixedSizeList column. Empty means all numeric columns in the
-// schema's order, or, where there are none, the only list column of numbers. Integers and floats
-// of every width count as numeric, also dictionary-encoded; booleans, decimals and times do not:
-// left to itself Resolve passes over them, asked by name it refuses them.
+// Resolve chooses the features of a schema. columns are the names of numeric columns in the desired order, or the
+// name of one FixedSizeList column. An empty list means all numeric columns in the schema's order or, if there are
+// none, the only list column of numbers. Integers and floats of every width count as numeric, also
+// dictionary-encoded. Booleans, decimals and times do not: Resolve ignores them unless they are named, and refuses
+// them if they are.
 //
-// The length of a List or LargeList column stands in the data only: use ResolveRecord.
+// The length of a List or LargeList column is known only from the data: use ResolveRecord.
 func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
 	return resolve(schema, nil, columns)
 }
 
-// ResolveRecord is Resolve for a record at hand, which also serves List and LargeList columns:
-// the first list that is not null gives their length. A record without one gives a FeatureError
-// of code feature_unknown, and the next record may be tried.
+// ResolveRecord is Resolve for a record. It also accepts List and LargeList columns: the first list that is not null
+// gives their length. A record without one gives a FeatureError of code feature_unknown, and the next record may be
+// tried.
 func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 	return resolve(rec.Schema(), rec, columns)
 }
@@ -64,8 +64,8 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 	return f, err
 }
 
-// LeftOut names the list columns of numbers that an empty choice of columns passes over because
-// there are numeric columns too: easily a surprise, so worth a word to the user.
+// LeftOut returns the list columns of numbers that an empty choice of columns ignores because there are numeric
+// columns too. That may surprise a user, so callers log it.
 func LeftOut(schema *arrow.Schema, columns []string) []string {
 	if len(columns) > 0 {
 		return nil
@@ -84,7 +84,7 @@ func LeftOut(schema *arrow.Schema, columns []string) []string {
 	return lists
 }
 
-// numericColumns names all numeric columns, or the only list column of numbers.
+// numericColumns returns the names of all numeric columns, or of the only list column of numbers.
 func numericColumns(schema *arrow.Schema) ([]string, error) {
 	var scalars, lists []string
 	for _, field := range schema.Fields() {
@@ -106,7 +106,7 @@ func numericColumns(schema *arrow.Schema) ([]string, error) {
 	return nil, featureError(CodeNone, "", "no numeric column among %s: send integers or floats, or one list column of them", describe(schema))
 }
 
-// resolveList fixes the features as the elements of list column i.
+// resolveList chooses the elements of list column i as the features.
 func resolveList(schema *arrow.Schema, rec arrow.Record, i int) (Features, error) {
 	field := schema.Field(i)
 	var d int
@@ -148,18 +148,18 @@ func firstLength(col arrow.Array) (int, bool) {
 	return 0, false
 }
 
-// plan is how one schema maps to the features; it never changes once made.
+// plan is how one schema maps to the features. It never changes.
 type plan struct {
 	schema  *arrow.Schema
-	list    int   // the list column, where columns is nil
+	list    int   // index of the list column, if columns is nil
 	columns []int // one per feature
 
-	plain   bool         // a plainRecord of this schema is read from its buffers:
-	buffers []int        // which of them, one per feature or that of the list
-	types   []arrow.Type // and what is in it
+	plain   bool         // a plainRecord of this schema can be read from its buffers
+	buffers []int        // index of each feature's buffer, or of the list's
+	types   []arrow.Type // element type of each of these buffers
 }
 
-// planFor maps a schema, by name, or reuses the mapping of the last one.
+// planFor maps a schema by name, or returns the mapping of the last one if the columns are the same.
 func (f *Features) planFor(schema *arrow.Schema) (*plan, error) {
 	if f.last != nil && sameColumns(f.last.schema, schema) {
 		return f.last, nil
@@ -172,8 +172,8 @@ func (f *Features) planFor(schema *arrow.Schema) (*plan, error) {
 	return p, nil
 }
 
-// sameColumns compares what a plan depends on, and is far cheaper than Schema.Equal, which also
-// sorts every field's metadata.
+// sameColumns compares what a plan depends on. It is far cheaper than Schema.Equal, which also sorts every field's
+// metadata.
 func sameColumns(a, b *arrow.Schema) bool {
 	if a == b {
 		return true
@@ -211,7 +211,7 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	return p, nil
 }
 
-// planColumns finds every name among the schema's columns.
+// planColumns looks every name up among the schema's columns.
 func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 	p := &plan{schema: schema, columns: make([]int, len(names))}
 	taken := make(map[int]bool, len(names))
@@ -226,7 +226,7 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 			return nil, featureError(CodeAmbiguous, name, "is named twice among the features: once is enough")
 		case isNumberList(t):
 			return nil, featureError(CodeType, name, "is a list: a list column must be the only feature, or send its elements as columns")
-		// A producer without a single value to send may well leave the type out: all rows are null.
+		// A producer that has no value to send may leave the type out: all rows are null.
 		case !isNumber(t) && t.ID() != arrow.NULL:
 			return nil, featureError(CodeType, name, "has type %s, which is not a number: %s", t, remedy(t))
 		}
@@ -288,9 +288,9 @@ func remedy(t arrow.DataType) string {
 
 func elementName(column string, i int) string { return column + "[" + strconv.Itoa(i) + "]" }
 
-// Chosen reports whether columns, as Resolve takes them, mean the features of these names: the very
-// names in their order, or the one list column that all of them are elements of. No columns mean whatever
-// the names are.
+// Chosen reports whether columns, in the form that Resolve takes, stand for the features of these names: exactly
+// these names in this order, or the one list column that all of them are elements of. An empty list stands for any
+// names.
 func Chosen(columns, names []string) bool {
 	if len(columns) == 0 || slices.Equal(columns, names) {
 		return true
@@ -299,7 +299,7 @@ func Chosen(columns, names []string) bool {
 	return ok && len(columns) == 1 && columns[0] == list
 }
 
-// listOf says which list column the names are the elements of: v for v[0], v[1], ….
+// listOf returns the list column that the names are elements of: v for v[0], v[1], ….
 func listOf(names []string) (column string, ok bool) {
 	if len(names) == 0 {
 		return "", false
@@ -311,7 +311,7 @@ func listOf(names []string) (column string, ok bool) {
 	return column, ok
 }
 
-// describe lists a schema's columns for an error, cut where it would grow long.
+// describe lists a schema's columns for an error, shortened if there are many.
 func describe(schema *arrow.Schema) string {
 	const most = 8
 	var b strings.Builder

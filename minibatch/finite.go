@@ -7,8 +7,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
-// Finite reports whether no number is NaN or infinite. Only these have an exponent of ones, to which
-// adding one carries into the bit of the sign; so it looks at two numbers at a time.
+// Finite reports whether no number is NaN or infinite. Only those have an exponent of all ones, and adding one to
+// such an exponent carries into the sign bit. So two numbers can be checked at a time.
 func Finite(v []float32) bool {
 	const exponents, ones, signs = 0x7f800000_7f800000, 0x00800000_00800000, 0x80000000_80000000
 	var carry uint64

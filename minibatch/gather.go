@@ -7,20 +7,20 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 )
 
-// Rows is a record as a matrix. Gather overwrites it, keeping its memory.
+// Rows is a record as a matrix. Gather overwrites it and reuses its memory.
 type Rows struct {
 	N, Dim  int
 	X       []float64 // N×Dim row-major; a row with a Reason is all zeros
 	Invalid []Reason  // one per row
-	Bad     int       // how many rows have a Reason
+	Bad     int       // number of rows with a Reason
 
-	sums    []float64 // per row: not finite if any of its features is not
-	buffers [][]byte  // of a plainRecord
+	sums    []float64 // one sum per row: not finite if one of its features is not
+	buffers [][]byte  // buffers of a plainRecord
 }
 
-// Gather reads the features of a record into dst. Slices, offsets and dictionaries are followed;
-// values under a null are never read. The error is a *FeatureError when the record as a whole
-// does not hold the features; dst is then undefined.
+// Gather reads the features of a record into dst. It follows slices, offsets and dictionaries, and never reads the
+// values under a null. If the record as a whole does not hold the features, the error is a *FeatureError and dst is
+// undefined.
 func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 	p, err := f.planFor(rec.Schema())
 	if err != nil {
@@ -43,8 +43,8 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 	return nil
 }
 
-// AppendValid appends the rows without a Reason to x, and their identities to ids. first is the place of the
-// first one in its record, where only a slice of that was gathered.
+// AppendValid appends the rows without a Reason to x, and their identities to ids. first is the index in its record
+// of the first gathered row, for a slice of a record.
 func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64, first int) ([]float64, []uint64) {
 	for i, reason := range r.Invalid {
 		if reason == ReasonNone {
@@ -71,9 +71,9 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// finish finds the rows that are not finite and zeroes all rows that have a Reason. A sum over a
-// row cannot be finite when one of its terms is not; the converse fails only for sums that
-// overflow, so the few rows found by their sum are looked at term by term.
+// finish finds the rows that are not finite, and zeroes all rows that have a Reason. A row's sum is not finite if one
+// of its terms is not. The converse fails only for sums that overflow, so the few rows with such a sum are checked
+// term by term.
 func (r *Rows) finish() {
 	for i, s := range r.sums {
 		row := r.X[i*r.Dim : (i+1)*r.Dim]
@@ -100,8 +100,8 @@ func notFinite(row []float64) Reason {
 	return reason
 }
 
-// gatherColumns transposes columns into rows, eight of one type at a time: a row's eight values
-// then fill one cache line.
+// gatherColumns transposes columns into rows, eight of one type at a time, because a row's eight values fill one
+// cache line.
 func gatherColumns(dst *Rows, rec arrow.Record, columns []int) error {
 	for j := 0; j < len(columns); {
 		first := rec.Column(columns[j])
@@ -139,7 +139,7 @@ func markNulls(reasons []Reason, col arrow.Array) {
 	}
 }
 
-// gatherList reads rows that are lists already.
+// gatherList reads a list column, whose lists are the rows.
 func gatherList(dst *Rows, col arrow.Array, name string) error {
 	lists, ok := col.(array.ListLike)
 	if !ok {
@@ -177,8 +177,8 @@ func gatherList(dst *Rows, col arrow.Array, name string) error {
 	return nil
 }
 
-// runLength counts the rows from i on whose d values each follow directly upon those of the row
-// before, so that they can be converted in one sweep. end is where row i ends.
+// runLength counts the rows from i on whose d values directly follow those of the row before, so that they can be
+// converted in one sweep. end is where row i ends.
 func runLength(lists array.ListLike, reasons []Reason, i int, end, d, limit int64) int {
 	n := 1
 	for n < len(reasons) && reasons[n] == ReasonNone {

@@ -6,15 +6,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/float16"
 )
 
-// packWidth is how many columns are transposed together: eight float64 are one cache line.
+// packWidth is the number of columns that are transposed together: eight float64 are one cache line.
 const packWidth = 8
 
 type number interface {
 	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64 | float32 | float64
 }
 
-// packGroup writes columns of one type to columns j… of dst and adds them to the row sums.
-// It returns the column whose dictionary is broken, or −1.
+// packGroup writes columns of one type to columns j… of dst and adds them to the row sums. It returns the column
+// whose dictionary is broken, or −1.
 func packGroup(dst *Rows, j int, cols []arrow.Array) (bad int) {
 	switch cols[0].DataType().ID() {
 	case arrow.INT8:
@@ -37,8 +37,8 @@ func packGroup(dst *Rows, j int, cols []arrow.Array) (bad int) {
 		packAll(dst, j, cols, raw[float32])
 	case arrow.FLOAT64:
 		packAll(dst, j, cols, raw[float64])
-	case arrow.NULL: // every row is marked already
-	default: // float16 and dictionaries: rare enough to go through a temporary column
+	case arrow.NULL: // every row is already marked
+	default: // float16 and dictionaries: rare enough for a temporary column
 		wide := make([]float64, dst.N)
 		for g, col := range cols {
 			if !widen(wide, col, 0) {
@@ -64,7 +64,7 @@ func packAll[T number](dst *Rows, j int, cols []arrow.Array, values func(arrow.A
 	}
 }
 
-// raw is a column's values as they lie in memory, from its offset on.
+// raw returns a column's values in memory, from its offset on.
 func raw[T number](col arrow.Array) []T {
 	data := col.Data()
 	if data.Len() == 0 {
@@ -95,8 +95,8 @@ func pack1[T number](x []float64, d, j int, c []T, sums []float64) {
 	}
 }
 
-// widen converts len(dst) values of an array from start on. Values under a null are whatever the
-// producer left there. It fails if a dictionary index points nowhere.
+// widen converts len(dst) values of an array from start on to float64. A value under a null is undefined. It returns
+// false if a dictionary index is out of range.
 func widen(dst []float64, values arrow.Array, start int) bool {
 	if len(dst) == 0 {
 		return true

@@ -1,10 +1,10 @@
 package minibatch
 
-// RowIDs gives the rows of one partition their identities.
+// RowIDs computes the identities of the rows of one partition.
 //
-// The identity of a row is a fixed function of where it stands in its topic, so that a replay,
-// a restart and another machine agree on it; the neighbour pool draws its slots from it, and a
-// row never becomes its own neighbour by it. It is kept in checkpoints: it must never change.
+// The identity of a row is a fixed function of its position in its topic, so that a replay, a restart and another
+// machine agree on it. The neighbour pool draws its slots from it, and by it a row never becomes its own neighbour.
+// It is kept in checkpoints, so it must never change.
 //
 //	h₀ = FNV-1a-64(topic)
 //	h₁ = mix(h₀ ⊕ mix(partition + k))
@@ -12,12 +12,12 @@ package minibatch
 //	id = mix(h₂ ⊕ mix(row + k))
 //
 // with k = 0x9e3779b97f4a7c15 and mix the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-// Topics of equal names are one topic; for files that is the name, and the partition their place.
+// Topics of equal names are the same topic. For files the topic is the file's name and the partition its index.
 type RowIDs struct{ h1 uint64 }
 
 const golden = 0x9e3779b97f4a7c15 // 2⁶⁴/φ
 
-// NewRowIDs prepares the identities of one partition.
+// NewRowIDs returns the identities of one partition.
 func NewRowIDs(topic string, partition int32) RowIDs {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(topic) {
@@ -26,7 +26,7 @@ func NewRowIDs(topic string, partition int32) RowIDs {
 	return RowIDs{h1: combine(h, uint64(uint32(partition)))}
 }
 
-// ID is the identity of a row of the record at an offset.
+// ID returns the identity of a row of the record at an offset.
 func (r RowIDs) ID(offset int64, row int) uint64 {
 	return combine(combine(r.h1, uint64(offset)), uint64(row))
 }

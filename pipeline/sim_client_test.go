@@ -294,7 +294,7 @@ func threadOf(ctx context.Context, fallback string) string {
 	return fallback
 }
 
-// end is the end of a topic of one partition: for everybody, or for a read_committed reader.
+// end is the end of a topic of one partition: for all readers, or for a read_committed reader.
 func (p *proc) end(thread, topic string, at source.At) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (n int64, err error) {
 		err = p.ask(ctx, threadOf(ctx, thread), "end of "+topic, nil, func() {

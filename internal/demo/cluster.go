@@ -12,7 +12,7 @@ import (
 // Spectral clusters the n rows of x (n×dim) into k groups after Ng, Jordan and Weiss (2001): a
 // symmetrised graph of the 20 nearest neighbours, the self-tuning affinity of Zelnik-Manor and
 // Perona (2004) with the 7th neighbour, and k-means on the row-normalised leading eigenvectors.
-// The distances are all that matters to it, which is why it judges a metric.
+// It depends on the data only by their distances, which is why it can judge a metric.
 func Spectral(x []float64, dim, k int, rng *rand.Rand) []int {
 	n := len(x) / dim
 	v := leading(affinity(x, dim, n), n, k, rng)
@@ -33,7 +33,7 @@ const (
 	restarts        = 5
 )
 
-// affinity is exp(−d²_ij / (σ_i σ_j)) where i is among j's neighbours or j among i's, else 0;
+// affinity returns exp(−d²_ij / (σ_i σ_j)) where i is among j's neighbours or j among i's, and 0 elsewhere,
 // normalised to D^{-½} A D^{-½}.
 func affinity(x []float64, dim, n int) *graph {
 	d2 := make([]float64, n*n)
@@ -79,7 +79,7 @@ func affinity(x []float64, dim, n int) *graph {
 	return g
 }
 
-// KMeans is Lloyd's algorithm from k-means++ starts; the best of five restarts wins.
+// KMeans is Lloyd's algorithm with k-means++ starts. It returns the best of five runs.
 func KMeans(x []float64, dim, k int, rng *rand.Rand) []int {
 	best, cost := []int(nil), math.Inf(1)
 	for range restarts {
@@ -188,7 +188,7 @@ func AdjustedRand(a, b []int) float64 {
 	return (both - expected) / (most - expected)
 }
 
-// Whiten returns the rows times C^{-½}: global whitening, what users would otherwise take.
+// Whiten returns the rows times C^{-½}: global whitening, the standard method that the demo compares with.
 func Whiten(x []float64, dim int) ([]float64, error) {
 	n := len(x) / dim
 	mean := make([]float64, dim)

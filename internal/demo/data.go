@@ -13,14 +13,14 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 )
 
-// Stream is an endless source of labelled rows; the labels are for judging only.
+// Stream is an endless source of labelled rows. The labels serve only to judge the result.
 type Stream struct {
 	Name     string
-	About    string // one line for people
+	About    string // one line for the screen
 	Dim      int
 	Clusters int
-	Noise    int    // how many of the Dim columns are white noise
-	Preset   string // lca.preset that suits it: thin structure wants a sharp density
+	Noise    int    // number of white-noise columns among the Dim
+	Preset   string // suitable lca.preset: thin structure needs a sharp density
 	Model    string // lca.model: the search of LCA-Gauss-Red finds how few directions a toy's structure needs
 	row      func(rng *rand.Rand, x []float64) (label int)
 	rng      *rand.Rand
@@ -52,9 +52,9 @@ func (s *Stream) Next(x []float64, labels []int) {
 	}
 }
 
-// toy adds q noise columns to a plane, and rotates all so that no column is noise alone.
-// A noise column is as wide as a column of the plane (spread, the root mean square of the two): the
-// paper whitens everything before it starts, which has the same effect.
+// toy adds noise columns to a plane, and rotates everything so that no single column is pure noise. A noise column
+// has the standard deviation of the plane's columns (spread, the root mean square of the two). The paper whitens
+// everything before it starts, which has the same effect.
 func toy(rng *rand.Rand, name, about string, clusters, noise int, spread float64, plane func(*rand.Rand) (x, y float64, label int)) *Stream {
 	d := 2 + noise
 	mix := rotation(rng, d)
@@ -130,7 +130,7 @@ func rotation(rng *rand.Rand, d int) []float64 {
 //go:embed digits.arrow
 var digitsFile []byte
 
-// digits draws rows of the real data at random, again and again: a stream with exact repeats.
+// digits draws rows of the real data at random with replacement: a stream with exact repeats.
 func digits(rng *rand.Rand) (*Stream, error) {
 	x, labels, dim, err := readDigits()
 	if err != nil {

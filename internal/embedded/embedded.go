@@ -33,21 +33,21 @@ type Config struct {
 	// Ports to listen on at 127.0.0.1, one broker for each; 0 is any free port. Empty: one broker
 	// on any free port. Fixed ports in 32768–60999 may collide with outgoing connections.
 	Ports []int
-	// DataDir keeps topics, offsets and transactions on disk, so that a second Start with the
-	// same directory continues. Empty: memory only.
+	// DataDir keeps topics, offsets and transactions on disk, so that a second Start with the same directory
+	// continues. Empty keeps everything in memory.
 	DataDir string
 	// RetentionBytes bounds each partition that is not compacted. Default 64 MiB; −1: no bound.
 	RetentionBytes int64
-	// SegmentBytes is the unit in which memory is given back. Default 4 MiB.
+	// SegmentBytes is the unit in which memory is freed. Default 4 MiB.
 	SegmentBytes int64
-	// MaxMessageBytes is the largest record batch a topic takes by default. Default 1 MiB, as Kafka.
+	// MaxMessageBytes is the largest record batch that a topic takes by default. Default 1 MiB, as in Kafka.
 	MaxMessageBytes int64
-	// TransactionMaxTimeout bounds what producers may ask for. Default 15 min, as Kafka.
+	// TransactionMaxTimeout bounds the transaction timeout that producers may request. Default 15 min, as in Kafka.
 	TransactionMaxTimeout time.Duration
-	// Transactions2 offers version 2 of transactions (KIP-890), for tests of what a client makes of its
-	// answers. It does not fence reliably: the EndTxn of a former owner, who is one epoch behind, is taken
-	// for a repetition of the new owner's. Without it the broker speaks as Kafka 3.9 does, features included:
-	// clients judge by these as well as by the versions of requests.
+	// Transactions2 offers version 2 of transactions (KIP-890), for tests of how a client uses its answers. It does
+	// not fence reliably: the EndTxn of a former owner, one epoch behind, is taken for a repetition by the new owner.
+	// Without it the broker behaves as Kafka 3.9 does, including the features that it announces, because clients
+	// judge by features as well as by request versions.
 	Transactions2 bool
 }
 
@@ -59,8 +59,8 @@ type Broker struct {
 	once    sync.Once
 }
 
-// sweepEvery is how often retention and compaction run; between two runs a partition can grow by
-// what a producer writes in that time.
+// sweepEvery is the interval of retention and compaction; between two runs a partition can grow by what a producer
+// writes in that time.
 const sweepEvery = time.Second
 
 // Start returns a broker that accepts connections.
@@ -105,8 +105,8 @@ func brokerConfigs(c Config) map[string]string {
 	return m
 }
 
-// sweep drops what retention and compaction allow to drop. The broker's own timer starts only
-// once a topic asks for it, and takes an hour.
+// sweep drops what retention and compaction allow to drop. The broker's own timer starts only when a topic uses it,
+// and has a period of an hour.
 func (b *Broker) sweep() {
 	defer b.stopped.Done()
 	tick := time.NewTicker(sweepEvery)
@@ -122,14 +122,14 @@ func (b *Broker) sweep() {
 	}
 }
 
-// Addr is where a client finds the broker: the first address of Addrs.
+// Addr returns the address for clients: the first one of Addrs.
 func (b *Broker) Addr() string { return b.Addrs()[0] }
 
-// Addrs are the addresses of all brokers, host:port.
+// Addrs returns the addresses of all brokers, host:port.
 func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 
-// CreateTopic creates a topic. A compacted one is exempt from retention by size unless configs says
-// otherwise: the broker inside applies the default to compacted topics too, which Kafka does not.
+// CreateTopic creates a topic. A compacted topic is exempt from retention by size unless configs sets it: the
+// underlying broker applies its default to compacted topics too, which Kafka does not.
 func (b *Broker) CreateTopic(name string, partitions int32, configs map[string]string) error {
 	with := make(map[string]string, len(configs)+1)
 	if configs["cleanup.policy"] == "compact" {
@@ -144,11 +144,11 @@ func (b *Broker) CreateTopic(name string, partitions int32, configs map[string]s
 	return nil
 }
 
-// Cluster is the broker inside, for tests that inject faults.
+// Cluster returns the underlying broker, for tests that inject faults.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Close cuts all connections and frees everything; with a DataDir the state stays there. It may be
-// called more than once.
+// Close closes all connections and frees everything; with a DataDir the state stays there. It may be called more than
+// once.
 func (b *Broker) Close() {
 	b.once.Do(func() {
 		close(b.stop)

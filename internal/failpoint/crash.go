@@ -9,12 +9,12 @@ import (
 	"sync/atomic"
 )
 
-// ExitCode says that the program has ended at the place it was told to.
+// ExitCode is the exit code of a program that ended at a failpoint.
 const ExitCode = 9
 
 var passed atomic.Int64
 
-// Here ends the process if this is the place and the time.
+// Here ends the process if LCA_STREAM_FAILPOINT names this place and this visit.
 func Here(name string) {
 	place, count, _ := strings.Cut(os.Getenv("LCA_STREAM_FAILPOINT"), ":")
 	if place != name {

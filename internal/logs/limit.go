@@ -3,10 +3,10 @@
 //
 //	log := slog.New(logs.Limit(slog.NewTextHandler(os.Stderr, nil), time.Minute))
 //
-// Warnings and errors that have the same cause are let through once a minute; the next one that
-// passes says how many did not. The cause is the message with its attributes "error" and "what",
-// digits left out, so that offsets, ports and durations do not make a new one. What is below a
-// warning passes: it tells of something that happened once. So does a warning under Unlimited.
+// Warnings and errors with the same cause pass once per interval; the next one that passes says how many were held
+// back. The cause is the message with its attributes "error" and "what", without digits, so that other offsets, ports
+// or durations do not make another cause. Records below the level of a warning always pass, because they report
+// something that happened once. So does a warning under Unlimited.
 package logs
 
 import (
@@ -17,19 +17,18 @@ import (
 	"time"
 )
 
-// maxCauses bounds what is remembered; beyond it the cause that passed longest ago is forgotten.
+// maxCauses bounds the number of remembered causes; the cause that passed longest ago is forgotten first.
 const maxCauses = 256
 
-// maxCause bounds the length of a cause, bytes.
+// maxCause bounds the length of a cause, in bytes.
 const maxCause = 512
 
-// Limit passes records on to next, of each cause one in every.
+// Limit passes records on to next, at most one for each cause in every interval.
 func Limit(next slog.Handler, every time.Duration) slog.Handler {
 	return &limited{next: next, causes: &causes{every: every, seen: map[string]*cause{}}}
 }
 
-// Unlimited marks warnings that pass whatever was said before them: their caller says each thing once, and
-// no other line says it.
+// Unlimited marks warnings that always pass, because their caller logs each of them only once.
 //
 //	log.WarnContext(logs.Unlimited(ctx), "records are lost", "partition", p)
 func Unlimited(ctx context.Context) context.Context { return context.WithValue(ctx, unlimited{}, true) }
@@ -38,16 +37,16 @@ type unlimited struct{}
 
 type limited struct {
 	next   slog.Handler
-	causes *causes // shared by all loggers made of one
-	known  string  // the part of the cause that With has fixed
+	causes *causes // shared by all loggers derived from one
+	known  string  // part of the cause that comes from With
 }
 
-// Enabled asks the handler behind.
+// Enabled asks the next handler.
 func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
 	return l.next.Enabled(ctx, level)
 }
 
-// Handle passes a record on unless its cause has passed a moment ago.
+// Handle passes a record on unless another one with the same cause passed a moment ago.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn || ctx.Value(unlimited{}) != nil {
 		return l.next.Handle(ctx, r)
@@ -68,7 +67,7 @@ func (l *limited) Handle(ctx context.Context, r slog.Record) error {
 	return l.next.Handle(ctx, r)
 }
 
-// WithAttrs returns a handler that shares what has passed.
+// WithAttrs returns a handler with the same record of causes.
 func (l *limited) WithAttrs(attrs []slog.Attr) slog.Handler {
 	known := l.known
 	for _, a := range attrs {
@@ -77,7 +76,7 @@ func (l *limited) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &limited{next: l.next.WithAttrs(attrs), causes: l.causes, known: known}
 }
 
-// WithGroup returns a handler that shares what has passed.
+// WithGroup returns a handler with the same record of causes.
 func (l *limited) WithGroup(name string) slog.Handler {
 	return &limited{next: l.next.WithGroup(name), causes: l.causes, known: l.known}
 }
@@ -89,7 +88,7 @@ func causeOf(a slog.Attr) string {
 	return ""
 }
 
-// squeeze leaves digits out.
+// squeeze removes the digits.
 func squeeze(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -100,7 +99,7 @@ func squeeze(s string) string {
 	return s[:min(len(s), maxCause)]
 }
 
-// causes remembers when each cause has passed.
+// causes remembers when a record of each cause last passed.
 type causes struct {
 	every time.Duration
 	mu    sync.Mutex // guards seen; never held while a record is written
@@ -109,10 +108,10 @@ type causes struct {
 
 type cause struct {
 	passed time.Time
-	held   int // records held back since
+	held   int // records held back since then
 }
 
-// pass says whether a record may pass, and how many of its cause were held back before.
+// pass reports whether a record may pass, and how many records of its cause were held back before.
 func (c *causes) pass(key string, now time.Time) (passes bool, repeated int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package tracing makes OpenTelemetry traces of what the loops do, for those who want them: it is off
-// until the environment says where traces go, in the variables that every OpenTelemetry SDK reads:
+// Package tracing makes OpenTelemetry traces of what the loops do. It is off until the environment says where traces
+// go, in the variables that every OpenTelemetry SDK reads:
 //
 //	OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318   on, by OTLP over HTTP
 //	OTEL_TRACES_EXPORTER=none                           off, whatever the others say
@@ -34,20 +34,20 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// maxLinks bounds the links of a span, as the SDK would.
+// maxLinks bounds the links of a span. It is the SDK's own limit.
 const maxLinks = 128
 
 // flushFor bounds how long Close waits for a collector that is away.
 const flushFor = 2 * time.Second
 
-// Tracing makes spans, or, when nil, does nothing at no cost.
+// Tracing makes spans. A nil Tracing makes none, at no cost.
 type Tracing struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 	log      *slog.Logger
 }
 
-// Start returns nil when the environment does not ask for traces.
+// Start returns nil if the environment configures no traces.
 func Start(ctx context.Context, version string, log *slog.Logger) (*Tracing, error) {
 	on, err := wanted()
 	if err != nil || !on {
@@ -57,15 +57,15 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Tracing, err
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w; correct OTEL_EXPORTER_OTLP_ENDPOINT, or unset it", err)
 	}
-	// The environment's attributes come last: they win.
+	// The environment's attributes come last, because the last one wins.
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),
 		resource.WithAttributes(attribute.String("service.name", "lca-stream"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, fmt.Errorf("tracing: %w; correct OTEL_RESOURCE_ATTRIBUTES, or unset it", err)
 	}
-	// The SDK knows only one place for its own faults, for the whole process; without this it would
-	// write them to standard error past the log.
+	// The SDK has one handler for its own faults in the whole process. Without this one it would write them to
+	// standard error, past the log.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		log.Warn("traces are lost; the stream goes on", "error", err)
 	}))
@@ -73,7 +73,7 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Tracing, err
 	return &Tracing{provider: p, tracer: p.Tracer("github.com/lca-stream/lca-stream"), log: log}, nil
 }
 
-// wanted reads whether there shall be traces, and refuses what this binary cannot do.
+// wanted reads from the environment whether to trace, and refuses what this binary cannot do.
 func wanted() (bool, error) {
 	env := func(names ...string) string {
 		for _, n := range names {
@@ -97,7 +97,7 @@ func wanted() (bool, error) {
 	return true, nil
 }
 
-// Close sends what is left.
+// Close sends the remaining spans.
 func (t *Tracing) Close() {
 	if t == nil {
 		return
@@ -109,7 +109,7 @@ func (t *Tracing) Close() {
 	}
 }
 
-// Loop returns what a loop calls when work begins: see pipeline.Trace. It is nil without traces.
+// Loop returns the function that a loop calls when work begins: see pipeline.Trace. It is nil without traces.
 func (t *Tracing) Loop(stage, topic, group string) func(context.Context, string, *source.Batch) (context.Context, func(error)) {
 	if t == nil {
 		return nil
@@ -138,7 +138,7 @@ func (t *Tracing) Loop(stage, topic, group string) func(context.Context, string,
 	}
 }
 
-// links are the traces that the records of a batch belong to, each once.
+// links returns the traces that the records of a batch belong to, without duplicates.
 func links(b *source.Batch) []trace.Link {
 	var all []trace.Link
 	seen := map[string]bool{}
@@ -170,10 +170,10 @@ func (c carrier) Get(key string) string {
 	return ""
 }
 
-// Set has no use: headers of the input are never changed.
+// Set does nothing: headers of the input are never changed.
 func (c carrier) Set(string, string) {}
 
-// Keys are the names of the headers.
+// Keys returns the names of the headers.
 func (c carrier) Keys() []string {
 	keys := make([]string, 0, len(c))
 	for _, h := range c {

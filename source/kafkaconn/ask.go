@@ -16,15 +16,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Question is a request of a newer version, or of another type, than kafka-go encodes. It goes over
+// Question is a request that kafka-go cannot encode: of a newer version or of another type. It is sent over
 // kafka-go's connections in the encoding of package kmsg.
 type Question struct {
-	// Request is encoded in the newest version that both it and the broker know. It belongs to Ask:
-	// make another one for another try, because a connection may still be writing the first.
+	// Request is encoded in the newest version that both it and the broker know. It belongs to Ask: use a new one for
+	// another try, because a connection may still be writing the first.
 	Request kmsg.Request
 
-	// Least is the oldest version that says what the caller needs; Most, unless 0, the newest that
-	// the caller understands. A broker that has none of them gives kafka.UnsupportedVersion.
+	// Least is the oldest version that has what the caller needs. Most, unless 0, is the newest that the caller
+	// understands. A broker that knows none of them gives kafka.UnsupportedVersion.
 	Least, Most int16
 
 	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not nil,
@@ -32,22 +32,22 @@ type Question struct {
 	Group  string
 	Broker func(protocol.Cluster) (protocol.Broker, error)
 
-	// Choose, unless nil, sees what the broker offers before the request is encoded, and may change
-	// the request or return another Most.
+	// Choose, unless nil, sees the versions and features that the broker offers before the request is encoded. It may
+	// change the request or return another Most.
 	Choose func(Offer) int16
 
-	// Write, unless nil, writes the whole request, its size and header included, in place of kmsg's
-	// encoder, which would copy the bytes of a large one. Request then only says what the answer is.
+	// Write, unless nil, writes the whole request including size and header, in place of kmsg's encoder, which would
+	// copy the bytes of a large one. Request then only determines the type of the answer.
 	Write func(w io.Writer, version int16, correlation int32) error
 
-	// Read, unless nil, reads the whole answer, its size and header included, in place of kmsg's decoder,
-	// which would copy the bytes of a large one. What it returns is for Exchange. An error closes the connection.
+	// Read, unless nil, reads the whole answer including size and header, in place of kmsg's decoder, which would
+	// copy the bytes of a large one. Exchange returns its result. An error closes the connection.
 	Read func(r io.Reader, version int16) (protocol.Message, error)
 
 	Patience Patience
 }
 
-// maxAnswer bounds the bytes of one answer: metadata of a large cluster take a few MiB.
+// maxAnswer bounds the bytes of one answer: the metadata of a large cluster take a few MiB.
 const maxAnswer = 64 << 20
 
 // Ask sends a question and returns the answer. The context should have a deadline.
@@ -66,14 +66,14 @@ func (c *Cluster) Exchange(ctx context.Context, q Question) (protocol.Message, e
 	return c.Send(ctx, Request{Message: x, Group: q.Group, Broker: q.Broker, exchange: x.exchange})
 }
 
-// answer makes a kmsg.Response a protocol.Message.
+// answer wraps a kmsg.Response as a protocol.Message.
 type answer struct{ kmsg.Response }
 
 func (a answer) ApiKey() protocol.ApiKey { return protocol.ApiKey(a.Key()) }
 
-// asked is a question on its way.
+// asked is a Question that is being exchanged.
 type asked struct {
-	ctx      context.Context // its deadline bounds the patience
+	ctx      context.Context // bounds the patience by its deadline
 	cluster  *Cluster
 	question Question
 }
@@ -148,9 +148,9 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 	if _, err := io.ReadFull(r, body); err != nil {
 		return err
 	}
-	body = body[4:] // the correlation id: a connection has one request at a time
+	body = body[4:] // skip the correlation id: a connection has one request at a time
 	const apiVersions = 18
-	if response.IsFlexible() && response.Key() != apiVersions { // whose header is the old one in all versions
+	if response.IsFlexible() && response.Key() != apiVersions { // ApiVersions has the old header in all versions
 		rest, err := skipTags(body)
 		if err != nil {
 			return err
@@ -158,7 +158,7 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 		body = rest
 	}
 	if response.Key() == apiVersions && len(body) >= 2 && kafka.Error(binary.BigEndian.Uint16(body)) == kafka.UnsupportedVersion {
-		response.SetVersion(0) // whatever was asked for: a broker that does not know the version cannot use it (KIP-511)
+		response.SetVersion(0) // a broker that does not know the version answers in version 0 (KIP-511)
 	}
 	if err := response.ReadFrom(body); err != nil {
 		return fmt.Errorf("kafkaconn: the answer to %s does not parse: %w", kmsg.NameForKey(response.Key()), err)
@@ -166,7 +166,7 @@ func readKmsg(r io.Reader, response kmsg.Response) error {
 	return nil
 }
 
-// skipTags passes over the tagged fields of a header.
+// skipTags skips the tagged fields of a header.
 func skipTags(b []byte) ([]byte, error) {
 	short := fmt.Errorf("kafkaconn: the header of an answer does not parse: %w", io.ErrUnexpectedEOF)
 	take := func() (uint64, bool) {
@@ -195,18 +195,18 @@ func skipTags(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Offer is what one broker says it can do.
+// Offer is the versions and features that one broker supports.
 type Offer struct {
 	newest   map[int16]int16
 	features map[string]int16
 	read     time.Time
 }
 
-// offerAge is how long an offer counts. Its versions are those of the broker for as long as the connection
-// lives; a feature may be finalized meanwhile.
+// offerAge is how long an offer is used. Its versions hold for as long as the connection lives, but a feature may be
+// finalized in between.
 const offerAge = time.Minute
 
-// Newest is the newest version of a request that the broker knows; -1 if it does not know the request.
+// Newest returns the newest version of a request that the broker knows, or -1 if it does not know the request.
 func (o Offer) Newest(key int16) int16 {
 	if v, ok := o.newest[key]; ok {
 		return v
@@ -214,11 +214,11 @@ func (o Offer) Newest(key int16) int16 {
 	return -1
 }
 
-// Feature is the level of a feature that the cluster has finalized, such as transaction.version; 0
-// where it has not, or does not know the feature (KIP-584).
+// Feature returns the level of a feature that the cluster has finalized, such as transaction.version. It is 0 if the
+// cluster has not finalized it or does not know it (KIP-584).
 func (o Offer) Feature(name string) int16 { return o.features[name] }
 
-// Finalized is the level of a feature, as any broker says: see Offer.Feature.
+// Finalized asks any broker for the level of a feature: see Offer.Feature.
 func (c *Cluster) Finalized(ctx context.Context, feature string) (level int16, err error) {
 	request := kmsg.NewPtrMetadataRequest()
 	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
@@ -232,15 +232,16 @@ func (c *Cluster) Finalized(ctx context.Context, feature string) (level int16, e
 	return level, nil
 }
 
-// offers remembers the offer of each connection. kafka-go asks for versions too but keeps only those
-// it knows itself, and no features. A connection ends when its broker is replaced, so that an offer
-// is never of an older broker.
+// offers remembers the offer of each connection. kafka-go asks for versions too, but keeps only those that it knows
+// itself, and no features. A connection ends when its broker is replaced, so that an offer never belongs to an older
+// broker.
 type offers struct {
 	mu    sync.Mutex
 	known map[weak.Pointer[protocol.Conn]]Offer
 }
 
-// of is the offer of the broker at the other end of a connection; patient is the same connection, to ask on.
+// of returns the offer of the broker at the other end of a connection. patient is the same connection with deadlines,
+// for asking.
 func (o *offers) of(rw, patient io.ReadWriter, clientID string) (Offer, error) {
 	conn, ok := rw.(*protocol.Conn)
 	if !ok {
@@ -276,8 +277,8 @@ func (o *offers) forget(key weak.Pointer[protocol.Conn]) {
 	delete(o.known, key)
 }
 
-// askOffer asks with version 3, the first with features (Kafka 2.4). An older broker answers in
-// version 0 that it does not know this one: then it is asked again as kafka-go would.
+// askOffer asks with version 3, the first with features (Kafka 2.4). An older broker answers in version 0 that it
+// does not know this version; then it is asked in the way of kafka-go.
 func askOffer(rw io.ReadWriter, clientID string) (Offer, error) {
 	r := kmsg.NewPtrApiVersionsRequest()
 	r.Version, r.ClientSoftwareName, r.ClientSoftwareVersion = 3, "lca-stream", "2"

@@ -17,15 +17,14 @@ type Hint struct {
 	Hint string
 }
 
-// Error is the error followed by the hint.
+// Error returns the error followed by the hint.
 func (h *Hint) Error() string { return h.Err.Error() + " (" + h.Hint + ")" }
 
 // Unwrap returns the error.
 func (h *Hint) Unwrap() error { return h.Err }
 
-// Explain adds to err what an operator should check, if err is one of the errors that do not say
-// it themselves. Brokers answer a client that speaks the wrong security protocol by closing the
-// connection, so all that is left of the cause is "unexpected EOF".
+// Explain adds to err what an operator should check, if err does not say so itself. Brokers close the connection of a
+// client that speaks the wrong security protocol, so the only trace of the cause is "unexpected EOF".
 func (c *Cluster) Explain(err error) error {
 	var already *Hint
 	if err == nil || errors.As(err, &already) {
@@ -89,7 +88,7 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// closedHint lists what is worth checking when the broker hung up without a word.
+// closedHint lists what is worth checking after a broker closed the connection without an answer.
 func (c *Cluster) closedHint() string {
 	switch {
 	case c.config.TLS.Enabled && !c.config.SASL.off():
@@ -102,7 +101,7 @@ func (c *Cluster) closedHint() string {
 	return "the broker closed the connection: it may be restarting, or expect TLS (kafka.tls.enabled: true) or SASL (kafka.sasl)"
 }
 
-// silentHint is for a broker that accepted a connection or a request and said nothing.
+// silentHint is for a broker that accepted a connection or a request and did not answer.
 func (c *Cluster) silentHint() string {
 	if c.config.TLS.Enabled {
 		return "no answer in time: the broker is overloaded, a firewall drops packets, or the port speaks plain text (kafka.tls.enabled: false)"

@@ -34,8 +34,8 @@ const (
 
 	dialTimeout = 10 * time.Second
 
-	// metadataTTL bounds how long kafka-go routes requests by an old cluster layout, after a
-	// leader has moved or a topic was created.
+	// metadataTTL bounds how long kafka-go routes requests by an old cluster layout, after a leader has moved or a
+	// topic was created.
 	metadataTTL = 3 * time.Second
 )
 
@@ -98,8 +98,8 @@ func Open(c Config) (*Cluster, error) {
 	}, nil
 }
 
-// dial opens a connection of which nothing is left once it is closed: what a request that was given up had in
-// the buffers would still take its time on a slow link, and the next request would wait for it.
+// dial opens a connection that discards unsent bytes when it is closed. The bytes of an abandoned request would
+// otherwise still take their time on a slow link, and the next request would wait for them.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
 	if tcp, ok := conn.(*net.TCPConn); ok {
@@ -108,28 +108,28 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// Client sends the requests kafka-go has a method for, each bounded by RequestTimeout.
+// Client sends the requests that kafka-go has a method for, each bounded by RequestTimeout.
 func (c *Cluster) Client() *kafka.Client { return c.client }
 
-// Patient is Client without RequestTimeout, for requests that a broker answers only after a time
-// the caller has chosen, such as JoinGroup. The caller's context bounds them.
+// Patient is Client without RequestTimeout, for requests that a broker answers only after a time that the caller has
+// chosen, such as JoinGroup. The caller's context bounds them.
 func (c *Cluster) Patient() *kafka.Client {
 	return &kafka.Client{Addr: c.address, Transport: c.transport}
 }
 
-// Transport is the connection pool itself.
+// Transport returns the connection pool itself.
 func (c *Cluster) Transport() *kafka.Transport { return c.transport }
 
-// Addr is the bootstrap address, for requests sent through Transport.
+// Addr returns the bootstrap address, for requests sent through Transport.
 func (c *Cluster) Addr() net.Addr { return c.address }
 
-// Log is the configured logger, or a silent one.
+// Log returns the configured logger, or a silent one.
 func (c *Cluster) Log() *slog.Logger { return c.config.Log }
 
-// ClientID is the configured client id.
+// ClientID returns the configured client id.
 func (c *Cluster) ClientID() string { return c.config.ClientID }
 
-// Close closes idle connections, and those in use as soon as their request is answered.
+// Close closes idle connections at once, and those in use as soon as their request is answered.
 func (c *Cluster) Close() { c.transport.CloseIdleConnections() }
 
 func validate(c Config) error {

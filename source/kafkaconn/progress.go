@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Patience is how long a request may go without progress: one whose bytes are still moving is not given up
-// before its context ends, however slow the link. The zero value knows the context alone.
+// Patience is how long a request may go without progress. While its bytes are moving it is not given up before its
+// context ends, however slow the link is. The zero value waits for the context only.
 type Patience struct {
-	Quiet  time.Duration // without a byte written or read
-	Answer time.Duration // beyond Quiet, until the answer begins: what was written may stand in buffers on the way
+	Quiet  time.Duration // longest time without a byte written or read
+	Answer time.Duration // added to Quiet until the answer begins, because written bytes may still be in buffers on the way
 }
 
-// progressChunk is what must pass within Quiet: at 15 s that is 1 kB/s.
+// progressChunk is the number of bytes that must pass within Quiet: at 15 s that is 1 kB/s.
 const progressChunk = 16 << 10
 
-// deadlines is what connections have.
+// deadlines is implemented by network connections.
 type deadlines interface {
 	io.ReadWriter
 	SetReadDeadline(time.Time) error
@@ -33,11 +33,11 @@ func (p Patience) of(ctx context.Context, rw io.ReadWriter) io.ReadWriter {
 	return &progress{conn: conn, quiet: p.Quiet, answer: p.Answer, until: until, bounded: bounded}
 }
 
-// progress moves a connection's deadline on with its bytes.
+// progress extends a connection's deadline whenever bytes move.
 type progress struct {
 	conn          deadlines
 	quiet, answer time.Duration
-	until         time.Time // of the context, if bounded
+	until         time.Time // the context's deadline, if there is one
 	bounded       bool
 }
 
@@ -49,7 +49,7 @@ func (p *progress) deadline(d time.Duration) time.Time {
 	return at
 }
 
-// Write writes in pieces: a connection with TLS cannot go on after a piece that was late.
+// Write writes in pieces, because a TLS connection cannot continue after a piece that timed out.
 func (p *progress) Write(b []byte) (n int, err error) {
 	for len(b) > 0 {
 		if err := p.conn.SetWriteDeadline(p.deadline(p.quiet)); err != nil {
@@ -65,7 +65,7 @@ func (p *progress) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Read reads what there is.
+// Read returns what is available.
 func (p *progress) Read(b []byte) (int, error) {
 	if err := p.conn.SetReadDeadline(p.deadline(p.quiet + p.answer)); err != nil {
 		return 0, err

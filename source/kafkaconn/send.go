@@ -10,11 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Request is a request that bypasses what kafka-go does with its type. Three things need that:
-// Fetch responses must be decoded by us, Heartbeat is not routed to the coordinator by kafka-go
-// (heartbeat.Request lacks a Group method), and Produce would copy every byte of a batch once more.
+// Request is a request that bypasses kafka-go's handling of its type. Three requests need that: Fetch responses are
+// decoded by our own code, kafka-go does not route Heartbeat to the coordinator (heartbeat.Request lacks a Group
+// method), and for Produce it would copy every byte of a batch once more.
 type Request struct {
-	Message protocol.Message // the request as kafka-go encodes it; with Write, only its type counts
+	Message protocol.Message // as kafka-go encodes it; with Write, only its type counts
 
 	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not
 	// nil, else to any broker.
@@ -30,7 +30,7 @@ type Request struct {
 
 	Patience Patience
 
-	exchange func(io.ReadWriter) (protocol.Message, error) // does all of it: see Ask
+	exchange func(io.ReadWriter) (protocol.Message, error) // replaces Write and Read: see Ask
 }
 
 // Send sends the request and returns the response. The context should have a deadline: without
@@ -47,10 +47,10 @@ func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error)
 	return c.transport.RoundTrip(ctx, c.address, m)
 }
 
-// exchange is a protocol.RawExchanger: kafka-go hands it the connection and the versions the
-// broker and kafka-go have in common, instead of encoding and decoding it.
+// exchange is a protocol.RawExchanger: kafka-go passes it the connection and the version that the broker and kafka-go
+// have in common, instead of encoding and decoding the request.
 type exchange struct {
-	ctx      context.Context // its deadline bounds the patience
+	ctx      context.Context // bounds the patience by its deadline
 	request  Request
 	clientID string
 	version  int16
@@ -63,8 +63,8 @@ func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
 	return true
 }
 
-// correlation is the id of every request sent here. A constant will do: kafka-go gives a connection
-// one request at a time, and closes it after an error.
+// correlation is the id of every request sent here. A constant suffices, because kafka-go gives a connection one
+// request at a time and closes it after an error.
 const correlation = 1
 
 func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
@@ -97,7 +97,7 @@ func (b *brokerExchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
 	return b.request.Broker(c)
 }
 
-// Leader is the broker that leads a partition by the transport's layout, which may be a few seconds old.
+// Leader returns the broker that leads a partition by the transport's layout, which may be a few seconds old.
 func Leader(c protocol.Cluster, topic string, partition int32) (protocol.Broker, error) {
 	t, ok := c.Topics[topic]
 	if !ok {
@@ -114,24 +114,25 @@ func Leader(c protocol.Cluster, topic string, partition int32) (protocol.Broker,
 	return b, nil
 }
 
-// Topic is what a broker says of a topic now.
+// Topic is what a broker reports about a topic now.
 type Topic struct {
 	Name       string
-	ID         [16]byte // all zero where the broker has none (before Kafka 2.8, Redpanda)
+	ID         [16]byte // all zero if the broker has none (before Kafka 2.8, Redpanda)
 	Err        error    // kafka.UnknownTopicOrPartition, authorization, …
 	Partitions map[int32]Partition
 }
 
-// Partition is what a broker says of one partition now.
+// Partition is what a broker reports about one partition now.
 type Partition struct {
-	Leader   int32 // node id; -1 when it has none
-	Epoch    int32 // of the leader; -1 where the broker does not say (before Kafka 2.1)
-	Replicas int   // of which InSync keep up
-	InSync   int
+	Leader   int32 // node id; -1 if there is none
+	Epoch    int32 // leader epoch; -1 if the broker does not tell (before Kafka 2.1)
+	Replicas int   // number of replicas
+	InSync   int   // replicas that keep up with the leader
 }
 
-// Metadata asks a broker for the topics, past the cache of the transport, so that a topic created
-// or a leader elected a moment ago is known. No names means all topics. The error is that of the request; each topic has its own.
+// Metadata asks a broker for topics, past the transport's cache, so that a topic that was just created or a leader
+// that was just elected is known. Without names it asks for all topics. The error is that of the request; each topic
+// has its own.
 func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()

@@ -8,16 +8,16 @@ import (
 	"os"
 )
 
-// TLS configures encryption to the brokers, and the client's certificate if they want one.
+// TLS configures encryption to the brokers, and the client's certificate if they require one.
 type TLS struct {
 	Enabled            bool
-	CAFile             string // PEM certificates to trust; "" is the system's
+	CAFile             string // PEM certificates to trust; "" trusts the system's
 	CertFile, KeyFile  string // PEM client certificate and key, both or neither; read again at each connection, so they may be renewed
-	ServerName         string // name to expect in the broker's certificate; "" is the host dialled
-	InsecureSkipVerify bool   // accept any certificate: for tests only
+	ServerName         string // expected name in the broker's certificate; "" is the dialled host
+	InsecureSkipVerify bool   // accept any certificate; for tests only
 }
 
-// config returns nil when TLS is off.
+// config returns nil if TLS is off.
 func (t TLS) config() (*tls.Config, error) {
 	if !t.Enabled {
 		if t.CAFile != "" || t.CertFile != "" || t.KeyFile != "" {
