@@ -23,11 +23,11 @@ build:
 demo: build
 	bin/lca-stream demo
 
-# Bytes that arrive are fuzzed for FUZZ, guided by coverage; what breaks the reader stays in source/testdata/fuzz.
+# Bytes that arrive are fuzzed for FUZZ, guided by coverage; what breaks the reader stays in source/format/testdata/fuzz.
 FUZZ ?= 60s
 test: tools
 	go vet ./...
-	go test ./source -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
+	go test ./source/format -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
 	$(SUMMARY) -- $(LIMIT) ./...
 
 check: lint test

@@ -12,7 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // A decoder gives the second message of a layout as a plain record; its features are those that the
@@ -42,15 +42,15 @@ func TestGatherPlainIsGather(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			schema := arrow.NewSchema(c.fields, nil)
-			known := source.NewDecoder(source.DecoderConfig{})
+			known := newDecoder(t)
 			var got, want Rows
 			for i := range 3 {
 				value := plainMessage(t, schema, 7, i)
-				rec, err := known.Decode(value, "")
+				rec, err := known.Decode(t.Context(), value, "")
 				if err != nil {
 					t.Fatal(err)
 				}
-				fresh, err := source.NewDecoder(source.DecoderConfig{}).Decode(value, "")
+				fresh, err := newDecoder(t).Decode(t.Context(), value, "")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -110,4 +110,14 @@ func plainMessage(t *testing.T, schema *arrow.Schema, rows, seed int) []byte {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// newDecoder returns a decoder of any format.
+func newDecoder(t *testing.T) *format.Decoder {
+	t.Helper()
+	d, err := format.NewDecoder(format.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

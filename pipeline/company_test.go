@@ -15,6 +15,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // numbersOf fills a column: number j of row i is replaced where it is bad, and row i null where nulls are wanted.
@@ -112,13 +113,13 @@ func companyValues(t *testing.T, r *rand.Rand, messages int) (values [][]byte) {
 
 // outputsOf whitens messages in batches of at most so many, and returns what is put, and what is counted.
 func outputsOf(t *testing.T, tr *Transform, values [][]byte, batch int) (out []sink.Message, counts string) {
-	d := source.NewDecoder(source.DecoderConfig{})
+	d := newDecoder(t, format.Config{})
 	for range 2 { // the second time its layouts are known
 		var inputs []source.Message
 		for i, v := range values {
 			m := decoded(events, int64(i), sink.Message{Key: []byte{byte(i)}, Value: v, Time: time.UnixMilli(int64(i))})
 			if m.Record != nil {
-				m.Record, _ = d.Decode(v, "")
+				m.Record, _ = d.Decode(t.Context(), v, "")
 			}
 			inputs = append(inputs, m)
 		}

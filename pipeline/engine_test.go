@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 const listDim = 8
@@ -84,15 +85,15 @@ func listValue(t testing.TB, r *rand.Rand, rows int, bad float32) []byte {
 
 // batchOf decodes values: by a Decoder that has seen them when it is given, so that they are plain, or
 // each as the first that its Decoder sees, so that none is.
-func batchOf(t testing.TB, d *source.Decoder, values [][]byte) source.Batch {
+func batchOf(t testing.TB, d *format.Decoder, values [][]byte) source.Batch {
 	t.Helper()
 	var b source.Batch
 	for i, v := range values {
 		one := d
 		if one == nil {
-			one = source.NewDecoder(source.DecoderConfig{})
+			one = newDecoder(t, format.Config{})
 		}
-		rec, err := one.Decode(v, "")
+		rec, err := one.Decode(t.Context(), v, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +114,11 @@ func TestZeroCopyRowsAreGatheredRows(t *testing.T) {
 			bad := []float32{0, 0, 0, 0, 0, 0, float32(math.NaN()), 0, float32(math.Inf(-1)), math.MaxFloat32, 0}[i%11]
 			values = append(values, listValue(t, r, []int{1, 3, 40, 1500, 1, 700}[i%6], bad))
 		}
-		d := source.NewDecoder(source.DecoderConfig{})
+		d := newDecoder(t, format.Config{})
 		batchOf(t, d, values) // now it knows the layouts
 		var all [2][]sink.Message
 		var stats [2]uint64
-		for i, known := range []*source.Decoder{d, nil} {
+		for i, known := range []*format.Decoder{d, nil} {
 			tr := listTransform(t, policy, columns)
 			for range 3 { // with templates, too
 				b := batchOf(t, known, values)
@@ -153,7 +154,7 @@ func TestTransformAllocatesNothing(t *testing.T) {
 		for i := range values {
 			values[i] = listValue(t, r, rows, 0)
 		}
-		d := source.NewDecoder(source.DecoderConfig{})
+		d := newDecoder(t, format.Config{})
 		batchOf(t, d, values[:1])
 		b, tr := batchOf(t, d, values), listTransform(t, NullRow, listDim)
 		do := func() {

@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // column is one column of a message that a test makes: numbers, under a name, of a type.
@@ -183,7 +184,7 @@ func TestSchemaChangesInMidStream(t *testing.T) {
 // whitened prints the columns lca and lca_score of an output.
 func whitened(t *testing.T, m sink.Message) string {
 	t.Helper()
-	rec, err := source.NewDecoder(source.DecoderConfig{}).Decode(m.Value, "")
+	rec, err := newDecoder(t, format.Config{}).Decode(t.Context(), m.Value, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,4 +306,14 @@ func TestHostileValues(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newDecoder returns a decoder of a format that exists.
+func newDecoder(t testing.TB, c format.Config) *format.Decoder {
+	t.Helper()
+	d, err := format.NewDecoder(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

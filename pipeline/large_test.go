@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // largeRows is more than two slices of listDim numbers, and not a multiple of one.
@@ -53,7 +54,7 @@ func messageOf(rec arrow.Record, offset int64) source.Message {
 func rowsOf(t *testing.T, messages []sink.Message) (rows []string) {
 	t.Helper()
 	for i := range messages {
-		rec, err := source.NewDecoder(source.DecoderConfig{MaxBytes: 1 << 30}).Decode(messages[i].Whole(), "")
+		rec, err := newDecoder(t, format.Config{MaxBytes: 1 << 30}).Decode(t.Context(), messages[i].Whole(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

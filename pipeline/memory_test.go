@@ -21,6 +21,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // world is a broker in memory: topics are lists of messages, a Put is atomic. It fails at chosen
@@ -94,13 +95,17 @@ func decoded(p source.Partition, offset int64, m sink.Message) source.Message {
 	if m.Value == nil {
 		return out
 	}
-	rec, err := source.NewDecoder(source.DecoderConfig{}).Decode(m.Value, "")
+	d, err := format.NewDecoder(format.Config{})
 	if err != nil {
-		var d *source.DecodeError
-		if !errors.As(err, &d) {
+		panic(err)
+	}
+	rec, err := d.Decode(context.Background(), m.Value, "")
+	if err != nil {
+		var cause *format.Error
+		if !errors.As(err, &cause) {
 			panic(err)
 		}
-		out.Err = &source.RecordError{Partition: p, Offset: offset, Code: d.Code, Err: d.Err}
+		out.Err = &source.RecordError{Partition: p, Offset: offset, Code: cause.Code, Err: cause.Err}
 		return out
 	}
 	out.Record = rec

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // slowLink is a sink on a link that carries so many bytes in a transaction's time. It loses the put of one number.
@@ -73,7 +74,7 @@ func TestPartsOfABatch(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("every input once, in order (-want +got):\n%s", diff)
 				}
-				if n := loop.Stats.Tables().DeadLetters; lose == 0 && (n[source.CodeFormatUnknown] != 1 || n[source.CodeEmpty] != 1) {
+				if n := loop.Stats.Tables().DeadLetters; lose == 0 && (n[format.CodeFormatUnknown] != 1 || n[format.CodeEmpty] != 1) {
 					t.Errorf("counted %v", n)
 				}
 			})

@@ -3,9 +3,10 @@ package pipeline
 import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// Codes of records that are refused here; the others are those of source and minibatch.
+// Codes of records that are refused here; the others are those of source, source/format and minibatch.
 const (
 	codeRowInvalid     = "row_invalid"      // a row with a bad feature, under source.on_invalid: dead_letter
 	codeOutputTooLarge = "output_too_large" // what it whitens to is larger than the output topic takes
@@ -32,10 +33,8 @@ var rowReasons = []string{
 }
 
 // recordCodes are the reasons for which whole records are set aside.
-var recordCodes = []string{
-	source.CodeEmpty, source.CodeTooLarge, source.CodeBatchInvalid, source.CodeBatchDamaged, source.CodeFormatUnknown,
-	source.CodeArrowTruncated, source.CodeArrowInvalid, source.CodeArrowFileFormat, source.CodeArrowTooLarge, source.CodeArrowUnsupported,
-	source.CodeJSONInvalid, source.CodeJSONType, source.CodeJSONTooLarge, source.CodeDecodePanic,
+var recordCodes = append(format.Codes(),
+	source.CodeBatchInvalid, source.CodeBatchDamaged,
 	minibatch.CodeMissing, minibatch.CodeWidth, minibatch.CodeType, minibatch.CodeAmbiguous, minibatch.CodeNone, minibatch.CodeUnknown, minibatch.CodeCorrupt,
 	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeRefused,
-}
+)

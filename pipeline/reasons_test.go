@@ -2,11 +2,12 @@ package pipeline
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
 
-	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // A rate sees the first rejected record only if its series stood at 0 before. So every code that a
@@ -15,14 +16,14 @@ func TestEveryCodeStandsAtZeroFromTheStart(t *testing.T) {
 	constant := regexp.MustCompile(`(?m)^\s*(?:const )?[cC]ode\w+\s*=\s*"(\w+)"`)
 	zero := NewStats().Tables().DeadLetters
 	found := 0
-	for _, file := range []string{"../source/decode.go", "../minibatch/errors.go", "output.go", "reasons.go"} {
+	for _, file := range slices.Concat(glob(t, "../source/*.go"), glob(t, "../source/format/*.go"), []string{"../minibatch/errors.go", "output.go", "reasons.go"}) {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range constant.FindAllStringSubmatch(string(text), -1) {
 			found++
-			if n, ok := zero[m[1]]; (!ok || n != 0) && m[1] != source.CodeParquetInvalid { // files are not dead-lettered
+			if n, ok := zero[m[1]]; (!ok || n != 0) && m[1] != format.CodeParquetInvalid { // files are not dead-lettered
 				t.Errorf("%s has %q, which is not in recordCodes", file, m[1])
 			}
 		}
@@ -33,4 +34,13 @@ func TestEveryCodeStandsAtZeroFromTheStart(t *testing.T) {
 	if rows := NewStats().Tables().Rejected; !slices.ContainsFunc(rowReasons, func(r string) bool { return r == reasonNoModel }) || len(rows) != len(rowReasons) {
 		t.Errorf("rows: %v", rows)
 	}
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // flaky aborts its first puts.
@@ -57,7 +58,7 @@ func TestAbortsDoNotCount(t *testing.T) {
 	if once.TransformRows.Load() != again.TransformRows.Load() || once.SourceRows.Load() != again.SourceRows.Load() || once.SourceBytes.Load() != again.SourceBytes.Load() {
 		t.Errorf("rows whitened %d and %d, read %d and %d", once.TransformRows.Load(), again.TransformRows.Load(), once.SourceRows.Load(), again.SourceRows.Load())
 	}
-	if want.DeadLetters[source.CodeFormatUnknown] != 3 || want.Rejected["null"] != 1 {
+	if want.DeadLetters[format.CodeFormatUnknown] != 3 || want.Rejected["null"] != 1 {
 		t.Errorf("counted %v and %v", want.DeadLetters, want.Rejected)
 	}
 }
@@ -139,7 +140,7 @@ func TestDeadLettersAreCut(t *testing.T) {
 			got := w.topics[dead][0]
 			crc := strconv.FormatUint(uint64(crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli))), 16)
 			if got.Value == nil || len(got.Value) != 0 || (got.Key == nil) != (tt.cut == cutAll) || header(got, "lca-cut") != tt.cut || header(got, "lca-original-size") != "8000" ||
-				strings.TrimLeft(header(got, "lca-original-crc32c"), "0") != crc || header(got, "lca-source-offset") != "4" || header(got, "lca-error-code") != source.CodeFormatUnknown {
+				strings.TrimLeft(header(got, "lca-original-crc32c"), "0") != crc || header(got, "lca-source-offset") != "4" || header(got, "lca-error-code") != format.CodeFormatUnknown {
 				t.Errorf("value %q, key %q, headers %v", got.Value, got.Key, got.Headers)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // countdown is a context that ends when it has been asked so many times.
@@ -37,7 +38,7 @@ func TestDoEndsWithItsContext(t *testing.T) {
 		batch func() source.Batch
 	}{
 		{"from where they lie", func() source.Batch {
-			d := source.NewDecoder(source.DecoderConfig{})
+			d := newDecoder(t, format.Config{})
 			batchOf(t, d, value)
 			return batchOf(t, d, value)
 		}},
@@ -135,7 +136,7 @@ func TestSlowBatchAcrossARebalance(t *testing.T) {
 				return nil, err
 			}
 			tr.slice = 10
-			d := source.NewDecoder(source.DecoderConfig{})
+			d := newDecoder(t, format.Config{})
 			return &Loop{Source: &once{batch: batchOf(t, d, value)}, Sink: kept, Stage: slow{tr}, Stats: NewStats(), Log: quiet(), Grace: untilThrownOut * 8 / 10}, nil
 		}}).Run(ctx)
 		if err != nil || h.thrownOut > 0 || kept.messages != 1 {

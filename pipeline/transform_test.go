@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // learnt is a world whose events have been learnt: there is a snapshot to whiten with.
@@ -64,8 +65,8 @@ func TestTransformSetsBadRecordsAside(t *testing.T) {
 		value []byte
 		code  string
 	}{
-		{"random bytes", []byte("\x07garbage that is neither Arrow nor JSON"), source.CodeFormatUnknown},
-		{"an Arrow file", []byte("ARROW1\x00\x00 and more"), source.CodeArrowFileFormat},
+		{"random bytes", []byte("\x07garbage that is neither Arrow nor JSON"), format.CodeFormatUnknown},
+		{"an Arrow file", []byte("ARROW1\x00\x00 and more"), format.CodeArrowFileFormat},
 		{"wrong columns", []byte(`{"x": 1, "y": 2}`), "feature_missing"},
 		{"a column of text", []byte(`{"a": "one", "b": 2, "c": 3}`), "feature_type"},
 	}

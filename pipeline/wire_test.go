@@ -22,6 +22,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 var update = flag.Bool("update", false, "write the golden messages of the current wire format")
@@ -215,7 +216,7 @@ func sameBytes(t *testing.T, w *world) {
 	o := NewOutput(OutputConfig{Score: true, Passthrough: true})
 	for i, m := range w.topics[out] {
 		in := w.topics[events][sourceOffset(t, m)]
-		rec, err := source.NewDecoder(source.DecoderConfig{}).Decode(in.Value, "")
+		rec, err := newDecoder(t, format.Config{}).Decode(t.Context(), in.Value, "")
 		if err != nil {
 			t.Fatal(err)
 		}

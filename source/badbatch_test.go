@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // A checksum that is wrong may be the network's fault: what comes right when it is fetched again is read.
@@ -74,7 +75,7 @@ func testBadBatches(t *testing.T, b *kafkatest.Broker) {
 		{"equal offsets", kafkatest.Forged{Records: slices.Concat(one(0), one(0)), Count: 2}, 2, source.CodeBatchInvalid},
 		{"descending offsets", kafkatest.Forged{Records: slices.Concat(one(1), one(0)), Count: 2}, 2, source.CodeBatchInvalid},
 		{"one beyond the last", kafkatest.Forged{Records: slices.Concat(one(0), one(5)), Count: 2}, 2, source.CodeBatchInvalid},
-		{"headers", kafkatest.Forged{Records: kafkatest.ForgedRecord(0, nil, 4_000_000), Count: 1, Codec: kgo.ZstdCompression()}, 1, source.CodeTooLarge},
+		{"headers", kafkatest.Forged{Records: kafkatest.ForgedRecord(0, nil, 4_000_000), Count: 1, Codec: kgo.ZstdCompression()}, 1, format.CodeTooLarge},
 	} {
 		raw := c.batch.Bytes(t)
 		if code := b.Produce(t, "bad", raw); code != 0 {

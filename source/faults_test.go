@@ -20,6 +20,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // fake starts three brokers in the process, with topic "t" of three partitions.
@@ -223,8 +224,8 @@ func TestFetchResponses(t *testing.T) {
 		{name: "one of an aborted transaction", records: slices.Concat(at(0, equal(9)), marker(2, 9, 0), plain(3, "b")), aborted: []int64{0}, want: []string{"b"}, next: 4},
 		{name: "an abort marker of a kind that is not known", records: slices.Concat(at(0, recordbatch.Append(nil, values("aborted"), txn)), garbled(1, 9), at(2, recordbatch.Append(nil, values("kept"), txn))), aborted: []int64{0}, next: 2},
 		{name: "a commit marker of a kind that is not known", records: slices.Concat(at(0, recordbatch.Append(nil, values("a"), txn)), garbled(1, 9), at(2, recordbatch.Append(nil, values("b"), txn))), want: []string{"a", "b"}, next: 3},
-		{name: "a batch over the limit", from: 3, records: plain(2, large, large, large), next: 5, text: "3 records, to offset 4", code: source.CodeTooLarge},
-		{name: "a batch over the limit of a response", records: plain(0, strings.Repeat("x", 2<<20)), next: 1, text: "a batch of 20972", code: source.CodeTooLarge},
+		{name: "a batch over the limit", from: 3, records: plain(2, large, large, large), next: 5, text: "3 records, to offset 4", code: format.CodeTooLarge},
+		{name: "a batch over the limit of a response", records: plain(0, strings.Repeat("x", 2<<20)), next: 1, text: "a batch of 20972", code: format.CodeTooLarge},
 		{name: "a record over the limit is the decoder's to refuse, with its bytes", records: plain(0, "a", large[:1500], "b"), want: []string{"a", large[:1500], "b"}, next: 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {

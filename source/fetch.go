@@ -9,6 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -43,7 +44,7 @@ const responseOverhead = 1 << 20
 
 func (c FetcherConfig) withDefaults() FetcherConfig {
 	c.MaxBytes = orDefault(c.MaxBytes, 4<<20)
-	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, DefaultMaxBytes)
+	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, format.DefaultMaxBytes)
 	c.MaxWait = orDefault(c.MaxWait, 500*time.Millisecond)
 	c.RetryFor = orDefault(c.RetryFor, retryFor)
 	return c

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // mostDoubts is how often a batch with a wrong checksum is fetched again, over five seconds or so.
@@ -134,7 +135,7 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	recs, err := f.decoder.Records(got.Records, b)
 	code := CodeBatchInvalid
 	if errors.Is(err, recordbatch.ErrTooLarge) {
-		if code = CodeTooLarge; f.room(p) < f.config.maxBatchBytes() {
+		if code = format.CodeTooLarge; f.room(p) < f.config.maxBatchBytes() {
 			clear(recs[before:])
 			return &largeError{int64(f.config.maxBatchBytes())}
 		}
@@ -168,7 +169,7 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 		return nil
 	}
 	if limit := f.config.maxBatchBytes(); size > int64(limit) && b.LastOffset >= f.next {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
+		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, format.CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
 		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
 		return nil
 	}

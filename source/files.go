@@ -6,36 +6,23 @@ import (
 	"fmt"
 	"path/filepath"
 	"sort"
-	"strings"
 
-	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // maxFileRows bounds the rows of one Read from a file.
 const maxFileRows = 1 << 16
 
-// tableFile is one open file, cut into batches of bounded rows. Which rows a batch holds depends
-// on the file alone, so a batch's number serves as an offset.
-type tableFile interface {
-	rows() int64                      // of all batches
-	batches() int                     // number of them
-	read(i int) (arrow.Record, error) // batch i; going forward by one is cheap
-	close() error
-}
-
-// Files reads .arrow (IPC file), .arrows (IPC stream) and .parquet files, one after the other, as
-// a source. Each file is a partition, {Topic: its name without directories, ID: its place among the
-// files}, so that what is learnt does not depend on where the files lie; its messages are batches of at
-// most 65,536 rows, with their number as offset. A batch that cannot be decoded comes as a Message with
-// Err set, as from Kafka; what cannot even be told apart into batches is refused by OpenFiles.
-//
-// What the guard of ipcguard demands of messages holds here as well, except for the limits on size:
-// a batch may have 2^31−1 rows and 2 GiB. One such batch is held in memory at a time.
+// Files reads what format.OpenFile opens, one file after the other, as a source. Each file is a partition,
+// {Topic: its name without directories, ID: its place among the files}, so that what is learnt does not depend
+// on where the files lie. Its messages are batches of at most 65,536 rows, with their number as offset. A batch
+// that cannot be decoded comes as a Message with Err set, as from Kafka; what cannot even be told apart into
+// batches is refused by OpenFiles.
 //
 // Files is for one goroutine.
 type Files struct {
 	paths []string
-	files []tableFile
+	files []*format.File
 	next  []int // batch of each file
 	rows  int64
 }
@@ -52,12 +39,12 @@ func openFiles(paths []string, maxRows int) (*Files, error) {
 	}
 	fs := &Files{paths: paths, next: make([]int, len(paths))}
 	for _, path := range paths {
-		f, err := openFile(path, maxRows)
+		f, err := format.OpenFile(path, maxRows)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("source: %s: %w", path, err), fs.Close())
 		}
 		fs.files = append(fs.files, f)
-		fs.rows += f.rows()
+		fs.rows += f.Rows()
 	}
 	return fs, nil
 }
@@ -73,17 +60,6 @@ func duplicate(paths []string) string {
 	return ""
 }
 
-func openFile(path string, maxRows int) (tableFile, error) {
-	switch ext := strings.ToLower(filepath.Ext(path)); ext {
-	case ".arrow", ".feather", ".arrows":
-		return openArrowFile(path, maxRows)
-	case ".parquet":
-		return openParquetFile(path, maxRows)
-	default:
-		return nil, fmt.Errorf("files of type %q are not read: convert to .arrow, .arrows or .parquet, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv(…), …)", ext)
-	}
-}
-
 // Rows is the number of rows in all files.
 func (f *Files) Rows() int64 { return f.rows }
 
@@ -94,18 +70,19 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 	}
 	for k, file := range f.files {
 		i := f.next[k]
-		if i >= file.batches() {
+		if i >= file.Batches() {
 			continue
 		}
 		m := Message{Partition: f.partition(k), Offset: int64(i)}
-		rec, err := readRecovered(file, i)
-		m.Record = rec
-		if err != nil {
-			de := decodeErrorOf(err)
-			if de == nil {
-				return Batch{}, fmt.Errorf("source: %s, batch %d: %w", f.paths[k], i, err)
-			}
-			m.Record, m.Err = nil, &RecordError{Partition: m.Partition, Offset: m.Offset, Code: de.Code, Err: de.Err}
+		rec, err := file.Read(i)
+		var cause *format.Error
+		switch {
+		case err == nil:
+			m.Record = rec
+		case errors.As(err, &cause):
+			m.Err = &RecordError{Partition: m.Partition, Offset: m.Offset, Code: cause.Code, Err: cause.Err}
+		default:
+			return Batch{}, fmt.Errorf("source: %s, batch %d: %w", f.paths[k], i, err)
 		}
 		f.next[k]++
 		return Batch{Messages: []Message{m}, Claim: Claim{Generation: -1, Next: f.position()}}, nil
@@ -115,16 +92,6 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 
 func (f *Files) partition(k int) Partition {
 	return Partition{Topic: filepath.Base(f.paths[k]), ID: int32(k)}
-}
-
-// readRecovered gives a panic of a library back as an error.
-func readRecovered(file tableFile, i int) (rec arrow.Record, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			rec, err = nil, decodeErrorf(CodeDecodePanic, "decoding batch %d: %v", i, p)
-		}
-	}()
-	return file.read(i)
 }
 
 // position returns the next batch of every file.
@@ -146,8 +113,8 @@ func (f *Files) Seek(_ context.Context, at Offsets) error {
 		if !ok {
 			continue
 		}
-		if found++; o < 0 || o > int64(f.files[k].batches()) {
-			return fmt.Errorf("source: seek %s to batch %d of %d", path, o, f.files[k].batches())
+		if found++; o < 0 || o > int64(f.files[k].Batches()) {
+			return fmt.Errorf("source: seek %s to batch %d of %d", path, o, f.files[k].Batches())
 		}
 		next[k] = int(o)
 	}
@@ -162,7 +129,7 @@ func (f *Files) Seek(_ context.Context, at Offsets) error {
 func (f *Files) Close() error {
 	var errs []error
 	for _, file := range f.files {
-		errs = append(errs, file.close())
+		errs = append(errs, file.Close())
 	}
 	f.files = nil
 	return errors.Join(errs...)

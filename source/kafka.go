@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -35,7 +36,7 @@ type KafkaConfig struct {
 
 	Claim           Claim // template of the claims; Next is filled in
 	ReadUncommitted bool
-	Decoder         *Decoder // nil: values stay bytes; a null value has no record either way
+	Decoder         *format.Decoder // nil: values stay bytes; a null value has no record either way
 
 	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
@@ -85,7 +86,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if len(c.Start) == 0 {
 		return nil, errors.New("source: no partitions to read")
 	}
-	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, DefaultMaxBytes)
+	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, format.DefaultMaxBytes)
 	c.GatherBytes = orDefault(c.GatherBytes, 4<<20)
 	c.GatherWait = orDefault(c.GatherWait, 100*time.Millisecond)
 	if c.Memory == nil {

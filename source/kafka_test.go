@@ -19,6 +19,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // testBounded: a range with an end is read in one order, whatever the sizes of responses and
@@ -188,7 +189,7 @@ func TestKafkaDecodes(t *testing.T) {
 	p := source.Partition{Topic: "decode"}
 	k, err := source.OpenKafka(within(t), source.KafkaConfig{
 		Cluster: open(t, b.Addrs()...), Start: source.Offsets{p: 0}, End: source.Offsets{p: 7},
-		Decoder: source.NewDecoder(source.DecoderConfig{MaxBytes: 100000}), MaxMessageBytes: 100000,
+		Decoder: newDecoder(t, format.Config{MaxBytes: 100000}), MaxMessageBytes: 100000,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -78,7 +79,7 @@ func (r readers) open(gather int, partitions ...int32) *Kafka {
 		start[Partition{Topic: r.topic, ID: id}] = 0
 	}
 	k, err := OpenKafka(r.t.Context(), KafkaConfig{
-		Cluster: c, Start: start, Decoder: NewDecoder(DecoderConfig{}), Memory: r.memory, GatherBytes: gather, GatherWait: time.Millisecond,
+		Cluster: c, Start: start, Decoder: newDecoder(r.t, format.Config{}), Memory: r.memory, GatherBytes: gather, GatherWait: time.Millisecond,
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -240,4 +241,14 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 	if len(m.spare.free) >= before {
 		t.Error("a block of a million records is kept")
 	}
+}
+
+// newDecoder returns a decoder of a format that exists.
+func newDecoder(t testing.TB, c format.Config) *format.Decoder {
+	t.Helper()
+	d, err := format.NewDecoder(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

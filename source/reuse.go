@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // A stream reads about as much each time, so the memory of one response serves a later one, once
@@ -97,44 +98,10 @@ func (b *block) drop() {
 // space is what a batch of a Kafka source is made of.
 type space struct {
 	messages []Message
-	flats    []*flat
-	used     int      // of flats
-	blocks   []*block // that messages point into
+	arena    format.Arena // of their records
+	blocks   []*block     // that messages point into
 	home     *Kafka
 	grant    grant // for a message that decodes to more than a reader's part
-
-	room  int64 // what the next message may decode to, in addition to its bytes
-	spent int64 // what the last one has decoded to
-}
-
-// budget is what one message may decode to, where most is the most of any.
-func (s *space) budget(most int64) int64 {
-	if s == nil {
-		return most
-	}
-	return min(most, s.room)
-}
-
-// spend notes what a message has decoded to.
-func (s *space) spend(n int64) {
-	if s != nil {
-		s.spent = n
-	}
-}
-
-// flat returns one that is free until the batch is released.
-func (s *space) flat() *flat {
-	if s == nil {
-		return new(flat)
-	}
-	if s.used == len(s.flats) {
-		more := make([]flat, 64)
-		for i := range more {
-			s.flats = append(s.flats, &more[i])
-		}
-	}
-	s.used++
-	return s.flats[s.used-1]
 }
 
 // hold keeps the block of a message that enters the batch.
@@ -151,14 +118,12 @@ func (s *space) release(messages []Message) {
 	for _, b := range s.blocks {
 		b.drop()
 	}
-	for _, f := range s.flats[:s.used] {
-		*f = flat{}
-	}
+	s.arena.Reset()
 	s.grant.back(0)
 	s.grant = grant{}
 	clear(messages)
 	clear(s.blocks)
-	s.messages, s.blocks, s.used = messages[:0], s.blocks[:0], 0
+	s.messages, s.blocks = messages[:0], s.blocks[:0]
 	s.home.mutex.Lock()
 	defer s.home.mutex.Unlock()
 	if s.home.space == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -127,4 +128,14 @@ func readAll(t testing.TB, k *source.Kafka) (values map[int32][]string, order []
 		claim = b.Claim
 		b.Release()
 	}
+}
+
+// newDecoder returns a decoder of a format that exists.
+func newDecoder(t testing.TB, c format.Config) *format.Decoder {
+	t.Helper()
+	d, err := format.NewDecoder(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// Partition names one partition of a topic. For files, Topic is the path and ID 0.
+// Partition names one partition of a topic. For files, Topic is the name without directories, and ID the file's
+// place among them.
 type Partition struct {
 	Topic string
 	ID    int32
@@ -130,6 +131,13 @@ func (e *RecordError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RecordError) Unwrap() error { return e.Err }
+
+// The codes of whole batches that are set aside; format.Codes has those of single values. They end in the
+// lca-error-code header of dead letters and in metric labels, so they never change.
+const (
+	CodeBatchInvalid = "batch_invalid" // records that contradict the format, or are in a codec or format that is not read
+	CodeBatchDamaged = "batch_damaged" // bytes that are not those that were produced
+)
 
 // ErrEnd is returned by Read when a bounded source (a file, a range of offsets) is exhausted.
 var ErrEnd = errors.New("source: end of range")

@@ -2,11 +2,12 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 	"unsafe"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // decodedPerByte is how much larger than GatherBytes a batch may be once it is decoded: a small JSON message is
@@ -16,7 +17,7 @@ const decodedPerByte = 4
 // messageBytes is what a message takes in addition to its bytes, and about what is made of it.
 const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
 
-// noLimit is more than any message may decode to.
+// noLimit is the room of a message that is bounded by the limits of its format alone.
 const noLimit = 1 << 40
 
 // taken is the size of a batch so far.
@@ -58,9 +59,8 @@ func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, 
 		return rejected.Last + 1, false, nil
 	}
 	b.Messages = append(b.Messages, Message{})
-	b.space.room, b.space.spent = int64(room), 0
-	fits := k.message(b, p.partition, r)
-	if !fits && len(b.Messages) == 1 {
+	fits, err := k.message(ctx, b, p.partition, r, int64(room))
+	if !fits && err == nil && len(b.Messages) == 1 {
 		fits, err = k.alone(ctx, b, p.partition, r)
 	}
 	if !fits {
@@ -69,7 +69,7 @@ func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, 
 	}
 	p.pop()
 	b.space.hold(p.block)
-	size.add(recordbatch.RecordSize(r), int(b.space.spent))
+	size.add(recordbatch.RecordSize(r), int(b.space.arena.Spent()))
 	return r.Offset + 1, false, nil
 }
 
@@ -85,11 +85,10 @@ func (k *Kafka) alone(ctx context.Context, b *Batch, p Partition, r *recordbatch
 	if err != nil {
 		return false, err
 	}
-	b.space.room = noLimit
-	k.message(b, p, r)
-	g.back(b.space.spent)
+	fits, err := k.message(ctx, b, p, r, noLimit)
+	g.back(b.space.arena.Spent())
 	b.space.grant = g
-	return true, nil
+	return fits, err
 }
 
 // takeRejected moves a batch that cannot be read: one message with all its bytes, which returns their number.
@@ -103,8 +102,11 @@ func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
 	return len(r.Raw)
 }
 
-// message decodes a record to the last message of the batch, unless it takes more than there is room for.
-func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) (fits bool) {
+// message decodes a record to the last message of the batch, unless it takes more than there is room for. An error
+// says that it cannot be decoded now.
+func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbatch.Record, room int64) (fits bool, err error) {
+	arena := &b.space.arena
+	arena.Begin(room)
 	m := &b.Messages[len(b.Messages)-1]
 	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
 	m.Headers = r.Headers
@@ -115,17 +117,18 @@ func (k *Kafka) message(b *Batch, p Partition, r *recordbatch.Record) (fits bool
 		}
 	}
 	if k.config.Decoder == nil || r.Value == nil {
-		return true
+		return true, nil
 	}
-	rec, err := k.config.Decoder.decode(r.Value, contentType, b.space)
-	if err != nil {
-		cause := asDecodeError(err)
-		if b.space.room < ipcguard.MessageLimits().Decoded && (cause.Code == CodeArrowTooLarge || cause.Code == CodeJSONTooLarge) {
-			return false // for lack of room, or for good
-		}
-		m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
-		return true
+	m.Record, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, contentType)
+	var cause *format.Error
+	switch {
+	case err == nil:
+		return true, nil
+	case arena.Short(err):
+		return false, nil // for lack of room, or for good
+	case !errors.As(err, &cause):
+		return false, err
 	}
-	m.Record = rec
-	return true
+	m.Err = &RecordError{Partition: p, Offset: r.Offset, Code: cause.Code, Err: cause.Err}
+	return true, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/demo"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 const (
@@ -54,7 +55,10 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
 	rows := d.flags.rows - rest
 
 	start := time.Now()
-	out := newDemoReader(d)
+	out, err := newDemoReader(d)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.produce(ctx, rows); err != nil {
 		return nil, d.why(err)
 	}
@@ -207,16 +211,20 @@ type demoReader struct {
 	keep     bool // also keep what is read, for the judge
 	raw, y   []float64
 	labels   []int
-	decoder  *source.Decoder
+	decoder  *format.Decoder
 }
 
-func newDemoReader(d *demoRun) *demoReader {
-	r := &demoReader{run: d, seen: map[[2]int64]int{}, version: map[uint64]int{}, decoder: source.NewDecoder(source.DecoderConfig{})}
+func newDemoReader(d *demoRun) (*demoReader, error) {
+	decoder, err := format.NewDecoder(format.Config{})
+	if err != nil {
+		return nil, err
+	}
+	r := &demoReader{run: d, seen: map[[2]int64]int{}, version: map[uint64]int{}, decoder: decoder}
 	for i := range r.fetchers {
 		p := source.Partition{Topic: d.system.config.Transform.Topic, ID: int32(i)}
 		r.fetchers[i] = source.NewFetcher(source.FetcherConfig{Cluster: d.system.cluster, Partition: p, MaxWait: 10 * time.Millisecond})
 	}
-	return r
+	return r, nil
 }
 
 func (r *demoReader) read(ctx context.Context) error {
@@ -230,7 +238,7 @@ func (r *demoReader) read(ctx context.Context) error {
 			for _, h := range rec.Headers {
 				headers[h.Key] = string(h.Value)
 			}
-			if err := r.take(string(rec.Key), rec.Value, headers); err != nil {
+			if err := r.take(ctx, string(rec.Key), rec.Value, headers); err != nil {
 				return err
 			}
 		}
@@ -238,7 +246,7 @@ func (r *demoReader) read(ctx context.Context) error {
 	return nil
 }
 
-func (r *demoReader) take(key string, value []byte, headers map[string]string) error {
+func (r *demoReader) take(ctx context.Context, key string, value []byte, headers map[string]string) error {
 	partition, err1 := strconv.ParseInt(headers["lca-source-partition"], 10, 32)
 	offset, err2 := strconv.ParseInt(headers["lca-source-offset"], 10, 64)
 	version, err3 := strconv.ParseUint(headers["lca-model-version"], 10, 64)
@@ -248,7 +256,7 @@ func (r *demoReader) take(key string, value []byte, headers map[string]string) e
 	}
 	r.seen[[2]int64{partition, offset}]++
 	r.version[version]++
-	rec, err := r.decoder.Decode(value, headers["content-type"])
+	rec, err := r.decoder.Decode(ctx, value, headers["content-type"])
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -198,7 +199,10 @@ func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafk
 	c := s.config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
 	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == "read_uncommitted", c.MaxMessageBytes
-	k.Decoder = source.NewDecoder(source.DecoderConfig{Format: source.Format(c.Format), MaxBytes: c.MaxMessageBytes})
+	var err error
+	if k.Decoder, err = format.NewDecoder(format.Config{Format: format.Format(c.Format), MaxBytes: c.MaxMessageBytes}); err != nil {
+		return nil, err
+	}
 	return source.OpenKafka(ctx, k)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -66,7 +67,7 @@ func TestCompressedInput(t *testing.T) {
 	if cut["lca-error-code"] != "output_too_large" || cut["lca-cut"] != "value" || cut["lca-original-size"] != strconv.Itoa(noise.Len()) || cut["lca-original-crc32c"] != crc {
 		t.Errorf("the dead letter of what compresses too little: %v", cut)
 	}
-	if whole["lca-error-code"] != source.CodeFormatUnknown || whole["value"] != strconv.Itoa(len(useless)) || whole["lca-cut"] != "" {
+	if whole["lca-error-code"] != format.CodeFormatUnknown || whole["value"] != strconv.Itoa(len(useless)) || whole["lca-cut"] != "" {
 		t.Errorf("the dead letter of what is of no use: %v", whole)
 	}
 }

@@ -25,7 +25,8 @@ var layers = []layer{
 	{"lca/internal", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"minibatch", "", "github.com/segmentio github.com/twmb os net log time", ""},
 	{"source", "source internal/recordbatch", "gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
-	{"source/ipcguard", "source/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log", ""},
+	{"source/format", "source/format", "github.com/segmentio github.com/twmb gonum.org github.com/goccy github.com/spf13 net log", ""},
+	{"source/format/ipcguard", "source/format/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log", ""},
 	{"sink", "source internal/recordbatch internal/failpoint", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
 	{"sink/snapshot", "source sink lca", "github.com/segmentio github.com/twmb github.com/goccy net", ""},
 	{"pipeline", "source minibatch lca sink internal/recordbatch internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn"},
@@ -125,7 +126,7 @@ func TestThePaperKnowsNothingOfTheStream(t *testing.T) {
 func TestImportRuleRefuses(t *testing.T) {
 	for _, c := range []struct{ dir, ours string }{
 		{"lca", "source"}, {"lca", "lca/online"}, {"lca/internal/prop1", "lca"}, {"lca/online", "source"}, {"lca/internal/kernel", "minibatch"}, {"source", "sink"}, {"source", "lca"}, {"minibatch", "lca"}, {"sink", "pipeline"},
-		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"source/kafkaconn", "source"}, {"internal/status", "lca"}, {"source/ipcguard", "internal/recordbatch"},
+		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"source/kafkaconn", "source"}, {"internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
 	} {
 		l, ok := layerOf(c.dir)
 		if !ok || l.may(c.ours) {

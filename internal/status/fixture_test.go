@@ -24,6 +24,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // process is a learner and a transform in memory whose counters a test shows: what the server
@@ -177,8 +178,8 @@ func batchOf(t *testing.T, rows, bad int) source.Batch {
 	var msgs []source.Message
 	for i, value := range [][]byte{buf.Bytes(), []byte("\xffnothing known")} {
 		m := source.Message{Partition: events, Offset: int64(i), Value: value, Time: time.UnixMilli(0)}
-		decoded, err := source.NewDecoder(source.DecoderConfig{}).Decode(value, "")
-		var de *source.DecodeError
+		decoded, err := newDecoder(t).Decode(t.Context(), value, "")
+		var de *format.Error
 		switch {
 		case errors.As(err, &de):
 			m.Err = &source.RecordError{Partition: events, Offset: int64(i), Code: de.Code, Err: de.Err}
@@ -237,4 +238,14 @@ func fetch(t *testing.T, method, url string, header ...string) (int, http.Header
 		t.Fatal(fmt.Errorf("%s %s: %w", method, url, err))
 	}
 	return resp.StatusCode, resp.Header, string(body)
+}
+
+// newDecoder returns a decoder of any format.
+func newDecoder(t *testing.T) *format.Decoder {
+	t.Helper()
+	d, err := format.NewDecoder(format.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

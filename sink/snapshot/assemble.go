@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/source"
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // Assembler reassembles snapshots from the messages of the topic, which must be added in the topic's order. It trusts

@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // decoder puts a snapshot together from its streams, which it takes in the order of their rows.

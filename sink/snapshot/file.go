@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // WriteFile writes the two parts, each as one Arrow stream, one after the other. In Python:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // Key is one row of the table: everything there is to know of one setting.
@@ -62,7 +63,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, "read_committed", "read_uncommitted")},
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, "group", "static")},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
-		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, "auto", "arrow", "json")},
+		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, format.Names()...)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, "stop", "skip")},

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // arrowFile is an IPC file or stream on disk. Opening it reads the metadata of all messages, which
@@ -49,7 +49,7 @@ type piece struct {
 	to      int64
 }
 
-func openArrowFile(path string, maxRows int) (_ *arrowFile, err error) {
+func openArrowFile(path string, maxRows int) (_ table, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func openArrowFile(path string, maxRows int) (_ *arrowFile, err error) {
 func (a *arrowFile) indexFile() error {
 	tail := make([]byte, ipcguard.FileTail)
 	if a.size < int64(ipcguard.FileHead+len(tail)) {
-		return decodeErrorf(CodeArrowTruncated, "%d bytes are no Arrow file", a.size)
+		return errorf(CodeArrowTruncated, "%d bytes are no Arrow file", a.size)
 	}
 	if _, err := a.f.ReadAt(tail, a.size-int64(len(tail))); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *arrowFile) indexFile() error {
 		return err
 	}
 	if !a.loader.guard.Schema().Same(footer.Schema) {
-		return decodeErrorf(CodeArrowInvalid, "the schemas at the beginning and in the footer differ")
+		return errorf(CodeArrowInvalid, "the schemas at the beginning and in the footer differ")
 	}
 	for _, d := range footer.Dictionaries {
 		a.messages = append(a.messages, fileMessage{ipcguard.DictionaryMessage, d.Offset, d.Meta + d.Body})
@@ -115,7 +115,7 @@ func (a *arrowFile) indexFile() error {
 			return fmt.Errorf("batch %d: %w", k, err)
 		}
 		if h.Kind != ipcguard.BatchMessage {
-			return decodeErrorf(CodeArrowInvalid, "the footer names a message of type %d as a batch", h.Kind)
+			return errorf(CodeArrowInvalid, "the footer names a message of type %d as a batch", h.Kind)
 		}
 		if err := a.add(h, d.Offset, d.Meta+d.Body); err != nil {
 			return err
@@ -139,7 +139,7 @@ func (a *arrowFile) indexStream() error {
 			return fmt.Errorf("at byte %d: %w", at, err)
 		}
 		if h.Body > a.size-at-meta {
-			return decodeErrorf(CodeArrowTruncated, "at byte %d: a body of %d bytes is announced, %d are left", at, h.Body, a.size-at-meta)
+			return errorf(CodeArrowTruncated, "at byte %d: a body of %d bytes is announced, %d are left", at, h.Body, a.size-at-meta)
 		}
 		if err := a.add(h, at, meta+h.Body); err != nil {
 			return err
@@ -156,7 +156,7 @@ func (a *arrowFile) add(h ipcguard.Head, offset, length int64) error {
 		return nil
 	}
 	if h.Rows > a.limits.Rows {
-		return decodeErrorf(CodeArrowTooLarge, "a batch of %d rows, at most %d are read", h.Rows, a.limits.Rows)
+		return errorf(CodeArrowTooLarge, "a batch of %d rows, at most %d are read", h.Rows, a.limits.Rows)
 	}
 	a.total += h.Rows
 	for from := int64(0); from < h.Rows; from += int64(a.maxRows) {
@@ -173,7 +173,7 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 		return h, 0, err
 	}
 	if len(prefix) < 8 {
-		return h, 0, decodeErrorf(CodeArrowTruncated, "%d bytes where a message begins", len(prefix))
+		return h, 0, errorf(CodeArrowTruncated, "%d bytes where a message begins", len(prefix))
 	}
 	n, skip := int64(int32(binary.LittleEndian.Uint32(prefix))), int64(4)
 	if n == -1 {
@@ -183,9 +183,9 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 	case n == 0:
 		return h, 0, io.EOF
 	case n < 0 || n > a.limits.Metadata:
-		return h, 0, decodeErrorf(CodeArrowInvalid, "metadata of %d bytes", n)
+		return h, 0, errorf(CodeArrowInvalid, "metadata of %d bytes", n)
 	case n > end-at-skip:
-		return h, 0, decodeErrorf(CodeArrowTruncated, "metadata of %d bytes is announced, %d are left", n, end-at-skip)
+		return h, 0, errorf(CodeArrowTruncated, "metadata of %d bytes is announced, %d are left", n, end-at-skip)
 	}
 	meta := make([]byte, n)
 	if _, err := a.f.ReadAt(meta, at+skip); err != nil {
@@ -199,7 +199,7 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 func (a *arrowFile) open(at, end int64) (int64, error) {
 	_, n, err := a.head(at, end)
 	if errors.Is(err, io.EOF) {
-		return 0, decodeErrorf(CodeArrowInvalid, "no schema")
+		return 0, errorf(CodeArrowInvalid, "no schema")
 	}
 	if err != nil {
 		return 0, err
@@ -214,11 +214,11 @@ func (a *arrowFile) open(at, end int64) (int64, error) {
 		return 0, err
 	}
 	if m.Kind != ipcguard.SchemaMessage {
-		return 0, decodeErrorf(CodeArrowInvalid, "it does not begin with its schema")
+		return 0, errorf(CodeArrowInvalid, "it does not begin with its schema")
 	}
 	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
 	if err != nil {
-		return 0, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
+		return 0, errorf(CodeArrowUnsupported, "schema: %w", err)
 	}
 	defer r.Release()
 	a.schema = plainSchema(r.Schema())
@@ -241,7 +241,7 @@ func (a *arrowFile) read(i int) (arrow.Record, error) {
 		return nil, a.fault
 	}
 	if a.record.NumRows() < p.to {
-		return nil, decodeErrorf(CodeArrowInvalid, "a batch of %d rows where the index says %d or more", a.record.NumRows(), p.to)
+		return nil, errorf(CodeArrowInvalid, "a batch of %d rows where the index says %d or more", a.record.NumRows(), p.to)
 	}
 	return a.record.NewSlice(p.from, p.to), nil
 }
@@ -276,7 +276,7 @@ func (a *arrowFile) load(k int) (arrow.Record, error) {
 func (a *arrowFile) message(k int) (ipcguard.Message, error) {
 	m := a.messages[k]
 	if m.length > a.limits.Decoded {
-		return ipcguard.Message{}, decodeErrorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
+		return ipcguard.Message{}, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
 	}
 	b := make([]byte, m.length)
 	if _, err := a.f.ReadAt(b, m.offset); err != nil {
@@ -286,7 +286,7 @@ func (a *arrowFile) message(k int) (ipcguard.Message, error) {
 	a.loader.mem.left = a.limits.Decoded
 	got, _, err := a.loader.guard.Next(b)
 	if err == nil && got.Kind != m.kind {
-		err = decodeErrorf(CodeArrowInvalid, "a message of type %d where the index says %d", got.Kind, m.kind)
+		err = errorf(CodeArrowInvalid, "a message of type %d where the index says %d", got.Kind, m.kind)
 	}
 	return got, err
 }

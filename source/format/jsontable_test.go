@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"fmt"
@@ -19,11 +19,11 @@ func TestTablesServeAgain(t *testing.T) {
 		wide.String() + "}", `{"b":[1,2,3],"a":{"nested":1}}`, `{"b":[1,2,3]`, `{}`, `[]`, `{"a":1.5,"b":2}`,
 		"[" + strings.Repeat(`{"a":1},`, 2*mostTableRows) + `{"a":2}]`, `{"b":null}`,
 	}
-	used := NewDecoder(DecoderConfig{})
+	used := newDecoder(t, Config{})
 	for range 2 {
 		for _, v := range values {
-			want, wantErr := NewDecoder(DecoderConfig{}).Decode([]byte(v), "")
-			got, err := used.Decode([]byte(v), "")
+			want, wantErr := newDecoder(t, Config{}).Decode(t.Context(), []byte(v), "")
+			got, err := used.Decode(t.Context(), []byte(v), "")
 			if fmt.Sprint(wantErr) != fmt.Sprint(err) {
 				t.Fatalf("%.60s: %v, want %v", v, err, wantErr)
 			}

@@ -1,7 +1,9 @@
-package source
+package format
 
 import (
 	"bytes"
+	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"sync"
@@ -11,15 +13,59 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
-// decodeArrow reads one IPC stream, by its layout where that is known.
-func (d *Decoder) decodeArrow(value []byte, s *space) (arrow.Record, error) {
-	if f := d.flats.of(d, value, s); f != nil {
+// The codes of Arrow: arrow_ and an ipcguard.Cause.
+const (
+	CodeArrowTruncated   = "arrow_truncated"   // the stream ends within a message
+	CodeArrowInvalid     = "arrow_invalid"     // the bytes contradict themselves or the Arrow format
+	CodeArrowFileFormat  = "arrow_file_format" // an Arrow file (Feather) instead of a stream
+	CodeArrowTooLarge    = "arrow_too_large"   // more rows, columns, nesting or decoded bytes than the limits
+	CodeArrowUnsupported = "arrow_unsupported" // sound, but of a type or version that is not read here
+)
+
+// arrowFormat is Arrow IPC: a stream is the value of a message, and streams and files are read from disk.
+var arrowFormat = spec{
+	name:        Arrow,
+	title:       "an Arrow IPC stream",
+	looks:       looksArrow,
+	contentType: "arrow",
+	decoder:     func(Config) valueDecoder { return new(arrowDecoder) },
+	invalid:     CodeArrowInvalid,
+	tooLarge:    CodeArrowTooLarge,
+	otherCodes:  []string{CodeArrowTruncated, CodeArrowFileFormat, CodeArrowUnsupported},
+	extensions:  []string{".arrow", ".feather", ".arrows"},
+	open:        openArrowFile,
+}
+
+// looksArrow reports whether value opens as a message of a stream, or as a file, which the guard
+// then refuses with the remedy. Streams from before Arrow 0.15 have no mark but a length that fits. Since
+// the guard takes 16 MiB of metadata at most, that length has a zero byte, so it is never JSON.
+func looksArrow(value []byte) bool {
+	if bytes.HasPrefix(value, []byte("ARROW1")) || bytes.HasPrefix(value, []byte{0xFF, 0xFF, 0xFF, 0xFF}) {
+		return true
+	}
+	if len(value) < 8 {
+		return false
+	}
+	n := int64(binary.LittleEndian.Uint32(value))
+	return n >= 8 && n%4 == 0 && n <= min(int64(len(value)-4), ipcguard.MessageLimits().Metadata)
+}
+
+// arrowDecoder reads IPC streams.
+type arrowDecoder struct {
+	schemas schemas
+	codecs  codecs
+	flats   flatLayouts
+}
+
+// decode reads one IPC stream, by its layout where that is known.
+func (d *arrowDecoder) decode(_ context.Context, value []byte, a *Arena) (arrow.Record, error) {
+	if f := d.flats.of(d, value, a); f != nil {
 		return f, nil
 	}
-	rec, err := d.decodeBatches(value, s)
+	rec, err := d.decodeBatches(value, a)
 	if err == nil {
 		d.flats.learn(value, rec)
 	}
@@ -28,16 +74,16 @@ func (d *Decoder) decodeArrow(value []byte, s *space) (arrow.Record, error) {
 
 // decodeBatches reads one IPC stream. The Arrow library decodes schemas, which hold no data, once
 // each; batches are laid over the bytes of value by loader, without a copy unless compressed.
-func (d *Decoder) decodeBatches(value []byte, s *space) (arrow.Record, error) {
+func (d *arrowDecoder) decodeBatches(value []byte, a *Arena) (arrow.Record, error) {
 	limits := ipcguard.MessageLimits()
 	guard := ipcguard.NewStream(limits)
 	schema, rest, err := d.schemas.open(guard, value)
 	if err != nil {
 		return nil, err
 	}
-	budget := s.budget(limits.Decoded)
+	budget := a.budget(limits.Decoded)
 	l := newLoader(guard, schema, &d.codecs, budget)
-	defer func() { s.spend(budget - l.mem.left) }()
+	defer func() { a.spend(budget - l.mem.left) }()
 	var recs []arrow.Record
 	for {
 		m, after, err := guard.Next(rest)
@@ -46,7 +92,7 @@ func (d *Decoder) decodeBatches(value []byte, s *space) (arrow.Record, error) {
 			break
 		}
 		if err != nil {
-			return nil, asDecodeError(err)
+			return nil, asError(err)
 		}
 		if rest = after; m.Kind == ipcguard.DictionaryMessage {
 			err = l.dictionary(&m.Batch)
@@ -56,16 +102,16 @@ func (d *Decoder) decodeBatches(value []byte, s *space) (arrow.Record, error) {
 			recs = append(recs, rec)
 		}
 		if err != nil {
-			return nil, asDecodeError(err)
+			return nil, asError(err)
 		}
 	}
 	if n := len(bytes.TrimLeft(rest, "\x00")); n > 0 {
-		return nil, decodeErrorf(CodeArrowInvalid, "%d bytes after the end of the stream; send one stream a message", n)
+		return nil, errorf(CodeArrowInvalid, "%d bytes after the end of the stream; send one stream per message", n)
 	}
 	return joinRecords(schema, recs, l.mem)
 }
 
-// schemas remembers the schemas of a Decoder by the bytes of their message: producers repeat one
+// schemas remembers the schemas of an arrowDecoder by the bytes of their message: producers repeat one
 // schema in every message, and decoding it costs more than the batch that follows.
 type schemas struct {
 	mu     sync.Mutex
@@ -95,15 +141,15 @@ func (c *schemas) open(guard *ipcguard.Stream, value []byte) (*arrow.Schema, []b
 	m, rest, err := guard.Next(value)
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, nil, decodeErrorf(CodeArrowInvalid, "a stream without a schema")
+		return nil, nil, errorf(CodeArrowInvalid, "a stream without a schema")
 	case err != nil:
-		return nil, nil, asDecodeError(err)
+		return nil, nil, asError(err)
 	case m.Kind != ipcguard.SchemaMessage:
-		return nil, nil, decodeErrorf(CodeArrowInvalid, "a stream that does not begin with its schema")
+		return nil, nil, errorf(CodeArrowInvalid, "a stream that does not begin with its schema")
 	}
 	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
 	if err != nil {
-		return nil, nil, decodeErrorf(CodeArrowUnsupported, "schema: %w", err)
+		return nil, nil, errorf(CodeArrowUnsupported, "schema: %w", err)
 	}
 	defer r.Release()
 	known = knownSchema{guard: guard.Schema(), arrow: plainSchema(r.Schema())}
@@ -150,10 +196,10 @@ func joinRecords(schema *arrow.Schema, recs []arrow.Record, mem *cappedAllocator
 	for i := range cols {
 		col, err := joinColumn(schema.Field(i).Type, full, i, mem)
 		if errors.Is(err, errBudget) {
-			return nil, decodeErrorf(CodeArrowTooLarge, "joining %d batches of %d rows takes too many bytes; send one batch a message", len(full), rows)
+			return nil, errorf(CodeArrowTooLarge, "joining %d batches of %d rows takes too many bytes; send one batch per message", len(full), rows)
 		}
 		if err != nil {
-			return nil, decodeErrorf(CodeArrowUnsupported, "joining %d batches in column %q: %w; send one batch a message",
+			return nil, errorf(CodeArrowUnsupported, "joining %d batches in column %q: %w; send one batch per message",
 				len(full), schema.Field(i).Name, err)
 		}
 		cols[i] = col
@@ -199,7 +245,7 @@ func emptyData(dt arrow.DataType) *array.Data {
 }
 
 // errBudget ends what would take more memory than one input may.
-var errBudget = errors.New("source: out of budget")
+var errBudget = errors.New("format: out of budget")
 
 // cappedAllocator hands out memory of the garbage collector until its budget is spent, and then
 // panics with errBudget; the Arrow functions that allocate give panics back as errors.

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"encoding/base64"
@@ -181,4 +181,14 @@ func half(sign, exponent, fraction int) float64 {
 		return math.Copysign(v, -1)
 	}
 	return v
+}
+
+// newDecoder returns a decoder of a format that exists.
+func newDecoder(t testing.TB, c Config) *Decoder {
+	t.Helper()
+	d, err := NewDecoder(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -11,18 +11,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // What is accepted equals what pyarrow reads, for every type and layout that it writes.
 func TestDecodeEqualsPyarrow(t *testing.T) {
 	for name, s := range streams(t) {
 		t.Run(name, func(t *testing.T) {
-			d := NewDecoder(DecoderConfig{})
+			d := newDecoder(t, Config{})
 			for range 2 { // the second time through the schema cache
-				rec, err := d.Decode(s.data(t), "")
+				rec, err := d.Decode(t.Context(), s.data(t), "")
 				if s.Code != "" {
-					var de *DecodeError
+					var de *Error
 					if !errors.As(err, &de) || de.Code != s.Code {
 						t.Fatalf("got %v, want %s", err, s.Code)
 					}
@@ -53,7 +53,7 @@ func TestDecodeSchemaOnly(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			rec, err := NewDecoder(DecoderConfig{}).Decode(ipcguard.First(s.data(t)), "")
+			rec, err := newDecoder(t, Config{}).Decode(t.Context(), ipcguard.First(s.data(t)), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,12 +73,12 @@ func TestDecodedRecordsCanBeWritten(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			d := NewDecoder(DecoderConfig{})
-			rec, err := d.Decode(s.data(t), "")
+			d := newDecoder(t, Config{})
+			rec, err := d.Decode(t.Context(), s.data(t), "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := d.Decode(encode(t, rec), "")
+			again, err := d.Decode(t.Context(), encode(t, rec), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,13 +94,13 @@ func TestDecodedRecordsCanBeWritten(t *testing.T) {
 
 // One Decoder serves several goroutines.
 func TestDecodeConcurrently(t *testing.T) {
-	d := NewDecoder(DecoderConfig{})
+	d := newDecoder(t, Config{})
 	all := streams(t)
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
 			for name, s := range all {
-				rec, err := d.Decode(s.data(t), "")
+				rec, err := d.Decode(t.Context(), s.data(t), "")
 				if (err == nil) != (s.Code == "") {
 					t.Errorf("%s: %v", name, err)
 				}

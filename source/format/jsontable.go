@@ -1,11 +1,11 @@
-package source
+package format
 
 import (
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // jsonTables are those that are not in use. Small messages are smaller than what reading them takes, and one

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -32,16 +32,16 @@ func allocated() uint64 {
 }
 
 // decodeHostile decodes and touches every value, and checks what must hold for any bytes at all:
-// nothing escapes but a DecodeError, no library panics, and memory is bounded.
+// nothing escapes but an Error, no library panics, and memory is bounded.
 func decodeHostile(t testing.TB, d *Decoder, in []byte) error {
 	t.Helper()
 	before := allocated()
-	rec, err := d.Decode(in, "")
+	rec, err := d.Decode(t.Context(), in, "")
 	if n := allocated() - before; n > memoryLimit {
 		t.Errorf("%d bytes allocated for an input of %d", n, len(in))
 	}
 	if err != nil {
-		if de := (*DecodeError)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
+		if de := (*Error)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
 			t.Errorf("%v", err)
 		}
 		return err
@@ -182,7 +182,7 @@ func viewBomb() []byte {
 func TestBombs(t *testing.T) {
 	for _, c := range bombs(t) {
 		t.Run(c.name, func(t *testing.T) {
-			err := decodeHostile(t, NewDecoder(DecoderConfig{}), c.in)
+			err := decodeHostile(t, newDecoder(t, Config{}), c.in)
 			if err == nil {
 				t.Fatal("accepted")
 			}
@@ -197,7 +197,7 @@ func TestForgeIsSound(t *testing.T) {
 	in := forged(oneColumn(fbFloat, 1), func(f forge) flatbuffers.UOffsetT {
 		return f.batch(2, -1, [][2]int64{{2, 0}}, [][2]int64{{0, 0}, {0, 8}})
 	}, []byte{0, 0, 0x80, 0x3F, 0, 0, 0, 0x40})
-	rec, err := NewDecoder(DecoderConfig{}).Decode(in, "")
+	rec, err := newDecoder(t, Config{}).Decode(t.Context(), in, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,8 @@ func TestForgeIsSound(t *testing.T) {
 
 // A producer whose every message has another wide schema costs time, not memory.
 func TestSchemasAreBounded(t *testing.T) {
-	d := NewDecoder(DecoderConfig{})
+	d := newDecoder(t, Config{Format: Arrow})
+	schemas := &d.decoders[d.chosen].(*arrowDecoder).schemas
 	for i := range 100 {
 		in := forged(func(f forge) flatbuffers.UOffsetT {
 			fields := []flatbuffers.UOffsetT{f.field(f.b.CreateString(fmt.Sprint("c", i)), fbFloat, 1)}
@@ -222,8 +223,8 @@ func TestSchemasAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := len(d.schemas.known); n == 0 || n > 8 || d.schemas.weight > maxSchemas {
-			t.Fatalf("%d schemas of %d bytes after %d", n, d.schemas.weight, i)
+		if n := len(schemas.known); n == 0 || n > 8 || schemas.weight > maxSchemas {
+			t.Fatalf("%d schemas of %d bytes after %d", n, schemas.weight, i)
 		}
 	}
 }
@@ -234,11 +235,11 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	for _, name := range []string{"layout_plain", "layout_zstd", "layout_batches", "dictionary_of_struct", "polars_lz4"} {
 		t.Run(name, func(t *testing.T) {
 			in := all[name].data(t)
-			d := NewDecoder(DecoderConfig{Format: FormatArrow})
+			d := newDecoder(t, Config{Format: Arrow})
 			for n := range in {
 				if err := decodeHostile(t, d, in[:n:n]); err == nil && n < len(in)-8 && name != "layout_batches" {
 					// only a whole schema, or schema and dictionaries, is a stream: of no rows
-					if rec, _ := d.Decode(in[:n:n], ""); rec.NumRows() > 0 {
+					if rec, _ := d.Decode(t.Context(), in[:n:n], ""); rec.NumRows() > 0 {
 						t.Fatalf("%d of %d bytes give %d rows", n, len(in), rec.NumRows())
 					}
 				}
@@ -253,7 +254,7 @@ func TestEachBitFlipped(t *testing.T) {
 	for _, name := range []string{"string", "fsl", "dictionary_delta", "union_dense", "string_view", "ree_int32", "map", "layout_legacy", "two_list"} {
 		t.Run(name, func(t *testing.T) {
 			in := all[name].data(t)
-			d := NewDecoder(DecoderConfig{})
+			d := newDecoder(t, Config{})
 			for bit := range len(in) * 8 {
 				in[bit/8] ^= 1 << (bit % 8)
 				_ = decodeHostile(t, d, in)
@@ -273,7 +274,7 @@ func FuzzDecode(f *testing.F) {
 			f.Add(c.in)
 		}
 	}
-	d := NewDecoder(DecoderConfig{})
+	d := newDecoder(f, Config{})
 	f.Fuzz(func(t *testing.T, in []byte) { _ = decodeHostile(t, d, in) })
 }
 
@@ -304,7 +305,7 @@ func TestMutantsEqualPyarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, d := streams(t), NewDecoder(DecoderConfig{})
+	all, d := streams(t), newDecoder(t, Config{})
 	equal, total := 0, 0
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
@@ -318,7 +319,7 @@ func TestMutantsEqualPyarrow(t *testing.T) {
 			in[at] = v
 		}
 		total++
-		rec, err := d.Decode(in, "")
+		rec, err := d.Decode(t.Context(), in, "")
 		if err != nil {
 			continue
 		}
@@ -342,7 +343,7 @@ func FuzzDecodeNumbers(f *testing.F) {
 	for i := range uint64(64) {
 		f.Add(i, i)
 	}
-	all, d := seeds(f), NewDecoder(DecoderConfig{})
+	all, d := seeds(f), newDecoder(f, Config{})
 	f.Fuzz(func(t *testing.T, seed1, seed2 uint64) {
 		_ = decodeHostile(t, d, mutant(all, rand.New(rand.NewPCG(seed1, seed2))))
 	})
@@ -352,7 +353,7 @@ func FuzzDecodeNumbers(f *testing.F) {
 //
 //	go test ./source -run - -bench Mutants -benchtime 10000000x
 func BenchmarkMutants(b *testing.B) {
-	all, d := seeds(b), NewDecoder(DecoderConfig{})
+	all, d := seeds(b), newDecoder(b, Config{})
 	rng := rand.New(rand.NewPCG(uint64(b.N), 2))
 	accepted := 0
 	for b.Loop() {

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"errors"
@@ -10,6 +10,17 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/parquet-go/parquet-go"
 )
+
+// CodeParquetInvalid is a Parquet file that breaks off, or holds nothing that is read.
+const CodeParquetInvalid = "parquet_invalid"
+
+// parquetFormat is Parquet, as files only.
+var parquetFormat = spec{
+	name:       "parquet",
+	title:      "a Parquet file",
+	extensions: []string{".parquet"},
+	open:       openParquetFile,
+}
 
 // parquetFile is a Parquet file whose flat columns, and lists of numbers, are read as Arrow. Other
 // nested columns and decimals are left out: no feature can be made of them.
@@ -31,7 +42,7 @@ type groupPiece struct {
 	from, to int64
 }
 
-func openParquetFile(path string, maxRows int) (_ *parquetFile, err error) {
+func openParquetFile(path string, maxRows int) (_ table, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -39,7 +50,7 @@ func openParquetFile(path string, maxRows int) (_ *parquetFile, err error) {
 	p := &parquetFile{f: f, group: -1}
 	defer func() {
 		if r := recover(); r != nil {
-			err = decodeErrorf(CodeParquetInvalid, "its footer: %v", r)
+			err = errorf(CodeParquetInvalid, "its footer: %v", r)
 		}
 		if err != nil {
 			_ = f.Close()
@@ -50,7 +61,7 @@ func openParquetFile(path string, maxRows int) (_ *parquetFile, err error) {
 		return nil, err
 	}
 	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(false)); err != nil {
-		return nil, decodeErrorf(CodeParquetInvalid, "%w", err)
+		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
 	var fields []arrow.Field
 	halves := float16Leaves(p.file.Metadata())
@@ -61,7 +72,7 @@ func openParquetFile(path string, maxRows int) (_ *parquetFile, err error) {
 		}
 	}
 	if len(fields) == 0 {
-		return nil, decodeErrorf(CodeParquetInvalid, "no column is of a type that is read: numbers, text, bytes, times, or lists of numbers")
+		return nil, errorf(CodeParquetInvalid, "no column is of a type that is read: numbers, text, bytes, times, or lists of numbers")
 	}
 	p.schema = arrow.NewSchema(fields, nil)
 	return p, p.cut(int64(maxRows))
@@ -73,7 +84,7 @@ func (p *parquetFile) cut(maxRows int64) error {
 	for g, group := range p.file.RowGroups() {
 		n := group.NumRows()
 		if n < 0 {
-			return decodeErrorf(CodeParquetInvalid, "row group %d has %d rows", g, n)
+			return errorf(CodeParquetInvalid, "row group %d has %d rows", g, n)
 		}
 		for from := int64(0); from < n; from += maxRows {
 			p.pieces = append(p.pieces, groupPiece{g, from, min(n, from+maxRows)})
@@ -81,7 +92,7 @@ func (p *parquetFile) cut(maxRows int64) error {
 		total += n
 	}
 	if total != p.file.NumRows() {
-		return decodeErrorf(CodeParquetInvalid, "the footer says %d rows, its row groups have %d", p.file.NumRows(), total)
+		return errorf(CodeParquetInvalid, "the footer says %d rows, its row groups have %d", p.file.NumRows(), total)
 	}
 	return nil
 }
@@ -106,7 +117,7 @@ func (p *parquetFile) read(i int) (arrow.Record, error) {
 	if p.group != piece.group || p.row != piece.from {
 		if err := p.enter(piece); err != nil {
 			p.leave()
-			return nil, decodeErrorf(CodeParquetInvalid, "row group %d, row %d: %w", piece.group, piece.from, err)
+			return nil, errorf(CodeParquetInvalid, "row group %d, row %d: %w", piece.group, piece.from, err)
 		}
 	}
 	n := int(piece.to - piece.from)
@@ -115,7 +126,7 @@ func (p *parquetFile) read(i int) (arrow.Record, error) {
 		data, err := p.columns[c].read(p.open[c], n)
 		if err != nil {
 			p.leave()
-			return nil, decodeErrorf(CodeParquetInvalid, "column %q, row group %d from row %d: %w", p.schema.Field(c).Name, piece.group, piece.from, err)
+			return nil, errorf(CodeParquetInvalid, "column %q, row group %d from row %d: %w", p.schema.Field(c).Name, piece.group, piece.from, err)
 		}
 		cols[c] = array.MakeFromData(data)
 	}

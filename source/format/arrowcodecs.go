@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // codecs decompresses the buffers of batches, each into exactly the bytes it announced. It starts

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"strconv"
@@ -17,7 +17,7 @@ type jsonFiller interface {
 }
 
 // fill is the second pass: it allocates what the first one measured, and reads the values.
-func (d *Decoder) fill(t *jsonTable, value []byte) arrow.Record {
+func (d *jsonDecoder) fill(t *jsonTable, value []byte) arrow.Record {
 	t.fillers, t.fields = resized(t.fillers, len(t.columns)), resized(t.fields, len(t.columns))
 	fillers, fields := t.fillers, t.fields
 	for i, c := range t.columns {
@@ -43,7 +43,7 @@ func (d *Decoder) fill(t *jsonTable, value []byte) arrow.Record {
 
 // jsonSchema returns the schema of these fields: that of the last message, if it had the same. Small messages
 // are smaller than their schema.
-func (d *Decoder) jsonSchema(fields []arrow.Field) *arrow.Schema {
+func (d *jsonDecoder) jsonSchema(fields []arrow.Field) *arrow.Schema {
 	last := d.last.Load()
 	same := last != nil && last.NumFields() == len(fields)
 	for i := 0; same && i < len(fields); i++ {

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -64,11 +64,11 @@ func BenchmarkDecode(b *testing.B) {
 		{"1000x64columns/zstd", floats(b, 1000, 64, false, ipc.WithZstd())},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			d := NewDecoder(DecoderConfig{})
+			d := newDecoder(b, Config{})
 			b.SetBytes(int64(len(c.in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				rec, err := d.Decode(c.in, "")
+				rec, err := d.Decode(b.Context(), c.in, "")
 				if err != nil {
 					b.Fatal(err)
 				}

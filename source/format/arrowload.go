@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"encoding/binary"
@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // loader makes arrays of checked batches by laying the schema over their nodes and buffers. The
@@ -92,7 +92,7 @@ func (l *loader) load(f *ipcguard.Field, dt arrow.DataType) *array.Data {
 	n := l.batch.Nodes[l.node]
 	l.node++
 	if l.mem.left -= arrayBytes; l.mem.left < 0 {
-		l.fail(decodeErrorf(CodeArrowTooLarge, "too many columns in too many batches; send one batch a message"))
+		l.fail(errorf(CodeArrowTooLarge, "too many columns in too many batches; send one batch per message"))
 	}
 	length := int(n.Len)
 	if f.Dict != nil {
@@ -185,7 +185,7 @@ func (l *loader) decompress(src []byte, size int) []byte {
 		return nil
 	}
 	if int64(size) > l.mem.left {
-		l.fail(decodeErrorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows per message", l.budget))
+		l.fail(errorf(CodeArrowTooLarge, "more than %d bytes once decompressed; send fewer rows per message", l.budget))
 		return nil
 	}
 	var dst []byte
@@ -198,7 +198,7 @@ func (l *loader) decompress(src []byte, size int) []byte {
 		err = l.codecs.decompress(l.batch.Codec, dst, src)
 	}
 	if err != nil {
-		l.fail(decodeErrorf(CodeArrowInvalid, "buffer %d: %w", l.buffer-1, err))
+		l.fail(errorf(CodeArrowInvalid, "buffer %d: %w", l.buffer-1, err))
 		return nil
 	}
 	return dst

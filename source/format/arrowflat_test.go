@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -45,14 +45,14 @@ func flatStream(t testing.TB, rows int, seed float64) []byte {
 
 // Messages of a known layout hold what a decoder that has never seen it finds in them.
 func TestFlatDecodesTheSame(t *testing.T) {
-	used := NewDecoder(DecoderConfig{})
+	used := newDecoder(t, Config{})
 	for i, rows := range []int{5, 5, 1, 5, 1, 2, 1} {
 		value := flatStream(t, rows, float64(10*i))
-		got, err := used.Decode(value, "")
+		got, err := used.Decode(t.Context(), value, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := NewDecoder(DecoderConfig{}).Decode(value, "")
+		want, err := newDecoder(t, Config{}).Decode(t.Context(), value, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,16 +68,16 @@ func TestFlatDecodesTheSame(t *testing.T) {
 // What is not a number is compared: one byte changed anywhere outside of the numbers leads to the same
 // verdict as in a decoder that knows no layout.
 func TestFlatTrustsNoMetadata(t *testing.T) {
-	used := NewDecoder(DecoderConfig{})
+	used := newDecoder(t, Config{})
 	value := flatStream(t, 3, 1)
-	if _, err := used.Decode(value, ""); err != nil {
+	if _, err := used.Decode(t.Context(), value, ""); err != nil {
 		t.Fatal(err)
 	}
 	for at := range value {
 		mutant := bytes.Clone(value)
 		mutant[at] ^= 0x55
-		got, gotErr := used.Decode(mutant, "")
-		want, wantErr := NewDecoder(DecoderConfig{}).Decode(mutant, "")
+		got, gotErr := used.Decode(t.Context(), mutant, "")
+		want, wantErr := newDecoder(t, Config{}).Decode(t.Context(), mutant, "")
 		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
 			t.Fatalf("byte %d changed: error %v, want %v", at, gotErr, wantErr)
 		}
@@ -88,11 +88,11 @@ func TestFlatTrustsNoMetadata(t *testing.T) {
 }
 
 func TestFlatDecodingAllocatesOnce(t *testing.T) {
-	d, value := NewDecoder(DecoderConfig{}), flatStream(t, 3, 1)
-	if _, err := d.Decode(value, ""); err != nil {
+	d, value := newDecoder(t, Config{}), flatStream(t, 3, 1)
+	if _, err := d.Decode(t.Context(), value, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(value, "") }); n > 1 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = d.Decode(t.Context(), value, "") }); n > 1 {
 		t.Errorf("%v allocations per message, want the record alone", n)
 	}
 }

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"encoding/json"
@@ -57,7 +57,7 @@ func TestDecodeJSON(t *testing.T) {
 		{"signed zero and subnormals", `{"a":-0.0,"b":5e-324}`, 1, []string{"a " + number + " " + f(math.Copysign(0, -1)), "b " + number + " " + f(5e-324)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rec, err := NewDecoder(DecoderConfig{}).Decode([]byte(c.in), "")
+			rec, err := newDecoder(t, Config{}).Decode(t.Context(), []byte(c.in), "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestDecodeJSONRefuses(t *testing.T) {
 		{"sparse rows", manyKeys(4000, 4000), CodeJSONTooLarge, "4000 columns"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rec, err := NewDecoder(DecoderConfig{Format: FormatJSON}).Decode([]byte(c.in), "")
+			rec, err := newDecoder(t, Config{Format: JSON}).Decode(t.Context(), []byte(c.in), "")
 			if err == nil {
 				rec.Release()
 				t.Fatal("accepted")
@@ -99,7 +99,7 @@ func TestDecodeJSONRefuses(t *testing.T) {
 
 func checkRefusal(t *testing.T, err error, code, says string) {
 	t.Helper()
-	var de *DecodeError
+	var de *Error
 	if !errors.As(err, &de) || de.Code != code || !strings.Contains(err.Error(), says) {
 		t.Errorf("got %.200q, want %s: …%s…", err, code, says)
 	}
@@ -127,11 +127,11 @@ func FuzzDecodeJSON(f *testing.F) {
 	for _, s := range []string{`{"a":1}`, `[{"a":[1,2],"b":"x"},{"a":null}]`, "{\"a\":true}\n{\"a\":false}", `{"a":{"b":[1,"\u0041"]}}`, `[{"v":[1]},{"v":[]}]`} {
 		f.Add([]byte(s))
 	}
-	d := NewDecoder(DecoderConfig{Format: FormatJSON})
+	d := newDecoder(f, Config{Format: JSON})
 	f.Fuzz(func(t *testing.T, in []byte) {
-		rec, err := d.Decode(in, "")
+		rec, err := d.Decode(t.Context(), in, "")
 		if err != nil {
-			if de := (*DecodeError)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
+			if de := (*Error)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
 				t.Fatal(err)
 			}
 			return
@@ -174,11 +174,11 @@ func BenchmarkDecodeJSON(b *testing.B) {
 	}
 	for name, in := range map[string]string{"100x64keys": rows.String(), "100xlist64": lists.String()} {
 		b.Run(name, func(b *testing.B) {
-			d := NewDecoder(DecoderConfig{})
+			d := newDecoder(b, Config{})
 			b.SetBytes(int64(len(in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				rec, err := d.Decode([]byte(in), "")
+				rec, err := d.Decode(b.Context(), []byte(in), "")
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -21,10 +21,10 @@ func jsonRows(value []byte, visit func(row int, at span) error) error {
 	from := len(value) - len(bytes.TrimLeft(bytes.TrimPrefix(value, []byte(byteOrderMark)), jsonSpace))
 	value = bytes.TrimRight(value, jsonSpace)
 	if from >= len(value) {
-		return decodeErrorf(CodeEmpty, "nothing but space; write an Arrow IPC stream or a JSON object")
+		return errorf(CodeEmpty, "nothing but space; send an object or an array of objects")
 	}
 	if !utf8.Valid(value) {
-		return decodeErrorf(CodeJSONInvalid, "not UTF-8")
+		return errorf(CodeJSONInvalid, "not UTF-8")
 	}
 	if !json.Valid(value[from:]) {
 		return jsonLines(value, from, visit)
@@ -53,9 +53,9 @@ func jsonLines(value []byte, from int, visit func(row int, at span) error) error
 		at.from += int32(len(line) - len(bytes.TrimLeft(line, jsonSpace)))
 		if !json.Valid(line) {
 			if row == 0 { // then it is no row a line; say where the whole breaks
-				return decodeErrorf(CodeJSONInvalid, "%w", syntaxError(whole))
+				return errorf(CodeJSONInvalid, "%w", syntaxError(whole))
 			}
-			return decodeErrorf(CodeJSONInvalid, "row %d: %w", row, syntaxError(line))
+			return errorf(CodeJSONInvalid, "row %d: %w", row, syntaxError(line))
 		}
 		if err := visit(row, at); err != nil {
 			return err
@@ -191,7 +191,7 @@ func unquote(quoted []byte) string {
 	}
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {
-		panic("source: internal error: unquoting a valid JSON string: " + err.Error())
+		panic("format: internal error: unquoting a valid JSON string: " + err.Error())
 	}
 	return s
 }

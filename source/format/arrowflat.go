@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 type flat struct {
 	layout  *flatLayout
 	value   []byte
-	decoder *Decoder
+	decoder *arrowDecoder
 	once    sync.Once
 	whole   arrow.Record
 }
@@ -40,7 +40,7 @@ type fixedPart struct {
 // window is a range of a message.
 type window struct{ from, to int }
 
-// mostFlatLayouts bounds the layouts that a Decoder knows, and maxFlatFixed the bytes that each keeps.
+// mostFlatLayouts bounds the layouts that an arrowDecoder knows, and maxFlatFixed the bytes that each keeps.
 const (
 	mostFlatLayouts = 16
 	maxFlatFixed    = 1 << 20
@@ -53,14 +53,14 @@ type flatLayouts struct {
 }
 
 // of returns value as a flat record; nil where its layout is not known.
-func (c *flatLayouts) of(d *Decoder, value []byte, s *space) *flat {
+func (c *flatLayouts) of(d *arrowDecoder, value []byte, a *Arena) *flat {
 	list := c.list.Load()
 	if list == nil {
 		return nil
 	}
 	for _, l := range *list {
 		if l.fits(value) {
-			f := s.flat()
+			f := a.flat()
 			f.layout, f.value, f.decoder = l, value, d
 			return f
 		}
@@ -177,7 +177,7 @@ func (f *flat) record() arrow.Record {
 	f.once.Do(func() {
 		rec, err := f.decoder.decodeBatches(f.value, nil)
 		if err != nil {
-			panic("source: internal error: a message of a known layout cannot be decoded: " + err.Error())
+			panic("format: internal error: a message of a known layout cannot be decoded: " + err.Error())
 		}
 		f.whole = rec
 	})

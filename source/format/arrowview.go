@@ -1,11 +1,11 @@
-package source
+package format
 
 import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // Polars writes categories as dictionaries of string views. Arrow/go v15 reads them but cannot
@@ -97,7 +97,7 @@ func (l *loader) plain(data *array.Data, dt arrow.DataType) *array.Data {
 		}
 	}
 	if int64(size+4*(n+1)) > min(l.mem.left, 1<<31-1) {
-		l.fail(decodeErrorf(CodeArrowTooLarge, "a dictionary of %d bytes of text; send it as plain strings", size))
+		l.fail(errorf(CodeArrowTooLarge, "a dictionary of %d bytes of text; send it as plain strings", size))
 		return nil
 	}
 	text := l.mem.Allocate(size)[:0]

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // dictionary is what came of one dictionary so far: its values, and additions not yet joined.
@@ -21,7 +21,7 @@ func (l *loader) dictionary(b *ipcguard.Batch) error {
 	schema := l.guard.Schema()
 	typ := valueType(schema.Fields, l.schema.Fields(), b.Dict)
 	if typ == nil {
-		return decodeErrorf(CodeArrowUnsupported, "dictionary %d has values of a type that is not read", b.Dict)
+		return errorf(CodeArrowUnsupported, "dictionary %d has values of a type that is not read", b.Dict)
 	}
 	plain := *schema.Value(b.Dict)
 	plain.Dict = nil // the values themselves
@@ -51,17 +51,17 @@ func (l *loader) dictionary(b *ipcguard.Batch) error {
 func (l *loader) values(f *ipcguard.Field) *array.Data {
 	d := l.dicts[f.Dict.ID]
 	if d == nil {
-		l.fail(decodeErrorf(CodeArrowInvalid, "column %s: its dictionary %d did not come before it", f.Path, f.Dict.ID))
+		l.fail(errorf(CodeArrowInvalid, "column %s: its dictionary %d did not come before it", f.Path, f.Dict.ID))
 		return nil
 	}
 	if len(d.parts) > 1 {
 		whole, err := array.Concatenate(d.parts, l.mem)
 		switch {
 		case errors.Is(err, errBudget):
-			l.fail(decodeErrorf(CodeArrowTooLarge, "column %s: additions to its dictionary take more than %d bytes", f.Path, l.budget))
+			l.fail(errorf(CodeArrowTooLarge, "column %s: additions to its dictionary take more than %d bytes", f.Path, l.budget))
 			return nil
 		case err != nil:
-			l.fail(decodeErrorf(CodeArrowUnsupported, "column %s: joining its dictionary: %w; send it whole", f.Path, err))
+			l.fail(errorf(CodeArrowUnsupported, "column %s: joining its dictionary: %w; send it whole", f.Path, err))
 			return nil
 		}
 		d.parts = []arrow.Array{whole}

@@ -1,4 +1,4 @@
-package source
+package format
 
 import (
 	"github.com/apache/arrow/go/v15/arrow"

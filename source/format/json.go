@@ -1,13 +1,14 @@
-package source
+package format
 
 import (
 	"bytes"
+	"context"
 	"strconv"
-	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
-	"github.com/lca-stream/lca-stream/source/ipcguard"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // JSON is read as rows: one object, an array of objects, or one object per line. The keys of all
@@ -21,6 +22,35 @@ import (
 // array of numbers is a list, of fixed size where all its rows have one length. Other arrays and
 // objects are kept as their JSON text in a utf8 column. A column of nothing but null is float64.
 // 1e999 is read as +Inf, as everywhere, and then is an invalid row, not an invalid message.
+
+// The codes of JSON.
+const (
+	CodeJSONInvalid  = "json_invalid"   // not JSON, not UTF-8, or a key twice in one row
+	CodeJSONType     = "json_type"      // a row that is no object, or a column of mixed types
+	CodeJSONTooLarge = "json_too_large" // more rows, columns, nesting or cells than the limits
+)
+
+// jsonFormat is JSON as the value of a message.
+var jsonFormat = spec{
+	name:        JSON,
+	title:       "JSON",
+	looks:       looksJSON,
+	contentType: "json",
+	decoder:     func(Config) valueDecoder { return new(jsonDecoder) },
+	invalid:     CodeJSONInvalid,
+	tooLarge:    CodeJSONTooLarge,
+	otherCodes:  []string{CodeJSONType},
+}
+
+// looksJSON reports whether the first byte that is not space opens an object or an array. A zero
+// byte near the start belongs to a length, not to text.
+func looksJSON(value []byte) bool {
+	if bytes.IndexByte(value[:min(len(value), 8)], 0) >= 0 {
+		return false
+	}
+	value = bytes.TrimLeft(bytes.TrimPrefix(value, []byte(byteOrderMark)), jsonSpace)
+	return len(value) > 0 && (value[0] == '{' || value[0] == '[')
+}
 
 // jsonDepth bounds the nesting of a value; nothing here recurses, but readers downstream may.
 const jsonDepth = 64
@@ -69,11 +99,16 @@ type jsonTable struct {
 	fields  []arrow.Field // of their columns
 }
 
-// decodeJSON reads one value in two passes over its text: what columns are there, then their
-// values.
-func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
+// jsonDecoder reads JSON values.
+type jsonDecoder struct {
+	last   atomic.Pointer[arrow.Schema] // of a message
+	tables jsonTables
+}
+
+// decode reads one value in two passes over its text: what columns are there, then their values.
+func (d *jsonDecoder) decode(_ context.Context, value []byte, a *Arena) (arrow.Record, error) {
 	t := d.tables.take()
-	t.limits.Decoded = s.budget(t.limits.Decoded)
+	t.limits.Decoded = a.budget(t.limits.Decoded)
 	err := jsonRows(value, func(row int, at span) error {
 		t.rows = append(t.rows, at)
 		return t.measure(row, at.of(value))
@@ -82,10 +117,10 @@ func (d *Decoder) decodeJSON(value []byte, s *space) (arrow.Record, error) {
 		return nil, err
 	}
 	if need := t.bytes(); need > t.limits.Decoded {
-		return nil, decodeErrorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows per message",
+		return nil, errorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows per message",
 			len(t.rows), len(t.columns), need, t.limits.Decoded)
 	}
-	s.spend(t.bytes() + int64(len(t.columns))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
+	a.spend(t.bytes() + int64(len(t.columns))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
 	rec := d.fill(t, value)
 	d.tables.give(t) // not after a panic
 	return rec, nil
@@ -100,24 +135,24 @@ const (
 // measure is the first pass over one row.
 func (t *jsonTable) measure(row int, text []byte) error {
 	if int64(len(t.rows)) > t.limits.Rows {
-		return decodeErrorf(CodeJSONTooLarge, "more than %d rows; send fewer a message", t.limits.Rows)
+		return errorf(CodeJSONTooLarge, "more than %d rows; send fewer a message", t.limits.Rows)
 	}
 	if text[0] != '{' {
-		return decodeErrorf(CodeJSONType, "row %d is %s; a row is an object, such as {\"x\": [1, 2]}", row, describeJSON(text))
+		return errorf(CodeJSONType, "row %d is %s; a row is an object, such as {\"x\": [1, 2]}", row, describeJSON(text))
 	}
 	t.next = 0
 	for c := (cursor{b: text, i: 1}); c.more('}'); {
 		key, value := c.pair()
 		col := t.column(key)
 		if len(t.columns) > t.limits.Fields {
-			return decodeErrorf(CodeJSONTooLarge, "row %d: more than %d keys; send numbers as one array", row, t.limits.Fields)
+			return errorf(CodeJSONTooLarge, "row %d: more than %d keys; send numbers as one array", row, t.limits.Fields)
 		}
 		if col.row == row {
-			return decodeErrorf(CodeJSONInvalid, "row %d: key %q is there twice", row, clip(col.name))
+			return errorf(CodeJSONInvalid, "row %d: key %q is there twice", row, clip(col.name))
 		}
 		col.row = row
 		if err := col.measure(value); err != nil {
-			return decodeErrorf(err.Code, "row %d, key %q: %w", row, clip(col.name), err.Err)
+			return errorf(err.Code, "row %d, key %q: %w", row, clip(col.name), err.Err)
 		}
 	}
 	return nil
@@ -139,7 +174,7 @@ func (t *jsonTable) column(key []byte) *jsonColumn {
 }
 
 // measure takes one more value into the type of the column.
-func (c *jsonColumn) measure(value []byte) *DecodeError {
+func (c *jsonColumn) measure(value []byte) *Error {
 	kind := kindOf(value)
 	switch kind {
 	case jsonNull:
@@ -150,7 +185,7 @@ func (c *jsonColumn) measure(value []byte) *DecodeError {
 		c.text += int64(len(value) - 2)
 	case jsonList, jsonText:
 		if tooDeep(value, jsonDepth) {
-			return decodeErrorf(CodeJSONTooLarge, "nested deeper than %d", jsonDepth)
+			return errorf(CodeJSONTooLarge, "nested deeper than %d", jsonDepth)
 		}
 		c.text += int64(len(value)) // in case the column is of JSON text
 	}
@@ -164,7 +199,7 @@ func (c *jsonColumn) measure(value []byte) *DecodeError {
 		c.kind = jsonText // an empty array tells no type
 	case c.kind == jsonText && kind == jsonList:
 	case c.kind != kind:
-		return decodeErrorf(CodeJSONType, "%s, where earlier rows have %s", kind, c.kind)
+		return errorf(CodeJSONType, "%s, where earlier rows have %s", kind, c.kind)
 	}
 	return nil
 }
@@ -259,13 +294,4 @@ func describeJSON(text []byte) string {
 		return k.String()
 	}
 	return "an array"
-}
-
-// clip shortens a name in an error.
-func clip(name string) string {
-	const most = 64
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
 }

@@ -1,0 +1,78 @@
+package format
+
+import (
+	"context"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// DefaultMaxBytes bounds the bytes of one value unless the configuration says otherwise.
+const DefaultMaxBytes = 16 << 20
+
+// Config says what a Decoder takes.
+type Config struct {
+	Format   Format // one of Names; default Auto
+	MaxBytes int    // bytes of one value; default DefaultMaxBytes
+}
+
+// Decoder turns the value of a message into one Arrow record. Its input is hostile until proven
+// otherwise: every byte is bounds-checked before anything is allocated or read by a library, no
+// input panics, and one input never holds more than 64 MiB in addition to its own bytes.
+//
+// A Decoder may be used by several goroutines at once.
+type Decoder struct {
+	config   Config
+	chosen   int            // place in formats of the only one that is read; −1: all
+	decoders []valueDecoder // in the order of formats; nil: of files only
+}
+
+// NewDecoder returns a Decoder; zero fields of c take their defaults. A Format that is not one of Names is
+// an error.
+func NewDecoder(c Config) (*Decoder, error) {
+	chosen, err := find(c.Format)
+	if err != nil {
+		return nil, err
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = DefaultMaxBytes
+	}
+	d := &Decoder{config: c, chosen: chosen, decoders: make([]valueDecoder, len(formats))}
+	for i, f := range formats {
+		if f.decoder != nil {
+			d.decoders[i] = f.decoder(c)
+		}
+	}
+	return d, nil
+}
+
+// Decode returns all rows of value as one record, which the caller releases. The record may alias
+// value, so value must stay unchanged for as long as the record is in use. A stream or an array
+// without rows gives a record of 0 rows. contentType is the content-type header, or "".
+//
+// An error about the bytes is an *Error: it will be the same next time. Any other says that they could not be
+// decoded now, because ctx has ended. A nil value (a tombstone) is for the caller to leave out: it is
+// refused as empty.
+func (d *Decoder) Decode(ctx context.Context, value []byte, contentType string) (arrow.Record, error) {
+	return d.DecodeIn(ctx, nil, value, contentType)
+}
+
+// DecodeIn is Decode for one of several messages that are released together: what the record takes belongs
+// to the arena, and fits into its room.
+func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentType string) (rec arrow.Record, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			rec, err = nil, errorf(CodeDecodePanic, "decoding %d bytes: %v", len(value), p)
+		}
+	}()
+	switch {
+	case len(value) == 0:
+		return nil, errorf(CodeEmpty, "no bytes; send %s", titles())
+	case len(value) > d.config.MaxBytes:
+		return nil, errorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
+	}
+	i, err := d.choose(value, contentType)
+	if err != nil {
+		return nil, err
+	}
+	return d.decoders[i].decode(ctx, value, a)
+}

@@ -1,0 +1,20 @@
+// Package format turns bytes from untrusted producers into Arrow records.
+//
+// Begin with [NewDecoder] for the values of messages: its Decode makes one record of a value, and tells the format
+// by the first bytes unless [Config] names it. [OpenFile] is the same for files, by their extension.
+//
+//	messages   Arrow IPC streams; JSON: an object, an array of objects, or an object per line
+//	files      .arrow and .feather (Arrow IPC files), .arrows (streams), .parquet
+//
+// Whatever the bytes are, there is no panic, and no more memory than a bound: 64 MiB for a message, in addition to
+// its own bytes. Every length and offset is checked before anything is allocated or a library reads it; for
+// Arrow this is package ipcguard. What cannot be read is an [Error] with a code from [Codes], which says
+// what to do.
+//
+// # Adding a format
+//
+// A format is a file with a spec (name, how it is recognized, its codes, what decodes it) and a line in the
+// table of format.go. Names, error texts, codes and metric labels follow from the table. A decoder is given the
+// context of the reader, so that it may wait for what it needs from elsewhere, such as a schema; how to get
+// that is passed in Config, because this package knows no network.
+package format

@@ -1,0 +1,161 @@
+package format
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// everyRow is more rows than any of the files has.
+const everyRow = 1 << 16
+
+// rowsOf reads a file to its end and dumps its columns by name.
+func rowsOf(t *testing.T, f *File) map[string][]string {
+	t.Helper()
+	cols := map[string][]string{}
+	rows := int64(0)
+	for i := range f.Batches() {
+		rec, err := f.Read(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows += rec.NumRows()
+		for c, values := range dumpRecord(rec) {
+			name := rec.ColumnName(c)
+			cols[name] = append(cols[name], values...)
+		}
+		rec.Release()
+	}
+	if rows != f.Rows() {
+		t.Errorf("%d rows, %d announced", rows, f.Rows())
+	}
+	return cols
+}
+
+func openFile(t *testing.T, maxRows int, name string) *File {
+	t.Helper()
+	f, err := OpenFile(filepath.Join("testdata/files", name), maxRows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// Every format and encoding holds the same table.
+func TestFilesHoldTheSameTable(t *testing.T) {
+	want := rowsOf(t, openFile(t, everyRow, "table.arrow"))
+	if len(want) != 21 || len(want["full"]) != 250 {
+		t.Fatalf("table.arrow: %d columns of %d rows", len(want), len(want["full"]))
+	}
+	for _, name := range []string{
+		"table.arrows", "zstd.arrow", "none.parquet", "snappy.parquet", "zstd.parquet", "lz4.parquet", "gzip.parquet",
+		"brotli.parquet", "split.parquet", "delta.parquet", "pages.parquet", "decimal.parquet",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, maxRows := range []int{everyRow, 33, 1} {
+				f := openFile(t, maxRows, name)
+				if f.Rows() != 250 {
+					t.Errorf("%d rows announced", f.Rows())
+				}
+				got := rowsOf(t, f)
+				for col, values := range want {
+					if col == "dictionary" && filepath.Ext(name) == ".parquet" {
+						continue // not in these files
+					}
+					if diff := cmp.Diff(values, got[col]); diff != "" {
+						t.Errorf("max %d rows, column %s: %s", maxRows, col, diff)
+					}
+				}
+				if got["decimal"] != nil {
+					t.Error("decimals are said to be left out")
+				}
+			}
+		})
+	}
+}
+
+func TestOpenFileRefuses(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, b []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	arrow, parquet, stream := read(t, "table.arrow"), read(t, "zstd.parquet"), read(t, "table.arrows")
+	for _, c := range []struct{ name, path, says string }{
+		{"missing", filepath.Join(dir, "none.arrow"), "no such file"},
+		{"an unknown type", write("a.csv", []byte("a,b\n")), `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet`},
+		{"JSON, which is read from messages only", write("a.json", []byte("{}")), `".json" are not read`},
+		{"an empty file", write("empty.arrow", nil), "0 bytes"},
+		{"text", write("text.arrow", []byte("hello, this is no Arrow")), "metadata of"},
+		{"a file cut short", write("cut.arrow", arrow[:len(arrow)-100]), "not written to its end"},
+		{"a stream cut short", write("cut.arrows", stream[:len(stream)-100]), "are left"},
+		{"a Parquet file cut short", write("cut.parquet", parquet[:len(parquet)-100]), "parquet_invalid"},
+		{"a Parquet file that is none", write("none.parquet", []byte("PAR1PAR1")), "parquet_invalid"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, err := OpenFile(c.path, everyRow)
+			if err == nil {
+				_ = f.Close()
+				t.Fatal("opened")
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+		})
+	}
+}
+
+func read(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata/files", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// A file with a flipped byte is refused, or some of its batches are, or it is read; an error is always one of
+// the bytes, and never a panic.
+func TestFilesWithFlippedBytes(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"replaced.arrows", "table.arrow", "zstd.arrow", "zstd.parquet", "delta.parquet"} {
+		t.Run(name, func(t *testing.T) {
+			whole := read(t, name)
+			path := filepath.Join(dir, name)
+			step := max(1, len(whole)/97) // a few seconds in all
+			for at := 0; at < len(whole); at += step {
+				b := append([]byte(nil), whole...)
+				b[at] ^= 0x55
+				if err := os.WriteFile(path, b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				f, err := OpenFile(path, everyRow)
+				if err != nil {
+					continue
+				}
+				for i := range f.Batches() {
+					rec, err := f.Read(i)
+					if err == nil {
+						dumpRecord(rec)
+						rec.Release()
+					} else if e := (*Error)(nil); !errors.As(err, &e) || e.Code == "" {
+						t.Fatalf("byte %d: %v is no error of the bytes", at, err)
+					}
+				}
+				_ = f.Close()
+			}
+		})
+	}
+}
