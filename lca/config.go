@@ -18,6 +18,9 @@ type Config struct {
 	NuGaussian float64 // ν_g of the Gaussian part, ≥ 0; Auto: 1e-3
 	NuUnit     Unit    // default UnitAuto, by preset; UnitAbsolute is the paper's and scales no column
 
+	Kernel Kernel // default KernelAuto
+	DOF    int    // degrees of freedom of KernelStudent, 1 … MostDOF; 0 = DegreesOfFreedom
+
 	MaxIter int     // most EM steps (passes, when subsampling); 0 = to convergence; 1 = Manifold Parzen Windows
 	Tol     float64 // converged when a step gains less, nats per row; 0 = 1e-6; < 0 = never (wants MaxIter)
 
@@ -54,7 +57,7 @@ type Iteration struct {
 // DefaultConfig is LCA-Gauss with the full metric, every row and neighbour, to convergence.
 func DefaultConfig() Config {
 	return Config{
-		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitAuto,
+		Kind: KindLCAGauss, Metric: MetricFull, Preset: PresetMetric, Nu: Auto, NuGaussian: Auto, NuUnit: UnitAuto, Kernel: KernelAuto,
 		Precision: Float64, NearCopies: true, Coordinates: CoordinatesAligned, Components: ComponentsAll, Seed: 1,
 	}
 }
@@ -75,6 +78,8 @@ func (c Config) Validate() error {
 	check(c.Nu == Auto || finite(c.Nu), "Nu is %v, want Auto or a finite number ≥ 0", c.Nu)
 	check(c.NuGaussian == Auto || finite(c.NuGaussian), "NuGaussian is %v, want Auto or a finite number ≥ 0", c.NuGaussian)
 	check(unitNames[c.NuUnit] != "", "unknown NuUnit %d", c.NuUnit)
+	check(kernelNames[c.Kernel] != "", "unknown Kernel %d", c.Kernel)
+	check(c.DOF >= 0 && c.DOF <= MostDOF, "DOF is %d, want 0 (the default) … %d", c.DOF, MostDOF)
 	check(c.MaxIter >= 0, "MaxIter is %d, want 0 (to convergence) or more", c.MaxIter)
 	check(!math.IsNaN(c.Tol) && (c.Tol >= 0 || c.MaxIter > 0), "Tol is %v, which never converges: set MaxIter", c.Tol)
 	check(c.Minibatch >= 0, "Minibatch is %d, want 0 (all) or more", c.Minibatch)
@@ -94,6 +99,7 @@ const mostIterations = 10_000
 // resolved replaces Auto and the zeros that stand for a default by their values.
 func (c Config) resolved() Config {
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
+	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
 	if c.Tol == 0 {
 		c.Tol = 1e-6
 	}

@@ -25,9 +25,9 @@ const (
 // expectation is what an E-step yields.
 type expectation struct {
 	CL         *mat.SymDense // Ĉ_L, averaged over the rows that have a neighbour; nil if not asked for
-	LogSum     []float64     // log Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²) over the admissible j; −Inf where there is none
+	LogSum     []float64     // log Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²) over the admissible j, or of t kernels; −Inf where there is none
 	Admissible []int         // their number
-	Effective  float64       // mean exp(entropy of λ_i)
+	Effective  float64       // mean exp(entropy of λ_i); of t kernels 1/Σ_j λ_ij²
 	Used       int           // rows with at least one admissible neighbour
 	Copies     int           // pairs left out as near copies
 }
@@ -38,7 +38,7 @@ type expectation struct {
 //	C_L = (1/n) Σ_ij λ_ij (x_i−x_j)(x_i−x_j)ᵀ     (eq. 5; section 4, below eq. 6)
 //
 // not pair by pair, which takes n²d² operations, but as in localCovariance. The kernels do the same
-// sums, faster (kernelStep).
+// sums, faster (kernelStep). With t kernels λ is their share, and each pair counts times its pull (kernel.Shape).
 func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectation, error) {
 	switch s.precision {
 	case Float32:
@@ -50,6 +50,7 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 	out := expectation{LogSum: make([]float64, n), Admissible: make([]int, n)}
 	k := newKernel(s, b)
 	near := mat.NewDense(n, d, nil) // ΛX: row i is Σ_j λ_ij x_j
+	pulled := make([]float64, n)    // the sum of row i of Λ, 1 for Gaussian kernels
 	blocks := (n + blockRows - 1) / blockRows
 	sums, copies, effective := make([][]float64, blocks), make([]int, blocks), make([]float64, blocks)
 	err := eachIndex(ctx, blocks, func(block int) {
@@ -60,7 +61,7 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 			row := lambda.RawRowView(i - from)
 			copies[block] += k.exclude(row, i)
 			var eff float64
-			out.LogSum[i], out.Admissible[i], eff = softmax(row)
+			out.LogSum[i], out.Admissible[i], eff, pulled[i] = k.responsibilities(row)
 			effective[block] += eff
 			floats.Add(sums[block], row)
 		}
@@ -84,7 +85,7 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 	}
 	out.Effective /= math.Max(float64(out.Used), 1)
 	if wantCL && out.Used > 0 {
-		out.CL = localCovariance(s, near, column, out)
+		out.CL = localCovariance(s, near, column, pulled, out)
 	}
 	return out, nil
 }
@@ -93,13 +94,19 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 //
 //	Σ_ij λ_ij (x_i−x_j)(x_i−x_j)ᵀ = (Q−ΛP)ᵀ(Q−ΛP) + [PᵀSP − (ΛP)ᵀ(ΛP)]
 //
-// Both brackets are positive semidefinite. Rows without a neighbour have λ = 0 and are left out.
-func localCovariance(s pairs, near *mat.Dense, column []float64, e expectation) *mat.SymDense {
+// Both brackets are positive semidefinite. Rows without a neighbour have λ = 0 and are left out. Where a row of Λ sums to
+// W_i rather than 1, as with t kernels, its row of Q is √W_i q_i and its row of ΛP is divided by √W_i.
+func localCovariance(s pairs, near *mat.Dense, column, pulled []float64, e expectation) *mat.SymDense {
 	n, d := s.q.Dims()
 	offset := mat.NewDense(n, d, nil)
 	for i := range n {
 		if e.Admissible[i] > 0 {
-			floats.SubTo(offset.RawRowView(i), s.q.RawRowView(i), near.RawRowView(i))
+			q, root := s.q.RawRowView(i), math.Sqrt(pulled[i])
+			if root != 1 {
+				floats.Scale(1/root, near.RawRowView(i))
+				q = floats.ScaleTo(make([]float64, d), root, q)
+			}
+			floats.SubTo(offset.RawRowView(i), q, near.RawRowView(i))
 		}
 	}
 	weighted := mat.DenseCopyOf(s.p) // √S P

@@ -23,7 +23,7 @@ func kernelStep[T kernel.Float](ctx context.Context, s pairs, b prop1.Parts) (ex
 	n, _ := s.q.Dims()
 	d, parzen := prop1.Columns(b.BL)+prop1.Columns(b.BG), prop1.Columns(b.BL)
 	scratch := kernel.Scratch[T]{Threads: runtime.GOMAXPROCS(0)}
-	var pool kernel.Neighbours[T]
+	pool := kernel.Neighbours[T]{Shape: s.shape}
 	z := whitened[T](s.p, b)
 	pool.Pack(z, len(z)/d, d, parzen)
 	q := z

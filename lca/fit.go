@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -119,7 +120,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 		return f.stochastic(ctx, s, most)
 	}
 	run := f.nextRun()
-	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
+	all, was := f.allPairs(), 0
 	for last := math.Inf(1); ; s.Iter++ {
 		if prop1.Columns(s.BL) == 0 { // nothing local is left to learn
 			g := f.gaussian()
@@ -136,15 +137,26 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 		}
 		s.evaluate(f, e)
 		f.trace(run, s)
-		if s.Iter == most || (s.Iter > 0 && last-s.Penalised < f.Tol) {
+		if s.Iter == most || (s.Iter > 0 && last-s.Penalised < f.Tol && !f.fewer(was, s)) {
 			return s, nil
 		}
-		last = s.Penalised
+		last, was = s.Penalised, prop1.Columns(s.BL)
 		if err := f.mStep(&s, e.CL); err != nil { // B_G and B_L
 			return state{}, err
 		}
 	}
 }
+
+// allPairs are all rows against all others.
+func (f *fitting) allPairs() pairs {
+	return pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
+}
+
+func (f *fitting) shape() kernel.Shape { return kernel.Shape{DOF: f.DOF} }
+
+// fewer reports whether the step to s gave up a Parzen direction under t kernels. That alone may raise the objective, since
+// a t in p dimensions is no product of one in p−1 and a Gaussian, and is no reason to stop.
+func (f *fitting) fewer(was int, s state) bool { return f.DOF > 0 && prop1.Columns(s.BL) != was }
 
 // mStep replaces the parts of s by those that minimise the bound for the local covariance cl,
 // without ν: M₂ = C_L + ν I, or C_L + ν C_G.
@@ -168,11 +180,11 @@ func (s *state) evaluate(f *fitting, e expectation) {
 //
 //	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
 //
-// (section 4, before eq. 6; eq. 1 for plain LCA), m the number of admissible neighbours: n−1 when
+// (section 4, before eq. 6; eq. 1 for plain LCA; t kernels with their own constant), m the number of admissible neighbours: n−1 when
 // nothing is left out but the row itself. It is in the input's units: Σ log s comes on top. Rows
 // without any neighbour are left out of the mean.
 func (f *fitting) nll(b prop1.Parts, q *mat.Dense, e *expectation) float64 {
-	constant := normaliser(b) + f.logScale()
+	constant := normaliser(b, f.shape()) + f.logScale()
 	gaussian := halfSquares(q, b.BG)
 	sum, used := 0.0, 0
 	for i, g := range gaussian {
@@ -217,7 +229,7 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 		CG: f.CovarianceOut(f.cg, f.dim), CL: f.CovarianceOut(s.CL, f.dim),
 		BG: f.DirectionsOut(s.BG, f.dim), BL: f.DirectionsOut(s.BL, f.dim),
 		Neighbours: centres(x),
-		Kind:       f.Kind, Metric: f.Metric, Coordinates: f.Coordinates, Components: f.Components,
+		Kind:       f.Kind, Metric: f.Metric, Kernel: f.Kernel, DOF: f.DOF, Coordinates: f.Coordinates, Components: f.Components,
 		Info: Info{
 			Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
 			Gamma: f.Gamma, Nu: f.Nu, NuGaussian: f.NuGaussian, NuUnit: f.NuUnit, Minibatch: f.batchRows(), PassRows: float64(n),

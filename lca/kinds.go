@@ -113,6 +113,44 @@ func (p Preset) Resolve(nu, nuGaussian float64, unit Unit) (float64, float64, Un
 	return nu, nuGaussian, unit
 }
 
+// Kernel is the shape of the bell around each neighbour.
+type Kernel uint8
+
+// The kernels.
+const (
+	KernelGaussian Kernel = iota + 1 // the paper's
+	KernelStudent                    // Student's t: a far pair pulls with bounded force, so outliers and heavy tails do not widen it
+	KernelAuto                       // KernelGaussian
+)
+
+var kernelNames = map[Kernel]string{KernelGaussian: "gaussian", KernelStudent: "student", KernelAuto: "auto"}
+
+// String returns the name that the configuration uses.
+func (k Kernel) String() string { return nameOf(kernelNames, k) }
+
+// ParseKernel is the inverse of Kernel.String.
+func ParseKernel(s string) (Kernel, error) { return valueOf(kernelNames, s, "kernel") }
+
+// Kernels returns every Kernel, in the order of the constants.
+func Kernels() []Kernel { return valuesOf(kernelNames) }
+
+// DegreesOfFreedom are those of KernelStudent unless set otherwise.
+const DegreesOfFreedom = 4
+
+// MostDOF bounds the degrees of freedom: a t with more is a Gaussian, and a power of so many factors rounds as often.
+const MostDOF = 1000
+
+// Resolve replaces KernelAuto, and 0 degrees of freedom, by what they stand for; only KernelStudent has any.
+func (k Kernel) Resolve(dof int) (Kernel, int) {
+	switch {
+	case k != KernelStudent:
+		return KernelGaussian, 0
+	case dof == 0:
+		return k, DegreesOfFreedom
+	}
+	return k, dof
+}
+
 // Precision is the arithmetic of the E-step; C_L, C_G, the mean and all factors are float64 always.
 type Precision uint8
 

@@ -47,6 +47,7 @@ func TestEveryNameIsAValueAndNoOther(t *testing.T) {
 	walk(t, lca.Kinds(), lca.ParseKind, func(c *lca.Config, e lca.Kind) { c.Kind = e })
 	walk(t, lca.Metrics(), lca.ParseMetric, func(c *lca.Config, e lca.Metric) { c.Metric = e })
 	walk(t, lca.Units(), lca.ParseUnit, func(c *lca.Config, e lca.Unit) { c.NuUnit = e })
+	walk(t, lca.Kernels(), lca.ParseKernel, func(c *lca.Config, e lca.Kernel) { c.Kernel = e })
 	walk(t, lca.Presets(), lca.ParsePreset, func(c *lca.Config, e lca.Preset) { c.Preset = e })
 	walk(t, lca.Precisions(), lca.ParsePrecision, func(c *lca.Config, e lca.Precision) { c.Precision = e })
 	walk(t, lca.AllCoordinates(), lca.ParseCoordinates, func(c *lca.Config, e lca.Coordinates) { c.Coordinates = e })

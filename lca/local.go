@@ -34,8 +34,9 @@ type LocalModel struct {
 
 	*working
 	sigma []*mat.SymDense // Σ_j in working units
-	lower []*mat.Dense    // their Cholesky factors' inverses, L_j^(−1)
-	logs  []float64       // ½ log det Σ_j
+	shape kernel.Shape
+	lower []*mat.Dense // their Cholesky factors' inverses, L_j^(−1)
+	logs  []float64    // ½ log det Σ_j
 }
 
 const (
@@ -49,7 +50,8 @@ const (
 //
 //	Σ_j = (Σ_i λ_ij (x_i−x_j)(x_i−x_j)ᵀ + κ Σ + ν I) / (Σ_i λ_ij + κ)
 //
-// which is the exact M-step of the objective with an inverse-Wishart prior around Σ.
+// which is the exact M-step of the objective with an inverse-Wishart prior around Σ. With KernelStudent each N is a t, and
+// each λ_ij in the first sum is multiplied by (ν+d)/(ν+δ_ij).
 func FitLocal(ctx context.Context, x *mat.Dense, c LocalConfig) (*LocalModel, error) {
 	n, d := x.Dims()
 	if n*d*d > localMost {
@@ -67,7 +69,7 @@ func FitLocal(ctx context.Context, x *mat.Dense, c LocalConfig) (*LocalModel, er
 	if err != nil {
 		return nil, err
 	}
-	m := &LocalModel{working: f.working}
+	m := &LocalModel{working: f.working, shape: f.shape()}
 	if m.Shared, err = f.model(ctx, x, shared); err != nil {
 		return nil, err
 	}
@@ -131,7 +133,7 @@ func (m *LocalModel) eStep(ctx context.Context, s pairs) (*mat.Dense, []float64,
 		var z mat.Dense
 		z.Mul(shifted(s.q, s.p.RawRowView(j)), m.lower[j].T())
 		for i, distance := range squaredNorms(&z) {
-			l := -0.5*distance - m.logs[j] - 0.5*float64(d)*math.Log(2*math.Pi)
+			l := m.shape.Log(distance, d) - m.logs[j] - 0.5*float64(d)*math.Log(2*math.Pi) - m.shape.Excess(d)
 			if (s.self != nil && s.self[i] == j) || (s.nearCopies && distance < kernel.NearCopy*float64(d)) {
 				l = math.Inf(-1)
 			}
@@ -156,12 +158,22 @@ func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa float64, target *mat.
 	for i := range n {
 		if l := lambda.At(i, j); l > 0 {
 			floats.SubTo(delta.RawVector().Data, m.rows.RawRowView(i), m.rows.RawRowView(j))
-			sum.SymRankOne(sum, l, delta)
+			sum.SymRankOne(sum, l*m.pull(j, delta), delta)
 			weight += l
 		}
 	}
 	sum.ScaleSym(1/weight, sum)
 	return sum
+}
+
+// pull is that of a pair whose difference is delta, for the centre j.
+func (m *LocalModel) pull(j int, delta *mat.VecDense) float64 {
+	if m.shape.DOF == 0 {
+		return 1
+	}
+	var z mat.VecDense
+	z.MulVec(m.lower[j], delta)
+	return m.shape.Pull(mat.Dot(&z, &z), delta.Len())
 }
 
 // prior is what smoothing and ν add to the objective, per row: the mean over j of

@@ -3,6 +3,7 @@ package lca
 import (
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -25,6 +26,8 @@ type Model struct {
 
 	Kind        Kind
 	Metric      Metric
+	Kernel      Kernel // of the Parzen part
+	DOF         int    // degrees of freedom of KernelStudent, 0 otherwise
 	Coordinates Coordinates
 	Components  Components
 	Info        Info
@@ -49,6 +52,9 @@ type Info struct {
 	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
 	Drift       float64 // largest principal angle between the Parzen subspaces of this and the previous reference, radians
 }
+
+// shape is that of the kernels.
+func (m *Model) shape() kernel.Shape { return kernel.Shape{DOF: m.DOF} }
 
 // Gaussian returns d_G, the number of columns of BG.
 func (m *Model) Gaussian() int { return prop1.Columns(m.BG) }

@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
@@ -52,5 +53,5 @@ func (m *Model) Angles(other *Model) []float64 {
 // thins out. It enters log p(x) as it is.
 func (m *Model) LogDet() float64 {
 	b := prop1.Parts{BG: m.BG, BL: m.BL}
-	return float64(m.Gaussian()+m.Parzen())/2*math.Log(2*math.Pi) - normaliser(b)
+	return float64(m.Gaussian()+m.Parzen())/2*math.Log(2*math.Pi) - normaliser(b, kernel.Shape{})
 }

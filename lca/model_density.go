@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
@@ -16,7 +17,8 @@ import (
 //
 //	log p(x) = −½|B_Gᵀ(x−μ)|² − ½ d log 2π + log|det(B_G,B_L)| + log[(1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²)]
 //
-// d is the number of active columns. No neighbour is left out, so a row that is one of them gains;
+// or, with KernelStudent, Γ((ν+p)/2) / (Γ(ν/2) (νπ)^(p/2)) · (1+δ/ν)^(−(ν+p)/2) in place of each (2π)^(−p/2) exp(−½δ), where
+// δ = |B_Lᵀ(x−x_j)|², p = d_P and ν = DOF. d is the number of active columns. No neighbour is left out, so a row that is one of them gains;
 // LeaveOneOutNLL is for those. A nil dst is allocated; it panics on wrong shapes.
 func (m *Model) LogDensity(dst []float64, x *mat.Dense) []float64 {
 	return m.logDensity(dst, x, m.centres(), nil)
@@ -45,14 +47,14 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 	}
 	b := prop1.Parts{BG: m.BG, BL: m.BL}
 	centred := shifted(x, m.Mean)
-	constant := normaliser(b)
+	constant := normaliser(b, m.shape())
 	for i, g := range halfSquares(centred, b.BG) {
 		dst[i] = -constant - g
 	}
 	if prop1.Columns(b.BL) == 0 {
 		return dst
 	}
-	k := newKernel(pairs{q: centred, p: shifted(centres, m.Mean), self: self}, b)
+	k := newKernel(pairs{q: centred, p: shifted(centres, m.Mean), self: self, shape: m.shape()}, b)
 	blocks := (n + blockRows - 1) / blockRows
 	// Without a context that can end, eachIndex cannot fail.
 	_ = eachIndex(context.Background(), blocks, func(block int) {
@@ -61,7 +63,7 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 		for i := from; i < to; i++ {
 			row := logits.RawRowView(i - from)
 			k.exclude(row, i)
-			logSum, admissible, _ := softmax(row)
+			logSum, admissible, _, _ := k.responsibilities(row)
 			dst[i] += logSum - math.Log(float64(admissible))
 		}
 	})
@@ -80,10 +82,10 @@ func (m *Model) centres() *mat.Dense {
 	return x
 }
 
-// normaliser returns ½ d log 2π − log|det(B_G,B_L)|, with d the number of active columns: the rows
+// normaliser returns ½ d log 2π − log|det(B_G,B_L)|, with the constant of t kernels where shape is one, and d the number of active columns: the rows
 // of B that are all 0 belong to constant columns. Each row is divided by its length first, so that
 // columns of 1e-9 and 1e9 do not overflow the determinant.
-func normaliser(b prop1.Parts) float64 {
+func normaliser(b prop1.Parts, shape kernel.Shape) float64 {
 	all := b.Joined()
 	_, d := all.Dims()
 	square := mat.NewDense(d, d, nil)
@@ -94,7 +96,7 @@ func normaliser(b prop1.Parts) float64 {
 		logDet += math.Log(length)
 	}
 	rest, _ := mat.LogDet(square)
-	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - rest
+	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - rest + shape.Excess(prop1.Columns(b.BL))
 }
 
 // halfSquares returns ½|Bᵀy_i|² for each row of y.

@@ -19,10 +19,11 @@ type pairs struct {
 	// self[i] is the row of p that is row i of q itself, or −1; nil when no row is in both.
 	self       []int
 	nearCopies bool
+	shape      kernel.Shape
 	precision  Precision // of the kernels; 0 = the plain loops
 }
 
-// pairKernel evaluates log exp(−½|B_Lᵀ(x_i−x_j)|²) for the rows of pairs, in the coordinates
+// pairKernel evaluates the kernels of δ_ij = |B_Lᵀ(x_i−x_j)|² for the rows of pairs, in the coordinates
 // z = B_Lᵀx where the Parzen metric is the identity.
 type pairKernel struct {
 	pairs
@@ -46,7 +47,7 @@ func newKernel(s pairs, b prop1.Parts) *pairKernel {
 // neighbours returns the number of rows of p.
 func (k *pairKernel) neighbours() int { return len(k.np) }
 
-// logits returns −½|z_i−z_j|² for rows from … to−1 of q against all of p.
+// logits returns −½δ for rows from … to−1 of q against all of p.
 func (k *pairKernel) logits(from, to int) *mat.Dense {
 	var l mat.Dense
 	l.Mul(k.zq.Slice(from, to, 0, prop1.Columns(k.BL)), k.zp.T())
@@ -80,6 +81,33 @@ func (k *pairKernel) exclude(row []float64, i int) (copies int) {
 		}
 	}
 	return copies
+}
+
+// responsibilities turns the logits of a row into the λ of each pair times its pull (kernel.Shape). It returns the logarithm
+// of the sum of the kernels, the number of admissible neighbours, their effective number and the sum of the row.
+func (k *pairKernel) responsibilities(row []float64) (logSum float64, admissible int, effective, sum float64) {
+	if k.shape.DOF == 0 {
+		logSum, admissible, effective = softmax(row)
+		return logSum, admissible, effective, 1
+	}
+	p, delta := prop1.Columns(k.BL), make([]float64, len(row))
+	for j, l := range row {
+		delta[j] = -2 * l
+		row[j] = k.shape.Log(delta[j], p)
+	}
+	logSum, admissible, _ = softmax(row)
+	squares := 0.0
+	for j, l := range row {
+		if l > 0 {
+			squares += l * l
+			row[j] = l * k.shape.Pull(delta[j], p)
+			sum += row[j]
+		}
+	}
+	if admissible > 0 {
+		effective = 1 / squares
+	}
+	return logSum, admissible, effective, sum
 }
 
 // gaussianDistance returns |B_Gᵀ(x_i−x_j)|².

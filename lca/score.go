@@ -12,7 +12,7 @@ import (
 //
 //	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) )
 //
-// over the model's N neighbours. It is what a transform of a stream runs: after the first call it allocates nothing,
+// over the model's N neighbours, or with KernelStudent as LogDensity has it. It is what a transform of a stream runs: after the first call it allocates nothing,
 // and what scores need is prepared when the first score is asked for. The Parzen sum runs in float64: in float32 the
 // small difference of two large squares would show in the fifth digit for rows far from the mean. A Scorer serves
 // one goroutine; make one for each. They share nothing but the model.
@@ -40,7 +40,7 @@ func (s *Scorer) prepare() {
 		return
 	}
 	s.model = nil
-	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL})
+	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL}, m.shape())
 	if s.gaussian > 0 {
 		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
@@ -60,6 +60,7 @@ func (s *Scorer) packNeighbours(m *Model) {
 	s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
 	z := make([]float64, n*s.parzen)
 	kernel.Project(&s.local, z, &s.scratch, rows, n)
+	s.neighbours.Shape = m.shape()
 	s.neighbours.Pack(z, n, s.parzen, s.parzen)
 	s.constant += math.Log(float64(n))
 }

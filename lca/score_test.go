@@ -24,6 +24,9 @@ func TestScorer(t *testing.T) {
 				}
 				c := lca.DefaultConfig()
 				c.Kind, c.Metric, c.Preset, c.MaxIter = kind, metric, lca.PresetDensity, 5
+				if kind == lca.KindLCA {
+					c.Kernel = lca.KernelStudent
+				}
 				m, err := lca.Fit(context.Background(), x, c)
 				if err != nil {
 					t.Fatal(err)

@@ -101,8 +101,7 @@ func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state,
 	if prop1.Columns(s.BL) == 0 {
 		return f.gaussian(), nil
 	}
-	all := pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, precision: f.Precision}
-	e, err := eStep(ctx, all, s.Parts, false)
+	e, err := eStep(ctx, f.allPairs(), s.Parts, false)
 	if err != nil {
 		return state{}, err
 	}
@@ -136,7 +135,7 @@ func (f *fitting) draw(ctx context.Context, rows []int, b prop1.Parts) (expectat
 	for slot, row := range slots {
 		slotOf[row] = slot
 	}
-	s := pairs{q: take(f.rows, rows), p: take(f.rows, slots), self: make([]int, len(rows)), nearCopies: f.NearCopies, precision: f.Precision}
+	s := pairs{q: take(f.rows, rows), p: take(f.rows, slots), self: make([]int, len(rows)), nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
 	for i, row := range rows {
 		slot, drawn := slotOf[row]
 		if !drawn {

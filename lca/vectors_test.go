@@ -21,7 +21,8 @@ type vectors struct {
 		Rank, Iters              int
 		Nu                       float64
 		NuGaussian               float64 `json:"nu_gaussian"`
-		Relative                 bool
+		Relative, Covariance     bool
+		DOF                      int
 		Want                     struct {
 			Mean, Ratio, Trace []float64
 			CG                 [][]float64 `json:"c_g"`
@@ -66,6 +67,12 @@ func TestVectors(t *testing.T) {
 				f.NuGaussian, f.Metric, f.Rank, f.MaxIter, f.Tol, f.Precision = c.NuGaussian, metric, c.Rank, c.Iters, -1, a.precision
 				if c.Relative {
 					f.NuUnit = lca.UnitRelative
+				}
+				if c.Covariance {
+					f.NuUnit = lca.UnitCovariance
+				}
+				if c.DOF > 0 {
+					f.Kernel, f.DOF = lca.KernelStudent, c.DOF
 				}
 				var trace []float64
 				f.Trace = func(i lca.Iteration) { trace = append(trace, i.Penalised) }

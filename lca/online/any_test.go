@@ -66,6 +66,7 @@ func TestAnyRows(t *testing.T) {
 		c.Kind = []lca.Kind{lca.KindLCA, lca.KindLCAGauss, lca.KindLCAGaussRed}[rng.IntN(3)]
 		c.Nu = []float64{lca.Auto, 0, 0.1, 10}[rng.IntN(4)]
 		c.NuGaussian = []float64{lca.Auto, 0, 1}[rng.IntN(3)]
+		c.Kernel = []lca.Kernel{lca.KernelGaussian, lca.KernelStudent}[rng.IntN(2)]
 		c.NuUnit = []lca.Unit{lca.UnitRelative, lca.UnitCovariance}[rng.IntN(2)]
 		c.Neighbours, c.Minibatch, c.WarmupRows = []int{3, 20, 100}[rng.IntN(3)], 5+rng.IntN(30), 10+rng.IntN(40)
 		c.InnerSteps = []int{lca.Auto, 1}[rng.IntN(2)]
@@ -75,7 +76,7 @@ func TestAnyRows(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			c.OutlierGate = math.Inf(1)
 		}
-		name := fmt.Sprintf("seed %d: %s, %v %v %v ν %v ν_g %v %v", seed, rows, c.Kind, c.Metric, c.Components, c.Nu, c.NuGaussian, c.NuUnit)
+		name := fmt.Sprintf("seed %d: %s, %v %v %v ν %v ν_g %v %v %v", seed, rows, c.Kind, c.Metric, c.Components, c.Nu, c.NuGaussian, c.NuUnit, c.Kernel)
 		m, err := learnAll(x, c)
 		if err != nil {
 			if !errors.Is(err, online.ErrWarmup) && len(err.Error()) < 10 {

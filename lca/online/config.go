@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
 // Config is everything that decides what a Learner learns. Start from DefaultConfig.
@@ -19,6 +20,9 @@ type Config struct {
 	Nu         float64    // ν of the Parzen part; Auto: by preset (metric 0.1, density 1e-2); else ≥ 0
 	NuGaussian float64    // ν_g of the Gaussian part; Auto: 1e-3 (see presets); else ≥ 0
 	NuUnit     lca.Unit   // default UnitAuto: by preset
+
+	Kernel lca.Kernel // default KernelAuto
+	DOF    int        // degrees of freedom of KernelStudent; 0: lca.DegreesOfFreedom
 
 	Gamma        float64  // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
 	PassRows     int      // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
@@ -47,7 +51,7 @@ type Config struct {
 func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
-		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto,
+		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
 		Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
@@ -60,9 +64,13 @@ func (c Config) Fit() lca.Config {
 	f := lca.DefaultConfig()
 	f.Kind, f.Metric, f.Rank = c.Kind, c.Metric, c.Rank
 	f.Preset, f.Nu, f.NuGaussian, f.NuUnit = c.Preset, c.Nu, c.NuGaussian, c.NuUnit
+	f.Kernel, f.DOF = c.Kernel, c.DOF
 	f.NearCopies, f.Coordinates, f.Components, f.Seed = c.NearCopies, c.Coordinates, c.Components, c.Seed
 	return f
 }
+
+// shape is that of the kernels, once the configuration is resolved.
+func (c Config) shape() kernel.Shape { return kernel.Shape{DOF: c.DOF} }
 
 // Validate reports every fault at once (errors.Join), each with the field's name and its range.
 func (c Config) Validate() error {
@@ -80,6 +88,8 @@ func (c Config) Validate() error {
 	check(c.Nu == lca.Auto || (c.Nu >= 0 && !math.IsInf(c.Nu, 0)), "Nu is %v, want Auto or a finite number ≥ 0", c.Nu)
 	check(c.NuGaussian == lca.Auto || (c.NuGaussian >= 0 && !math.IsInf(c.NuGaussian, 0)), "NuGaussian is %v, want Auto or a finite number ≥ 0", c.NuGaussian)
 	check(known(c.NuUnit, lca.ParseUnit), "unknown NuUnit %d", c.NuUnit)
+	check(known(c.Kernel, lca.ParseKernel), "unknown Kernel %d", c.Kernel)
+	check(c.DOF >= 0 && c.DOF <= lca.MostDOF, "DOF is %d, want 0 (the default) … %d", c.DOF, lca.MostDOF)
 	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
 	check(c.PassRows == lca.Auto || c.PassRows >= 1, "PassRows is %d, want Auto or at least 1", c.PassRows)
 	check(c.PassRowsCap >= 1, "PassRowsCap is %d, want at least 1", c.PassRowsCap)

@@ -51,15 +51,16 @@ type eStep[T kernel.Float] struct {
 
 func newEstimator(c Config) estimator {
 	if c.Precision == lca.Float64 {
-		return newEStep[float64](c.Dim)
+		return newEStep[float64](c)
 	}
-	t := newEStep[float32](c.Dim)
+	t := newEStep[float32](c)
 	t.rounded = new(kernel.CentredRows)
 	return t
 }
 
-func newEStep[T kernel.Float](dim int) *eStep[T] {
-	t := &eStep[T]{dim: dim}
+func newEStep[T kernel.Float](c Config) *eStep[T] {
+	t := &eStep[T]{dim: c.Dim}
+	t.neighbours.Shape = c.shape()
 	t.scratch.Threads, t.local.coordinates.Threads = runtime.GOMAXPROCS(0), runtime.GOMAXPROCS(0)
 	return t
 }

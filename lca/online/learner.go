@@ -26,7 +26,7 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
-	cfg       Config // no Auto left in ν and its unit
+	cfg       Config // no Auto left in ν, its unit and the kernel
 	family    family // of cfg.Metric
 	estimator estimator
 
@@ -88,6 +88,7 @@ func NewLearner(c Config) (*Learner, error) {
 		return nil, err
 	}
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
+	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
 	c.Pool = c.Pool.resolved()
 	family, err := newFamily(c)
 	if err != nil {

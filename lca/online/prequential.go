@@ -13,7 +13,7 @@ import (
 //
 //	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
 //
-// with m the number of admissible neighbours, averaged over the rows that the gate let pass: a single row at
+// with m the number of admissible neighbours (t kernels as in lca.Model.LogDensity), averaged over the rows that the gate let pass: a single row at
 // 1000 standard deviations would hide all others.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	half := l.estimator.halfSquares()
@@ -27,7 +27,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		if !used {
 			continue
 		}
-		nll += half[i] + 0.5*m.Nearest[i]
+		nll += half[i] - m.LogNearest(i)
 		neighbours.add(float64(m.Admissible[i]))
 		sums.add(m.Sum[i])
 		gaussian += 0.5 * squares[i]
@@ -37,7 +37,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
 	n := len(l.metric.Active)
 	constant := 0.5 * float64(n) * math.Log(2*math.Pi)
-	s.NLL, s.Effective = constant-l.metric.logVolume()+nll/used, effective/used
+	s.NLL, s.Effective = constant+l.cfg.shape().Excess(l.metric.parzen)-l.metric.logVolume()+nll/used, effective/used
 	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, n) + gaussian/used
 }
 
@@ -69,7 +69,7 @@ func (l *logSum) total() float64 {
 func (l *Learner) densities(m *kernel.Moments) []float64 {
 	half := l.estimator.halfSquares()
 	l.density = linalg.Resize(l.density, len(m.Used))
-	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) - l.metric.logVolume()
+	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) + l.cfg.shape().Excess(l.metric.parzen) - l.metric.logVolume()
 	for i, used := range m.Used {
 		if l.density[i] = math.NaN(); used {
 			l.density[i] = half[i] + constant - (m.LSE(i) - math.Log(float64(m.Admissible[i])))

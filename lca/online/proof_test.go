@@ -62,10 +62,14 @@ func TestLearnIsOneStep(t *testing.T) {
 		{"digits", images}, // 3 of 64 columns are constant
 		{"five", five(rand.New(rand.NewPCG(3, 1)), 800, 10)},
 	} {
-		for _, kind := range []lca.Kind{lca.KindLCA, lca.KindLCAGauss} {
-			t.Run(c.name+"/"+kind.String(), func(t *testing.T) {
+		for _, of := range []struct {
+			kind   lca.Kind
+			kernel lca.Kernel
+		}{{lca.KindLCA, lca.KernelGaussian}, {lca.KindLCAGauss, lca.KernelGaussian}, {lca.KindLCA, lca.KernelStudent}, {lca.KindLCAGauss, lca.KernelStudent}} {
+			t.Run(c.name+"/"+of.kind.String()+"/"+of.kernel.String(), func(t *testing.T) {
 				n, d := c.x.Dims()
-				config := paperLearner(kind, d, n)
+				config := paperLearner(of.kind, d, n)
+				config.Kernel = of.kernel
 				config.Gamma, config.Minibatch, config.Neighbours, config.WarmupRows = 0, n, n, n
 				l, err := NewLearner(config)
 				if err != nil {

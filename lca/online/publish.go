@@ -30,7 +30,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 	m := &lca.Model{
 		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.moments.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),
-		Kind:       l.cfg.Kind, Metric: l.cfg.Metric,
+		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF,
 		Info: l.info(),
 	}
 	for k, v := range l.pool.rows {

@@ -28,12 +28,25 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
+func BenchmarkUpdateStudent(b *testing.B) {
+	for _, s := range [][3]int{{100, 3000, 10}, {100, 3000, 16}, {100, 3000, 64}, {100, 3000, 256}} {
+		for _, dof := range []int{0, 4} {
+			b.Run(fmt.Sprintf("dof=%d/B=%d/N=%d/d=%d/float32", dof, s[0], s[1], s[2]), func(b *testing.B) { benchmarkShape[float32](b, s[0], s[1], s[2], 1, Shape{dof}) })
+			b.Run(fmt.Sprintf("dof=%d/B=%d/N=%d/d=%d/float64", dof, s[0], s[1], s[2]), func(b *testing.B) { benchmarkShape[float64](b, s[0], s[1], s[2], 1, Shape{dof}) })
+		}
+	}
+}
+
 func benchmarkUpdate[T Float](b *testing.B, rows, n, dim int, scale float64) {
+	benchmarkShape[T](b, rows, n, dim, scale, Shape{})
+}
+
+func benchmarkShape[T Float](b *testing.B, rows, n, dim int, scale float64, shape Shape) {
 	q, _ := points[T](1, rows, dim, scale)
 	z, _ := points[T](2, n, dim, scale)
 	var m Moments
 	var s Scratch[T]
-	var pool Neighbours[T]
+	pool := Neighbours[T]{Shape: shape}
 	pool.Pack(z, n, dim, dim)
 	measure(b, flops(rows, n, dim), func() {
 		Update(&m, &s, q, rows, &pool, Exclusion{NearCopy: 1e-6 * float64(dim)})

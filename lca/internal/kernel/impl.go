@@ -16,6 +16,7 @@ type functions[T Float] struct {
 	meanResidual func(mean, residual, sum, q []T, factor T)
 	expRow       func(s []T, max T) (sum, dot T)
 	expAdd       func(s, before, sums []T, max, factor T) (sum, dot T)
+	studentRow   func(s []T, max, rate, least T, power int) (sum, pulled, squares T)
 	scale        func(dst, src, s []T)
 	addTo        func(dst []float64, src []T)
 	subFrom      func(dst []float64, src []T)
@@ -77,6 +78,7 @@ func genericFunctions[T Float]() functions[T] {
 		findGE:       findGE[T],
 		pick:         pick[T],
 		meanResidual: meanResidual[T],
+		studentRow:   studentRow[T],
 		scale:        scale[T],
 		addTo:        addTo[T],
 		subFrom:      subFrom[T],

@@ -10,6 +10,9 @@ GLOBL inf32<>(SB), RODATA|NOPTR, $4
 DATA far32<>+0(SB)/4, $0x58635fa9
 GLOBL far32<>(SB), RODATA|NOPTR, $4
 
+DATA one32<>+0(SB)/4, $0x3f800000
+GLOBL one32<>(SB), RODATA|NOPTR, $4
+
 DATA minusFar32<>+0(SB)/4, $0xd8635fa9
 GLOBL minusFar32<>(SB), RODATA|NOPTR, $4
 
@@ -1558,6 +1561,99 @@ loop:
 	VZEROUPPER
 	RET
 
+// func studentRow32AVX512Asm(s *float32, n int, max float32, rate float32, least float32, power int, top int) (sum float32, pulled float32, squares float32)
+// Requires: AVX, AVX512DQ, AVX512F, SSE
+TEXT ·studentRow32AVX512Asm(SB), NOSPLIT, $0-60
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         power+32(FP), DX
+	MOVQ         top+40(FP), BX
+	VPXORQ       Z0, Z0, Z0
+	VPXORQ       Z1, Z1, Z1
+	VPXORQ       Z2, Z2, Z2
+	VPXORQ       Z3, Z3, Z3
+	VBROADCASTSS max+16(FP), Z7
+	VBROADCASTSS rate+20(FP), Z8
+	VBROADCASTSS one32<>+0(SB), Z9
+	VBROADCASTSS least+24(FP), Z10
+	MOVQ         DX, SI
+	ANDQ         $0x01, SI
+	SHRQ         $0x01, DX
+
+loop:
+	VMOVUPS Z7, Z4
+	VSUBPS  (AX), Z4, Z4
+	VMULPS  Z8, Z4, Z4
+	VADDPS  Z9, Z4, Z4
+	VDIVPS  Z4, Z9, Z4
+	VMOVUPS Z4, Z5
+	MOVQ    BX, DI
+
+power0:
+	TESTQ  DI, DI
+	JZ     sqrt0
+	VMULPS Z5, Z5, Z5
+	TESTQ  DI, DX
+	JZ     square0
+	VMULPS Z4, Z5, Z5
+
+square0:
+	SHRQ $0x01, DI
+	JMP  power0
+
+sqrt0:
+	TESTQ   SI, SI
+	JZ      even0
+	VSQRTPS Z4, Z6
+	VMULPS  Z6, Z5, Z5
+
+even0:
+	VCMPPS        $0x0e, Z10, Z4, K1
+	VPXORQ        Z6, Z6, Z6
+	VPADDD.Z      Z6, Z5, K1, Z5
+	VPADDD.Z      Z6, Z4, K1, Z4
+	VADDPS        Z5, Z0, Z0
+	VMULPS        Z5, Z5, Z6
+	VADDPS        Z6, Z3, Z3
+	VMULPS        Z4, Z5, Z5
+	VADDPS        Z5, Z2, Z2
+	VMOVUPS       Z5, (AX)
+	ADDQ          $0x00000040, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+	VMOVUPS       Z0, Z0
+	VEXTRACTF32X8 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, sum+48(FP)
+	VMOVUPS       Z2, Z0
+	VEXTRACTF32X8 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, pulled+52(FP)
+	VMOVUPS       Z3, Z0
+	VEXTRACTF32X8 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x0e, X0, X1
+	VADDPS        X1, X0, X0
+	VPERMILPS     $0x01, X0, X1
+	VADDPS        X1, X0, X0
+	MOVSS         X0, squares+56(FP)
+	VZEROUPPER
+	RET
+
 // func scale32AVX512Asm(dst *float32, src *float32, s *float32, n int)
 // Requires: AVX, AVX512F
 TEXT ·scale32AVX512Asm(SB), NOSPLIT, $0-32
@@ -2369,6 +2465,136 @@ loop:
 	VZEROUPPER
 	RET
 
+// func studentRow32AVX2Asm(s *float32, n int, max float32, rate float32, least float32, power int, top int) (sum float32, pulled float32, squares float32)
+// Requires: AVX, AVX2, SSE
+TEXT ·studentRow32AVX2Asm(SB), NOSPLIT, $0-60
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         power+32(FP), DX
+	MOVQ         top+40(FP), BX
+	VPXOR        Y0, Y0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+	VPXOR        Y4, Y4, Y4
+	VPXOR        Y5, Y5, Y5
+	VBROADCASTSS max+16(FP), Y9
+	VBROADCASTSS rate+20(FP), Y10
+	VBROADCASTSS one32<>+0(SB), Y11
+	VBROADCASTSS least+24(FP), Y12
+	MOVQ         DX, SI
+	ANDQ         $0x01, SI
+	SHRQ         $0x01, DX
+
+loop:
+	VMOVUPS Y9, Y6
+	VSUBPS  (AX), Y6, Y6
+	VMULPS  Y10, Y6, Y6
+	VADDPS  Y11, Y6, Y6
+	VDIVPS  Y6, Y11, Y6
+	VMOVUPS Y6, Y7
+	MOVQ    BX, DI
+
+power0:
+	TESTQ  DI, DI
+	JZ     sqrt0
+	VMULPS Y7, Y7, Y7
+	TESTQ  DI, DX
+	JZ     square0
+	VMULPS Y6, Y7, Y7
+
+square0:
+	SHRQ $0x01, DI
+	JMP  power0
+
+sqrt0:
+	TESTQ   SI, SI
+	JZ      even0
+	VSQRTPS Y6, Y8
+	VMULPS  Y8, Y7, Y7
+
+even0:
+	VCMPPS  $0x0e, Y12, Y6, Y8
+	VANDPS  Y8, Y7, Y7
+	VANDPS  Y8, Y6, Y6
+	VADDPS  Y7, Y0, Y0
+	VMULPS  Y7, Y7, Y8
+	VADDPS  Y8, Y4, Y4
+	VMULPS  Y6, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVUPS Y7, (AX)
+	VMOVUPS Y9, Y6
+	VSUBPS  32(AX), Y6, Y6
+	VMULPS  Y10, Y6, Y6
+	VADDPS  Y11, Y6, Y6
+	VDIVPS  Y6, Y11, Y6
+	VMOVUPS Y6, Y7
+	MOVQ    BX, DI
+
+power1:
+	TESTQ  DI, DI
+	JZ     sqrt1
+	VMULPS Y7, Y7, Y7
+	TESTQ  DI, DX
+	JZ     square1
+	VMULPS Y6, Y7, Y7
+
+square1:
+	SHRQ $0x01, DI
+	JMP  power1
+
+sqrt1:
+	TESTQ   SI, SI
+	JZ      even1
+	VSQRTPS Y6, Y8
+	VMULPS  Y8, Y7, Y7
+
+even1:
+	VCMPPS       $0x0e, Y12, Y6, Y8
+	VANDPS       Y8, Y7, Y7
+	VANDPS       Y8, Y6, Y6
+	VADDPS       Y7, Y1, Y1
+	VMULPS       Y7, Y7, Y8
+	VADDPS       Y8, Y5, Y5
+	VMULPS       Y6, Y7, Y7
+	VADDPS       Y7, Y3, Y3
+	VMOVUPS      Y7, 32(AX)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x10, CX
+	JNZ          loop
+	VMOVUPS      Y0, Y0
+	VMOVUPS      Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, sum+48(FP)
+	VMOVUPS      Y2, Y0
+	VMOVUPS      Y3, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, pulled+52(FP)
+	VMOVUPS      Y4, Y0
+	VMOVUPS      Y5, Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x0e, X0, X1
+	VADDPS       X1, X0, X0
+	VPERMILPS    $0x01, X0, X1
+	VADDPS       X1, X0, X0
+	MOVSS        X0, squares+56(FP)
+	VZEROUPPER
+	RET
+
 // func scale32AVX2Asm(dst *float32, src *float32, s *float32, n int)
 // Requires: AVX
 TEXT ·scale32AVX2Asm(SB), NOSPLIT, $0-32
@@ -2690,6 +2916,9 @@ GLOBL inf64<>(SB), RODATA|NOPTR, $8
 
 DATA far64<>+0(SB)/8, $0x430c6bf526340000
 GLOBL far64<>(SB), RODATA|NOPTR, $8
+
+DATA one64<>+0(SB)/8, $0x3ff0000000000000
+GLOBL one64<>(SB), RODATA|NOPTR, $8
 
 DATA minusFar64<>+0(SB)/8, $0xc30c6bf526340000
 GLOBL minusFar64<>(SB), RODATA|NOPTR, $8
@@ -4385,6 +4614,138 @@ loop:
 	VPERMILPD     $0x01, X0, X1
 	VADDPD        X1, X0, X0
 	MOVSD         X0, dot+56(FP)
+	VZEROUPPER
+	RET
+
+// func studentRow64AVX512Asm(s *float64, n int, max float64, rate float64, least float64, power int, top int) (sum float64, pulled float64, squares float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·studentRow64AVX512Asm(SB), NOSPLIT, $0-80
+	MOVQ         s+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         power+40(FP), DX
+	MOVQ         top+48(FP), BX
+	VPXORQ       Z0, Z0, Z0
+	VPXORQ       Z1, Z1, Z1
+	VPXORQ       Z2, Z2, Z2
+	VPXORQ       Z3, Z3, Z3
+	VPXORQ       Z4, Z4, Z4
+	VPXORQ       Z5, Z5, Z5
+	VBROADCASTSD max+16(FP), Z9
+	VBROADCASTSD rate+24(FP), Z10
+	VBROADCASTSD one64<>+0(SB), Z11
+	VBROADCASTSD least+32(FP), Z12
+	MOVQ         DX, SI
+	ANDQ         $0x01, SI
+	SHRQ         $0x01, DX
+
+loop:
+	VMOVUPD Z9, Z6
+	VSUBPD  (AX), Z6, Z6
+	VMULPD  Z10, Z6, Z6
+	VADDPD  Z11, Z6, Z6
+	VDIVPD  Z6, Z11, Z6
+	VMOVUPD Z6, Z7
+	MOVQ    BX, DI
+
+power0:
+	TESTQ  DI, DI
+	JZ     sqrt0
+	VMULPD Z7, Z7, Z7
+	TESTQ  DI, DX
+	JZ     square0
+	VMULPD Z6, Z7, Z7
+
+square0:
+	SHRQ $0x01, DI
+	JMP  power0
+
+sqrt0:
+	TESTQ   SI, SI
+	JZ      even0
+	VSQRTPD Z6, Z8
+	VMULPD  Z8, Z7, Z7
+
+even0:
+	VCMPPD   $0x0e, Z12, Z6, K1
+	VPXORQ   Z8, Z8, Z8
+	VPADDQ.Z Z8, Z7, K1, Z7
+	VPADDQ.Z Z8, Z6, K1, Z6
+	VADDPD   Z7, Z0, Z0
+	VMULPD   Z7, Z7, Z8
+	VADDPD   Z8, Z4, Z4
+	VMULPD   Z6, Z7, Z7
+	VADDPD   Z7, Z2, Z2
+	VMOVUPD  Z7, (AX)
+	VMOVUPD  Z9, Z6
+	VSUBPD   64(AX), Z6, Z6
+	VMULPD   Z10, Z6, Z6
+	VADDPD   Z11, Z6, Z6
+	VDIVPD   Z6, Z11, Z6
+	VMOVUPD  Z6, Z7
+	MOVQ     BX, DI
+
+power1:
+	TESTQ  DI, DI
+	JZ     sqrt1
+	VMULPD Z7, Z7, Z7
+	TESTQ  DI, DX
+	JZ     square1
+	VMULPD Z6, Z7, Z7
+
+square1:
+	SHRQ $0x01, DI
+	JMP  power1
+
+sqrt1:
+	TESTQ   SI, SI
+	JZ      even1
+	VSQRTPD Z6, Z8
+	VMULPD  Z8, Z7, Z7
+
+even1:
+	VCMPPD        $0x0e, Z12, Z6, K1
+	VPXORQ        Z8, Z8, Z8
+	VPADDQ.Z      Z8, Z7, K1, Z7
+	VPADDQ.Z      Z8, Z6, K1, Z6
+	VADDPD        Z7, Z1, Z1
+	VMULPD        Z7, Z7, Z8
+	VADDPD        Z8, Z5, Z5
+	VMULPD        Z6, Z7, Z7
+	VADDPD        Z7, Z3, Z3
+	VMOVUPD       Z7, 64(AX)
+	ADDQ          $0x00000080, AX
+	SUBQ          $0x10, CX
+	JNZ           loop
+	VMOVUPD       Z0, Z0
+	VMOVUPD       Z1, Z1
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDPD        X1, X0, X0
+	MOVSD         X0, sum+56(FP)
+	VMOVUPD       Z2, Z0
+	VMOVUPD       Z3, Z1
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDPD        X1, X0, X0
+	MOVSD         X0, pulled+64(FP)
+	VMOVUPD       Z4, Z0
+	VMOVUPD       Z5, Z1
+	VADDPD        Z1, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VADDPD        X1, X0, X0
+	VPERMILPD     $0x01, X0, X1
+	VADDPD        X1, X0, X0
+	MOVSD         X0, squares+72(FP)
 	VZEROUPPER
 	RET
 
@@ -6334,6 +6695,236 @@ loop:
 	VPERMILPD    $0x01, X0, X1
 	VADDPD       X1, X0, X0
 	MOVSD        X0, dot+32(FP)
+	VZEROUPPER
+	RET
+
+// func studentRow64AVX2Asm(s *float64, n int, max float64, rate float64, least float64, power int, top int) (sum float64, pulled float64, squares float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·studentRow64AVX2Asm(SB), NOSPLIT, $0-80
+	MOVQ  s+0(FP), AX
+	MOVQ  n+8(FP), CX
+	MOVQ  power+40(FP), DX
+	MOVQ  top+48(FP), BX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	VPXOR Y7, Y7, Y7
+	VPXOR Y8, Y8, Y8
+	VPXOR Y9, Y9, Y9
+	VPXOR Y10, Y10, Y10
+	VPXOR Y11, Y11, Y11
+	MOVQ  DX, SI
+	ANDQ  $0x01, SI
+	SHRQ  $0x01, DX
+
+loop:
+	VBROADCASTSD max+16(FP), Y15
+	VMOVUPD      Y15, Y12
+	VSUBPD       (AX), Y12, Y12
+	VBROADCASTSD rate+24(FP), Y15
+	VMULPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VADDPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VDIVPD       Y12, Y15, Y12
+	VMOVUPD      Y12, Y13
+	MOVQ         BX, DI
+
+power0:
+	TESTQ  DI, DI
+	JZ     sqrt0
+	VMULPD Y13, Y13, Y13
+	TESTQ  DI, DX
+	JZ     square0
+	VMULPD Y12, Y13, Y13
+
+square0:
+	SHRQ $0x01, DI
+	JMP  power0
+
+sqrt0:
+	TESTQ   SI, SI
+	JZ      even0
+	VSQRTPD Y12, Y14
+	VMULPD  Y14, Y13, Y13
+
+even0:
+	VBROADCASTSD least+32(FP), Y15
+	VCMPPD       $0x0e, Y15, Y12, Y14
+	VANDPS       Y14, Y13, Y13
+	VANDPS       Y14, Y12, Y12
+	VADDPD       Y13, Y0, Y0
+	VMULPD       Y13, Y13, Y14
+	VADDPD       Y14, Y8, Y8
+	VMULPD       Y12, Y13, Y13
+	VADDPD       Y13, Y4, Y4
+	VMOVUPD      Y13, (AX)
+	VBROADCASTSD max+16(FP), Y15
+	VMOVUPD      Y15, Y12
+	VSUBPD       32(AX), Y12, Y12
+	VBROADCASTSD rate+24(FP), Y15
+	VMULPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VADDPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VDIVPD       Y12, Y15, Y12
+	VMOVUPD      Y12, Y13
+	MOVQ         BX, DI
+
+power1:
+	TESTQ  DI, DI
+	JZ     sqrt1
+	VMULPD Y13, Y13, Y13
+	TESTQ  DI, DX
+	JZ     square1
+	VMULPD Y12, Y13, Y13
+
+square1:
+	SHRQ $0x01, DI
+	JMP  power1
+
+sqrt1:
+	TESTQ   SI, SI
+	JZ      even1
+	VSQRTPD Y12, Y14
+	VMULPD  Y14, Y13, Y13
+
+even1:
+	VBROADCASTSD least+32(FP), Y15
+	VCMPPD       $0x0e, Y15, Y12, Y14
+	VANDPS       Y14, Y13, Y13
+	VANDPS       Y14, Y12, Y12
+	VADDPD       Y13, Y1, Y1
+	VMULPD       Y13, Y13, Y14
+	VADDPD       Y14, Y9, Y9
+	VMULPD       Y12, Y13, Y13
+	VADDPD       Y13, Y5, Y5
+	VMOVUPD      Y13, 32(AX)
+	VBROADCASTSD max+16(FP), Y15
+	VMOVUPD      Y15, Y12
+	VSUBPD       64(AX), Y12, Y12
+	VBROADCASTSD rate+24(FP), Y15
+	VMULPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VADDPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VDIVPD       Y12, Y15, Y12
+	VMOVUPD      Y12, Y13
+	MOVQ         BX, DI
+
+power2:
+	TESTQ  DI, DI
+	JZ     sqrt2
+	VMULPD Y13, Y13, Y13
+	TESTQ  DI, DX
+	JZ     square2
+	VMULPD Y12, Y13, Y13
+
+square2:
+	SHRQ $0x01, DI
+	JMP  power2
+
+sqrt2:
+	TESTQ   SI, SI
+	JZ      even2
+	VSQRTPD Y12, Y14
+	VMULPD  Y14, Y13, Y13
+
+even2:
+	VBROADCASTSD least+32(FP), Y15
+	VCMPPD       $0x0e, Y15, Y12, Y14
+	VANDPS       Y14, Y13, Y13
+	VANDPS       Y14, Y12, Y12
+	VADDPD       Y13, Y2, Y2
+	VMULPD       Y13, Y13, Y14
+	VADDPD       Y14, Y10, Y10
+	VMULPD       Y12, Y13, Y13
+	VADDPD       Y13, Y6, Y6
+	VMOVUPD      Y13, 64(AX)
+	VBROADCASTSD max+16(FP), Y15
+	VMOVUPD      Y15, Y12
+	VSUBPD       96(AX), Y12, Y12
+	VBROADCASTSD rate+24(FP), Y15
+	VMULPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VADDPD       Y15, Y12, Y12
+	VBROADCASTSD one64<>+0(SB), Y15
+	VDIVPD       Y12, Y15, Y12
+	VMOVUPD      Y12, Y13
+	MOVQ         BX, DI
+
+power3:
+	TESTQ  DI, DI
+	JZ     sqrt3
+	VMULPD Y13, Y13, Y13
+	TESTQ  DI, DX
+	JZ     square3
+	VMULPD Y12, Y13, Y13
+
+square3:
+	SHRQ $0x01, DI
+	JMP  power3
+
+sqrt3:
+	TESTQ   SI, SI
+	JZ      even3
+	VSQRTPD Y12, Y14
+	VMULPD  Y14, Y13, Y13
+
+even3:
+	VBROADCASTSD least+32(FP), Y15
+	VCMPPD       $0x0e, Y15, Y12, Y14
+	VANDPS       Y14, Y13, Y13
+	VANDPS       Y14, Y12, Y12
+	VADDPD       Y13, Y3, Y3
+	VMULPD       Y13, Y13, Y14
+	VADDPD       Y14, Y11, Y11
+	VMULPD       Y12, Y13, Y13
+	VADDPD       Y13, Y7, Y7
+	VMOVUPD      Y13, 96(AX)
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x10, CX
+	JNZ          loop
+	VMOVUPD      Y0, Y0
+	VMOVUPD      Y1, Y1
+	VMOVUPD      Y2, Y2
+	VMOVUPD      Y3, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, sum+56(FP)
+	VMOVUPD      Y4, Y0
+	VMOVUPD      Y5, Y1
+	VMOVUPD      Y6, Y2
+	VMOVUPD      Y7, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, pulled+64(FP)
+	VMOVUPD      Y8, Y0
+	VMOVUPD      Y9, Y1
+	VMOVUPD      Y10, Y2
+	VMOVUPD      Y11, Y3
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y1, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X1, X0, X0
+	VPERMILPD    $0x01, X0, X1
+	VADDPD       X1, X0, X0
+	MOVSD        X0, squares+72(FP)
 	VZEROUPPER
 	RET
 

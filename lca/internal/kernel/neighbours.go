@@ -14,7 +14,8 @@ import (
 //	points  panel p holds points p·w … p·w+w−1, row k their k-th coordinate   (logits: k < parzen)
 //	coords  panel p holds coordinates p·w … p·w+w−1, row j those of point j   (ΛZ, ZᵀSZ)
 type Neighbours[T Float] struct {
-	n, dim, parzen int // points, coordinates, coordinates of the kernel distance
+	Shape          Shape // of the kernels; Pack and Reset leave it
+	n, dim, parzen int   // points, coordinates, coordinates of the kernel distance
 	points, coords []T
 	bias           []T // −½|z_j|² over the first parzen coordinates, −Inf beyond n
 }

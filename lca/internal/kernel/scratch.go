@@ -18,6 +18,7 @@ type Scratch[T Float] struct {
 	ex   Exclusion
 	m    *Moments
 	lse  []float64
+	t    student[T] // where the kernels are t
 
 	// The results that an update keeps between its passes. Panels are as in [Neighbours].
 	mean     []T       // ΛZ, as panels of coordinates
@@ -48,9 +49,9 @@ type workspace[T Float] struct {
 	norms  []float64 // |q|² of each query, over the coordinates of the kernel distance
 
 	// Its dense rows, which use all of their weights. They move up to the top of logits.
-	dense  []int // their indices in the minibatch
-	inv    []T   // their 1/Σ_j w_ij
-	summed int   // number of dense rows that sums already contains
+	dense   []int        // their indices in the minibatch
+	factors []factors[T] // of their weights
+	summed  int          // number of dense rows that sums already contains
 
 	// Sparse rows, of this block and of earlier ones.
 	lists    []list[T]

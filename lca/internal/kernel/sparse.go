@@ -24,15 +24,15 @@ const (
 
 // list is one sparse row.
 type list[T Float] struct {
-	row      int // its index in the minibatch
-	from, to int // bounds of its slots and weights, in the workspace's index and value
-	inv      T   // 1/Σ_j w_ij
+	row        int // its index in the minibatch
+	from, to   int // bounds of its slots and weights, in the workspace's index and value
+	factors[T]     // of its weights
 }
 
 // begin makes room for a block of rows over n points of dims coordinates, whole panels.
 func (w *workspace[T]) begin(n, dims int) {
 	rows := blockRows[T]()
-	w.inv, w.dense = grow(w.inv, rows)[:0], grow(w.dense, rows)[:0]
+	w.factors, w.dense = grow(w.factors, rows)[:0], grow(w.dense, rows)[:0]
 	w.closed, w.summed = len(w.lists), 0
 	if len(w.lists) == 0 {
 		room := listUse*n + rows*ceil(n/sparseShare, lanes) + countStep // the last row may turn out to be dense
@@ -42,10 +42,13 @@ func (w *workspace[T]) begin(n, dims int) {
 }
 
 // list appends the logits of the large weights to the workspace's lists and returns them, padded with −Inf to a
-// multiple of lanes. It returns nil if the row is dense.
-func (s *Scratch[T]) list(w *workspace[T], row []T, top T) []T {
+// multiple of lanes. It returns nil if the row is dense. rate is that of t kernels.
+func (s *Scratch[T]) list(w *workspace[T], row []T, top, rate T) []T {
 	least, limit := top+sparseCut32, s.pool.n/sparseShare
-	if sizeOf[T]() == 8 {
+	switch {
+	case s.pool.Shape.DOF > 0:
+		least = top - T(s.t.reach/float64(rate))
+	case sizeOf[T]() == 8:
 		least = top + sparseCut64
 	}
 	from, count := len(w.value), 0
@@ -65,8 +68,8 @@ func (s *Scratch[T]) list(w *workspace[T], row []T, top T) []T {
 }
 
 // closeList records the newest list as row i.
-func (w *workspace[T]) closeList(i int, inv T) {
-	w.lists = append(w.lists, list[T]{i, w.from, w.to, inv})
+func (w *workspace[T]) closeList(i int, f factors[T]) {
+	w.lists = append(w.lists, list[T]{i, w.from, w.to, f})
 }
 
 // sparseMeans forms ΛZ and Q − ΛZ for the sparse rows so far, by the chain of w_ij z_j over the slots of each list. It
@@ -77,7 +80,7 @@ func (s *Scratch[T]) sparseMeans(w *workspace[T]) {
 	for c := 0; c < p.dim; c += width {
 		for _, l := range w.lists {
 			s.f.spmv(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
-			s.storeMean(l.row, c, w.sum, l.inv)
+			s.storeMean(l.row, c, w.sum, l.factors)
 		}
 	}
 	w.lists, w.index, w.value = w.lists[:0], w.index[:0], w.value[:0]

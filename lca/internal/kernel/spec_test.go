@@ -339,18 +339,20 @@ func TestSymvBits(t *testing.T) {
 func TestUpdateBits(t *testing.T) {
 	for i, p := range problems() {
 		t.Run(p.name, func(t *testing.T) {
-			updateBits[float32](t, uint64(i), p)
-			updateBits[float64](t, uint64(i), p)
+			for _, dof := range []int{0, 3} {
+				updateBits[float32](t, uint64(i), p, Shape{dof})
+				updateBits[float64](t, uint64(i), p, Shape{dof})
+			}
 		})
 	}
 }
 
-func updateBits[T Float](t *testing.T, seed uint64, p problem) {
+func updateBits[T Float](t *testing.T, seed uint64, p problem, shape Shape) {
 	qf, zf := p.data(seed)
 	q, z := convert[T](qf), convert[T](zf)
 	run := func(threads int) (m Moments, lse []float64) {
 		s := Scratch[T]{Threads: threads, workers: workers{least: 1}}
-		var pool Neighbours[T]
+		pool := Neighbours[T]{Shape: shape}
 		pool.Pack(z, p.n, p.dim, p.parzen)
 		lse = make([]float64, p.rows)
 		Update(&m, &s, q, p.rows, &pool, p.ex)

@@ -109,6 +109,11 @@ func expRow32AVX512Asm(s *float32, n int, max float32) (sum float32, dot float32
 //go:noescape
 func expAdd32AVX512Asm(s *float32, before *float32, sums *float32, n int, max float32, factor float32) (sum float32, dot float32)
 
+// studentRow32AVX512Asm is studentRow for n logits, a positive multiple of 16. top is the second highest bit of power/2.
+//
+//go:noescape
+func studentRow32AVX512Asm(s *float32, n int, max float32, rate float32, least float32, power int, top int) (sum float32, pulled float32, squares float32)
+
 // scale32AVX512Asm is scale for n ≥ 1 rows.
 //
 //go:noescape
@@ -193,6 +198,11 @@ func clamp32AVX2Asm(s *float32, n int)
 //
 //go:noescape
 func expRow32AVX2Asm(s *float32, n int, max float32) (sum float32, dot float32)
+
+// studentRow32AVX2Asm is studentRow for n logits, a positive multiple of 16. top is the second highest bit of power/2.
+//
+//go:noescape
+func studentRow32AVX2Asm(s *float32, n int, max float32, rate float32, least float32, power int, top int) (sum float32, pulled float32, squares float32)
 
 // scale32AVX2Asm is scale for n ≥ 1 rows.
 //
@@ -338,6 +348,11 @@ func expRow64AVX512Asm(s *float64, n int, max float64) (sum float64, dot float64
 //
 //go:noescape
 func expAdd64AVX512Asm(s *float64, before *float64, sums *float64, n int, max float64, factor float64) (sum float64, dot float64)
+
+// studentRow64AVX512Asm is studentRow for n logits, a positive multiple of 16. top is the second highest bit of power/2.
+//
+//go:noescape
+func studentRow64AVX512Asm(s *float64, n int, max float64, rate float64, least float64, power int, top int) (sum float64, pulled float64, squares float64)
 
 // scale64AVX512Asm is scale for n ≥ 1 rows.
 //
@@ -488,6 +503,11 @@ func clamp64AVX2Asm(s *float64, n int)
 //
 //go:noescape
 func expRow64AVX2Asm(s *float64, n int, max float64) (sum float64, dot float64)
+
+// studentRow64AVX2Asm is studentRow for n logits, a positive multiple of 16. top is the second highest bit of power/2.
+//
+//go:noescape
+func studentRow64AVX2Asm(s *float64, n int, max float64, rate float64, least float64, power int, top int) (sum float64, pulled float64, squares float64)
 
 // scale64AVX2Asm is scale for n ≥ 1 rows.
 //

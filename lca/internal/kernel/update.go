@@ -23,16 +23,17 @@ const NearCopy = 1e-6
 
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
-	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows
+	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows, each pair times its Shape.Pull
 	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf if there is none
-	Sum        []float64 // Σ_j exp(½ (nearest − dist²)) over admissible j, at least 1; 0 if there is none
-	Effective  []float64 // exp of the entropy of λ_i, the effective number of neighbours; 0 if there is none
+	Sum        []float64 // Σ_j of the kernel relative to that of the nearest, over admissible j, at least 1; 0 if there is none
+	Effective  []float64 // effective number of neighbours, exp of the entropy of λ_i, for t kernels 1/Σ_j λ_ij²; 0 if there is none
 	Admissible []int32   // number of admissible neighbours
 	Used       []bool    // whether the row counts in Upper: it has a neighbour and passed the gate
 	Rows       int       // number of used rows
 	Copies     int       // number of pairs left out as near copies
 
-	dim int
+	dim, parzen int
+	shape       Shape
 }
 
 // Cov returns the whole symmetric matrix: Upper, with its lower triangle filled in.
@@ -41,8 +42,12 @@ func (m *Moments) Cov() []float64 {
 	return m.Upper
 }
 
-// LSE returns log Σ_j exp(−½ dist²) over the admissible neighbours of row i, or −Inf if there is none.
-func (m *Moments) LSE(i int) float64 { return math.Log(m.Sum[i]) - 0.5*m.Nearest[i] }
+// LSE returns the logarithm of the sum of the kernels over the admissible neighbours of row i, up to their constant, or
+// −Inf if there is none.
+func (m *Moments) LSE(i int) float64 { return math.Log(m.Sum[i]) + m.LogNearest(i) }
+
+// LogNearest returns the logarithm of the kernel of row i and its nearest admissible neighbour, up to its constant.
+func (m *Moments) LogNearest(i int) float64 { return m.shape.Log(m.Nearest[i], m.parzen) }
 
 // Update computes the responsibilities of the rows of q (rows × the pool's dim, row by row) over
 // the pool, and their moments. Rows of q should be finite; a row that is not is left out.
@@ -55,8 +60,10 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 		ex.Gate = math.Inf(1)
 	}
 	m.reset(rows, p.dim)
+	m.shape, m.parzen = p.Shape, p.parzen
 	s.begin()
 	s.q, s.rows, s.pool, s.ex, s.m = q, rows, p, ex, m
+	s.student()
 	defer s.end()
 	s.share(p.parzen + p.dim)
 	s.responsibilities()
@@ -105,7 +112,7 @@ func (s *Scratch[T]) responsibilities() {
 
 // updateBlock handles one block of rows. Dense rows move up to the top of the block, sparse rows become lists, and
 // rows that are left out leave nothing. The λ_ij of a column are summed over the block as one chain of multiply-adds
-// w_ij·(1/Σ): first the dense rows, then the sparse ones.
+// w_ij·(1/Σ): first the dense rows, then the sparse ones. Of t kernels see weigh.
 func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
@@ -121,25 +128,25 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	clear(w.sums)
 	s.copies[block] = 0
 	for r := range w.rows {
-		inv, dense := s.softmax(w, r, first+r, block)
+		f, dense := s.softmax(w, r, first+r, block)
 		switch {
-		case inv == 0:
+		case f.weight == 0:
 			s.leaveOut(first + r)
 		case dense:
 			if slot := len(w.dense); slot < r { // dense rows must be contiguous for the product with Z
 				copy(w.row(slot), w.row(r))
 			}
-			w.dense, w.inv = append(w.dense, first+r), append(w.inv, inv)
+			w.dense, w.factors = append(w.dense, first+r), append(w.factors, f)
 		default:
-			w.closeList(first+r, inv)
+			w.closeList(first+r, f)
 		}
 	}
 	s.effective(w, first)
 	if slot := w.summed; slot < len(w.dense) { // the last one; each other was added with the exponentials of the next
-		s.f.axpy(w.sums, w.row(slot), w.inv[slot])
+		s.f.axpy(w.sums, w.row(slot), w.factors[slot].weight)
 	}
 	for _, l := range w.lists[w.closed:] {
-		s.f.scatterAdd(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.inv)
+		s.f.scatterAdd(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.weight)
 	}
 	s.denseMeans(w)
 	if len(w.value) >= listUse*p.n {
@@ -167,9 +174,9 @@ func (s *Scratch[T]) logits(w *workspace[T], first, rows int) {
 }
 
 // softmax turns the logits of row r of the block, which is row i, into weights exp(s_ij − max), zero where
-// not admissible. A dense row is overwritten, a sparse one becomes a list. It returns 1/Σ_j w_ij, or 0 if the row is
-// left out.
-func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense bool) {
+// not admissible. A dense row is overwritten, a sparse one becomes a list. It returns what the weights are multiplied by,
+// 0 if the row is left out.
+func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (f factors[T], dense bool) {
 	p, m, row := s.pool, s.m, w.row(r)
 	q := s.q[i*p.dim:][:p.dim]
 	excluded := s.exclude(row, i)
@@ -183,10 +190,32 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense boo
 	}
 	m.Admissible[i] = int32(p.n - excluded)
 	if math.IsInf(float64(top), 0) { // −Inf: no admissible neighbour; +Inf: the row has overflowed
-		m.Sum[i], m.Nearest[i], m.Used[i] = 0, math.Inf(1), false
-		return 0, false
+		m.Sum[i], m.Nearest[i], m.Effective[i], m.Used[i] = 0, math.Inf(1), 0, false
+		return f, false
 	}
-	weights, nearest := s.list(w, row, top), 0
+	if p.Shape.DOF > 0 {
+		f, dense = s.weighStudent(w, row, q, i, top)
+	} else {
+		f, dense = s.weighGaussian(w, row, q, r, i, top)
+	}
+	m.Used[i] = m.Nearest[i] <= s.ex.Gate
+	if !m.Used[i] { // only now, because a row that the gate leaves out is still scored
+		return factors[T]{}, false
+	}
+	return f, dense
+}
+
+// factors are what the weights of a row are multiplied by.
+type factors[T Float] struct {
+	weight T // in the sums of its columns: 1/Σ_j w_ij
+	mean   T // in its mean
+	root   T // what its coordinates are multiplied by in its residual; 1 for Gaussian kernels
+}
+
+// weighGaussian sets the weights of row i, and what Moments says of it.
+func (s *Scratch[T]) weighGaussian(w *workspace[T], row, q []T, r, i int, top T) (f factors[T], dense bool) {
+	p, m := s.pool, s.m
+	weights, nearest := s.list(w, row, top, 0), 0
 	if dense = weights == nil; dense {
 		weights = row
 		nearest = s.f.findGE(row, top)
@@ -199,11 +228,7 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (inv T, dense boo
 	sum, dot := s.exp(w, weights, top, dense)
 	m.Sum[i] = float64(sum)
 	w.entropy[r] = float64(dot) / float64(sum)
-	m.Used[i] = m.Nearest[i] <= s.ex.Gate
-	if !m.Used[i] { // only now, because a row that the gate leaves out is still scored
-		return 0, false
-	}
-	return 1 / sum, dense
+	return factors[T]{1 / sum, 1 / sum, 1}, dense
 }
 
 // exp is expRow. In the same pass it adds the previous dense row's weights to the column sums.
@@ -213,13 +238,16 @@ func (s *Scratch[T]) exp(w *workspace[T], weights []T, top T, dense bool) (sum, 
 		return s.f.expRow(weights, top)
 	}
 	w.summed++
-	return s.f.expAdd(weights, w.row(slot), w.sums, top, w.inv[slot])
+	return s.f.expAdd(weights, w.row(slot), w.sums, top, w.factors[slot].weight)
 }
 
 // effective sets the effective numbers of neighbours of the block's rows. The entropy of λ_i is
 // log Σ − (Σ_j w_ij t_ij)/Σ with t_ij = log w_ij, so its exponential is Σ divided by the exponential of the second
 // term. expRow computes that one, because math.Exp does not give the same bits on every processor.
 func (s *Scratch[T]) effective(w *workspace[T], first int) {
+	if s.pool.Shape.DOF > 0 {
+		return // weighStudent has set them
+	}
 	functionsOf[float64]().expRow(w.entropy, 0)
 	for r, v := range w.entropy[:w.rows] {
 		s.m.Effective[first+r] = s.m.Sum[first+r] / v
@@ -247,17 +275,22 @@ func (s *Scratch[T]) denseMeans(w *workspace[T]) {
 	}
 	for c := 0; c < p.dim; c += width {
 		for slot, i := range w.dense {
-			s.storeMean(i, c, w.sum[c*blockRows[T]()+slot*width:], w.inv[slot])
+			s.storeMean(i, c, w.sum[c*blockRows[T]()+slot*width:], w.factors[slot])
 		}
 	}
 }
 
-// storeMean writes the mean of row i, sum·inv, and its residual, q − mean, for the panel of coordinates from c on.
-func (s *Scratch[T]) storeMean(i, c int, sum []T, inv T) {
+// storeMean writes the mean of row i, sum·f.mean, and its residual, f.root·q − mean, for the panel of coordinates from c
+// on.
+func (s *Scratch[T]) storeMean(i, c int, sum []T, f factors[T]) {
 	width := panelWidth[T]()
 	cols := min(width, s.pool.dim-c)
 	at := c*s.rows + i*width
-	s.f.meanResidual(s.mean[at:][:cols], s.residual[at:], sum, s.q[i*s.pool.dim+c:], inv)
+	q := s.q[i*s.pool.dim+c:]
+	if f.root != 1 {
+		q = scaled(s.residual[at:][:cols], q, f.root)
+	}
+	s.f.meanResidual(s.mean[at:][:cols], s.residual[at:], sum, q, f.mean)
 	clear(s.mean[at+cols:][:width-cols])
 	clear(s.residual[at+cols:][:width-cols])
 }

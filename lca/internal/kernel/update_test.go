@@ -35,9 +35,10 @@ func TestSparseProblems(t *testing.T) {
 	}
 }
 
-// textbook computes eqs. 3 to 5 as they are written, in float64, pair by pair.
-func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
-	m := &Moments{dim: dim, Upper: make([]float64, dim*dim)}
+// textbook computes eqs. 3 to 5 as they are written, in float64, pair by pair, and their form for t kernels.
+func textbook(q, z []float64, p problem, shape Shape) *Moments {
+	rows, n, dim, parzen, ex := p.rows, p.n, p.dim, p.parzen, p.ex
+	m := &Moments{dim: dim, Upper: make([]float64, dim*dim), shape: shape, parzen: parzen}
 	if ex.Gate <= 0 {
 		ex.Gate = math.Inf(1)
 	}
@@ -68,10 +69,10 @@ func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 			}
 		}
 		lambda := make([]float64, n)
-		sum, entropy := 0.0, 0.0
+		sum, entropy, squares := 0.0, 0.0, 0.0
 		for j := range n {
 			if !left[j] {
-				lambda[j] = math.Exp(-0.5 * (d2[j] - nearest))
+				lambda[j] = math.Exp(shape.Log(d2[j], parzen) - shape.Log(nearest, parzen))
 				sum += lambda[j]
 			}
 		}
@@ -80,11 +81,13 @@ func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 			lambda[j] /= sum
 			if lambda[j] > 0 {
 				entropy -= lambda[j] * math.Log(lambda[j])
+				squares += lambda[j] * lambda[j]
 			}
+			weight := lambda[j] * shape.Pull(d2[j], parzen)
 			for a := range dim {
 				for b := range dim {
 					if used && lambda[j] > 0 {
-						m.Upper[a*dim+b] += lambda[j] * (qi[a] - z[j*dim+a]) * (qi[b] - z[j*dim+b])
+						m.Upper[a*dim+b] += weight * (qi[a] - z[j*dim+a]) * (qi[b] - z[j*dim+b])
 					}
 				}
 			}
@@ -92,6 +95,9 @@ func textbook(q, z []float64, rows, n, dim, parzen int, ex Exclusion) *Moments {
 		effective := 0.0
 		if len(left) < n {
 			effective = math.Exp(entropy)
+			if shape.DOF > 0 {
+				effective = 1 / squares
+			}
 		}
 		m.Sum, m.Nearest, m.Effective = append(m.Sum, sum), append(m.Nearest, nearest), append(m.Effective, effective)
 		m.Admissible, m.Used = append(m.Admissible, int32(n-len(left))), append(m.Used, used)
@@ -193,19 +199,21 @@ func TestUpdateEqualsTextbook(t *testing.T) {
 	Each(func(name string) {
 		for i, p := range problems() {
 			// Logits reach |z|² = 1e4·dim in the wide problems; half an ulp of that, exponentiated.
-			testTextbook[float32](t, name, uint64(i), p, 1e-4*max(1, p.scale))
-			testTextbook[float64](t, name, uint64(i), p, 1e-11)
+			for _, dof := range []int{0, 1, 4} {
+				testTextbook[float32](t, name, uint64(i), p, Shape{dof}, 1e-4*max(1, p.scale))
+				testTextbook[float64](t, name, uint64(i), p, Shape{dof}, 1e-11)
+			}
 		}
 	})
 }
 
-func testTextbook[T Float](t *testing.T, impl string, seed uint64, p problem, tol float64) {
-	t.Run(fmt.Sprintf("%s/%T/%s", impl, *new(T), p.name), func(t *testing.T) {
+func testTextbook[T Float](t *testing.T, impl string, seed uint64, p problem, shape Shape, tol float64) {
+	t.Run(fmt.Sprintf("%s/%T/dof %d/%s", impl, *new(T), shape.DOF, p.name), func(t *testing.T) {
 		qf, zf := p.data(seed)
-		want := textbook(qf, zf, p.rows, p.n, p.dim, p.parzen, p.ex)
+		want := textbook(qf, zf, p, shape)
 		var got Moments
 		var s Scratch[T]
-		var pool Neighbours[T]
+		pool := Neighbours[T]{Shape: shape}
 		pool.Pack(convert[T](zf), p.n, p.dim, p.parzen)
 		Update(&got, &s, convert[T](qf), p.rows, &pool, p.ex)
 		if got.Rows != want.Rows || got.Copies != want.Copies {

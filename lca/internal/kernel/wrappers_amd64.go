@@ -4,7 +4,10 @@
 
 package kernel
 
-import "unsafe"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // Each wrapper takes slices and passes pointers to the assembly. It first checks that the slices are long enough,
 // because the assembly checks nothing, and leaves to the generic function what is not a multiple of sixteen long.
@@ -23,6 +26,7 @@ func avx512() *implementation {
 			meanResidual: meanResidual32AVX512,
 			expRow:       expRow32AVX512,
 			expAdd:       expAdd32AVX512,
+			studentRow:   studentRow32AVX512,
 			scale:        scale32AVX512,
 			addTo:        addTo32AVX512,
 			subFrom:      subFrom32AVX512,
@@ -43,6 +47,7 @@ func avx512() *implementation {
 			meanResidual: meanResidual64AVX512,
 			expRow:       expRow64AVX512,
 			expAdd:       expAdd64AVX512,
+			studentRow:   studentRow64AVX512,
 			scale:        scale64AVX512,
 			addTo:        addTo64AVX512,
 			subFrom:      subFrom64AVX512,
@@ -169,6 +174,13 @@ func expAdd32AVX512(s, before, sums []float32, max, factor float32) (sum, dot fl
 	n := len(s)
 	_, _ = before[n-1], sums[n-1]
 	return expAdd32AVX512Asm(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
+}
+
+func studentRow32AVX512(s []float32, max, rate, least float32, power int) (sum, pulled, squares float32) {
+	if len(s) < lanes {
+		return 0, 0, 0
+	}
+	return studentRow32AVX512Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale32AVX512(dst, src, s []float32) {
@@ -315,6 +327,13 @@ func expAdd64AVX512(s, before, sums []float64, max, factor float64) (sum, dot fl
 	return expAdd64AVX512Asm(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
 }
 
+func studentRow64AVX512(s []float64, max, rate, least float64, power int) (sum, pulled, squares float64) {
+	if len(s) < lanes {
+		return 0, 0, 0
+	}
+	return studentRow64AVX512Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
+}
+
 func scale64AVX512(dst, src, s []float64) {
 	if len(s) > 0 {
 		end := len(s)*16 - 1
@@ -446,6 +465,7 @@ func avx2() *implementation {
 			meanResidual: meanResidual32AVX2,
 			expRow:       expRow32AVX2,
 			expAdd:       expAdd32AVX2,
+			studentRow:   studentRow32AVX2,
 			scale:        scale32AVX2,
 			addTo:        addTo32AVX2,
 			subFrom:      subFrom32AVX2,
@@ -466,6 +486,7 @@ func avx2() *implementation {
 			meanResidual: meanResidual64AVX2,
 			expRow:       expRow64AVX2,
 			expAdd:       expAdd64AVX2,
+			studentRow:   studentRow64AVX2,
 			scale:        scale64AVX2,
 			addTo:        addTo64AVX2,
 			subFrom:      subFrom64AVX2,
@@ -582,6 +603,13 @@ func expRow32AVX2(s []float32, max float32) (sum, dot float32) {
 func expAdd32AVX2(s, before, sums []float32, max, factor float32) (sum, dot float32) {
 	axpy32AVX2(sums, before, factor)
 	return expRow32AVX2(s, max)
+}
+
+func studentRow32AVX2(s []float32, max, rate, least float32, power int) (sum, pulled, squares float32) {
+	if len(s) < lanes {
+		return 0, 0, 0
+	}
+	return studentRow32AVX2Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale32AVX2(dst, src, s []float32) {
@@ -757,6 +785,13 @@ func expRow64AVX2(s []float64, max float64) (sum, dot float64) {
 func expAdd64AVX2(s, before, sums []float64, max, factor float64) (sum, dot float64) {
 	axpy64AVX2(sums, before, factor)
 	return expRow64AVX2(s, max)
+}
+
+func studentRow64AVX2(s []float64, max, rate, least float64, power int) (sum, pulled, squares float64) {
+	if len(s) < lanes {
+		return 0, 0, 0
+	}
+	return studentRow64AVX2Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale64AVX2(dst, src, s []float64) {

@@ -48,6 +48,7 @@ func main() {
 			if k.name == "AVX512" {
 				k.expRow(true)
 			}
+			k.studentRow()
 			k.scale()
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
@@ -83,8 +84,8 @@ func main() {
 
 // numbers is a type, float32 or float64, with its instructions.
 type numbers struct {
-	bits, size                                                                                         int
-	load, broadcast, fma, fma213, add, sub, mul, max, min, cmp, shift, addInt, fmaMasked, addIntMasked func(...Op)
+	bits, size                                                                                                    int
+	load, broadcast, fma, fma213, add, sub, mul, div, sqrt, max, min, cmp, shift, addInt, fmaMasked, addIntMasked func(...Op)
 }
 
 // set is an instruction set.
@@ -117,9 +118,9 @@ func types() []numbers {
 	wrap4 := func(f func(a, b, m, c Op)) func(...Op) { return func(o ...Op) { f(o[0], o[1], o[2], o[3]) } }
 	return []numbers{
 		{32, 4, wrap2(func(a, b Op) { VMOVUPS(a, b) }), wrap2(func(a, b Op) { VBROADCASTSS(a, b) }),
-			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VMAXPS, VMINPS, VCMPPS, VPSLLD, VPADDD, VFMADD231PS, wrap4(VPADDD_Z)},
+			VFMADD231PS, VFMADD213PS, VADDPS, VSUBPS, VMULPS, VDIVPS, VSQRTPS, VMAXPS, VMINPS, VCMPPS, VPSLLD, VPADDD, VFMADD231PS, wrap4(VPADDD_Z)},
 		{64, 8, wrap2(func(a, b Op) { VMOVUPD(a, b) }), wrap2(func(a, b Op) { VBROADCASTSD(a, b) }),
-			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VMAXPD, VMINPD, VCMPPD, VPSLLQ, VPADDQ, VFMADD231PD, wrap4(VPADDQ_Z)},
+			VFMADD231PD, VFMADD213PD, VADDPD, VSUBPD, VMULPD, VDIVPD, VSQRTPD, VMAXPD, VMINPD, VCMPPD, VPSLLQ, VPADDQ, VFMADD231PD, wrap4(VPADDQ_Z)},
 	}
 }
 
