@@ -23,6 +23,9 @@ type engine struct {
 // adopt prepares for a model that has come since the last batch; nil: there is none yet.
 func (t *Transform) adopt(m *PublishedModel) error {
 	if t.engine == nil {
+		if err := t.checkChoices(); err != nil {
+			return &Stop{Err: err}
+		}
 		t.engine = &engine{output: NewOutput(t.Output)}
 	}
 	if m == nil || m == t.model {

@@ -11,26 +11,6 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
-// Layout is how the whitened rows stand in an output message.
-type Layout uint8
-
-// The layouts; the zero value is LayoutVector.
-const (
-	LayoutVector  Layout = iota // one column lca: FixedSizeList<float32, k>
-	LayoutColumns               // k columns lca_0 … lca_{k−1}: float32
-)
-
-// ParseLayout takes the names of the configuration: "vector" or "columns".
-func ParseLayout(s string) (Layout, error) {
-	switch s {
-	case "vector":
-		return LayoutVector, nil
-	case "columns":
-		return LayoutColumns, nil
-	}
-	return 0, fmt.Errorf("pipeline: unknown layout %q: want vector or columns", s)
-}
-
 // OutputConfig says what an output message holds.
 type OutputConfig struct {
 	Column      string // name of the whitened column, and prefix of the others; default "lca"

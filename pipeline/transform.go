@@ -11,26 +11,6 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// UntilModel says what happens to records before there is a model.
-type UntilModel uint8
-
-// The policies of transform.until_model.
-const (
-	Hold        UntilModel = iota // nothing is read, see Follow.Hold
-	PassThrough                   // written with lca null and version 0
-	Drop                          // consumed and not written, counted
-)
-
-// OnInvalid says what happens to a row with a null, NaN or Inf feature.
-type OnInvalid uint8
-
-// The policies of source.on_invalid.
-const (
-	NullRow   OnInvalid = iota // the row is kept, its lca is null
-	RejectRow                  // its message goes to the dead-letter topic
-	StopAtRow                  // the process stops
-)
-
 // TransformConfig is what all partitions of one process share.
 type TransformConfig struct {
 	Group       string   // under which input offsets are committed: outputs say so, for two groups may write to one topic

@@ -1,10 +1,9 @@
 package sink
 
 import (
-	"fmt"
-	"slices"
 	"sync"
 
+	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
@@ -24,15 +23,22 @@ const (
 	CompressAuto
 )
 
-var compressions = []string{"none", "gzip", "snappy", "lz4", "zstd", "auto"}
-
-// ParseCompression takes the names of the configuration.
-func ParseCompression(s string) (Compression, error) {
-	if i := slices.Index(compressions, s); i >= 0 {
-		return Compression(i), nil
-	}
-	return 0, fmt.Errorf("sink: unknown compression %q: want one of %v", s, compressions)
+var compressions = enum.Names[Compression]{
+	CompressNone: "none", CompressGzip: "gzip", CompressSnappy: "snappy", CompressLZ4: "lz4", CompressZstd: "zstd", CompressAuto: "auto",
 }
+
+// String returns the name that the configuration uses.
+func (c Compression) String() string { return compressions.Of(c) }
+
+// Compressions returns every Compression.
+func Compressions() []Compression { return compressions.All() }
+
+// ParseCompression is the inverse of Compression.String.
+func ParseCompression(s string) (Compression, error) {
+	return compressions.Parse(s, unknownCompression)
+}
+
+const unknownCompression = "sink: unknown compression"
 
 const (
 	// sampleBytes is how much of a batch is compressed to measure the ratio. Each topic is measured again after

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,5 +46,14 @@ func testCompression(t *testing.T, r *rig) {
 	r.want(out, values...)
 	if _, err := sink.ParseCompression("lzma"); err == nil {
 		t.Error("a codec that Kafka does not have")
+	}
+	for v := range 256 {
+		c := sink.KafkaConfig{Cluster: r.cluster(nil), TransactionalID: r.name, Compression: sink.Compression(v)}
+		if slices.Contains(sink.Compressions(), c.Compression) {
+			continue
+		}
+		if _, err := sink.OpenKafka(t.Context(), c); err == nil {
+			t.Errorf("%v was taken for a codec", c.Compression)
+		}
 	}
 }

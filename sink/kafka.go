@@ -131,6 +131,9 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.Cluster == nil || c.TransactionalID == "" {
 		return nil, errors.New("sink: a cluster and a transactional id are needed")
 	}
+	if err := compressions.Check(c.Compression, unknownCompression); err != nil {
+		return nil, err
+	}
 	if c.Timeout <= 0 {
 		c.Timeout = defaultTimeout
 	}

@@ -67,7 +67,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	if err := demoTopics(broker, cfg); err != nil {
 		return err
 	}
-	log := p.logger(config.Logger{Level: "warn", Format: "text"})
+	log := p.logger(config.Logger{Level: config.LevelWarn, Format: config.LogText})
 	s, err := openSystem(ctx, cfg, log, cfg.Source.Topic)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
@@ -158,7 +159,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 	}
 	d.ok("brokers", "%d of %s; the cluster has %s", reached, plural.Count(len(d.system.config.Kafka.Brokers), "address"), plural.Count(len(answer.Brokers), "broker"))
 	k := d.system.config.Kafka
-	if k.SASL.Mechanism == "plain" && !k.TLS.Enabled {
+	if k.SASL.Mechanism == kafkaconn.SASLPlain && !k.TLS.Enabled {
 		d.warn("login", "set kafka.tls.enabled, or use scram_sha_512", "sasl plain without TLS: the password goes over the network as it is")
 	}
 	for _, b := range answer.Brokers {

@@ -186,7 +186,7 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
-		Rejects: &rejects, StopAtRow: c.Source.OnInvalid == "stop", Producer: producer(),
+		Rejects: &rejects, StopAtRow: c.Source.OnInvalid == pipeline.StopAtRow, Producer: producer(),
 		Checkpoints: s.checkpoints(), Newest: s.newestVersion,
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable

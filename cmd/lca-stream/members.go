@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -17,7 +18,7 @@ const rebalanceTimeout = 30 * time.Second
 // members joins the consumer group, or takes the static list of partitions.
 func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
 	c := s.config.Source
-	if c.Assignment == "static" {
+	if c.Assignment == config.AssignStatic {
 		parts, err := s.input(ctx)
 		return &staticMembers{ctx: ctx, group: c.Group, parts: parts}, func() {}, err
 	}

@@ -9,12 +9,8 @@ import (
 // openSink takes a transactional id over, with the settings and the link that all producers of the process
 // share; after the ids that were the same work's before.
 func (s *system) openSink(ctx context.Context, id string, former ...string) (*sink.Kafka, error) {
-	compression, err := sink.ParseCompression(s.config.Transform.Compression)
-	if err != nil {
-		return nil, err
-	}
 	return sink.OpenKafka(ctx, sink.KafkaConfig{
-		Cluster: s.cluster, TransactionalID: id, Former: former, Compression: compression, Link: s.link, Log: s.log,
+		Cluster: s.cluster, TransactionalID: id, Former: former, Compression: s.config.Transform.Compression, Link: s.link, Log: s.log,
 		Timeout: s.config.Kafka.TransactionTimeout, Request: s.config.Kafka.RequestTimeout,
 	})
 }

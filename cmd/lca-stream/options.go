@@ -52,7 +52,7 @@ func (p *program) logger(c config.Logger) *slog.Logger {
 	}
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits}
 	var h slog.Handler = slog.NewJSONHandler(p.stderr, o)
-	if c.Format == "text" || c.Format == "auto" && isTerminal(p.stderr) {
+	if c.Format == config.LogText || c.Format == config.LogAuto && isTerminal(p.stderr) {
 		h = slog.NewTextHandler(p.stderr, o)
 	}
 	return slog.New(logs.Limit(h, sameCause))

@@ -11,10 +11,10 @@ import (
 
 // Durations have their unit, in either format.
 func TestLoggedDurationsHaveUnits(t *testing.T) {
-	for format, want := range map[string]string{"json": `"stop_in":"15s"`, "text": "stop_in=15s"} {
+	for format, want := range map[config.Choice]string{config.LogJSON: `"stop_in":"15s"`, config.LogText: "stop_in=15s"} {
 		var out bytes.Buffer
 		p := &program{stderr: &out}
-		p.logger(config.Logger{Level: "info", Format: format}).Warn("gone", "stop_in", 15*time.Second)
+		p.logger(config.Logger{Level: config.LevelInfo, Format: format}).Warn("gone", "stop_in", 15*time.Second)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %s", format, &out)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -62,7 +63,7 @@ func (s *system) at(ctx context.Context, parts []source.Partition, p place) (sou
 		return source.ListOffsets(ctx, s.cluster, parts, source.Earliest)
 	}
 	last := source.LatestStable
-	if s.config.Source.IsolationLevel == "read_uncommitted" {
+	if s.config.Source.IsolationLevel == config.ReadUncommitted {
 		last = source.Latest
 	}
 	end, err := source.ListOffsets(ctx, s.cluster, parts, last)

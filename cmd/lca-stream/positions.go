@@ -18,7 +18,7 @@ func learnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 // positions decides where the partitions of a group are read from; model is that of a learner.
 func (s *system) positions(group, model string) *pipeline.Positions {
 	at := source.Earliest
-	if s.config.Source.StartOffset == "latest" {
+	if s.config.Source.StartOffset == config.StartLatest {
 		at = source.Latest
 	}
 	return &pipeline.Positions{
@@ -90,7 +90,7 @@ func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pi
 
 // gaps decides about records that are gone.
 func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
-	return &pipeline.Gaps{Skip: s.config.Source.OnGap == "skip", Check: positions.Check, Stats: s.stats, Log: s.log}
+	return &pipeline.Gaps{Skip: s.config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.stats, Log: s.log}
 }
 
 // learnerGaps does so for a learner; inRun says that it is that of `run`, which need not learn what the

@@ -128,8 +128,8 @@ func (p *program) oneOrFile(ctx context.Context, o *options, name string) (*snap
 // quietLogger logs warnings and worse, unless the configuration asks for more: commands that print
 // an answer should print nothing else.
 func (p *program) quietLogger(c config.Logger) *slog.Logger {
-	if c.Level == "info" {
-		c.Level = "warn"
+	if c.Level == config.LevelInfo {
+		c.Level = config.LevelWarn
 	}
 	return p.logger(c)
 }

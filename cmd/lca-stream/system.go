@@ -129,7 +129,7 @@ func (s *system) partitions(ctx context.Context, topic string) ([]source.Partiti
 func (s *system) input(ctx context.Context) ([]source.Partition, error) {
 	c := s.config.Source
 	all, err := s.partitions(ctx, c.Topic)
-	if err != nil || c.Assignment != "static" || len(c.Partitions) == 0 {
+	if err != nil || c.Assignment != config.AssignStatic || len(c.Partitions) == 0 {
 		return all, err
 	}
 	var own []source.Partition
@@ -198,7 +198,7 @@ const learnIdle = time.Second
 func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafka, error) {
 	c := s.config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
-	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == "read_uncommitted", c.MaxMessageBytes
+	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == config.ReadUncommitted, c.MaxMessageBytes
 	var err error
 	if k.Decoder, err = format.NewDecoder(format.Config{Format: format.Format(c.Format), MaxBytes: c.MaxMessageBytes}); err != nil {
 		return nil, err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -147,7 +146,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, o.renew, o.positions.Epochs(loop.Start)
-	if o.config.Source.Assignment == "static" { // else the group says who owns the partition
+	if o.config.Source.Assignment == config.AssignStatic { // else the group says who owns the partition
 		loop.Check = ownerCheck
 	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
@@ -176,29 +175,16 @@ func (s *system) grace() time.Duration { return s.config.ShutdownTimeout * 8 / 1
 
 func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
 	c := s.config
-	coordinates, err := lca.ParseCoordinates(c.Transform.Coordinates)
-	if err != nil {
-		return pipeline.TransformConfig{}, err
-	}
-	components, err := lca.ParseComponents(c.Transform.Components)
-	if err != nil {
-		return pipeline.TransformConfig{}, err
-	}
 	dead, err := s.deadLetter(ctx)
-	if err != nil {
-		return pipeline.TransformConfig{}, err
-	}
-	layout, err := pipeline.ParseLayout(c.Transform.Layout)
 	if err != nil {
 		return pipeline.TransformConfig{}, err
 	}
 	return pipeline.TransformConfig{
 		Group: c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
-		Output:      pipeline.OutputConfig{Column: c.Transform.Column, Layout: layout, Score: c.Transform.Score, Passthrough: c.Transform.Passthrough},
-		Coordinates: coordinates, Components: components,
-		UntilModel:  map[string]pipeline.UntilModel{"hold": pipeline.Hold, "pass_through": pipeline.PassThrough, "drop": pipeline.Drop}[c.Transform.UntilModel],
-		OnInvalid:   map[string]pipeline.OnInvalid{"null": pipeline.NullRow, "dead_letter": pipeline.RejectRow, "stop": pipeline.StopAtRow}[c.Source.OnInvalid],
-		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == "stop",
+		Output:      pipeline.OutputConfig{Column: c.Transform.Column, Layout: c.Transform.Layout, Score: c.Transform.Score, Passthrough: c.Transform.Passthrough},
+		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
+		UntilModel: c.Transform.UntilModel, OnInvalid: c.Source.OnInvalid,
+		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
 		DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
 		Follow: s.follow(),
 	}, nil
@@ -216,7 +202,7 @@ func (s *system) follow() *pipeline.Follow {
 // thresholds say when to stop for records that cannot be used.
 func (s *system) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
-	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == "warn", StopAtTooLarge: c.OnTooLarge == "stop"}
+	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
 }
 
 func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {

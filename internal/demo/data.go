@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // Stream is an endless source of labelled rows. The labels serve only to judge the result.
@@ -19,9 +21,9 @@ type Stream struct {
 	About    string // one line for the screen
 	Dim      int
 	Clusters int
-	Noise    int    // number of white-noise columns among the Dim
-	Preset   string // suitable lca.preset: thin structure needs a sharp density
-	Model    string // lca.model: the search of LCA-Gauss-Red finds how few directions a toy's structure needs
+	Noise    int        // number of white-noise columns among the Dim
+	Preset   lca.Preset // suitable lca.preset: thin structure needs a sharp density
+	Model    lca.Kind   // lca.model: the search of LCA-Gauss-Red finds how few directions a toy's structure needs
 	row      func(rng *rand.Rand, x []float64) (label int)
 	rng      *rand.Rand
 }
@@ -73,7 +75,7 @@ func toy(rng *rand.Rand, name, about string, clusters, noise int, spread float64
 		}
 		return label
 	}
-	return &Stream{Name: name, About: about, Dim: d, Clusters: clusters, Noise: noise, Preset: "density", Model: "lca_gauss_red", row: row, rng: rng}
+	return &Stream{Name: name, About: about, Dim: d, Clusters: clusters, Noise: noise, Preset: lca.PresetDensity, Model: lca.KindLCAGaussRed, row: row, rng: rng}
 }
 
 func five(rng *rand.Rand) (x, y float64, label int) {
@@ -148,7 +150,7 @@ func digits(rng *rand.Rand) (*Stream, error) {
 		copy(dst, x[i*dim:(i+1)*dim])
 		return labels[i]
 	}
-	return &Stream{Name: "digits", About: "8×8 images of handwritten digits (UCI, CC BY 4.0), drawn again and again", Dim: dim, Clusters: 10, Preset: "metric", Model: "lca_gauss", row: row, rng: rng}, nil
+	return &Stream{Name: "digits", About: "8×8 images of handwritten digits (UCI, CC BY 4.0), drawn again and again", Dim: dim, Clusters: 10, Preset: lca.PresetMetric, Model: lca.KindLCAGauss, row: row, rng: rng}, nil
 }
 
 func readDigits() (x []float64, labels []int, dim int, err error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
@@ -81,7 +82,7 @@ func (c Config) Validate() error {
 		}
 	}
 	check(c.Dim >= 1, "Dim is %d, want at least 1", c.Dim)
-	check(known(c.Kind, lca.ParseKind) && c.Kind != lca.KindGaussian, "Kind %v cannot be learnt from a stream", c.Kind)
+	check(slices.Contains(Kinds(), c.Kind), "Kind %v cannot be learnt from a stream", c.Kind)
 	check(known(c.Metric, lca.ParseMetric), "unknown Metric %d", c.Metric)
 	check(c.Metric != lca.MetricLowRank || (c.Rank >= 1 && c.Rank < c.Dim), "Rank is %d, want 1 … %d for the low_rank metric", c.Rank, c.Dim-1)
 	check(known(c.Preset, lca.ParsePreset), "unknown Preset %d", c.Preset)
@@ -96,7 +97,7 @@ func (c Config) Validate() error {
 	check(c.HalfLifeRows >= 0, "HalfLifeRows is %d, want at least 0", c.HalfLifeRows)
 	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
 	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
-	check(c.Pool.valid(), "unknown Pool %d", c.Pool)
+	check(poolNames.Has(c.Pool), "unknown Pool %d", c.Pool)
 	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
@@ -106,6 +107,11 @@ func (c Config) Validate() error {
 	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)
 	return errors.Join(faults...)
+}
+
+// Kinds returns the models that can be learnt from a stream.
+func Kinds() []lca.Kind {
+	return slices.DeleteFunc(lca.Kinds(), func(k lca.Kind) bool { return k == lca.KindGaussian })
 }
 
 // known says whether a value is one that has a name.

@@ -1,10 +1,9 @@
 package online
 
 import (
-	"fmt"
 	"math/bits"
-	"slices"
-	"strings"
+
+	"github.com/lca-stream/lca-stream/internal/enum"
 )
 
 // PoolKind is the rule by which a stream's rows become neighbours.
@@ -18,34 +17,16 @@ const (
 	PoolReservoir                 // a uniform sample of all rows so far
 )
 
-var poolNames = []string{PoolAuto: "auto", PoolBiased: "biased", PoolSliding: "sliding", PoolReservoir: "reservoir"}
+var poolNames = enum.Names[PoolKind]{PoolAuto: "auto", PoolBiased: "biased", PoolSliding: "sliding", PoolReservoir: "reservoir"}
 
 // String returns the name that the configuration uses.
-func (p PoolKind) String() string {
-	if p.valid() {
-		return poolNames[p]
-	}
-	return fmt.Sprintf("invalid(%d)", uint8(p))
-}
+func (p PoolKind) String() string { return poolNames.Of(p) }
 
-func (p PoolKind) valid() bool { return int(p) < len(poolNames) }
-
-// PoolKinds returns every PoolKind, in the order of the constants.
-func PoolKinds() []PoolKind {
-	all := make([]PoolKind, len(poolNames))
-	for i := range all {
-		all[i] = PoolKind(i)
-	}
-	return all
-}
+// PoolKinds returns every PoolKind.
+func PoolKinds() []PoolKind { return poolNames.All() }
 
 // ParsePoolKind is the inverse of PoolKind.String.
-func ParsePoolKind(s string) (PoolKind, error) {
-	if p := slices.Index(poolNames, s); p >= 0 {
-		return PoolKind(p), nil
-	}
-	return 0, fmt.Errorf("lca: unknown pool %q: want one of %s", s, strings.Join(poolNames, ", "))
-}
+func ParsePoolKind(s string) (PoolKind, error) { return poolNames.Parse(s, "lca: unknown pool") }
 
 // resolved replaces PoolAuto by what it means.
 func (p PoolKind) resolved() PoolKind {

@@ -219,7 +219,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"not a certificate", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CAFile: keyFile}}, "no PEM certificate"},
 		{"certificate without key", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CertFile: certFile}}, "go together"},
 		{"key and certificate exchanged", kafkaconn.Config{Brokers: brokers, TLS: kafkaconn.TLS{Enabled: true, CertFile: keyFile, KeyFile: certFile}}, "kafka.tls.cert_file"},
-		{"unknown mechanism", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "kerberos", Username: "u"}}, "none of none, plain"},
+		{"unknown mechanism", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "kerberos", Username: "u"}}, "none of [none plain"},
 		{"no user", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain"}}, "kafka.sasl.username"},
 		{"two passwords", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain", Username: "u", Password: "p", PasswordFile: "f"}}, "keep one"},
 		{"no password file", kafkaconn.Config{Brokers: brokers, SASL: kafkaconn.SASL{Mechanism: "plain", Username: "u", PasswordFile: "nowhere"}}, "kafka.sasl.password_file"},

@@ -11,9 +11,25 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
+// Mechanism is how a user shows the password to brokers.
+type Mechanism string
+
+// The mechanisms; "" is SASLNone.
+const (
+	SASLNone        Mechanism = "none"
+	SASLPlain       Mechanism = "plain"
+	SASLScramSHA256 Mechanism = "scram_sha_256"
+	SASLScramSHA512 Mechanism = "scram_sha_512"
+)
+
+// Mechanisms returns every Mechanism.
+func Mechanisms() []Mechanism {
+	return []Mechanism{SASLNone, SASLPlain, SASLScramSHA256, SASLScramSHA512}
+}
+
 // SASL configures the user name and password shown to brokers.
 type SASL struct {
-	Mechanism    string // none (or ""), plain, scram_sha_256, scram_sha_512
+	Mechanism    Mechanism
 	Username     string
 	Password     string
 	PasswordFile string // instead of Password: its content without the line end, read by Open
@@ -33,14 +49,14 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	}
 	var m sasl.Mechanism
 	switch s.Mechanism {
-	case "plain":
+	case SASLPlain:
 		m = plain.Mechanism{Username: s.Username, Password: password}
-	case "scram_sha_256":
+	case SASLScramSHA256:
 		m, err = scram.Mechanism(scram.SHA256, s.Username, password)
-	case "scram_sha_512":
+	case SASLScramSHA512:
 		m, err = scram.Mechanism(scram.SHA512, s.Username, password)
 	default:
-		err = fmt.Errorf("%q is none of none, plain, scram_sha_256, scram_sha_512", s.Mechanism)
+		err = fmt.Errorf("%q is none of %v", s.Mechanism, Mechanisms())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kafkaconn: kafka.sasl.mechanism: %w", err)
@@ -48,7 +64,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	return m, nil
 }
 
-func (s SASL) off() bool { return s.Mechanism == "" || s.Mechanism == "none" }
+func (s SASL) off() bool { return s.Mechanism == "" || s.Mechanism == SASLNone }
 
 func (s SASL) password() (string, error) {
 	switch {

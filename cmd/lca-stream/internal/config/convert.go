@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -26,32 +25,9 @@ func (c *Config) Cluster() kafkaconn.Config {
 // such as a rank that is too large.
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
-	var err error
-	parse := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
-	var e error
-	l.Kind, e = lca.ParseKind(m.Model)
-	parse(e)
-	l.Metric, e = lca.ParseMetric(m.Metric)
-	parse(e)
-	l.Preset, e = lca.ParsePreset(m.Preset)
-	parse(e)
-	l.NuUnit, e = lca.ParseUnit(m.NuUnit)
-	parse(e)
-	l.Pool, e = online.ParsePoolKind(m.Pool)
-	parse(e)
-	l.Precision, e = lca.ParsePrecision(m.Precision)
-	parse(e)
-	l.Coordinates, e = lca.ParseCoordinates(c.Transform.Coordinates)
-	parse(e)
-	l.Components, e = lca.ParseComponents(c.Transform.Components)
-	parse(e)
-	if err != nil {
-		return online.Config{}, fmt.Errorf("config: internal error: %w", err) // the table allows only names that parse
-	}
+	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric, m.Preset, m.NuUnit
+	l.Pool, l.Precision = m.Pool, m.Precision
+	l.Coordinates, l.Components = c.Transform.Coordinates, c.Transform.Components
 	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
 	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows
 	l.Minibatch, l.Neighbours, l.TargetRows = c.Minibatch.Rows, m.Neighbours, m.TargetRows

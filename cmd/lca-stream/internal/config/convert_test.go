@@ -39,9 +39,6 @@ func TestEveryChoiceReachesTheLearner(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %v", set, err)
 			}
-			if k.Path == "lca.pool" && name == "biased" {
-				continue // what auto means
-			}
 			for _, other := range seen {
 				if cmp.Equal(other, got) {
 					t.Errorf("%v changes nothing of %+v", set, base)

@@ -5,7 +5,11 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/format"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // Key is one row of the table: everything there is to know of one setting.
@@ -46,7 +50,7 @@ func kafkaKeys(c *Config) []Key {
 		{"kafka.tls.key_file", `""`, "PEM file of the key of cert_file.", text(&t.KeyFile, anyText)},
 		{"kafka.tls.server_name", `""`, "Name that the brokers' certificates must carry; empty: the host of the address.", text(&t.ServerName, anyText)},
 		{"kafka.tls.insecure_skip_verify", "false", "Trust any certificate. For tests: it gives up the protection of TLS.", &boolValue{&t.InsecureSkipVerify}},
-		{"kafka.sasl.mechanism", "none", "How to log in.", oneOf(&s.Mechanism, "none", "plain", "scram_sha_256", "scram_sha_512")},
+		{"kafka.sasl.mechanism", "none", "How to log in.", oneOf(&s.Mechanism, kafkaconn.Mechanisms()...)},
 		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
 		{"kafka.sasl.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&s.Password}},
 		{"kafka.sasl.password_file", `""`, "File that holds the password, such as a mounted secret; one line ending is taken off.", text(&s.PasswordFile, anyText)},
@@ -59,14 +63,14 @@ func sourceKeys(c *Config) []Key {
 		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
 		{"source.instance_id", `""`, "Name of this member of the group: after a crash it gets its partitions back at once. Empty: derived from the host or pod, the configuration and the processes that run there; none: without a name. A name of your own must be another one for each process.", text(&s.InstanceID, memberName)},
-		{"source.start_offset", "earliest", "Where a group begins that has never begun; resolved once. Partitions that are added later begin at earliest.", oneOf(&s.StartOffset, "earliest", "latest")},
-		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, "read_committed", "read_uncommitted")},
-		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, "group", "static")},
+		{"source.start_offset", "earliest", "Where a group begins that has never begun; resolved once. Partitions that are added later begin at earliest.", oneOf(&s.StartOffset, StartEarliest, StartLatest)},
+		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, ReadCommitted, ReadUncommitted)},
+		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, AssignGroup, AssignStatic)},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
 		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, format.Names()...)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
-		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, "null", "dead_letter", "stop")},
-		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, "stop", "skip")},
+		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, pipeline.OnInvalids()...)},
+		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},
 		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
 	}
 }
@@ -89,13 +93,13 @@ func atLeast(p *float64, low float64, words ...word[float64]) value {
 func modelKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
-		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, "lca", "lca_gauss", "lca_gauss_red")},
-		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, "full", "diagonal", "isotropic", "low_rank")},
+		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, online.Kinds()...)},
+		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, lca.Metrics()...)},
 		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
-		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault).", oneOf(&m.Preset, "metric", "density")},
+		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault).", oneOf(&m.Preset, lca.Presets()...)},
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
-		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: covariance with preset density, relative with metric.", oneOf(&m.NuUnit, "auto", "relative", "covariance", "absolute")},
+		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: covariance with preset density, relative with metric.", oneOf(&m.NuUnit, lca.Units()...)},
 	}
 }
 
@@ -112,7 +116,7 @@ func poolKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 per feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
-		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, "auto", "biased", "sliding", "reservoir")},
+		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, online.PoolKinds()...)},
 		{"lca.target_rows", "0", "Rows that the kernel width is meant for, when the pool is a small part of them: (N/target)^(2/(d_P+4)); 0: off.", whole(&m.TargetRows, 0, trillion)},
 	}
 }
@@ -127,7 +131,7 @@ func stepKeys(c *Config) []Key {
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
 		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again; until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: forever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
-		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, "float32", "float64")},
+		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, lca.Precisions()...)},
 		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},
 	}
 }
@@ -150,17 +154,17 @@ func transformKeys(c *Config) []Key {
 	t := &c.Transform
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
-		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, "aligned", "components", "symmetric")},
-		{"transform.components", "all", "all, or parzen alone: the paper's unsupervised dimension reduction.", oneOf(&t.Components, "all", "parzen")},
+		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
+		{"transform.components", "all", "all, or parzen alone: the paper's unsupervised dimension reduction.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},
-		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, "vector", "columns")},
+		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, pipeline.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
-		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd for what is larger than its topic takes.", oneOf(&t.Compression, "auto", "none", "gzip", "snappy", "lz4", "zstd")},
-		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, "hold", "pass_through", "drop")},
+		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
+		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
 		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", &spanValue{&t.MaxModelAge, 0, 365 * day}},
-		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, "warn", "stop")},
+		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, Warn, Stop)},
 	}
 }
 
@@ -170,14 +174,14 @@ func serviceKeys(c *Config) []Key {
 		{"dead_letter.topic", `""`, "Topic to which unusable messages go untouched, with the reason in headers; empty: stop at the first.", text(&d.Topic, maybe)},
 		{"dead_letter.window", "1000", "Messages over which rejects are counted.", whole(&d.Window, 1, 1_000_000)},
 		{"dead_letter.max_rejects", "100", "Most rejects in the window before on_threshold applies.", whole(&d.MaxRejects, 0, 1_000_000)},
-		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, "stop", "warn")},
-		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, "cut", "stop")},
+		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, Stop, Warn)},
+		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, Cut, Stop)},
 		{"memory.limit", "auto", "Most that the process may take; buffers are shares of it. auto: the container's limit, or half of the machine's memory. A ceiling, not a budget to fill: little is in use while little is to do. GOMEMLIMIT follows it unless it is set.", &sizeValue{p: &c.Memory.Limit, low: 64 << 20, high: 512 << 30, words: autoSize()}},
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
 		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
-		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, "debug", "info", "warn", "error")},
-		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, "auto", "text", "json")},
+		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)},
+		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, LogAuto, LogText, LogJSON)},
 		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", &spanValue{&c.ShutdownTimeout, time.Second, time.Hour}},
 	}
 }

@@ -215,8 +215,9 @@ func TestSchemaKnowsEveryKey(t *testing.T) {
 	}
 }
 
-// Every field of Config has a row in the table, and its comment tells the same default and range.
-func TestCommentsAgreeWithTheTable(t *testing.T) {
+// Every field of Config has a row in the table, and a comment that says what it is. Default and bound stand in the
+// table alone: what a comment repeats is forgotten when the table changes.
+func TestEveryFieldIsAKeyWithAComment(t *testing.T) {
 	comments := fieldComments(t)
 	fields := 0
 	var count func(reflect.Type)
@@ -237,45 +238,13 @@ func TestCommentsAgreeWithTheTable(t *testing.T) {
 	for _, k := range keys {
 		section, name := parent(k.Path)
 		_, owner := parent(section)
-		comment, ok := comments[fold(owner)+"."+fold(name)]
-		if !ok {
+		switch comment := comments[fold(owner)+"."+fold(name)]; {
+		case comment == "":
 			t.Errorf("%s: no field with a comment", k.Path)
-			continue
-		}
-		def := strings.Trim(k.Default, `"`)
-		if k.Default == `""` {
-			def = `""`
-		}
-		if !strings.Contains(comment, "default "+def) {
-			t.Errorf("%s: comment %q does not say default %s", k.Path, comment, def)
-		}
-		for _, bound := range bounds(k) {
-			if !strings.Contains(comment, bound) {
-				t.Errorf("%s: comment %q does not say the bound %s", k.Path, comment, bound)
-			}
+		case strings.Contains(comment, "default"), strings.Contains(comment, "…"):
+			t.Errorf("%s: comment %q repeats what the table says", k.Path, comment)
 		}
 	}
-}
-
-func bounds(k Key) []string {
-	switch v := k.value.(type) {
-	case *wholeValue[int]:
-		return []string{fmt.Sprint(v.low), fmt.Sprint(v.high)}
-	case *wholeValue[uint64]:
-		return []string{fmt.Sprint(v.low), fmt.Sprint(v.high)}
-	case *realValue:
-		if v.open {
-			return []string{fmt.Sprintf("above %v", v.low)}
-		}
-		return []string{fmt.Sprintf("at least %v", v.low)}
-	case *spanValue:
-		return []string{span(v.low), span(v.high)}
-	case *sizeValue:
-		return []string{size(v.low), size(v.high)}
-	case *oneOfValue:
-		return v.names
-	}
-	return nil
 }
 
 // fold makes the Go name and the key of a setting alike: MaxModelAge and max_model_age.

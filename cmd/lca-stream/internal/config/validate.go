@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // validate checks every value against its range, then the values against each other.
@@ -62,11 +64,11 @@ func (d *decoder) validateKafka() {
 	}
 	password := s.Password != "" || s.PasswordFile != ""
 	switch {
-	case s.Mechanism == "none" && (s.Username != "" || password):
+	case s.Mechanism == kafkaconn.SASLNone && (s.Username != "" || password):
 		d.clash("is set, but kafka.sasl.mechanism is none", "set kafka.sasl.mechanism to plain, scram_sha_256 or scram_sha_512", "kafka.sasl.username", "kafka.sasl.password", "kafka.sasl.password_file", "kafka.sasl.mechanism")
-	case s.Mechanism != "none" && s.Username == "":
+	case s.Mechanism != kafkaconn.SASLNone && s.Username == "":
 		d.clash("needs a user", "set kafka.sasl.username", "kafka.sasl.mechanism", "kafka.sasl.username")
-	case s.Mechanism != "none" && !password:
+	case s.Mechanism != kafkaconn.SASLNone && !password:
 		d.clash("needs a password", "set kafka.sasl.password_file, or kafka.sasl.password: ${VAR}", "kafka.sasl.mechanism", "kafka.sasl.password", "kafka.sasl.password_file")
 	}
 	if s.Password != "" && s.PasswordFile != "" {
@@ -76,16 +78,16 @@ func (d *decoder) validateKafka() {
 
 func (d *decoder) validateSource() {
 	s := &d.config.Source
-	if s.Assignment == "static" && len(s.Partitions) == 0 {
+	if s.Assignment == AssignStatic && len(s.Partitions) == 0 {
 		d.clash("static needs the partitions", `set source.partitions, such as ["0-3"]`, "source.assignment", "source.partitions")
 	}
-	if s.Assignment == "group" && len(s.Partitions) > 0 {
+	if s.Assignment == AssignGroup && len(s.Partitions) > 0 {
 		d.clash("is set, but source.assignment is group", "set source.assignment: static, or remove this", "source.partitions", "source.assignment")
 	}
-	if s.Assignment == "static" && s.InstanceID != "" && s.InstanceID != "none" {
+	if s.Assignment == AssignStatic && s.InstanceID != "" && s.InstanceID != "none" {
 		d.clash("is set, but a static assignment has no members", "set source.assignment: group, or remove this", "source.instance_id", "source.assignment")
 	}
-	if s.OnInvalid == "dead_letter" && d.config.DeadLetter.Topic == "" {
+	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {
 		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
 	}
 }
@@ -111,14 +113,14 @@ func (d *decoder) validateTopics() {
 
 func (d *decoder) validateLearning() {
 	m := &d.config.LCA
-	if m.Metric == "low_rank" && m.Rank == 0 {
+	if m.Metric == lca.MetricLowRank && m.Rank == 0 {
 		d.clash("low_rank needs a rank", "set lca.rank to 1 or more, below the number of features", "lca.metric", "lca.rank")
 	}
-	if m.Metric != "low_rank" && m.Rank != 0 {
-		d.clash("is set, but lca.metric is "+m.Metric, "set lca.metric: low_rank, or remove this", "lca.rank", "lca.metric")
+	if m.Metric != lca.MetricLowRank && m.Rank != 0 {
+		d.clash("is set, but lca.metric is "+m.Metric.String(), "set lca.metric: low_rank, or remove this", "lca.rank", "lca.metric")
 	}
 	n := len(d.config.Source.Features) // one may be a list, of which nothing is known here
-	if m.Metric == "low_rank" && n > 1 && m.Rank >= n {
+	if m.Metric == lca.MetricLowRank && n > 1 && m.Rank >= n {
 		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
 	}
 	if least, _ := pipeline.CheckpointBytes(m.Neighbours, n); least > pipeline.CheckpointLimit {
@@ -148,7 +150,7 @@ func (d *decoder) validatePublishing() {
 		d.clash(fmt.Sprintf("%d rejects cannot be among %d messages", c.DeadLetter.MaxRejects, c.DeadLetter.Window), "set dead_letter.max_rejects to at most dead_letter.window", "dead_letter.max_rejects", "dead_letter.window")
 	}
 	for _, f := range c.Source.Features {
-		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == "columns") {
+		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == pipeline.LayoutColumns) {
 			d.clash(fmt.Sprintf("%q would be written next to the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
 		}
 	}

@@ -91,31 +91,47 @@ func size(n int) string {
 	return strconv.Itoa(n) + "B"
 }
 
-// oneOfValue is one of a few names.
+// oneOfValue is one of a few values, each with a name.
 type oneOfValue struct {
-	p     *string
 	names []string
+	name  func() string
+	take  func(i int) // the value of names[i]
 }
 
-func oneOf(p *string, names ...string) value { return &oneOfValue{p, names} }
+// oneOf takes the names from the values, as fmt prints them, so that they stand where the values are declared.
+func oneOf[T comparable](p *T, all ...T) value {
+	v := &oneOfValue{name: func() string { return fmt.Sprint(*p) }, take: func(i int) { *p = all[i] }}
+	for _, one := range all {
+		v.names = append(v.names, fmt.Sprint(one))
+	}
+	return v
+}
 
 func (v *oneOfValue) set(text string) error {
-	*v.p = text
+	i := slices.Index(v.names, text)
+	if i < 0 {
+		return v.refuse(text)
+	}
+	v.take(i)
 	return nil
 }
 
 func (v *oneOfValue) check() error {
-	if slices.Contains(v.names, *v.p) {
+	if slices.Contains(v.names, v.name()) {
 		return nil
 	}
-	w := &wrong{what: fmt.Sprintf("%q is not a choice", *v.p)}
-	if near := nearest(*v.p, v.names); near != "" {
+	return v.refuse(v.name())
+}
+
+func (v *oneOfValue) refuse(name string) error {
+	w := &wrong{what: fmt.Sprintf("%q is not a choice", name)}
+	if near := nearest(name, v.names); near != "" {
 		w.remedy = fmt.Sprintf("did you mean %q?", near)
 	}
 	return w
 }
 
-func (v *oneOfValue) String() string         { return quote(*v.p) }
+func (v *oneOfValue) String() string         { return quote(v.name()) }
 func (v *oneOfValue) want() string           { return "one of " + strings.Join(v.names, ", ") }
 func (v *oneOfValue) schema() map[string]any { return map[string]any{"enum": v.names} }
 

@@ -60,7 +60,7 @@ func Wanted(c *config.Config) []Want {
 	}
 	if c.DeadLetter.Topic != "" {
 		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1}
-		if c.DeadLetter.OnTooLarge != "stop" { // it is cut instead, and what is left must fit
+		if c.DeadLetter.OnTooLarge != config.Stop { // it is cut instead, and what is left must fit
 			dead.MessageBytes = pipeline.DeadLetterBytes
 		}
 		wants = append(wants, dead)
@@ -70,7 +70,7 @@ func Wanted(c *config.Config) []Want {
 
 // leastOutput is how many partitions of the output a static list of partitions reaches; 0: all.
 func leastOutput(c *config.Config) int {
-	if c.Source.Assignment != "static" || len(c.Source.Partitions) == 0 {
+	if c.Source.Assignment != config.AssignStatic || len(c.Source.Partitions) == 0 {
 		return 0
 	}
 	return int(slices.Max(c.Source.Partitions)) + 1

@@ -119,7 +119,7 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 // is to stop at a dead letter that does not fit.
 func TestRoomForDeadLetters(t *testing.T) {
 	for _, c := range []struct {
-		policy string
+		policy config.Choice
 		bytes  int
 		fault  string
 	}{

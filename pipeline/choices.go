@@ -1,0 +1,82 @@
+package pipeline
+
+import (
+	"errors"
+
+	"github.com/lca-stream/lca-stream/internal/enum"
+)
+
+// UntilModel says what happens to records before there is a model.
+type UntilModel uint8
+
+// The policies of transform.until_model; the zero value is Hold.
+const (
+	Hold        UntilModel = iota // nothing is read, see Follow.Hold
+	PassThrough                   // written with lca null and version 0
+	Drop                          // consumed and not written, counted
+)
+
+var untilModels = enum.Names[UntilModel]{Hold: "hold", PassThrough: "pass_through", Drop: "drop"}
+
+// String returns the name that the configuration uses.
+func (u UntilModel) String() string { return untilModels.Of(u) }
+
+// UntilModels returns every UntilModel.
+func UntilModels() []UntilModel { return untilModels.All() }
+
+// ParseUntilModel is the inverse of UntilModel.String.
+func ParseUntilModel(s string) (UntilModel, error) {
+	return untilModels.Parse(s, "pipeline: unknown transform.until_model")
+}
+
+// OnInvalid says what happens to a row with a null, NaN or Inf feature.
+type OnInvalid uint8
+
+// The policies of source.on_invalid; the zero value is NullRow.
+const (
+	NullRow   OnInvalid = iota // the row is kept, its lca is null
+	RejectRow                  // its message goes to the dead-letter topic
+	StopAtRow                  // the process stops
+)
+
+var onInvalids = enum.Names[OnInvalid]{NullRow: "null", RejectRow: "dead_letter", StopAtRow: "stop"}
+
+// String returns the name that the configuration uses.
+func (o OnInvalid) String() string { return onInvalids.Of(o) }
+
+// OnInvalids returns every OnInvalid.
+func OnInvalids() []OnInvalid { return onInvalids.All() }
+
+// ParseOnInvalid is the inverse of OnInvalid.String.
+func ParseOnInvalid(s string) (OnInvalid, error) {
+	return onInvalids.Parse(s, "pipeline: unknown source.on_invalid")
+}
+
+// Layout is how the whitened rows stand in an output message.
+type Layout uint8
+
+// The layouts; the zero value is LayoutVector.
+const (
+	LayoutVector  Layout = iota // one column lca: FixedSizeList<float32, k>
+	LayoutColumns               // k columns lca_0 … lca_{k−1}: float32
+)
+
+var layouts = enum.Names[Layout]{LayoutVector: "vector", LayoutColumns: "columns"}
+
+// String returns the name that the configuration uses.
+func (l Layout) String() string { return layouts.Of(l) }
+
+// Layouts returns every Layout.
+func Layouts() []Layout { return layouts.All() }
+
+// ParseLayout is the inverse of Layout.String.
+func ParseLayout(s string) (Layout, error) { return layouts.Parse(s, "pipeline: unknown layout") }
+
+// checkChoices refuses what would otherwise be taken for another choice, batch by batch.
+func (c *TransformConfig) checkChoices() error {
+	return errors.Join(
+		untilModels.Check(c.UntilModel, "pipeline: unknown transform.until_model"),
+		onInvalids.Check(c.OnInvalid, "pipeline: unknown source.on_invalid"),
+		layouts.Check(c.Output.Layout, "pipeline: unknown layout"),
+	)
+}
