@@ -14,9 +14,10 @@
 //  9. ν I is added to C_L, ν_g I to C_G: a penalty on tr Σ⁻¹ that keeps thin directions thick.
 //  10. On a stream C_L is a running average over minibatches against a pool of neighbours.
 //
-// Fit does this for rows in memory, in float64 and to be read next to the paper; the Learner of package lca/online for a
-// stream. Both give a Model, which whitens rows (Whiten: distances become those of the metric) and scores them
-// (LogDensity). Search, Tune and FitLocal go with Fit.
+// Begin with [Fit], whose [Config] comes from [DefaultConfig]: it fits rows in memory, in float64, with code to be read
+// next to the paper. For a stream there is the Learner of package lca/online. Both give a [Model]: [Model.Whiten] turns
+// rows into coordinates whose Euclidean distances are those of the metric, and [Model.LogDensity] scores rows. [Search],
+// [Tune] and [FitLocal] go with Fit.
 //
 // # Symbols
 //

@@ -1,7 +1,7 @@
 // Package minibatch turns Arrow records into the rows that a model learns from and transforms.
 //
-// [Resolve] fixes, once, which columns make a row: named numeric columns, or the elements of one
-// list column. The resulting [Features] then maps every later schema by name, so that a producer
+// Begin with [Resolve] and [Features.Gather]. Resolve chooses, once, which columns make a row: named numeric columns, or
+// the elements of one list column. The resulting [Features] then maps every later schema by name, so that a producer
 // may reorder its columns, add others or change their width (float32 to float64) without notice,
 // but never silently swap, lose or rename one: that is a [FeatureError].
 //
@@ -13,15 +13,15 @@
 //		learner.Learn(b.X, b.IDs)
 //	}
 //
-// # What a row is refused for
+// # Invalid rows
 //
-// Refusals are by row, never by value: a row with a null, NaN or ±Inf feature, or a list of
+// A row is refused as a whole, never a single value of it: a row with a null, NaN or ±Inf feature, or a list of
 // another length, has a [Reason] and holds zeros, so that arithmetic on the whole matrix stays
 // finite. Every finite number is taken, 1e308 included: whether such a row is an outlier is for
 // the model to say (its gate leaves it out of the statistics). Integers beyond ±2⁵³ are rounded
 // to the nearest float64.
 //
-// # What the stream is cut by
+// # Minibatches
 //
 // A [Batcher] closes a minibatch by the number of rows, never by time, and keeps the remainder
 // as part of the learner's checkpoint. The same rows in the same order therefore give the same

@@ -1,14 +1,17 @@
-// Package pipeline is the assembly: one loop that reads, lets a stage work, and puts what it made
-// together with the input offsets it stands for.
+// Package pipeline joins the other packages: one loop reads a batch, lets a stage work on it, and puts the results
+// together with the input offsets that they stand for.
+//
+// Begin with a [Loop], made of a [Source], a [Stage] and a [Sink], and call [Loop.Run]. The stage is a [Transform],
+// whose models come from a [Follow], or a [Learn].
 //
 //	source ──Read──▶ Stage.Do ──messages──▶ sink.Put (rows, snapshot, checkpoint AND offsets: all or nothing)
 //	   ▲                 │                      │
 //	   └──────Seek───────┴◀──── Rewind ◀────────┘ Put failed: back to what was last kept
 //
-// There are two stages. Transform whitens live records with the newest model (Follow) and is
-// stateless: rewinding means reading the committed offsets again. Learn owns the learner, and
-// rewinding means loading the last checkpoint. The two never share a lock: a model travels through
-// the snapshot topic and an atomic pointer, so a slow learner never holds up a record.
+// There are two stages. Transform whitens live records with the newest model and has no state of its own: to rewind, it
+// reads the committed offsets again. Learn owns the learner: to rewind, it loads the last checkpoint. The two share no
+// lock, because a model travels through the snapshot topic and an atomic pointer. So a slow learner never holds up a
+// record.
 //
 // A record's way through Transform is decode → rows → whiten → encode. A message comes decoded, and waits in one queue, in
 // input order (engine.go). Its rows lie where they are, as float32 in the message, or are gathered as float64 (rows.go);
