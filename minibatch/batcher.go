@@ -7,19 +7,22 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Minibatch is exactly B rows with their identities. Both are valid until the next step of the
+// Minibatch is exactly B rows with their identities and partitions. All are valid until the next step of the
 // sequence that gave it.
 type Minibatch struct {
-	X   *mat.Dense
-	IDs []uint64
+	X          *mat.Dense
+	IDs        []uint64
+	Partitions []int32
 }
 
 // Batcher cuts a stream of rows into minibatches of exactly B rows, in order. The remainder, always the newest rows,
 // waits for the next Add and is part of a checkpoint.
 type Batcher struct {
-	dim, rows int
-	x         []float64 // the remainder, row-major
-	ids       []uint64
+	dim, rows  int
+	x          []float64 // the remainder, row-major
+	ids        []uint64
+	partitions []int32
+	one        []int32 // the partition of the rows that are handed over, for each row of a minibatch
 }
 
 // NewBatcher returns a Batcher for rows of dim columns, in minibatches of the given number of rows.
@@ -27,13 +30,13 @@ func NewBatcher(dim, rows int) *Batcher {
 	if dim < 1 || rows < 1 {
 		panic(fmt.Sprintf("minibatch: NewBatcher(%d, %d): both must be at least 1", dim, rows))
 	}
-	return &Batcher{dim: dim, rows: rows}
+	return &Batcher{dim: dim, rows: rows, one: make([]int32, rows)}
 }
 
-// Add appends rows and yields the minibatches that they complete. Rows are consumed while the sequence is ranged
-// over, which can be done only once. After an early exit from the loop, rows that were not yielded are kept and come
-// first in the next call. Add does not keep x and ids.
-func (b *Batcher) Add(x []float64, ids []uint64) iter.Seq[Minibatch] {
+// Add appends rows of a partition and yields the minibatches that they complete. Rows are consumed while the sequence is
+// ranged over, which can be done only once. After an early exit from the loop, rows that were not yielded are kept and
+// come first in the next call. Add does not keep x and ids.
+func (b *Batcher) Add(x []float64, ids []uint64, partition int32) iter.Seq[Minibatch] {
 	if len(x) != len(ids)*b.dim {
 		panic(fmt.Sprintf("minibatch: Add: %d numbers are not %d rows of %d", len(x), len(ids), b.dim))
 	}
@@ -43,19 +46,22 @@ func (b *Batcher) Add(x []float64, ids []uint64) iter.Seq[Minibatch] {
 			// The remainder is filled first; without one, minibatches are views of x itself.
 			if fill := b.rows - len(b.ids); len(b.ids) > 0 {
 				if fill > 0 {
-					b.take(x[:fill*b.dim], ids[:fill])
+					b.take(x[:fill*b.dim], ids[:fill], partition)
 					x, ids = x[fill*b.dim:], ids[fill:]
 				}
-				m := b.view(b.x, b.ids)
+				m := b.view(b.x, b.ids, b.partitions)
 				goOn = yield(m)
 				b.drop()
 				continue
 			}
-			m := b.view(x, ids)
+			for i := range b.one {
+				b.one[i] = partition
+			}
+			m := b.view(x, ids, b.one)
 			x, ids = x[b.rows*b.dim:], ids[b.rows:]
 			goOn = yield(m)
 		}
-		b.take(x, ids)
+		b.take(x, ids, partition)
 		x, ids = nil, nil
 	}
 }
@@ -66,26 +72,30 @@ func (b *Batcher) Rest() Minibatch {
 	if len(b.ids) == 0 {
 		return Minibatch{}
 	}
-	return Minibatch{X: mat.NewDense(len(b.ids), b.dim, b.x), IDs: b.ids}
+	return Minibatch{X: mat.NewDense(len(b.ids), b.dim, b.x), IDs: b.ids, Partitions: b.partitions}
 }
 
 // Reset drops the remainder.
-func (b *Batcher) Reset() { b.x, b.ids = b.x[:0], b.ids[:0] }
+func (b *Batcher) Reset() { b.x, b.ids, b.partitions = b.x[:0], b.ids[:0], b.partitions[:0] }
 
 // Len returns the number of rows in the remainder.
 func (b *Batcher) Len() int { return len(b.ids) }
 
-func (b *Batcher) take(x []float64, ids []uint64) {
+func (b *Batcher) take(x []float64, ids []uint64, partition int32) {
 	b.x = append(b.x, x...)
 	b.ids = append(b.ids, ids...)
+	for range ids {
+		b.partitions = append(b.partitions, partition)
+	}
 }
 
 // drop removes the oldest B rows of the remainder.
 func (b *Batcher) drop() {
 	b.x = b.x[:copy(b.x, b.x[b.rows*b.dim:])]
 	b.ids = b.ids[:copy(b.ids, b.ids[b.rows:])]
+	b.partitions = b.partitions[:copy(b.partitions, b.partitions[b.rows:])]
 }
 
-func (b *Batcher) view(x []float64, ids []uint64) Minibatch {
-	return Minibatch{X: mat.NewDense(b.rows, b.dim, x[:b.rows*b.dim]), IDs: ids[:b.rows]}
+func (b *Batcher) view(x []float64, ids []uint64, partitions []int32) Minibatch {
+	return Minibatch{X: mat.NewDense(b.rows, b.dim, x[:b.rows*b.dim]), IDs: ids[:b.rows], Partitions: partitions[:b.rows]}
 }

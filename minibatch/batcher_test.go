@@ -49,8 +49,8 @@ func TestBatcher(t *testing.T) {
 			var got flat
 			at, batches := 0, 0
 			for _, n := range c.cuts {
-				for m := range b.Add(x[2*at:2*(at+n)], ids[at:at+n]) {
-					if r, d := m.X.Dims(); r != c.rows || d != 2 || len(m.IDs) != c.rows {
+				for m := range b.Add(x[2*at:2*(at+n)], ids[at:at+n], 3) {
+					if r, d := m.X.Dims(); r != c.rows || d != 2 || len(m.IDs) != c.rows || len(m.Partitions) != c.rows {
 						t.Fatalf("minibatch of %d×%d with %d identities", r, d, len(m.IDs))
 					}
 					k := keep(m)
@@ -80,17 +80,17 @@ func TestBatcherLeftEarly(t *testing.T) {
 	x, ids := stream(10)
 	b := NewBatcher(2, 2)
 	var got []uint64
-	for m := range b.Add(x[:2], ids[:1]) {
+	for m := range b.Add(x[:2], ids[:1], 3) {
 		t.Fatalf("one row completed a minibatch %v", m.IDs)
 	}
-	for m := range b.Add(x[2:], ids[1:]) {
+	for m := range b.Add(x[2:], ids[1:], 3) {
 		got = append(got, m.IDs...)
 		break
 	}
 	if b.Len() != 8 {
 		t.Fatalf("%d rows kept, want 8", b.Len())
 	}
-	for m := range b.Add(nil, nil) {
+	for m := range b.Add(nil, nil, 3) {
 		got = append(got, m.IDs...)
 	}
 	if diff := cmp.Diff(ids, got); diff != "" {
@@ -102,7 +102,7 @@ func TestBatcherLeftEarly(t *testing.T) {
 func TestBatcherRangedTwice(t *testing.T) {
 	x, ids := stream(5)
 	b := NewBatcher(2, 3)
-	seq := b.Add(x, ids)
+	seq := b.Add(x, ids, 3)
 	n := 0
 	for range 2 {
 		for range seq {
@@ -114,9 +114,44 @@ func TestBatcherRangedTwice(t *testing.T) {
 	}
 }
 
+// TestBatcherPartitions: each row keeps the partition that it was handed over with, over a checkpoint too.
+func TestBatcherPartitions(t *testing.T) {
+	b := NewBatcher(1, 4)
+	var got []int32
+	for i, n := range []int{1, 2, 6, 1, 3} {
+		for m := range b.Add(make([]float64, n), make([]uint64, n), int32(i)) {
+			got = append(got, m.Partitions...)
+		}
+		state, err := b.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = NewBatcher(1, 4)
+		if err := b.UnmarshalBinary(state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got = append(got, b.Rest().Partitions...)
+	if diff := cmp.Diff([]int32{0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 4, 4, 4}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestBatcherFormerState: a remainder without partitions is still read.
+func TestBatcherFormerState(t *testing.T) {
+	state := []byte("B1\x01\x00\x00\x00\x01\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0\x3f")
+	b := NewBatcher(1, 4)
+	if err := b.UnmarshalBinary(state); err != nil {
+		t.Fatal(err)
+	}
+	if rest := b.Rest(); rest.IDs[0] != 7 || rest.X.At(0, 0) != 1 || rest.Partitions[0] != -1 {
+		t.Errorf("%+v", rest)
+	}
+}
+
 func TestBatcherState(t *testing.T) {
 	b := NewBatcher(2, 4)
-	for range b.Add([]float64{1, math.Copysign(0, -1), 1.0 / 3, math.MaxFloat64}, []uint64{5, math.MaxUint64}) {
+	for range b.Add([]float64{1, math.Copysign(0, -1), 1.0 / 3, math.MaxFloat64}, []uint64{5, math.MaxUint64}, 3) {
 		t.Fatal("two rows are not a minibatch of four")
 	}
 	state, err := b.AppendBinary([]byte("before"))

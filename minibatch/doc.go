@@ -9,8 +9,8 @@
 //	var rows minibatch.Rows
 //	err = f.Gather(&rows, rec)                      // rows.X is row-major float64, N×d
 //	x, ids = rows.AppendValid(x, ids, minibatch.NewRowIDs("events", 3), offset, 0)
-//	for b := range batcher.Add(x, ids) {            // exactly B rows each, in order
-//		learner.Learn(b.X, b.IDs)
+//	for b := range batcher.Add(x, ids, 3) {            // exactly B rows each, in order
+//		learner.Learn(b.X, b.IDs, b.Partitions)
 //	}
 //
 // # Invalid rows

@@ -32,7 +32,7 @@ func Example() {
 		}
 		fmt.Println(features.Names, rows.X, rows.Invalid)
 		x, ids := rows.AppendValid(nil, nil, minibatch.NewRowIDs("sensors", 0), int64(offset), 0)
-		for b := range batcher.Add(x, ids) {
+		for b := range batcher.Add(x, ids, 0) {
 			fmt.Println("minibatch", b.X.RawMatrix().Data)
 		}
 	}

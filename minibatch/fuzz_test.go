@@ -75,7 +75,7 @@ func minibatches(t *testing.T, rows int, records ...arrow.Record) (all []flat) {
 			}
 		}
 		start += r.N
-		for m := range b.Add(x, ids) {
+		for m := range b.Add(x, ids, 3) {
 			all = append(all, keep(m))
 		}
 		state, err := b.AppendBinary(nil)
@@ -93,10 +93,10 @@ func minibatches(t *testing.T, rows int, records ...arrow.Record) (all []flat) {
 	return all
 }
 
-// FuzzState: no bytes make UnmarshalBinary panic, and what it takes it gives back unchanged.
+// FuzzState: no bytes make UnmarshalBinary panic, and what it takes it gives back unchanged, in the current layout.
 func FuzzState(f *testing.F) {
 	b := NewBatcher(2, 9)
-	for range b.Add([]float64{1, 2, 3, 4}, []uint64{8, 9}) {
+	for range b.Add([]float64{1, 2, 3, 4}, []uint64{8, 9}, 3) {
 		f.Fatal("two rows are not a minibatch of nine")
 	}
 	state, err := b.AppendBinary(nil)
@@ -105,6 +105,7 @@ func FuzzState(f *testing.F) {
 	}
 	f.Add(state)
 	f.Add([]byte("B1"))
+	f.Add([]byte("B2"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := NewBatcher(2, 9)
 		if c.UnmarshalBinary(data) != nil {
@@ -113,6 +114,15 @@ func FuzzState(f *testing.F) {
 		again, err := c.AppendBinary(nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if string(data[:2]) == formerVersion {
+			former := len(again)
+			if err := c.UnmarshalBinary(again); err != nil {
+				t.Fatal(err)
+			}
+			if data, err = c.AppendBinary(nil); err != nil || len(data) != former {
+				t.Fatal(err)
+			}
 		}
 		if diff := cmp.Diff(data, again); diff != "" {
 			t.Error(diff)

@@ -222,7 +222,7 @@ func TestCheckpointBytesAreForeseen(t *testing.T) {
 			for j := range ids {
 				ids[j] = uint64(1000*i + j)
 			}
-			if _, err := learner.Learn(mat.NewDense(100, c.columns, x), ids); err != nil {
+			if _, err := learner.Learn(mat.NewDense(100, c.columns, x), ids, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -41,7 +41,7 @@ func listTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 		}
 		return r.NormFloat64() * float64(1+j)
 	}, x)
-	if _, err := l.Learn(x, nil); err != nil {
+	if _, err := l.Learn(x, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	m, err := l.Model()

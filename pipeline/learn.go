@@ -247,7 +247,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
 	l.unusable.rows(len(l.rows.Invalid), len(l.ids))
-	for mb := range l.batcher.Add(l.x, l.ids) {
+	for mb := range l.batcher.Add(l.x, l.ids, m.Partition.ID) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -304,7 +304,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 		return nil
 	}
 	start := time.Now()
-	if _, err := l.learner.Learn(mb.X, mb.IDs); err != nil {
+	if _, err := l.learner.Learn(mb.X, mb.IDs, mb.Partitions); err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
 	l.Stats.Update.observe(time.Since(start))

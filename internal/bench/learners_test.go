@@ -77,7 +77,7 @@ func learner(b *testing.B, x []float32, dim, rows, neighbours int) func(block in
 		wide[i] = float64(v)
 	}
 	return func(block int) {
-		if _, err := l.Learn(mat.NewDense(rows, dim, wide[block*rows*dim:][:rows*dim]), nil); err != nil {
+		if _, err := l.Learn(mat.NewDense(rows, dim, wide[block*rows*dim:][:rows*dim]), nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

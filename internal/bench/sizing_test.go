@@ -49,7 +49,7 @@ func sizing(b *testing.B, d, n int) {
 				x.Set(i, k, v)
 			}
 		}
-		if _, err := l.Learn(x, nil); err != nil {
+		if _, err := l.Learn(x, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

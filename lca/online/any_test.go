@@ -111,7 +111,7 @@ func learnAll(x *mat.Dense, c online.Config) (*lca.Model, error) {
 	}
 	n, d := x.Dims()
 	for i := 0; i+c.Minibatch <= n; i += c.Minibatch {
-		if _, err := l.Learn(x.Slice(i, i+c.Minibatch, 0, d).(*mat.Dense), nil); err != nil {
+		if _, err := l.Learn(x.Slice(i, i+c.Minibatch, 0, d).(*mat.Dense), nil, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -31,7 +31,7 @@ func BenchmarkLearn(b *testing.B) {
 			x, _ := clusters(rows*40, dim)
 			learn := func(i int) {
 				at := i % 40 * rows
-				if _, err := l.Learn(mat.NewDense(rows, dim, x[at*dim:(at+rows)*dim]), nil); err != nil {
+				if _, err := l.Learn(mat.NewDense(rows, dim, x[at*dim:(at+rows)*dim]), nil, nil); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -68,7 +68,7 @@ func BenchmarkGrowth(b *testing.B) {
 				began = processTime(b)
 			}
 			at := i % blocks * rows * dim
-			if _, err := l.Learn(mat.NewDense(rows, dim, x[at:at+rows*dim]), nil); err != nil {
+			if _, err := l.Learn(mat.NewDense(rows, dim, x[at:at+rows*dim]), nil, nil); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -37,6 +37,7 @@ type Config struct {
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (replaypool.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: ten standard deviations by C_G (gate.go); +Inf = off
+	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (timegap.go)
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
@@ -54,7 +55,7 @@ func DefaultConfig(dim int) Config {
 		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
-		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
+		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
 		Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
 	}
 }
@@ -103,6 +104,7 @@ func (c Config) Validate() error {
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
+	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
 	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)

@@ -32,7 +32,7 @@ func TestLabelsStayWithAlignment(t *testing.T) {
 			id++
 			ids[i] = id
 		}
-		if _, err := l.Learn(x, ids); err != nil {
+		if _, err := l.Learn(x, ids, nil); err != nil {
 			t.Fatal(err)
 		}
 		return x

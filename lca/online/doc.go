@@ -30,6 +30,8 @@
 //
 //   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
 //   - Neighbours are a pool that favours the recent (pool.go), not rows drawn again from all.
+//   - Rows that are near in time are no neighbours, and rows are counted as fewer where they depend on each other
+//     (timegap.go).
 //   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
 //   - While the stream is young EM also runs over the pool (replaypool.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)

@@ -37,7 +37,7 @@ func ExampleLearner() {
 	defer l.Close()
 	for range 50 {
 		x, _ := minibatch(100)
-		if _, err := l.Learn(x, nil); err != nil { // nil: no row comes twice
+		if _, err := l.Learn(x, nil, nil); err != nil { // nil: no row comes twice
 			log.Fatal(err)
 		}
 	}

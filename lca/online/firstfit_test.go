@@ -93,7 +93,7 @@ func TestLastingFault(t *testing.T) {
 			feed(t, l, normal, 100)
 			learnt := 0
 			for i := 0; i < 500; i += 100 {
-				s, err := l.Learn(mat.DenseCopyOf(fault.Slice(i, i+100, 0, 5)), sequence(1500+i, 100))
+				s, err := l.Learn(mat.DenseCopyOf(fault.Slice(i, i+100, 0, 5)), sequence(1500+i, 100), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

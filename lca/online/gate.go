@@ -35,17 +35,17 @@ const (
 // that is so far from all others is never learnt.
 
 // inliers returns the rows that are no outliers by C_G, and leaves them projected in the estimator.
-func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
-	l.estimator.project(rows, l.moments.mean)
+func (l *Learner) inliers(b batch) batch {
+	l.estimator.project(b.x, l.moments.mean)
 	if l.cfg.OutlierGate != lca.Auto {
-		return rows, ids
+		return b
 	}
 	var squares []float64
 	counted := len(l.metric.Active)
 	if len(l.moments.sparse) == 0 {
-		squares = l.family.mahalanobis(l, rows)
+		squares = l.family.mahalanobis(l, b.x)
 	} else {
-		squares, counted = l.mahalanobis(rows, l.moments.sparse)
+		squares, counted = l.mahalanobis(b.x, l.moments.sparse)
 	}
 	l.kept = l.kept[:0]
 	for i, v := range squares {
@@ -53,12 +53,12 @@ func (l *Learner) inliers(rows []float64, ids []uint64) ([]float64, []uint64) {
 			l.kept = append(l.kept, i)
 		}
 	}
-	if len(l.kept) == len(ids) {
-		return rows, ids
+	if len(l.kept) == b.len() {
+		return b
 	}
-	rows, ids = l.inside.pick(rows, ids, l.kept, l.cfg.Dim)
-	l.estimator.project(rows, l.moments.mean)
-	return rows, ids
+	b = l.inside.pick(b, l.kept, l.cfg.Dim)
+	l.estimator.project(b.x, l.moments.mean)
+	return b
 }
 
 // kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.

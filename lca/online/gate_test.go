@@ -103,7 +103,7 @@ func TestNothingPasses(t *testing.T) {
 			cl := append([]float64(nil), l.cl...)
 			far := mat.NewDense(b, d, nil)
 			far.Apply(func(_, _ int, _ float64) float64 { return 1e5 * r.NormFloat64() }, far)
-			s, err := l.Learn(far, sequence(1<<20, b))
+			s, err := l.Learn(far, sequence(1<<20, b), nil)
 			if err != nil || s.Learnt > 0 || s.Gated+s.Quarantined != b {
 				t.Fatalf("%+v: %v", s, err)
 			}
@@ -112,7 +112,7 @@ func TestNothingPasses(t *testing.T) {
 					t.Fatal("C_L changed")
 				}
 			}
-			if s, err = l.Learn(x.Slice(1500, 1550, 0, d).(*mat.Dense), sequence(1500, b)); err != nil || s.Learnt < b-5 {
+			if s, err = l.Learn(x.Slice(1500, 1550, 0, d).(*mat.Dense), sequence(1500, b), nil); err != nil || s.Learnt < b-5 {
 				t.Errorf("%d rows learnt afterwards: %v", s.Learnt, err)
 			}
 		})

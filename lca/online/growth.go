@@ -23,20 +23,28 @@ const (
 // memory returns the current n of γ^(B/n), in rows (section 5.1): PassRows where it is set, and
 // otherwise clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
 // same discount.
-func (c Config) memory(rows uint64, dim int) float64 {
+//
+// With a time gap both bounds are gap times as large, because they are meant for independent rows. But the lower one is
+// at most half of the rows so far, which weighs all of them alike, and the upper one at most the memory of μ and C_G.
+func (c Config) memory(rows, gap uint64) float64 {
 	switch {
 	case c.HalfLifeRows > 0 && c.Gamma > 0:
 		return float64(c.HalfLifeRows) * math.Log(c.Gamma) / math.Log(0.5)
 	case c.PassRows != lca.Auto:
 		return float64(c.PassRows)
 	}
-	lo := max(shortestMemory, shortestMemoryColumns*float64(dim))
-	return min(max(growthShare*float64(rows), lo), max(float64(c.PassRowsCap), lo))
+	lo := max(shortestMemory, shortestMemoryColumns*float64(c.Dim))
+	hi := max(float64(c.PassRowsCap), lo)
+	if gap > 1 {
+		lo = max(lo, min(lo*float64(gap), 0.5*float64(rows)))
+		hi = max(hi, lo, min(hi*float64(gap), 0.5*c.momentsMemory()))
+	}
+	return min(max(growthShare*float64(rows), lo), hi)
 }
 
 // grows says whether n still grows.
-func (c Config) grows(rows uint64, dim int) bool {
-	return c.memory(rows, dim) < c.memory(math.MaxUint64, dim)
+func (c Config) grows(rows, gap uint64) bool {
+	return c.memory(rows, gap) < c.memory(math.MaxUint64, gap)
 }
 
 // discount returns γ^(B/n), the weight that C_L keeps when B rows are learnt (eq. 8, section 5.1).

@@ -32,7 +32,9 @@ type Learner struct {
 
 	pool    *pool
 	moments *runningMoments
-	warm    warmup       // collected rows: of the warm-up, or in quarantine (restart.go)
+	warm    batch  // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks  clocks // rows seen of each partition
+	gap     timeGap
 	cl      []float64    // C_L without ν, dim×dim, both triangles
 	metric  *metricState // nil while warming up
 	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
@@ -53,26 +55,13 @@ type buffers struct {
 	m1, m2, global   []float64
 	rows             []float64
 	ids              []uint64
-	inside, sifted   picked
+	places           []place
+	inside, sifted   batch
+	inTime           inTime
 	kept             []int
 	starts, excluded []int32
 	density          []float64
 	single, offset   []float64
-}
-
-// picked holds a selection of a minibatch's rows.
-type picked struct {
-	rows []float64
-	ids  []uint64
-}
-
-// pick copies the given rows and identities; they are valid until the next call.
-func (p *picked) pick(rows []float64, ids []uint64, kept []int, d int) ([]float64, []uint64) {
-	p.rows, p.ids = p.rows[:0], p.ids[:0]
-	for _, i := range kept {
-		p.rows, p.ids = append(p.rows, rows[i*d:(i+1)*d]...), append(p.ids, ids[i])
-	}
-	return p.rows, p.ids
 }
 
 // counts are totals since the learner was made.
@@ -100,30 +89,32 @@ func NewLearner(c Config) (*Learner, error) {
 		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
 		moments: newRunningMoments(c.momentsMemory(), d),
 		cl:      make([]float64, d*d),
+		gap:     newTimeGap(c),
 	}, nil
 }
 
 // Learn learns a minibatch. ids are the identities of its rows, such as a hash of topic, partition,
 // offset and row: a row is never its own neighbour, even if it is delivered again. nil ids mean that
-// no row comes twice.
+// no row comes twice. partitions say which sequence each row continues: rows that are near in time in the
+// same one are no neighbours (timegap.go). nil partitions mean that all rows are of one sequence.
 //
 // A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
-func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
-	rows, largest, err := l.check(x, ids)
+func (l *Learner) Learn(x *mat.Dense, ids []uint64, partitions []int32) (Step, error) {
+	rows, largest, err := l.check(x, ids, partitions)
 	if err != nil {
 		return Step{}, err
 	}
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
-	rows, ids = l.sanitise(rows, ids, largest, &s)
+	b := l.sanitise(rows, ids, partitions, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
 	switch {
-	case len(ids) == 0:
+	case b.len() == 0:
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
 	case l.metric == nil:
-		return l.warmUp(rows, ids, s)
+		return l.warmUp(b, s)
 	}
-	return l.learn(rows, ids, s)
+	return l.learn(b, s)
 }
 
 // Skip counts rows that the caller left out because it could not keep up. Even skipping of whole
@@ -131,36 +122,35 @@ func (l *Learner) Learn(x *mat.Dense, ids []uint64) (Step, error) {
 func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 
 // learn is one stochastic EM step, or more while the stream is young.
-func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
+func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
-	all, allIDs := rows, ids
-	rows, ids = l.inliers(rows, ids)
-	m, far := l.eStep(ids, len(allIDs)-len(ids))
-	if s.Opened = l.opensGate(far, len(allIDs)); s.Opened {
-		rows, ids = all, allIDs
-		l.estimator.project(rows, l.moments.mean)
-		m = l.estimator.update(l.exclusion(ids))
+	b := l.inliers(all)
+	m, far := l.eStep(b, all.len()-b.len())
+	if s.Opened = l.opensGate(far, all.len()); s.Opened {
+		b = all
+		l.estimator.project(b.x, l.moments.mean)
+		m = l.estimator.update(l.exclusion(b))
 	}
-	l.evaluate(m, rows, &s)
-	if l.isAnomalous(far, len(allIDs), &s) {
-		return l.quarantine(all, allIDs, s)
+	l.evaluate(m, b.x, &s)
+	if l.isAnomalous(far, all.len(), &s) {
+		return l.quarantine(all, s)
 	}
-	l.acceptNormal(len(ids), &s)
+	l.acceptNormal(b.len(), &s)
 	s.Learnt, s.Copies = m.Rows, m.Copies
-	s.PassRows = l.cfg.memory(l.counts.Since, l.cfg.Dim)
+	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
-	rows, ids = l.dropGated(rows, ids, m)
-	s.Gated += len(allIDs) - len(ids)
+	b = l.dropGated(b, m)
+	s.Gated += all.len() - b.len()
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
 	}
 	for range s.Steps - 1 {
-		if err := l.repeatStep(rows, ids, &s); err != nil {
+		if err := l.repeatStep(b, &s); err != nil {
 			return Step{}, err
 		}
 	}
-	s.Entered = l.offerToPool(rows, ids, l.kept)
-	l.moments.learn(rows, &l.work)
+	s.Entered = l.offerToPool(b, l.kept)
+	l.moments.learn(b.x, &l.work)
 	var err error
 	if s.Eigen, err = l.updateMetric(1 - s.Discount); err != nil {
 		return Step{}, err
@@ -171,32 +161,34 @@ func (l *Learner) learn(rows []float64, ids []uint64, s Step) (Step, error) {
 	if err := l.replayPool(before, &s); err != nil {
 		return Step{}, err
 	}
-	if err := l.stepRefit(rows, ids, before, &s); err != nil {
+	if err := l.stepRefit(b, before, &s); err != nil {
 		return Step{}, err
 	}
+	l.reviseGap(b)
 	return s, l.aligned.advance(l)
 }
 
 // eStep runs the E-step, and counts the rows that are far from what was learnt: the outliers, and those beyond farLimit.
-func (l *Learner) eStep(ids []uint64, outliers int) (m *kernel.Moments, far int) {
-	ex := l.exclusion(ids)
+func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
+	ex := l.exclusion(b)
 	ex.Gate = l.cfg.kernelGate()
 	m = l.estimator.update(ex)
 	return m, outliers + l.countFar(m)
 }
 
-// exclusion says which pairs of a row and a neighbour are not admissible: the same record, and
-// near copies unless the data is discrete. Either would draw the kernel to width 0, and ν could not prevent it,
-// because it is not part of the average.
-func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
+// exclusion says which pairs of a row and a neighbour are not admissible: the same record, rows that are near in
+// time (timegap.go), and near copies unless the data is discrete. Each would draw the kernel to width 0, and ν could
+// not prevent it, because it is not part of the average.
+func (l *Learner) exclusion(b batch) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
-	for _, id := range ids {
+	for _, id := range b.ids {
 		if s := l.pool.slots.slot(id); s >= 0 {
 			l.excluded = append(l.excluded, s)
 		}
 		l.starts = append(l.starts, int32(len(l.excluded)))
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
+	ex.Order, ex.Window = l.inTime.windows(l.pool.places, b.places, l.gap.rows)
 	if l.cfg.NearCopies {
 		ex.NearCopy = kernel.NearCopy * float64(len(l.metric.Active))
 	}
@@ -204,31 +196,31 @@ func (l *Learner) exclusion(ids []uint64) kernel.Exclusion {
 }
 
 // dropGated returns the rows that the gate let pass.
-func (l *Learner) dropGated(rows []float64, ids []uint64, m *kernel.Moments) ([]float64, []uint64) {
+func (l *Learner) dropGated(b batch, m *kernel.Moments) batch {
 	l.kept = l.kept[:0]
-	for i := range ids {
+	for i := range b.ids {
 		if m.Used[i] || m.Admissible[i] == 0 {
 			l.kept = append(l.kept, i)
 		}
 	}
-	if len(l.kept) == len(ids) {
-		return rows, ids
+	if len(l.kept) == b.len() {
+		return b
 	}
-	return l.sifted.pick(rows, ids, l.kept, l.cfg.Dim)
+	return l.sifted.pick(b, l.kept, l.cfg.Dim)
 }
 
 // repeatStep is another EM step with the same rows, under the metric that has just learnt them.
-func (l *Learner) repeatStep(rows []float64, ids []uint64, s *Step) error {
+func (l *Learner) repeatStep(b batch, s *Step) error {
 	if _, err := l.updateMetric(1 - s.Discount); err != nil {
 		return err
 	}
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.project(rows, l.moments.mean)
-	for i := range ids {
+	l.estimator.project(b.x, l.moments.mean)
+	for i := range b.ids {
 		l.kept[i] = i
 	}
-	m := l.estimator.update(l.exclusion(ids))
+	m := l.estimator.update(l.exclusion(b))
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
 	}
@@ -237,14 +229,14 @@ func (l *Learner) repeatStep(rows []float64, ids []uint64, s *Step) error {
 
 // offerToPool offers rows to the pool and returns how many entered. placed are their indices among the rows that the
 // estimator has projected; nil before the first metric.
-func (l *Learner) offerToPool(rows []float64, ids []uint64, placed []int) (entered int) {
+func (l *Learner) offerToPool(b batch, placed []int) (entered int) {
 	d := l.cfg.Dim
-	for i, id := range ids {
+	for i, id := range b.ids {
 		slot := l.pool.offer(id)
 		if slot < 0 {
 			continue
 		}
-		l.pool.put(slot, id, rows[i*d:(i+1)*d])
+		l.pool.put(slot, id, b.places[i], b.x[i*d:(i+1)*d])
 		if placed != nil {
 			l.estimator.replace(slot, placed[i])
 		}

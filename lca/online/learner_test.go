@@ -43,7 +43,7 @@ func feed(t testing.TB, l *Learner, x *mat.Dense, b int) (steps []Step) {
 	n, d := x.Dims()
 	for i := 0; i < n; i += b {
 		to := min(n, i+b)
-		s, err := l.Learn(x.Slice(i, to, 0, d).(*mat.Dense), sequence(i, to-i))
+		s, err := l.Learn(x.Slice(i, to, 0, d).(*mat.Dense), sequence(i, to-i), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

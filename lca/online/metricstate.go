@@ -48,7 +48,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 		m.pending += share
 		m.minibatches++
 		most := splitShare
-		if l.cfg.grows(l.counts.Since, l.cfg.Dim) {
+		if l.cfg.grows(l.counts.Since, l.gap.rows) {
 			most = youngShare
 		}
 		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches

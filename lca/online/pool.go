@@ -63,6 +63,7 @@ type pool struct {
 
 	rows    []float64  // len·dim, row-major, in the input's units
 	slots   identities // and of each row its identity
+	places  []place    // of each row
 	offered uint64     // rows offered so far
 	next    int        // slot of the oldest row (sliding)
 }
@@ -70,6 +71,9 @@ type pool struct {
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
 	return &pool{kind: kind, capacity: capacity, dim: dim, seed: seed, slots: newIdentities(capacity)}
 }
+
+// batch returns all rows; it is the pool's own memory.
+func (p *pool) batch() batch { return batch{p.rows, p.slots.ids, p.places} }
 
 // len returns the number of rows held.
 func (p *pool) len() int { return len(p.slots.ids) }
@@ -106,12 +110,13 @@ func (p *pool) offer(id uint64) int {
 }
 
 // put writes a row to the slot that offer chose, in place of the row that was there.
-func (p *pool) put(slot int, id uint64, x []float64) {
+func (p *pool) put(slot int, id uint64, at place, x []float64) {
 	if slot == p.len() {
-		p.rows = append(p.rows, x...)
+		p.rows, p.places = append(p.rows, x...), append(p.places, at)
 	} else {
 		p.slots.drop(slot)
 		copy(p.row(slot), x)
+		p.places[slot] = at
 	}
 	p.slots.put(slot, id)
 }

@@ -65,7 +65,7 @@ func (l *Learner) info() lca.Info {
 	i := lca.Info{
 		Rows: l.counts.Rows, Learnt: l.counts.Learnt, NLL: math.NaN(), GaussianNLL: math.NaN(),
 		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit,
-		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.cfg.Dim),
+		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.gap.rows),
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
 		Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}

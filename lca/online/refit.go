@@ -32,9 +32,8 @@ const (
 // C_L from n rows is wider than from the N of the pool by (N/n)^(2/(d_P+4)), which is corrected. A drift alarm
 // drops the search, because its rows are from before the change.
 type refit struct {
-	began uint64    // counts.Since at the start; 0 = no search is running
-	rows  []float64 // the newest rows since, at most refitJudge
-	ids   []uint64  // their identities
+	began uint64 // counts.Since at the start; 0 = no search is running
+	rows  batch  // the newest rows since, at most refitJudge
 	*search
 }
 
@@ -73,13 +72,13 @@ func (s *search) wait() candidate {
 }
 
 // stepRefit starts a search and ends it, each at its place; rows are those just learnt.
-func (l *Learner) stepRefit(rows []float64, ids []uint64, before uint64, s *Step) (err error) {
+func (l *Learner) stepRefit(b batch, before uint64, s *Step) (err error) {
 	if l.cfg.Kind != lca.KindLCAGaussRed || !l.family.unconfined() || l.cfg.InnerSteps != lca.Auto {
 		return nil
 	}
 	pool := uint64(l.cfg.Neighbours)
 	if r := &l.refit; r.began > 0 {
-		if r.keep(rows, ids, l.cfg.Dim); l.counts.Since < r.began+pool/2 {
+		if r.keep(b, l.cfg.Dim); l.counts.Since < r.began+pool/2 {
 			return nil
 		}
 		if s.Refitted, err = l.endRefit(); err != nil {
@@ -104,12 +103,9 @@ func refitDue(before, now, pool uint64) bool {
 }
 
 // keep appends rows and forgets the oldest.
-func (r *refit) keep(rows []float64, ids []uint64, dim int) {
-	r.rows, r.ids = append(r.rows, rows...), append(r.ids, ids...)
-	if more := len(r.ids) - refitJudge; more > 0 {
-		r.rows = append(r.rows[:0], r.rows[more*dim:]...)
-		r.ids = append(r.ids[:0], r.ids[more:]...)
-	}
+func (r *refit) keep(b batch, dim int) {
+	r.rows.append(b)
+	r.rows.forget(max(0, r.rows.len()-refitJudge), dim)
 }
 
 // startRefit starts one over rows of the pool, evenly taken; every fifth of them judges.
@@ -159,13 +155,13 @@ func (l *Learner) endRefit() (adopted bool, err error) {
 		return false, nil
 	}
 	metric, cl := l.metric, l.cl
-	was := append([]float64(nil), l.score(r.rows, r.ids)...)
+	was := append([]float64(nil), l.score(r.rows)...)
 	l.cl = append([]float64(nil), found.cl...)
 	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), metric.Active, l.moments.cov)
 	l.metric = &metricState{ColumnScale: metric.ColumnScale, gaussian: metric.gaussian, ridged: metric.ridged}
 	m2 := l.addNu(nil, &l.metric.ColumnScale, l.cl, l.cfg.Nu)
 	if err = l.metric.proposition1(l.cfg.Kind, m2, found.parzen, 1, &l.work); err == nil {
-		if l.metric.startSpan(l); surelyLower(l.score(r.rows, r.ids), was) {
+		if l.metric.startSpan(l); surelyLower(l.score(r.rows), was) {
 			return true, nil
 		}
 	}
@@ -177,10 +173,10 @@ func (l *Learner) endRefit() (adopted bool, err error) {
 }
 
 // score returns −log p of rows under the current metric, NaN for one without a neighbour.
-func (l *Learner) score(rows []float64, ids []uint64) []float64 {
+func (l *Learner) score(b batch) []float64 {
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.project(rows, l.moments.mean)
-	return l.densities(l.estimator.update(l.exclusion(ids)))
+	l.estimator.project(b.x, l.moments.mean)
+	return l.densities(l.estimator.update(l.exclusion(b)))
 }
 
 // surelyLower says whether a is below b by two standard errors of their difference, row by row.
@@ -201,8 +197,7 @@ func (r *refit) write(w *writer) {
 		return
 	}
 	found := r.wait()
-	w.rows(r.rows)
-	w.words(r.ids)
+	r.rows.write(w)
 	w.count(found.parzen)
 	w.floats(found.cl)
 }
@@ -211,9 +206,9 @@ func (r *refit) read(from *reader, dim int) {
 	if r.began = from.u64(); r.began == 0 {
 		return
 	}
-	r.rows, r.ids = from.rows(), from.words()
+	r.rows = readBatch(from)
 	r.search = &search{found: candidate{parzen: int(from.u64()), cl: from.floats()}}
-	if n := len(r.found.cl); from.err == nil && (len(r.rows) != len(r.ids)*dim || (r.found.parzen != 0 && n != dim*dim) || r.found.parzen < 0 || r.found.parzen > dim) {
-		from.err = fmt.Errorf("a search with %d numbers for %d rows that offers d_P = %d and %d numbers", len(r.rows), len(r.ids), r.found.parzen, n)
+	if n := len(r.found.cl); from.err == nil && (!r.rows.valid(dim) || (r.found.parzen != 0 && n != dim*dim) || r.found.parzen < 0 || r.found.parzen > dim) {
+		from.err = fmt.Errorf("a search with %d numbers for %d rows that offers d_P = %d and %d numbers", len(r.rows.x), r.rows.len(), r.found.parzen, n)
 	}
 }

@@ -34,17 +34,17 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.len()) || !l.rowsDoubled(before) {
 		return nil
 	}
-	_, err := l.convergeOnPool(l.pool.rows, l.pool.slots.ids, s)
+	_, err := l.convergeOnPool(l.pool.batch(), s)
 	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
 	return err
 }
 
 // firstFit replays the warm-up rows, which is the stream's first update.
-func (l *Learner) firstFit(rows []float64, ids []uint64, s *Step) error {
-	if !l.worthReplaying(len(ids)) {
+func (l *Learner) firstFit(b batch, s *Step) error {
+	if !l.worthReplaying(b.len()) {
 		return nil
 	}
-	used, err := l.convergeOnPool(rows, ids, s)
+	used, err := l.convergeOnPool(b, s)
 	if err != nil || used == 0 {
 		return err
 	}
@@ -77,20 +77,20 @@ func (l *Learner) rowsDoubled(before uint64) bool {
 
 // convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at.
-func (l *Learner) convergeOnPool(rows []float64, ids []uint64, s *Step) (used int, err error) {
+func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
 	last, least := math.Inf(1), replayGain
-	if len(ids) < replayRowsPerColumn*len(l.metric.Active) {
+	if b.len() < replayRowsPerColumn*len(l.metric.Active) {
 		least = replayFewGain
 	}
-	for range min(replaySteps, max(1, replayPairs/(len(ids)*l.pool.len()))) {
+	for range min(replaySteps, max(1, replayPairs/(b.len()*l.pool.len()))) {
 		l.estimator.load(l.pool, l.metric, &l.work)
-		l.estimator.project(rows, l.moments.mean)
-		ex := l.exclusion(ids)
+		l.estimator.project(b.x, l.moments.mean)
+		ex := l.exclusion(b)
 		// A gate that is narrower than far would shut out much of the data while C_L comes down.
 		ex.Gate = math.Max(l.cfg.kernelGate(), farLimit(l.metric.parzen))
 		m := l.estimator.update(ex)
 		var now Step
-		if l.evaluate(m, rows, &now); m.Rows == 0 || !(last-now.NLL > least) {
+		if l.evaluate(m, b.x, &now); m.Rows == 0 || !(last-now.NLL > least) {
 			break
 		}
 		used, last = m.Rows, now.NLL

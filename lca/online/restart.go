@@ -1,10 +1,6 @@
 package online
 
-import (
-	"slices"
-
-	"github.com/lca-stream/lca-stream/lca"
-)
+import "github.com/lca-stream/lca-stream/lca"
 
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
 // above that of recent ones (drift.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
@@ -36,48 +32,46 @@ func (l *Learner) isAnomalous(far, rows int, s *Step) bool {
 // acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine.
 func (l *Learner) acceptNormal(rows int, s *Step) {
 	l.drift.observe(s.NLL)
-	forgotten := min(rows, len(l.warm.ids))
+	forgotten := min(rows, l.warm.len())
 	l.warm.forget(forgotten, l.cfg.Dim)
 	l.counts.Gated += uint64(forgotten) // they are never learnt
 }
 
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
-func (l *Learner) quarantine(rows []float64, ids []uint64, s Step) (Step, error) {
+func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
-	if l.cfg.Drift {
-		w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
-		s.Quarantined = len(ids)
-	} else {
-		s.Gated += len(ids)
+	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
+		want = l.gap.stretched(want, l.cfg.Neighbours)
 	}
-	if len(w.ids) < want {
+	if l.cfg.Drift {
+		w.append(b)
+		s.Quarantined = b.len()
+	} else {
+		s.Gated += b.len()
+	}
+	if w.len() < want {
 		l.updateCounters(&s)
 		return s, nil
 	}
-	kept := screen(w.rows, d)
-	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
+	kept := screen(w.x, d)
+	first := new(batch).pick(*w, kept, d)
 	fresh := newRunningMoments(l.cfg.momentsMemory(), d)
-	fresh.start(first, &l.work)
+	fresh.start(first.x, &l.work)
 	if len(fresh.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
-		w.forget(len(w.ids)-want, d)
+		w.forget(w.len()-want, d)
 		l.updateCounters(&s)
 		return s, nil
 	}
 	s.Alarm = true
-	s.Gated += len(w.ids) - len(kept)
+	s.Gated += w.len() - len(kept)
 	l.updateCounters(&s)
 	l.counts.Since = 0
 	l.refit.drop()
 	l.moments, l.pool = fresh, newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
 	clear(l.cl)
-	l.split, l.drift, l.warm = false, drift{}, warmup{}
-	return l.initialise(first, ids, s)
-}
-
-// forget drops the oldest rows.
-func (w *warmup) forget(rows, d int) {
-	if rows == 0 {
-		return
-	}
-	w.rows, w.ids = slices.Clone(w.rows[rows*d:]), slices.Clone(w.ids[rows:])
+	l.split, l.drift, l.warm = false, drift{}, batch{}
+	l.gap = newTimeGap(l.cfg)
+	l.gap.learn(first, d)
+	l.gap.revise()
+	return l.initialise(first, s)
 }

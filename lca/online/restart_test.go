@@ -30,7 +30,7 @@ func TestBurst(t *testing.T) {
 	for i := range 3 { // of the four that are believed
 		odd := mat.NewDense(b, d, nil)
 		odd.Apply(func(_, _ int, _ float64) float64 { return 8 * r.NormFloat64() }, odd)
-		s, err := l.Learn(odd, sequence(1<<20+i*b, b))
+		s, err := l.Learn(odd, sequence(1<<20+i*b, b), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,11 +42,11 @@ func TestBurst(t *testing.T) {
 		t.Error("the burst changed the metric or the neighbours")
 	}
 	for i := 1500; i < 1650; i += b {
-		s, err := l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b))
+		s, err := l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := 1600 - i; s.Learnt != b || len(l.warm.ids) != want || len(l.warm.rows) != want*d {
+		if want := 1600 - i; s.Learnt != b || l.warm.len() != want || len(l.warm.x) != want*d {
 			t.Errorf("row %d: %d rows learnt, %d still set aside, want %d", i, s.Learnt, len(l.warm.ids), want)
 		}
 	}
@@ -81,7 +81,7 @@ func TestPatience(t *testing.T) {
 			now := mixture(3, d, 4)(r, 1200)
 			believed := 0
 			for i := 0; i < 1200 && believed == 0; i += b {
-				s, err := l.Learn(now.Slice(i, i+b, 0, d).(*mat.Dense), sequence(1<<20+i, b))
+				s, err := l.Learn(now.Slice(i, i+b, 0, d).(*mat.Dense), sequence(1<<20+i, b), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -144,7 +144,7 @@ func TestRenewalContinues(t *testing.T) {
 	}
 	for i := 0; i < 400; i += b {
 		part := now.Slice(i, i+b, 0, d).(*mat.Dense)
-		s, err := whole.Learn(part, sequence(1<<20+i, b))
+		s, err := whole.Learn(part, sequence(1<<20+i, b), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestRenewalContinues(t *testing.T) {
 			}
 		}
 		if i > b {
-			if _, err := resumed.Learn(part, sequence(1<<20+i, b)); err != nil {
+			if _, err := resumed.Learn(part, sequence(1<<20+i, b), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

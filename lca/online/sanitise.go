@@ -15,13 +15,16 @@ const absurd = 1e140
 
 // check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major, and the
 // magnitude of its largest number.
-func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest magnitude, err error) {
+func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32) (rows []float64, largest magnitude, err error) {
 	n, d := x.Dims()
 	if d != l.cfg.Dim {
 		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
 	}
 	if ids != nil && len(ids) != n {
 		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
+	}
+	if partitions != nil && len(partitions) != n {
+		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d partitions", n, len(partitions))
 	}
 	raw := x.RawMatrix()
 	rows = raw.Data[:n*d]
@@ -44,8 +47,8 @@ func (l *Learner) check(x *mat.Dense, ids []uint64) (rows []float64, largest mag
 	return nil, 0, err
 }
 
-// sanitise returns the rows whose squares do not overflow, and their identities; without ids it makes some.
-func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *Step) ([]float64, []uint64) {
+// sanitise returns the rows whose squares do not overflow, with their identities and places; without ids it makes some.
+func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, largest magnitude, s *Step) batch {
 	d := l.cfg.Dim
 	n := len(rows) / d
 	s.Rows = n
@@ -56,8 +59,17 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *S
 		}
 		ids = l.ids
 	}
+	l.places = linalg.Resize(l.places, n)
+	for i := range n {
+		partition := int32(0)
+		if partitions != nil {
+			partition = partitions[i]
+		}
+		l.places[i] = l.clocks.next(partition)
+	}
+	b := batch{rows, ids, l.places}
 	if largest <= magnitudeOf(absurd) {
-		return rows, ids
+		return b
 	}
 	l.kept = l.kept[:0]
 	for i := range n {
@@ -66,7 +78,7 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, largest magnitude, s *S
 		}
 	}
 	s.Gated = n - len(l.kept)
-	return new(picked).pick(rows, ids, l.kept, d)
+	return new(batch).pick(b, l.kept, d)
 }
 
 // magnitude is a number without its sign, as its bits: see kernel.MaxAbs for their order.

@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 3
+//	 8  4  version of the layout, 4
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -30,8 +30,8 @@ import (
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     minibatches u64, mean f64, variance f64
-//	warm-up   rows, identities u×n                    of the warm-up, or in quarantine
-//	pool      offered u64, next slot u64, rows, identities u×n
+//	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
+//	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
 //	          and of each column u64, most frequent value f64, share f64
 //	C_L       f×d², without ν, at the last split
@@ -41,15 +41,21 @@ import (
 //	          and of the time since pending f64, minibatches u64, keep f64, fresh f×a²
 //	split     flag
 //	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
-//	refit     rows learnt at its start u64; unless 0: rows, identities u×n, d_P u64, C_L f×d² or f×0
+//	refit     rows learnt at its start u64; unless 0: rows, identities u×n, places, d_P u64, C_L f×d² or f×0
+//	gap       gap u64, rows seen u64, first row f×d or f×0, number of partitions u64, and of each
+//	          number u64, places of its last rows u×13, those rows f×13d; number of lags u64, and of each
+//	          pairs f64, lag f64, sums f×d, squares f×d, products f×d
+//	clocks    places: of each partition the number of rows seen
 //
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
 // the ridged flag.
 //
-// where rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
+// Until version 3 there were no places, no gap and no clocks.
+//
+// where places are a count and for each a partition and a number of rows, varints, and rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 3
+	stateVersion = 4
 	stateHeader  = 24
 )
 
@@ -60,7 +66,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	start := len(b)
 	const matrices = 8 // of d², about
-	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.rows)+1024))
+	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.x)+1024))
 	b = append(b, make([]byte, stateHeader)...)
 	w := &writer{b: b}
 	for _, s := range origin() {
@@ -72,8 +78,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.counts.write(w)
 	l.running.write(w)
 	l.drift.write(w)
-	w.rows(l.warm.rows)
-	w.words(l.warm.ids)
+	l.warm.write(w)
 	l.pool.write(w)
 	l.moments.write(w)
 	w.floats(l.cl)
@@ -84,6 +89,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	w.flag(l.split)
 	l.aligned.write(w)
 	l.refit.write(w)
+	l.gap.write(w)
+	writePlaces(w, l.clocks)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -193,8 +200,8 @@ func (l *Learner) read(r *reader) {
 	if r.version == 1 {
 		l.drift.readRenewal(r)
 	}
-	l.warm = warmup{rows: r.rows(), ids: r.words()}
-	if r.err == nil && len(l.warm.rows) != len(l.warm.ids)*d {
+	l.warm = readBatch(r)
+	if r.err == nil && !l.warm.valid(d) {
 		r.err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
@@ -216,6 +223,10 @@ func (l *Learner) read(r *reader) {
 	l.split = r.flag()
 	l.aligned.read(r, d)
 	l.refit.read(r, d)
+	if r.version > 3 {
+		l.gap.read(r, d)
+		l.clocks = readPlaces(r, 0)
+	}
 }
 
 func (c *counts) fields() []*uint64 {
@@ -274,20 +285,21 @@ func (p *pool) write(w *writer) {
 	w.u64(uint64(p.next))
 	w.rows(p.rows)
 	w.words(p.slots.ids)
+	writePlaces(w, p.places)
 }
 
 func (p *pool) read(r *reader) {
 	p.offered, p.next = r.u64(), int(r.u64())
-	rows, ids := r.rows(), r.words()
+	b := readBatch(r)
 	if r.err != nil {
 		return
 	}
-	if len(rows) != len(ids)*p.dim || len(ids) > p.capacity || p.next < 0 || p.next >= p.capacity {
-		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(rows), len(ids), p.next)
+	if !b.valid(p.dim) || b.len() > p.capacity || p.next < 0 || p.next >= p.capacity {
+		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(b.x), b.len(), p.next)
 		return
 	}
-	p.rows = rows
-	for slot, id := range ids {
+	p.rows, p.places = b.x, b.places
+	for slot, id := range b.ids {
 		p.slots.put(slot, id)
 	}
 }

@@ -2,6 +2,7 @@ package online
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -24,6 +25,8 @@ func (w *writer) flag(v bool) {
 		w.b = append(w.b, 0)
 	}
 }
+
+func (w *writer) varint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
 
 func (w *writer) text(s string) {
 	w.count(len(s))
@@ -92,6 +95,15 @@ func (r *reader) u64() uint64 {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
+}
+
+func (r *reader) varint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 && r.err == nil {
+		r.err = errors.New("ends within a number")
+	}
+	r.take(max(n, 0))
+	return v
 }
 
 func (r *reader) f64() float64 { return math.Float64frombits(r.u64()) }

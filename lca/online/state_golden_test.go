@@ -29,7 +29,7 @@ func goldenLearner(t *testing.T, rows int) *Learner {
 			ids[i] = uint64(at + i)
 			x.SetRow(i, []float64{rng.NormFloat64(), 5 * rng.NormFloat64()})
 		}
-		if _, err := l.Learn(x, ids); err != nil {
+		if _, err := l.Learn(x, ids, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -72,11 +72,11 @@ func TestStateContinues(t *testing.T) {
 					}
 					resumed = next
 				}
-				if _, err := whole.Learn(part, sequence(i*b, b)); err != nil {
+				if _, err := whole.Learn(part, sequence(i*b, b), nil); err != nil {
 					t.Fatal(err)
 				}
 				if resumed != whole {
-					if _, err := resumed.Learn(part, sequence(i*b, b)); err != nil {
+					if _, err := resumed.Learn(part, sequence(i*b, b), nil); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -102,7 +102,7 @@ func TestLearningDependsOnRowsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := 0; i < 1500; i += 50 {
-			if _, err := l.Learn(x.Slice(i, i+50, 0, d).(*mat.Dense), sequence(i, 50)); err != nil {
+			if _, err := l.Learn(x.Slice(i, i+50, 0, d).(*mat.Dense), sequence(i, 50), nil); err != nil {
 				t.Fatal(err)
 			}
 			if publish && i >= 300 && i%150 == 0 {

@@ -34,7 +34,7 @@ func TestSteadyLearnAllocatesNothing(t *testing.T) {
 				for i := range ids {
 					ids[i] = uint64(next*c.rows + i)
 				}
-				s, err := l.Learn(minibatches[next%len(minibatches)], ids)
+				s, err := l.Learn(minibatches[next%len(minibatches)], ids, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,7 +77,7 @@ func TestRestoredBetweenSplits(t *testing.T) {
 		return b
 	}
 	learn := func(l *Learner, i int) Step {
-		s, err := l.Learn(mat.NewDense(rows, dim, x[i*rows*dim:(i+1)*rows*dim]), nil)
+		s, err := l.Learn(mat.NewDense(rows, dim, x[i*rows*dim:(i+1)*rows*dim]), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

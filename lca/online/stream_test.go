@@ -77,7 +77,7 @@ func learned(t *testing.T, c Config, x *mat.Dense, ids []uint64) *lca.Model {
 	}
 	n, d := x.Dims()
 	for i := 0; i+c.Minibatch <= n; i += c.Minibatch {
-		if _, err := l.Learn(x.Slice(i, i+c.Minibatch, 0, d).(*mat.Dense), ids[i:i+c.Minibatch]); err != nil {
+		if _, err := l.Learn(x.Slice(i, i+c.Minibatch, 0, d).(*mat.Dense), ids[i:i+c.Minibatch], nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,18 +24,20 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
 		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
 	}
-	rows, ids := make([]float64, len(m.Neighbours)), make([]uint64, len(m.Neighbours)/d)
+	n := len(m.Neighbours) / d
+	b := batch{make([]float64, len(m.Neighbours)), make([]uint64, n), make([]place, n)}
 	for k, v := range m.Neighbours {
-		rows[k] = float64(v)
+		b.x[k] = float64(v)
 	}
-	for i := range ids {
-		ids[i] = mix(mix(m.Info.Rows) + uint64(i))
+	for i := range n {
+		b.ids[i] = mix(mix(m.Info.Rows) + uint64(i))
+		b.places[i].partition = noPartition
 	}
 	next, err := NewLearner(l.cfg)
 	if err != nil {
 		return err
 	}
-	next.offerToPool(rows, ids, nil)
+	next.offerToPool(b, nil)
 	copy(next.moments.mean, m.Mean)
 	cl, cg := withoutNu(m)
 	copy(next.moments.cov, cg)

@@ -20,14 +20,10 @@ const (
 	warmupOutlier = 20
 )
 
-// warmup collects the first rows: they give the scales, μ, C_G, the first pool and, as C_L = C_G,
+// The warm-up collects the first rows: they give the scales, μ, C_G, the first pool and, as C_L = C_G,
 // the first metric. There is no gate yet, so rows that are absurdly far are sorted out by the
 // median and the median absolute deviation of each column: one row at 1000 standard deviations
 // would otherwise set C_G by itself for as long as it stays in the pool.
-type warmup struct {
-	rows []float64
-	ids  []uint64
-}
 
 // warmupRows returns how many rows are collected.
 func (c Config) warmupRows() int {
@@ -42,31 +38,36 @@ func (c Config) warmupRows() int {
 }
 
 // warmUp collects a minibatch, and computes the first metric when there are enough rows that vary.
-func (l *Learner) warmUp(rows []float64, ids []uint64, s Step) (Step, error) {
+func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	s.Warmup = true
-	w, d, want := &l.warm, l.cfg.Dim, l.cfg.warmupRows()
-	w.rows, w.ids = append(w.rows, rows...), append(w.ids, ids...)
-	if len(w.ids) < want {
+	d := l.cfg.Dim
+	w, want := &l.warm, l.cfg.warmupRows()
+	w.append(b)
+	if l.gap.learn(b, d); l.cfg.WarmupRows == lca.Auto {
+		l.gap.revise()
+		want = l.gap.stretched(want, l.cfg.Neighbours)
+	}
+	if w.len() < want {
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
 	}
-	kept := screen(w.rows, d)
-	first, ids := new(picked).pick(w.rows, w.ids, kept, d)
-	l.moments.start(first, &l.work)
+	kept := screen(w.x, d)
+	first := new(batch).pick(*w, kept, d)
+	l.moments.start(first.x, &l.work)
 	if f := l.moments.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
-		w.forget(len(w.ids)-want, d)
+		w.forget(w.len()-want, d)
 		return s, nil
 	}
-	s.Gated += len(w.ids) - len(kept)
+	s.Gated += w.len() - len(kept)
 	l.counts.Gated += uint64(s.Gated)
-	l.warm = warmup{}
-	return l.initialise(first, ids, s)
+	l.warm = batch{}
+	return l.initialise(first, s)
 }
 
 // initialise fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
 // update follows at once where the rows suffice for one.
-func (l *Learner) initialise(rows []float64, ids []uint64, s Step) (Step, error) {
-	s.Entered = l.offerToPool(rows, ids, nil)
+func (l *Learner) initialise(b batch, s Step) (Step, error) {
+	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.len()
 	f, cov := l.moments.columnScale(l.cfg.NuUnit), l.moments.full()
 	for _, i := range f.Active {
@@ -78,7 +79,7 @@ func (l *Learner) initialise(rows []float64, ids []uint64, s Step) (Step, error)
 		return Step{}, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
-	if err := l.firstFit(rows, ids, &s); err != nil {
+	if err := l.firstFit(b, &s); err != nil {
 		return Step{}, err
 	}
 	return s, nil

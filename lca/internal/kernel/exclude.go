@@ -2,16 +2,25 @@ package kernel
 
 import "math"
 
-// exclude sets the logits of the slots that hold row i's own record to −Inf, and returns how many there are.
+// exclude sets the logits of the slots that are not admissible for row i to −Inf, and returns how many there are.
 func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
-	if s.ex.Start == nil {
-		return 0
+	if s.ex.Start != nil {
+		excluded += excludeSlots(row, s.ex.Index[s.ex.Start[i]:s.ex.Start[i+1]])
 	}
-	for _, j := range s.ex.Index[s.ex.Start[i]:s.ex.Start[i+1]] {
-		if float64(row[j]) != math.Inf(-1) {
+	if s.ex.Window != nil {
+		w := s.ex.Window[i]
+		excluded += excludeSlots(row, s.ex.Order[w[0]:w[1]])
+	}
+	return excluded
+}
+
+func excludeSlots[T Float](row []T, slots []int32) (excluded int) {
+	none := T(math.Inf(-1))
+	for _, j := range slots {
+		if row[j] != none {
 			excluded++
 		}
-		row[j] = T(math.Inf(-1))
+		row[j] = none
 	}
 	return excluded
 }

@@ -10,6 +10,10 @@ type Exclusion struct {
 	// Index[Start[i]:Start[i+1]] are the pool slots that are not admissible for row i, because they
 	// hold the same record. A nil Start means none; otherwise it has rows+1 entries.
 	Start, Index []int32
+	// Order[Window[i][0]:Window[i][1]] are more such slots, where those of many rows overlap: rows that are near in
+	// time. A nil Window means none.
+	Order  []int32
+	Window [][2]int32
 	// NearCopy is the squared distance, over all coordinates, below which a pair is a near copy
 	// and not admissible; 0 = off.
 	NearCopy float64
@@ -55,6 +59,9 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	checkQueries(q, rows, p)
 	if ex.Start != nil && len(ex.Start) != rows+1 {
 		panic(fmt.Sprintf("kernel: update of %d rows with %d exclusion starts", rows, len(ex.Start)))
+	}
+	if ex.Window != nil && len(ex.Window) != rows {
+		panic(fmt.Sprintf("kernel: update of %d rows with %d windows", rows, len(ex.Window)))
 	}
 	if ex.Gate <= 0 {
 		ex.Gate = math.Inf(1)

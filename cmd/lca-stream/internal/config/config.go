@@ -135,6 +135,7 @@ type LCA struct {
 	WarmupRows     int             // rows before the first update; lca.Auto: by the number of features and the preset
 	InnerSteps     int             // EM steps per minibatch; lca.Auto: more at first
 	OutlierGate    float64         // squared kernel distance beyond which a row is not learnt; lca.Auto: by the distance from the mean; +Inf: off
+	TimeGap        int             // rows of a partition within which two rows are no neighbours; lca.Auto: by the autocorrelation; 0: off
 	NearCopies     bool            // leave near copies out of a row's neighbours
 	Drift          int             // rows that a change must last for; lca.Auto: by preset; 0: off
 	SkipWhenBehind bool            // subsample for learning when input outruns it

@@ -32,6 +32,7 @@ func (c *Config) Learner(dim int) (online.Config, error) {
 	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows
 	l.Minibatch, l.Neighbours, l.TargetRows = c.Minibatch.Rows, m.Neighbours, m.TargetRows
 	l.WarmupRows, l.InnerSteps, l.OutlierGate = m.WarmupRows, m.InnerSteps, m.OutlierGate
+	l.TimeGap = m.TimeGap
 	l.NearCopies, l.Drift, l.Seed = m.NearCopies, m.Drift != 0, m.Seed
 	if l.Drift {
 		l.DriftRows = m.Drift

@@ -1,0 +1,68 @@
+package streams
+
+import (
+	"testing"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
+)
+
+// The floors are for the mean of many seeds. A test has few, so it allows for two standard errors of the difference.
+const testSeeds = 3
+
+// floor is what a stream must reach.
+type floor struct {
+	stream          string
+	excess          float64 // nats above the truth
+	refused, alarms float64 // share of the rows; in the whole stream
+}
+
+// TestFloors holds short versions of the floors, for both presets.
+func TestFloors(t *testing.T) {
+	for _, f := range []floor{
+		{"AR(1) .99", 1, 0.10, 1},
+		{"AR(1) .998", 5, 0.10, 1},
+	} {
+		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+			t.Run(f.stream+" "+preset.String(), func(t *testing.T) {
+				var excess, refused, alarms []float64
+				for seed := range uint64(testSeeds) {
+					r := measured(t, f.stream, preset, seed)
+					excess, refused, alarms = append(excess, r.Excess), append(refused, r.Refused), append(alarms, r.Alarms)
+				}
+				atMost(t, "nats above the truth", excess, f.excess)
+				atMost(t, "share of the rows refused", refused, f.refused)
+				atMost(t, "alarms", alarms, f.alarms)
+			})
+		}
+	}
+}
+
+// measured is what the shipped defaults make of a stream.
+func measured(t *testing.T, name string, preset lca.Preset, seed uint64) Result {
+	t.Helper()
+	for _, s := range All() {
+		if s.Name != name {
+			continue
+		}
+		c := online.DefaultConfig(s.Dim)
+		c.Preset = preset
+		r, err := Measure(c, s.Draw(seed))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	t.Fatalf("no stream %q", name)
+	return Result{}
+}
+
+// atMost fails if the mean is above the limit by more than two standard errors.
+func atMost(t *testing.T, what string, v []float64, limit float64) {
+	t.Helper()
+	mean, standardError := spread(v)
+	t.Logf("%s: %.3f ± %.3f, at most %v", what, mean, standardError, limit)
+	if !(mean <= limit+2*standardError) {
+		t.Errorf("%s: %.3f ± %.3f (%.3f), want at most %v", what, mean, standardError, v, limit)
+	}
+}

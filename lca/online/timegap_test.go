@@ -1,0 +1,170 @@
+package online
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// slowRows are n rows of d normal columns, each of which remembers φ of the row before.
+func slowRows(r *rand.Rand, n, d int, phi float64) *mat.Dense {
+	x := mat.NewDense(n, d, nil)
+	for i := range n {
+		for k := range d {
+			v := r.NormFloat64()
+			if i > 0 {
+				v = phi*x.At(i-1, k) + math.Sqrt(1-phi*phi)*v
+			}
+			x.Set(i, k, v)
+		}
+	}
+	return x
+}
+
+// TestTimeGap holds which gap is found: three times the lag at which the autocorrelation φ^lag is 1/e, whatever the
+// number of partitions that the rows are spread over, and none for rows that are hardly dependent.
+func TestTimeGap(t *testing.T) {
+	const d, n = 5, 20000
+	for _, c := range []struct {
+		name       string
+		phi        float64
+		partitions int
+		least, top uint64
+	}{
+		{"independent rows", 0, 1, 0, 0},
+		{"adjacent rows below 1/e", 0.3, 1, 0, 0},
+		{"short memory", 0.8, 1, 10, 18},     // 3·4.5
+		{"long memory", 0.98, 1, 110, 190},   // 3·49.5
+		{"three partitions", 0.9, 3, 22, 36}, // 3·9.5
+		{"more partitions than are followed", 0.9, 20, 20, 38},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			each := make([]*mat.Dense, c.partitions)
+			for p := range each {
+				each[p] = slowRows(rand.New(rand.NewPCG(uint64(p), 15)), n/c.partitions+1, d, c.phi)
+			}
+			l, err := NewLearner(DefaultConfig(d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < n; i += 100 {
+				x, partitions := mat.NewDense(100, d, nil), make([]int32, 100)
+				for k := range 100 {
+					p := (i + k) % c.partitions
+					partitions[k] = int32(p)
+					x.SetRow(k, each[p].RawRowView((i+k)/c.partitions))
+				}
+				if _, err := l.Learn(x, sequence(i, 100), partitions); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if g := l.gap.rows; g < c.least || g > c.top {
+				t.Errorf("gap of %d rows, want %d to %d", g, c.least, c.top)
+			}
+		})
+	}
+}
+
+// TestTimeGapIsObeyed holds that a number is taken as it is, and that a finite set has no gap of its own.
+func TestTimeGapIsObeyed(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		gap    int
+		finite bool
+		want   uint64
+	}{{"a number", 7, false, 7}, {"off", 0, false, 0}, {"a finite set", lca.Auto, true, 0}, {"a number for a finite set", 7, true, 7}} {
+		config := DefaultConfig(3)
+		config.TimeGap, config.Finite = c.gap, c.finite
+		l, err := NewLearner(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(t, l, slowRows(rand.New(rand.NewPCG(1, 15)), 2000, 3, 0.95), 100)
+		if l.gap.rows != c.want {
+			t.Errorf("%s: gap of %d rows, want %d", c.name, l.gap.rows, c.want)
+		}
+	}
+}
+
+// TestWindows holds that the slots of a window are exactly those that the definition names.
+func TestWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 15))
+	var found inTime
+	for range 200 {
+		draw := func() []place {
+			out := make([]place, 1+r.IntN(60))
+			for i := range out {
+				out[i] = place{int32(r.IntN(4) - 1), uint64(r.IntN(50))}
+			}
+			return out
+		}
+		slots, rows, gap := draw(), draw(), uint64(1+r.IntN(20))
+		order, window := found.windows(slots, rows, gap)
+		for i, p := range rows {
+			var want []int32
+			for s, q := range slots {
+				if p.partition != noPartition && p.partition == q.partition && max(p.at, q.at)-min(p.at, q.at) < gap {
+					want = append(want, int32(s))
+				}
+			}
+			got := slices.Clone(order[window[i][0]:window[i][1]])
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Fatalf("row %+v, gap %d, slots %+v: window %v, want %v", p, gap, slots, got, want)
+			}
+		}
+	}
+}
+
+// TestTimeGapContinues holds that a learner restored in the warm-up or later goes on as one that was never
+// interrupted, where rows of two partitions have a gap.
+func TestTimeGapContinues(t *testing.T) {
+	const d, b = 4, 50
+	c := DefaultConfig(d)
+	c.Neighbours = 400
+	x := slowRows(rand.New(rand.NewPCG(3, 15)), 3000, d, 0.9)
+	partitions := make([]int32, b)
+	for k := range partitions {
+		partitions[k] = int32(k / 30)
+	}
+	whole, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resumed := map[int]*Learner{100: nil, 1500: nil}
+	for i := 0; i < 3000; i += b {
+		part := x.Slice(i, i+b, 0, d).(*mat.Dense)
+		for from, l := range resumed {
+			if i == from {
+				if l, err = NewLearner(c); err != nil {
+					t.Fatal(err)
+				}
+				if err := l.UnmarshalBinary(stateOf(t, whole)); err != nil {
+					t.Fatal(err)
+				}
+				resumed[from] = l
+			}
+			if l != nil {
+				if _, err := l.Learn(part, sequence(i, b), partitions); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := whole.Learn(part, sequence(i, b), partitions); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if whole.gap.rows == 0 {
+		t.Error("no gap: the test does not see what it is for")
+	}
+	for from, l := range resumed {
+		if !bytes.Equal(stateOf(t, l), stateOf(t, whole)) {
+			t.Errorf("restored at row %d, the learner went another way", from)
+		}
+	}
+}
