@@ -7,13 +7,13 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// rangeProtocol is the name Kafka's own clients give this assignment, so that tools which show
-// groups know it.
+// rangeProtocol is the name that Kafka's own clients give to this assignment, so that tools which show groups know
+// it.
 const rangeProtocol = "range"
 
-// assignRange gives each member a run of neighbouring partitions of every topic it subscribes to;
-// if the numbers do not divide, the first members get one more. It is Kafka's RangeAssignor, order
-// of members included, so that a leader of another implementation assigns the same.
+// assignRange gives each member a run of neighbouring partitions of every topic it subscribes to; if the numbers do
+// not divide, the first members get one more. It is Kafka's RangeAssignor, with the same order of members, so that a
+// leader of another implementation assigns the same.
 func assignRange(members []kafka.JoinGroupResponseMember, topics map[string][]Partition) map[string]map[string][]int {
 	members = slices.Clone(members)
 	slices.SortFunc(members, compareMembers)
@@ -38,7 +38,7 @@ func assignRange(members []kafka.JoinGroupResponseMember, topics map[string][]Pa
 	return assigned
 }
 
-// from is the index of the first of n partitions that the i-th of m members gets.
+// from returns the index of the first of n partitions that the i-th of m members gets.
 func from(i, n, m int) int { return i*(n/m) + min(i, n%m) }
 
 // compareMembers puts static members first, by their instance id: then a restart, which changes
@@ -55,7 +55,7 @@ func compareMembers(a, b kafka.JoinGroupResponseMember) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// subscribedTopics are the topics any member wants.
+// subscribedTopics returns the topics that any member subscribes to.
 func subscribedTopics(members []kafka.JoinGroupResponseMember) []string {
 	var topics []string
 	for _, m := range members {

@@ -13,16 +13,17 @@ import (
 
 // Position is what a group has committed for one partition.
 type Position struct {
-	Next     int64  // the offset to read next; -1: the group has none
+	Next     int64  // the offset to read next; -1: nothing committed
 	Epoch    int32  // leader epoch of the record before it; -1: not known
 	Metadata string // what was committed with it, see Claim.Metadata
 }
 
-// Committed returns what a group has committed, with Next -1 where there is nothing. For exactly-once
-// reading ask after the sink has fenced the former owner: before, its last transaction may still
-// commit. After, that transaction is over, but the coordinator may not yet show its offsets: before
-// 3.9.1 and 4.0 Kafka takes them over after it has answered (KAFKA-17507). So only stable offsets are
-// asked for, and others waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
+// Committed returns what a group has committed, with Next -1 for partitions without an offset.
+//
+// For exactly-once reading, call it after the sink has fenced the former owner. Before, that owner's last transaction
+// may still commit. After, the transaction is over, but the coordinator may not show its offsets yet: before 3.9.1
+// and 4.0, Kafka makes them visible after it has answered (KAFKA-17507). So only stable offsets are requested, and
+// unstable ones waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
 func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
 	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
@@ -34,8 +35,8 @@ func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []
 	})
 }
 
-// stableVersion is the first version of OffsetFetch that knows RequireStable, and the last that asks
-// for one group: later ones say nothing more that is needed here.
+// stableVersion is the first version of OffsetFetch with RequireStable, and the last that asks about a single group.
+// Later ones add nothing that is needed here.
 const stableVersion = 7
 
 func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
@@ -61,7 +62,7 @@ func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []
 	found := make(map[Partition]Position, len(parts))
 	switch code := kafka.Error(response.ErrorCode); {
 	case code == kafka.GroupIdNotFound:
-		// The embedded broker says so of a group that has committed nothing yet; Kafka gives -1s.
+		// The embedded broker answers so for a group that has committed nothing; Kafka returns offsets of -1.
 		for _, p := range parts {
 			found[p] = Position{Next: -1, Epoch: -1}
 		}

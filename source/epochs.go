@@ -13,22 +13,21 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Epochs are, for positions in partitions, the leader epochs under which the records before them
-// were written. A partition whose epoch is not known has no entry. By them a reader notices that a
-// log was truncated and has grown again (KIP-320): the offset alone would fit the new records.
+// Epochs maps partitions to the leader epoch of the record before a position in them. A partition whose epoch is not
+// known has no entry. From the epoch a reader notices that a log was truncated and has grown again (KIP-320): the
+// offset alone would fit the new records.
 type Epochs map[Partition]int32
 
 // Clone returns a copy that shares nothing.
 func (e Epochs) Clone() Epochs { return maps.Clone(e) }
 
-// TruncatedError says that records which were read are not in the log any more: a replica that did
-// not have them became the leader, or the disk that had them was lost. Others may have taken their
-// offsets, and those were not read.
+// TruncatedError reports that records which were read are no longer in the log: a replica without them became the
+// leader, or the disk that held them was lost. Other records may have taken their offsets, and those were not read.
 type TruncatedError struct {
 	Partition Partition
 	Offset    int64 // to read next
 	Epoch     int32 // of the record before it
-	End       int64 // what the log still has of that epoch ends here: records from End to Offset are lost
+	End       int64 // end of that epoch in the log now: records from End to Offset are lost
 }
 
 // Error says what was lost and what can be done about it.
@@ -38,30 +37,30 @@ func (e *TruncatedError) Error() string {
 		"new records may have taken their place: look at what was made of them, then say where to read on with `lca-stream offsets reset`", e.Partition, e.End, e.Offset-1, e.Epoch, e.End)
 }
 
-// noEpoch is what Kafka's requests say where no leader epoch is known.
+// noEpoch stands for an unknown leader epoch in Kafka's requests.
 const noEpoch = -1
 
-// trail is what a fetcher knows of leaders: who leads now, and under whom the last record was written.
+// trail is what a fetcher knows about leaders: who leads now, and in which epoch the last record was written.
 type trail struct {
-	leader  int32 // node id; -1: as the transport has it
-	epoch   int32 // of the leader, as metadata had it; noEpoch: not known
+	leader  int32 // node id; -1: use the transport's layout
+	epoch   int32 // leader epoch from the metadata; noEpoch: not known
 	last    int32 // epoch of the record before the position; noEpoch: not known
-	checked int32 // the leader's epoch in which the position was last checked
-	asked   bool  // for the leader
+	checked int32 // leader epoch in which the position was last checked
+	asked   bool  // the leader was looked up
 }
 
 func newTrail(last int32) trail {
 	return trail{leader: -1, epoch: noEpoch, last: last, checked: noEpoch}
 }
 
-// read notes the epoch of what was read from the leader, whose log therefore has it.
+// read notes the epoch of records that were read from the leader, whose log therefore has them.
 func (t *trail) read(epoch int32) { t.last, t.checked = epoch, t.epoch }
 
-// moved notes who leads.
+// moved notes the leader.
 func (t *trail) moved(p kafkaconn.Partition) { t.leader, t.epoch, t.asked = p.Leader, p.Epoch, true }
 
-// check asks, once in each epoch of the leader, whether the log still has the record before the
-// position. Fetches name the leader's epoch, so that nothing is read under a leader that was not asked.
+// check asks, once in each epoch of the leader, whether the log still has the record before the position. Fetches
+// name the leader's epoch, so that nothing is read from a leader that was not checked.
 func (f *Fetcher) check(ctx context.Context) error {
 	t := &f.trail
 	if !t.asked {
@@ -74,7 +73,7 @@ func (f *Fetcher) check(ctx context.Context) error {
 	}
 	end, err := f.endOfEpoch(ctx)
 	switch {
-	case errors.Is(err, kafka.UnsupportedVersion): // a broker before Kafka 2.3 has no answer that a reader may see
+	case errors.Is(err, kafka.UnsupportedVersion): // a broker before Kafka 2.3 has no answer that a consumer may see
 	case err != nil:
 		return err
 	case end >= 0 && end < f.next:
@@ -84,12 +83,12 @@ func (f *Fetcher) check(ctx context.Context) error {
 	return nil
 }
 
-// endOfEpoch is where the leader's log has the end of the last record's epoch, or of the last epoch
-// before it: at or behind the position, unless the log was truncated. It is -1 if the leader does not know.
+// endOfEpoch returns the offset at which the last record's epoch, or the last epoch before it, ends in the leader's
+// log. It is at or behind the position, unless the log was truncated. It is -1 if the leader does not know.
 func (f *Fetcher) endOfEpoch(ctx context.Context) (int64, error) {
 	p := f.config.Partition
 	request := kmsg.NewPtrOffsetForLeaderEpochRequest()
-	request.ReplicaID = -1 // a reader
+	request.ReplicaID = -1 // a consumer
 	partition := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
 	partition.Partition, partition.CurrentLeaderEpoch, partition.LeaderEpoch = p.ID, f.trail.epoch, f.trail.last
 	topic := kmsg.NewOffsetForLeaderEpochRequestTopic()

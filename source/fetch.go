@@ -13,29 +13,29 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// FetcherConfig says what a Fetcher reads. Zero sizes and times take their defaults.
+// FetcherConfig configures a Fetcher. Zero sizes and times take their defaults.
 type FetcherConfig struct {
 	Cluster   *kafkaconn.Cluster
 	Partition Partition
-	Offset    int64  // of the first record to read
-	Epochs    Epochs // of Offset; no entry: what was before it does not matter
-	TopicID   string // of the topic that Offset belongs to, see Note: another one of its name gives a *RecreatedError; "" = the one that is found first
+	Offset    int64  // first offset to read
+	Epochs    Epochs // leader epoch of the record before Offset; without an entry it is not checked
+	TopicID   string // id of the topic that Offset belongs to, see Note: another topic of this name gives a *RecreatedError; "" = the first one found
 
-	// ReadUncommitted also gives the records of open and aborted transactions. By default a
-	// reader sees committed records only, and stops before the first open transaction.
+	// ReadUncommitted also returns the records of open and aborted transactions. By default a reader sees only
+	// committed records, and stops before the first open transaction.
 	ReadUncommitted bool
 
-	// SetAside gives a batch that cannot be read as a Rejected, where Fetch would end with an error otherwise.
+	// SetAside returns a batch that cannot be read as a Rejected. Otherwise Fetch ends with an error there.
 	SetAside bool
 
 	MaxBytes        int           // of one response, except that one batch always fits; default 4 MiB
-	MaxMessageBytes int           // of one value: a batch of more than 4 times this is rejected; default 16 MiB
-	MaxWait         time.Duration // that a broker waits for records; default 500 ms
-	RetryFor        time.Duration // a broker may be away this long before Fetch gives up; default 1 min
+	MaxMessageBytes int           // of one value: larger batches than 4 times this are rejected; default 16 MiB
+	MaxWait         time.Duration // how long a broker waits for records; default 500 ms
+	RetryFor        time.Duration // how long a broker may be away before Fetch returns the error; default 1 min
 }
 
-// batchesPerMessage: a batch may decompress to this many times MaxMessageBytes. Producers put many
-// messages into a batch, and compressed they may go far over a topic's max.message.bytes.
+// batchesPerMessage bounds a decompressed batch, as a multiple of MaxMessageBytes. Producers put many messages into a
+// batch, and before compression they may be far larger than a topic's max.message.bytes.
 const batchesPerMessage = 4
 
 // responseOverhead is room for what a Fetch response holds besides records: the list of aborted
@@ -59,51 +59,51 @@ func orDefault[T int | time.Duration](v, fallback T) T {
 
 func (c *FetcherConfig) maxBatchBytes() int { return batchesPerMessage * c.MaxMessageBytes }
 
-// Fetched is what one Fetch gives.
+// Fetched is the result of one Fetch.
 type Fetched struct {
-	Records  []recordbatch.Record // in order; keys and values point into a buffer of their own, for good
+	Records  []recordbatch.Record // in order; keys and values point into a buffer that is not reused
 	Rejected []Rejected           // in order; their offsets lie between those of Records
-	Next     int64                // the offset to read next; beyond the last record where transactions ended or compaction took records
-	Epoch    int32                // the leader epoch of what is before Next; -1: not known
+	Next     int64                // the offset to read next; behind the last record if transactions ended or compaction removed records
+	Epoch    int32                // leader epoch of the record before Next; -1: not known
 
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction
-	LogStart      int64 // the first offset there is; -1 if the broker is too old to say
+	LogStart      int64 // the first available offset; -1 if the broker is too old to tell
 
-	block *block // what Records point into
+	block *block // memory that Records point into
 }
 
-// Rejected is a batch that is too large or cannot be read, from the position or its first offset on, whichever
-// is later.
+// Rejected is a batch that is too large or cannot be read. It begins at its first offset or at the position,
+// whichever is later.
 type Rejected struct {
 	*RecordError
 	Last      int64  // its last offset
-	Raw       []byte // all of it as the broker keeps it; nil where it is too large to fetch
-	Timestamp int64  // of its newest record; 0 where its header cannot be relied on
+	Raw       []byte // the whole batch as the broker stores it; nil if it is too large to fetch
+	Timestamp int64  // of its newest record; 0 if the header is not reliable
 }
 
-// Fetcher reads one partition: raw records, with those of aborted transactions left out. It
-// remembers its position. It is not safe for concurrent use.
+// Fetcher reads the raw records of one partition, without those of aborted transactions. It remembers its position.
+// It is not safe for concurrent use.
 //
-// By itself it holds no memory between calls. One call needs that of one response, at most MaxBytes or one
-// batch of at most 4 MaxMessageBytes, plus 1 MiB, and once more as much for what its records take in addition to their
-// bytes, decompressed ones too, or one batch if that takes more.
+// It holds no memory between calls. One call needs the memory of one response, at most MaxBytes or one batch of 4
+// MaxMessageBytes, plus 1 MiB; and as much again for what its records take in addition to their bytes, including
+// decompressed bytes, or one batch if that takes more.
 type Fetcher struct {
 	config  FetcherConfig
 	next    int64
-	ask     int // bytes of the next response, see whole
+	ask     int // bytes to request next, see nextRequestBytes
 	pace    pace
-	least   int // the same, after a damaged batch: with the header of the one behind it
-	doubts  int // how often the batch at the position has come damaged
+	least   int // lower bound of ask after a damaged batch: the batch and the header behind it
+	doubts  int // how often the batch at the position was damaged
 	trail   trail
 	topic   [16]byte // id of the topic; noTopicID: not known yet
-	bound   bool     // to that id: the position belongs to it
+	bound   bool     // the position belongs to that id
 	decoder *recordbatch.Decoder
 
-	memory *Memory // nil: as much as is needed, and the records are their reader's for good
-	whole  bool    // of a range with an end: takes what its batches need, see Memory
-	usual  int     // what the last response took, if that was more than the lane's part; else 0
-	grant  grant   // for the next response, or the one at hand
+	memory *Memory // nil: unbounded, and the reader keeps the records
+	whole  bool    // the range has an end: it takes the memory that its batches need, see Memory
+	usual  int     // what the last response took if that was more than the lane's part, else 0
+	grant  grant   // for the next response, or the current one
 }
 
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
@@ -120,16 +120,16 @@ func NewFetcher(c FetcherConfig) *Fetcher {
 	}
 }
 
-// Move sets the position. Nothing is known of what is before it.
+// Move sets the position. What is before it is not known.
 func (f *Fetcher) Move(next int64) { f.next, f.trail.last = next, noEpoch }
 
-// Next is the position: the offset of the record that Fetch gives next.
+// Next returns the position: the offset of the record that Fetch returns next.
 func (f *Fetcher) Next() int64 { return f.next }
 
-// Fetch asks the leader once and returns what it has, after MaxWait perhaps nothing. It retries
-// what retrying can cure, for RetryFor. Other errors: a *RecreatedError, a *TruncatedError, an *OffsetError when the partition does not
-// have the position (any more), one that wraps an error of recordbatch for a batch that cannot be read. A batch
-// with a wrong checksum is fetched again first, some times in some seconds: it may have been the network.
+// Fetch sends one request to the leader and returns the records, possibly none after MaxWait. For RetryFor it retries
+// what may pass by itself. It returns a *RecreatedError, a *TruncatedError, an *OffsetError if the partition does not
+// have the position (any more), or an error of recordbatch for a batch that cannot be read. A batch with a wrong
+// checksum is fetched again several times within a few seconds, because the network may have damaged it.
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	r := newRetry(f.config.Cluster, f.config.RetryFor, fmt.Sprintf("fetch %s@%d", f.config.Partition, f.next))
 	for {
@@ -146,7 +146,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			}
 			continue
 		}
-		if held := (*throttledError)(nil); errors.As(err, &held) { // no fault, and so no part of the retries
+		if held := (*throttledError)(nil); errors.As(err, &held) { // not a fault, so it does not count as a retry
 			if err := sleep(ctx, held.delay); err != nil {
 				return Fetched{}, err
 			}
@@ -165,7 +165,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			if err = f.outOfRange(ctx); err != nil {
 				return Fetched{}, err
 			}
-			err = kafka.LeaderNotAvailable // the range has it after all: leaders are changing
+			err = kafka.LeaderNotAvailable // the position is in range after all: the leader is changing
 		}
 		if gone := f.findLeader(ctx); gone != nil {
 			err = gone // the transport may only say that it cannot route the request
@@ -176,7 +176,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	}
 }
 
-// once is one request and the decoding of its response.
+// once sends one request and decodes the response.
 func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	quiet := f.config.MaxWait + kafkaconn.RequestTimeout
 	short, cancel := context.WithTimeout(ctx, quiet)
@@ -215,7 +215,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 	return got, err
 }
 
-// take makes of a response what Fetch gives. unpaced: it is not the link that has made it small.
+// take converts a response to the result of Fetch. unpaced: the response is not small because of the link.
 func (f *Fetcher) take(response *fetchResponse, p part, unpaced bool) (Fetched, error) {
 	if response.throttled > 0 {
 		return Fetched{}, &throttledError{response.throttled}
@@ -237,29 +237,29 @@ func (f *Fetcher) take(response *fetchResponse, p part, unpaced bool) (Fetched, 
 		return Fetched{}, err
 	}
 	if f.least = 0; unpaced {
-		f.ask = whole(f.ask, f.config.MaxBytes, len(response.records)-left, left)
+		f.ask = nextRequestBytes(f.ask, f.config.MaxBytes, len(response.records)-left, left)
 	}
 	got.block.records = got.Records
 	return got, nil
 }
 
-// whole returns how many bytes to ask for, at most the given ones, after a response to asked with so many bytes
-// of whole batches and so many of one that was cut off, which come again. Where batches are large these can be
-// nearly half of all that is read; then as much is asked for as came whole, since most producers' batches
-// are alike.
-func whole(asked, most, taken, cut int) int {
+// nextRequestBytes returns how many bytes to request, at most most, after a response to a request of asked bytes.
+// taken of them were whole batches, and cut bytes of a batch that was cut off will come again. With large batches
+// these can be nearly half of all that is read. Then the request shrinks to what came whole, because most batches of
+// a producer have about the same size.
+func nextRequestBytes(asked, most, taken, cut int) int {
 	switch {
 	case cut < asked/8:
 		return asked
-	case taken < most/2: // of batches that are not alike
+	case taken < most/2: // batches of different sizes
 		return most
 	}
 	return min(taken, most)
 }
 
-// findLeader asks a broker who leads the partition, because the transport notices only after a
-// while. It may fail: then the next try goes where the last one went. The error is the broker's word
-// that there is no such topic, or that it is another one by now.
+// findLeader asks a broker who leads the partition, because the transport notices a change late. If it fails, the
+// next try goes to the former leader. It returns the broker's answer that the topic does not exist, or is another one
+// by now.
 func (f *Fetcher) findLeader(ctx context.Context) error {
 	p := f.config.Partition
 	topics, err := f.config.Cluster.Metadata(ctx, p.Topic)
@@ -279,8 +279,8 @@ func (f *Fetcher) findLeader(ctx context.Context) error {
 	return nil
 }
 
-// outOfRange turns the broker's refusal into an error that names the range. It returns nil if the
-// position is in range by now: a new leader may lag behind for a moment.
+// outOfRange turns the broker's refusal into an error that names the available range. It returns nil if the position
+// is in range by now: a new leader may lag behind for a moment.
 func (f *Fetcher) outOfRange(ctx context.Context) error {
 	p := f.config.Partition
 	starts, err := ListOffsets(ctx, f.config.Cluster, []Partition{p}, Earliest)

@@ -31,7 +31,7 @@ func TestFetchesAskForWholeBatches(t *testing.T) {
 			next += in
 			cut := max(0, ask-size)
 			read, taken = read+size+cut, taken+size
-			if ask = whole(ask, most, size, cut); ask > most || ask < most/2 {
+			if ask = nextRequestBytes(ask, most, size, cut); ask > most || ask < most/2 {
 				t.Fatalf("%s: asks for %d bytes of %d", c.name, ask, most)
 			}
 		}

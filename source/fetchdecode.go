@@ -13,7 +13,7 @@ import (
 // mostDoubts is how often a batch with a wrong checksum is fetched again, over five seconds or so.
 const mostDoubts = 8
 
-// damagedError is a batch that did not come as it was produced.
+// damagedError is a batch that does not have the bytes that were produced.
 type damagedError struct {
 	err  error
 	size int
@@ -21,11 +21,11 @@ type damagedError struct {
 
 func (e *damagedError) Error() string { return e.err.Error() }
 
-// Unwrap returns what the decoder said.
+// Unwrap returns the decoder's error.
 func (e *damagedError) Unwrap() error { return e.err }
 
-// doubt waits before a damaged batch is fetched again. Then the broker is asked for a little more than the
-// batch, because only the header of the one behind it tells for sure where it ends.
+// doubt waits before a damaged batch is fetched again. The next request is for a little more than the batch, because
+// only the header behind it shows where it ends.
 func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) error {
 	f.doubts++
 	f.least = min(damaged.size, f.config.maxBatchBytes()) + 1<<10
@@ -35,8 +35,8 @@ func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) er
 	return r.pause(ctx)
 }
 
-// decode fills in records, rejected records and the next offset. It stops when they hold more than a part in addition to
-// their bytes, and returns how many bytes of the response it has not dealt with: they come again.
+// decode fills in records, rejected batches and the next offset. It stops when the records hold more than a part in
+// addition to their bytes. It returns how many bytes of the response are left: they come again.
 func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left int, err error) {
 	hidden := newAborted(response.aborted)
 	f.decoder.Reset(response.records)
@@ -62,7 +62,7 @@ func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left in
 		}
 		switch {
 		case err != nil && got.Next > f.next:
-			return left, nil // what came before it is good; the next call meets it again, at once
+			return left, nil // what came before it is good; the next call starts with it
 		case err != nil:
 			return left, err
 		case again && len(hidden) > 0:
@@ -71,8 +71,8 @@ func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left in
 	}
 }
 
-// unreadable deals with a batch whose header cannot be relied on. It may have been the end of an aborted
-// transaction, so again says that the broker has to tell once more which ones are.
+// unreadable handles a batch whose header is not reliable. It may have been the end of an aborted transaction, so the
+// list of aborted transactions must be fetched again: again is true.
 func (f *Fetcher) unreadable(got *Fetched, b *recordbatch.Batch, cause error) (again bool, err error) {
 	code := CodeBatchInvalid
 	switch {
@@ -99,12 +99,12 @@ func (f *Fetcher) unreadable(got *Fetched, b *recordbatch.Batch, cause error) (a
 	return true, nil
 }
 
-// decodeBatch deals with a batch whose header is sound.
+// decodeBatch decodes a batch whose header is sound.
 func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted, p part) (again bool, err error) {
 	switch {
 	case b.Control:
 		again = f.marker(b, hidden)
-	case b.LastOffset < got.Next: // a broker may begin its answer before what was asked for
+	case b.LastOffset < got.Next: // a broker may begin its answer before the requested offset
 	case !f.config.ReadUncommitted && hidden.hides(b):
 	default:
 		err = f.records(got, b, p)
@@ -115,9 +115,9 @@ func (f *Fetcher) decodeBatch(got *Fetched, b *recordbatch.Batch, hidden aborted
 	return again, err
 }
 
-// marker takes note of the end of a transaction. Of one that cannot be read it is not known whether it was an
-// abort; to go on with the list of aborted transactions could hide the next one of that producer. The list
-// that comes with the next response begins behind it.
+// marker notes the end of a transaction. If the marker cannot be read, it is not known whether the transaction was
+// aborted, and with the present list of aborted transactions the producer's next one could be hidden. The list in the
+// next response begins behind the marker.
 func (f *Fetcher) marker(b *recordbatch.Batch, hidden aborted) (again bool) {
 	end, err := f.decoder.Marker(b)
 	if err == nil && end == recordbatch.Aborted {
@@ -129,7 +129,7 @@ func (f *Fetcher) marker(b *recordbatch.Batch, hidden aborted) (again bool) {
 	return err != nil && hidden.active(b)
 }
 
-// records adds those of a data batch, from the position on.
+// records adds the records of a data batch from the position on.
 func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	before := len(got.Records)
 	recs, err := f.decoder.Records(got.Records, b)
@@ -152,8 +152,8 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	}
 	got.Records = recs[:before]
 	for i := range recs[before:] {
-		// The batch may have begun before the position. A value over the limit stays: it is in memory
-		// already, the decoder refuses it, and the dead letter must hold its bytes untouched.
+		// The batch may begin before the position. A value over the limit stays: it is in memory already, the decoder
+		// refuses it, and the dead letter must hold its bytes unchanged.
 		if r := &recs[before+i]; r.Offset >= got.Next {
 			got.Records = append(got.Records, *r)
 		}
@@ -161,8 +161,8 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	return nil
 }
 
-// cutOff deals with a last batch that is not whole. It comes whole with the next response, unless
-// it is the first one: then it is over our limit, and rejected.
+// cutOff handles a last batch that is not whole. It comes whole with the next response. If it is also the first one,
+// it is larger than our limit and is rejected.
 func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 	b, size, ok := f.decoder.Tail()
 	if got.Next > f.next || !ok {

@@ -2,16 +2,16 @@ package source
 
 import "github.com/lca-stream/lca-stream/internal/recordbatch"
 
-// What a fetcher of a lane may hold is its part of the process's memory. A batch that does not fit is left, and
-// comes again once there is room for it; most are alike, so room for another one is taken before it is asked
-// for, if there is any.
+// The memory of a lane's fetcher is its part of the process's memory. A batch that does not fit is left, and comes
+// again once there is room. Most batches are alike, so room for another one is reserved before it is requested, if
+// there is any.
 
-// largeError says that a batch takes more than the lane's part.
+// largeError reports that a batch takes more than the lane's part.
 type largeError struct{ need int64 }
 
 func (e *largeError) Error() string { return "a batch takes more memory than its reader's part" }
 
-// blocks are where responses come from; nil: from the collector.
+// blocks returns where the memory of responses comes from; nil: the garbage collector.
 func (m *Memory) blocks() *blocks {
 	if m == nil {
 		return nil
@@ -19,17 +19,17 @@ func (m *Memory) blocks() *blocks {
 	return &m.spare
 }
 
-// share makes the fetcher one of those that m bounds; whole: it reads a range with an end.
+// share makes m bound the fetcher's memory. whole: it reads a range with an end.
 func (f *Fetcher) share(m *Memory, whole bool) {
 	f.memory, f.whole = m, whole
 	f.decoder = recordbatch.NewDecoder(f.config.maxBatchBytes(), m.codecs)
 }
 
-// part is what a fetcher may hold: bytes of one response, bytes that its records hold in addition, and both of a
-// batch that comes alone.
+// part is the memory that a fetcher may hold: the bytes of one response, what its records hold in addition, and both
+// for a batch that comes alone.
 type part struct{ response, held, batch int }
 
-// part is that of the next response.
+// part returns the memory for the next response.
 func (f *Fetcher) part() part {
 	whole := max(f.config.MaxBytes, f.config.maxBatchBytes())
 	if f.memory == nil {
@@ -43,16 +43,16 @@ func (f *Fetcher) part() part {
 		f.grant = f.memory.try(f.memory.batches, int64(f.usual))
 	}
 	own = max(own, int(f.grant.size))
-	if f.grant.size >= f.memory.unit { // all there is: a batch may well need more than that
+	if f.grant.size >= f.memory.unit { // all there is: a batch may need more than that
 		return part{own, own, max(own, whole)}
 	}
 	return part{own, own, own}
 }
 
-// room is what one batch may hold in addition to its bytes.
+// room returns what one batch may hold in addition to its bytes.
 func (f *Fetcher) room(p part) int { return min(p.batch, f.config.maxBatchBytes()) }
 
-// settle gives the block what it needs of the grant, and the rest back.
+// settle moves what the block needs of the grant to it, and returns the rest.
 func (f *Fetcher) settle(got *Fetched, held int) {
 	if f.memory == nil || f.whole {
 		return

@@ -15,23 +15,23 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// The versions of Fetch: the first with transactions, with compact encodings, and with the ids of topics in
-// place of their names (KIP-516). Later ones say nothing more that is needed here.
+// The versions of Fetch: the first with transactions, with compact encodings, and with topic ids in place of names
+// (KIP-516). Later ones add nothing that is needed here.
 const (
 	fetchLeast    = 4
 	fetchFlexible = 12
 	fetchByID     = 13
 )
 
-// fetchRequest asks for one partition. Package kmsg encodes the request; the response is read here, so that
-// its records are not copied. Where the topic's id is known and the broker has a name for it, the partition is
-// asked for by that id: of a topic that was deleted and created again under its name nothing is read.
+// fetchRequest is a request for one partition. Package kmsg encodes it. The response is parsed here, so that its
+// records are not copied. If the topic's id is known and the broker supports ids, the partition is named by that id:
+// then nothing is read of another topic that was created under the same name.
 type fetchRequest struct {
 	partition       Partition
 	topic           [16]byte // its id; noTopicID: not known
 	trail           trail
 	offset          int64
-	maxBytes        int32 // the broker sends more if the first batch is larger
+	maxBytes        int32 // the broker returns more if the first batch is larger
 	maxWaitMs       int32
 	readUncommitted bool
 	limit           int // bytes of the response to keep; the rest is read and dropped
@@ -39,16 +39,16 @@ type fetchRequest struct {
 	patience        kafkaconn.Patience
 }
 
-// fetchResponse is what a broker says of the partition.
+// fetchResponse is a broker's answer for the partition.
 type fetchResponse struct {
-	throttled     time.Duration // > 0: over a quota, and so nothing but how long to wait
+	throttled     time.Duration // > 0: over a quota; the answer then holds only how long to wait
 	code          int16
 	highWatermark int64
 	lastStable    int64
 	logStart      int64
 	aborted       []abortedTxn
-	records       []byte // record batches, the last one may be cut off
-	block         *block // what records is part of
+	records       []byte // record batches; the last one may be cut off
+	block         *block // memory that records is part of
 	cut           bool   // the broker sent more than is kept
 }
 
@@ -72,13 +72,13 @@ func (r *fetchRequest) send(ctx context.Context, c *kafkaconn.Cluster) (*fetchRe
 	return m.(*fetchResponse), nil
 }
 
-// encoded is the request as kmsg writes it: the topic's name or its id, by the version.
+// encoded returns the request for kmsg: with the topic's name or its id, depending on the version.
 func (r *fetchRequest) encoded() *kmsg.FetchRequest {
 	p := kmsg.NewFetchRequestTopicPartition()
 	p.Partition, p.CurrentLeaderEpoch, p.FetchOffset, p.PartitionMaxBytes = r.partition.ID, r.trail.epoch, r.offset, r.maxBytes
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID, t.Partitions = r.partition.Topic, r.topic, append(t.Partitions, p)
-	request := kmsg.NewPtrFetchRequest() // without a fetch session: they save bytes for readers of many partitions
+	request := kmsg.NewPtrFetchRequest() // no fetch session: sessions save bytes for readers of many partitions
 	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = r.maxWaitMs, 1, r.maxBytes
 	if request.IsolationLevel = 1; r.readUncommitted {
 		request.IsolationLevel = 0
@@ -87,8 +87,8 @@ func (r *fetchRequest) encoded() *kmsg.FetchRequest {
 	return request
 }
 
-// read reads the response. It keeps at most limit bytes, so that a partition with larger batches
-// than we take costs time but no memory.
+// read reads the response. It keeps at most limit bytes, so that a partition with larger batches than we accept costs
+// time but no memory.
 func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, error) {
 	if version < fetchLeast || version > fetchByID {
 		return nil, fmt.Errorf("an answer of Fetch v%d to a request of v%d to v%d", version, fetchLeast, fetchByID)
@@ -108,7 +108,7 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	return res, nil
 }
 
-// readResponse reads one response: its size, then as many bytes, of which it keeps the first limit.
+// readResponse reads one response: its size, then that many bytes, of which it keeps the first limit.
 func readResponse(in io.Reader, limit int, home *blocks) (kept *block, cut bool, err error) {
 	var sizeBytes [4]byte
 	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
@@ -129,7 +129,8 @@ func readResponse(in io.Reader, limit int, home *blocks) (kept *block, cut bool,
 	return kept, over > 0, nil
 }
 
-// noEOF: within a response the end of the connection is never the end of the data.
+// noEOF maps io.EOF to io.ErrUnexpectedEOF, because within a response the end of the connection is never the end of
+// the data.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -137,8 +138,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// wire reads big-endian fields from the front of b. After the first that is not there it returns
-// zeros, and failed is set.
+// wire reads big-endian fields from the front of b. After the first missing field it returns zeros, and failed is
+// set.
 type wire struct {
 	b        []byte
 	flexible bool // lengths are compact, and tagged fields follow each structure (KIP-482)
@@ -219,7 +220,7 @@ func (w *wire) string() string {
 	return string(w.take(n))
 }
 
-// length is that of an array or of bytes; -1 is null.
+// length reads the length of an array or of bytes; -1 is null.
 func (w *wire) length() int {
 	if !w.flexible {
 		return int(w.int32())
@@ -227,7 +228,7 @@ func (w *wire) length() int {
 	return w.uvarint() - 1
 }
 
-// uvarint is at most the largest int32.
+// uvarint reads a varint of at most the largest int32.
 func (w *wire) uvarint() int {
 	v, n := binary.Uvarint(w.b)
 	if n <= 0 || v > math.MaxInt32 {
@@ -238,7 +239,7 @@ func (w *wire) uvarint() int {
 	return int(v)
 }
 
-// tags passes over tagged fields, of which none is needed.
+// tags skips tagged fields; none of them is needed.
 func (w *wire) tags() {
 	if !w.flexible {
 		return

@@ -23,11 +23,11 @@ const maxFileRows = 1 << 16
 type Files struct {
 	paths []string
 	files []*format.File
-	next  []int // batch of each file
+	next  []int // index of the next batch of each file
 	rows  int64
 }
 
-// OpenFiles opens all paths and learns how many rows they have.
+// OpenFiles opens all paths and counts their rows.
 func OpenFiles(paths []string) (*Files, error) { return openFiles(paths, maxFileRows) }
 
 func openFiles(paths []string, maxRows int) (*Files, error) {
@@ -60,10 +60,10 @@ func duplicate(paths []string) string {
 	return ""
 }
 
-// Rows is the number of rows in all files.
+// Rows returns the number of rows in all files.
 func (f *Files) Rows() int64 { return f.rows }
 
-// Read returns the next batch, as one message, or ErrEnd after the last file's last.
+// Read returns the next batch as one message, or ErrEnd after the last one of the last file.
 func (f *Files) Read(ctx context.Context) (Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return Batch{}, err

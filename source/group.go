@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Why a generation's context ended: context.Cause tells.
+// Why a generation's context ended, from context.Cause.
 var (
 	ErrRebalance  = errors.New("source: the group is dividing its partitions again")
 	ErrMemberLost = errors.New("source: the group has removed this member")
@@ -28,24 +28,24 @@ var ErrInstanceFenced = errors.New("source: another process has joined the group
 // GroupConfig says which group to join. Zero times take their defaults.
 type GroupConfig struct {
 	Cluster *kafkaconn.Cluster
-	Topics  []string // to share the partitions of
+	Topics  []string // topics whose partitions are shared out
 	Group   string
 
-	// InstanceID makes the member static: when it restarts within SessionTimeout it gets its
-	// partitions back and the others notice nothing. It must be unique, like a StatefulSet's pod
-	// name. Empty: a member that goes leaves its partitions to the others at once.
+	// InstanceID makes the member static: when it restarts within SessionTimeout it gets its partitions back, without
+	// a rebalance. It must be unique, like the name of a StatefulSet's pod. If it is empty, a member that leaves
+	// gives its partitions to the others at once.
 	InstanceID string
 
-	// Derived says that InstanceID was derived, not chosen. Then a member that closes leaves the group at
-	// once, and one whose name turns out to be another process's too stays a member without it.
+	// Derived says that InstanceID was derived, not configured. Then a member that closes leaves the group at once,
+	// and one whose name is also another process's stays a member without it.
 	Derived bool
 
-	// OnForeign, unless nil, is told in each generation which members are not this program, mostly none. They
-	// get partitions too, whose records this program does not see.
+	// OnForeign, unless nil, is called in each generation with the members that are not this program, mostly none.
+	// They get partitions too, whose records this program does not see.
 	OnForeign func([]Member)
 
 	SessionTimeout   time.Duration // without a heartbeat for this long the member is out; default 10 s
-	RebalanceTimeout time.Duration // members have this long to finish what they do; default 30 s
+	RebalanceTimeout time.Duration // time that members have to finish their work; default 30 s
 	RefreshEvery     time.Duration // how often the leader looks for new partitions; default 30 s
 	RetryFor         time.Duration // brokers may be away this long; default 1 min
 }
@@ -63,16 +63,16 @@ type GroupConfig struct {
 // divided. That fits partitions whose owner must be fenced by a transactional id first.
 type Group struct {
 	config  GroupConfig
-	member  string // id given by the coordinator; "" until it is known
-	joining bool   // asked to join and not answered: the coordinator may know a member with our InstanceID
+	member  string // id given by the coordinator; "" before that
+	joining bool   // joining and not answered yet: the coordinator may know a member with our InstanceID
 	current *Generation
 }
 
-// Generation is the time for which the partitions are divided in one way.
+// Generation is the time between two rebalances: the partitions are divided in one way.
 type Generation struct {
 	ID         int32
 	Member     string
-	Partitions []Partition // to read, in order; may be empty
+	Partitions []Partition // partitions to read, in order; may be empty
 
 	group  string
 	static string
@@ -82,23 +82,23 @@ type Generation struct {
 	done   chan struct{}
 	once   sync.Once
 
-	beating context.CancelFunc // ends the goroutines below
+	beating context.CancelFunc // ends the goroutines of begin
 	wait    sync.WaitGroup
 }
 
-// Context ends when the partitions are to be given up. Work that is under way may be finished
-// first, within RebalanceTimeout: until Done the coordinator is told that the member lives.
+// Context ends when the partitions must be given up. Work that is under way may be finished within RebalanceTimeout:
+// until Done, the coordinator is told that the member is alive.
 func (g *Generation) Context() context.Context { return g.ctx }
 
-// Done says that nothing is read or written any more for this generation. Next waits for it.
+// Done says that nothing is read or written for this generation any more. Next waits for it.
 func (g *Generation) Done() { g.once.Do(func() { close(g.done) }) }
 
-// Claim is the claim that a sink commits for this generation; Next is to be filled in.
+// Claim returns the claim that a sink commits for this generation. The caller fills in Next.
 func (g *Generation) Claim() Claim {
 	return Claim{Group: g.group, Member: g.Member, InstanceID: g.static, Generation: g.ID}
 }
 
-// JoinGroup checks the configuration and the topics. It joins with the first Next.
+// JoinGroup checks the configuration and the topics. The first call of Next joins.
 func JoinGroup(ctx context.Context, c GroupConfig) (*Group, error) {
 	if c.Group == "" || len(c.Topics) == 0 {
 		return nil, errors.New("source: a group needs a name and topics")
@@ -142,7 +142,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 			err = r.pause(ctx)
 		case errors.Is(err, kafka.FencedInstanceID):
 			err = fmt.Errorf("%w: group %q, instance %q", ErrInstanceFenced, g.config.Group, g.config.InstanceID)
-		case errors.Is(err, kafka.MemberIDRequired): // the answer held the id
+		case errors.Is(err, kafka.MemberIDRequired): // the answer holds the id
 			err = nil
 		case errors.Is(err, kafka.UnknownMemberId): // removed meanwhile: join as a new member
 			g.member = ""
@@ -158,17 +158,16 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 	}
 }
 
-// nameless makes a member whose derived name is another process's too, on a host of the same name, one
-// without a name: to join again under it would take the partitions from the other, which would then do
-// the same.
+// nameless removes the instance id of a member whose derived name another process has too, on a host of the same
+// name. Joining again under it would take the partitions from the other process, which would then do the same.
 func (g *Group) nameless() {
 	g.config.Cluster.Log().Warn("another process is a member under the derived instance id; going on without one: "+
 		"set source.instance_id to a name of its own for each process", "group", g.config.Group, "instance_id", g.config.InstanceID)
 	g.config.InstanceID, g.config.Derived, g.member = "", false, ""
 }
 
-// Close leaves the group, so that the others get the partitions at once; a member with a chosen InstanceID
-// stays in it until SessionTimeout, so that it can come back. Call it after Done.
+// Close leaves the group, so that the others get the partitions at once. A member with a configured InstanceID stays
+// in the group until SessionTimeout, so that it can come back. Call it after Done.
 func (g *Group) Close() error {
 	if g.current != nil {
 		g.current.end(ErrGroupLeft)
@@ -188,7 +187,7 @@ func (g *Group) Close() error {
 	return nil
 }
 
-// join goes through one round of the protocol: join, divide if chosen to, and learn the share.
+// join runs one round of the protocol: join, divide the partitions if elected leader, and receive the assignment.
 func (g *Group) join(ctx context.Context) (*Generation, error) {
 	c := g.config
 	waiting, cancel := context.WithTimeout(ctx, c.RebalanceTimeout+kafkaconn.RequestTimeout)
@@ -259,8 +258,8 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 	return gen, nil
 }
 
-// partitions looks up the topics; those that do not exist are left out, as another member may
-// subscribe to one that is not there yet.
+// partitions looks up the topics. Those that do not exist are left out, because another member may subscribe to one
+// that is not there yet.
 func (g *Group) partitions(ctx context.Context, names []string) (map[string][]Partition, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -278,7 +277,7 @@ func (g *Group) partitions(ctx context.Context, names []string) (map[string][]Pa
 	return topics, nil
 }
 
-// explainGroup adds what to do to refusals that only a change of configuration can cure.
+// explainGroup adds advice to refusals that only a change of configuration can cure.
 func explainGroup(err error) error {
 	switch {
 	case errors.Is(err, kafka.InvalidSessionTimeout):

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// beatsPerSession is how many heartbeats fit into a session timeout at least: so many less one
-	// may be late or lost, when the processor is busy with mathematics, before the member is out.
+	// beatsPerSession is the least number of heartbeats in a session timeout. All but one of them may be late or
+	// lost, while the processor is busy with mathematics, before the member is removed.
 	beatsPerSession = 5
 
 	// maxBeat bounds how long a member takes to notice a rebalance, for which all others wait.
 	maxBeat = time.Second
 )
 
-// begin starts what accompanies a generation: heartbeats, a look at the other members, and if it leads the
-// group, or may, the watch for new partitions. Generation.end waits for all.
+// begin starts the goroutines of a generation: heartbeats, a look at the other members, and the watch for new
+// partitions if the member leads the group or may lead it. Generation.end waits for all of them.
 func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
 	gen.ctx, gen.cancel = context.WithCancelCause(context.Background())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -43,16 +43,15 @@ func (g *Generation) end(why error) {
 	g.wait.Wait()
 }
 
-// beat tells the coordinator that the member lives, also while it finishes its work after the
-// generation's context has ended. The context ends when the coordinator says so, and when no
-// heartbeat was answered for a session timeout: the partitions then belong to others, whatever
-// the network hides from us.
+// beat tells the coordinator that the member is alive, also while it finishes its work after the generation's context
+// has ended. The context ends when the coordinator says so, and when no heartbeat was answered for a session timeout:
+// the partitions then belong to others, even if the network keeps that from us.
 func (g *Group) beat(ctx context.Context, gen *Generation) {
 	session := g.config.SessionTimeout
 	every := min(session/beatsPerSession, maxBeat)
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	alive := time.Now() // when the last request was sent that was answered
+	alive := time.Now() // when the last answered request was sent
 	expire := func() {
 		if silent := time.Since(alive); silent >= session {
 			gen.cancel(fmt.Errorf("%w: no heartbeat was answered for %s", ErrMemberLost, silent.Round(time.Millisecond)))
@@ -64,7 +63,7 @@ func (g *Group) beat(ctx context.Context, gen *Generation) {
 		case <-ctx.Done():
 			return
 		}
-		expire() // first: after a long suspension there may be no time for an answer
+		expire() // first, because after a long suspension there may be no time for an answer
 		sent := time.Now()
 		err := g.heartbeat(ctx, gen, max(min(session/2, time.Until(alive.Add(session))), every))
 		switch {
@@ -97,7 +96,7 @@ func (g *Group) heartbeat(ctx context.Context, gen *Generation, timeout time.Dur
 	return failure(m.(*kmsg.HeartbeatResponse).ErrorCode)
 }
 
-// leave takes the member out of the group, so that the others divide its partitions at once.
+// leave removes the member from the group, so that the others divide its partitions at once.
 func (g *Group) leave(ctx context.Context) error {
 	member := kmsg.NewLeaveGroupRequestMember()
 	member.MemberID, member.InstanceID = g.member, named(g.config.InstanceID)
@@ -120,14 +119,13 @@ func (g *Group) leave(ctx context.Context) error {
 	return nil
 }
 
-// ask sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two
-// with throttle time and error code the wrong way round, so that it never sees an error; and it
-// sends a Heartbeat to any broker.
+// ask sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two with throttle time
+// and error code swapped, so that it never sees an error. It also sends a Heartbeat to any broker.
 func (g *Group) ask(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
 	return g.config.Cluster.Ask(ctx, kafkaconn.Question{Request: request, Group: g.config.Group})
 }
 
-// named is how kmsg writes an instance id: nil is none.
+// named returns an instance id as kmsg takes it: nil is none.
 func named(instance string) *string {
 	if instance == "" {
 		return nil

@@ -13,37 +13,37 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// KafkaConfig says what a Kafka source reads. Zero sizes and times take their defaults.
+// KafkaConfig configures a Kafka source. Zero sizes and times take their defaults.
 type KafkaConfig struct {
 	Cluster *kafkaconn.Cluster
-	Start   Offsets // the partitions to read, and the first offset of each
-	Epochs  Epochs  // of Start: a log that was truncated before it gives a *TruncatedError
+	Start   Offsets // partitions to read, and the first offset of each
+	Epochs  Epochs  // leader epochs of the records before Start: a log that was truncated before it gives a *TruncatedError
 
-	// TopicIDs are those of the topics that Start belongs to, by name and as Note spells them: another topic of
-	// the same name gives a *RecreatedError. Of a topic without an entry it is the one that OpenKafka finds.
+	// TopicIDs are the ids of the topics that Start belongs to, by name and spelled as in Note. Another topic of the
+	// same name gives a *RecreatedError. Without an entry it is the id that OpenKafka finds.
 	TopicIDs map[string]string
 
-	// End bounds the range: exclusive, one for each partition of Start; nil reads on forever. At
-	// the end Read returns ErrEnd. A bounded range is always read in the same order, one message
-	// of each partition in turn, and cut into the same batches. A replay has a reader for each partition
-	// and merges them by the timestamps of their records (pipeline.Merge): so it repeats itself where
-	// those are the same, which they are not in a mirror that keeps times of its own (LogAppendTime).
+	// End bounds the range: the offset behind the last one, for each partition of Start. Nil reads forever. At the
+	// end Read returns ErrEnd. A bounded range is always read in the same order, one message of each partition in
+	// turn, and cut into the same batches. A replay has one reader per partition and merges them by the timestamps of
+	// their records (pipeline.Merge). So it repeats itself only where the timestamps are the same, which they are not
+	// in a mirror with timestamps of its own (LogAppendTime).
 	End Offsets
 
-	// OnGap is asked before records are passed over that retention has deleted before they were read. With
-	// nil from it, reading goes on at gap.Start; any other error is that of Read. Nil: gap is.
+	// OnGap is called before records are skipped that retention deleted before they were read. If it returns nil,
+	// reading goes on at gap.Start; otherwise Read returns its error. If OnGap is nil, Read returns gap.
 	OnGap func(ctx context.Context, gap *OffsetError) error
 
-	Claim           Claim // template of the claims; Next is filled in
+	Claim           Claim // template of the claims; Read fills in Next
 	ReadUncommitted bool
 	Decoder         *format.Decoder // nil: values stay bytes; a null value has no record either way
 
-	MaxMessageBytes int           // of one value: larger ones are the Decoder's to refuse; batches of 4 times this are rejected; default 16 MiB
+	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
-	GatherWait      time.Duration // or this long after the first message; default 100 ms
+	GatherWait      time.Duration // how long Read gathers after the first message; default 100 ms
 	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
-	Memory          *Memory       // of the process, shared by its readers; default one of this reader alone, of 512 MiB
-	RetryFor        time.Duration // a broker may be away this long; default 1 min
+	Memory          *Memory       // shared by the readers of the process; default 512 MiB for this reader alone
+	RetryFor        time.Duration // how long a broker may be away; default 1 min
 }
 
 // Lag is how far a reader is behind.
@@ -53,35 +53,35 @@ type Lag struct {
 	Next   int64 // offset of the next message of Read
 }
 
-// Kafka reads partitions of topics. Order within a partition is kept; of several partitions the
-// one that has waited longest comes first.
+// Kafka reads partitions of topics. Order within a partition is kept; of several partitions the one that has waited
+// longest comes first.
 //
-// What it may hold is its part of Memory; one batch of records and one message always fit. So every batch that
-// Read gives has to be released.
+// Its memory is bounded by its part of Memory; one batch of records and one message always fit. So every batch that
+// Read returns must be released.
 //
 // Read, Seek and Close are for one goroutine; Lag for any.
 type Kafka struct {
 	config     KafkaConfig
 	partitions []Partition       // in order
-	position   Offsets           // what Read has given: the next offset of each
-	epochs     Epochs            // of position
-	topics     map[string]string // ids of those that are read, by name
+	position   Offsets           // next offset of each partition that Read returns
+	epochs     Epochs            // leader epochs for position
+	topics     map[string]string // ids of the topics that are read, by name
 
 	lanes  []*lane
 	stop   context.CancelFunc
 	wait   sync.WaitGroup
-	shared chan *portion // from all lanes when the range has no end
-	head   *portion      // what Read is taking apart
-	turn   int           // lane whose message comes next when the range has an end
-	failed error         // of a lane, or ErrEnd: returned once the messages before it are
+	shared chan *portion // from all lanes, for a range without an end
+	head   *portion      // the portion that Read takes messages from
+	turn   int           // lane of the next message, for a range with an end
+	failed error         // error of a lane, or ErrEnd; returned after the messages before it
 	behind bool          // position has moved since the last claim
 
-	mutex sync.Mutex        // guards writes to position, and:
+	mutex sync.Mutex        // guards writes to position, and the fields below
 	ends  map[Partition]Lag // without Next
-	space *space            // of a batch that was released
+	space *space            // of a released batch
 }
 
-// OpenKafka checks that the partitions exist and starts reading ahead.
+// OpenKafka checks that the partitions exist, and starts to read ahead.
 func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if len(c.Start) == 0 {
 		return nil, errors.New("source: no partitions to read")
@@ -127,8 +127,8 @@ func (k *Kafka) check(ctx context.Context) error {
 	return nil
 }
 
-// Seek moves the given partitions to other offsets, the others to what Read has given. It drops
-// what was read ahead, and clears an error that Read has returned.
+// Seek moves the given partitions to other offsets, and the others back to what Read has returned. It drops what was
+// read ahead, and clears an error that Read has returned.
 func (k *Kafka) Seek(_ context.Context, to Offsets) error {
 	for p := range to {
 		if _, ok := k.position[p]; !ok {
@@ -155,8 +155,8 @@ func (k *Kafka) Close() error {
 	return nil
 }
 
-// Lag tells how far each partition is behind, as of its last response; a partition that has not
-// been heard of yet is left out.
+// Lag returns how far each partition is behind, as of its last response. A partition without a response yet is left
+// out.
 func (k *Kafka) Lag() map[Partition]Lag {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -168,14 +168,14 @@ func (k *Kafka) Lag() map[Partition]Lag {
 	return lag
 }
 
-// Read returns the next messages. It waits for the first, then gathers until GatherBytes or
-// GatherWait. The batch may have no messages and only move the claim on, past the marks of
-// transactions, or nothing at all after IdleWait. Of a range with an end it gathers to
-// GatherBytes or the end, however long that takes, and returns ErrEnd after that. Errors stay until Seek.
+// Read returns the next messages. It waits for the first, then gathers until GatherBytes or GatherWait. The batch may
+// have no messages and only move the claim past the markers of transactions, or be empty after IdleWait. For a range
+// with an end it gathers until GatherBytes or the end, however long that takes, and then returns ErrEnd. Errors stay
+// until Seek.
 func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	b := Batch{Claim: k.config.Claim, space: k.takeSpace()}
 	b.Messages = b.space.messages
-	var timeout <-chan time.Time // nil: there is no hurry
+	var timeout <-chan time.Time // nil: no time limit
 	if k.config.IdleWait > 0 && k.config.End == nil {
 		timer := time.NewTimer(k.config.IdleWait)
 		defer timer.Stop()
@@ -183,7 +183,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	}
 	moved := false
 	part := decodedPerByte * k.config.GatherBytes
-	if k.config.End == nil { // else the batches would depend on who else reads
+	if k.config.End == nil { // otherwise the batches would depend on other readers
 		part = min(part, k.config.Memory.reader())
 	}
 	for size := (taken{}); size.bytes < k.config.GatherBytes && size.memory < part; {
@@ -213,7 +213,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	return b, nil
 }
 
-// portion returns what Read takes apart next: nil after the timeout.
+// portion returns the next portion for Read, or nil after the timeout.
 func (k *Kafka) portion(ctx context.Context, timeout <-chan time.Time) (*portion, error) {
 	if k.failed != nil {
 		return nil, k.failed
@@ -235,9 +235,9 @@ func (k *Kafka) portion(ctx context.Context, timeout <-chan time.Time) (*portion
 	}
 }
 
-// inTurn returns the portion whose first record comes next in a range with an end: that of the
-// first lane, from the one whose turn it is, that is not at its end. It depends on the records
-// only, not on how they were cut into responses.
+// inTurn returns the portion whose first record comes next in a range with an end: that of the first lane, from the
+// one whose turn it is, that is not at its end. It depends only on the records, not on how they were cut into
+// responses.
 func (k *Kafka) inTurn(ctx context.Context) (*portion, error) {
 	for range k.lanes {
 		l := k.lanes[k.turn]
@@ -273,8 +273,8 @@ func (k *Kafka) fill(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// moveTo moves the position into or behind a portion. Its epoch is that of the portion's last record, which
-// is right for those before as well: the question is where that epoch, or the last one before it, ends.
+// moveTo moves the position into or behind a portion. Its epoch is that of the portion's last record. That is right
+// for earlier records too, because the check asks where that epoch, or the last one before it, ends.
 func (k *Kafka) moveTo(p *portion, next int64) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -7,39 +7,39 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// leastFetch bounds from below what a lane asks for where there is memory for it, however little its reader
-// gathers: smaller responses cost more requests than they save.
+// leastFetch is the lower bound of a lane's request if there is memory for it, even if its reader gathers little:
+// smaller responses cost more requests than they save.
 const leastFetch = 256 << 10
 
 // lane reads one partition ahead, in a goroutine of its own.
 type lane struct {
 	fetcher *Fetcher
-	end     int64 // exclusive; negative: none
+	end     int64 // offset behind the last one to read; negative: none
 	out     chan *portion
 
-	head *portion // owned by Read, for ranges with an end
+	head *portion // owned by Read, for a range with an end
 }
 
-// portion is what a lane hands over: the records of one response, or an error.
+// portion is what a lane passes on: the records of one response, or an error.
 type portion struct {
 	partition Partition
 	records   []recordbatch.Record
 	rejected  []Rejected // interleaved with records, by offset
-	after     int64      // the offset after all of it
-	epoch     int32      // the leader epoch of what is before after
+	after     int64      // offset behind all of it
+	epoch     int32      // leader epoch of the record before after
 	last      bool       // the lane has reached its end
 	err       error
-	block     *block // of the response, until the last record is taken
+	block     *block // memory of the response, until the last record is taken
 }
 
-// done lets go of the response when all records are taken.
+// done releases the response when all records are taken.
 func (p *portion) done() {
 	if p.empty() {
 		p.drop()
 	}
 }
 
-// drop lets go of the response.
+// drop releases the response.
 func (p *portion) drop() {
 	if p != nil {
 		p.block.drop()
@@ -57,7 +57,7 @@ func (p *portion) peek() (*recordbatch.Record, *Rejected) {
 	return &p.records[0], nil
 }
 
-// pop takes it off.
+// pop removes it.
 func (p *portion) pop() {
 	if r, _ := p.peek(); r == nil {
 		p.rejected = p.rejected[1:]
@@ -66,7 +66,7 @@ func (p *portion) pop() {
 	p.records = p.records[1:]
 }
 
-// next is the offset of what pop gives next.
+// next returns the offset of what pop removes next.
 func (p *portion) next() int64 {
 	switch {
 	case p.empty():
@@ -106,7 +106,7 @@ func (k *Kafka) start() {
 	}
 }
 
-// halt ends the lanes, waits for them, and drops what they had.
+// halt ends the lanes, waits for them, and drops what they have read.
 func (k *Kafka) halt() {
 	if k.lanes == nil {
 		return
@@ -122,8 +122,8 @@ func (k *Kafka) halt() {
 	k.lanes, k.head, k.turn, k.failed = nil, nil, 0, nil
 }
 
-// run fetches and hands over until its end, an error or the context's end. The channel has no
-// buffer, so one response waits here while Read takes the former apart.
+// run fetches and passes portions on until its end, an error or the end of the context. The channel has no buffer, so
+// one response waits here while Read takes messages from the former.
 func (k *Kafka) run(ctx context.Context, l *lane) {
 	partition := l.fetcher.config.Partition
 	for {
@@ -161,8 +161,8 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 	}
 }
 
-// passGap moves the lane past records that are gone, if that is wanted. Then the answer holds nothing but
-// the next offset, so that a claim moves on at once: the partition may have no records left at all.
+// passGap moves the lane past records that are gone, if OnGap allows it. The result then holds only the next offset,
+// so that a claim moves on at once: the partition may have no records left.
 func (k *Kafka) passGap(ctx context.Context, l *lane, err error) (Fetched, error) {
 	var gap *OffsetError
 	if k.config.OnGap == nil || !errors.As(err, &gap) || gap.Offset >= gap.Start {
@@ -189,7 +189,7 @@ func (p *portion) cut(end int64) {
 	p.after, p.last = end, true
 }
 
-// note keeps what the response says of the partition's end.
+// note stores what the response says about the partition's end.
 func (k *Kafka) note(p Partition, got *Fetched) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

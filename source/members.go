@@ -15,13 +15,13 @@ import (
 // Member is a member of a consumer group, as the group's coordinator knows it.
 type Member struct {
 	ID         string
-	InstanceID string // "" where it has none
+	InstanceID string // "" if it has none
 	ClientID   string
 	Host       string // its address
-	Ours       bool   // it is this program: it says so in its subscription, or has our client id
+	Ours       bool   // it is this program: its subscription says so, or it has our client id
 }
 
-// String names the member as a log does: by its instance id, or else by the id that it was given.
+// String returns the member's name for a log: its instance id, or else the id that it was given.
 func (m Member) String() string {
 	name := m.InstanceID
 	if name == "" {
@@ -30,10 +30,10 @@ func (m Member) String() string {
 	return name + " (client id " + m.ClientID + ", at " + m.Host + ")"
 }
 
-// ourSubscription is the user data of our members' subscriptions. Those of the first edition have none.
+// ourSubscription is the user data of our members' subscriptions. Those of the first release have none.
 const ourSubscription = "lca-stream"
 
-// Members asks who is in a group; a group that does not exist has no members.
+// Members returns the members of a group; a group that does not exist has none.
 func Members(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member, error) {
 	request := kmsg.NewPtrDescribeGroupsRequest()
 	request.Groups = []string{group}
@@ -55,7 +55,7 @@ func Members(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member,
 	return members, nil
 }
 
-// newMembers asks for a group of the protocol of KIP-848, which a classic group becomes when a member of that
+// newMembers asks about a group of the protocol of KIP-848, which a classic group becomes when a member of that
 // protocol joins it. Brokers that do not know the protocol have no such groups.
 func newMembers(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member, error) {
 	request := kmsg.NewPtrConsumerGroupDescribeRequest()
@@ -82,7 +82,7 @@ func newMembers(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Memb
 }
 
 func memberOf(c *kafkaconn.Cluster, id string, instance *string, client, host string, subscription []byte) Member {
-	m := Member{ID: id, ClientID: client, Host: strings.TrimPrefix(host, "/")} // Java writes addresses so
+	m := Member{ID: id, ClientID: client, Host: strings.TrimPrefix(host, "/")} // Java writes addresses with a slash
 	if instance != nil {
 		m.InstanceID = *instance
 	}
@@ -92,7 +92,7 @@ func memberOf(c *kafkaconn.Cluster, id string, instance *string, client, host st
 	return m
 }
 
-// Foreign are the members that are not this program.
+// Foreign returns the members that are not this program.
 func Foreign(members []Member) (foreign []Member) {
 	for _, m := range members {
 		if !m.Ours {
@@ -102,7 +102,8 @@ func Foreign(members []Member) (foreign []Member) {
 	return foreign
 }
 
-// lookAround tells OnForeign who else is in a generation. Any member may look: the leader may be a foreigner.
+// lookAround tells OnForeign about the other members of a generation. Any member may look, because the leader may be of
+// another program.
 func (g *Group) lookAround(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -9,9 +9,9 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
 
-// Memory bounds what all Kafka sources of a process hold together, however many there are and however many
-// partitions they read. It is cut from a unit u, an eighth of the limit, but 64 MiB at most: reading faster
-// than that needs no more.
+// Memory bounds what all Kafka sources of a process hold together, independently of their number and that of their
+// partitions. It is divided by a unit u: an eighth of the limit, but at most 64 MiB, because faster reading needs no
+// more.
 //
 //	u/2   responses that are read ahead or taken apart, with all that their records take: a lane's part is for
 //	      the two of them that it may have, and for what they hold in addition to their bytes
@@ -21,11 +21,11 @@ import (
 //	u     the same for messages that decode to more than a reader's part
 //	u/4   memory of former responses, kept for the next
 //
-// A lane waits for large batches only, and a reader for large messages only, each holding none of its kind.
-// A reader that holds a large message needs no more memory to finish with it, so no reader waits forever.
+// A lane waits only for large batches, and a reader only for large messages, while holding none of its kind. A reader
+// that holds a large message needs no more memory to finish with it, so no reader waits forever.
 //
-// A range with an end is read in turn from all partitions, and takes what its batches need: waiting for one
-// another there would be forever.
+// A range with an end is read in turn from all partitions and takes what its batches need: if its lanes waited for
+// one another, they would wait forever.
 type Memory struct {
 	unit     int64
 	codecs   *recordbatch.Codecs
@@ -42,16 +42,16 @@ const (
 	leastUnit = 8 << 20
 	mostUnit  = 64 << 20
 
-	// leastPart and leastGather bound from below what a lane and a reader have: less costs more requests, and more
-	// transactions, than it saves memory.
+	// leastPart and leastGather are lower bounds for a lane and a reader: less would save little memory for many more
+	// requests and transactions.
 	leastPart   = 64 << 10
 	leastGather = 256 << 10
 
-	// decompressors are kept for so many goroutines.
+	// decompressors is the number of goroutines for which decompressors are kept.
 	decompressors = 4
 )
 
-// NewMemory returns the bounds of a process that may take so many bytes.
+// NewMemory returns the memory bounds of a process that may take limit bytes.
 func NewMemory(limit int64) *Memory {
 	u := min(max(limit/8, leastUnit), mostUnit)
 	return &Memory{
@@ -61,7 +61,7 @@ func NewMemory(limit int64) *Memory {
 	}
 }
 
-// join makes room for one more reader, of so many lanes; leave takes it back.
+// join makes room for one more reader with the given number of lanes; leave undoes it.
 func (m *Memory) join(lanes int) { m.count(lanes, 1) }
 
 func (m *Memory) leave(lanes int) { m.count(-lanes, -1) }
@@ -73,7 +73,7 @@ func (m *Memory) count(lanes, readers int) {
 	m.readers += readers
 }
 
-// lane is the bytes of one response, and as much again for what its records hold in addition.
+// lane returns the bytes of one response. Its records may hold as many bytes again.
 func (m *Memory) lane() int {
 	const responses, kinds = 2, 2
 	m.mu.Lock()
@@ -81,20 +81,20 @@ func (m *Memory) lane() int {
 	return max(int(m.unit)/2/(responses*kinds)/max(m.lanes, 1), leastPart)
 }
 
-// reader is the bytes of one batch that Read gives.
+// reader returns the bytes of one batch that Read returns.
 func (m *Memory) reader() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(int(m.unit)/4/max(m.readers, 1), leastGather)
 }
 
-// grant is a part of what there is for large things. The zero value is none.
+// grant is a share of the memory for large batches or messages. The zero value is none.
 type grant struct {
 	of   *semaphore.Weighted
 	size int64
 }
 
-// waitFor waits until so much of what s has is free; what is larger than all of it waits for all of it.
+// waitFor waits until size bytes of s are free. A size that is larger than all of s waits for all of it.
 func (m *Memory) waitFor(ctx context.Context, s *semaphore.Weighted, size int64) (grant, error) {
 	size = min(size, m.unit)
 	if err := s.Acquire(ctx, size); err != nil {
@@ -103,7 +103,7 @@ func (m *Memory) waitFor(ctx context.Context, s *semaphore.Weighted, size int64)
 	return grant{s, size}, nil
 }
 
-// try is waitFor, but does not wait: then it gives none.
+// try is waitFor without waiting: it may return no grant.
 func (m *Memory) try(s *semaphore.Weighted, size int64) grant {
 	if size = min(size, m.unit); size <= 0 || !s.TryAcquire(size) {
 		return grant{}
@@ -111,7 +111,7 @@ func (m *Memory) try(s *semaphore.Weighted, size int64) grant {
 	return grant{s, size}
 }
 
-// back gives all but so much of it back.
+// back returns all of the grant except but bytes.
 func (g *grant) back(but int64) {
 	if over := g.size - but; g.of != nil && over > 0 {
 		g.of.Release(over)

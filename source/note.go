@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// Note is what we commit with an offset: of which topic it is, since a name may be given again to
-// another topic. As text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, the id in Kafka's own
-// spelling (kafka-topics.sh --describe), left out where the brokers have none. A learner adds "model", whose
-// learner it is: a transform must not go on from there.
+// Note is what we commit with an offset: the id of its topic, because a name may be given to another topic later. As
+// text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
+// --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
+// must not go on from there.
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
@@ -18,22 +18,22 @@ type Note struct {
 
 const noteVersion = 1
 
-// NewNote is the note of an offset in a topic; model is "" except for a learner.
+// NewNote returns the note for an offset in a topic; model is "" except for a learner.
 func NewNote(topicID, model string) Note {
 	return Note{Version: noteVersion, TopicID: topicID, Model: model}
 }
 
-// String is the text that is committed.
+// String returns the text that is committed.
 func (n Note) String() string {
 	text, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // a number and a text are always JSON
+		panic(err) // a number and two texts can always be encoded
 	}
 	return string(text)
 }
 
-// ParseNote reads a committed text. What is not ours, or empty, as the first edition left it, is no
-// note: Version is 0 then. A newer note than this program knows is an error, as it may forbid to go on.
+// ParseNote parses a committed text. A text that is not ours, or the empty one of the first release, gives Version 0.
+// A newer version than this program knows is an error, because it may forbid to go on.
 func ParseNote(text string) (Note, error) {
 	var n Note
 	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Version < 1 {

@@ -17,22 +17,22 @@ type At int64
 // Places that move as the partition grows.
 const (
 	Latest       At = -1 // the end: behind the last record, committed or not (the high watermark)
-	Earliest     At = -2 // the first record that is still there
+	Earliest     At = -2 // the first available record
 	LatestStable At = -3 // the end for a read_committed reader: before the first open transaction
 )
 
-// AtTime is the first record with a timestamp at or after t.
+// AtTime is the place of the first record with a timestamp at or after t.
 func AtTime(t time.Time) At { return At(max(t.UnixMilli(), 0)) }
 
-// OffsetError says that a partition does not have the record that was asked for: it is deleted by
-// retention, or the topic was deleted and created again. What then is for the operator to decide.
+// OffsetError reports that a partition does not have the requested record: retention has deleted it, or the topic was
+// deleted and created again. What to do then is the operator's decision.
 type OffsetError struct {
 	Partition  Partition
-	Offset     int64 // asked for
-	Start, End int64 // what there is: Start <= offset <= End may be asked for
+	Offset     int64 // the requested offset
+	Start, End int64 // available range: any offset with Start <= offset <= End can be requested
 }
 
-// Error says which it is.
+// Error says which of the two it is.
 func (e *OffsetError) Error() string {
 	if e.Offset > e.End {
 		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again, or a disk lost? See `lca-stream offsets show`, and say where to read on with `lca-stream offsets reset`", e.Partition, e.Offset, e.End)
@@ -42,12 +42,12 @@ func (e *OffsetError) Error() string {
 
 // Topic is a topic as a broker knows it now.
 type Topic struct {
-	ID         string // see Note; "" where the brokers have none
+	ID         string // see Note; "" if the brokers have no ids
 	Partitions []Partition
 }
 
-// LookUp returns a topic, its partitions in order, or an error that says that there is no such topic.
-// It asks a broker: what was created a moment ago is there.
+// LookUp returns a topic with its partitions in order, or an error if there is no such topic. It asks a broker, so a
+// topic that was just created is found.
 func LookUp(ctx context.Context, c *kafkaconn.Cluster, name string) (Topic, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("look up topic %q", name))
 	r.grace, r.hangUps = lookupGrace, hangUpGrace
@@ -71,14 +71,14 @@ func LookUp(ctx context.Context, c *kafkaconn.Cluster, name string) (Topic, erro
 	})
 }
 
-// Partitions are those that LookUp finds.
+// Partitions returns the partitions that LookUp finds.
 func Partitions(ctx context.Context, c *kafkaconn.Cluster, topic string) ([]Partition, error) {
 	t, err := LookUp(ctx, c, topic)
 	return t.Partitions, err
 }
 
-// ListOffsets returns the offset of a place in each partition. A time behind the last record gives
-// the end, as a reader would want, where Kafka itself answers -1.
+// ListOffsets returns the offset of a place in each partition. A time behind the last record gives the end, as a
+// reader expects, where Kafka itself answers -1.
 func ListOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, at At) (Offsets, error) {
 	offsets, err := listOffsets(ctx, c, parts, at)
 	if err != nil || at < 0 {
@@ -128,7 +128,7 @@ func listOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, a
 	})
 }
 
-// listed picks the answer out of the shape kafka-go gives it; -1 if there is none.
+// listed returns the answer from kafka-go's structure; -1 if there is none.
 func listed(o kafka.PartitionOffsets, at At) int64 {
 	switch at {
 	case Latest:
@@ -142,7 +142,7 @@ func listed(o kafka.PartitionOffsets, at At) int64 {
 	return -1
 }
 
-// missing says which partition the broker has left out of its answer.
+// missing returns an error for the first partition that the broker left out of its answer.
 func missing[T any](found map[Partition]T, parts []Partition) error {
 	for _, p := range parts {
 		if _, ok := found[p]; !ok {

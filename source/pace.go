@@ -2,17 +2,16 @@ package source
 
 import "time"
 
-// pace is how many bytes a reader asks for at a time, as far as the link decides: little at first, twice as much
-// while answers come at once, and half of it when they take long. On a link of 50 kB/s whole answers for 64
-// partitions that catch up would take most of an hour, and nothing could be committed before the first of
-// them is there.
+// pace is how many bytes a reader requests at a time, as far as the link decides: few at first, twice as many while
+// answers are quick, and half as many when they are slow. On a link of 50 kB/s, full-size answers for 64 partitions
+// that catch up would take most of an hour, and nothing could be committed before the first of them was there.
 type pace struct{ bytes int }
 
 const (
 	leastPace = 64 << 10
-	mostPace  = 64 << 20 // what no configuration asks for
+	mostPace  = 64 << 20 // more than any configuration requests
 
-	// An answer of quickAnswer is worth more bytes, one of slowAnswer fewer.
+	// After an answer within quickAnswer more bytes are requested, after one of slowAnswer fewer.
 	quickAnswer = time.Second
 	slowAnswer  = 5 * time.Second
 
@@ -20,7 +19,7 @@ const (
 	longestAnswer = 10 * time.Minute
 )
 
-// limit returns how much to ask for where so much is wanted.
+// limit returns how many bytes to request, at most want.
 func (p *pace) limit(want int) int {
 	if p.bytes == 0 {
 		p.bytes = leastPace
@@ -28,8 +27,8 @@ func (p *pace) limit(want int) int {
 	return min(want, p.bytes)
 }
 
-// took notes an answer of so many bytes. One that was not full says nothing of the link when it is late:
-// the broker had waited for records.
+// took notes the duration of an answer. A late answer that was not full says nothing about the link, because the broker
+// had waited for records.
 func (p *pace) took(d time.Duration, bytes int) {
 	switch full := bytes >= p.bytes/2; {
 	case !full:

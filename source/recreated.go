@@ -9,11 +9,11 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// noTopicID is where the id of a topic is not known, or brokers have none (before Kafka 2.8).
+// noTopicID stands for an id that is not known, or that brokers do not have (before Kafka 2.8).
 var noTopicID [16]byte
 
-// RecreatedError says that a topic was deleted and created again under its name. Nothing of the new one was
-// read: fetches ask for the id of the old one, which brokers do not know any more.
+// RecreatedError reports that a topic was deleted and created again under its name. Nothing of the new one was read,
+// because fetches name the id of the old one, which brokers no longer know.
 type RecreatedError struct {
 	Topic   string
 	Was, Is string // ids, see Note
@@ -25,11 +25,11 @@ func (e *RecreatedError) Error() string {
 		"`lca-stream offsets show` says what is known of the old one, and `lca-stream offsets reset --to earliest` begins with the new one", e.Topic, e.Was, e.Is)
 }
 
-// Unwrap is what a broker says of the old id: at first it may only be that it has old metadata.
+// Unwrap returns the error code that a broker gives for the old id. At first the cause may only be old metadata.
 func (e *RecreatedError) Unwrap() error { return kafka.UnknownTopicID }
 
-// same compares the id that metadata have for the topic with that of the fetches, once one is known. A
-// fetcher that was given no id takes it from there, until it has read something.
+// same compares the topic's id in the metadata with that of the fetches. A fetcher without an id takes it from the
+// metadata until it has read something.
 func (f *Fetcher) same(id [16]byte) error {
 	switch {
 	case id == noTopicID || id == f.topic:
@@ -41,8 +41,7 @@ func (f *Fetcher) same(id [16]byte) error {
 	return &RecreatedError{Topic: f.config.Partition.Topic, Was: topicID(f.topic), Is: topicID(id)}
 }
 
-// replaced reports whether metadata have had another id for the topic for longer than a broker that lags behind
-// explains.
+// replaced reports whether metadata have shown another id for the topic for too long for a broker that only lags behind.
 func (r *retry) replaced(err error) bool {
 	if !errors.As(err, new(*RecreatedError)) {
 		r.other = time.Time{}
@@ -54,7 +53,7 @@ func (r *retry) replaced(err error) bool {
 	return time.Since(r.other) > min(lookupGrace, r.limit)
 }
 
-// parseTopicID reads what topicID has spelled; anything else is noTopicID.
+// parseTopicID is the inverse of topicID; other texts give noTopicID.
 func parseTopicID(text string) (id [16]byte) {
 	if b, err := base64.RawURLEncoding.DecodeString(text); err == nil && len(b) == len(id) {
 		id = [16]byte(b)

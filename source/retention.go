@@ -12,9 +12,9 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// OffsetRetention asks how long brokers keep an offset that is not committed again, once its group has
-// no members: offsets.retention.minutes of a broker that leads partitions of the topic. To ask needs the
-// right DescribeConfigs on the cluster.
+// OffsetRetention asks how long brokers keep an offset that is not committed again, once its group has no members:
+// offsets.retention.minutes of a broker that leads partitions of the topic. The request needs the right
+// DescribeConfigs on the cluster.
 func OffsetRetention(ctx context.Context, c *kafkaconn.Cluster, topic string) (time.Duration, error) {
 	const name = "offsets.retention.minutes"
 	topics, err := c.Metadata(ctx, topic)

@@ -18,54 +18,54 @@ import (
 )
 
 const (
-	// retryFor bounds how long the reading side keeps trying before the error is returned: longer
-	// than a broker takes to restart or a leader to be elected.
+	// retryFor bounds how long the reading side keeps trying before it returns the error: longer than a broker takes
+	// to restart, or an election takes.
 	retryFor = time.Minute
 
-	// topicGrace is how long a topic may be unknown: one created a moment ago is not known to all
-	// brokers at once, and to kafka-go's transport only after its metadata have aged.
+	// topicGrace is how long a topic may be unknown. A topic that was just created is not known to all brokers at
+	// once, and to kafka-go's transport only after its metadata have aged.
 	topicGrace = 5 * time.Second
 
-	// lookupGrace is the same for questions that do not go through the transport's metadata.
+	// lookupGrace is the same for requests that do not use the transport's metadata.
 	lookupGrace = time.Second
 
-	// hangUpGrace is how long a broker may take connections and hang up on them when a process asks
-	// its first question. A broker that starts or stops does so for a moment; one that is spoken to in
-	// the wrong way, with or without TLS or SASL, does nothing else, and has no other way to say it.
+	// hangUpGrace is how long a broker may accept connections and close them when a process sends its first request.
+	// A broker that starts or stops does so for a moment. One that is addressed with the wrong security protocol, with
+	// or without TLS or SASL, does nothing else, and has no other way to say so.
 	hangUpGrace = 7 * time.Second
 
-	// sayEvery is how often the log says of one trouble that it goes on.
+	// sayEvery is the interval of log lines about the same trouble.
 	sayEvery = 30 * time.Second
 
 	minBackoff = 50 * time.Millisecond
 	maxBackoff = 2 * time.Second
 )
 
-// ErrNoTopic is the brokers' word, for longer than a topic made a moment ago explains, that there is no
-// such topic, or that it has no such partition.
+// ErrNoTopic is the brokers' answer that there is no such topic, or that it has no such partition, given for longer
+// than a new topic explains.
 var ErrNoTopic = errors.New("the topic or partition does not exist")
 
-// retry is the bookkeeping of one operation that is being tried again.
+// retry keeps the state of an operation that is being retried.
 type retry struct {
 	cluster *kafkaconn.Cluster
 	what    string // such as "fetch events/3@1042", for errors and logs
 	limit   time.Duration
 	grace   time.Duration // for unknown topics
-	hangUps time.Duration // how long brokers may do nothing but hang up; 0: as long as limit
-	started time.Time     // of the trouble
-	silence time.Time     // since when they have done nothing else
-	absence time.Time     // since when they have said that there is no such topic
-	other   time.Time     // since when they have said that its name is that of another topic
-	said    time.Time     // when the log was last told
-	tries   int           // that failed
+	hangUps time.Duration // how long brokers may only close connections; 0: as long as limit
+	started time.Time     // start of the trouble
+	silence time.Time     // since when brokers have only closed connections
+	absence time.Time     // since when brokers have said that the topic does not exist
+	other   time.Time     // since when brokers have said that the name is another topic's
+	said    time.Time     // time of the last log line
+	tries   int           // failed tries
 }
 
 func newRetry(c *kafkaconn.Cluster, limit time.Duration, what string) *retry {
 	return &retry{cluster: c, what: what, limit: limit, grace: topicGrace}
 }
 
-// again waits before another try. It returns the error to give up with: at once if err will not
-// go away by itself, or when the limit is reached, or when the context ends.
+// again waits before another try. It returns the error to end with: at once if err will not pass by itself, else when
+// the limit is reached or the context ends.
 func (r *retry) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -105,7 +105,7 @@ func (r *retry) missing(err error) bool {
 	return time.Since(r.absence) > min(r.grace, r.limit)
 }
 
-// hungUp reports whether brokers have done nothing but hang up for too long.
+// hungUp reports whether brokers have only closed connections for too long.
 func (r *retry) hungUp(err error) bool {
 	switch {
 	case r.hangUps == 0:
@@ -126,7 +126,7 @@ func (r *retry) pause(ctx context.Context) error {
 	return sleep(ctx, delay/2+rand.N(delay/2)) // spread, so that members do not retry in step
 }
 
-// sleep returns nil after the delay, or why ctx ended before.
+// sleep returns nil after the delay, or the reason why ctx ended before.
 func sleep(ctx context.Context, delay time.Duration) error {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
@@ -138,7 +138,7 @@ func sleep(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// succeeded says in the log that the trouble announced there is over.
+// succeeded logs the end of a trouble that was logged.
 func (r *retry) succeeded() {
 	if r.tries > 0 {
 		r.cluster.Log().Info("recovered", "what", r.what, "tries", r.tries+1, "after", time.Since(r.started).Round(time.Millisecond))
@@ -164,13 +164,13 @@ func retrying[T any](ctx context.Context, r *retry, f func(context.Context) (T, 
 	}
 }
 
-// Passing reports whether the trouble behind an error of this package passes by itself, though it has
-// lasted for longer than the operation was patient. A caller with work under way may go on trying.
+// Passing reports whether the trouble behind an error of this package passes by itself, though it has lasted longer
+// than the operation waited. A caller with work under way may go on trying.
 func Passing(err error) bool {
 	return retriable(err) && !errors.Is(err, ErrNoTopic) && !errors.As(err, new(*RecreatedError))
 }
 
-// retriable reports whether trying again, with newer metadata, can cure err.
+// retriable reports whether another try, with newer metadata, may succeed after err.
 func retriable(err error) bool {
 	var code kafka.Error
 	if errors.As(err, &code) {

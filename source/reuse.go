@@ -8,9 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// A stream reads about as much each time, so the memory of one response serves a later one, once
-// every batch that holds some of its messages has been released. A batch that is never released keeps
-// its memory for good: then the collector has it in the end, as it has all that is left over here.
+// A stream reads about as much each time, so the memory of one response is used for a later one, once every batch
+// that holds some of its messages has been released. The memory of a batch that is never released goes to the garbage
+// collector, like everything that is left over here.
 
 // block is the memory of one response: its bytes, and the records that point into them.
 type block struct {
@@ -18,13 +18,13 @@ type block struct {
 	records []recordbatch.Record
 	users   atomic.Int32
 	home    *blocks
-	grant   grant // for what it holds beyond a lane's part
+	grant   grant // for memory beyond a lane's part
 }
 
-// size is what the block takes.
+// size returns the memory of the block in bytes.
 func (b *block) size() int { return cap(b.bytes) + cap(b.records)*recordbatch.RecordBytes }
 
-// blocks keeps the unused ones, up to a bound in bytes for all together.
+// blocks keeps unused blocks, up to a bound in bytes for all together.
 type blocks struct {
 	mostBytes int
 
@@ -33,7 +33,7 @@ type blocks struct {
 	bytes int
 }
 
-// take returns a block with room for a response, for one user; a nil home makes one that is never kept.
+// take returns a block with room for a response, for one user. With a nil home the block is not kept after use.
 func (h *blocks) take(size int) *block {
 	b := h.spare(size)
 	if b == nil {
@@ -41,13 +41,13 @@ func (h *blocks) take(size int) *block {
 	}
 	b.users.Store(1)
 	if cap(b.bytes) < size {
-		b.bytes = make([]byte, size+size/8) // the next one may be a little larger
+		b.bytes = make([]byte, size+size/8) // the next response may be a little larger
 	}
 	b.bytes = b.bytes[:size]
 	return b
 }
 
-// spare returns a block for so many bytes: one that has them, or else any.
+// spare returns a block with at least size bytes, or else any block.
 func (h *blocks) spare(size int) *block {
 	if h == nil {
 		return nil
@@ -75,7 +75,7 @@ func (h *blocks) spare(size int) *block {
 // hold adds a user.
 func (b *block) hold() { b.users.Add(1) }
 
-// drop takes a user away, and keeps the block when that was the last one.
+// drop removes a user, and keeps the block after the last one.
 func (b *block) drop() {
 	if b == nil || b.users.Add(-1) > 0 {
 		return
@@ -84,7 +84,7 @@ func (b *block) drop() {
 	b.grant = grant{}
 	h := b.home
 	if h == nil || b.size() > h.mostBytes/8 {
-		return // the rest would be kept for the sake of one
+		return // keeping the rest would save little
 	}
 	clear(b.records)
 	h.mu.Lock()
@@ -95,16 +95,16 @@ func (b *block) drop() {
 	}
 }
 
-// space is what a batch of a Kafka source is made of.
+// space is the memory of a batch of a Kafka source.
 type space struct {
 	messages []Message
-	arena    format.Arena // of their records
-	blocks   []*block     // that messages point into
+	arena    format.Arena // of the messages' records
+	blocks   []*block     // blocks that messages point into
 	home     *Kafka
 	grant    grant // for a message that decodes to more than a reader's part
 }
 
-// hold keeps the block of a message that enters the batch.
+// hold keeps the block of a message that is in the batch.
 func (s *space) hold(b *block) {
 	if b == nil || len(s.blocks) > 0 && s.blocks[len(s.blocks)-1] == b {
 		return
@@ -113,7 +113,7 @@ func (s *space) hold(b *block) {
 	s.blocks = append(s.blocks, b)
 }
 
-// release gives everything back, and keeps the slice of messages for the next batch.
+// release returns all memory, and keeps the slice of messages for the next batch.
 func (s *space) release(messages []Message) {
 	for _, b := range s.blocks {
 		b.drop()
@@ -131,7 +131,7 @@ func (s *space) release(messages []Message) {
 	}
 }
 
-// takeSpace returns the space of a batch that was released, or a new one.
+// takeSpace returns the space of a released batch, or a new one.
 func (k *Kafka) takeSpace() *space {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

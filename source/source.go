@@ -25,7 +25,7 @@ type Partition struct {
 // String returns "topic/id".
 func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.ID) }
 
-// Offsets are the next offsets to read.
+// Offsets maps partitions to the next offset to read.
 type Offsets map[Partition]int64
 
 // Clone returns a copy that shares nothing.
@@ -46,22 +46,22 @@ func comparePartitions(a, b Partition) int {
 	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
 }
 
-// Claim says who has read up to where. Static assignment has Member "" and Generation -1.
-// Group "" claims nothing: a sink then commits no offsets.
+// Claim says who has read up to where. For static assignment Member is "" and Generation -1. Group "" claims nothing:
+// a sink then commits no offsets.
 type Claim struct {
 	Group      string
 	Member     string
 	InstanceID string
 	Generation int32
 	Next       Offsets
-	Epochs     Epochs // of Next, as far as they are known
+	Epochs     Epochs // leader epochs for Next, as far as they are known
 
 	// Metadata is committed with the offset of each partition that it names: see Note.
 	Metadata map[Partition]string
 }
 
-// Header is one header of a message, a Key and a Value. It is the type of the wire, so that nothing copies
-// the headers of a message on its way.
+// Header is one header of a message: a Key and a Value. It is the type of the wire format, so that headers are never
+// copied.
 type Header = recordbatch.Header
 
 // Message is one Kafka record (or one batch of a file) with its value decoded.
@@ -69,29 +69,29 @@ type Message struct {
 	Partition Partition
 	Offset    int64
 	Time      time.Time
-	Key       []byte // nil and empty differ, as in Kafka; valid until Batch.Release, like all that follows
-	Value     []byte // the bytes as they came
+	Key       []byte // nil and empty differ, as in Kafka; valid until Batch.Release, like the fields below
+	Value     []byte // the undecoded bytes
 	Headers   []Header
-	Record    arrow.Record // all batches of the value as one; nil when Err is set or the value is null
+	Record    arrow.Record // all batches of the value as one; nil if Err is set or the value is null
 	Err       *RecordError // why the value could not be decoded
 }
 
-// Tombstone reports whether the value is null: with a key it deletes, in a compacted topic, what the key had.
+// Tombstone reports whether the value is null: in a compacted topic it deletes what is stored under its key.
 func (m *Message) Tombstone() bool { return m.Value == nil && m.Record == nil && m.Err == nil }
 
-// Batch is what one Read returns: messages of one or more partitions, in order within each,
-// and the claim that holds once all of them are dealt with. Next may be beyond the last message.
+// Batch is the result of one Read: messages of one or more partitions, in order within each, and the claim that holds
+// once all of them are processed. Next may be behind the last message.
 //
-// Messages, and all that they point to, are the reader's until Release, which makes them the memory
-// of a later batch; a batch that is never released keeps its memory.
+// Messages, and all that they point to, belong to the reader until Release, which reuses their memory for a later
+// batch. A batch that is never released keeps its memory.
 type Batch struct {
 	Messages []Message
 	Claim    Claim
 
-	space *space // nil: the memory belongs to the collector
+	space *space // nil: the garbage collector owns the memory
 }
 
-// Rows is the number of rows of all records.
+// Rows returns the number of rows of all records.
 func (b *Batch) Rows() (n int64) {
 	for i := range b.Messages {
 		if r := b.Messages[i].Record; r != nil {
@@ -101,7 +101,7 @@ func (b *Batch) Rows() (n int64) {
 	return n
 }
 
-// Release gives the memory of all messages back.
+// Release releases the memory of all messages.
 func (b *Batch) Release() {
 	for i := range b.Messages {
 		if r := b.Messages[i].Record; r != nil {
@@ -115,11 +115,11 @@ func (b *Batch) Release() {
 	}
 }
 
-// RecordError is a message that cannot be used; the pipeline dead-letters it or stops.
+// RecordError is a message that cannot be used. The pipeline sends it to the dead-letter topic, or stops.
 type RecordError struct {
 	Partition Partition
 	Offset    int64
-	Offsets   int64  // that are set aside together, from Offset on, because a whole batch cannot be read; 0: that record alone
+	Offsets   int64  // number of offsets from Offset on, if a whole batch cannot be read; 0: this record only
 	Code      string // short and stable, such as "arrow_truncated": header lca-error-code and metric label
 	Err       error
 }
@@ -135,8 +135,8 @@ func (e *RecordError) Unwrap() error { return e.Err }
 // The codes of whole batches that are set aside; format.Codes has those of single values. They end in the
 // lca-error-code header of dead letters and in metric labels, so they never change.
 const (
-	CodeBatchInvalid = "batch_invalid" // records that contradict the format, or are in a codec or format that is not read
-	CodeBatchDamaged = "batch_damaged" // bytes that are not those that were produced
+	CodeBatchInvalid = "batch_invalid" // records that contradict the format, or have an unsupported codec or format
+	CodeBatchDamaged = "batch_damaged" // bytes differ from those that were produced
 )
 
 // ErrEnd is returned by Read when a bounded source (a file, a range of offsets) is exhausted.

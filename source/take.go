@@ -10,24 +10,24 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// decodedPerByte is how much larger than GatherBytes a batch may be once it is decoded: a small JSON message is
-// a hundred times as large then, and a transaction should not be worth a few of them only.
+// decodedPerByte bounds the decoded size of a batch, as a multiple of GatherBytes. A small JSON message decodes to a
+// hundred times its size, and a transaction should hold more than a few of them.
 const decodedPerByte = 4
 
-// messageBytes is what a message takes in addition to its bytes, and about what is made of it.
+// messageBytes is what a message takes in addition to its bytes, including most of what is derived from it.
 const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
 
-// noLimit is the room of a message that is bounded by the limits of its format alone.
+// noLimit is the room of a message that only the limits of its format bound.
 const noLimit = 1 << 40
 
 // taken is the size of a batch so far.
 type taken struct {
-	bytes  int // of the messages as they came
-	memory int // with what they decode to, and what is made of them
+	bytes  int // of the undecoded messages
+	memory int // including what they decode to and what is derived from them
 }
 
-// take moves messages from the portion to the batch, until that is as large as it may be; one only
-// if the range has an end, because then the partitions take turns. It is full if the next one has no room.
+// take moves messages from the portion to the batch until that has its full size. For a range with an end it moves
+// only one, because then the partitions take turns. full: the next message has no room.
 func (k *Kafka) take(ctx context.Context, b *Batch, p *portion, size *taken, part int) (full bool, err error) {
 	if k.config.End == nil {
 		for !p.empty() && size.bytes < k.config.GatherBytes && size.memory < part && !full && err == nil {
@@ -49,8 +49,8 @@ func (k *Kafka) take(ctx context.Context, b *Batch, p *portion, size *taken, par
 	return false, nil
 }
 
-// takeOne moves one message and returns the offset after it. full says that it does not fit into
-// the room and has to wait for the next batch; a message that fits into none waits until there is room.
+// takeOne moves one message and returns the offset behind it. full: it does not fit into the room and has to wait for
+// the next batch. A message that fits into no batch waits until there is memory for it.
 func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, room int) (next int64, full bool, err error) {
 	r, rejected := p.peek()
 	if r == nil {
@@ -91,7 +91,7 @@ func (k *Kafka) alone(ctx context.Context, b *Batch, p Partition, r *recordbatch
 	return fits, err
 }
 
-// takeRejected moves a batch that cannot be read: one message with all its bytes, which returns their number.
+// takeRejected moves a batch that cannot be read, as one message with all its bytes, and returns their number.
 func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
 	m := Message{Partition: p.partition, Offset: r.Offset, Value: r.Raw, Err: r.RecordError}
 	if r.Timestamp > 0 {
@@ -102,8 +102,8 @@ func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
 	return len(r.Raw)
 }
 
-// message decodes a record to the last message of the batch, unless it takes more than there is room for. An error
-// says that it cannot be decoded now.
+// message decodes a record as the last message of the batch, unless it takes more memory than there is room for. An
+// error means that it cannot be decoded now.
 func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbatch.Record, room int64) (fits bool, err error) {
 	arena := &b.space.arena
 	arena.Begin(room)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// throttledError is a broker's answer to a client that is over its quota: nothing, and how long to
-// wait. The broker holds the connection back as long itself; to wait here leaves a request its time.
+// throttledError is a broker's answer to a client over its quota: it holds only how long to wait. The broker mutes
+// the connection for as long; waiting here keeps a request from losing its time to that.
 type throttledError struct{ delay time.Duration }
 
 func (e *throttledError) Error() string {

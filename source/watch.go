@@ -10,10 +10,9 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// watch ends the generation when a topic has got partitions: they would not be read otherwise. The
-// leader knows what it has divided. A static member that has come back without a rebalance may lead
-// the group and is not told so: it asks what is divided. When one that does not lead joins again the
-// coordinator changes nothing.
+// watch ends the generation when a topic gets more partitions, because they would not be read otherwise. The leader
+// knows what it has divided. A static member that has come back without a rebalance may lead the group without being
+// told, so it asks for the division. When a member that does not lead joins again, the coordinator changes nothing.
 func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][]Partition) {
 	ticker := time.NewTicker(g.config.RefreshEvery)
 	defer ticker.Stop()
@@ -28,7 +27,7 @@ func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][
 		}
 		now, err := g.partitions(ctx, slices.Collect(maps.Keys(divided)))
 		if err != nil {
-			continue // the heartbeats say if it matters
+			continue // the heartbeats notice if it matters
 		}
 		for name, parts := range now {
 			if len(parts) > len(divided[name]) {
@@ -39,8 +38,8 @@ func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][
 	}
 }
 
-// divided are the partitions that the members hold, as the coordinator knows it; nil when it does
-// not answer, or the group is dividing them again.
+// divided returns the partitions that the members hold, as the coordinator knows them; nil if it does not answer, or
+// the group is dividing them again.
 func (g *Group) divided(ctx context.Context) map[string][]Partition {
 	found, err := g.config.Cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.config.Group}})
 	if err != nil || len(found.Groups) != 1 || found.Groups[0].Error != nil || found.Groups[0].GroupState != "Stable" {
