@@ -154,7 +154,7 @@ type plan struct {
 	list    int   // index of the list column, if columns is nil
 	columns []int // one per feature
 
-	plain   bool         // a plainRecord of this schema can be read from its buffers
+	plain   bool         // a flatipc.Record of this schema can be read from its buffers
 	buffers []int        // index of each feature's buffer, or of the list's
 	types   []arrow.Type // element type of each of these buffers
 }

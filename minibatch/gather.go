@@ -15,7 +15,7 @@ type Rows struct {
 	Bad     int       // number of rows with a Reason
 
 	sums    []float64 // one sum per row: not finite if one of its features is not
-	buffers [][]byte  // buffers of a plainRecord
+	buffers [][]byte  // buffers of a flatipc.Record
 }
 
 // Gather reads the features of a record into dst. It follows slices, offsets and dictionaries, and never reads the

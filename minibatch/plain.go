@@ -2,22 +2,15 @@ package minibatch
 
 import (
 	"github.com/apache/arrow/go/v15/arrow"
-)
 
-// plainRecord is a record that can show its numbers without making arrays of them: the buffers of all
-// columns in the depth-first order of the Arrow format, nil for a validity bitmap. Nothing in it is
-// null, its columns are of fixed width or fixed-size lists of such, and no buffer is longer than needed.
-type plainRecord interface {
-	arrow.Record
-	Plain(dst [][]byte) [][]byte
-	PlainBuffer(i int) []byte // one of them
-}
+	"github.com/lca-stream/lca-stream/internal/flatipc"
+)
 
 // Float32 returns the rows of a record whose features are a list column of float32, as they lie in the
 // message; they are the record's. It returns nil for records that are not so plain: they take Gather.
 // Whether the numbers are finite is for the caller to find out.
 func (f *Features) Float32(rec arrow.Record) []float32 {
-	r, ok := rec.(plainRecord)
+	r, ok := rec.(flatipc.Record)
 	if !ok {
 		return nil
 	}
@@ -25,17 +18,17 @@ func (f *Features) Float32(rec arrow.Record) []float32 {
 	if err != nil || !p.plain || p.columns != nil || p.types[0] != arrow.FLOAT32 {
 		return nil
 	}
-	return arrow.GetData[float32](r.PlainBuffer(p.buffers[0]))
+	return arrow.GetData[float32](r.Buffer(p.buffers[0]))
 }
 
-// gatherPlain is Gather for a record that is a plainRecord with float32 or float64 features; done is
+// gatherPlain is Gather for a flatipc.Record with float32 or float64 features; done is
 // false for all others.
 func (f *Features) gatherPlain(dst *Rows, rec arrow.Record, p *plan) (done bool) {
-	r, ok := rec.(plainRecord)
+	r, ok := rec.(flatipc.Record)
 	if !ok || !p.plain {
 		return false
 	}
-	dst.buffers = r.Plain(dst.buffers[:0])
+	dst.buffers = r.Buffers(dst.buffers[:0])
 	defer clear(dst.buffers) // they are the message's, which may be large
 	if p.columns == nil {
 		values := dst.buffers[p.buffers[0]]
@@ -80,11 +73,11 @@ func packPlain[T number](dst *Rows, j, group int, p *plan) {
 	}
 }
 
-// findBuffers notes where the features are among the buffers of a plainRecord.
+// findBuffers notes where the features are among the buffers of a flatipc.Record.
 func (p *plan) findBuffers() {
 	first := make([]int, p.schema.NumFields()+1)
 	for i, f := range p.schema.Fields() {
-		first[i+1] = first[i] + buffersOf(f.Type)
+		first[i+1] = first[i] + flatipc.Count(f.Type)
 	}
 	columns := p.columns
 	if columns == nil {
@@ -101,12 +94,4 @@ func (p *plan) findBuffers() {
 		p.types, p.buffers = append(p.types, t.ID()), append(p.buffers, at)
 	}
 	p.plain = true
-}
-
-// buffersOf is the number of buffers of a column of a plainRecord.
-func buffersOf(t arrow.DataType) int {
-	if list, ok := t.(*arrow.FixedSizeListType); ok {
-		return 1 + buffersOf(list.Elem())
-	}
-	return 2
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/flatipc"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
@@ -120,9 +121,9 @@ func TestZeroCopyRowsAreGatheredRows(t *testing.T) {
 		var stats [2]uint64
 		for i, known := range []*format.Decoder{d, nil} {
 			tr := listTransform(t, policy, columns)
-			for range 3 { // with templates, too
+			for range 3 { // with known layouts of the output, too
 				b := batchOf(t, known, values)
-				if _, plain := b.Messages[0].Record.(interface{ PlainBuffer(int) []byte }); plain != (known != nil) {
+				if _, plain := b.Messages[0].Record.(flatipc.Record); plain != (known != nil) {
 					t.Fatalf("plain records: %v", plain)
 				}
 				work, err := tr.Do(context.Background(), b)

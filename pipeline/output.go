@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/internal/flatipc"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -53,8 +54,8 @@ type Output struct {
 	valid   []byte    // validity bitmap
 	arrays  []arrow.Array
 
-	templates []*template // of the schema seen last; the first is the last used
-	parts     [][]byte    // the buffers of the message at hand
+	layouts flatipc.Layouts // of messages of the schema seen last
+	parts   [][]byte        // the buffers of the message at hand
 }
 
 // NewOutput returns an Output for c.
@@ -90,8 +91,8 @@ func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score 
 	}
 	plain := y != nil && allValid(invalid) && o.plain(rec, y, k, score)
 	if plain {
-		if t := o.templated(n); t != nil {
-			return t.append(dst, o.parts), nil, nil
+		if l := o.layouts.Fit(o.parts); l != nil {
+			return l.Append(dst, o.parts), nil, nil
 		}
 	}
 	o.arrays = o.arrays[:0]
@@ -109,7 +110,7 @@ func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score 
 	}
 	value, rest, err = o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
 	if err == nil && plain && rest == nil {
-		o.learnTemplate(value, len(dst), n)
+		o.layouts.Learn(flatipc.Written(value[len(dst):], o.stream.body-len(dst), o.parts))
 	}
 	return value, rest, err
 }
@@ -153,7 +154,8 @@ func (o *Output) prepare(in *arrow.Schema, k int) error {
 		}
 		fields = append(fields, f)
 	}
-	o.in, o.k, o.writer, o.templates = in, k, nil, nil
+	o.in, o.k, o.writer = in, k, nil
+	o.layouts.Forget()
 	o.out = arrow.NewSchema(fields, metadata)
 	o.dicts = false
 	for _, f := range fields {

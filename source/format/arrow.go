@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/internal/flatipc"
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
@@ -57,17 +58,19 @@ func looksArrow(value []byte) bool {
 type arrowDecoder struct {
 	schemas schemas
 	codecs  codecs
-	flats   flatLayouts
+	layouts flatipc.Layouts
 }
 
 // decode reads one IPC stream, by its layout where that is known.
 func (d *arrowDecoder) decode(_ context.Context, value []byte, a *Arena) (arrow.Record, error) {
-	if f := d.flats.of(d, value, a); f != nil {
+	if l := d.layouts.Match(value); l != nil {
+		f := a.flat()
+		f.layout, f.value, f.decoder = l, value, d
 		return f, nil
 	}
 	rec, err := d.decodeBatches(value, a)
 	if err == nil {
-		d.flats.learn(value, rec)
+		d.layouts.Learn(flatipc.Read(value, rec))
 	}
 	return rec, err
 }

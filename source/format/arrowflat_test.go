@@ -96,3 +96,32 @@ func TestFlatDecodingAllocatesOnce(t *testing.T) {
 		t.Errorf("%v allocations per message, want the record alone", n)
 	}
 }
+
+// Numbers that were compressed to less than a tenth are a copy, longer than the message and anywhere in memory.
+func TestCompressibleMessagesAreRead(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float32}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	for range 1000 {
+		b.Field(0).(*array.Float32Builder).Append(1)
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	for _, codec := range []ipc.Option{ipc.WithZstd(), ipc.WithLZ4()} {
+		d := newDecoder(t, Config{})
+		for range 200 {
+			var buf bytes.Buffer
+			w := ipc.NewWriter(&buf, ipc.WithSchema(schema), codec)
+			if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+				t.Fatal(err)
+			}
+			got, err := d.Decode(t.Context(), bytes.Clone(buf.Bytes()), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !array.RecordEqual(got, rec) {
+				t.Fatal(got)
+			}
+		}
+	}
+}

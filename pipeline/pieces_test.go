@@ -36,7 +36,7 @@ func TestPiecesAreTheMessage(t *testing.T) {
 	for _, config := range []OutputConfig{{Passthrough: true, Score: true}, {Passthrough: true}, {Score: true}, {Layout: LayoutColumns}} {
 		o := NewOutput(config)
 		if _, ok := o.Pieces(nil, rec, y, k, score, fine); ok {
-			t.Fatalf("%+v: pieces without a template", config)
+			t.Fatalf("%+v: pieces of a layout that is not known", config)
 		}
 		want, err := o.Append(nil, rec, y, k, score, fine)
 		if err != nil {

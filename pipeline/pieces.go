@@ -1,0 +1,57 @@
+package pipeline
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/internal/flatipc"
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// leastPieces is how many pieces a message has: what comes before the numbers, x, y and what follows.
+const leastPieces = 4
+
+// Pieces is Append without a copy: it appends to dst the pieces of the message, which are buffers of
+// rec, of y and of score, and of this Output, and must not be changed. ok is false where the
+// layout of the message is not known: then it takes Append.
+func (o *Output) Pieces(dst [][]byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (pieces [][]byte, ok bool) {
+	// Columns are made of y in a buffer that the next message uses again.
+	if o.layouts.Empty() || o.config.Layout != LayoutVector {
+		return dst, false
+	}
+	n := int(rec.NumRows())
+	o.checkShapes(n, y, k, score, invalid)
+	if y == nil || !allValid(invalid) || o.prepare(rec.Schema(), k) != nil || !o.plain(rec, y, k, score) {
+		return dst, false
+	}
+	l := o.layouts.Fit(o.parts)
+	if l == nil {
+		return dst, false
+	}
+	return l.Pieces(dst, o.parts), true
+}
+
+// plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
+func (o *Output) plain(rec arrow.Record, y []float32, k int, score []float32) bool {
+	o.parts = o.parts[:0]
+	if o.config.Passthrough {
+		var ok bool
+		if o.parts, ok = flatipc.Buffers(o.parts, rec); !ok {
+			return false
+		}
+	}
+	switch o.config.Layout {
+	case LayoutVector:
+		o.parts = append(o.parts, nil, nil, arrow.Float32Traits.CastToBytes(y))
+	case LayoutColumns:
+		n := len(y) / k
+		o.columns = resize(o.columns, len(y))
+		transpose(o.columns, y, n, k)
+		for j := range k {
+			o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(o.columns[j*n:(j+1)*n]))
+		}
+	}
+	if o.config.Score {
+		o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(score))
+	}
+	return true
+}
