@@ -93,8 +93,9 @@ type Fetcher struct {
 	next    int64
 	ask     int // bytes to request next, see nextRequestBytes
 	pace    pace
-	least   int // lower bound of ask after a damaged batch: the batch and the header behind it
-	doubts  int // how often the batch at the position was damaged
+	least   int  // lower bound of ask after a damaged batch: the batch and the header behind it
+	doubts  int  // how often the batch at the position was damaged
+	hurry   bool // the broker answers the next request at once, even with nothing
 	trail   trail
 	topic   [16]byte // id of the topic; noTopicID: not known yet
 	bound   bool     // the position belongs to that id
@@ -198,6 +199,9 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(part.response, part.batch, f.least) + responseOverhead,
 		blocks:          f.memory.blocks(),
+	}
+	if f.hurry {
+		request.maxWaitMs = 0
 	}
 	began := time.Now()
 	response, err := request.send(ctx, f.config.Cluster)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lca-stream/lca-stream/source/format"
@@ -41,6 +42,7 @@ type KafkaConfig struct {
 	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherWait      time.Duration // how long Read gathers after the first message; default 100 ms
+	Rate            *Rate         // shared bound of batches, which then follow the load and wait for less than GatherWait; nil: every batch waits for GatherWait
 	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
 	Memory          *Memory       // shared by the readers of the process; default 512 MiB for this reader alone
 	RetryFor        time.Duration // how long a broker may be away; default 1 min
@@ -72,6 +74,9 @@ type Kafka struct {
 	wait   sync.WaitGroup
 	shared chan *portion // from all lanes, for a range without an end
 	head   *portion      // the portion that Read takes messages from
+	reads  atomic.Int64  // how often the portions of lanes became stale, see gathering
+	due    int           // number of lanes whose next response comes at once
+	given  time.Time     // when Read last returned a batch
 	turn   int           // lane of the next message, for a range with an end
 	failed error         // error of a lane, or ErrEnd; returned after the messages before it
 	behind bool          // position has moved since the last claim
@@ -168,47 +173,42 @@ func (k *Kafka) Lag() map[Partition]Lag {
 	return lag
 }
 
-// Read returns the next messages. It waits for the first, then gathers until GatherBytes or GatherWait. The batch may
-// have no messages and only move the claim past the markers of transactions, or be empty after IdleWait. For a range
-// with an end it gathers until GatherBytes or the end, however long that takes, and then returns ErrEnd. Errors stay
-// until Seek.
+// Read returns the next messages. It waits for the first, then gathers until GatherBytes or GatherWait, or with a Rate
+// until it has what there is. The batch may have no messages and only move the claim past the markers of
+// transactions, or be empty after IdleWait. For a range with an end it gathers until GatherBytes or the end, however
+// long that takes, and then returns ErrEnd. Errors stay until Seek.
 func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	b := Batch{Claim: k.config.Claim, space: k.takeSpace()}
 	b.Messages = b.space.messages
-	var timeout <-chan time.Time // nil: no time limit
-	if k.config.IdleWait > 0 && k.config.End == nil {
-		timer := time.NewTimer(k.config.IdleWait)
-		defer timer.Stop()
-		timeout = timer.C
-	}
-	moved := false
+	g := k.gather()
+	defer g.stop()
 	part := decodedPerByte * k.config.GatherBytes
 	if k.config.End == nil { // otherwise the batches would depend on other readers
 		part = min(part, k.config.Memory.reader())
 	}
 	for size := (taken{}); size.bytes < k.config.GatherBytes && size.memory < part; {
-		p, err := k.portion(ctx, timeout)
-		if err != nil && !moved && !(k.behind && errors.Is(err, ErrEnd)) {
+		p, err := g.next(ctx, len(b.Messages) > 0)
+		if err != nil && !g.begun && !(k.behind && errors.Is(err, ErrEnd)) {
 			return Batch{}, err
 		}
 		if err != nil || p == nil {
 			break
+		}
+		if p.nothing {
+			continue
 		}
 		full, err := k.take(ctx, &b, p, &size, part)
 		if err != nil {
 			b.Release()
 			return Batch{}, err
 		}
+		g.begin()
 		if full {
 			break
 		}
-		if !moved && k.config.End == nil {
-			timer := time.NewTimer(k.config.GatherWait)
-			defer timer.Stop()
-			timeout = timer.C
-		}
-		moved = true
 	}
+	g.turn(ctx, time.Time{}) // what is full needs no pause
+	k.given = time.Now()
 	b.Claim.Next, b.Claim.Epochs, k.behind = k.position.Clone(), k.epochs.Clone(), false
 	return b, nil
 }
@@ -225,14 +225,25 @@ func (k *Kafka) portion(ctx context.Context, timeout <-chan time.Time) (*portion
 		return k.head, nil
 	}
 	select {
-	case k.head = <-k.shared:
-		k.failed = k.head.err
-		return k.head, k.failed
+	case p := <-k.shared:
+		return k.received(p)
 	case <-timeout:
 		return nil, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// received notes what a lane has passed on, and whether its next response comes at once.
+func (k *Kafka) received(p *portion) (*portion, error) {
+	if p.lane.due {
+		k.due--
+	}
+	if p.lane.due = p.more || p.stale(k); p.lane.due {
+		k.due++
+	}
+	k.head, k.failed = p, p.err
+	return p, p.err
 }
 
 // inTurn returns the portion whose first record comes next in a range with an end: that of the first lane, from the

@@ -18,16 +18,21 @@ type lane struct {
 	out     chan *portion
 
 	head *portion // owned by Read, for a range with an end
+	due  bool     // owned by Read: the next response comes at once
 }
 
 // portion is what a lane passes on: the records of one response, or an error.
 type portion struct {
+	lane      *lane
 	partition Partition
 	records   []recordbatch.Record
 	rejected  []Rejected // interleaved with records, by offset
 	after     int64      // offset behind all of it
 	epoch     int32      // leader epoch of the record before after
 	last      bool       // the lane has reached its end
+	more      bool       // the response ends before the partition does
+	nothing   bool       // the broker had nothing when it was asked to answer at once
+	read      int64      // Kafka.reads when the response came
 	err       error
 	block     *block // memory of the response, until the last record is taken
 }
@@ -46,6 +51,9 @@ func (p *portion) drop() {
 		p.block = nil
 	}
 }
+
+// stale reports whether what it holds came before the batch was asked for.
+func (p *portion) stale(k *Kafka) bool { return k.config.Rate != nil && p.read < k.reads.Load() }
 
 func (p *portion) empty() bool { return len(p.records) == 0 && len(p.rejected) == 0 }
 
@@ -119,7 +127,7 @@ func (k *Kafka) halt() {
 		l.fetcher.grant.back(0)
 	}
 	k.config.Memory.leave(len(k.partitions))
-	k.lanes, k.head, k.turn, k.failed = nil, nil, 0, nil
+	k.lanes, k.head, k.turn, k.due, k.failed = nil, nil, 0, 0, nil
 }
 
 // run fetches and passes portions on until its end, an error or the end of the context. The channel has no buffer, so
@@ -127,7 +135,7 @@ func (k *Kafka) halt() {
 func (k *Kafka) run(ctx context.Context, l *lane) {
 	partition := l.fetcher.config.Partition
 	for {
-		p := &portion{partition: partition, after: l.fetcher.Next(), epoch: l.fetcher.trail.last}
+		p := &portion{lane: l, partition: partition, after: l.fetcher.Next(), epoch: l.fetcher.trail.last}
 		if l.end >= 0 && l.fetcher.Next() >= l.end {
 			p.last = true
 		} else {
@@ -138,10 +146,14 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 				return
 			}
 			if err == nil {
-				k.note(partition, &got)
+				p.read = k.reads.Load()
+				p.more = k.note(partition, &got)
 				if got.Next == before {
 					got.block.drop()
-					continue
+					if !l.fetcher.hurry {
+						continue
+					}
+					p.more, p.nothing, got = false, true, Fetched{Next: got.Next, Epoch: got.Epoch}
 				}
 			} else {
 				got, err = k.passGap(ctx, l, err)
@@ -151,6 +163,7 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 		}
 		select {
 		case l.out <- p:
+			l.fetcher.hurry = p.stale(k)
 		case <-ctx.Done():
 			p.drop()
 			return
@@ -189,9 +202,13 @@ func (p *portion) cut(end int64) {
 	p.after, p.last = end, true
 }
 
-// note stores what the response says about the partition's end.
-func (k *Kafka) note(p Partition, got *Fetched) {
+// note stores what the response says about the partition's end, and reports whether there is more to read.
+func (k *Kafka) note(p Partition, got *Fetched) (more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.ends[p] = Lag{High: got.HighWatermark, Stable: got.LastStable}
+	if k.config.ReadUncommitted {
+		return got.Next < got.HighWatermark
+	}
+	return got.Next < got.LastStable
 }

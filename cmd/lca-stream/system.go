@@ -33,6 +33,7 @@ type system struct {
 	link    *sink.Link       // of all producers
 	starts  *pipeline.Starts // what learner and transform know of the checkpoint topic's markers
 	memory  *source.Memory   // of all readers
+	rate    *source.Rate     // of the transform's transactions
 	learns  bool             // this process has a learner
 }
 
@@ -43,7 +44,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 		return nil, err
 	}
 	paceCollector()
-	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink(), memory: source.NewMemory(memoryLimit(c.Memory, log))}
+	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink(), memory: source.NewMemory(memoryLimit(c.Memory, log)), rate: source.NewRate(mostTransactions)}
 	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()
@@ -186,6 +187,11 @@ const (
 	transformGather = 2 << 20
 	learnGather     = 64 << 10
 )
+
+// mostTransactions bounds how many transactions per second the partitions of a process begin together where
+// transform.max_delay is auto. One takes a broker 1.7 ms of a core, so these are most of one. From 50 partitions
+// on they wait longer than 100 ms for their turn if there is always something to write in all of them.
+const mostTransactions = 500
 
 // ownerCheck is how long a learner or a static transform may have nothing to put before it asks whether another
 // process has taken its work.

@@ -159,10 +159,14 @@ func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transfor
 // read opens a partition's reader.
 func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
-	src, err := o.reader(ctx, source.KafkaConfig{
+	k := source.KafkaConfig{
 		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 		IdleWait: o.idle(), OnGap: o.gaps.Pass,
-	})
+	}
+	if k.GatherWait = o.config.Transform.MaxDelay; k.GatherWait == 0 {
+		k.Rate = o.rate
+	}
+	src, err := o.reader(ctx, k)
 	if err != nil {
 		return nil, err
 	}

@@ -169,6 +169,7 @@ type Transform struct {
 	Column      string              // name of the output column
 	Passthrough bool                // keep the input's columns
 	Compression sink.Compression    // of produced batches
+	MaxDelay    time.Duration       // longest wait to fill a transaction; 0: auto
 	UntilModel  pipeline.UntilModel // what happens to records before there is a model
 	PinVersion  uint64              // use this model version alone; 0: the newest
 	MaxModelAge time.Duration       // age at which the model counts as stale; 0: never

@@ -42,8 +42,8 @@ func kafkaKeys(c *Config) []Key {
 	return []Key{
 		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
 		{"kafka.client_id", "lca-stream", "Name under which the brokers log, meter and limit this program.", text(&k.ClientID, someText)},
-		{"kafka.transaction_timeout", "45s", "A broker aborts a transaction that is open for longer; no more than its transaction.max.timeout.ms. What a crash leaves open holds readers up for so long.", &spanValue{&k.TransactionTimeout, time.Second, 15 * time.Minute}},
-		{"kafka.request_timeout", "15s", "Longest wait for a broker's answer while nothing moves; a request whose bytes are on their way has longer.", &spanValue{&k.RequestTimeout, 100 * time.Millisecond, 5 * time.Minute}},
+		{"kafka.transaction_timeout", "45s", "A broker aborts a transaction that is open for longer; no more than its transaction.max.timeout.ms. What a crash leaves open holds readers up for so long.", duration(&k.TransactionTimeout, time.Second, 15*time.Minute)},
+		{"kafka.request_timeout", "15s", "Longest wait for a broker's answer while nothing moves; a request whose bytes are on their way has longer.", duration(&k.RequestTimeout, 100*time.Millisecond, 5*time.Minute)},
 		{"kafka.tls.enabled", "false", "Encrypt the connection.", &boolValue{&t.Enabled}},
 		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's.", text(&t.CAFile, anyText)},
 		{"kafka.tls.cert_file", `""`, "PEM file of the client's certificate, for brokers that ask for one (mTLS).", text(&t.CertFile, anyText)},
@@ -82,9 +82,10 @@ func minibatchKeys(c *Config) []Key {
 }
 
 // autoNumber and autoWhole are the word for lca.Auto.
-func autoNumber() word[float64] { return word[float64]{"auto", lca.Auto} }
-func autoSize() []word[int]     { return []word[int]{{"auto", 0}} }
-func autoWhole() word[int]      { return word[int]{"auto", lca.Auto} }
+func autoNumber() word[float64]           { return word[float64]{"auto", lca.Auto} }
+func autoSize() []word[int]               { return []word[int]{{"auto", 0}} }
+func autoDuration() []word[time.Duration] { return []word[time.Duration]{{"auto", 0}} }
+func autoWhole() word[int]                { return word[int]{"auto", lca.Auto} }
 
 func atLeast(p *float64, low float64, words ...word[float64]) value {
 	return &realValue{p: p, low: low, high: math.Inf(1), words: words}
@@ -143,11 +144,11 @@ func publishKeys(c *Config) []Key {
 		{"snapshot.topic", "lca-snapshots", "Compacted topic, one partition, to which the model is published.", text(&s.Topic, topic)},
 		{"snapshot.model_id", "default", "Name of the model: several can share the topic.", text(&s.ModelID, modelName)},
 		{"snapshot.every_rows", "10000", "Publish after so many rows learnt; 0: by time alone.", whole(&s.EveryRows, 0, trillion)},
-		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", &spanValue{&s.Every, 0, day}},
+		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", duration(&s.Every, 0, day)},
 		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
 		{"checkpoint.topic", "lca-checkpoints", "Compacted topic, one partition, of the learner's state, written with its input offsets in one transaction; transforms keep a mark there of where they began.", text(&k.Topic, topic)},
 		{"checkpoint.every_rows", "50000", "Save after so many rows learnt; 0: by time alone.", whole(&k.EveryRows, 0, trillion)},
-		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", &spanValue{&k.Every, 0, day}},
+		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", duration(&k.Every, 0, day)},
 	}
 }
 
@@ -162,9 +163,10 @@ func transformKeys(c *Config) []Key {
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
 		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
+		{"transform.max_delay", "auto", "Longest wait to fill a transaction, after its first message. auto: none while messages are few; a transaction takes what came while the one before it ran, so that its size follows the load, and all partitions of a process together begin at most 500 per second. A duration: each waits for so long unless it is full before.", duration(&t.MaxDelay, time.Millisecond, time.Minute, autoDuration()...)},
 		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
-		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", &spanValue{&t.MaxModelAge, 0, 365 * day}},
+		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", duration(&t.MaxModelAge, 0, 365*day)},
 		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, Warn, Stop)},
 	}
 }
@@ -183,6 +185,6 @@ func serviceKeys(c *Config) []Key {
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)},
 		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, LogAuto, LogText, LogJSON)},
-		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", &spanValue{&c.ShutdownTimeout, time.Second, time.Hour}},
+		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
 	}
 }

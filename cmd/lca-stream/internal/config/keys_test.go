@@ -42,7 +42,7 @@ func wrongValues(k Key) []string {
 	case *boolValue:
 		return []string{"yes", "1", "True", `""`}
 	case *spanValue:
-		return []string{"5", "1.5", "x", "-1s", "99999h", "1 s"}
+		return []string{"5", "1.5", "x", "1 s", span(v.low - 1), span(v.high + 1)}
 	case *sizeValue:
 		return []string{"0", "-1", "1TiB", "1.5MiB", "999GiB", "99999999999999999999", "x"}
 	case *oneOfValue:
@@ -135,6 +135,9 @@ func TestEveryRangeIsClosedAtItsEnds(t *testing.T) {
 			ends = []string{fmt.Sprint(v.low), fmt.Sprint(v.high)}
 		case *spanValue:
 			ends = []string{span(v.low), span(v.high)}
+			for _, w := range v.words {
+				ends = append(ends, w.name)
+			}
 		case *sizeValue:
 			ends = []string{size(v.low), size(v.high)}
 		case *oneOfValue:
