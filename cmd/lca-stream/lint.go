@@ -51,7 +51,7 @@ func (p *program) lint(files []string, format string) error {
 		}
 	}
 	if faulty {
-		return errSaid
+		return &exitError{code: exitUsage}
 	}
 	return nil
 }

@@ -49,10 +49,10 @@ code 3, and goes on at the new place when it is started again.
 	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether a process is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *to == "" {
-			return usage{errors.New("--to is missing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]")}
+			return usageError("--to is missing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]")
 		}
 		if !slices.Contains([]string{stageAll, stageLearn, stageTransform}, *stage) {
-			return usage{fmt.Errorf("--stage %s: want learn, transform or all", *stage)}
+			return usageError("--stage %s: want learn, transform or all", *stage)
 		}
 		place, err := parsePlace("--to", *to)
 		if err != nil {

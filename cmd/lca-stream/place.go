@@ -35,10 +35,10 @@ func parsePlace(flag, text string) (place, error) {
 		id, err1 := strconv.ParseInt(number, 10, 32)
 		next, err2 := strconv.ParseInt(offset, 10, 64)
 		if !ok || err1 != nil || err2 != nil || id < 0 || next < 0 {
-			return p, usage{fmt.Errorf("%s %s: %q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", flag, text, item)}
+			return p, usageError("%s %s: %q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", flag, text, item)
 		}
 		if _, twice := p.offsets[int32(id)]; twice {
-			return p, usage{fmt.Errorf("%s %s: partition %d is named twice", flag, text, id)}
+			return p, usageError("%s %s: partition %d is named twice", flag, text, id)
 		}
 		p.offsets[int32(id)] = next
 	}

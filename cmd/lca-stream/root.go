@@ -37,9 +37,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
 	err := root.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errSaid) {
-		p.complain(err)
-	}
+	p.complain(err)
 	return exitCode(err)
 }
 
@@ -90,16 +88,26 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// begun is an error of a command that had been understood: from there on it is not the usage.
-type begun struct{ err error }
+// exitError ends a command with an exit code. An error of the command line that cobra finds has none.
+type exitError struct {
+	code int
+	err  error // nil: the output has said already what is wrong
+}
 
-func (b *begun) Error() string { return b.err.Error() }
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return "said already"
+	}
+	return e.err.Error()
+}
 
 // Unwrap returns the command's own error.
-func (b *begun) Unwrap() error { return b.err }
+func (e *exitError) Unwrap() error { return e.err }
 
-// errSaid ends a command with exit code 1 whose output has said already what is wrong.
-var errSaid = errors.New("said already")
+// usageError is an error of what was asked for that only the command could see.
+func usageError(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
 
 // command makes a cobra command of a function; whatever is refused before it runs is usage.
 func command(c *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
@@ -107,44 +115,51 @@ func command(c *cobra.Command, run func(ctx context.Context, args []string) erro
 		c.Args = cobra.NoArgs
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := run(c.Context(), args); err != nil {
-			return &begun{err}
-		}
-		return nil
+		return withCode(run(c.Context(), args))
 	}
 	return c
 }
 
-// usage is an error of what was asked for that only the command could see.
-type usage struct{ error }
+// withCode gives an exit code to the error of a command that had been understood.
+func withCode(err error) error {
+	var faults config.Faults
+	var coded *exitError
+	switch {
+	case err == nil, errors.As(err, &coded):
+		return err
+	case errors.As(err, &faults):
+		return &exitError{exitUsage, err}
+	case errors.Is(err, sink.ErrFenced), errors.Is(err, source.ErrInstanceFenced):
+		return &exitError{exitFenced, err}
+	}
+	return &exitError{exitFailed, err}
+}
 
 func exitCode(err error) int {
-	var faults config.Faults
-	var running *begun
-	var wrong usage
+	var coded *exitError
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &faults), errors.As(err, &wrong), errors.Is(err, errSaid), !errors.As(err, &running):
-		return exitUsage
-	case errors.Is(err, sink.ErrFenced), errors.Is(err, source.ErrInstanceFenced):
-		return exitFenced
-	default:
-		return exitFailed
+	case errors.As(err, &coded):
+		return coded.code
 	}
+	return exitUsage
 }
 
+// complain writes to stderr what ended the command, if its output has not.
 func (p *program) complain(err error) {
 	var faults config.Faults
-	var running *begun
+	var coded *exitError
 	switch {
+	case err == nil:
 	case errors.As(err, &faults):
 		fmt.Fprintln(p.stderr, faults)
-	case exitCode(err) == exitFenced:
-		fmt.Fprintf(p.stderr, "lca-stream: %v\nAnother process took over this work: stop one of the two. After an import, a replay or `lca-stream offsets reset`, start this one again.\n", err)
-	case errors.As(err, &running):
-		fmt.Fprintf(p.stderr, "lca-stream: %v\n", err)
-	default:
+	case !errors.As(err, &coded):
 		fmt.Fprintf(p.stderr, "lca-stream: %v\nSee `lca-stream help`.\n", err)
+	case coded.err == nil:
+	case coded.code == exitFenced:
+		fmt.Fprintf(p.stderr, "lca-stream: %v\nAnother process took over this work: stop one of the two. After an import, a replay or `lca-stream offsets reset`, start this one again.\n", err)
+	default:
+		fmt.Fprintf(p.stderr, "lca-stream: %v\n", err)
 	}
 }

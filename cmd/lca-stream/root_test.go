@@ -14,7 +14,7 @@ import (
 func TestFencedSaysWhatToDo(t *testing.T) {
 	for _, cause := range []error{sink.ErrFenced, source.ErrInstanceFenced} {
 		var out bytes.Buffer
-		(&program{stderr: &out}).complain(&begun{fmt.Errorf("EndTxn(abort): %w", cause)})
+		(&program{stderr: &out}).complain(withCode(fmt.Errorf("EndTxn(abort): %w", cause)))
 		if !strings.Contains(out.String(), "Another process took over this work: stop one of the two.") {
 			t.Errorf("%v: %s", cause, &out)
 		}

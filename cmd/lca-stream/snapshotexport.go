@@ -31,7 +31,7 @@ file is a graph with input x and output y. Without --format the ending of the fi
 	return command(c, func(ctx context.Context, _ []string) error {
 		f, err := formatOf(format, out)
 		if err != nil {
-			return usage{err}
+			return &exitError{exitUsage, err}
 		}
 		s, err := p.snapshotOf(ctx, ch)
 		if err != nil {

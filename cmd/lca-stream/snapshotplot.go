@@ -41,7 +41,7 @@ func newCanvas(path string) (canvas, error) {
 	case ".png":
 		return vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(144))}, nil
 	}
-	return nil, usage{fmt.Errorf("--plot is %q; want a name that ends in .svg or .png", path)}
+	return nil, usageError("--plot is %q; want a name that ends in .svg or .png", path)
 }
 
 // plotSnapshot draws the spectrum with its cut, and what the first Parzen directions are made of.

@@ -48,7 +48,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()
-		return nil, usage{err}
+		return nil, &exitError{exitUsage, err}
 	}
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
