@@ -2,6 +2,7 @@ package minibatch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -57,18 +58,11 @@ func (r *Rows) AppendValid(x []float64, ids []uint64, id RowIDs, offset int64, f
 
 func (r *Rows) reset(n, dim int) {
 	r.N, r.Dim, r.Bad = n, dim, 0
-	r.X = resize(r.X, n*dim)
-	r.Invalid = resize(r.Invalid, n)
-	r.sums = resize(r.sums, n)
+	r.X = slices.Grow(r.X[:0], n*dim)[:n*dim]
+	r.Invalid = slices.Grow(r.Invalid[:0], n)[:n]
+	r.sums = slices.Grow(r.sums[:0], n)[:n]
 	clear(r.Invalid)
 	clear(r.sums)
-}
-
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }
 
 // finish finds the rows that are not finite, and zeroes all rows that have a Reason. A row's sum is not finite if one

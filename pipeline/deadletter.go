@@ -157,7 +157,7 @@ func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, boo
 		text(headerOriginalCRC, fmt.Sprintf("%08x", crc32.Checksum(m.Value, castagnoli))),
 	}
 	dead.Value, dead.Rest = []byte{}, nil
-	before, why := valueOf(dead.Headers, headerCut), valueOf(dead.Headers, headerError)
+	before, why := source.LastHeader(dead.Headers, headerCut), source.LastHeader(dead.Headers, headerError)
 	switch {
 	case before == "":
 		dead.Headers = append(slices.Clip(dead.Headers), left...)
@@ -171,18 +171,8 @@ func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, boo
 	}
 	left[0] = text(headerCut, cutAll)
 	dead.Key = nil
-	dead.Headers = append(d.headers(m, valueOf(dead.Headers, "lca-error-code"), why), left...)
+	dead.Headers = append(d.headers(m, source.LastHeader(dead.Headers, "lca-error-code"), why), left...)
 	return dead, true
-}
-
-// valueOf returns the last value of a header, which is ours if there are several.
-func valueOf(headers []source.Header, key string) string {
-	for i := range headers {
-		if h := headers[len(headers)-1-i]; h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
 }
 
 func text(key, value string) source.Header { return source.Header{Key: key, Value: []byte(value)} }

@@ -64,7 +64,7 @@ func (m *PublishedModel) Encode(w io.Writer) error { return snapshot.WriteFile(w
 // passed over: the last whole snapshot stays current. The error is what no retry mends, such as a
 // right that is missing.
 func (f *Follow) Run(ctx context.Context) error {
-	for wait := 100 * time.Millisecond; ctx.Err() == nil; wait = min(2*wait, 2*time.Second) {
+	for wait := firstRetry; ctx.Err() == nil; wait = longer(wait) {
 		err := f.tail(ctx, &wait)
 		if ctx.Err() != nil {
 			break
@@ -116,7 +116,7 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 		if err != nil {
 			return err
 		}
-		*wait = 100 * time.Millisecond
+		*wait = firstRetry
 		for _, r := range got.Records {
 			if err := f.read.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				f.Log.Error("a snapshot chunk is unusable; the current model stays", "offset", r.Offset, "error", err)

@@ -61,9 +61,9 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 		delete(s.parts, chunk)
 		return
 	}
-	p := chunkPart{data: append([]byte(nil), value...), damaged: valueOf(headers, "lca-crc32c") != checksumText(value)}
-	p.sequence, _ = strconv.ParseUint(valueOf(headers, "lca-checkpoint"), 10, 64)
-	if _, n, ok := strings.Cut(valueOf(headers, "lca-chunk"), "/"); ok {
+	p := chunkPart{data: append([]byte(nil), value...), damaged: source.LastHeader(headers, "lca-crc32c") != checksumText(value)}
+	p.sequence, _ = strconv.ParseUint(source.LastHeader(headers, "lca-checkpoint"), 10, 64)
+	if _, n, ok := strings.Cut(source.LastHeader(headers, "lca-chunk"), "/"); ok {
 		p.n, _ = strconv.Atoi(n)
 	}
 	s.parts[chunk] = p

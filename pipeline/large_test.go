@@ -121,7 +121,7 @@ func TestLargeMessagesAreRejectedWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(work.Messages) != 2 || work.Messages[1].Topic != "dead" || valueOf(work.Messages[1].Headers, "lca-error-code") != codeRowInvalid {
+	if len(work.Messages) != 2 || work.Messages[1].Topic != "dead" || source.LastHeader(work.Messages[1].Headers, "lca-error-code") != codeRowInvalid {
 		t.Errorf("%d messages, the last %v", len(work.Messages), work.Messages[len(work.Messages)-1])
 	}
 }
@@ -149,7 +149,7 @@ func TestOutputsAreBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code := valueOf(work.Messages[0].Headers, "lca-error-code"); len(work.Messages) != 1 || code != codeOutputTooLarge {
+		if code := source.LastHeader(work.Messages[0].Headers, "lca-error-code"); len(work.Messages) != 1 || code != codeOutputTooLarge {
 			t.Errorf("%d messages, the first with error %q", len(work.Messages), code)
 		}
 	}

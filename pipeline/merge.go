@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,9 +28,7 @@ func NewMerge(sources map[source.Partition]Source) *Merge {
 	for p := range sources {
 		m.parts = append(m.parts, p)
 	}
-	slices.SortFunc(m.parts, func(a, b source.Partition) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(m.parts, source.Partition.Compare)
 	for _, p := range m.parts {
 		m.sources = append(m.sources, sources[p])
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -96,7 +95,7 @@ func foreign(modelID, topic string, theirs, ours Owner) error {
 // after its own is committed: the first on the topic holds, and the other withdraws and stops. Neither has
 // fenced the other: their transactional ids differ.
 func (t *Checkpoints) Own(ctx context.Context, k Sink) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := t.read(ctx, t.End)
 		if err != nil {
 			return err

@@ -8,6 +8,12 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
+// firstRetry is the wait after the first failure of what is tried again.
+const firstRetry = 50 * time.Millisecond
+
+// longer returns the wait after the next failure: twice as long, at most 2 s.
+func longer(wait time.Duration) time.Duration { return min(2*wait, 2*time.Second) }
+
 // absentFor is how long brokers may deny a topic that a running process has worked with: one that has
 // just started may not know it yet. Longer than that it is deleted.
 const absentFor = 30 * time.Second
@@ -32,7 +38,7 @@ func (a *absence) final(err error) bool {
 // again to wait once more. At the first start a wrong address has been found out before.
 func (t *Transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 	var gone absence
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for wait := firstRetry; ; wait = longer(wait) {
 		loop, err := t.Open(ctx, p, claim)
 		if err == nil || ctx.Err() != nil {
 			return loop, err

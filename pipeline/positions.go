@@ -68,7 +68,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
 ) (source.Offsets, error) {
 	looked := false
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := p.find(ctx, parts)
 		if err != nil {
 			return nil, err

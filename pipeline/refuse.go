@@ -64,7 +64,7 @@ func (t *Transform) timed(m sink.Message) sink.Message {
 	if m.Time.IsZero() || t.bounds.permit(m.Topic, m.Time, t.Now) {
 		return m
 	}
-	if valueOf(m.Headers, sourceTimestamp) == "" {
+	if source.LastHeader(m.Headers, sourceTimestamp) == "" {
 		own := make([]source.Header, 0, len(m.Headers)+1)
 		m.Headers = append(append(own, m.Headers...), text(sourceTimestamp, strconv.FormatInt(m.Time.UnixMilli(), 10)))
 	}

@@ -184,7 +184,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 func (l *Loop) rewind(ctx context.Context, cause error) error {
 	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
 	var gone absence
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	for wait := firstRetry; ; wait = longer(wait) {
 		// Nothing to put: it only ends what the failed transaction may have left open, if that was not
 		// possible before. Until then the offsets are not final, and brokers do not tell them.
 		err := l.Sink.Put(ctx, nil, source.Claim{})

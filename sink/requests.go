@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -127,23 +126,22 @@ func (k *Kafka) offsets(c source.Claim) *kmsg.TxnOffsetCommitRequest {
 	if c.InstanceID != "" {
 		req.InstanceID = &c.InstanceID
 	}
-	by := make(map[string][]kmsg.TxnOffsetCommitRequestTopicPartition)
-	for p, next := range c.Next {
+	for _, p := range c.Next.Partitions() {
+		if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != p.Topic {
+			t := kmsg.NewTxnOffsetCommitRequestTopic()
+			t.Topic = p.Topic
+			req.Topics = append(req.Topics, t)
+		}
 		o := kmsg.NewTxnOffsetCommitRequestTopicPartition() // leader epoch −1: not known
-		o.Partition, o.Offset = p.ID, next
+		o.Partition, o.Offset = p.ID, c.Next[p]
 		if epoch, known := c.Epochs[p]; known {
 			o.LeaderEpoch = epoch
 		}
 		if metadata := c.Metadata[p]; metadata != "" {
 			o.Metadata = &metadata
 		}
-		by[p.Topic] = append(by[p.Topic], o)
-	}
-	for _, topic := range slices.Sorted(maps.Keys(by)) {
-		slices.SortFunc(by[topic], func(a, b kmsg.TxnOffsetCommitRequestTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
-		t := kmsg.NewTxnOffsetCommitRequestTopic()
-		t.Topic, t.Partitions = topic, by[topic]
-		req.Topics = append(req.Topics, t)
+		t := &req.Topics[len(req.Topics)-1]
+		t.Partitions = append(t.Partitions, o)
 	}
 	return req
 }

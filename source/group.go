@@ -253,7 +253,7 @@ func (g *Group) join(ctx context.Context) (*Generation, error) {
 			gen.Partitions = append(gen.Partitions, Partition{Topic: topic, ID: int32(id)})
 		}
 	}
-	slices.SortFunc(gen.Partitions, comparePartitions)
+	slices.SortFunc(gen.Partitions, Partition.Compare)
 	g.begin(gen, topics)
 	return gen, nil
 }

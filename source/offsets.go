@@ -66,7 +66,7 @@ func LookUp(ctx context.Context, c *kafkaconn.Cluster, name string) (Topic, erro
 		if len(topic.Partitions) == 0 {
 			return Topic{}, kafka.LeaderNotAvailable
 		}
-		slices.SortFunc(topic.Partitions, comparePartitions)
+		slices.SortFunc(topic.Partitions, Partition.Compare)
 		return topic, nil
 	})
 }

@@ -25,6 +25,11 @@ type Partition struct {
 // String returns "topic/id".
 func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.ID) }
 
+// Compare orders partitions by topic and number, as cmp.Compare does.
+func (p Partition) Compare(q Partition) int {
+	return cmp.Or(cmp.Compare(p.Topic, q.Topic), cmp.Compare(p.ID, q.ID))
+}
+
 // Offsets maps partitions to the next offset to read.
 type Offsets map[Partition]int64
 
@@ -39,11 +44,7 @@ func (o Offsets) Clone() Offsets {
 
 // Partitions returns the partitions in order, by topic and number.
 func (o Offsets) Partitions() []Partition {
-	return slices.SortedFunc(maps.Keys(o), comparePartitions)
-}
-
-func comparePartitions(a, b Partition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.ID, b.ID))
+	return slices.SortedFunc(maps.Keys(o), Partition.Compare)
 }
 
 // Claim says who has read up to where. For static assignment Member is "" and Generation -1. Group "" claims nothing:
@@ -63,6 +64,17 @@ type Claim struct {
 // Header is one header of a message: a Key and a Value. It is the type of the wire format, so that headers are never
 // copied.
 type Header = recordbatch.Header
+
+// LastHeader returns the value of a message's last header of a name, or "": of headers that come twice the last counts,
+// as with the lastHeader of Kafka's own client.
+func LastHeader(headers []Header, name string) string {
+	for _, h := range slices.Backward(headers) {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
 
 // Message is one Kafka record (or one batch of a file) with its value decoded.
 type Message struct {

@@ -110,16 +110,10 @@ func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbat
 	m := &b.Messages[len(b.Messages)-1]
 	m.Partition, m.Offset, m.Time, m.Key, m.Value = p, r.Offset, time.UnixMilli(r.Timestamp), r.Key, r.Value
 	m.Headers = r.Headers
-	contentType := ""
-	for _, h := range r.Headers {
-		if h.Key == "content-type" {
-			contentType = string(h.Value)
-		}
-	}
 	if k.config.Decoder == nil || r.Value == nil {
 		return true, nil
 	}
-	m.Record, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, contentType)
+	m.Record, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, LastHeader(r.Headers, "content-type"))
 	var cause *format.Error
 	switch {
 	case err == nil:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"slices"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -129,12 +128,7 @@ func (r *replay) describe(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d files, %d rows\n", len(r.flags.inputs), r.rows)
 		return err
 	}
-	parts := make([]source.Partition, 0, len(r.start))
-	for p := range r.start {
-		parts = append(parts, p)
-	}
-	slices.SortFunc(parts, func(a, b source.Partition) int { return int(a.ID - b.ID) })
-	for _, p := range parts {
+	for _, p := range r.start.Partitions() {
 		if _, err := fmt.Fprintf(w, "%s from %d to %d: %d messages\n", p, r.start[p], r.end[p], max(r.end[p]-r.start[p], 0)); err != nil {
 			return err
 		}

@@ -160,15 +160,8 @@ func links(b *source.Batch) []trace.Link {
 // carrier lets OpenTelemetry read the headers of a record.
 type carrier []source.Header
 
-// Get returns the first header of a name, as Kafka's own clients write it: in lower case.
-func (c carrier) Get(key string) string {
-	for _, h := range c {
-		if h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
-}
+// Get returns the last header of a name, as Kafka's own clients write it: in lower case.
+func (c carrier) Get(key string) string { return source.LastHeader(c, key) }
 
 // Set does nothing: headers of the input are never changed.
 func (c carrier) Set(string, string) {}

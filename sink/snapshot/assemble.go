@@ -150,14 +150,7 @@ func (a *Assembler) slotOf(p place) *slot {
 
 // parseChunk checks a chunk against its headers and its key.
 func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err error) {
-	text := func(key string) string {
-		for _, h := range headers {
-			if h.Key == key {
-				return string(h.Value)
-			}
-		}
-		return ""
-	}
+	text := func(key string) string { return source.LastHeader(headers, key) }
 	if c.version, err = strconv.ParseUint(text(headerVersion), 10, 64); err != nil || c.version == 0 {
 		return c, fmt.Errorf("header %s is %q, want a number from 1", headerVersion, text(headerVersion))
 	}
