@@ -13,8 +13,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Checkpoint is all that a learner needs to go on as if it had never stopped (invariant 2): it
-// travels in the same transaction as the offsets it stands for.
+// Checkpoint is everything that a learner needs to go on as if it had never stopped (invariant 2). It is written in
+// the same transaction as the offsets that it stands for.
 //
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
@@ -46,7 +46,7 @@ type Checkpoint struct {
 	Batcher   []byte
 	Learner   []byte
 
-	format int // that it was read from
+	format int // format of the bytes that it was read from
 }
 
 const (
@@ -55,24 +55,25 @@ const (
 	checkpointLimit  = CheckpointLimit
 )
 
-// CheckpointLimit is the most bytes of a checkpoint, so that a damaged length allocates little, and none wraps.
+// CheckpointLimit is the largest size of a checkpoint in bytes. Because of it a damaged length allocates little and
+// no sum of lengths overflows.
 const CheckpointLimit = 1 << 30
 
-// CheckpointBytes is how many bytes a checkpoint takes for so many neighbours of so many columns: at least those of
-// the rows in the pool, and, with the matrices, about so many in all.
+// CheckpointBytes returns the size of a checkpoint with the given pool: a lower bound, which is the rows of the pool,
+// and an estimate, which adds the matrices.
 func CheckpointBytes(neighbours, columns int) (least, about int) {
-	const besides = 20  // of each neighbour: its identity, its weight, …
-	const matrices = 12 // of float64, one column by one column; fewer before the first fit
+	const besides = 20  // per neighbour: its identity, its weight, …
+	const matrices = 12 // of float64, columns by columns; fewer before the first fit
 	least = 4 * neighbours * columns
 	return least, least + besides*neighbours + 8*matrices*columns*columns
 }
 
-// errNewerFormat: the bytes are sound, and written by a binary that is newer than this one.
+// errNewerFormat reports sound bytes that a newer binary has written.
 var errNewerFormat = errors.New("its format is newer than this binary's")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// size is how many bytes AppendBinary appends.
+// size returns the number of bytes that AppendBinary appends.
 func (c *Checkpoint) size() int {
 	const fixed = 4 + 2 + 4*8 + 4*4 + 3*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
 	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
@@ -129,7 +130,7 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 
-// UnmarshalBinary is the inverse; a damaged or foreign checkpoint is an error, never a panic.
+// UnmarshalBinary is the inverse. A damaged or foreign checkpoint gives an error, never a panic.
 func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	if len(b) < 10 || len(b) > checkpointLimit || string(b[:4]) != checkpointMagic {
 		return errors.New("pipeline: these bytes are not a checkpoint")
@@ -167,7 +168,7 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// readableFormat refuses the bytes of a newer binary by their first ones: those alone it will never change.
+// readableFormat refuses the bytes of a newer binary by their first fields, which no later format changes.
 func readableFormat(b []byte) error {
 	if len(b) < 6 || string(b[:4]) != checkpointMagic {
 		return nil // damage, which is found later
@@ -178,7 +179,8 @@ func readableFormat(b []byte) error {
 	return nil
 }
 
-// reader takes fields off a slice; once it is short it yields zeros and says so at the end.
+// reader takes fields from the front of a slice. Once the slice is too short, it returns zeros and remembers the
+// fault.
 type reader struct {
 	b     []byte
 	short bool

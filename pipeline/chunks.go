@@ -11,37 +11,37 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// chunkBytes keeps a checkpoint's chunks below the 1 MiB that a default broker takes.
+// chunkBytes keeps a checkpoint's chunks below the 1 MiB that a broker takes by default.
 const chunkBytes = 900_000
 
-// Checkpoints is the checkpoint topic of one model: it cuts a checkpoint into messages and finds
-// the newest whole one again. Two slots alternate, so that the former checkpoint stays whole while
-// the next one is written; a slot's surplus chunks get tombstones in the same transaction.
+// Checkpoints is the checkpoint topic of one model. It cuts a checkpoint into messages and finds the newest whole one
+// again. Two slots alternate, so that the former checkpoint stays whole while the next one is written. The same
+// transaction deletes a slot's surplus chunks with tombstones.
 type Checkpoints struct {
 	Topic   string
 	ModelID string
-	Owner   Owner                                             // whose the model is to be; zero = any
+	Owner   Owner                                             // the pipeline that the model must belong to; zero = any
 	Open    func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
 	OpenAt  func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read
 	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
 	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
 	Log     *slog.Logger                                      // nil: waiting is not logged
 
-	chunks [2]int  // chunks in each slot, as last written or read
+	chunks [2]int  // number of chunks in each slot, as last written or read
 	old    [2]bool // the slot holds a checkpoint of the first format
-	ahead  *found  // what Own has read: nothing has changed by the Load that follows
+	ahead  *found  // what Own has read; the Load that follows need not read it again
 }
 
-// TopicReader reads one partition from one end to the other, committed records only.
+// TopicReader reads the committed records of one partition in order.
 type TopicReader interface {
 	Fetch(context.Context) (source.Fetched, error)
 }
 
 // Messages cuts c into chunks with keys MODEL_ID/SLOT/CHUNK.
 //
-// The first checkpoint of the present format also deletes the one of the first format in the other slot.
-// The binary that wrote it passes over what it cannot read, and would go on from the older one: so it
-// finds nothing else, and refuses.
+// The first checkpoint of the present format also deletes the one of the first format in the other slot. An older
+// binary ignores what it cannot read and would go on from that older checkpoint. So it finds nothing, and refuses to
+// start.
 func (t *Checkpoints) Messages(c *Checkpoint) ([]sink.Message, error) {
 	data, err := c.AppendBinary(nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func (t *Checkpoints) Messages(c *Checkpoint) ([]sink.Message, error) {
 	return msgs, nil
 }
 
-// delete appends tombstones for a slot's chunks from n on, so that n are left.
+// delete appends tombstones for a slot's chunks from number n on.
 func (t *Checkpoints) delete(msgs []sink.Message, slot, n int) []sink.Message {
 	for i := n; i < t.chunks[slot]; i++ {
 		msgs = append(msgs, sink.Message{Topic: t.Topic, Key: t.key(slot, i)})
@@ -85,8 +85,8 @@ func (t *Checkpoints) key(slot, chunk int) []byte {
 
 func checksumText(b []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(b, castagnoli)) }
 
-// Load returns the newest whole checkpoint, or nil when there is none. The sink of the model must be open:
-// what a former learner has left unfinished is settled then.
+// Load returns the newest whole checkpoint, or nil if there is none. The sink of the model must be open, because
+// opening it settles what a former learner left unfinished.
 func (t *Checkpoints) Load(ctx context.Context) (*Checkpoint, error) {
 	f := t.ahead
 	t.ahead = nil
@@ -110,7 +110,7 @@ func (t *Checkpoints) Peek(ctx context.Context) (*Checkpoint, error) {
 	return t.newest(f)
 }
 
-// newest is the newest checkpoint, if it is for this model's owner to go on from.
+// newest returns the newest checkpoint, or an error if it belongs to another pipeline.
 func (t *Checkpoints) newest(f *found) (*Checkpoint, error) {
 	c, err := f.newest()
 	if err == nil {
@@ -122,7 +122,7 @@ func (t *Checkpoints) newest(f *found) (*Checkpoint, error) {
 	return c, nil
 }
 
-// read finds what the topic holds of the model. Its last records suffice as a rule.
+// read finds what the topic holds of the model. Mostly its last records suffice.
 func (t *Checkpoints) read(ctx context.Context, end func(context.Context) (int64, error)) (*found, error) {
 	back := ReadBack{Topic: t.Topic, Open: t.Open, OpenAt: t.OpenAt, End: end, Log: t.Log}
 	f := &found{model: t.ModelID, topic: t.Topic}

@@ -12,25 +12,25 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// DeadLetter decides what becomes of a message that cannot be used.
+// DeadLetter decides what happens to a message that cannot be used.
 type DeadLetter struct {
-	Topic      string // "" = stop at the first
-	Window     int    // messages looked back on, ≥ 1; default 1000
-	MaxRejects int    // rejects within the window that are still taken for granted; default 100
-	WarnOnly   bool   // at the threshold warn and go on instead of stopping
-	Partitions int32  // partitions of Topic; a dead letter goes to input partition mod Partitions
+	Topic      string // "" = stop at the first such message
+	Window     int    // number of messages over which rejects are counted, ≥ 1; default 1000
+	MaxRejects int    // rejects within the window that are tolerated; default 100
+	WarnOnly   bool   // at the threshold warn instead of stopping
+	Partitions int32  // number of partitions of Topic; a dead letter goes to input partition mod Partitions
 
-	// StopAtTooLarge stops at a dead letter that Topic does not take. Otherwise it is cut.
+	// StopAtTooLarge stops at a dead letter that Topic does not take. Otherwise the dead letter is cut.
 	StopAtTooLarge bool
 }
 
-// rejects remembers which of the last Window messages were rejected. The answer is provisional
-// until the batch is kept, like everything a stage does, so it remembers what it has overwritten since.
+// rejects remembers which of the last Window messages were rejected. Until the batch is kept this is provisional,
+// like all state of a stage, so it also keeps what it has overwritten.
 type rejects struct {
 	ring  []bool
 	next  int
 	count int
-	past  []bool // what add has overwritten since keep, in order
+	past  []bool // values that add has overwritten since keep, in order
 }
 
 // add notes one message and returns the number of rejects in the window.
@@ -50,10 +50,10 @@ func (r *rejects) add(window int, rejected bool) int {
 	return r.count
 }
 
-// keep makes what was added final.
+// keep makes the added messages final.
 func (r *rejects) keep() { r.past = r.past[:0] }
 
-// rewind takes back what was added since keep.
+// rewind undoes every add since keep.
 func (r *rejects) rewind() {
 	for n := len(r.past); n > 0; n-- {
 		r.next = (r.next + len(r.ring) - 1) % len(r.ring)
@@ -70,8 +70,8 @@ func (r *rejects) rewind() {
 	r.past = r.past[:0]
 }
 
-// reject turns a bad message into its dead letter, or into the reason to stop: no topic for it,
-// or too many of them (a stream that has gone bad should be looked at, not drained).
+// reject returns the dead letter of a bad message, or the reason to stop: there is no dead-letter topic, or there are
+// too many rejects. A stream that has gone bad needs attention, and should not be drained into a dead-letter topic.
 func (d DeadLetter) reject(m *source.Message, bad *source.RecordError, inWindow int) (sink.Message, error) {
 	if err := d.allow(bad, inWindow); err != nil {
 		return sink.Message{}, err
@@ -79,7 +79,7 @@ func (d DeadLetter) reject(m *source.Message, bad *source.RecordError, inWindow 
 	return d.message(m, bad), nil
 }
 
-// allow is the reason to stop at a bad message, nil if there is none.
+// allow returns the reason to stop at a bad message, or nil.
 func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
 	switch {
 	case d.Topic == "":
@@ -95,15 +95,15 @@ func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
 
 func (d DeadLetter) window() int { return max(d.Window, 1) }
 
-// message keeps key, value and headers byte for byte and adds where it came from and why.
+// message keeps key, value and headers byte for byte, and adds headers with the origin and the reason.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {
 	headers := carry(make([]source.Header, 0, len(m.Headers)+6), m.Headers, true)
 	headers = append(headers, d.headers(m, bad.Code, bad.Err.Error())...)
 	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
 }
 
-// headers say where a message came from, and what is wrong with it. Of a batch that cannot be read the value is
-// the whole batch, and one more header names the last of its offsets.
+// headers returns the headers with the origin and the reason. For a batch that cannot be read the value is the whole
+// batch, and one more header holds the last of its offsets.
 func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header {
 	headers := []source.Header{
 		text("lca-error-code", code),
@@ -119,7 +119,7 @@ func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header
 	return headers
 }
 
-// millis is a time as Kafka writes it: -1 is none.
+// millis formats a time as Kafka does: -1 is none.
 func millis(t time.Time) string {
 	if t.IsZero() {
 		return "-1"
@@ -130,7 +130,7 @@ func millis(t time.Time) string {
 const (
 	headerError     = "lca-error"
 	sourceTimestamp = "lca-source-timestamp" // milliseconds
-	headerCut       = "lca-cut"              // what was left out of a dead letter
+	headerCut       = "lca-cut"              // what was cut from a dead letter
 
 	headerOriginalSize = "lca-original-size"   // bytes of the value
 	headerOriginalCRC  = "lca-original-crc32c" // hexadecimal
@@ -138,18 +138,19 @@ const (
 	cutValue = "value"
 	cutAll   = "value,key,headers"
 
-	// whyBytes bounds the sentence in a dead letter from which everything was cut.
+	// whyBytes bounds the reason in a dead letter from which everything else was cut.
 	whyBytes = 500
 )
 
-// DeadLetterBytes is the least max.message.bytes with which a topic takes every dead letter once everything was cut from it,
-// whatever the names of topics: what is left then are the headers that say where the message is.
+// DeadLetterBytes is the smallest max.message.bytes with which a topic takes every dead letter once everything was
+// cut from it, independently of the lengths of topic names. What is left then are the headers with the origin of the
+// message.
 const DeadLetterBytes = 1024
 
 // cut makes a dead letter smaller that its topic did not take: first without its value, then without its key and
-// headers too, which may be just as large, and at last without the sentence that says what is wrong. What is left says
-// where the whole message is, and which bytes these were. The value is empty, not null: that would delete the key in a
-// compacted topic. false: there is nothing left to cut.
+// headers too, which may be just as large, and last without the sentence that explains the fault. The remaining
+// headers tell where the whole message is, and its size and checksum. The value is empty and not null, because null
+// would delete the key in a compacted topic. It returns false if there is nothing left to cut.
 func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, bool) {
 	left := []source.Header{
 		text(headerCut, cutValue),

@@ -11,9 +11,9 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// DeadLog says which messages are set aside: the first of each reason, and then of each reason one line a
-// minute, with the last message and how many there were since the line before. All partitions of a
-// process share one; nil says nothing. There are as many lines as reasons, see recordCodes.
+// DeadLog logs which messages are set aside: the first of each reason at once, then at most one line a minute for
+// each reason, with the last message and the number since the previous line. All partitions of a process share one. A
+// nil DeadLog logs nothing. The number of reasons is bounded, see recordCodes.
 type DeadLog struct {
 	Log *slog.Logger
 	Now func() time.Time
@@ -24,13 +24,13 @@ type DeadLog struct {
 
 type deadLines struct {
 	at   time.Time // of the last line
-	held uint64    // dead letters since
+	held uint64    // dead letters since then
 }
 
-// deadEvery is how long a reason stays silent between two lines.
+// deadEvery is the interval between two lines of one reason.
 const deadEvery = time.Minute
 
-// setAside is how many messages of a batch were set aside for a reason, and the last of them.
+// setAside is the number of messages of a batch that were set aside for a reason, and the last of them.
 type setAside struct {
 	reason    string
 	n         uint64
@@ -39,7 +39,7 @@ type setAside struct {
 	err       error
 }
 
-// dead counts one more.
+// dead counts one more dead letter.
 func (p *provisional) dead(bad *source.RecordError) {
 	now := setAside{bad.Code, 1, bad.Partition, bad.Offset, bad.Err}
 	for i := range p.deads {
@@ -52,7 +52,7 @@ func (p *provisional) dead(bad *source.RecordError) {
 	p.deads = append(p.deads, now)
 }
 
-// say says what was set aside, now that it is committed.
+// say logs what was set aside, now that it is committed.
 func (l *DeadLog) say(s setAside) {
 	if l == nil {
 		return
@@ -66,7 +66,7 @@ func (l *DeadLog) say(s setAside) {
 		"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
 }
 
-// since is how many there were since the last line, if it is time for one.
+// since returns how many were set aside since the last line, if another line is due.
 func (l *DeadLog) since(s setAside) (n uint64, says bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,13 +10,13 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// errOtherFeatures is in the error about a model of other features than those that are whitened.
+// errOtherFeatures is wrapped by the error about a model whose features are not those that are whitened.
 var errOtherFeatures = errors.New("other features")
 
 const otherFeaturesHint = "set another snapshot.model_id, because another space needs another model, or source.features to those of the model"
 
-// fits refuses a model of other features than source.features names or, where that is empty, than the current model
-// has: rows would change their width in the middle of a topic, or none would have the features any more.
+// fits refuses a model whose features are not those of source.features or, if that is empty, of the current model:
+// output rows would change their width in the middle of a topic, or none would have the features any more.
 func (f *Follow) fits(s *snapshot.Snapshot) error {
 	now := f.current.Load()
 	var err error
@@ -34,7 +34,7 @@ func (f *Follow) fits(s *snapshot.Snapshot) error {
 	return f.passOver("a model of other features is passed over", s.Version, fmt.Errorf("%w: %s", err, otherFeaturesHint))
 }
 
-// passOver notes a version that is not used; the newest of them is logged, once.
+// passOver notes a version that is not used. The newest such version is logged, once.
 func (f *Follow) passOver(what string, version uint64, err error) error {
 	if version > f.passed {
 		f.passed = version
@@ -44,7 +44,7 @@ func (f *Follow) passOver(what string, version uint64, err error) error {
 	return err
 }
 
-// begun is called when the start of the topic has been read. Where that has a model, and only of other features, the
+// begun is called when the start of the topic has been read. If it holds models, but only with other features, the
 // configuration has changed: waiting would not help, because no learner goes on from one to the other.
 func (f *Follow) begun() error {
 	if f.started {
@@ -59,8 +59,7 @@ func (f *Follow) begun() error {
 	return nil
 }
 
-// AwaitStart waits until Run has read the topic as far as it needs to know the newest model. It ends with ctx where Run has
-// ended before that.
+// AwaitStart waits until Run has read enough of the topic to know the newest model, or until ctx or Run ends.
 func (f *Follow) AwaitStart(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.started })
 }

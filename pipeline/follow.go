@@ -15,37 +15,37 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Follow keeps the current model: the newest whole snapshot of one model id on the snapshot
-// topic, swapped atomically. Readers never wait for it.
+// Follow keeps the current model: the newest whole snapshot of one model id on the snapshot topic, swapped
+// atomically. Its readers never wait.
 type Follow struct {
 	Open     func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
-	OpenAt   func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read, and each version is current on the way
+	OpenAt   func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = everything is read, and each version on the way is current for a moment
 	End      func(context.Context) (int64, error)              // the topic's last stable offset
-	Topic    string                                            // of the snapshots
+	Topic    string                                            // snapshot topic
 	ModelID  string
-	Source   string   // the topic whose rows are whitened: a model learnt from another is passed over; "" = any will do
-	Group    string   // source.group: where it has published models, those of other groups are passed over; "" = any will do
-	Features []string // source.features: a model of others is passed over; empty: one of others than the current model has
-	Learns   bool     // this process learns the model: a newer one of another group ends Run, because two learners write it
+	Source   string   // the topic whose rows are whitened: models learnt from another topic are ignored; "" = any
+	Group    string   // source.group: once it has published models, those of other groups are ignored; "" = any
+	Features []string // source.features: models of other features are ignored; empty: the features of the current model count
+	Learns   bool     // this process learns the model: a newer version of another group ends Run, because two learners write the same model
 	Pin      uint64   // follow this version only; 0 = the newest
 	Stats    *Stats
 	Log      *slog.Logger
 
 	current atomic.Pointer[PublishedModel]
 
-	// Of Run alone: what has been read.
-	read   *snapshot.Assembler // nil: nothing yet
-	at     int64               // where to read on
-	back   int64               // how many records the start went back; 0: to the beginning
+	// The state of Run: what has been read.
+	read   *snapshot.Assembler // nil: nothing has been read yet
+	at     int64               // offset to read next
+	back   int64               // how many records before the end Run began; 0: at the beginning
 	whole  bool                // the start has been read, so that the newest version is known
 	stop   error               // two learners write the model
-	passed uint64              // the newest version that was passed over
-	misfit *Stop               // why the newest of those of other features was
-	unfit  uint64              // its version
+	passed uint64              // the newest version that was not used
+	misfit *Stop               // why the newest version with other features cannot be used
+	unfit  uint64              // that version
 
-	mu      sync.Mutex // guards what follows; never held while waiting
+	mu      sync.Mutex // guards the fields below; never held while waiting
 	next    int64
-	started bool          // the start has been read once
+	started bool          // the start of the topic has been read once
 	moved   chan struct{} // closed and replaced whenever next or current moves
 }
 
@@ -54,15 +54,14 @@ type PublishedModel struct {
 	*snapshot.Snapshot
 }
 
-// Age is the time since it was published, by its Kafka timestamp.
+// Age returns the time since the model was published, by its Kafka timestamp.
 func (m *PublishedModel) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
 
-// Encode writes it as a snapshot file: the model part and the neighbours, each an Arrow stream.
+// Encode writes the model as a snapshot file: the model part and the neighbours, each an Arrow stream.
 func (m *PublishedModel) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
 
-// Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and
-// passed over: the last whole snapshot stays current. The error is what no retry mends, such as a
-// right that is missing.
+// Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and ignored: the last
+// whole snapshot stays current. Run returns errors that no retry can cure, such as a missing right.
 func (f *Follow) Run(ctx context.Context) error {
 	for wait := firstRetry; ctx.Err() == nil; wait = longer(wait) {
 		err := f.tail(ctx, &wait)
@@ -81,13 +80,13 @@ func (f *Follow) Run(ctx context.Context) error {
 	return nil
 }
 
-// replaced reports whether the topic is not the one that was read: it was created again, or truncated. Then what was
-// read says nothing of what comes.
+// replaced reports whether the topic is no longer the one that was read, because it was created again or truncated.
+// What was read before then says nothing about what comes.
 func replaced(err error) bool {
 	return errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) || errors.As(err, new(*source.TruncatedError))
 }
 
-// tail reads on where it stopped, or from near the end: of all the versions that the topic holds, one counts.
+// tail reads on from where it stopped, or from near the end, because only the newest version counts.
 func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 	end := int64(0)
 	if f.OpenAt != nil {
@@ -126,8 +125,7 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 	}
 }
 
-// begin forgets what was read, and begins so many records before the end. A version that is asked for by its
-// number may be anywhere.
+// begin forgets what was read, and begins back records before the end. A pinned version may be anywhere.
 func (f *Follow) begin(end, back int64) {
 	f.read = &snapshot.Assembler{Retain: 2, Pin: f.Pin, Only: f.ModelID, Accept: f.accept}
 	f.at, f.back, f.whole = end-back, back, false
@@ -144,8 +142,8 @@ func (f *Follow) open(ctx context.Context) (TopicReader, error) {
 	return f.Open(ctx)
 }
 
-// take makes the newest version current, once the start has been read: not each on the way there. Where the
-// last records hold none, it begins again farther back.
+// take makes the newest version current once the start has been read, and none of the versions on the way there. If
+// the last records hold no whole version, it begins again farther back.
 func (f *Follow) take(end int64) (again bool, err error) {
 	if !f.whole && f.at < end {
 		return false, nil
@@ -165,7 +163,7 @@ func (f *Follow) take(end int64) (again bool, err error) {
 	return false, nil
 }
 
-// accept refuses what rows are not to be whitened with.
+// accept refuses snapshots that rows must not be whitened with.
 func (f *Follow) accept(s *snapshot.Snapshot) error {
 	if err := f.ours(s); err != nil {
 		return err
@@ -173,7 +171,7 @@ func (f *Follow) accept(s *snapshot.Snapshot) error {
 	return f.fits(s)
 }
 
-// ours refuses the models of another pipeline that has the same model id on the same topic.
+// ours refuses models of another pipeline with the same model id on the same topic.
 func (f *Follow) ours(s *snapshot.Snapshot) error {
 	topic, group := s.LearntFrom(), s.Group
 	var err error
@@ -194,7 +192,7 @@ func (f *Follow) ours(s *snapshot.Snapshot) error {
 	return f.passOver("a model of another pipeline is passed over", s.Version, err)
 }
 
-// choose makes the newest whole snapshot current, never an older one (versions never go back).
+// choose makes the newest whole snapshot current. Versions never go back.
 func (f *Follow) choose() error {
 	if f.stop != nil {
 		return f.stop
@@ -229,7 +227,7 @@ func (f *Follow) choose() error {
 	return nil
 }
 
-// pinned says what is to become of a version that is not there: it may still come, unless newer ones have.
+// pinned decides about a pinned version that is not there: it may still come, unless newer versions have.
 func (f *Follow) pinned(newest uint64) error {
 	if newest < f.Pin {
 		return nil
@@ -244,19 +242,18 @@ func (f *Follow) pinned(newest uint64) error {
 	}
 }
 
-// Contested is why Run has ended, where that is because another learner publishes the model too.
+// Contested returns why Run ended if another learner publishes the model too.
 func (f *Follow) Contested() error { return f.stop }
 
 // Current returns the current model, or nil before the first.
 func (f *Follow) Current() *PublishedModel { return f.current.Load() }
 
-// CatchUp waits until everything that was committed to the snapshot topic when it was called has
-// been read. A partition's new owner does this before its first output, so that versions never go
-// back within a partition.
+// CatchUp waits until everything that was committed to the snapshot topic at the time of the call has been read. A
+// partition's new owner does this before its first output, so that versions never go back within a partition.
 //
-// The last stable offset is the right end here: the former owner, too, saw nothing that lies behind a
-// transaction that is still open, because that offset only grows. So no process has whitened with what is
-// hidden, and a partition need not stand still while another producer's transaction is open.
+// The last stable offset is the right end here. The former owner saw nothing behind an open transaction either,
+// because that offset only grows. So no process has whitened with a hidden model, and a partition need not stop while
+// another producer's transaction is open.
 func (f *Follow) CatchUp(ctx context.Context) error {
 	end, err := f.End(ctx)
 	if err != nil {

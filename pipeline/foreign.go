@@ -8,13 +8,13 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// foreignWait is how long a transform waits for the start markers, only to say more of an offset.
+// foreignWait is how long a transform waits for the start markers, which only add detail to a warning.
 const foreignWait = 10 * time.Second
 
-// foreign says which offsets of a transform's group this program has not committed: they lack its note, as
-// those of another application in the group do, and those of the first edition. What such an application
-// has read is never whitened. The two cannot be told apart, and an upgrade must go on, so this is a
-// warning; each comes once, because our note is with the offset from then on.
+// foreign warns of offsets in a transform's group that this program has not committed: they lack its note, as those
+// of another application in the group do, and those of the first release. What another application has read is never
+// whitened. The two cannot be told apart, and an upgrade must go on, so this is only a warning. Each comes once,
+// because our note is with the offset from then on.
 func (p *Positions) foreign(ctx context.Context, f known, parts []source.Partition) {
 	var found []source.Partition
 	for _, part := range parts {

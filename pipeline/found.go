@@ -9,8 +9,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// found is what a checkpoint topic holds of one model: the chunks of two slots, and who has claimed it.
-// Every other key belongs to another writer.
+// found is what a checkpoint topic holds of one model: the chunks of two slots, and the claims to own it. Every other
+// key belongs to another writer.
 type found struct {
 	model, topic string
 
@@ -22,7 +22,7 @@ type found struct {
 type slotParts struct {
 	parts map[int]chunkPart
 
-	read       bool // and then what came of it:
+	read       bool // decode has run; the fields below are its result
 	checkpoint *Checkpoint
 	fault      error
 }
@@ -31,12 +31,12 @@ type chunkPart struct {
 	sequence uint64
 	n        int
 	data     []byte
-	damaged  bool // its bytes are not those of its checksum
+	damaged  bool // the checksum does not match
 }
 
 func (f *found) reset() { *f = found{model: f.model, topic: f.topic} }
 
-// take puts one record in its place.
+// take adds one record of the topic.
 func (f *found) take(key string, value []byte, headers []source.Header) {
 	rest, ok := strings.CutPrefix(key, f.model+"/")
 	if !ok {
@@ -47,7 +47,7 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 	}
 	var slot, chunk int
 	if n, err := fmt.Sscanf(rest, "%d/%d", &slot, &chunk); n != 2 || err != nil || slot < 0 || slot > 1 || chunk < 0 {
-		return // another model whose id begins like ours
+		return // another model whose id begins with ours
 	}
 	if rest != fmt.Sprintf("%d/%d", slot, chunk) {
 		return
@@ -69,7 +69,7 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 	s.parts[chunk] = p
 }
 
-// decode puts the slot's checkpoint together, once: nil without an error for an empty slot.
+// decode decodes the slot's checkpoint, once: nil without an error for an empty slot.
 func (s *slotParts) decode() (*Checkpoint, error) {
 	if !s.read {
 		s.checkpoint, s.fault = s.join()
@@ -104,7 +104,7 @@ func (s *slotParts) join() (*Checkpoint, error) {
 	return c, nil
 }
 
-// sequence is the highest number that a chunk of the slot bears.
+// sequence returns the highest sequence number of the slot's chunks.
 func (s *slotParts) sequence() (n uint64) {
 	for _, p := range s.parts {
 		n = max(n, p.sequence)
@@ -112,9 +112,9 @@ func (s *slotParts) sequence() (n uint64) {
 	return n
 }
 
-// newest is the newest checkpoint, nil when there is none. It is never one that is known to be superseded:
-// versions that were published since would come again with another content. So one that cannot be read is
-// no reason to go on from the one before, be it damaged or of a binary that is newer than this one.
+// newest returns the newest checkpoint, nil if there is none. It never returns one that is known to be superseded,
+// because versions that were published since would come again with other content. So an unreadable newest checkpoint
+// is an error, whether it is damaged or written by a newer binary: the previous one is not used in its place.
 func (f *found) newest() (*Checkpoint, error) {
 	var best *Checkpoint
 	var broken error
@@ -144,8 +144,8 @@ func (f *found) refuse(slot int, err error, hint string) error {
 	}
 }
 
-// enough reports whether records farther back could not change anything: both slots are whole, and say
-// whose they are.
+// enough reports whether records farther back cannot change the result: both slots are whole, and their owner is
+// known.
 func (f *found) enough() bool {
 	for i := range f.slots {
 		if c, err := f.slots[i].decode(); err != nil || c == nil || c.format < 2 {

@@ -9,18 +9,18 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Gaps decides what becomes of records that retention has deleted before they were read: by rule the
-// process stops, because a record has vanished (invariant 4). Methods may be called from any goroutine.
+// Gaps decides about records that retention deleted before they were read. By default the process stops, because
+// records are lost (invariant 4). Methods may be called from any goroutine.
 type Gaps struct {
-	Skip  bool                        // source.on_gap: go on with the first record there is
-	Check func(context.Context) error // that the topic is still the same: another one's offsets are no gap
+	Skip  bool                        // source.on_gap: skip: go on with the first available record
+	Check func(context.Context) error // verifies that the topic is still the same, because offsets of another topic are not a gap
 
-	// Learner says whose gaps these are. What a learner leaves out is counted by itself, because it may
-	// have been whitened, and where it was not, the transform has counted it.
+	// Learner marks a learner's gaps. They are counted separately, because the transform may have whitened the
+	// records, and otherwise has counted them itself.
 	Learner bool
 
-	// Done is the offset up to which a transform has read a partition; nil: there is none. What lies before
-	// it may be passed over whatever Skip says: a learner need not learn every record.
+	// Done returns the offset up to which a transform has read a partition; nil: there is no transform. Records
+	// before it may be skipped independently of Skip, because a learner need not learn every record.
 	Done  func(context.Context, source.Partition) (int64, error)
 	Stats *Stats
 	Log   *slog.Logger
@@ -29,13 +29,13 @@ type Gaps struct {
 	counted map[source.Partition]span
 }
 
-// span is the last gap that was counted: after an aborted transaction it comes again, and may have grown.
+// span is the last gap that was counted. After an aborted transaction it is met again, and may have grown.
 type span struct{ from, to int64 }
 
-// Pass returns nil if reading may go on at gap.Start, and otherwise why it may not.
+// Pass returns nil if reading may go on at gap.Start, and otherwise the reason to stop.
 func (g *Gaps) Pass(ctx context.Context, gap *source.OffsetError) error {
 	if gap.Offset >= gap.Start {
-		return gap // beyond the end: another topic, or a log that was truncated
+		return gap // behind the end: another topic, or a truncated log
 	}
 	if g.Check != nil {
 		if err := g.Check(ctx); err != nil {
@@ -60,8 +60,8 @@ func (g *Gaps) Pass(ctx context.Context, gap *source.OffsetError) error {
 	return nil
 }
 
-// pass counts, and says each gap once, whatever else was said a moment ago: this line alone says which
-// records these were. Retention moves a log's start every few minutes at most, which bounds the lines.
+// pass counts a gap and logs it once, past any limit on repeated lines, because only this line tells which records
+// were lost. Retention moves the start of a log every few minutes at most, which bounds the number of lines.
 func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string) {
 	more := g.count(gap)
 	if more == 0 {
@@ -85,7 +85,7 @@ func (g *Gaps) stop(gap *source.OffsetError) error {
 	}
 }
 
-// count returns how many records of a gap were not counted before: at most, because compaction and
+// count returns how many records of a gap were not counted before. It is an upper bound, because compaction and
 // transactions leave offsets without records.
 func (g *Gaps) count(gap *source.OffsetError) (more uint64) {
 	g.mu.Lock()
