@@ -7,13 +7,13 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Hold returns what open gives as it is read under transform.until_model: hold. Nothing of it is read before the
-// first model, and yet its position is taken: a group that begins at the latest record begins when it is first
-// started, however long the learner needs. Until the model is there, Read returns an empty batch every idle, with
-// the claim, so that committed offsets are renewed; idle must be positive. claim.Next is where reading begins.
+// Hold returns a source for transform.until_model: hold. It reads nothing before the first model, but its position is
+// fixed at once: a group that begins at the latest record begins where the topic ended at its first start, however
+// long the learner needs. Until there is a model, Read returns an empty batch every idle with the claim, so that
+// committed offsets are renewed; idle must be positive. claim.Next is where reading begins.
 //
-// The source is opened with the model: one that is open reads ahead, and what it holds of the memory that all
-// readers share would be missing to the learner, which the model waits for.
+// The source is opened only with the model. An open source reads ahead, and would hold memory that all readers share:
+// the learner, which the model depends on, would lack it.
 func (f *Follow) Hold(open func(context.Context, source.Offsets) (Source, error), claim source.Claim, idle time.Duration) Source {
 	return &held{open: open, follow: f, claim: claim, idle: idle}
 }

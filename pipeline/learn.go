@@ -15,44 +15,44 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// LearnConfig says what is learnt, and when it is published. A snapshot is due by rows at a
-// minibatch boundary, which the data alone decide; the clock may publish in between, from the
-// same state and without touching it (invariant 3).
+// LearnConfig says what is learnt and when it is published. A snapshot is due by rows at a minibatch boundary, which
+// depends on the data only. The clock may publish one in between, from the same state and without changing it
+// (invariant 3).
 type LearnConfig struct {
 	ModelID         string
 	Topic           string // snapshot topic
 	Keep            int    // snapshot slots, ≥ 1
-	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this; earlier at every doubling; 0 = by time alone after the first
+	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this, and before that at every doubling; 0 = only by time after the first
 	SnapshotEvery   time.Duration
-	CheckpointRows  uint64 // 0 = by time alone
+	CheckpointRows  uint64 // 0 = only by time
 	CheckpointEvery time.Duration
 	Columns         []string      // source.features
-	Learner         online.Config // Dim 0: taken from the features
+	Learner         online.Config // with Dim 0: it follows from the features
 	SkipWhenBehind  bool
-	Rejects         *DeadLetter // what is taken for granted of records that cannot be used; nil = all of them, as in a replay
+	Rejects         *DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
 	StopAtRow       bool        // source.on_invalid: stop
-	LearnRest       bool        // learn the unfinished minibatch at the end and publish: a replay
-	LearnOneIn      uint64      // learn one minibatch in so many, by count, which no checkpoint holds: for replays; 0 and 1 learn all
+	LearnRest       bool        // learn the unfinished minibatch at the end and publish the result, for a replay
+	LearnOneIn      uint64      // learn one minibatch in this many, by a count that no checkpoint holds, for replays; 0 and 1 learn all
 	Producer        string
-	Start           func(context.Context, source.Offsets) (source.Offsets, error) // where to read, given the offsets of the checkpoint, nil without one
+	Start           func(context.Context, source.Offsets) (source.Offsets, error) // returns where to read, given the offsets of the checkpoint, nil without one
 	Lag             func() int64                                                  // records behind the end; nil = never behind
 	Checkpoints     *Checkpoints                                                  // nil = none: a replay starts over
-	WarmStart       *snapshot.Snapshot                                            // used when there is no checkpoint; nil = what Published gives
-	OnSnapshot      func(*snapshot.Snapshot)                                      // sees each snapshot before it is put; may be nil
+	WarmStart       *snapshot.Snapshot                                            // used without a checkpoint; nil = the snapshot that Published returns
+	OnSnapshot      func(*snapshot.Snapshot)                                      // called with each snapshot before it is put; may be nil
 	Stats           *Stats
 	Log             *slog.Logger
 	Now             func() time.Time
 
-	// Published is what the snapshot topic holds of the model, newest nil if nothing: to the high watermark when
-	// it is to be settled, else without waiting for an open transaction. Nil = do not look.
+	// Published returns what the snapshot topic holds of the model; newest is nil if there is nothing. With settled
+	// it reads to the high watermark, otherwise it does not wait for open transactions. Nil = do not look.
 	Published func(ctx context.Context, settled bool) (newest *snapshot.Snapshot, _ snapshot.Slots, _ error)
 
-	// Newest is the newest snapshot of the model, nil if there is none; nil = do not look.
+	// Newest returns the newest snapshot of the model, nil if there is none. Nil = do not look.
 	Newest func(context.Context) (*snapshot.Snapshot, error)
 }
 
-// Learn is the stage that feeds the learner. Its state changes provisionally with Do and is what
-// the last checkpoint says after Rewind, so that state and offsets cannot disagree (invariant 2).
+// Learn is the stage that feeds the learner. Do changes its state provisionally, and Rewind resets the state to the
+// last checkpoint, so that state and offsets cannot disagree (invariant 2).
 type Learn struct {
 	LearnConfig
 
@@ -67,22 +67,22 @@ type Learn struct {
 	state    Checkpoint // counters of the provisional state
 
 	pending   []sink.Message // snapshots not yet put
-	published int            // how many snapshots are in pending
+	published int            // number of snapshots in pending
 	sinceRows uint64         // rows since the last checkpoint
 	keptAt    time.Time      // when the last checkpoint was put
 	shownAt   time.Time      // when the last snapshot was made
 	skip      skipper
 	rejects   rejects
-	compared  bool   // the checkpoint, with the newest snapshot
+	compared  bool   // the checkpoint was compared with the newest snapshot
 	thin      uint64 // minibatches that LearnOneIn has counted
 	curve     curve
 	before    *snapshot.Snapshot // published by another writer before this learner began
 	unusable  Unusable
 }
 
-// Do learns every full minibatch of the batch. It asks for a put when a snapshot or a checkpoint
-// is due, and then adds the checkpoint that belongs to the batch's offsets. An empty batch is the clock
-// of a stream that pauses: without it the last rows would wait for the next ones to be published.
+// Do learns every full minibatch of the batch. It requests a put when a snapshot or a checkpoint is due, and then
+// adds the checkpoint that belongs to the batch's offsets. An empty batch serves as the clock of a stream that
+// pauses: without it the last rows would not be published before the next ones came.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
 	if k := l.skip.k; l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag) > max(k, 1) {
@@ -110,7 +110,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return l.work()
 }
 
-// Finish puts what is left: on a replay the last rows and their snapshot, live the checkpoint.
+// Finish puts what is left: in a replay the last rows and their snapshot, otherwise the checkpoint.
 func (l *Learn) Finish(context.Context) (Work, error) {
 	if l.learner == nil {
 		if l.LearnRest {
@@ -134,7 +134,7 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 	return l.work()
 }
 
-// work adds the checkpoint to the snapshots that are waiting.
+// work adds the checkpoint to the pending snapshots.
 func (l *Learn) work() (Work, error) {
 	work := Work{Messages: l.pending, Commit: true}
 	if l.Checkpoints == nil || l.learner == nil {
@@ -149,7 +149,7 @@ func (l *Learn) work() (Work, error) {
 	return work, nil
 }
 
-// Kept clears what has been put.
+// Kept removes what has been put.
 func (l *Learn) Kept() {
 	failpoint.Here("learn.kept")
 	l.Stats.Snapshots.Add(uint64(l.published))
@@ -198,10 +198,10 @@ func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 	return start, nil
 }
 
-// Restart begins another pass over the same rows: what was learnt stays, the offsets go back.
+// Restart begins another pass over the same rows: the model stays, the offsets go back.
 func (l *Learn) Restart(start source.Offsets) { l.offsets, l.unusable = start.Clone(), Unusable{} }
 
-// Unusable is what could not be learnt from since the start, or the last Restart.
+// Unusable returns what could not be learnt from since the start or the last Restart.
 func (l *Learn) Unusable() Unusable { return l.unusable }
 
 func (l *Learn) reset(start source.Offsets) {
@@ -215,7 +215,7 @@ func (l *Learn) reset(start source.Offsets) {
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
 
-// message learns one message's rows and moves its offset.
+// message learns one message's rows and advances its offset.
 func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	defer func() { l.offsets[m.Partition] = m.Offset + 1 }()
 	if m.Err != nil {
@@ -258,7 +258,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	return nil
 }
 
-// begin fixes the features by the first usable record and makes the learner for them.
+// begin chooses the features of the first usable record, and creates the learner for them.
 func (l *Learn) begin(m *source.Message) error {
 	f, err := minibatch.ResolveRecord(m.Record, l.Columns)
 	if err != nil {
@@ -279,13 +279,13 @@ func (l *Learn) begin(m *source.Message) error {
 	return nil
 }
 
-// newLearner returns a learner of dim features, and the batcher that cuts its minibatches: of a quarter
-// as many rows as features at least, so that a factorisation is paid for by enough of them.
+// newLearner returns a learner of dim features, and the batcher that cuts its minibatches. A minibatch has at least a
+// quarter as many rows as features, so that enough rows share the cost of a factorisation.
 func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error) {
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
-	if least, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // rather now than when they have been learnt
+	if least, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
 	learner, err := online.NewLearner(c)
@@ -295,7 +295,7 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
 }
 
-// minibatch is one stochastic EM step, or an even skip when the learner is behind or told to.
+// minibatch runs one stochastic EM step, or skips the minibatch if the learner is behind or thins out.
 func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.thin++
 	if left := l.LearnOneIn > 1 && (l.thin-1)%l.LearnOneIn != 0; left || l.skip.now() {
@@ -318,8 +318,8 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	return nil
 }
 
-// dueByRows depends on the rows learnt alone: the first model, every doubling, then every multiple. By
-// time alone leaves the first model, which transforms wait for.
+// dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
+// time only, the first model is still due by rows, because transforms wait for it.
 func (l *Learn) dueByRows() bool {
 	v, parent, every := l.learner.Info().Rows, l.state.Parent, l.SnapshotRows
 	if parent == 0 || every == 0 {
@@ -328,8 +328,8 @@ func (l *Learn) dueByRows() bool {
 	return v/every > parent/every || (v < every && v >= 2*parent)
 }
 
-// publish makes a snapshot of the learner as it is, unless this version exists already: a stream that
-// pauses asks again and again, and a model takes long to make.
+// publish makes a snapshot of the learner, unless this version exists already: a stream that pauses calls it
+// repeatedly, and a model is expensive to make.
 func (l *Learn) publish(byRows bool) error {
 	if l.learner == nil || l.learner.Info().Rows <= l.state.Published {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// reject passes a bad record over: the transform sets it aside. The learner stops where the transform would,
-// which has not begun before the first model, so that nothing is passed over unseen (invariant 4).
+// reject skips a bad record, which the transform sets aside. The learner stops where the transform would stop: before
+// the first model the transform has not begun, and records would be skipped without notice (invariant 4).
 func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 	var stop *Stop
 	if errors.As(bad.Err, &stop) {
@@ -22,13 +22,14 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 	return l.Rejects.allow(bad, l.inWindow(true))
 }
 
-// inWindow counts a message, and returns how many of the last ones were rejected. A rewind begins an empty window.
+// inWindow counts a message and returns how many of the last ones were rejected. A rewind begins with an empty
+// window.
 func (l *Learn) inWindow(rejected bool) int {
 	defer l.rejects.keep()
 	return l.rejects.add(l.Rejects.window(), rejected)
 }
 
-// invalid applies source.on_invalid: stop to the rows of a slice; what else it may say is for the transform to do.
+// invalid applies source.on_invalid: stop to the rows of a slice. The other policies concern only the transform.
 func (l *Learn) invalid(m *source.Message, first int) error {
 	for i, reason := range l.rows.Invalid {
 		if l.StopAtRow && reason != minibatch.ReasonNone {

@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// checkpoint makes the messages of a checkpoint of the provisional state.
+// checkpoint encodes a checkpoint of the provisional state as messages.
 func (l *Learn) checkpoint() ([]sink.Message, error) {
 	c := l.state
 	c.Sequence++
@@ -33,8 +33,7 @@ func (l *Learn) checkpoint() ([]sink.Message, error) {
 	return msgs, nil
 }
 
-// restore takes over a checkpoint, unless the configuration asks for something that the learnt
-// state cannot become.
+// restore adopts a checkpoint, unless the configuration asks for something that the learnt state cannot become.
 func (l *Learn) restore(c *Checkpoint) error {
 	if err := l.sameFeatures(c.Features); err != nil {
 		return err
@@ -55,7 +54,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}
-	maps.Copy(l.offsets, c.Offsets) // those of partitions that this learner does not read too: another one may again
+	maps.Copy(l.offsets, c.Offsets) // also those of partitions that this learner does not read, because another one may read them again
 	if was := c.Digest; was != l.digest() {
 		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
 	}
@@ -74,7 +73,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 	return nil
 }
 
-// sameFeatures refuses to go on from what was learnt from others: how many there are and their order decide.
+// sameFeatures refuses to go on from a model of other features: their number and order count.
 func (l *Learn) sameFeatures(learnt []string) error {
 	if minibatch.Chosen(l.Columns, learnt) {
 		return nil
@@ -85,15 +84,15 @@ func (l *Learn) sameFeatures(learnt []string) error {
 	}
 }
 
-// digest names the settings that decide the bits that are learnt.
+// digest identifies the settings that decide the bits of the model.
 func (l *Learn) digest() string {
 	c := l.Learner
 	c.Dim = 0
 	return fmt.Sprintf("%+v", c)
 }
 
-// Check says, before the sink is opened and a learner that works fenced, whether this one could go on from
-// what is there. It waits for no open transaction, so it may miss what is being written: Rewind looks again.
+// Check returns whether this learner could go on from what is there, before the sink is opened and a working learner
+// fenced. It waits for no open transaction, so it may miss what is being written: Rewind looks again.
 func (l *Learn) Check(ctx context.Context) error {
 	c, err := l.Checkpoints.Peek(ctx)
 	if err != nil {
@@ -120,8 +119,8 @@ func (l *Learn) Check(ctx context.Context) error {
 	return l.sameFeatures(s.Features)
 }
 
-// ours refuses to go on, where there is no checkpoint, from what the learner of another topic or group has
-// published, unless it is told what to start from. That learner may be at work, with a checkpoint topic of its own.
+// ours applies if there is no checkpoint. It refuses to go on from what the learner of another topic or group has
+// published, unless a start was configured. That learner may be at work, with a checkpoint topic of its own.
 func (l *Learn) ours(s *snapshot.Snapshot) error {
 	if s == nil || l.WarmStart != nil || l.Checkpoints == nil || l.Checkpoints.Owner == (Owner{}) {
 		return nil
@@ -135,8 +134,8 @@ func (l *Learn) ours(s *snapshot.Snapshot) error {
 	return nil
 }
 
-// adopt goes on, where there is no checkpoint, from what a replay or an import has put onto the
-// snapshot topic: a version only grows, and the learner's snapshots take the slots after theirs.
+// adopt applies if there is no checkpoint. It goes on from what a replay or an import has published: a version only
+// grows, and the learner's snapshots take the slots after theirs.
 func (l *Learn) adopt(ctx context.Context) error {
 	if l.Published == nil {
 		return nil
@@ -155,7 +154,7 @@ func (l *Learn) adopt(ctx context.Context) error {
 	return nil
 }
 
-// warm starts a learner from the snapshot that was chosen, or else from the newest on the topic.
+// warm starts a learner from the chosen snapshot, or else from the newest one on the topic.
 func (l *Learn) warm(learner *online.Learner, features []string) error {
 	s := l.WarmStart
 	if s == nil {
@@ -188,7 +187,7 @@ func (l *Learn) note() {
 	})
 }
 
-// curve keeps at most curvePoints points: when full, every other one goes and the step doubles.
+// curve keeps at most curvePoints points: when it is full, every other point is removed and the step doubles.
 type curve struct {
 	points []Point
 	step   uint64
@@ -203,7 +202,7 @@ func (c *curve) add(p Point) {
 	if c.seen%c.step != 0 {
 		return
 	}
-	// A fresh slice each time: readers hold the former one.
+	// A new slice each time, because readers hold the former one.
 	points := append(slices.Clone(c.points), p)
 	if len(points) > curvePoints {
 		half := points[:0:0]

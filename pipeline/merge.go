@@ -10,10 +10,9 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Merge reads several bounded sources, one per partition, as one: messages come in the order of
-// (timestamp, partition, offset). That order depends on the data alone, so a range of a topic that
-// is replayed twice is learnt in the same order twice (invariant 3), however the brokers answer.
-// It holds at most one batch of each source.
+// Merge reads several bounded sources, one per partition, as one. Messages come in the order of (timestamp,
+// partition, offset). That order depends only on the data, so a range that is replayed twice is learnt in the same
+// order twice (invariant 3), in whatever order brokers answer. It holds at most one batch of each source.
 type Merge struct {
 	parts   []source.Partition // in order
 	sources []Source           // of the same number
@@ -22,7 +21,7 @@ type Merge struct {
 	claim   source.Claim
 }
 
-// NewMerge takes ownership of the sources.
+// NewMerge returns a Merge that owns the sources.
 func NewMerge(sources map[source.Partition]Source) *Merge {
 	m := &Merge{heads: make([]source.Batch, len(sources)), ended: make([]bool, len(sources))}
 	for p := range sources {
@@ -35,8 +34,8 @@ func NewMerge(sources map[source.Partition]Source) *Merge {
 	return m
 }
 
-// mergeMost bounds the messages of one Read, and mergeBytes their values: it ends with the message that
-// reaches it.
+// mergeMost bounds the messages of one Read, and mergeBytes the bytes of their values. A Read ends with the message
+// that reaches a bound.
 const (
 	mergeMost  = 1024
 	mergeBytes = 4 << 20
@@ -70,7 +69,7 @@ func (m *Merge) Read(ctx context.Context) (source.Batch, error) {
 	return out, nil
 }
 
-// fill sees to it that every source that has not ended shows its next message.
+// fill makes every source that has not ended show its next message.
 func (m *Merge) fill(ctx context.Context) error {
 	for i, s := range m.sources {
 		for !m.ended[i] && len(m.heads[i].Messages) == 0 {
@@ -92,7 +91,7 @@ func (m *Merge) fill(ctx context.Context) error {
 	return nil
 }
 
-// first is the source whose next message comes first, or −1 when all have ended.
+// first returns the index of the source with the next message, or −1 when all have ended.
 func (m *Merge) first() int {
 	best := -1
 	for i := range m.heads {
@@ -116,7 +115,7 @@ func before(a, b *source.Message) bool {
 	return a.Offset < b.Offset
 }
 
-// Seek starts over at the given offsets; those of partitions that are not merged do not matter.
+// Seek starts over at the given offsets; those of other partitions are ignored.
 func (m *Merge) Seek(ctx context.Context, to source.Offsets) error {
 	m.drop()
 	clear(m.ended)

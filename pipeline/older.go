@@ -6,10 +6,10 @@ import (
 )
 
 // notOlder refuses a checkpoint from before the newest version that its own learner has published. The two are
-// written in one transaction, so such a checkpoint is another one: checkpoint.topic was changed and changed back,
-// or restored from a copy. Going on from it would publish versions again, with another content (invariant 3).
+// written in one transaction, so such a checkpoint is a stale copy: checkpoint.topic was changed and changed back, or
+// restored. Going on from it would publish versions again with other content (invariant 3).
 //
-// It is asked once, after the fence: later checkpoints are this process's own.
+// It runs once, after the fence: later checkpoints are this process's own.
 func (l *Learn) notOlder(ctx context.Context, c *Checkpoint) error {
 	if l.Newest == nil || l.compared {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// openings says that a member is ready once each of its partitions is open, and not after the first: until
-// then no process whitens the others.
+// openings reports a member as ready once all of its partitions are open. Until then the rows of the others are not
+// whitened by any process.
 type openings struct {
-	stats *Stats // nil: it is not shown
+	stats *Stats // nil: not shown
 
-	mu    sync.Mutex // a leaf: the notes must be in the order of what happened
+	mu    sync.Mutex // a leaf in the lock order; keeps the notes in the order of events
 	owned int
 	open  int
 }
@@ -33,13 +33,13 @@ func (o *openings) change(how func()) {
 	switch {
 	case !r.Ready:
 		r.Reason = fmt.Sprintf("opening partitions: %d of %d are open", o.open, o.owned)
-	case o.owned == 0: // as must be where there are more instances than partitions
+	case o.owned == 0: // not a fault: there are more instances than partitions
 		r.Reason = "standby: no partitions"
 	}
 	o.stats.SetReady(r)
 }
 
-// left ends a generation: the next one may bring other partitions.
+// left ends a generation; the next one may bring other partitions.
 func (o *openings) left() {
 	if o.stats != nil {
 		o.stats.SetReady(Readiness{Reason: "waiting for partitions"})

@@ -12,14 +12,14 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Owner says whose a model is: the pipeline of a group that learns from a topic. Two pipelines with one
-// model id would overwrite each other's checkpoints and whiten with each other's models.
+// Owner identifies the pipeline that a model belongs to: the one of a group that learns from a topic. Two pipelines
+// with one model id would overwrite each other's checkpoints, and whiten with each other's models.
 type Owner struct {
 	Group string `json:"group"` // source.group
 	Topic string `json:"topic"` // source.topic
 }
 
-// String says it in a sentence.
+// String describes the owner in words.
 func (o Owner) String() string {
 	if o.Group == "" {
 		return fmt.Sprintf("topic %q", o.Topic)
@@ -27,10 +27,10 @@ func (o Owner) String() string {
 	return fmt.Sprintf("topic %q in group %q", o.Topic, o.Group)
 }
 
-// A claim is a record with the key MODEL_ID/owner/HASH, where HASH is the first 16 hexadecimal digits of
-// SHA-256 of the group, a byte 0 and the topic, and with an Owner as JSON for its value. Each claimant has a
-// key of its own, so that compaction keeps the first claim, which holds. Checkpoints say themselves
-// whose they are: claims decide before there is one.
+// A claim is a record with the key MODEL_ID/owner/HASH and an Owner as JSON for its value. HASH is the first 16
+// hexadecimal digits of SHA-256 of the group, a byte 0 and the topic. Each claimant has a key of its own, so that
+// compaction keeps the first claim, which is the one that counts. Checkpoints name their owner themselves: claims
+// decide before there is one.
 const claimPrefix = "owner/"
 
 func (t *Checkpoints) claim(withdraw bool) sink.Message {
@@ -43,7 +43,7 @@ func (t *Checkpoints) claim(withdraw bool) sink.Message {
 	return m
 }
 
-// takeClaim reports whether the rest of a key is that of a claim, and remembers it.
+// takeClaim stores a claim. It returns false if the rest of a key is not that of a claim.
 func (f *found) takeClaim(rest string, value []byte) bool {
 	if hash, ok := strings.CutPrefix(rest, claimPrefix); !ok || strings.Contains(hash, "/") {
 		return false
@@ -55,8 +55,9 @@ func (f *found) takeClaim(rest string, value []byte) bool {
 	return true
 }
 
-// owner says whose the model is; zero when it has no owner yet. c is its newest checkpoint or nil; one of the
-// first format knows the topic alone, which a claim need not agree with: its writer did not see claims.
+// owner returns the owner of the model, zero if it has none yet. c is its newest checkpoint or nil. A checkpoint of
+// the first format tells only the topic. A claim with another topic does not count then, because the checkpoint's writer
+// did not read claims.
 func (f *found) owner(c *Checkpoint) Owner {
 	switch {
 	case c != nil && c.Owner.Group != "":
@@ -81,7 +82,7 @@ func (t *Checkpoints) mine(o Owner) error {
 	return foreign(t.ModelID, t.Topic, o, t.Owner)
 }
 
-// foreign is why a learner stops whose model id another pipeline uses.
+// foreign returns the reason to stop for a learner whose model id another pipeline uses.
 func foreign(modelID, topic string, theirs, ours Owner) error {
 	return &Stop{
 		Err: fmt.Errorf("model %q on topic %s belongs to the learner of %v, and this one is of %v", modelID, topic, theirs, ours),
@@ -90,10 +91,10 @@ func foreign(modelID, topic string, theirs, ours Owner) error {
 	}
 }
 
-// Own makes sure, once the sink is open, that the model is this pipeline's. Where it has no owner yet, it is
-// claimed. Of two that claim it at the same moment both read both claims, because each reads to the end
-// after its own is committed: the first on the topic holds, and the other withdraws and stops. Neither has
-// fenced the other: their transactional ids differ.
+// Own makes sure, once the sink is open, that the model belongs to this pipeline. A model without an owner is
+// claimed. Two pipelines that claim it at the same moment both read both claims, because each reads to the end after
+// its own is committed. The first claim on the topic counts, and the other pipeline withdraws and stops. Neither
+// fences the other, because their transactional ids differ.
 func (t *Checkpoints) Own(ctx context.Context, k Sink) error {
 	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := t.read(ctx, t.End)
@@ -107,7 +108,7 @@ func (t *Checkpoints) Own(ctx context.Context, k Sink) error {
 		o := f.owner(c)
 		if err := t.mine(o); err != nil {
 			if slices.Contains(f.claims, t.Owner) {
-				_ = k.Put(ctx, []sink.Message{t.claim(true)}, source.Claim{}) // one that stays does no harm: it is not the first
+				_ = k.Put(ctx, []sink.Message{t.claim(true)}, source.Claim{}) // a claim that stays does no harm: it is not the first
 			}
 			return err
 		}

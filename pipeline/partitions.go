@@ -21,7 +21,7 @@ type Ownership interface {
 	Done() // every loop of this ownership has returned
 }
 
-// Members hands out ownerships one after the other: a consumer group, or a static list once.
+// Members returns ownerships one after the other: of a consumer group, or of a static list once.
 type Members interface {
 	Next(context.Context) (Ownership, error)
 }
@@ -29,12 +29,12 @@ type Members interface {
 // Transforms runs one loop for each owned partition, generation after generation, until ctx ends.
 type Transforms struct {
 	Members Members
-	// Open makes the loop of one partition. It must first fence the former owner (open the sink),
-	// and only then read the committed offsets: the other order reads offsets that the former
-	// owner may still move (invariant 5).
+	// Open creates the loop of one partition. It must first fence the former owner by opening the sink, and only then
+	// read the committed offsets: in the other order the former owner may still move the offsets after they were read
+	// (invariant 5).
 	Open func(context.Context, source.Partition, source.Claim) (*Loop, error)
 	Log  *slog.Logger
-	// Stats, unless nil, is told whether all owned partitions are open.
+	// Stats, unless nil, shows whether all owned partitions are open.
 	Stats *Stats
 
 	openings openings
@@ -59,7 +59,7 @@ func (t *Transforms) Run(ctx context.Context) error {
 	}
 }
 
-// generation works until the ownership ends; every goroutine it starts has returned by then.
+// generation works until the ownership ends. Every goroutine that it starts has returned by then.
 func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	live, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,12 +77,11 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	return nil
 }
 
-// retakeAfter is longer than a member's heartbeat interval: by then a former owner has heard of the
-// new generation, and will not fence us back.
+// retakeAfter is longer than a member's heartbeat interval: by then a former owner knows of the new generation, and
+// does not fence us in turn.
 const retakeAfter = 5 * time.Second
 
-// partition runs one loop after the other until the partition is lost, which ends this and nothing
-// else.
+// partition runs one loop after the other until the partition is lost. That ends only this call.
 func (t *Transforms) partition(ctx context.Context, p source.Partition, claim source.Claim) error {
 	for {
 		err := t.loop(ctx, p, claim)
@@ -94,11 +93,11 @@ func (t *Transforms) partition(ctx context.Context, p source.Partition, claim so
 		case !errors.Is(err, sink.ErrFenced):
 			return err
 		case static:
-			return err // two processes have the same static partition: one of them must go
+			return err // two processes have the same static partition: one of them must stop
 		}
-		// The group's word is that the partition is ours, for as long as ctx lives. Then it was fenced
-		// by a former owner, or by the broker, which does so to a transaction that outlived its
-		// timeout, as in a long outage. No other process will take it up, so it is taken back.
+		// According to the group the partition is ours for as long as ctx lives. So it was fenced by a former owner,
+		// or by the broker, which fences the owner of a transaction that outlived its timeout, as in a long outage.
+		// No other process will take it up, so it is taken back.
 		t.Log.Warn("partition fenced; taking it back unless the group moves it", "partition", p.String(), "in", retakeAfter)
 		if !sleep(ctx, retakeAfter) {
 			return nil

@@ -7,20 +7,20 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Pacer is a sink that knows how many bytes one put should hold at most on the link as it is; 0: any number.
+// Pacer is a sink that knows how many bytes one put should hold at most on the current link; 0: unlimited.
 type Pacer interface {
 	Most() int
 }
 
 // Splitter is a stage whose work can be put in parts, one transaction each.
 type Splitter interface {
-	// Split cuts off a first part of at most so many bytes, and of one message at least. next are the offsets
-	// that go with it; nil: there is nothing to cut.
+	// Split cuts off a first part of at most most bytes, but of at least one message. next are the offsets of that
+	// part; nil: there is nothing to cut.
 	Split(work Work, most int) (first, rest Work, next source.Offsets)
 }
 
-// commit makes the work and its offsets visible: together, or in parts where the link is slow, each with
-// the offsets that it stands for. A transaction that is too large for the link would never be in time.
+// commit makes the work and its offsets visible: together, or on a slow link in parts, each with the offsets that it
+// stands for. There, a transaction that is too large would always run out of time.
 func (l *Loop) commit(ctx context.Context, done Work) error {
 	pacer, paced := l.Sink.(Pacer)
 	splitter, splits := l.Stage.(Splitter)
@@ -48,7 +48,7 @@ func (l *Loop) commit(ctx context.Context, done Work) error {
 	return nil
 }
 
-// place puts, and asks the stage for something else in place of what a topic will never take.
+// place puts the work. If a topic will never take a message, it asks the stage for a replacement.
 func (l *Loop) place(ctx context.Context, done Work, claim source.Claim) (err error) {
 	for refused := true; refused; {
 		err = l.put(ctx, done, claim)
@@ -59,7 +59,7 @@ func (l *Loop) place(ctx context.Context, done Work, claim source.Claim) (err er
 	return nil
 }
 
-// Split cuts between two messages. Those that have no output count with the one before them.
+// Split cuts between two messages. Inputs without an output count with the message before them.
 func (t *Transform) Split(work Work, most int) (first, rest Work, next source.Offsets) {
 	size := 0
 	for i := range work.Messages {

@@ -14,14 +14,14 @@ const firstRetry = 50 * time.Millisecond
 // longer returns the wait after the next failure: twice as long, at most 2 s.
 func longer(wait time.Duration) time.Duration { return min(2*wait, 2*time.Second) }
 
-// absentFor is how long brokers may deny a topic that a running process has worked with: one that has
-// just started may not know it yet. Longer than that it is deleted.
+// absentFor is how long brokers may deny a topic that a running process has worked with. A broker that has just
+// started may not know it yet. After that time the topic counts as deleted.
 const absentFor = 30 * time.Second
 
-// absence is since when brokers have denied a topic.
+// absence remembers since when brokers have denied a topic.
 type absence struct{ since time.Time }
 
-// final tells the errors that no retry mends, as the function does, and a topic that stays away.
+// final reports errors that no retry can cure, as the function of that name does, and a topic that stays away.
 func (a *absence) final(err error) bool {
 	if !errors.Is(err, source.ErrNoTopic) {
 		a.since = time.Time{}
@@ -33,9 +33,9 @@ func (a *absence) final(err error) bool {
 	return time.Since(a.since) >= absentFor
 }
 
-// open makes a partition's loop. A coordinator that loads, or a topic between two leaders, may take
-// minutes, and that just while a group divides its partitions: a process that gave up would be started
-// again to wait once more. At the first start a wrong address has been found out before.
+// open creates a partition's loop. A coordinator that loads, or a topic between two leaders, may take minutes, and
+// often just while a group divides its partitions. A process that ended because of that would be restarted, only to
+// wait again. A wrong address was already found at the first start.
 func (t *Transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 	var gone absence
 	for wait := firstRetry; ; wait = longer(wait) {

@@ -14,49 +14,49 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Places is what a cluster knows of places in partitions.
+// Places answers questions about positions in partitions.
 type Places interface {
-	// Committed is what a group has committed, with Next -1 where it has nothing.
+	// Committed returns what a group has committed, with Next -1 for partitions without an offset.
 	Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error)
-	// Offsets are those of a place in each partition.
+	// Offsets returns the offset of a place in each partition.
 	Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error)
-	// Topic is the topic of that name, as it is now.
+	// Topic returns the topic of that name as it is now.
 	Topic(ctx context.Context, name string) (source.Topic, error)
 }
 
-// Positions decides where the partitions of a topic are read from, and commits that before anything is
-// read. So a start_offset of latest is resolved once, and an offset that is missing later is known for a
-// loss: a marker on the checkpoint topic, written with the first position, says that there was one
-// (Starts). The topic's id travels with each offset: an offset in a topic that was deleted and created
-// again under its name is an offset of something else. Methods may be called from any goroutine.
+// Positions decides where the partitions of a topic are read from, and commits that before anything is read. So a
+// start_offset of latest is resolved only once. A marker on the checkpoint topic, written with the first position,
+// records that there was one (Starts): an offset that is missing later is recognised as lost. The topic's id is
+// committed with each offset, because in a topic that was deleted and created again under its name an offset means
+// something else. Methods may be called from any goroutine.
 type Positions struct {
 	Places Places
 	Starts *Starts
 	Group  string
 	Topic  string
-	Start  source.At // where the group begins; partitions that are found later begin at their first record
-	Model  string    // whose learner this is; "" for a transform
+	Start  source.At // where a group begins at its first start; partitions that are found later begin at their first record
+	Model  string    // model of the learner; "" for a transform
 	Log    *slog.Logger
 
-	id   atomic.Pointer[string] // of the topic, as it was first seen: what is read and committed is of that one
-	last sync.Map               // source.Partition → source.Position, as it was found last
+	id   atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
+	last sync.Map               // source.Partition → source.Position, as last found
 }
 
-// known is what is known of a topic before anything is decided.
+// known is what is known about a topic before a decision.
 type known struct {
 	topic     source.Topic
 	committed map[source.Partition]source.Position
 }
 
-// Open returns where a transform reads partitions from: what the group has committed, or where it
-// begins. It goes on until that is committed through k, together with the marker, or until ctx ends.
+// Open returns where a transform reads partitions from: the committed offset, or where the group begins. It retries
+// until that is committed through k, together with the marker, or until ctx ends.
 func (p *Positions) Open(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition) (source.Offsets, error) {
 	return p.settle(ctx, k, claim, parts, p.committed)
 }
 
-// Resume does so for a learner, whose position is that of its checkpoint: saved, nil where there is none.
-// Then it begins where its model began at first, so that a restart before the first checkpoint passes
-// nothing over. A partition that the checkpoint does not know was found later.
+// Resume does the same for a learner, whose position is in its checkpoint: saved, nil without one. Without one it
+// begins where its model first began, so that a restart before the first checkpoint skips nothing. A partition that
+// the checkpoint does not know was found later.
 func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition, saved source.Offsets) (source.Offsets, error) {
 	return p.settle(ctx, k, claim, parts, func(ctx context.Context, f known, parts []source.Partition) (source.Offsets, []sink.Message, error) {
 		return p.learnt(ctx, f, parts, saved)
@@ -99,13 +99,13 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			return nil, err
 		}
 		p.Log.Warn("the position is not committed yet", "group", p.Group, "error", err, "retry_in", wait)
-		if !sleep(ctx, wait) { // and then ask again: whether it was committed is not known
+		if !sleep(ctx, wait) { // ask again, because it is not known whether it was committed
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// find asks what there is, and refuses a topic that is not the one that the group has read.
+// find reads what is known, and refuses a topic that is not the one that the group has read.
 func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known, err error) {
 	if f.topic, err = p.Places.Topic(ctx, p.Topic); errors.Is(err, source.ErrNoTopic) {
 		return f, &Stop{Err: err}
@@ -138,7 +138,7 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 	return f, nil
 }
 
-// stale are the partitions whose committed text is not yet what this program commits.
+// stale returns the partitions whose committed text differs from what this program commits.
 func (p *Positions) stale(f known, parts []source.Partition) (stale []source.Partition) {
 	text := source.NewNote(f.topic.ID, p.Model).String()
 	for _, part := range parts {
@@ -184,7 +184,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 
 // learnt decides for a learner.
 func (p *Positions) learnt(ctx context.Context, f known, parts []source.Partition, saved source.Offsets) (source.Offsets, []sink.Message, error) {
-	var missing []source.Partition // whose committed offset says nothing of the topic's id any more
+	var missing []source.Partition // partitions whose committed offset no longer tells the topic's id
 	for _, part := range parts {
 		if _, ok := saved[part]; ok && f.committed[part].Next < 0 {
 			missing = append(missing, part)
@@ -219,9 +219,9 @@ func (p *Positions) learnt(ctx context.Context, f known, parts []source.Partitio
 	return next, msgs, err
 }
 
-// begin is where each partition of the topic begins, with the record that keeps it where there is none
-// yet. The first start resolves it for all partitions; one that is not among them was found later, and
-// begins at its first record: nothing that was written since the first start is passed over.
+// begin returns where each partition of the topic begins, and the record that stores it if there is none yet. The
+// first start resolves it for all partitions. A partition that is not among them was found later and begins at its
+// first record, so that nothing written since the first start is skipped.
 func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic source.Topic) (source.Offsets, []sink.Message, error) {
 	earliest, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
 	if err != nil {
@@ -249,7 +249,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			}
 		}
 		return earliest, nil, nil
-	case p.Model == "" && others(seen, p.Group, p.Topic): // a group of the first edition, which has left no record
+	case p.Model == "" && others(seen, p.Group, p.Topic): // a group of the first release, which left no record
 		return earliest, nil, nil
 	}
 	at := earliest
@@ -261,7 +261,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at)}, nil
 }
 
-// Metadata is what is committed with the offsets, once Open or Resume has seen the topic.
+// Metadata returns what is committed with the offsets, once Open or Resume has seen the topic.
 func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]string {
 	id := p.id.Load()
 	if id == nil {
@@ -274,7 +274,7 @@ func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]stri
 	return all
 }
 
-// TopicIDs is the id of the topic that the positions belong to, once Open or Resume has seen it.
+// TopicIDs returns the id of the topic that the positions belong to, once Open or Resume has seen it.
 func (p *Positions) TopicIDs() map[string]string {
 	id := p.id.Load()
 	if id == nil {
@@ -283,7 +283,7 @@ func (p *Positions) TopicIDs() map[string]string {
 	return map[string]string{p.Topic: *id}
 }
 
-// Epochs are the leader epochs of offsets, as far as they were committed with them.
+// Epochs returns the leader epochs of offsets, as far as they were committed with them.
 func (p *Positions) Epochs(at source.Offsets) source.Epochs {
 	epochs := make(source.Epochs, len(at))
 	for part, next := range at {
@@ -294,7 +294,7 @@ func (p *Positions) Epochs(at source.Offsets) source.Epochs {
 	return epochs
 }
 
-// Markers are the start markers of offsets that are committed again.
+// Markers returns the start markers of offsets that are committed again.
 func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 	id := p.id.Load()
 	if id == nil {
@@ -306,8 +306,8 @@ func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 	return msgs
 }
 
-// Watch looks at the topic until ctx ends, and then returns nil. The error says that its name has come
-// to mean another topic, which a reader may not notice: the offset that it asks for may exist there too.
+// Watch checks the topic until ctx ends, and then returns nil. It returns an error if the name belongs to another
+// topic by now. A reader may not notice that, because the offset that it requests may exist there too.
 func (p *Positions) Watch(ctx context.Context, every time.Duration) error {
 	for sleep(ctx, every) {
 		if err := p.Check(ctx); final(err) && ctx.Err() == nil {
@@ -317,7 +317,7 @@ func (p *Positions) Watch(ctx context.Context, every time.Duration) error {
 	return nil
 }
 
-// Check is one look of Watch.
+// Check is one check of Watch.
 func (p *Positions) Check(ctx context.Context) error {
 	topic, err := p.Places.Topic(ctx, p.Topic)
 	if err != nil {
@@ -326,7 +326,7 @@ func (p *Positions) Check(ctx context.Context) error {
 	return p.same(topic.ID)
 }
 
-// same remembers the id that the topic had first, and refuses another one.
+// same stores the id that the topic had first, and refuses another one.
 func (p *Positions) same(id string) error {
 	if p.id.CompareAndSwap(nil, &id) {
 		return nil
@@ -337,7 +337,7 @@ func (p *Positions) same(id string) error {
 	return nil
 }
 
-// differ reports whether two ids are known and not the same.
+// differ reports whether two ids are known and different.
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 func (p *Positions) recreated(was, is, what string) error {
@@ -351,9 +351,9 @@ func (p *Positions) recreated(was, is, what string) error {
 // errMoved says that another process has committed since the offsets were read.
 var errMoved = errors.New("the committed offsets have moved")
 
-// gone decides about a marker without an offset. The offsets were read before the markers: a process that has
-// fenced us may have written both in between. A marker that is visible has its offset next to it, in
-// the same transaction; so if there still is none, it is lost.
+// gone decides about a marker without an offset. The offsets were read before the markers, so a process that has
+// fenced us may have written both in between. A visible marker has its offset in the same transaction. So if there
+// still is no offset, it is lost.
 func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) error {
 	now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part})
 	switch {

@@ -1,14 +1,14 @@
 package pipeline
 
-// provisional is what a batch has counted so far. It counts once the batch is kept: one that goes back is
-// counted when it comes again.
+// provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
+// is counted when it comes again.
 type provisional struct {
 	rows           uint64 // whitened
 	rejects, moved []counted
 	deads          []setAside
 }
 
-// counted is how many came of one reason. There are few reasons at a time.
+// counted is the number of messages for one reason. There are few reasons at a time.
 type counted struct {
 	reason string
 	n      uint64
@@ -27,7 +27,7 @@ func count(all []counted, reason string, n uint64) []counted {
 	return append(all, counted{reason, n})
 }
 
-// keep counts for good, and says what was set aside.
+// keep makes the counts final, and logs what was set aside.
 func (p *provisional) keep(s *Stats, l *DeadLog) {
 	s.TransformRows.Add(p.rows)
 	for _, c := range p.rejects {
@@ -44,6 +44,6 @@ func (p *provisional) keep(s *Stats, l *DeadLog) {
 }
 
 func (p *provisional) drop() {
-	clear(p.deads) // their errors
+	clear(p.deads) // releases their errors
 	p.rows, p.rejects, p.deads, p.moved = 0, p.rejects[:0], p.deads[:0], p.moved[:0]
 }

@@ -8,37 +8,37 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// ReadBack reads what is on a topic of our own, of one partition, where what is missed would be done
-// again with another outcome.
+// ReadBack reads one of our own topics, of one partition, in cases where a missed record would make the program do
+// the same work again with another outcome.
 //
-// Its end is the high watermark, not the last stable offset. The topic is shared: while a transaction
-// of another producer is open, the last stable offset lies before it, and before records of ours that
-// were committed after it was begun. So a reader waits until that transaction has ended; a transaction
-// of our own is no obstacle, because the sink was opened first, which ends it.
+// It reads to the high watermark, not to the last stable offset. The topic is shared: while a transaction of another
+// producer is open, the last stable offset is before it, and so before records of ours that were committed after it
+// began. So a reader waits until that transaction has ended. A transaction of our own is no obstacle, because the
+// sink was opened first, which ends it.
 type ReadBack struct {
 	Topic  string
 	Open   func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
 	OpenAt func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
 	End    func(context.Context) (int64, error)              // the high watermark
-	Log    *slog.Logger                                      // says what is waited for; nil: not logged
+	Log    *slog.Logger                                      // logs what is waited for; nil: nothing
 }
 
 const (
-	// waitQuietly is how long a foreign transaction may be open before the log says that it is waited
-	// for: most take milliseconds.
+	// waitQuietly is how long another producer's transaction may be open before the wait is logged: most take
+	// milliseconds.
 	waitQuietly = 2 * time.Second
-	// waitAgain is how often it says so from then on.
+	// waitAgain is the interval of later log lines.
 	waitAgain = 30 * time.Second
 )
 
-// The last records are read first, and more until they suffice: a topic that is never compacted down to
-// its last segment would otherwise be read from end to end, gigabytes of it. A chunk is at most 900 kB.
+// The last records are read first, and more until they suffice. Otherwise a topic that is never compacted down to its
+// last segment would be read from end to end, gigabytes of it. A chunk is at most 900 kB.
 const (
 	tailRecords = 32
 	tailGrows   = 8
 )
 
-// Read hands everything that is committed up to the topic's present end to each, in order.
+// Read calls each with everything that is committed up to the topic's present end, in order.
 func (r *ReadBack) Read(ctx context.Context, each func(*source.Fetched) error) error {
 	end, err := r.End(ctx)
 	if err != nil {
@@ -47,8 +47,8 @@ func (r *ReadBack) Read(ctx context.Context, each func(*source.Fetched) error) e
 	return r.from(ctx, 0, end, each)
 }
 
-// ReadTail hands over the last records up to the topic's present end. Where they are not enough it resets,
-// and begins again farther back; in the end all is read, enough or not.
+// ReadTail calls each with the last records up to the topic's present end. If they are not enough, it calls reset and
+// begins again farther back. In the end everything is read, enough or not.
 func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source.Fetched) error, enough func() bool) error {
 	end, err := r.End(ctx)
 	if err != nil {
@@ -91,11 +91,11 @@ func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.
 	return nil
 }
 
-// waiting says, now and then, that a reader stands before another producer's open transaction.
+// waiting logs, now and then, that a reader waits for another producer's open transaction.
 type waiting struct {
 	of    *ReadBack
 	since time.Time     // when it last moved
-	say   time.Duration // after how long it is said next
+	say   time.Duration // how long until it is logged next
 	said  bool
 }
 

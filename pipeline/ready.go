@@ -3,23 +3,24 @@ package pipeline
 // Readiness says whether the process does its work, and if not, what it waits for.
 type Readiness struct {
 	Ready  bool   `json:"ready"`
-	Reason string `json:"reason,omitempty"` // why not; or, of a process that is ready and has nothing to do, why that
+	Reason string `json:"reason,omitempty"` // why it is not ready; or why a ready process has nothing to do
 }
 
-// SetReady notes whether the work goes on, and why not.
+// SetReady stores whether the work goes on, and if not, why.
 func (s *Stats) SetReady(r Readiness) { s.ready.Store(&r) }
 
-// SetPassedOver notes that the newest model on the snapshot topic is not used, and why; "" that it is.
+// SetPassedOver stores why the newest model on the snapshot topic is not used; "" means that it is.
 func (s *Stats) SetPassedOver(why string) { s.passedOver.Store(&why) }
 
-// SetBroker notes whether any broker answers, and if not, what came instead. It overrules what the work
-// says of itself: that cannot tell a broker that is away from one that is slow.
+// SetBroker stores whether any broker answers, and if not, the error. It overrides what the work reports, which
+// cannot tell a broker that is away from a slow one.
 func (s *Stats) SetBroker(r Readiness) { s.broker.Store(&r) }
 
-// SetHold says that nothing is read before the first model on that topic, so the process is not ready before it.
+// SetHold notes that nothing is read before the first model on that topic, so that the process is not ready before
+// it.
 func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
 
-// Ready returns what was noted last; a process that has said nothing is not ready.
+// Ready returns what was stored last; before that the process is not ready.
 func (s *Stats) Ready() Readiness {
 	if b := s.broker.Load(); b != nil && !b.Ready {
 		return *b
@@ -40,7 +41,7 @@ func (s *Stats) Ready() Readiness {
 	return r
 }
 
-// BrokerUp reports whether a broker answers; not known in a process that does not ask.
+// BrokerUp reports whether a broker answers. known is false in a process that does not check.
 func (s *Stats) BrokerUp() (up, known bool) {
 	b := s.broker.Load()
 	return b != nil && b.Ready, b != nil

@@ -6,10 +6,10 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// Codes of records that are refused here; the others are those of source, source/format and minibatch.
+// Codes of records that are refused in this package; the others are those of source, source/format and minibatch.
 const (
 	codeRowInvalid     = "row_invalid"      // a row with a bad feature, under source.on_invalid: dead_letter
-	codeOutputTooLarge = "output_too_large" // what it whitens to is larger than the output topic takes
+	codeOutputTooLarge = "output_too_large" // its output is larger than the output topic takes
 	codeRefused        = "refused"          // an error without a code of its own
 )
 
@@ -19,7 +19,7 @@ const reasonNoModel = "no_model"
 // Reasons for which records are not whitened though nothing is wrong with them.
 const (
 	reasonTombstone = "tombstone" // a null value goes on as it is
-	reasonSkipped   = "skipped"   // left out by an operator's choice
+	reasonSkipped   = "skipped"   // skipped by an operator's choice
 	reasonGap       = "gap"       // deleted before it was read
 	reasonNoRows    = "no_rows"   // a message without rows, which has no output
 )

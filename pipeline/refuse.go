@@ -9,8 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Refuse sets the input aside whose output its topic will never take, and cuts a dead letter that is itself
-// too large.
+// Refuse sets aside the input whose output its topic will never take, or cuts a dead letter that is too large itself.
 func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 	m := t.made.inputs[work.from+index]
 	if work.Messages[index].Topic != t.Topic {
@@ -32,7 +31,7 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 	return work, nil
 }
 
-// setAside is the dead letter of a message, counted, or the reason to stop.
+// setAside returns the dead letter of a message, and counts it, or returns the reason to stop.
 func (t *Transform) setAside(m *source.Message, bad *source.RecordError) (sink.Message, error) {
 	inWindow := t.rejects.add(t.window(), true)
 	dead, err := t.DeadLetter.reject(m, bad, inWindow)
@@ -47,8 +46,8 @@ func (t *Transform) setAside(m *source.Message, bad *source.RecordError) (sink.M
 	return t.timed(dead), nil
 }
 
-// Retime gives the messages for a topic times that it takes, and keeps their own in a header. What
-// the topic takes is remembered for the batches to come.
+// Retime gives the messages for a topic timestamps that it takes, and keeps their own in a header. It remembers what
+// the topic takes for later batches.
 func (t *Transform) Retime(work Work, refused *sink.TimestampError) (Work, error) {
 	if !t.bounds.learn(refused) {
 		return Work{}, &Stop{Err: refused}
@@ -59,7 +58,7 @@ func (t *Transform) Retime(work Work, refused *sink.TimestampError) (Work, error
 	return work, nil
 }
 
-// timed returns a message with a time that its topic takes.
+// timed returns a message with a timestamp that its topic takes.
 func (t *Transform) timed(m sink.Message) sink.Message {
 	if m.Time.IsZero() || t.bounds.permit(m.Topic, m.Time, t.Now) {
 		return m
@@ -72,7 +71,7 @@ func (t *Transform) timed(m sink.Message) sink.Message {
 	return m
 }
 
-// timeBounds are how far from now the times of records may be, of the topics that have refused one.
+// timeBounds are how far from now the timestamps of records may be, for topics with a refusal.
 type timeBounds []timeBound
 
 type timeBound struct {
@@ -80,7 +79,7 @@ type timeBound struct {
 	before, after time.Duration
 }
 
-// permit reports whether a topic takes a time, as far as is known.
+// permit reports whether a topic takes a timestamp, as far as is known.
 func (b timeBounds) permit(topic string, at time.Time, now func() time.Time) bool {
 	for i := range b {
 		if b[i].topic == topic {
@@ -91,11 +90,12 @@ func (b timeBounds) permit(topic string, at time.Time, now func() time.Time) boo
 	return true
 }
 
-// timeMargin is what a batch may take on its way, as a rule: times near a bound are beyond it by then.
+// timeMargin is the assumed longest time of a batch on its way: a timestamp nearer to a bound may be beyond it on
+// arrival.
 const timeMargin = time.Minute
 
-// learn remembers what a topic has said. If it refuses what it was said to take, or does not say, it gets
-// no time but the present; false: it does not take that either.
+// learn remembers a topic's refusal. A topic that refuses what it should take, or does not tell its bounds, gets only
+// the present time. It returns false if the topic refuses that too.
 func (b *timeBounds) learn(refused *sink.TimestampError) bool {
 	bound := timeBound{topic: refused.Topic, before: -1, after: -1}
 	if refused.Known {

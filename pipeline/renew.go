@@ -10,23 +10,23 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Renewal commits offsets again that have not moved for a while. Brokers forget an offset that was
-// committed offsets.retention.minutes ago, also under a process that lives, if its group has no members;
-// and after a start the process that was there before may have left it nearly that long ago. So the first
-// renewal comes in the first quiet moment. The source must give empty batches meanwhile.
+// Renewal commits again offsets that have not moved for a while. Brokers forget an offset that was committed
+// offsets.retention.minutes ago if its group has no members, even while a process with static assignment uses it. The
+// process before a start may have left it nearly that long ago, so the first renewal comes in the first quiet moment.
+// The source must return empty batches in that time.
 type Renewal struct {
-	Every   time.Duration                       // well below offsets.retention.minutes
-	Markers func(source.Offsets) []sink.Message // the start markers, which are renewed too; may be nil
+	Every   time.Duration                       // interval, well below offsets.retention.minutes
+	Markers func(source.Offsets) []sink.Message // returns the start markers, which are renewed too; may be nil
 }
 
-// renew commits what is committed once more if it is time. The claim of the batch at hand may be ahead
-// of it, when a stage gathers.
+// renew commits the committed offsets once more if it is time. The claim of the current batch may be ahead of them
+// when a stage gathers.
 func (l *Loop) renew(ctx context.Context) error {
 	if l.Renew == nil || len(l.kept.Next) == 0 || !l.putAt.IsZero() && time.Since(l.putAt) < l.Renew.Every {
 		return nil
 	}
 	claim := l.claim
-	if !maps.Equal(claim.Next, l.kept.Next) { // else the source knows the epochs, also of what was committed before the start
+	if !maps.Equal(claim.Next, l.kept.Next) { // otherwise the source knows the epochs, including those of what was committed before the start
 		claim.Next, claim.Epochs = l.kept.Next, l.kept.Epochs
 	}
 	var msgs []sink.Message
@@ -44,7 +44,7 @@ func (l *Loop) renew(ctx context.Context) error {
 	return nil
 }
 
-// rest is what is done about a batch that gives nothing to put.
+// rest does the periodic work of a batch that gives nothing to put.
 func (l *Loop) rest(ctx context.Context) error {
 	if err := l.renew(ctx); err != nil {
 		return err
@@ -52,8 +52,8 @@ func (l *Loop) rest(ctx context.Context) error {
 	return l.check(ctx)
 }
 
-// check ends a loop whose work another owner has taken: an import, a replay, a reset of offsets or a second
-// process fence it, and without anything to put it would never hear of that, and show a model that is not current.
+// check ends a loop whose work another owner has taken. An import, a replay, a reset of offsets or a second process
+// fences it. Without anything to put it would not notice, and would show an outdated model.
 func (l *Loop) check(ctx context.Context) error {
 	k, ok := l.Sink.(Checker)
 	if !ok || l.Check == 0 || time.Since(l.putAt) < l.Check || time.Since(l.askedAt) < l.Check {

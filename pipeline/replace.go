@@ -8,9 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// Replace makes the checkpoint that has a learner go on from s, which another program has made, where c
-// stands in the stream. It belongs into the transaction that publishes s; slots are the topic's after that. Without
-// it the learner would go on from its own model, and publish that again.
+// Replace returns the checkpoint with which a learner goes on from s, which another program has made, at the position
+// of c. It belongs in the transaction that publishes s; slots are the topic's slots after that. Without it the
+// learner would go on from its own model, and publish that again.
 func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) ([]sink.Message, error) {
 	if !slices.Equal(c.Features, s.Features) {
 		return nil, &Stop{

@@ -8,14 +8,14 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Known is what is left of a group: what it has committed, and its start markers.
+// Known is what is left of a group: its committed offsets and its start markers.
 type Known struct {
 	Topic     source.Topic
 	Committed map[source.Partition]source.Position
 	Markers   map[source.Partition]Start
 }
 
-// Known looks at everything, and refuses nothing.
+// Known reads everything and refuses nothing.
 func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 	if k.Topic, err = p.Places.Topic(ctx, p.Topic); err != nil {
 		return k, err
@@ -33,8 +33,8 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 	return k, err
 }
 
-// Reset commits offsets that an operator has chosen, in one transaction with msgs, whatever was there
-// before. The topic's present id is committed with them.
+// Reset commits offsets that an operator has chosen, in one transaction with msgs, regardless of the present ones.
+// The topic's present id is committed with them.
 func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs []sink.Message) error {
 	topic, err := p.Places.Topic(ctx, p.Topic)
 	if err != nil {
@@ -61,8 +61,8 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
 }
 
-// Move returns the messages of c, as Load gave it, at other offsets: the same model, which goes on there.
-// There are none where there is no checkpoint.
+// Move returns the messages of the checkpoint c, as Load returned it, with other offsets: the same model goes on
+// there. It returns none without a checkpoint.
 func (t *Checkpoints) Move(c *Checkpoint, to source.Offsets) ([]sink.Message, error) {
 	if c == nil {
 		return nil, nil

@@ -13,88 +13,87 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Source is where a loop reads. Read returns source.ErrEnd when a bounded range is exhausted.
+// Source is what a loop reads from. Read returns source.ErrEnd when a bounded range is exhausted.
 type Source interface {
 	Read(context.Context) (source.Batch, error)
 	Seek(context.Context, source.Offsets) error
 	Close() error
 }
 
-// Sink is where a loop writes: messages and claim become visible together, or neither does.
+// Sink is what a loop writes to: messages and claim become visible together, or neither does.
 type Sink interface {
 	Put(context.Context, []sink.Message, source.Claim) error
 	Close() error
 }
 
-// Work is what a stage made of a batch.
+// Work is the result of a stage for a batch.
 type Work struct {
 	Messages []sink.Message
-	Commit   bool // put now; false lets the stage gather more before anything becomes visible
+	Commit   bool // put now; false lets the stage gather more first
 
-	from int // its first message in the stage's batch
+	from int // index in the stage's batch of the first message
 }
 
 // Stage is Learn or Transform.
 type Stage interface {
 	// Do may change the stage's state, provisionally: Kept or Rewind follows a put.
 	Do(context.Context, source.Batch) (Work, error)
-	// Kept says that the last Work and its offsets are visible forever.
+	// Kept reports that the last Work and its offsets are visible for good.
 	Kept()
-	// Rewind returns to the state of the last Kept, and says where to read on.
+	// Rewind restores the state of the last Kept, and returns where to read on.
 	Rewind(context.Context) (source.Offsets, error)
 }
 
-// Finisher is a stage with something left to put when reading has ended for good.
+// Finisher is a stage that has something left to put when reading ends for good.
 type Finisher interface {
 	Finish(context.Context) (Work, error)
 }
 
-// Checker is a sink that can tell whether the work is still its own, without writing anything.
+// Checker is a sink that can check, without writing anything, whether it still owns the work.
 type Checker interface {
 	Check(context.Context) error
 }
 
-// Refuser is a stage that knows what to put instead of a message that is too large for its topic.
+// Refuser is a stage that can replace a message that is too large for its topic.
 type Refuser interface {
 	Refuse(work Work, index int, cause error) (Work, error)
 }
 
-// Retimer is a stage that knows what to do about a message whose time its topic does not take.
+// Retimer is a stage that can change messages whose timestamp their topic does not take.
 type Retimer interface {
 	Retime(Work, *sink.TimestampError) (Work, error)
 }
 
-// Loop is one Source, Stage and Sink tied together.
+// Loop connects one Source, Stage and Sink.
 type Loop struct {
 	Source    Source
 	Stage     Stage
 	Sink      Sink
-	Grace     time.Duration // how long work in flight may take once ctx has ended; 0 = none
+	Grace     time.Duration // how long work in progress may take after ctx has ended; 0 = none
 	Stats     *Stats
 	Log       *slog.Logger
-	Name      string         // learn or transform, of the metrics; "": none of its own
-	Uncounted bool           // another loop of this process reads the same records, and counts them
+	Name      string         // label in the metrics: learn or transform; "": none
+	Uncounted bool           // another loop of this process reads the same records and counts them
 	Trace     Trace          // nil: no traces
-	Start     source.Offsets // where reading begins, which is committed; nil: it is not
-	Epochs    source.Epochs  // of Start, as far as they were committed with it
-	Renew     *Renewal       // nil = committed offsets are not renewed
-	Check     time.Duration  // after so long without a put the sink is asked whether the work is still its own; 0 = never
+	Start     source.Offsets // committed offsets at which reading begins; nil: none are committed
+	Epochs    source.Epochs  // leader epochs for Start, as far as they were committed with it
+	Renew     *Renewal       // nil: committed offsets are not renewed
+	Check     time.Duration  // after this long without a put the sink checks that it still owns the work; 0 = never
 
-	// Spread, unless nil, makes another wait of one before a retry, so that loops do not retry in step.
+	// Spread, unless nil, randomises the wait before a retry, so that loops do not retry in step.
 	Spread func(time.Duration) time.Duration
 
-	claim   source.Claim   // of the last batch: what Finish commits
-	kept    source.Claim   // what is committed; Next nil: not known
-	putAt   time.Time      // when it was
-	askedAt time.Time      // when the sink was asked last
-	counted source.Offsets // the next messages to count: those that come again have been
+	claim   source.Claim   // claim of the last batch, which Finish commits
+	kept    source.Claim   // committed claim; Next is nil if it is not known
+	putAt   time.Time      // time of the last put
+	askedAt time.Time      // time of the last check
+	counted source.Offsets // next messages to count; messages that come again were counted before
 }
 
-// Run reads until ctx ends, the source ends, or a fault that retrying cannot mend. A context that
-// ends is a request to stop: reading stops at once, what is in flight is finished within Grace,
-// and Run returns nil. A failed Put is retried forever from the last kept state, with back-off,
-// because a broker may be away for long; only sink.ErrFenced, sink.ErrRevoked and what sink.Permanent
-// names end the loop.
+// Run reads until ctx ends, the source ends, or a fault occurs that retrying cannot cure. The end of ctx is a request
+// to stop: reading stops at once, work in progress is finished within Grace, and Run returns nil. A failed Put is
+// retried without end from the last kept state, with back-off, because a broker may be away for long. Only
+// sink.ErrFenced, sink.ErrRevoked and errors for which sink.Permanent is true end the loop.
 func (l *Loop) Run(ctx context.Context) error {
 	work, cancel := graceful(ctx, l.Grace)
 	defer cancel()
@@ -140,7 +139,8 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	return l.rewind(ctx, err)
 }
 
-// replace asks the stage for something else than what its topic will never take. false: that was not the matter.
+// replace asks the stage for a replacement of what its topic will never take. It returns false if cause is another
+// error.
 func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 	var large *sink.TooLargeError
 	var untimely *sink.TimestampError
@@ -179,14 +179,14 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	return nil
 }
 
-// rewind goes back to the last kept state after a put that is known not to be visible, or whose
-// outcome the offsets will tell. The sink has a new epoch by now, so nothing late can join in.
+// rewind goes back to the last kept state after a put that is not visible, or whose outcome the offsets will tell.
+// The sink has a new epoch by now, so no late request can take effect.
 func (l *Loop) rewind(ctx context.Context, cause error) error {
 	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
 	var gone absence
 	for wait := firstRetry; ; wait = longer(wait) {
-		// Nothing to put: it only ends what the failed transaction may have left open, if that was not
-		// possible before. Until then the offsets are not final, and brokers do not tell them.
+		// An empty put ends what the failed transaction may have left open, if that was not possible before. Until
+		// then the offsets are not final, and brokers do not return them.
 		err := l.Sink.Put(ctx, nil, source.Claim{})
 		var offsets source.Offsets
 		if err == nil {
@@ -215,7 +215,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 	}
 }
 
-// end finishes the stage when reading has ended: by request, or because the range is done.
+// end finishes the stage when reading has ended: by request, or at the end of the range.
 func (l *Loop) end(ctx, work context.Context, cause error) error {
 	ended := errors.Is(cause, source.ErrEnd)
 	if !ended && ctx.Err() == nil {
@@ -242,13 +242,13 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 	return err
 }
 
-// final tells the errors that no retry mends.
+// final reports errors that no retry can cure.
 func final(err error) bool {
 	return errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrRevoked) || sink.Permanent(err) ||
 		errors.Is(err, context.Canceled) || errors.As(err, new(*Stop))
 }
 
-// Stop is a fault of the data or the configuration that a person must look at; nothing is lost.
+// Stop is a fault of the data or the configuration that needs a person. Nothing is lost.
 type Stop struct {
 	Err  error
 	Hint string // what to do
@@ -275,7 +275,7 @@ func graceful(ctx context.Context, grace time.Duration) (context.Context, contex
 	return work, func() { stop(); cancel() }
 }
 
-// sleep waits, and says false when ctx ended first.
+// sleep waits. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

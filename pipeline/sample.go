@@ -14,12 +14,12 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Sample is the stage that draws a uniform sample of at most Rows rows, for the batch algorithms,
-// which need all rows at once. A row is kept by the hash of its identity, so the sample depends on
-// the range alone; it comes in the order in which the rows were read.
+// Sample is the stage that draws a uniform sample of at most Rows rows, because the batch algorithms need all rows at
+// once. A row is kept by the hash of its identity, so the sample depends only on the range. It keeps the order in
+// which the rows were read.
 type Sample struct {
 	Columns  []string // source.features
-	Rows     int      // most rows kept, ≥ 1
+	Rows     int      // largest number of rows, ≥ 1
 	Stats    *Stats
 	Log      *slog.Logger
 	Unusable Unusable
@@ -32,7 +32,7 @@ type Sample struct {
 	seen     uint64
 }
 
-// keptRows is a heap with the largest identity on top: the first to go.
+// keptRows is a heap with the largest identity on top, which is removed first.
 type keptRows []keptRow
 
 type keptRow struct {
@@ -45,17 +45,17 @@ func (k keptRows) Len() int           { return len(k) }
 func (k keptRows) Less(i, j int) bool { return k[i].id > k[j].id }
 func (k keptRows) Swap(i, j int)      { k[i], k[j] = k[j], k[i] }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (k *keptRows) Push(v any) { *k = append(*k, v.(keptRow)) }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (k *keptRows) Pop() any {
 	last := (*k)[len(*k)-1]
 	*k = (*k)[:len(*k)-1]
 	return last
 }
 
-// Do takes the rows of a batch; bad messages and rows are counted and passed over.
+// Do takes the rows of a batch. It counts bad messages and rows, and skips them.
 func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 	for i := range b.Messages {
 		m := &b.Messages[i]
@@ -112,15 +112,16 @@ func (s *Sample) sample(m *source.Message, first int) {
 	s.Stats.LearntRows.Add(uint64(len(s.ids)))
 }
 
-// Kept has nothing to keep: a sample is never put.
+// Kept does nothing, because a sample is never put.
 func (s *Sample) Kept() {}
 
-// Rewind is never asked for: a sample is never put.
+// Rewind is never called, because a sample is never put.
 func (s *Sample) Rewind(context.Context) (source.Offsets, error) {
 	return nil, errors.New("pipeline: internal error: a sample cannot be rewound")
 }
 
-// Matrix returns the sample, the features and the number of rows that were read, or why there is none.
+// Matrix returns the sample, the features and the number of rows that were read, or the reason why there is no
+// sample.
 func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64, err error) {
 	if len(s.kept) == 0 {
 		return nil, nil, s.seen, s.Unusable.nothing()

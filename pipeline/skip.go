@@ -1,13 +1,13 @@
 package pipeline
 
-// skipper decides which minibatches are learnt when the learner cannot keep up with the stream: every k-th, so
-// that what is learnt stays an even, unbiased sample (section 5.1 of the paper asks no more). A backlog that
-// shrinks is learnt in full. k doubles each time the lag has grown by an eighth, and halves each time it has
-// fallen to half of what it was when k last changed; k = 1 learns everything.
+// skipper decides which minibatches are learnt when the learner cannot keep up with the stream: every k-th, so that
+// the learnt rows are still an even, unbiased sample (section 5.1 of the paper asks no more). A backlog that shrinks
+// is learnt in full. k doubles each time the lag has grown by an eighth, and halves each time it has fallen to half
+// of what it was when k last changed. k = 1 learns everything.
 type skipper struct {
 	k      uint64
 	seen   uint64
-	known  bool  // least is
+	known  bool  // least is set
 	least  int64 // the smallest lag since k changed
 	turned int64 // the lag when k last changed
 	turns  int
@@ -15,11 +15,11 @@ type skipper struct {
 
 const (
 	skipMost   = 256 // largest k
-	skipTurns  = 4   // batches between two looks at the lag
-	skipBehind = 64  // records of lag that need no action
+	skipTurns  = 4   // batches between two measurements of the lag
+	skipBehind = 64  // lag, in records, that needs no action
 )
 
-// measure looks at the lag once every few batches, and returns k.
+// measure reads the lag once every few batches, and returns k.
 func (s *skipper) measure(enabled bool, lag func() int64) uint64 {
 	s.k = max(s.k, 1)
 	if !enabled || lag == nil {
@@ -47,7 +47,7 @@ func (s *skipper) measure(enabled bool, lag func() int64) uint64 {
 	return s.k
 }
 
-// now says whether the next minibatch is skipped.
+// now reports whether the next minibatch is skipped.
 func (s *skipper) now() bool {
 	s.seen++
 	return s.k > 1 && s.seen%s.k != 0

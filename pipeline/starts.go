@@ -14,16 +14,16 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Starts are the start markers on the checkpoint topic: what is left of a group when its committed
-// offsets are gone, because they expired, or because they were deleted with their topic. They are
-// records of a few bytes among the checkpoints, kept by compaction, JSON behind these keys:
+// Starts are the start markers on the checkpoint topic. They are what is left of a group when its committed offsets
+// are gone, because they expired or were deleted with their topic. They are small records among the checkpoints, kept
+// by compaction, with JSON values under these keys:
 //
 //	start/<group>/<topic>/<partition>    {"v":1,"topic_id":"…","offset":7}             the group has begun here; where it was when this was written
 //	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
 //	start/<group>/<topic>/first/<model>  the same for the learner of a model
 //
-// They are read only where there is no committed offset: at a first start, and after a loss. What was
-// read is kept, and read on from there. Methods may be called from any goroutine.
+// They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
+// reading goes on from there. Methods may be called from any goroutine.
 type Starts struct {
 	Topic string                                     // the checkpoint topic
 	Open  func(context.Context) (TopicReader, error) // a read_committed reader from the topic's beginning
@@ -31,7 +31,7 @@ type Starts struct {
 	Log   *slog.Logger                               // nil: waiting is not logged
 
 	once sync.Once
-	turn chan struct{} // holds the right to read on
+	turn chan struct{} // holds the permission to read on
 	log  TopicReader
 	next int64
 	seen map[string]Start
@@ -42,12 +42,12 @@ type Start struct {
 	Version int              `json:"v"`
 	TopicID string           `json:"topic_id,omitempty"`
 	Offset  int64            `json:"offset"`
-	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset, of "first" alone
+	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset; only in "first"
 }
 
 const startVersion = 1
 
-// Read reads everything that was committed until now, and returns all markers by key.
+// Read reads everything that is committed so far, and returns all markers by key.
 func (s *Starts) Read(ctx context.Context) (map[string]Start, error) {
 	s.once.Do(func() { s.turn, s.seen = make(chan struct{}, 1), map[string]Start{} })
 	select {
@@ -57,7 +57,7 @@ func (s *Starts) Read(ctx context.Context) (map[string]Start, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err := s.readOn(ctx); err != nil {
-		s.log, s.next = nil, 0 // from the beginning again: the topic may have been created again
+		s.log, s.next = nil, 0 // from the beginning again, because the topic may have been created again
 		return nil, fmt.Errorf("pipeline: start markers on topic %s: %w", s.Topic, err)
 	}
 	return maps.Clone(s.seen), nil
@@ -133,12 +133,12 @@ func others(seen map[string]Start, group, topic string) bool {
 	return false
 }
 
-// marker is the record that says that the group has begun in a partition.
+// marker returns the record that says that the group has begun in a partition.
 func (s *Starts) marker(group string, p source.Partition, id string, next int64) sink.Message {
 	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next})
 }
 
-// first is the record that says where every partition begins.
+// first returns the record that says where every partition begins.
 func (s *Starts) first(group, topic, model, id string, at source.Offsets) sink.Message {
 	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at))}
 	for p, next := range at {
@@ -150,7 +150,7 @@ func (s *Starts) first(group, topic, model, id string, at source.Offsets) sink.M
 func (s *Starts) message(key string, v Start) sink.Message {
 	value, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // numbers and texts are always JSON
+		panic(err) // numbers and texts can always be encoded
 	}
 	return sink.Message{Topic: s.Topic, Key: []byte(key), Value: value}
 }

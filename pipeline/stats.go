@@ -11,9 +11,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Stats counts what the loops of one process do. Everything in it is atomic: there is no lock, so
-// a reader of the numbers cannot hold up a writer. The comments are the help texts of
-// the metrics.
+// Stats counts what the loops of one process do. Everything in it is atomic: without a lock, a reader of the numbers
+// cannot hold up a writer.
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
 	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
@@ -38,7 +37,7 @@ type Stats struct {
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
-	hold           atomic.Pointer[string] // the topic of the first model, where nothing is read before it
+	hold           atomic.Pointer[string] // topic of the first model, if nothing is read before it
 
 	past atomic.Pointer[[]PastModel]
 	lag  atomic.Pointer[map[source.Partition]int64]
@@ -58,13 +57,13 @@ type PastModel struct {
 	Turned      []float64 `json:"turned_radians"` // principal angles of its most structured directions to the model before it, ascending
 }
 
-// pastModels bounds how many models are remembered.
+// pastModels bounds the number of past models that are kept.
 const pastModels = 24
 
 // Learning is the learner's figures after an update.
 type Learning struct {
 	Version     uint64  `json:"version"`  // rows learnt
-	NLL         float64 `json:"nll"`      // running prequential NLL, nats/row
+	NLL         float64 `json:"nll"`      // running prequential NLL, nats per row
 	GaussianNLL float64 `json:"gaussian"` // the same of a single Gaussian
 	Effective   float64 `json:"effective_neighbours"`
 	Alarms      uint64  `json:"alarms"`
@@ -82,8 +81,8 @@ type Point struct {
 	Gaussian float64 `json:"gaussian"`
 }
 
-// NewStats returns an empty Stats. Every reason stands at 0 from the start: a rate sees the first
-// rejected record only if the series was there before it.
+// NewStats returns an empty Stats. Every reason has a count of 0 from the start, because a rate shows the first
+// rejected record only if the series existed before it.
 func NewStats() *Stats {
 	s := &Stats{}
 	for _, reason := range rowReasons {
@@ -134,7 +133,8 @@ func (t *Timing) Read() (count uint64, seconds float64, buckets []uint64) {
 	return t.count.Load(), float64(t.nanos.Load()) / 1e9, buckets
 }
 
-// read counts a batch, and returns from which offsets on to count the next: after an abort messages are read again.
+// read counts a batch, and returns the offsets from which to count the next one: after an abort, messages are read
+// again.
 func (s *Stats) read(b *source.Batch, from source.Offsets) source.Offsets {
 	if from == nil {
 		from = make(source.Offsets)
@@ -161,20 +161,20 @@ func (s *Stats) read(b *source.Batch, from source.Offsets) source.Offsets {
 	return from
 }
 
-// Pass counts records that were passed over or on for a reason, none of whose rows was looked at.
+// Pass counts records that were not whitened for a reason, without a look at their rows.
 func (s *Stats) Pass(reason string, n uint64) { s.passed.add(reason, n) }
 
-// SetLag notes how far behind the end of its partition (read_uncommitted) the reader is, and how
-// many of the partitions are held up by an open transaction. The map is the Stats' own from now on.
+// SetLag stores how far the reader is behind the end of each partition (read_uncommitted), and how many of the
+// partitions an open transaction holds up. The map belongs to Stats from now on.
 func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
 	s.lag.Store(&lag)
 	s.OpenTransactions.Store(open)
 }
 
-// Learning returns the learner's last note, or nil where no learner runs.
+// Learning returns the learner's latest figures, or nil if no learner runs.
 func (s *Stats) Learning() *Learning { return s.learning.Load() }
 
-// setCurrentModel has one caller, Follow, which takes one model after the other.
+// setCurrentModel is called only by Follow, so that calls come one after the other.
 func (s *Stats) setCurrentModel(m *PublishedModel, angles []float64) {
 	s.currentModel.Store(m)
 	past := append(s.ModelHistory(), PastModel{Version: m.Version, Published: m.Time, Eigenvalues: m.Model.Ratio, Turned: angles})
@@ -193,7 +193,7 @@ func (s *Stats) ModelHistory() []PastModel {
 // CurrentModel returns the model that whitens now, or nil before the first.
 func (s *Stats) CurrentModel() *PublishedModel { return s.currentModel.Load() }
 
-// CheckpointAge is the time since the last checkpoint; false before the first.
+// CheckpointAge returns the time since the last checkpoint; false before the first.
 func (s *Stats) CheckpointAge() (time.Duration, bool) {
 	at := s.lastCheckpoint.Load()
 	return time.Duration(time.Now().UnixNano() - at), at != 0
@@ -208,7 +208,7 @@ type Tables struct {
 	Passed      map[string]uint64           // Records that were not whitened and are no fault, by reason.
 }
 
-// Tables returns copies.
+// Tables returns a copy of all counters with labels.
 func (s *Stats) Tables() Tables {
 	t := Tables{Records: s.records.read(), Lag: map[source.Partition]int64{}, Rejected: s.reject.read(), DeadLetters: s.dead.read(), Passed: s.passed.read()}
 	if lag := s.lag.Load(); lag != nil {
@@ -217,7 +217,7 @@ func (s *Stats) Tables() Tables {
 	return t
 }
 
-// tally counts by label. Its readers never wait for its writers, nor the other way round.
+// tally counts by label, without locks.
 type tally[K comparable] struct {
 	counts sync.Map // K → *atomic.Uint64
 }

@@ -7,19 +7,17 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Takeover is how a loop begins, whichever process did its work before. The order upholds invariant 5: Fence
-// ends the former owner and whatever it left open; only then is the state that it left read, because
-// before that it may still move; then the model that it wrote with is caught up with; and reading
-// begins last of all.
+// Takeover starts a loop, whichever process did its work before. The order upholds invariant 5. Fence ends the former
+// owner and whatever it left open. Only then the state that it left is read, because before that it may still change.
+// Then the model that it wrote with is caught up with, and last of all reading begins.
 type Takeover struct {
 	Fence   func(context.Context) (Sink, error)                   // opens the sink
-	Stage   func(Sink) (Stage, error)                             // its Rewind says where reading begins
+	Stage   func(Sink) (Stage, error)                             // its Rewind returns where reading begins
 	CatchUp func(context.Context) error                           // nil: nothing to catch up with
-	Read    func(context.Context, source.Offsets) (Source, error) // opens the source at what Rewind says
+	Read    func(context.Context, source.Offsets) (Source, error) // opens the source at the offsets that Rewind returns
 }
 
-// Open returns a loop with Sink, Stage and Source; the rest of it is the caller's to fill in. After an
-// error nothing is left open.
+// Open returns a loop with Sink, Stage and Source; the caller fills in the rest. After an error nothing is left open.
 func (t *Takeover) Open(ctx context.Context) (*Loop, error) {
 	k, err := t.Fence(ctx)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// maxTurning bounds how many directions are watched for turning.
+// maxTurning bounds the number of directions whose rotation is measured.
 const maxTurning = 32
 
-// turned returns the principal angles, radians and ascending, by which the most structured directions
-// have turned from one model to the next. Those are the directions before the widest gap of the
-// spectrum, not all of B_L: where every direction is Parzen the span of B_L is the whole space, and
-// between the whole space and itself there is no angle, however the structure moves in it.
+// turned returns the principal angles, in radians and ascending, by which the most structured directions have rotated
+// from one model to the next. These are the directions before the widest gap of the spectrum, not all of B_L. If
+// every direction is Parzen, B_L spans the whole space, and there is no angle between the whole space and itself,
+// however the structure moves in it.
 func turned(before, now *PublishedModel) []float64 {
 	if before == nil || before.Model.Dim != now.Model.Dim || !slices.Equal(before.Features, now.Features) {
 		return nil
@@ -27,8 +27,8 @@ func turned(before, now *PublishedModel) []float64 {
 	return leading(now.Model, k).Angles(leading(before.Model, k))
 }
 
-// structured is the number of Parzen directions before the widest gap, as a ratio of eigenvalues; at
-// least one direction is left behind the gap.
+// structured returns the number of Parzen directions before the widest gap, as a ratio of eigenvalues. At least one
+// direction is left behind the gap.
 func structured(m *lca.Model) int {
 	k, widest := 0, 0.0
 	for i := 1; i <= min(m.Parzen(), len(m.Ratio)-1, maxTurning); i++ {
@@ -39,7 +39,7 @@ func structured(m *lca.Model) int {
 	return k
 }
 
-// leading is a model of the k most structured directions alone, to measure angles with.
+// leading returns a model of only the k most structured directions, for measuring angles.
 func leading(m *lca.Model, k int) *lca.Model {
 	part := *m
 	part.BL = mat.DenseCopyOf(m.BL.Slice(0, m.Dim, 0, k))

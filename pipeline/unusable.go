@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Unusable counts what a replay read and could not learn from.
+// Unusable counts what a replay read but could not learn from.
 type Unusable struct {
 	Records uint64              // messages that could not be decoded, or lack a feature
 	Rows    uint64              // rows with a feature that is null, NaN or infinite
@@ -22,10 +22,10 @@ func (p *Unusable) record(bad *source.RecordError) {
 	p.Records++
 }
 
-// rows counts those of a message that are not valid.
+// rows counts the invalid rows of a message.
 func (p *Unusable) rows(all, valid int) { p.Rows += uint64(all - valid) }
 
-// nothing is the end of a replay that found no row to learn from: what it found instead.
+// nothing returns the error for a replay that found no row to learn from. It says what was found instead.
 func (p *Unusable) nothing() *Stop {
 	switch {
 	case p.First != nil:
@@ -36,7 +36,7 @@ func (p *Unusable) nothing() *Stop {
 	return &Stop{Err: fmt.Errorf("no rows to learn from"), Hint: "see what the range holds with --dry-run or inspect"}
 }
 
-// warnLeftOut says so when the choice of features, left to us, passes a vector over.
+// warnLeftOut warns if the automatic choice of features ignores a list column.
 func warnLeftOut(log *slog.Logger, m *source.Message, columns []string, f minibatch.Features) {
 	if lists := minibatch.LeftOut(m.Record.Schema(), columns); len(lists) > 0 {
 		log.Warn("source.features is empty, so the numeric columns alone are learnt; name one of the list columns to learn that instead",

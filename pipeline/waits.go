@@ -14,8 +14,8 @@ type StagePartition struct {
 	Partition source.Partition
 }
 
-// waits knows since when each partition has had records whose offsets are not committed. A partition whose
-// records are all committed does not wait, however long ago that was: nothing is late.
+// waits knows since when each partition has had records whose offsets are not committed. A partition whose records
+// are all committed does not wait, however long ago its last commit was.
 type waits struct {
 	since sync.Map // StagePartition → *atomic.Int64, unix nanoseconds; 0: it does not wait
 }
@@ -28,7 +28,7 @@ func (w *waits) of(p StagePartition) *atomic.Int64 {
 	return since.(*atomic.Int64)
 }
 
-// begin notes that there is a record to be committed. If there was one before, it waits since then.
+// begin notes that there is a record to be committed. The wait begins with the first one.
 func (w *waits) begin(p StagePartition) { w.of(p).CompareAndSwap(0, time.Now().UnixNano()) }
 
 // taken notes the partitions of a batch that was read.
@@ -40,16 +40,16 @@ func (w *waits) taken(stage string, b *source.Batch) {
 	}
 }
 
-// committed notes that all that was read is committed. What is behind it waits from now on: that is noted
-// when it is read, or seen to be there.
+// committed notes that everything read so far is committed. Records behind it begin to wait when they are read, or
+// seen to exist.
 func (w *waits) committed(stage string, c source.Claim) {
 	for p := range c.Next {
 		w.of(StagePartition{stage, p}).Store(0)
 	}
 }
 
-// SetBehind notes how many records each partition of a stage has that were not read yet: while a broker
-// does not give them out, they wait too. Partitions that are not named belong to other processes by now.
+// SetBehind stores how many records each partition of a stage has that were not read yet: they wait too while a
+// broker does not return them. Partitions that are not in the map belong to other processes by now.
 func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 	for p, n := range behind {
 		if w := (StagePartition{stage, p}); n > 0 {
@@ -67,7 +67,7 @@ func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 	})
 }
 
-// SinceCommit is how long the records of each partition have waited for a commit; 0 where none do.
+// SinceCommit returns how long the records of each partition have waited for a commit; 0 if none wait.
 func (s *Stats) SinceCommit() map[StagePartition]time.Duration {
 	all := map[StagePartition]time.Duration{}
 	now := time.Now()
