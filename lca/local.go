@@ -32,11 +32,11 @@ type LocalModel struct {
 	NLL    float64 // leave-one-out, nats per row
 	Iter   int     // EM steps made
 
-	*working
-	sigma []*mat.SymDense // Σ_j in working units
-	shape kernel.Shape
-	lower []*mat.Dense // their Cholesky factors' inverses, L_j^(−1)
-	logs  []float64    // ½ log det Σ_j
+	working *working
+	sigma   []*mat.SymDense // Σ_j in working units
+	shape   kernel.Shape
+	lower   []*mat.Dense // their Cholesky factors' inverses, L_j^(−1)
+	logs    []float64    // ½ log det Σ_j
 }
 
 const (
@@ -94,7 +94,7 @@ func (c LocalConfig) defaults(d int) LocalConfig {
 
 // em alternates λ and the Σ_j until a step gains less than Tol.
 func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *mat.SymDense) error {
-	all := pairs{q: m.rows, p: m.rows, self: identity(m.rows), nearCopies: f.NearCopies}
+	all := pairs{q: m.working.rows, p: m.working.rows, self: identity(m.working.rows), nearCopies: f.NearCopies}
 	target := mat.NewSymDense(shared.SymmetricDim(), nil) // κ Σ + ν I
 	target.ScaleSym(c.Smoothing, shared)
 	target = f.pull.Add(target, f.Nu)
@@ -106,10 +106,10 @@ func (m *LocalModel) em(ctx context.Context, c LocalConfig, f *fitting, shared *
 		if err != nil {
 			return err
 		}
-		m.NLL = m.logScale() - mean(slices.DeleteFunc(logSum, math.IsNaN))
+		m.NLL = m.working.logScale() - mean(slices.DeleteFunc(logSum, math.IsNaN))
 		penalised := m.NLL + m.prior(c.Smoothing, target)
 		if c.Trace != nil {
-			c.Trace(Iteration{Iter: m.Iter, NLL: m.NLL, Penalised: penalised, Parzen: len(m.Active)})
+			c.Trace(Iteration{Iter: m.Iter, NLL: m.NLL, Penalised: penalised, Parzen: len(m.working.Active)})
 		}
 		if m.Iter == c.MaxIter || last-penalised < c.Tol {
 			return nil
@@ -150,14 +150,14 @@ func (m *LocalModel) eStep(ctx context.Context, s pairs) (*mat.Dense, []float64,
 
 // mStep is the new Σ_j; target is κ Σ + ν I.
 func (m *LocalModel) mStep(j int, lambda *mat.Dense, kappa float64, target *mat.SymDense) *mat.SymDense {
-	n, d := m.rows.Dims()
+	n, d := m.working.rows.Dims()
 	sum := mat.NewSymDense(d, nil)
 	sum.CopySym(target)
 	weight := kappa
 	delta := mat.NewVecDense(d, nil)
 	for i := range n {
 		if l := lambda.At(i, j); l > 0 {
-			floats.SubTo(delta.RawVector().Data, m.rows.RawRowView(i), m.rows.RawRowView(j))
+			floats.SubTo(delta.RawVector().Data, m.working.rows.RawRowView(i), m.working.rows.RawRowView(j))
 			sum.SymRankOne(sum, l*m.pull(j, delta), delta)
 			weight += l
 		}
@@ -217,8 +217,8 @@ func (m *LocalModel) factorize(ctx context.Context) error {
 // dst is allocated.
 func (m *LocalModel) LogDensity(dst []float64, x *mat.Dense) []float64 {
 	// Without a context that can end, eStep cannot fail.
-	_, logs, _ := m.eStep(context.Background(), pairs{q: m.of(x), p: m.rows})
-	floats.AddConst(-m.logScale(), logs)
+	_, logs, _ := m.eStep(context.Background(), pairs{q: m.working.of(x), p: m.working.rows})
+	floats.AddConst(-m.working.logScale(), logs)
 	if dst == nil {
 		return logs
 	}
@@ -227,4 +227,6 @@ func (m *LocalModel) LogDensity(dst []float64, x *mat.Dense) []float64 {
 }
 
 // Covariance returns Σ_j of row j, in the input's units; a constant column has a zero row and column.
-func (m *LocalModel) Covariance(j int) *mat.SymDense { return m.CovarianceOut(m.sigma[j], m.dim) }
+func (m *LocalModel) Covariance(j int) *mat.SymDense {
+	return m.working.CovarianceOut(m.sigma[j], m.working.dim)
+}

@@ -61,10 +61,10 @@ func (c *FetcherConfig) maxBatchBytes() int { return batchesPerMessage * c.MaxMe
 
 // Fetched is the result of one Fetch.
 type Fetched struct {
-	Records  []recordbatch.Record // in order; keys and values point into a buffer that is not reused
-	Rejected []Rejected           // in order; their offsets lie between those of Records
-	Next     int64                // the offset to read next; behind the last record if transactions ended or compaction removed records
-	Epoch    int32                // leader epoch of the record before Next; -1: not known
+	Records  []Record   // in order; keys and values point into a buffer that is not reused
+	Rejected []Rejected // in order; their offsets lie between those of Records
+	Next     int64      // the offset to read next; behind the last record if transactions ended or compaction removed records
+	Epoch    int32      // leader epoch of the record before Next; -1: not known
 
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction

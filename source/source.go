@@ -76,6 +76,9 @@ func LastHeader(headers []Header, name string) string {
 	return ""
 }
 
+// Record is a record as a Fetcher gives it: its value is not decoded.
+type Record = recordbatch.Record
+
 // Message is one Kafka record (or one batch of a file) with its value decoded.
 type Message struct {
 	Partition Partition

@@ -35,25 +35,39 @@ const mostFixed = 1 << 20
 // the message as they are.
 func Read(message []byte, rec arrow.Record) *Layout {
 	l := &Layout{Schema: rec.Schema(), Rows: rec.NumRows(), size: len(message)}
-	buffers, ok := Buffers(nil, rec)
-	if !ok || l.Rows == 0 {
+	if l.Rows == 0 {
 		return nil
 	}
-	for _, b := range buffers {
-		if len(b) == 0 {
-			l.spans = append(l.spans, span{})
-			continue
-		}
-		from := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(message)))
-		if len(b) > len(message) || from > uintptr(len(message)-len(b)) { // a copy: it was compressed, or not aligned
+	var few [4][]byte
+	for _, c := range rec.Columns() {
+		buffers, ok := column(few[:0], c.Data(), int(l.Rows))
+		if !ok {
 			return nil
 		}
-		l.spans = append(l.spans, span{int(from), int(from) + len(b)})
+		for _, b := range buffers {
+			s, ok := within(message, b)
+			if !ok {
+				return nil
+			}
+			l.spans = append(l.spans, s)
+		}
 	}
 	if !l.cut(message) {
 		return nil
 	}
 	return l
+}
+
+// within returns where b lies in the message; false for a copy, because it was compressed or not aligned.
+func within(message, b []byte) (s span, ok bool) {
+	if len(b) == 0 {
+		return span{}, true
+	}
+	from := uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(message)))
+	if len(b) > len(message) || from > uintptr(len(message)-len(b)) {
+		return span{}, false
+	}
+	return span{int(from), int(from) + len(b)}, true
 }
 
 // alignment is the multiple of bytes at which the Arrow library begins each buffer.
