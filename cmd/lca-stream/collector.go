@@ -7,24 +7,24 @@ import (
 	"runtime/metrics"
 )
 
-// The collector waits until there is as much garbage as there is live memory: for a heap of 100 MiB that is
-// another 100 MiB, most of which buys nothing, because what a batch leaves behind is a few. So the more there
-// is live, the smaller the part of it that may be garbage.
+// Go's garbage collector waits until there is as much garbage as live memory. For a heap of 100 MiB that is another
+// 100 MiB, most of it for nothing, because a batch leaves only a few MiB behind. So the larger the live heap, the
+// smaller the share of it that may be garbage.
 const (
-	// garbageMost is how much there may be while it is at least garbageLeast percent of what is live; less would
-	// cost more processor time than the memory is worth.
+	// garbageMost is the largest amount of garbage, as long as that is at least garbageLeast percent of the live
+	// heap: less garbage would cost more processor time than the memory is worth.
 	garbageMost  = 48 << 20
 	garbageLeast = 40
 	garbageUsual = 100 // percent: Go's own
 )
 
-// garbagePercent is what there may be of garbage with so many live bytes.
+// garbagePercent returns the collector's percentage for a live heap of that many bytes.
 func garbagePercent(live uint64) int {
 	return int(min(garbageUsual, max(garbageLeast, garbageUsual*garbageMost/max(live, 1))))
 }
 
-// paceCollector has the collector's percentage follow what is live, unless the environment says GOGC. It looks
-// after each collection, by means of an object that does not live until the next.
+// paceCollector adapts the collector's percentage to the live heap, unless the environment sets GOGC. It runs after
+// each collection, by means of an object that does not survive it.
 func paceCollector() {
 	if os.Getenv("GOGC") == "" {
 		(&pacer{percent: garbageUsual}).afterNext()
@@ -34,7 +34,7 @@ func paceCollector() {
 type pacer struct{ percent int }
 
 func (p *pacer) afterNext() {
-	sentinel := new([16]byte) // larger than what is allocated together with others
+	sentinel := new([16]byte) // larger than what is allocated together with other objects
 	runtime.AddCleanup(sentinel, func(p *pacer) { p.collected(); p.afterNext() }, p)
 }
 

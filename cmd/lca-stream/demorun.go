@@ -35,8 +35,8 @@ type demoRun struct {
 	screen *screen
 	failed <-chan error
 
-	labels   [][]int // by message: the truth, which never enters Kafka
-	sent     int     // messages; the number of each is its key
+	labels   [][]int // by message: the true labels, which never enter Kafka
+	sent     int     // messages sent; the number of each is its key
 	producer *sink.Kafka
 	schema   *arrow.Schema
 }
@@ -77,7 +77,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
 	return d.judge(out, rows, seconds)
 }
 
-// why prefers the fault that stopped the pipeline to the wait that ended because of it.
+// why returns the fault that stopped the pipeline rather than the wait that ended because of it.
 func (d *demoRun) why(err error) error {
 	select {
 	case cause := <-d.failed:
@@ -114,7 +114,7 @@ func (d *demoRun) produce(ctx context.Context, rows int) error {
 	return nil
 }
 
-// makeSchema is one list column for images and named columns for the toys.
+// makeSchema returns one list column for images, and named columns for the toys.
 func (d *demoRun) makeSchema() *arrow.Schema {
 	if d.flags.data == "digits" {
 		t := arrow.FixedSizeListOf(int32(d.stream.Dim), arrow.PrimitiveTypes.Float32)
@@ -153,8 +153,8 @@ func (d *demoRun) encode(x []float64, n int) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// settle waits until all rows have come back whitened, and the learner has learnt them and its
-// newest snapshot whitens.
+// settle waits until all rows have come back whitened, and the learner has learnt them and its newest snapshot is in
+// use.
 func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 	for {
 		if err := out.read(ctx); err != nil {
@@ -208,7 +208,7 @@ type demoReader struct {
 	seen     map[[2]int64]int // source partition and offset → times seen
 	version  map[uint64]int
 	rows     int
-	keep     bool // also keep what is read, for the judge
+	keep     bool // keep what is read, for the judge
 	raw, y   []float64
 	labels   []int
 	decoder  *format.Decoder
@@ -302,7 +302,7 @@ func (r *demoReader) versions() []uint64 {
 	return v
 }
 
-// exactlyOnce is counted: every message that was sent came back once.
+// exactlyOnce reports whether every message that was sent came back once.
 func (r *demoReader) exactlyOnce(sent int) bool {
 	for _, times := range r.seen {
 		if times != 1 {

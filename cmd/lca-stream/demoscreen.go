@@ -13,8 +13,8 @@ import (
 	"github.com/lca-stream/lca-stream/internal/demo"
 )
 
-// screen shows the demo's progress: a few living lines on a terminal, a line now and then elsewhere,
-// and nothing at all with --json.
+// screen shows the demo's progress: on a terminal a few lines that are redrawn, elsewhere a line now and then, and
+// with --json nothing.
 type screen struct {
 	out    io.Writer
 	quiet  bool
@@ -23,7 +23,7 @@ type screen struct {
 	system *system
 	start  time.Time
 	last   time.Time
-	drawn  int // lines that stand on the terminal
+	drawn  int // lines that are on the terminal now
 }
 
 func newScreen(p *program, f demoFlags, s *system) *screen {
@@ -71,7 +71,7 @@ func (s *screen) progress(rows, of int) {
 	fmt.Fprint(s.out, strings.Join(lines, "\n")+"\n")
 }
 
-// wipe takes the living lines away: up to the first of them, and clear to the end of the screen.
+// wipe erases the redrawn lines: it moves up to the first of them, and clears to the end of the screen.
 func (s *screen) wipe() {
 	if s.drawn > 0 {
 		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
@@ -81,7 +81,7 @@ func (s *screen) wipe() {
 
 func (s *screen) end() { s.wipe() }
 
-// view is what there is to see at one moment.
+// view is what the screen shows at one moment.
 type view struct {
 	rows, of        int
 	seconds         float64
@@ -120,12 +120,13 @@ func (v view) metric() string {
 	return fmt.Sprintf("%d Parzen + %d Gaussian directions, version %s", v.dParzen, v.dGauss, thousand(v.version))
 }
 
-// line is for logs.
+// line formats the view for a log.
 func (v view) line() string {
 	return fmt.Sprintf("%d of %d rows whitened; %d rows learnt, %s; %s", v.rows, v.of, v.learnt, v.surprise(), v.metric())
 }
 
-// panel is for a terminal; no line is wider than the terminal, because a line that wraps cannot be erased.
+// panel formats the view for a terminal. No line is wider than the terminal, because a line that wraps cannot be
+// erased.
 func (v view) panel(width int) []string {
 	done := float64(v.rows) / float64(max(v.of, 1))
 	const bar = 24
@@ -151,7 +152,7 @@ func (v view) panel(width int) []string {
 	return lines
 }
 
-// thousand writes a count with commas.
+// thousand formats a count with commas.
 func thousand(n uint64) string {
 	digits := strconv.FormatUint(n, 10)
 	for i := len(digits) - 3; i > 0; i -= 3 {

@@ -52,7 +52,7 @@ of a transactional id of its own. Exit code 2 when a check fails.`,
 	})
 }
 
-// check is one thing that was looked at.
+// check is the result of one check.
 type check struct {
 	Name   string `json:"check"`
 	State  string `json:"state"` // ok, warning or FAULT
@@ -68,14 +68,14 @@ func (c check) String() string {
 	return line
 }
 
-// doctor goes through the checks; those that need what has failed are left out.
+// doctor runs the checks. A check is left out if it needs something that has failed.
 type doctor struct {
 	system *system
 	say    func(check) error
 	faults int
-	err    error // of say
+	err    error // error of say
 
-	features *minibatch.Features // of the newest messages; nil: none can be used
+	features *minibatch.Features // features of the newest messages; nil: no message can be used
 }
 
 func (d *doctor) ok(name, format string, args ...any) {
@@ -134,7 +134,7 @@ func (d *doctor) listen() {
 	d.ok("http", "%s is free", address)
 }
 
-// brokers asks each address, then the cluster: the addresses that brokers advertise are what clients use.
+// brokers tries each address, then the cluster, because clients use the addresses that brokers advertise.
 func (d *doctor) brokers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -173,7 +173,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 	return true
 }
 
-// topics reports what topics check would; it is true if the source is there.
+// topics reports what topics check would report. It returns true if the source topic exists.
 func (d *doctor) topics(ctx context.Context) bool {
 	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
 	if err != nil {
@@ -205,7 +205,7 @@ func (d *doctor) topics(ctx context.Context) bool {
 	return findings[0].Partitions > 0
 }
 
-// members looks who else is in the group.
+// members reports who else is in the group.
 func (d *doctor) members(ctx context.Context) {
 	group := d.system.config.Source.Group
 	members, err := source.Members(ctx, d.system.cluster, group)
@@ -220,7 +220,7 @@ func (d *doctor) members(ctx context.Context) {
 	d.ok("group", "%s: %s", group, plural.Count(len(members), "member"))
 }
 
-// transactions opens a producer: it needs the coordinator, and rights on the transactional id.
+// transactions opens a producer: that needs the coordinator, and rights on the transactional id.
 func (d *doctor) transactions(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
@@ -234,7 +234,7 @@ func (d *doctor) transactions(ctx context.Context) {
 		if err == nil {
 			err = answer.Error
 		}
-		// The first of all transactions on a cluster makes the broker create and load its own topic.
+		// The first transaction on a cluster makes the broker create and load a topic of its own.
 		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) || ctx.Err() != nil {
 			break
 		}
@@ -254,7 +254,7 @@ func (d *doctor) transactions(ctx context.Context) {
 	d.ok("transactions", "version %d, transactional id %s: producer %d, epoch %d", version, id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
 }
 
-// messages reads the newest messages as the learner would, and weighs the settings against their width.
+// messages reads the newest messages as the learner would, and compares the settings with their width.
 func (d *doctor) messages(ctx context.Context) {
 	i := &inspection{columns: d.system.config.Source.Features, out: io.Discard}
 	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
@@ -297,12 +297,12 @@ func (d *doctor) width(c *config.Config, f *minibatch.Features) {
 	d.ok("widths", "d = %d: a snapshot takes about %d kB, in %d messages", dim, (model+pool)/1000, model/snapshot.MaxChunk+pool/snapshot.MaxChunk+2)
 }
 
-// models looks at what has been published.
+// models reports what has been published.
 func (d *doctor) models(ctx context.Context) {
 	c := d.system.config
 	parts, err := d.system.cluster.Metadata(ctx, c.Snapshot.Topic)
 	if err != nil || parts[c.Snapshot.Topic].Err != nil {
-		return // topics has said so
+		return // topics has reported it
 	}
 	a, err := d.system.snapshots(ctx, source.LatestStable)
 	if err != nil {
@@ -327,7 +327,7 @@ func (d *doctor) models(ctx context.Context) {
 	}
 }
 
-// others says which models a topic has.
+// others lists the models that a topic has.
 func others(models []string) string {
 	if len(models) == 0 {
 		return "the topic has none"

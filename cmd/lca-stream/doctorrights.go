@@ -13,14 +13,14 @@ import (
 
 // grant is one right that the program needs.
 type grant struct {
-	operation string // as kafka-acls.sh writes it
+	operation string // as kafka-acls.sh spells it
 	resource  string // the flag of kafka-acls.sh: --topic or --group
 	name      string
-	ask       func(context.Context) error // asks for what needs the right, and changes nothing
+	ask       func(context.Context) error // sends a request that needs the right and changes nothing
 }
 
-// rights asks the brokers for each right on topics and groups. An answer that is not about rights is
-// good: only a broker that has checked them gives one.
+// rights tries each right on topics and groups. An answer that is not about rights is good, because a broker checks
+// them first.
 func (d *doctor) rights(ctx context.Context) {
 	missing := 0
 	all := d.grants()
@@ -67,7 +67,7 @@ func (d *doctor) grants() []grant {
 	return all
 }
 
-// askRead fetches at the beginning, and takes what comes at once.
+// askRead fetches from the beginning and takes what comes at once.
 func (d *doctor) askRead(ctx context.Context, topic string) error {
 	cl := d.system.cluster
 	answer, err := cl.Client().Fetch(ctx, &kafka.FetchRequest{Addr: cl.Addr(), Topic: topic, Offset: 0, MaxBytes: 1, MaxWait: 10 * time.Millisecond})
@@ -77,7 +77,7 @@ func (d *doctor) askRead(ctx context.Context, topic string) error {
 	return err
 }
 
-// askWrite writes nothing: brokers refuse a request without a single batch, after the rights.
+// askWrite writes nothing: brokers refuse a request without a batch, but only after they have checked the rights.
 func (d *doctor) askWrite(ctx context.Context, topic string) error {
 	cl := d.system.cluster
 	answer, err := cl.Client().RawProduce(ctx, &kafka.RawProduceRequest{
@@ -90,8 +90,8 @@ func (d *doctor) askWrite(ctx context.Context, topic string) error {
 	return err
 }
 
-// askGroup commits for a member that there is not, which is refused after the rights. (A heartbeat would
-// do as well, but kafka-go misreads its answer.)
+// askGroup commits for a member that does not exist, which is refused after the check of the rights. (A heartbeat
+// would do as well, but kafka-go misreads its answer.)
 func (d *doctor) askGroup(ctx context.Context, group string) error {
 	cl, topic := d.system.cluster, d.system.config.Source.Topic
 	answer, err := cl.Client().OffsetCommit(ctx, &kafka.OffsetCommitRequest{

@@ -10,8 +10,8 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// tried refuses what would be refused once the learner of the model is fenced, before it is: where that learner
-// could not go on from the snapshot. It sees what it need not wait for.
+// tried refuses a snapshot that the learner could not go on from, before that learner is fenced and not after. It
+// does not wait for open transactions.
 func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
 	stage, c, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Peek)
 	if err == nil {
@@ -23,8 +23,8 @@ func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) err
 	return err
 }
 
-// fits refuses a snapshot of other features than those that transforms and the learner of its id have. c is that learner's
-// checkpoint, whose features Replace compares, newest the id's newest snapshot; each is nil where there is none.
+// fits refuses a snapshot whose features are not those of the transforms and of the learner of its id. c is that
+// learner's checkpoint, whose features Replace compares, and newest the id's newest snapshot; either may be nil.
 func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) error {
 	columns := s.config.Source.Features
 	if !minibatch.Chosen(columns, snap.Features) {

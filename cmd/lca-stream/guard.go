@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	// guardEvery is the time between two looks at the cluster, each of which may take guardWait.
+	// guardEvery is the interval of checks of the cluster, each of which may take guardWait.
 	guardEvery = 2 * time.Second
 	guardWait  = 5 * time.Second
 
-	// silentAfter is how long no broker may answer before the process says that it is not ready.
+	// silentAfter is how long no broker may answer before the process reports that it is not ready.
 	silentAfter = 5 * time.Second
 
-	// goneAfter is how long a topic may be gone, by the word of brokers that do answer, before the process
-	// gives up: longer than it takes a broker that restarts to hear of all topics.
+	// goneAfter is how long brokers may say that a topic is gone before the process stops: longer than a broker that
+	// restarts takes to learn of all topics.
 	goneAfter = 15 * time.Second
 )
 
-// checkTopics holds the topics that a command needs to what topics check says of them: a fault ends the
-// start, a warning is logged. Brokers that do not answer now are the concern of the work itself, which waits.
+// checkTopics compares the topics that a command needs with what they must be like. A fault ends the start, a warning
+// is logged. Brokers that do not answer now are left to the work itself, which waits for them.
 func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*guardWait)
 	defer cancel()
@@ -49,8 +49,8 @@ func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 	return nil
 }
 
-// guarded does the work, and ends it when a topic that it needs is gone: the work itself cannot tell a topic
-// that was deleted from one whose leader moves, and would try forever.
+// guarded does the work, and ends it when a topic that it needs is gone. The work itself cannot tell a deleted topic
+// from one whose leader moves, and would retry forever.
 func (s *system) guarded(ctx context.Context, wants []topics.Want, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -73,16 +73,16 @@ func (s *system) guarded(ctx context.Context, wants []topics.Want, work func(con
 	return err
 }
 
-// guard looks at brokers and topics while the work goes on.
+// guard watches brokers and topics while the work goes on.
 type guard struct {
 	system *system
 	wants  []topics.Want
 
 	silent time.Time            // since when no broker has answered; zero: one has
-	gone   map[string]time.Time // topic → since when brokers say that it is not as it must be
+	gone   map[string]time.Time // topic → since when brokers say that it is not as needed
 }
 
-// watch returns nil when ctx ends, and before that only with the reason to stop.
+// watch returns nil when ctx ends, and earlier only with a reason to stop.
 func (g *guard) watch(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
@@ -136,7 +136,7 @@ func (g *guard) silence(began time.Time, err error) {
 	g.system.log.Warn("no broker answers", "for", since.Round(time.Second), "error", err)
 }
 
-// missing returns the reason to stop once brokers have said for long enough that a topic is not as it must be.
+// missing returns the reason to stop once brokers have said for long enough that a topic is not as needed.
 func (g *guard) missing(f topics.Finding) error {
 	if f.OK() {
 		delete(g.gone, f.Topic)

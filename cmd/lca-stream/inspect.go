@@ -75,9 +75,9 @@ func (s *system) newest(ctx context.Context, topic string, n int64, each func(*s
 	return nil
 }
 
-// newestOf calls each for the last n messages of a partition. Not every offset is a message: a
-// transaction ends with a marker, an aborted one has nothing else, and compaction leaves gaps. So it
-// goes back twice as far until there are enough.
+// newestOf calls each for the last n messages of a partition. Not every offset is a message: a transaction ends with
+// a marker, an aborted one has nothing else, and compaction leaves gaps. So it goes back twice as far until there are
+// enough.
 func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n int64, each func(*source.Message) error) error {
 	to := source.Offsets{p: end}
 	for back := n; first < end; back *= 2 {
@@ -136,7 +136,7 @@ type verdict struct {
 	Rows        int64             `json:"rows"`
 	Columns     int               `json:"columns"`
 	Invalid     int               `json:"invalid_rows"`        // rows with a null, NaN or Inf feature
-	Tombstone   bool              `json:"tombstone,omitempty"` // the value is null, which is not a value of no bytes
+	Tombstone   bool              `json:"tombstone,omitempty"` // the value is null, which differs from an empty value
 	Code        string            `json:"code,omitempty"`
 	Error       string            `json:"error,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
@@ -162,14 +162,14 @@ type inspection struct {
 	out     io.Writer
 	json    bool
 
-	features *minibatch.Features // of the first usable message; all later ones are read by its names
+	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
 	schema   *arrow.Schema
 	rows     minibatch.Rows
 	usable   int
 	nulls    int            // tombstones
 	rejected map[string]int // by code
 	allRows  int64
-	wasted   int // rows that are invalid
+	wasted   int // invalid rows
 }
 
 func (i *inspection) message(m *source.Message) error {
@@ -271,7 +271,7 @@ func shortened(names []string, most int) []string {
 	return append(slices.Clone(names[:most-1]), "… "+names[len(names)-1])
 }
 
-// printable is text for a terminal: at most 64 bytes, quoted where it is not plain.
+// printable formats text for a terminal: at most 64 bytes, quoted unless it is plain.
 func printable(b []byte) string {
 	short := b[:min(len(b), 64)]
 	for _, c := range short {

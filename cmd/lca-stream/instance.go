@@ -12,10 +12,10 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 )
 
-// A member of the group that has a name gets its partitions back at once when it is started again after
-// a crash; without one the group first waits until the session of the dead member is over. The name must
-// not be that of another living process, which would lose its partitions to us. So it is made of the host
-// (in Kubernetes: the pod), of what is read, and of a number that no other process on this host has.
+// A member of the group with a name gets its partitions back at once when it restarts after a crash. Without a name
+// the group first waits until the session of the dead member ends. No other living process may have the name, because
+// it would lose its partitions to us. So the name is made of the host (in Kubernetes: the pod), of what is read, and
+// of a number that no other process on this host has.
 
 const (
 	instanceOff  = "none" // source.instance_id: a member without a name
@@ -27,10 +27,10 @@ const (
 type instance struct {
 	id      string
 	derived bool
-	release func() // another process may have the name
+	release func() // gives the name up
 }
 
-// newInstance obeys source.instance_id, or derives a name where it says nothing.
+// newInstance follows source.instance_id, or derives a name if that is empty.
 func newInstance(c *config.Config) (instance, error) {
 	nothing := func() {}
 	switch c.Source.InstanceID {
@@ -63,7 +63,7 @@ func newInstance(c *config.Config) (instance, error) {
 // errReserved is returned by reserve when a living process of this host has the name.
 var errReserved = errors.New("the name is taken")
 
-// legalName keeps what Kafka takes in the name of a member.
+// legalName keeps the characters that Kafka allows in the name of a member.
 func legalName(host string) string {
 	legal := strings.Map(func(r rune) rune {
 		switch {

@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-// reserve knows no name here that the system would give back when the process is killed.
+// reserve refuses every name: here there is no kind of name that the system frees when the process is killed.
 func reserve(string) (release func(), err error) {
 	return nil, errors.New("this system has no names that end with a process: set source.instance_id")
 }

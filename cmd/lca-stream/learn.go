@@ -67,8 +67,8 @@ never wait for one another.`,
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.run(ctx) })
 }
 
-// learnAlone also follows its own snapshots, so that the page and the metrics show the model, and
-// reports the learner's lag, which a transform in the same process would report as its own.
+// learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
+// learner's lag, which in one process with a transform is the transform's.
 func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
 	s.learns = true
 	ctx, fail := context.WithCancelCause(ctx)
@@ -82,7 +82,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 		switch {
 		case follow.Contested() != nil:
 			fail(err)
-		case err != nil: // the learner itself does not need it
+		case err != nil: // the learner itself does not need the model
 			s.log.Warn("the current model is not shown", "error", err)
 		}
 	}()
@@ -95,7 +95,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 	return err
 }
 
-// run is the learner and the transform side by side; the first that fails stops the other.
+// run runs the learner and the transform together; the first that fails stops the other.
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
 	g, gctx := errgroup.WithContext(ctx)
@@ -104,10 +104,9 @@ func (s *system) run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model; what can
-// be refused is refused before that.
-// A learner that is alone in its process calls opened once it reads; next to a transform, opened is
-// nil, and the transform counts what is read.
+// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model, so everything that
+// can be refused is refused before that. A learner that is alone in its process calls opened once it reads; next to a
+// transform, opened is nil, and the transform counts what is read.
 func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func()) error {
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
@@ -176,7 +175,7 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 
 func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
-	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known with the first record
+	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record
 	if err != nil {
 		return nil, err
 	}
@@ -204,17 +203,17 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	}}, nil
 }
 
-// producer is what snapshots say of the program that made them; it must not change between two
-// runs of one binary, because the bytes of a snapshot depend on data alone.
+// producer names the program that makes snapshots. It must not change between two runs of one binary, because the
+// bytes of a snapshot depend only on data.
 func producer() string { return "lca-stream " + buildInfo().Version }
 
-// version is the version on the snapshot topic that --from-snapshot names; else it names a file.
+// version returns the version on the snapshot topic that --from-snapshot names; false: it names a file.
 func version(from string) (uint64, bool) {
 	number, err := strconv.ParseUint(from, 10, 64)
 	return number, err == nil
 }
 
-// published is a version on the snapshot topic.
+// published returns a version on the snapshot topic.
 func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snapshot, error) {
 	a, err := s.snapshots(ctx, source.LatestStable)
 	if err != nil {
@@ -227,7 +226,8 @@ func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snaps
 	return snap, nil
 }
 
-// newestVersion is the newest snapshot of the model, nil if there is none. It does not wait for other producers' open transactions.
+// newestVersion returns the newest snapshot of the model, nil if there is none. It does not wait for other producers'
+// open transactions.
 func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
 	id := s.config.Snapshot.ModelID
 	var a *snapshot.Assembler
@@ -248,7 +248,7 @@ func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) 
 }
 
 // snapshots reads the snapshot topic up to source.Latest, as a writer that goes on from it must (see
-// pipeline.ReadBack), or up to source.LatestStable, which suffices to look and waits for no open transaction.
+// pipeline.ReadBack), or up to source.LatestStable, which suffices for a look and waits for no open transaction.
 func (s *system) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{}
 	err := s.readBack(s.config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {

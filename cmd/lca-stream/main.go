@@ -11,16 +11,16 @@ import (
 
 func main() { os.Exit(realMain()) }
 
-// realMain runs the command line; testscript runs it under the program's name.
+// realMain runs the command line; testscript calls it under the program's name.
 func realMain() int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
-		<-signals // the first asks for an orderly stop
+		<-signals // the first signal asks for an orderly stop
 		cancel()
-		<-signals // the second does not wait for it
+		<-signals // the second one does not wait for it
 		os.Exit(exitInterrupted)
 	}()
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}

@@ -11,11 +11,11 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// rebalanceTimeout is how long members may finish what they do before a group divides its partitions
-// without them. A loop that is given less time is back in time.
+// rebalanceTimeout is how long members may finish their work before a group divides its partitions without them. A
+// loop gets less time, so that it is back in time.
 const rebalanceTimeout = 30 * time.Second
 
-// members joins the consumer group, or takes the static list of partitions.
+// members joins the consumer group, or returns the static list of partitions.
 func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
 	c := s.config.Source
 	if c.Assignment == config.AssignStatic {
@@ -45,7 +45,7 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 	return &groupMembers{group: g}, leave, nil
 }
 
-// foreign says which members of the group are not this program.
+// foreign logs which members of the group are not this program.
 func (s *system) foreign(members []source.Member) {
 	s.stats.ForeignMembers.Store(int64(len(members)))
 	if len(members) > 0 {
@@ -54,7 +54,7 @@ func (s *system) foreign(members []source.Member) {
 	}
 }
 
-// memberNames are the names of members, at most five of them.
+// memberNames returns the names of members, at most five of them.
 func memberNames(members []source.Member) []string {
 	names := make([]string, len(members))
 	for i, m := range members {
@@ -63,7 +63,7 @@ func memberNames(members []source.Member) []string {
 	return shortened(names, 5)
 }
 
-// groupMembers hands out the generations of a consumer group.
+// groupMembers returns the generations of a consumer group.
 type groupMembers struct {
 	group *source.Group
 }
@@ -79,7 +79,7 @@ func (m *groupMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
 
 type generation struct{ *source.Generation }
 
-// Owned are the partitions of this member in this generation.
+// Owned returns the partitions of this member in this generation.
 func (g generation) Owned() []source.Partition { return g.Partitions }
 
 // staticMembers owns its partitions until the process ends.
@@ -90,7 +90,7 @@ type staticMembers struct {
 	given bool
 }
 
-// Next gives the static list once, and then waits for the end.
+// Next returns the static list once, and then waits for the end.
 func (m *staticMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
 	if m.given {
 		<-ctx.Done()
@@ -103,13 +103,13 @@ func (m *staticMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
 // Context never ends before the process does.
 func (m *staticMembers) Context() context.Context { return m.ctx }
 
-// Claim is that of a group without members.
+// Claim returns the claim of a group without members.
 func (m *staticMembers) Claim() source.Claim { return source.Claim{Group: m.group, Generation: -1} }
 
-// Owned is the static list.
+// Owned returns the static list.
 func (m *staticMembers) Owned() []source.Partition { return m.parts }
 
-// Done has nothing to give back.
+// Done does nothing.
 func (m *staticMembers) Done() {}
 
 // lags collects the lags of this process's readers, one per partition.
@@ -120,7 +120,7 @@ type lags struct {
 
 func newLags() *lags { return &lags{readers: map[source.Partition]*source.Kafka{}} }
 
-// add reports a partition's lag until ctx ends: what has moved to another instance is its to report.
+// add reports a partition's lag until ctx ends. After that another instance has it, and reports it.
 func (l *lags) add(ctx context.Context, p source.Partition, k *source.Kafka) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 // measured as 32 to 34 MiB, and the stack of its first thread.
 const outside = 48 << 20
 
-// memoryLimit is what the process may take: memory.limit, or that of its container, or half of the machine's
-// memory. The Go runtime is told what is left of it after outside and a tenth, whichever is more, but at
-// least half, so that it collects more often when the heap comes near; unless the environment says GOMEMLIMIT.
+// memoryLimit returns the memory that the process may use: memory.limit, or the limit of its container, or half of
+// the machine's memory. Unless the environment sets GOMEMLIMIT, the Go runtime gets what is left after outside or a
+// tenth, whichever is more, but at least half. Then it collects more often when the heap comes near that.
 func memoryLimit(c config.Memory, log *slog.Logger) int64 {
 	limit := uint64(c.Limit)
 	if limit == 0 {
@@ -29,9 +29,9 @@ func memoryLimit(c config.Memory, log *slog.Logger) int64 {
 	return int64(limit)
 }
 
-// available is the container's limit, where it has one below the machine's memory, or half of that.
+// available returns the container's limit, if that is below the machine's memory, or else half of the latter.
 func available(container, machine memlimit.Provider) uint64 {
-	const unknown = 2 << 30 // of a system that does not say
+	const unknown = 2 << 30 // for a system that does not tell
 	all, err := machine()
 	if err != nil || all == 0 {
 		all = unknown

@@ -102,7 +102,7 @@ func (r *reset) run(ctx context.Context, where place, stage string) error {
 	return nil
 }
 
-// within refuses offsets that there are no records at.
+// within refuses offsets without records.
 func (r *reset) within(ctx context.Context, to source.Offsets) error {
 	parts := to.Partitions()
 	first, err := source.ListOffsets(ctx, r.cluster, parts, source.Earliest)
@@ -142,7 +142,7 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	return nil
 }
 
-// learn moves the checkpoint; without one it moves where the model begins.
+// learn moves the checkpoint; without one it moves the position where the model begins.
 func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 	id, former := learnID(r.config.Source, r.config.Snapshot.ModelID)
 	k, err := r.openSink(ctx, id, former)

@@ -15,13 +15,13 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// shownOffsets is what show prints.
+// shownOffsets is the output of show.
 type shownOffsets struct {
 	Topic      string           `json:"topic"`
 	TopicID    string           `json:"topic_id"`
 	Group      string           `json:"group"`
 	Members    int              `json:"members"`
-	Foreign    []string         `json:"foreign_members,omitempty"` // those that are not this program
+	Foreign    []string         `json:"foreign_members,omitempty"` // members that are not this program
 	ModelID    string           `json:"model_id"`
 	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
 	Partitions []shownPartition `json:"partitions"`
@@ -35,10 +35,10 @@ type shownPartition struct {
 	Learn     shownPlace `json:"learn"`
 }
 
-// shownPlace is what is known of one stage in one partition; null is nothing.
+// shownPlace is what is known about one stage in one partition; null: nothing.
 type shownPlace struct {
 	Offset     *int64 `json:"offset"`               // committed
-	Checkpoint *int64 `json:"checkpoint,omitempty"` // of the learner: where it reads on
+	Checkpoint *int64 `json:"checkpoint,omitempty"` // offset in the learner's checkpoint, where it reads on
 	Lag        *int64 `json:"lag"`
 	TopicID    string `json:"topic_id,omitempty"` // committed with the offset
 	Marker     *int64 `json:"marker"`             // of the start marker

@@ -6,8 +6,8 @@ import (
 	"github.com/lca-stream/lca-stream/sink"
 )
 
-// openSink takes a transactional id over, with the settings and the link that all producers of the process
-// share; after the ids that were the same work's before.
+// openSink takes a transactional id over, after the former ids of the same work, with the settings and the link that
+// all producers of the process share.
 func (s *system) openSink(ctx context.Context, id string, former ...string) (*sink.Kafka, error) {
 	return sink.OpenKafka(ctx, sink.KafkaConfig{
 		Cluster: s.cluster, TransactionalID: id, Former: former, Compression: s.config.Transform.Compression, Link: s.link, Log: s.log,

@@ -30,7 +30,7 @@ func configFlags(c *cobra.Command) *options {
 // needConfig makes -c mandatory.
 func needConfig(c *cobra.Command) {
 	if err := c.MarkFlagRequired("config"); err != nil {
-		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
 	}
 }
 
@@ -43,12 +43,12 @@ func (p *program) load(o *options) (*config.Config, error) {
 	return config.Load(config.Input{File: o.file, Stdin: p.stdin, Set: set, Getenv: p.getenv})
 }
 
-// logger writes to standard error: text on a terminal, JSON elsewhere, unless the configuration says.
-// It is quiet in normal operation, and says what is wrong once a minute.
+// logger logs to standard error: text on a terminal, JSON elsewhere, unless the configuration says otherwise. It is
+// quiet in normal operation, and repeats a fault that persists once per sameCause.
 func (p *program) logger(c config.Logger) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
-		level = slog.LevelInfo // not reached: the configuration allows slog's names only
+		level = slog.LevelInfo // not reached: the configuration allows only slog's names
 	}
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits}
 	var h slog.Handler = slog.NewJSONHandler(p.stderr, o)
@@ -58,7 +58,7 @@ func (p *program) logger(c config.Logger) *slog.Logger {
 	return slog.New(logs.Limit(h, sameCause))
 }
 
-// withUnits writes durations as text, "15s", in JSON too, where they would be nanoseconds without a unit.
+// withUnits formats durations as text, "15s", in JSON too, where they would be nanoseconds without a unit.
 func withUnits(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
@@ -66,10 +66,10 @@ func withUnits(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// sameCause is how long a fault that persists stays silent between two lines.
+// sameCause is the interval of log lines about a fault that persists.
 const sameCause = time.Minute
 
-// isTerminal reports whether a person is looking.
+// isTerminal reports whether output goes to a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))

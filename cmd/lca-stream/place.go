@@ -12,14 +12,14 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// place is where in a topic to begin or to end, as it is written on the command line.
+// place is a position in a topic as it is written on the command line.
 type place struct {
 	text    string
 	time    time.Time       // zero: none
 	offsets map[int32]int64 // of the named partitions; nil: none
 }
 
-// parsePlace reads earliest, latest, a time or PARTITION=OFFSET[,…]; what it refuses is usage.
+// parsePlace parses earliest, latest, a time or PARTITION=OFFSET[,…]. What it refuses is a usage error.
 func parsePlace(flag, text string) (place, error) {
 	p := place{text: text}
 	if text == "earliest" || text == "latest" {
@@ -45,8 +45,7 @@ func parsePlace(flag, text string) (place, error) {
 	return p, nil
 }
 
-// at asks the brokers what offsets a place is. A time before the beginning is the beginning, one past the end is
-// the end.
+// at returns the offsets of a place. A time before the beginning is the beginning, and one past the end is the end.
 func (s *system) at(ctx context.Context, parts []source.Partition, p place) (source.Offsets, error) {
 	switch {
 	case p.offsets != nil:
@@ -71,7 +70,7 @@ func (s *system) at(ctx context.Context, parts []source.Partition, p place) (sou
 		return end, err
 	}
 	offsets, err := source.ListOffsets(ctx, s.cluster, parts, source.AtTime(p.time))
-	for part, next := range offsets { // past the end the broker says the high watermark, behind open transactions
+	for part, next := range offsets { // past the end the broker returns the high watermark, which is behind open transactions
 		offsets[part] = min(next, end[part])
 	}
 	return offsets, err

@@ -15,7 +15,7 @@ import (
 // learnGroup is the group under which the learner commits.
 func learnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 
-// positions decides where the partitions of a group are read from; model is that of a learner.
+// positions decides where the partitions of a group are read from; model is set for a learner.
 func (s *system) positions(group, model string) *pipeline.Positions {
 	at := source.Earliest
 	if s.config.Source.StartOffset == config.StartLatest {
@@ -41,7 +41,7 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 	}
 }
 
-// places asks the brokers.
+// places implements pipeline.Places with the brokers.
 type places struct{ cluster *kafkaconn.Cluster }
 
 // Committed asks the group's coordinator.
@@ -59,10 +59,10 @@ func (p places) Topic(ctx context.Context, name string) (source.Topic, error) {
 	return source.LookUp(ctx, p.cluster, name)
 }
 
-// topicEvery is how often a process looks whether the source topic is still the one it reads.
+// topicEvery is how often a process checks whether the source topic is still the one that it reads.
 const topicEvery = 10 * time.Second
 
-// watched works until the end of the work, or until the source topic is another one.
+// watched runs work until it ends, or until the source topic is another one.
 func watched(ctx context.Context, positions *pipeline.Positions, work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -72,11 +72,11 @@ func watched(ctx context.Context, positions *pipeline.Positions, work func(conte
 	return g.Wait()
 }
 
-// transformIdle is the longest time after which a quiet partition looks at the clock.
+// transformIdle is the longest interval of the empty batches of a quiet partition.
 const transformIdle = 10 * time.Second
 
-// renewal commits offsets again ten times within the time after which the brokers forget them, or once
-// an hour: mostly, that may not be asked.
+// renewal commits offsets again ten times within their retention, or once an hour if that is not known: mostly the
+// process has no right to ask.
 func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
 	every := time.Hour
 	kept, err := source.OffsetRetention(ctx, s.cluster, s.config.Source.Topic)
@@ -93,8 +93,8 @@ func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
 	return &pipeline.Gaps{Skip: s.config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.stats, Log: s.log}
 }
 
-// learnerGaps does so for a learner; inRun says that it is that of `run`, which need not learn what the
-// transform has read.
+// learnerGaps does so for a learner. inRun: it is the learner of `run`, which need not learn what the transform has
+// read.
 func (s *system) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
 	g := s.gaps(positions)
 	g.Learner = true

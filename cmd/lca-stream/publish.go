@@ -14,19 +14,19 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// publish puts a snapshot that was not made by the live learner onto the topic. A version only grows for a
-// model id: if there is a newer one, what it has learnt counts on. If the newest is the same model, nothing is
-// done, and false returned: publishing twice is the same as once, and a learner that runs goes on undisturbed. So
-// it does where the snapshot is refused.
+// publish publishes a snapshot that was not made by the live learner. A version only grows for a model id: if there
+// is a newer one, this snapshot's rows count on from there. If the newest one is the same model, nothing is done and
+// false returned: publishing twice is the same as once, and a running learner is not disturbed. Neither is it if the
+// snapshot is refused.
 //
-// It takes the learner's place for one transaction: a learner that runs is fenced, and the checkpoint that
-// travels with the snapshot has the next one go on from it. Else the learner's own model would come back as
-// soon as its versions pass this one.
+// It takes the learner's place for one transaction. A running learner is fenced, and with the checkpoint in the same
+// transaction the next learner goes on from the snapshot. Otherwise the learner's own model would come back as soon
+// as its versions passed this one.
 //
-// An interrupt does not reach into the transaction: its outcome would be unknown.
+// An interrupt does not end the transaction, because its outcome would be unknown.
 func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
-		snap.Offsets = nil // it is taken over on purpose: places in another topic mean nothing here
+		snap.Offsets = nil // another topic was chosen on purpose: its offsets mean nothing here
 	}
 	snap.Group = s.config.Source.Group
 	a, err := s.snapshots(ctx, source.LatestStable)
@@ -46,7 +46,7 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 		return false, s.cluster.Explain(err)
 	}
 	defer func() { _ = k.Close() }()
-	msgs, err := s.placed(ctx, snap) // the newest may be another one by now, and from here on it stays
+	msgs, err := s.placed(ctx, snap) // the newest may be another one by now; from here on it stays
 	if err != nil || len(msgs) == 0 {
 		return false, s.cluster.Explain(err)
 	}
@@ -58,8 +58,8 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 	return true, k.Put(ctx, msgs, source.Claim{})
 }
 
-// inPlace reports whether snap is the newest on the topic, which may be nil, and the learner's checkpoint not an older one. It
-// disturbs no running learner.
+// inPlace reports whether snap is the newest snapshot on the topic and the learner's checkpoint is not older. newest
+// may be nil. No running learner is disturbed.
 func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (bool, error) {
 	if newest == nil {
 		return false, nil
@@ -72,8 +72,8 @@ func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (
 	return err == nil && (checkpoint == nil || checkpoint.Published >= snap.Version), err
 }
 
-// placed gives snap its place in the succession of versions, and returns what is to be put, nothing when it
-// is there already.
+// placed gives snap its place in the succession of versions, and returns the messages to put: none if it is there
+// already.
 func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
 	stage, checkpoint, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Load)
@@ -112,8 +112,8 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 	return append(msgs, replaced...), err
 }
 
-// checkpointOf is the checkpoint of the model's learner, nil where there is none, or no topic for it. read is Peek
-// where no open transaction is to be waited for, and Load once the learner is fenced.
+// checkpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek
+// if no open transaction is to be waited for, and Load once the learner is fenced.
 func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
 	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read
 	return stage, c, err
 }
 
-// takePlaceOf makes snap the published snapshot if both are the same except for their place in the
+// takePlaceOf gives snap the place of the published snapshot if both are the same except for their place in the
 // succession of versions.
 func takePlaceOf(snap, published *snapshot.Snapshot) (bool, error) {
 	placed, model := *snap, *snap.Model

@@ -64,7 +64,7 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
 	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: "+algorithmNames)
 	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
-	c.Flags().Lookup("passes").DefValue = "0" // what help would show, -1, means nothing to a reader
+	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
@@ -117,20 +117,20 @@ func (f *replayFlags) check(configFile string) error {
 
 // replayResult is the JSON object of --json.
 type replayResult struct {
-	Rows         uint64   `json:"rows"` // usable rows of the range, once, whatever the passes
+	Rows         uint64   `json:"rows"` // usable rows of the range, counted once for all passes
 	Passes       int      `json:"passes"`
-	NLL          *float64 `json:"nll"` // null where too few rows were learnt to tell
+	NLL          *float64 `json:"nll"` // null if too few rows were learnt
 	Gaussian     int      `json:"d_gaussian"`
 	Parzen       int      `json:"d_parzen"`
 	ModelVersion uint64   `json:"model_version"`
 	Fingerprint  string   `json:"fingerprint"`
 	Seconds      float64  `json:"seconds"`
 	LearntRows   uint64   `json:"learnt_rows"`      // handed to the algorithm, over all passes
-	Rejected     uint64   `json:"rejected_records"` // passed over: not decodable, or without a feature
-	Invalid      uint64   `json:"invalid_rows"`     // passed over: a feature is null, NaN or infinite
+	Rejected     uint64   `json:"rejected_records"` // skipped: not decodable, or without a feature
+	Invalid      uint64   `json:"invalid_rows"`     // skipped: a feature is null, NaN or infinite
 }
 
-// refit is what an algorithm made of the range.
+// refit is the result of an algorithm for the range.
 type refit struct {
 	snapshot     *snapshot.Snapshot
 	passes       int
@@ -155,7 +155,7 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	}
 	made, err := fit(ctx)
 	if err == nil {
-		err = ctx.Err() // a loop that is interrupted ends in order
+		err = ctx.Err() // an interrupted loop ends in order
 	}
 	if err != nil {
 		return err
@@ -228,7 +228,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 			return nil, err
 		}
 	}
-	last.Number, last.Parent = 0, 0 // those before it on the way were published nowhere
+	last.Number, last.Parent = 0, 0 // the snapshots before it were not published
 	if r.end != nil {
 		last.Offsets = r.end.Clone() // the range, not the last record that had rows
 	}
@@ -239,8 +239,8 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 // discard is the sink of a replay, which writes its one snapshot at the very end.
 type discard struct{}
 
-// Put drops the messages: a replay's snapshot is taken by OnSnapshot.
+// Put drops the messages, because OnSnapshot takes a replay's snapshot.
 func (discard) Put(context.Context, []sink.Message, source.Claim) error { return nil }
 
-// Close has nothing to close.
+// Close does nothing.
 func (discard) Close() error { return nil }

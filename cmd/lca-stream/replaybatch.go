@@ -13,10 +13,10 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// search is the algorithm that chooses among candidates by rows held back.
+// search is the algorithm that chooses among candidates by rows that are held back.
 const search = "lca-gauss-search"
 
-// batchKind returns the model that a batch algorithm of --algorithm fits, and whether there is such a one.
+// batchKind returns the model that a batch algorithm of --algorithm fits; false: it is not a batch algorithm.
 func batchKind(algorithm string) (lca.Kind, bool) {
 	switch algorithm {
 	case "lca":
@@ -31,7 +31,7 @@ func batchKind(algorithm string) (lca.Kind, bool) {
 	return 0, false
 }
 
-// algorithmNames are what --algorithm takes, for messages.
+// algorithmNames are the values of --algorithm, for messages.
 const algorithmNames = "stochastic, lca, lca-gauss, lca-gauss-red, lca-gauss-search or gaussian"
 
 // batchFlags are the flags of replay that only a batch algorithm reads.
@@ -104,7 +104,7 @@ func (r *replay) batch(ctx context.Context) (*refit, error) {
 	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), unusable: sample.Unusable}, nil
 }
 
-// fitConfig is what the configuration and the flags say about a batch fit of dim features.
+// fitConfig returns the configuration of a batch fit of dim features, from the configuration and the flags.
 func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	learner, err := r.config.Learner(dim)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	fit.Kind, _ = batchKind(r.flags.algorithm)
 	fit.MaxIter, fit.Tol = max(r.flags.passes, 0), f.tolerance
 	if fit.Tol == 0 {
-		fit.Tol = -1 // never converged: all passes
+		fit.Tol = -1 // never converged, so that all passes are made
 	}
 	if fit.Precision, err = lca.ParsePrecision(f.precision); err != nil {
 		return lca.Config{}, err
@@ -126,7 +126,7 @@ func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	return fit, nil
 }
 
-// fit runs the algorithm; the last rows of x are held back where candidates are to be judged by them.
+// fit runs the algorithm. For an algorithm that compares candidates it holds the last rows of x back.
 func (r *replay) fit(ctx context.Context, x *mat.Dense, c lca.Config) (*lca.Model, error) {
 	if r.flags.algorithm != search {
 		return lca.Fit(ctx, x, c)

@@ -25,8 +25,8 @@ type replay struct {
 	system     *system // nil without Kafka
 	source     pipeline.Source
 	start, end source.Offsets
-	rows       int64 // in the range; 0 where it is not known beforehand
-	messages   int64 // in the range, counting the gaps that compaction and transactions left
+	rows       int64 // rows in the range; 0 if not known beforehand
+	messages   int64 // messages in the range, counting the gaps that compaction and transactions left
 }
 
 func (r *replay) open(ctx context.Context) error {
@@ -52,7 +52,7 @@ func (r *replay) openFiles() error {
 	return nil
 }
 
-// openRange resolves --from and --to once; a reader for each partition, merged by time.
+// openRange resolves --from and --to once, and opens a reader for each partition, merged by time.
 func (r *replay) openRange(ctx context.Context) error {
 	parts, err := r.system.input(ctx)
 	if err != nil {
@@ -81,8 +81,8 @@ func (r *replay) openRange(ctx context.Context) error {
 // fetches are best.
 const replayGather = 1 << 20
 
-// resolve makes the range of --from and --to: the partitions that both name, within what is there
-// now. An end beyond the last record would be waited for.
+// resolve returns the range of --from and --to: the partitions that both name, within the available offsets. A read
+// would wait for an end beyond the last record.
 func (r *replay) resolve(ctx context.Context, parts []source.Partition) error {
 	from, err := r.system.at(ctx, parts, r.flags.first)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *replay) resolve(ctx context.Context, parts []source.Partition) error {
 	return nil
 }
 
-// within says so when an offset that was asked for is not there.
+// within warns if an offset on the command line is not available.
 func (r *replay) within(p source.Partition, flag string, offset, first, last int64) int64 {
 	is := min(max(offset, first), last)
 	if is != offset {
@@ -122,7 +122,7 @@ func (r *replay) within(p source.Partition, flag string, offset, first, last int
 	return is
 }
 
-// describe is --dry-run.
+// describe implements --dry-run.
 func (r *replay) describe(w io.Writer) error {
 	if len(r.flags.inputs) > 0 {
 		_, err := fmt.Fprintf(w, "%d files, %d rows\n", len(r.flags.inputs), r.rows)
@@ -144,7 +144,7 @@ func (r *replay) target() string {
 	return "topic " + r.config.Snapshot.Topic
 }
 
-// write puts the snapshot into a file, whole or not at all, or onto the topic in one transaction.
+// write writes the snapshot to a file, whole or not at all, or publishes it in one transaction.
 func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	if r.flags.output != "" {
 		return writeSnapshotFile(r.flags.output, s)

@@ -15,8 +15,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// replayScreen shows how far a replay is: a bar with rows/s and ETA on a terminal, and one of a
-// batch fit's steps; a JSON line every two seconds elsewhere.
+// replayScreen shows the progress of a replay: on a terminal a bar with rows/s and ETA, and one for a batch fit's
+// steps; elsewhere a JSON line every two seconds.
 type replayScreen struct {
 	out    io.Writer
 	replay *replay
@@ -42,7 +42,8 @@ func newReplayScreen(p *program, r *replay) *replayScreen {
 	return s
 }
 
-// newBar is a bar to total, or a spinner where total is 0: a fit to convergence takes as many steps as it takes.
+// newBar returns a bar to total, or a spinner if total is 0, because the number of steps of a fit to convergence is
+// not known.
 func newBar(w io.Writer, total int64, more ...progressbar.Option) *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1
@@ -51,7 +52,7 @@ func newBar(w io.Writer, total int64, more ...progressbar.Option) *progressbar.P
 		progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())...)
 }
 
-// watched is the replay's source with its progress shown.
+// watched returns the replay's source, with its progress shown.
 func (r *replay) watched() pipeline.Source {
 	return &watchedSource{Source: r.source, screen: r.progress}
 }
@@ -61,7 +62,7 @@ type watchedSource struct {
 	screen *replayScreen
 }
 
-// Read counts what it hands on.
+// Read counts the messages that it returns.
 func (w *watchedSource) Read(ctx context.Context) (source.Batch, error) {
 	b, err := w.Source.Read(ctx)
 	w.screen.read(&b)

@@ -22,7 +22,7 @@ const (
 	exitInterrupted = 130 // interrupted twice
 )
 
-// program is what a command touches of the world, so that tests can run it.
+// program is the environment of a command, replaced in tests.
 type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -76,7 +76,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 	return root
 }
 
-// group is a command that only holds others.
+// group is a command that only holds other commands.
 func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -91,7 +91,7 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 // exitError ends a command with an exit code. An error of the command line that cobra finds has none.
 type exitError struct {
 	code int
-	err  error // nil: the output has said already what is wrong
+	err  error // nil: the output has explained the fault already
 }
 
 func (e *exitError) Error() string {
@@ -104,12 +104,12 @@ func (e *exitError) Error() string {
 // Unwrap returns the command's own error.
 func (e *exitError) Unwrap() error { return e.err }
 
-// usageError is an error of what was asked for that only the command could see.
+// usageError is a usage error that only the command itself could find.
 func usageError(format string, args ...any) error {
 	return &exitError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// command makes a cobra command of a function; whatever is refused before it runs is usage.
+// command makes a cobra command of a function. Whatever is refused before it runs is a usage error.
 func command(c *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	if c.Args == nil {
 		c.Args = cobra.NoArgs
@@ -120,7 +120,7 @@ func command(c *cobra.Command, run func(ctx context.Context, args []string) erro
 	return c
 }
 
-// withCode gives an exit code to the error of a command that had been understood.
+// withCode adds an exit code to the error of a command whose command line was valid.
 func withCode(err error) error {
 	var faults config.Faults
 	var coded *exitError

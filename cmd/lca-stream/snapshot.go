@@ -55,7 +55,7 @@ func choiceFlags(c *cobra.Command) *choice {
 	return ch
 }
 
-// snapshotOf reads the snapshot that is chosen.
+// snapshotOf reads the chosen snapshot.
 func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot, error) {
 	if c.file != "" {
 		return readSnapshotFile(c.file)
@@ -85,7 +85,7 @@ func (p *program) withTopic(ctx context.Context, o *options, use func(modelID st
 	return use(s.config.Snapshot.ModelID, a)
 }
 
-// connect is a system without a status server, for commands that look and end.
+// connect returns a system without a status server, for commands that only look.
 func (p *program) connect(o *options) (*system, error) {
 	cfg, err := p.load(o)
 	if err != nil {
@@ -100,7 +100,7 @@ func (p *program) connect(o *options) (*system, error) {
 	return s, nil
 }
 
-// pick takes a version, or the newest for 0.
+// pick returns a version, or the newest for 0.
 func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snapshot, error) {
 	if version != 0 {
 		s, err := a.Version(modelID, version)

@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// change is what diff --json prints. What cannot be compared or is not known is null.
+// change is the output of diff --json. A value that cannot be compared or is not known is null.
 type change struct {
 	Versions   [2]uint64   `json:"versions"`
 	Rows       [2]uint64   `json:"rows"`
@@ -22,9 +22,9 @@ type change struct {
 	Parzen     [2]int      `json:"d_parzen"`
 	NLL        [2]*float64 `json:"nll"`
 	LogDet     [2]*float64 `json:"log_det"`        // log|det(B_G, B_L)|
-	Angle      *float64    `json:"angle_radians"`  // between the Parzen subspaces: the largest
+	Angle      *float64    `json:"angle_radians"`  // largest principal angle between the Parzen subspaces
 	Angles     []float64   `json:"angles_radians"` // all principal angles, ascending
-	Spectrum   *float64    `json:"spectrum"`       // largest |ln e_new − ln e_old| of one place in the spectrum
+	Spectrum   *float64    `json:"spectrum"`       // largest |ln e_new − ln e_old| at one position of the spectrum
 	MeanShift  *float64    `json:"mean_shift"`     // largest shift of a feature's mean, in its old standard deviations
 	Same       bool        `json:"same"`           // the model parts are the same bytes
 	Added      []string    `json:"features_added"`
@@ -81,7 +81,7 @@ func compare(a, b *snapshot.Snapshot) (*change, error) {
 		Added: without(b.Features, a.Features), Removed: without(a.Features, b.Features),
 	}
 	if !slices.Equal(a.Features, b.Features) {
-		return d, nil // columns of different meaning: the rest would compare nothing
+		return d, nil // the columns have different meanings, so the rest cannot be compared
 	}
 	d.LogDet = [2]*float64{finite(a.Model.LogDet()), finite(b.Model.LogDet())}
 	d.Angle, d.Angles = finite(a.Model.Angle(b.Model)), append([]float64{}, a.Model.Angles(b.Model)...)
@@ -129,7 +129,7 @@ func meanShift(a, b *snapshot.Snapshot) (most *float64, feature string) {
 	return most, feature
 }
 
-// String is the change for people.
+// String formats the change for people.
 func (d *change) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version     %d → %d (%+d rows)\n", d.Versions[0], d.Versions[1], int64(d.Rows[1])-int64(d.Rows[0]))
@@ -152,7 +152,7 @@ func (d *change) String() string {
 	return b.String()
 }
 
-// fromTo writes both and the change.
+// fromTo formats both values and their change.
 func fromTo(v [2]*float64) string {
 	text := maybe(v[0]) + " → " + maybe(v[1])
 	if v[0] != nil && v[1] != nil {

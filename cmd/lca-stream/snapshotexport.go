@@ -26,7 +26,7 @@ file is a graph with input x and output y. Without --format the ending of the fi
 	c.Flags().StringVar(&format, "format", "", "`FORMAT`: arrow, npz, safetensors, onnx or json; default: by the ending of -o, else arrow")
 	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
 	if err := c.MarkFlagRequired("output"); err != nil {
-		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
 	}
 	return command(c, func(ctx context.Context, _ []string) error {
 		f, err := formatOf(format, out)
@@ -44,7 +44,7 @@ file is a graph with input x and output y. Without --format the ending of the fi
 	})
 }
 
-// formatOf is the format that is named, or else that of the file's ending.
+// formatOf returns the named format, or else that of the file's extension.
 func formatOf(name, file string) (snapshot.Format, error) {
 	if name != "" {
 		return snapshot.ParseFormat(name)
@@ -77,7 +77,7 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 	var file string
 	c.Flags().StringVar(&file, "file", "", "the snapshot `FILE`")
 	if err := c.MarkFlagRequired("file"); err != nil {
-		panic("lca-stream: internal error: " + err.Error()) // the flag is not there
+		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
 	}
 	return command(c, func(ctx context.Context, _ []string) error {
 		snap, err := readSnapshotFile(file)

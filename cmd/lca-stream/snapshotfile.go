@@ -14,7 +14,8 @@ func writeSnapshotFile(path string, s *snapshot.Snapshot) error {
 	return exportSnapshotFile(path, s, snapshot.FormatArrow)
 }
 
-// exportSnapshotFile writes next to the target first, so that a crash leaves the old file or the new.
+// exportSnapshotFile writes to a temporary file next to the target, so that a crash leaves either the old file or the
+// new one.
 func exportSnapshotFile(path string, s *snapshot.Snapshot, f snapshot.Format) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".snapshot-*")
 	if err != nil {

@@ -82,7 +82,7 @@ func writeList(w io.Writer, all []listed, now time.Time) error {
 	return t.Flush()
 }
 
-// age is a duration for people: two units at most.
+// age formats a duration for people, with two units at most.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

@@ -27,13 +27,13 @@ const (
 	plotHeight        = 14 * vg.Centimeter
 )
 
-// canvas is a picture that can be drawn on and then written.
+// canvas is a picture that is first drawn and then written.
 type canvas interface {
 	vg.CanvasSizer
 	io.WriterTo
 }
 
-// newCanvas chooses SVG or PNG by the ending of the file's name.
+// newCanvas chooses SVG or PNG by the file's extension.
 func newCanvas(path string) (canvas, error) {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".svg":
@@ -76,7 +76,7 @@ func plotSnapshot(path string, s *snapshot.Snapshot) error {
 	return writePlot(path, picture)
 }
 
-// writePlot writes next to the target first, so that no half of a picture is left.
+// writePlot writes to a temporary file next to the target, so that no partial picture is left.
 func writePlot(path string, picture io.WriterTo) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".plot-*")
 	if err != nil {
@@ -97,7 +97,7 @@ func writePlot(path string, picture io.WriterTo) error {
 	return os.Rename(tmp.Name(), path)
 }
 
-// Blue and orange are told apart by those who cannot tell red from green.
+// Readers who cannot tell red from green can tell blue from orange.
 func parzenColour() color.Color   { return color.RGBA{0x1f, 0x77, 0xb4, 0xff} }
 func gaussianColour() color.Color { return color.RGBA{0xff, 0x7f, 0x0e, 0xff} }
 
@@ -117,7 +117,7 @@ func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
 		return ticks
 	})
 	p.Legend.Top, p.Legend.Left = true, true
-	p.Y.Min, p.Y.Max = 0.5, 2 // the cut is in the picture whatever the eigenvalues are
+	p.Y.Min, p.Y.Max = 0.5, 2 // the cut is in the picture for any eigenvalues
 	for _, part := range []struct {
 		name     string
 		from, to int
@@ -128,7 +128,7 @@ func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
 	} {
 		var points plotter.XYs
 		for i := part.from; i < part.to; i++ {
-			// A direction along which neighbours coincide has e = 0, which has no place on a logarithmic scale.
+			// A direction along which neighbours coincide has e = 0, which has no position on a logarithmic scale.
 			points = append(points, plotter.XY{X: float64(i), Y: max(m.Ratio[i], 1e-12)})
 		}
 		if len(points) == 0 {

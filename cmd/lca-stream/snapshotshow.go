@@ -22,7 +22,7 @@ const (
 	barWidth         = 40
 )
 
-// shown is what show --json prints.
+// shown is the output of show --json.
 type shown struct {
 	Metadata    map[string]string    `json:"metadata"`
 	Eigenvalues []float64            `json:"eigenvalues"` // of parzen, then of gaussian, each ascending
@@ -106,7 +106,7 @@ func or(s, other string) string {
 	return s
 }
 
-// known writes a number that may not be known yet.
+// known formats a number that may not be known yet.
 func known(v float64) string {
 	if math.IsNaN(v) {
 		return "unknown"
@@ -114,7 +114,7 @@ func known(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// regular writes a ν, which may have been left to its default.
+// regular formats a ν, which may have its default.
 func regular(v float64) string {
 	if v < 0 {
 		return "auto"
@@ -134,7 +134,7 @@ func spectrum(e []float64, parzen int) string {
 			low = min(low, v)
 		}
 	}
-	scale := max(-math.Log(low), 1) // e = 1/e fills the bar at least: small differences must not look large
+	scale := max(-math.Log(low), 1) // e = 1/e fills the bar at least, because small differences must not look large
 	b.WriteString("\nspectrum     e of C_G^(-1/2) C_L C_G^(-1/2); the longer the bar, the more structure\n")
 	row := func(kind string, i int) {
 		bar := 0

@@ -21,8 +21,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// system is what run, learn, transform and replay are made of: one connection pool, one set of
-// counters, one log, the status server, and traces where they are wanted.
+// system is what run, learn, transform and replay share: one connection pool, one set of counters, one log, the
+// status server, and traces if they are configured.
 type system struct {
 	config  *config.Config
 	cluster *kafkaconn.Cluster
@@ -31,7 +31,7 @@ type system struct {
 	status  *status.Server
 	traces  *tracing.Tracing
 	link    *sink.Link       // of all producers
-	starts  *pipeline.Starts // what learner and transform know of the checkpoint topic's markers
+	starts  *pipeline.Starts // start markers, shared by learner and transform
 	memory  *source.Memory   // of all readers
 	rate    *source.Rate     // of the transform's transactions
 	learns  bool             // this process has a learner
@@ -71,7 +71,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	return s, nil
 }
 
-// missing names the key of a topic that does not exist, and the command that makes it.
+// missing names the key of a missing topic, and the command that creates it.
 func missing(c *config.Config, topic string, err error) error {
 	if !errors.Is(err, source.ErrNoTopic) {
 		return err
@@ -84,7 +84,8 @@ func missing(c *config.Config, topic string, err error) error {
 	return err
 }
 
-// systemCommand makes c a command that works on the cluster of the configuration, in which the topics that it needs must exist.
+// systemCommand makes c a command that works on the configuration's cluster. The topics that it needs must exist
+// there.
 func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
 	o := configFlags(c)
 	needConfig(c)
@@ -126,7 +127,7 @@ func (s *system) partitions(ctx context.Context, topic string) ([]source.Partiti
 	return parts, nil
 }
 
-// input are the partitions this process works on: the static list, or all.
+// input returns the partitions that this process works on: the static list, or all.
 func (s *system) input(ctx context.Context) ([]source.Partition, error) {
 	c := s.config.Source
 	all, err := s.partitions(ctx, c.Topic)
@@ -143,13 +144,13 @@ func (s *system) input(ctx context.Context) ([]source.Partition, error) {
 	return own, nil
 }
 
-// spread is a wait of d on average.
+// spread returns a random wait of d on average.
 func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // patience is how long brokers may be away: a process that gave up would only be started again.
 const patience = 10 * 365 * 24 * time.Hour
 
-// end is source.Latest or source.LatestStable of the single partition of a topic of our own.
+// end returns source.Latest or source.LatestStable of the single partition of one of our topics.
 func (s *system) end(topic string, at source.At) func(context.Context) (int64, error) {
 	p := source.Partition{Topic: topic}
 	return func(ctx context.Context) (int64, error) {
@@ -158,12 +159,12 @@ func (s *system) end(topic string, at source.At) func(context.Context) (int64, e
 	}
 }
 
-// readBack reads a topic of our own to one of its ends.
+// readBack reads one of our topics to one of its ends.
 func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
 	return &pipeline.ReadBack{Topic: topic, Open: s.openLog(topic), OpenAt: s.openLogAt(topic), End: s.end(topic, to), Log: s.log}
 }
 
-// openLog opens the single partition of a topic of our own from its beginning.
+// openLog opens the single partition of one of our topics from its beginning.
 func (s *system) openLog(topic string) func(context.Context) (pipeline.TopicReader, error) {
 	at := s.openLogAt(topic)
 	return func(ctx context.Context) (pipeline.TopicReader, error) { return at(ctx, 0) }
@@ -181,26 +182,27 @@ func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.
 	}
 }
 
-// How much one Read gathers. A transaction of the transform should be worth its round trips, and the
-// pause after each, from which the Go runtime's monitor comes back at its highest rate, and short; the learner puts nothing between two batches, so small ones let a due snapshot out soon.
+// How much one Read gathers. A transaction of the transform should be worth its round trips, and worth the pause
+// after each, after which the Go runtime's monitor restarts at its highest rate. The learner puts nothing between two
+// batches, so small ones let a due snapshot out soon.
 const (
 	transformGather = 2 << 20
 	learnGather     = 64 << 10
 )
 
-// mostTransactions bounds how many transactions per second the partitions of a process begin together where
-// transform.max_delay is auto. One takes a broker 1.7 ms of a core, so these are most of one. From 50 partitions
-// on they wait longer than 100 ms for their turn if there is always something to write in all of them.
+// mostTransactions bounds the transactions per second that the partitions of a process begin together if
+// transform.max_delay is auto. A transaction takes 1.7 ms of a broker's core, so these are most of one core. With 50
+// partitions or more, which all have output all the time, they wait longer than 100 ms for their turn.
 const mostTransactions = 500
 
-// ownerCheck is how long a learner or a static transform may have nothing to put before it asks whether another
+// ownerCheck is how long a learner or a static transform may have nothing to put before it checks whether another
 // process has taken its work.
 const ownerCheck = 5 * time.Second
 
-// learnIdle is how often the learner looks at the clock while nothing comes.
+// learnIdle is the interval of the learner's empty batches while nothing comes.
 const learnIdle = time.Second
 
-// reader opens the input topic: k says where, and for whom; how is the configuration's.
+// reader opens the input topic: k says where and for whom, the rest is the configuration's.
 func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafka, error) {
 	c := s.config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
@@ -212,8 +214,8 @@ func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafk
 	return source.OpenKafka(ctx, k)
 }
 
-// watch keeps fresh until ctx ends what the metrics say of a stage's records that were not read; the lag is
-// that of one stage alone, where a process has two.
+// watch keeps the metrics of a stage's unread records up to date until ctx ends. In a process with two stages, the
+// lag is that of only one of them.
 func (s *system) watch(ctx context.Context, stage string, first bool, lag func() map[source.Partition]source.Lag) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

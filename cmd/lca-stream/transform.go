@@ -38,7 +38,7 @@ func withDeadLetters(c *config.Config, names ...string) []string {
 	return append(names, c.DeadLetter.Topic)
 }
 
-// stopped is nil when the process was asked to stop before it had begun.
+// stopped returns nil if the process was asked to stop before it began.
 func stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -52,7 +52,7 @@ func (s *system) transform(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The follower must outlive the loops: a loop that ends may still be whitening.
+	// The follower must outlive the loops, because a loop that ends may still be whitening.
 	following, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -67,7 +67,7 @@ func (s *system) transform(ctx context.Context) error {
 	defer func() { stopFollowing(); <-follower }()
 	g.Go(func() error {
 		s.stats.SetReady(pipeline.Readiness{Reason: "reading the newest model on topic " + s.config.Snapshot.Topic})
-		if err := shared.Follow.AwaitStart(gctx); err != nil { // a model that does not fit ends this process, before it takes a partition from another one
+		if err := shared.Follow.AwaitStart(gctx); err != nil { // a model that does not fit ends this process before it takes a partition from another one
 			return stopped(gctx, err)
 		}
 		return s.whiten(gctx, shared)
@@ -99,7 +99,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	return watched(ctx, o.positions, t.Run)
 }
 
-// transforms opens the loops of partitions, with what they share.
+// transforms opens the loops of partitions, and holds what they share.
 type transforms struct {
 	*system
 	shared    pipeline.TransformConfig
@@ -109,7 +109,7 @@ type transforms struct {
 	lags      *lags
 }
 
-// open makes one partition's loop, in the order of a take-over.
+// open opens one partition's loop, in the order of a takeover.
 func (o *transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
 	parts := []source.Partition{p}
 	takeover := &pipeline.Takeover{
@@ -146,14 +146,14 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, o.renew, o.positions.Epochs(loop.Start)
-	if o.config.Source.Assignment == config.AssignStatic { // else the group says who owns the partition
+	if o.config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck
 	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
 }
 
-// idle is after how long a quiet partition looks at the clock.
+// idle returns the interval of the empty batches of a quiet partition.
 func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
 
 // read opens a partition's reader.
@@ -174,7 +174,7 @@ func (o *transforms) read(ctx context.Context, p source.Partition, claim source.
 	return src, nil
 }
 
-// grace leaves some of the shutdown timeout for leaving the group and closing connections.
+// grace returns the shutdown timeout less some time for leaving the group and closing connections.
 func (s *system) grace() time.Duration { return s.config.ShutdownTimeout * 8 / 10 }
 
 func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
@@ -203,7 +203,7 @@ func (s *system) follow() *pipeline.Follow {
 	}
 }
 
-// thresholds say when to stop for records that cannot be used.
+// thresholds returns when to stop because of records that cannot be used.
 func (s *system) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
 	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}

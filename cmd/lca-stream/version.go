@@ -12,17 +12,17 @@ import (
 	"github.com/lca-stream/lca-stream/internal/status"
 )
 
-// build is what this binary was made from.
+// build describes the source of this binary.
 type build struct {
 	Module   string `json:"module"`
 	Version  string `json:"version"`
 	Revision string `json:"revision"` // "" when built outside a checkout
-	Modified bool   `json:"modified"` // the checkout had changes of its own
+	Modified bool   `json:"modified"` // the checkout had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // GOOS/GOARCH
 }
 
-// buildInfo asks the binary itself, so that no build flag can be forgotten.
+// buildInfo reads the binary itself, so that no build flag can be forgotten.
 func buildInfo() build {
 	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -62,7 +62,7 @@ func (p *program) versionCommand() *cobra.Command {
 	})
 }
 
-// status is what the status page shows of it.
+// status returns what the status page shows of the build.
 func (b build) status() status.Build {
 	return status.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}
 }

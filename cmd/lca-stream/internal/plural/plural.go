@@ -1,4 +1,4 @@
-// Package plural writes numbers of things: plural.Count(1, "message") is "1 message", and of 2 "2 messages".
+// Package plural formats numbers of things: plural.Count(1, "message") is "1 message", and for 2 "2 messages".
 package plural
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Count is a number of things, whose plural is regular.
+// Count returns a number of things whose plural is regular.
 func Count[N int | int32 | int64 | uint64](n N, thing string) string {
 	switch {
 	case n == 1:

@@ -7,7 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 )
 
-// verdict gathers what is wrong with a topic, and what to do about it.
+// verdict collects what is wrong with a topic, and what to do about it.
 type verdict struct {
 	what, remedies []string
 }
@@ -22,7 +22,7 @@ func (v *verdict) remedy() string { return strings.Join(v.remedies, "; ") }
 // createIt is the remedy for a topic that is missing.
 const createIt = "create it with `lca-stream topics init`"
 
-// compare says what is wrong with a topic of a cluster of so many brokers.
+// compare reports what is wrong with a topic in a cluster of that many brokers.
 func compare(w Want, have, source topic, brokers int) Finding {
 	f := Finding{
 		Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, MessageBytes: have.messageBytes,
@@ -70,7 +70,7 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 	if have.messageBytes < w.MessageBytes {
 		faults.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", w.MessageBytes)), "has max.message.bytes %d, must be at least %d", have.messageBytes, w.MessageBytes)
 	}
-	// Only messages near the source's limit are hit by it, and compressed ones seldom: there may be none.
+	// Only messages near the source's limit are affected, and compressed ones seldom: there may be none.
 	if least := w.leastBytes(source); have.messageBytes < least && least > w.MessageBytes {
 		warnings.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", least)),
 			"has max.message.bytes %d: what is made of the largest messages of the source may need %d", have.messageBytes, least)
@@ -81,7 +81,7 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 	}
 }
 
-// compareReplicas names what a node that dies would take with it. A cluster of one node has no choice.
+// compareReplicas reports what would be lost with a node. A cluster of one node has no choice.
 func compareReplicas(w Want, have topic, brokers int, warnings *verdict) {
 	switch {
 	case brokers < 2:

@@ -12,26 +12,26 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Creation is what is chosen for topics that are created.
+// Creation is the choices for topics that are created.
 type Creation struct {
 	Partitions  int // of the source topic, if that is missing; 0: the broker's default
 	Replication int // 0: the broker's default
 }
 
-// Settings of compacted topics that are created. A start reads such a topic from its beginning, so what is on
-// it should be little more than the newest value of each key. Brokers compact closed segments alone, and those
-// only when enough of them is out of date: their defaults (1 GiB, a week, half) let a start read gigabytes.
+// Settings of compacted topics that are created. A start reads such a topic from its beginning, so it should hold
+// little more than the newest value of each key. Brokers compact only closed segments, and only when enough of them
+// is outdated: with their defaults (1 GiB, a week, half) a start may read gigabytes.
 const (
 	segmentBytes  = 32 << 20
-	segmentMillis = 3_600_000 // an hour: of a topic with few writes, too, there is a closed segment to compact
+	segmentMillis = 3_600_000 // an hour, so that a topic with few writes has a closed segment to compact, too
 	dirtyRatio    = "0.1"
 
-	// largestSegment is what an existing topic may have without a warning.
+	// largestSegment is the largest segment.bytes of an existing topic without a warning.
 	largestSegment = 256 << 20
 )
 
-// Init creates the topics that are missing, then checks all of them. The source comes first: the
-// number of partitions and the sizes of others follow from it.
+// Init creates the topics that are missing, then checks all of them. The source comes first, because the number of
+// partitions and the sizes of others follow from it.
 func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) ([]Finding, error) {
 	have, err := describe(ctx, cl, wants[:1])
 	if err != nil {
@@ -62,8 +62,8 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 	return findings, err
 }
 
-// create creates topics and waits until all brokers know them. One that another process creates
-// meanwhile is as good.
+// create creates topics and waits until all brokers know them. A topic that another process creates at the same time
+// is as good.
 func create(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, source topic, c Creation, created map[string]bool) error {
 	if len(wants) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 			kafka.ConfigEntry{ConfigName: "segment.ms", ConfigValue: strconv.Itoa(segmentMillis)},
 			kafka.ConfigEntry{ConfigName: "min.cleanable.dirty.ratio", ConfigValue: dirtyRatio})
 	}
-	if least := w.leastBytes(source); least > largestChunk { // a smaller need is met by every broker's default
+	if least := w.leastBytes(source); least > largestChunk { // every broker's default meets a smaller need
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(least)})
 	}
 	return t
@@ -112,7 +112,7 @@ func orDefault(n int) int {
 	return n
 }
 
-// appear waits until metadata shows the topics: a broker answers the creation before all know of it.
+// appear waits until metadata shows the topics, because a broker answers the creation before all brokers know of it.
 func appear(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) error {
 	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()

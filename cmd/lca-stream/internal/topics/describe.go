@@ -13,12 +13,12 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// topic is what the brokers say of a topic. A setting that they do not tell is empty, or 0.
+// topic is what the brokers report about a topic. A setting that they do not tell is empty, or 0.
 type topic struct {
 	partitions  int // 0: missing
 	replication int // of the partition with the fewest replicas
 
-	unknown      error // why the settings are not known; nil: they are
+	unknown      error // why the settings are not known; nil: they are known
 	policy       string
 	messageBytes int
 	segmentBytes int
@@ -26,7 +26,7 @@ type topic struct {
 	unclean      bool // unclean.leader.election.enable
 }
 
-// settings are what is asked for, and where each goes.
+// settings maps the settings that are read to functions that store them.
 var settings = map[string]func(t *topic, value string) error{
 	"cleanup.policy":                 func(t *topic, v string) error { t.policy = v; return nil },
 	"max.message.bytes":              func(t *topic, v string) (err error) { t.messageBytes, err = strconv.Atoi(v); return err },
@@ -43,7 +43,7 @@ func names(wants []Want) []string {
 	return all
 }
 
-// describe asks for partitions and settings of all topics; a topic that is missing is zero.
+// describe returns partitions and settings of all topics; a missing topic is zero.
 func describe(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) (map[string]topic, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
@@ -83,12 +83,12 @@ func fewest(t kafkaconn.Topic) int {
 	return least
 }
 
-// settingsWithin bounds how long a broker may not know a topic that another one has just shown: brokers hear of a
-// new topic one after the other, and the question goes to any of them.
+// settingsWithin bounds how long a broker may not know a topic that another one has just shown. Brokers learn of a
+// new topic one after the other, and the request goes to any of them.
 const settingsWithin = 10 * time.Second
 
-// describeConfigs fills in the settings. A user may lack the right to read them, which the work itself does
-// not need: the topic says so then.
+// describeConfigs fills in the settings. A user may lack the right to read them, which the work itself does not need;
+// then topic.unknown says so.
 func describeConfigs(ctx context.Context, cl *kafkaconn.Cluster, resources []kafka.DescribeConfigRequestResource, found map[string]topic) error {
 	for until := time.Now().Add(settingsWithin); ; {
 		answer, err := cl.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Addr: cl.Addr(), Resources: resources})
@@ -108,13 +108,13 @@ func describeConfigs(ctx context.Context, cl *kafkaconn.Cluster, resources []kaf
 		}
 		select {
 		case <-ctx.Done():
-			return nil // what is known is known; the others say what the broker said
+			return nil // keep what is known; the other topics hold the broker's error
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// fill takes the settings of one topic over.
+// fill stores the settings of one topic.
 func fill(found map[string]topic, r *kafka.DescribeConfigResponseResource) error {
 	t := found[r.ResourceName]
 	t.unknown = r.Error

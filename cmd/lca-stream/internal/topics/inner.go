@@ -6,8 +6,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Inner looks at the topics in which brokers keep offsets and the state of transactions: what they lose is lost to
-// exactly once. A topic that is not there yet, or that the user may not see, has no finding.
+// Inner checks the topics in which brokers keep offsets and the state of transactions, because exactly-once delivery
+// depends on them. A topic that does not exist yet, or that the user may not see, has no finding.
 func Inner(ctx context.Context, cl *kafkaconn.Cluster) ([]Finding, error) {
 	var findings []Finding
 	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Present looks whether the topics are still there, with as many partitions as they need, and at nothing
-// else: one small request, to be repeated while the work goes on. Its error is one of reaching the brokers.
+// Present checks whether the topics still exist, with as many partitions as they need, and nothing else: one small
+// request, which is repeated while the work goes on. It returns an error if the brokers cannot be reached.
 func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
@@ -28,10 +28,10 @@ func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Findin
 		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
 			faults.add(createIt, "is missing")
 		case errors.Is(t.Err, kafka.TopicAuthorizationFailed):
-			// The client's own picture of the cluster leaves the topic out, so that its requests cannot tell
-			// this from a topic that is still to come: they would be repeated forever.
+			// The client's own metadata leave the topic out, so that its requests cannot tell this case from a topic
+			// that is still to come. They would be repeated forever.
 			faults.add("`lca-stream doctor` says which right is missing", "is not for this user any more: %v", t.Err)
-		case have.partitions > 0: // else an election is on: the work itself waits for it
+		case have.partitions > 0: // otherwise an election is under way, and the work itself waits for it
 			comparePartitions(w, have, source, &faults, &warnings)
 		}
 		findings[i].Partitions, findings[i].Faults, findings[i].Remedy = have.partitions, faults.what, faults.remedy()

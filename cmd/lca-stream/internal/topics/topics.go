@@ -1,14 +1,14 @@
-// Package topics knows what the topics of a configuration must be like, creates those that are
-// missing, and says what is wrong with those that are there.
+// Package topics knows what the topics of a configuration must be like, creates missing ones, and reports what is
+// wrong with existing ones.
 //
 //	report, err := topics.Init(ctx, cl, topics.Wanted(cfg), topics.Creation{Partitions: 3})
 //	report, err := topics.Check(ctx, cl, topics.Wanted(cfg))
 //
-// A fault is what would lose something or what cannot work: run, learn and transform do not start with one.
-// A warning is a risk, which may be an administrator's decision: it is reported, and nothing more.
+// A fault is a setting that would lose something or that cannot work: run, learn and transform do not start with one.
+// A warning is a risk that may be an administrator's decision: it is only reported.
 //
-// It never alters a topic that exists: its retention, say, may be an administrator's decision. A Finding's
-// Remedy says how to.
+// It never alters an existing topic: its retention, for example, may be an administrator's decision. A Finding's
+// Remedy says how to change it.
 package topics
 
 import (
@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	// largestChunk is what one record of a snapshot or a checkpoint may take, with headers and batch
-	// around it: chunks are cut at 900 kB.
+	// largestChunk is the size of the largest record of a snapshot or a checkpoint, with headers and batch: chunks
+	// are cut at 900 kB.
 	largestChunk = 1_000_000
-	// headers is room for what we add to a message, bytes.
+	// headers is room for what we add to a message, in bytes.
 	headers = 64 << 10
 	// sourcePath is the key of the one topic that other programs own.
 	sourcePath = "source.topic"
@@ -41,19 +41,19 @@ const (
 type Want struct {
 	Path         string // the key that names it, such as snapshot.topic
 	Topic        string
-	Partitions   int  // how many are used; 0: as many as the source has
-	Fewer        bool // fewer than the source has will do: partition p goes to p mod as many as there are
-	Least        int  // what is enough where not all partitions of the source are read; 0: as many as those
+	Partitions   int  // number of partitions in use; 0: as many as the source has
+	Fewer        bool // fewer than the source has suffice: partition p goes to p mod their number
+	Least        int  // enough if not all partitions of the source are read; 0: as many as those
 	Compact      bool // cleanup.policy must be compact: the newest value of each key is the state
 	MessageBytes int  // least max.message.bytes; 0: any
-	FromSource   int  // or this many times the source topic's max.message.bytes, plus headers
+	FromSource   int  // least max.message.bytes as a multiple of the source topic's, plus headers
 }
 
 // Wanted lists the topics of a configuration, the source first.
 func Wanted(c *config.Config) []Want {
 	wants := []Want{
 		{Path: sourcePath, Topic: c.Source.Topic},
-		// A whitened row may be as long again as the row: float32 coordinates next to float32 columns.
+		// A whitened row may double a row's size: float32 coordinates next to float32 columns.
 		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, Least: leastOutput(c)},
 		{Path: "snapshot.topic", Topic: c.Snapshot.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
@@ -68,7 +68,7 @@ func Wanted(c *config.Config) []Want {
 	return wants
 }
 
-// leastOutput is how many partitions of the output a static list of partitions reaches; 0: all.
+// leastOutput returns how many partitions of the output a static list of partitions reaches; 0: all.
 func leastOutput(c *config.Config) int {
 	if c.Source.Assignment != config.AssignStatic || len(c.Source.Partitions) == 0 {
 		return 0
@@ -76,7 +76,7 @@ func leastOutput(c *config.Config) int {
 	return int(slices.Max(c.Source.Partitions)) + 1
 }
 
-// Of keeps the wants whose topics are named: the source, and what else a command needs.
+// Of returns the wants for the named topics: the source, and what else a command needs.
 func Of(wants []Want, names []string) []Want {
 	var some []Want
 	for i, w := range wants {
@@ -87,7 +87,7 @@ func Of(wants []Want, names []string) []Want {
 	return some
 }
 
-// Finding is what was found of one topic.
+// Finding is the result for one topic.
 type Finding struct {
 	Path         string   `json:"path"`
 	Topic        string   `json:"topic"`
@@ -96,16 +96,16 @@ type Finding struct {
 	Replication  int      `json:"replication"` // of the partition with the fewest replicas
 	Policy       string   `json:"cleanup_policy"`
 	MessageBytes int      `json:"max_message_bytes"`
-	Faults       []string `json:"faults"` // empty: it can be worked with
+	Faults       []string `json:"faults"` // none: the topic can be used
 	Remedy       string   `json:"remedy,omitempty"`
 	Warnings     []string `json:"warnings"`
 	Advice       string   `json:"advice,omitempty"` // what to do about the warnings
 }
 
-// OK reports whether the topic can be worked with.
+// OK reports whether the topic can be used.
 func (f Finding) OK() bool { return len(f.Faults) == 0 }
 
-// String is the finding on one line, and the warnings on another.
+// String returns the finding on one line, and the warnings on another.
 func (f Finding) String() string {
 	var lines []string
 	if !f.OK() {
@@ -123,17 +123,17 @@ func (f Finding) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Fault is what is wrong and what to do about it.
+// Fault returns what is wrong and what to do about it.
 func (f Finding) Fault() string { return f.says(f.Faults, f.Remedy) }
 
-// Warning says the same of the warnings.
+// Warning returns the same for the warnings.
 func (f Finding) Warning() string { return f.says(f.Warnings, f.Advice) }
 
 func (f Finding) says(what []string, remedy string) string {
 	return fmt.Sprintf("%s (%s): %s; %s", f.Topic, f.Path, strings.Join(what, ", "), remedy)
 }
 
-// Check compares the topics with what they must be like. Its error is one of reaching the brokers.
+// Check compares the topics with what they must be like. It returns an error if the brokers cannot be reached.
 func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	found, err := describe(ctx, cl, wants)
 	if err != nil {
@@ -151,7 +151,7 @@ func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding,
 	return findings, nil
 }
 
-// brokers is how many the cluster has.
+// brokers returns the number of brokers in the cluster.
 func brokers(ctx context.Context, cl *kafkaconn.Cluster, topic string) (int, error) {
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{topic}})
 	if err != nil {
