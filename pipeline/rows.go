@@ -156,6 +156,7 @@ func (t *Transform) invalid(m *source.Message, reasons []minibatch.Reason) *sour
 		t.counts.rejected(reason.String(), 1)
 		count++
 		switch t.OnInvalid {
+		case NullRow: // kept, with a null result
 		case RejectRow:
 			return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", i, reason))
 		case StopAtRow:

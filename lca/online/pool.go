@@ -102,11 +102,14 @@ func (p *pool) offer(id uint64) int {
 			return int(s)
 		}
 		return -1
+	case PoolBiased:
+		if float64(h>>11)*0x1p-53 >= biasedEntry {
+			return -1
+		}
+		return int(below(mix(h), uint64(p.capacity)))
+	default:
+		panic("lca: internal error: a pool of kind " + p.kind.String()) // NewLearner has resolved and checked it
 	}
-	if float64(h>>11)*0x1p-53 >= biasedEntry {
-		return -1
-	}
-	return int(below(mix(h), uint64(p.capacity)))
 }
 
 // put writes a row to the slot that offer chose, in place of the row that was there.
