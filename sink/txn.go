@@ -69,7 +69,7 @@ func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(cont
 }
 
 // initialise gets a producer id and a new epoch. After the first time it names our own id and epoch, which the broker
-// refuses if another process has had the id since.
+// refuses if another process has had the id since (KIP-360; transactions themselves are KIP-98).
 func (k *Kafka) initialise(ctx context.Context) error {
 	for {
 		err := k.repeat(ctx, "InitProducerId", func(ctx context.Context) error {

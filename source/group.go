@@ -32,7 +32,7 @@ type GroupConfig struct {
 	Group   string
 
 	// InstanceID makes the member static: when it restarts within SessionTimeout it gets its partitions back, without
-	// a rebalance. It must be unique, like the name of a StatefulSet's pod. If it is empty, a member that leaves
+	// a rebalance (KIP-345). It must be unique, like the name of a StatefulSet's pod. If it is empty, a member that leaves
 	// gives its partitions to the others at once.
 	InstanceID string
 
@@ -142,7 +142,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 			err = r.pause(ctx)
 		case errors.Is(err, kafka.FencedInstanceID):
 			err = fmt.Errorf("%w: group %q, instance %q", ErrInstanceFenced, g.config.Group, g.config.InstanceID)
-		case errors.Is(err, kafka.MemberIDRequired): // the answer holds the id
+		case errors.Is(err, kafka.MemberIDRequired): // KIP-394: the answer holds the id
 			err = nil
 		case errors.Is(err, kafka.UnknownMemberId): // removed meanwhile: join as a new member
 			g.member = ""

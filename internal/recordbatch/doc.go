@@ -4,7 +4,8 @@
 // We have our own codec because the exactly-once path needs what client libraries hide: a batch
 // that carries a producer's id, epoch and sequence (without them there is no transaction), control
 // batches (they end aborted transactions), the last offset of a batch that compaction has emptied
-// (without it a reader never advances), and a checksum that is verified.
+// (without it a reader never advances), and a checksum that is verified. kmsg.RecordBatch of franz-go is the header
+// alone: it compares no checksum and leaves the records, and whether they fit, to its caller.
 //
 //	offset size field
 //	     0    8 base offset            0 when produced; the broker fills it in

@@ -24,6 +24,8 @@ var parquetFormat = spec{
 
 // parquetFile is a Parquet file whose flat columns, and lists of numbers, are read as Arrow. Other
 // nested columns and decimals are left out: no feature can be made of them.
+//
+// Arrow's own reader, pqarrow, is not used because it would link gRPC and Thrift into the program.
 type parquetFile struct {
 	f       *os.File
 	file    *parquet.File
