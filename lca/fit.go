@@ -228,7 +228,7 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 		Dim: f.dim, Mean: f.mean, Ratio: s.Ratio,
 		CG: f.CovarianceOut(f.cg, f.dim), CL: f.CovarianceOut(s.CL, f.dim),
 		BG: f.DirectionsOut(s.BG, f.dim), BL: f.DirectionsOut(s.BL, f.dim),
-		Neighbours: centres(x),
+		Neighbours: offsets(x, f.mean),
 		Kind:       f.Kind, Metric: f.Metric, Kernel: f.Kernel, DOF: f.DOF, Coordinates: f.Coordinates, Components: f.Components,
 		Info: Info{
 			Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
@@ -240,13 +240,13 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 	return m, ctx.Err()
 }
 
-// centres copies all rows as the model's neighbours x_j.
-func centres(x *mat.Dense) []float32 {
+// offsets returns x − μ of all rows, the model's neighbours.
+func offsets(x *mat.Dense, mean []float64) []float32 {
 	n, d := x.Dims()
 	out := make([]float32, 0, n*d)
 	for i := range n {
-		for _, v := range x.RawRowView(i) {
-			out = append(out, float32(v))
+		for k, v := range x.RawRowView(i) {
+			out = append(out, float32(v-mean[k]))
 		}
 	}
 	return out

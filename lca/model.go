@@ -22,7 +22,9 @@ type Model struct {
 	Ratio []float64
 	W     *mat.Dense // d×d: y = W(x−μ), in Coordinates and Components
 
-	Neighbours []float32 // N×d row-major: the centres x_j of the Parzen part
+	// Neighbours are the centres of the Parzen part as x_j − Mean, N×d row-major: subtracted in float64, so that columns
+	// of seconds since 1970 keep their digits.
+	Neighbours []float32
 
 	Kind        Kind
 	Metric      Metric

@@ -21,22 +21,22 @@ import (
 // δ = |B_Lᵀ(x−x_j)|², p = d_P and ν = DOF. d is the number of active columns. No neighbour is left out, so a row that is one of them gains;
 // LeaveOneOutNLL is for those. A nil dst is allocated; it panics on wrong shapes.
 func (m *Model) LogDensity(dst []float64, x *mat.Dense) []float64 {
-	return m.logDensity(dst, x, m.centres(), nil)
+	return m.logDensity(dst, x, m.offsets(), nil)
 }
 
 // TestNLL returns the mean of −log p over the rows of test, nats per row, with the rows of train
 // as the centres x_j in full precision, where LogDensity has the model's float32 neighbours.
 func (m *Model) TestNLL(test, train *mat.Dense) float64 {
-	return -mean(m.logDensity(nil, test, train, nil))
+	return -mean(m.logDensity(nil, test, shifted(train, m.Mean), nil))
 }
 
 // LeaveOneOutNLL returns the paper's cost L/n: the mean over the rows of x of −log p, nats per row,
 // each with all the other rows as centres and the sum divided by n−1 (section 3, eq. 1).
 func (m *Model) LeaveOneOutNLL(x *mat.Dense) float64 {
-	return -mean(m.logDensity(nil, x, x, identity(x)))
+	return -mean(m.logDensity(nil, x, shifted(x, m.Mean), identity(x)))
 }
 
-// logDensity is LogDensity with the given centres; self names the one to leave out for each row.
+// logDensity is LogDensity with the given centres, less μ; self names the one to leave out for each row.
 func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []float64 {
 	n, d := x.Dims()
 	if d != m.Dim || (dst != nil && len(dst) != n) {
@@ -54,7 +54,7 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 	if prop1.Columns(b.BL) == 0 {
 		return dst
 	}
-	k := newKernel(pairs{q: centred, p: shifted(centres, m.Mean), self: self, shape: m.shape()}, b)
+	k := newKernel(pairs{q: centred, p: centres, self: self, shape: m.shape()}, b)
 	blocks := (n + blockRows - 1) / blockRows
 	// Without a context that can end, eachIndex cannot fail.
 	_ = eachIndex(context.Background(), blocks, func(block int) {
@@ -70,8 +70,8 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 	return dst
 }
 
-// centres returns the neighbours x_j as a matrix.
-func (m *Model) centres() *mat.Dense {
+// offsets returns the neighbours x_j − μ as a matrix.
+func (m *Model) offsets() *mat.Dense {
 	if len(m.Neighbours) == 0 {
 		return &mat.Dense{}
 	}

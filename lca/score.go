@@ -49,17 +49,21 @@ func (s *Scorer) prepare() {
 	}
 }
 
-// packNeighbours centres the neighbours on their own mean, which may be far from μ.
+// packNeighbours centres the neighbours on their own mean c, which may be far from μ.
 func (s *Scorer) packNeighbours(m *Model) {
 	rows := make([]float64, len(m.Neighbours))
 	for k, v := range m.Neighbours {
 		rows[k] = float64(v)
 	}
-	n, centre := len(rows)/m.Dim, make([]float64, m.Dim)
-	prop1.Mean(centre, make([]float64, m.Dim), rows, m.Dim)
-	s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
-	z := make([]float64, n*s.parzen)
+	n, offset := len(rows)/m.Dim, make([]float64, m.Dim) // c − μ
+	prop1.Mean(offset, make([]float64, m.Dim), rows, m.Dim)
+	z, basis := make([]float64, n*s.parzen), linalg.Elements(m.BL.T())
+	s.local.Pack(offset, basis, m.Dim, s.parzen)
 	kernel.Project(&s.local, z, &s.scratch, rows, n)
+	for k := range offset {
+		offset[k] += m.Mean[k]
+	}
+	s.local.Pack(offset, basis, m.Dim, s.parzen)
 	s.neighbours.Shape = m.shape()
 	s.neighbours.Pack(z, n, s.parzen, s.parzen)
 	s.constant += math.Log(float64(n))

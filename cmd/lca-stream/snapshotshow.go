@@ -87,7 +87,7 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 		fmt.Fprintf(&b, ", published %s ago (%s)", age(now.Sub(s.Time)), s.Time.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
-	fmt.Fprintf(&b, "made by      %s: %s, metric %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Coordinates, m.Components)
+	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
 	fmt.Fprintf(&b, "rows         %d seen, %d learnt, %d gated as outliers; minibatches of %d\n", info.Rows, info.Learnt, info.Gated, info.Minibatch)
 	fmt.Fprintf(&b, "memory       γ %.4g, n %.4g rows; ν %s, ν_g %s (%s)\n", info.Gamma, info.PassRows, regular(info.Nu), regular(info.NuGaussian), info.NuUnit)
 	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), known(info.Effective))

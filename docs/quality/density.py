@@ -1,5 +1,6 @@
 """A snapshot as numpy arrays, and its density by the formula of the paper (section 4, before eq. 6)."""
 import json
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,17 +27,23 @@ class Model:
         B = np.vstack([self.parzen, self.gaussian])[:, self.active]
         out = len(B) / 2 * np.log(2 * np.pi) - np.linalg.slogdet(B)[1] + (((X - self.mean) @ self.gaussian.T) ** 2).sum(1) / 2
         if len(self.parzen):
-            out -= log_kernel_mean((X - self.mean) @ self.parzen.T, (centres - self.mean) @ self.parzen.T)
+            dof = int(self.info.get("lca.dof", 0))
+            out -= log_kernel_mean((X - self.mean) @ self.parzen.T, (centres - self.mean) @ self.parzen.T, dof)
         return out
 
 
-def log_kernel_mean(q, p, block=500):
-    """log (1/m) sum_j exp(-|q_i - p_j|^2 / 2) for each row of q, with the exact maximum taken out."""
+def log_kernel_mean(q, p, dof=0, block=500):
+    """log (1/m) sum_j exp(-|q_i - p_j|^2 / 2) for each row of q, with the exact maximum taken out; with degrees of freedom
+    the same of t kernels, whose constants take the place of (2 pi)^(-d_P/2)."""
     half = (p * p).sum(1) / 2
     out = np.empty(len(q))
     for a in range(0, len(q), block):
         z = q[a:a + block]
         logits = z @ p.T - half - (z * z).sum(1)[:, None] / 2
+        if dof:
+            d = p.shape[1]
+            logits = (math.lgamma((dof + d) / 2) - math.lgamma(dof / 2) - d / 2 * math.log(dof / 2)
+                      - (dof + d) / 2 * np.log1p(np.maximum(-2 * logits, 0) / dof))
         top = logits.max(1)
         out[a:a + block] = top + np.log(np.exp(logits - top[:, None]).sum(1))
     return out - np.log(len(p))
@@ -48,9 +55,10 @@ def of_tables(model, neighbours):
     vectors, kind = stack(model["vector"]), np.array(model["kind"].to_pylist())
     d = vectors.shape[1]
     active = np.setdiff1d(np.arange(d), json.loads(meta["lca.constant_columns"]))
-    pool = stack(neighbours["x"]).astype(float)
+    mean = vectors[kind == "mean"][0]
+    pool = stack(neighbours["x"]).astype(float) + (mean if int(meta["lca.format"]) > 1 else 0)
     parts = {k: vectors[kind == k] for k in ("whiten", "parzen", "gaussian", "c_l", "c_g")}
-    return Model(vectors[kind == "mean"][0], *parts.values(), pool, active, meta)
+    return Model(mean, *parts.values(), pool, active, meta)
 
 
 def stack(column):

@@ -34,7 +34,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 		Info: l.info(),
 	}
 	for k, v := range l.pool.rows {
-		m.Neighbours[k] = float32(v)
+		m.Neighbours[k] = float32(v - m.Mean[k%m.Dim])
 	}
 	if err := l.family.model(l, m, cl); err != nil {
 		return nil, err

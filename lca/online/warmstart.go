@@ -27,7 +27,7 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	n := len(m.Neighbours) / d
 	b := batch{make([]float64, len(m.Neighbours)), make([]uint64, n), make([]place, n)}
 	for k, v := range m.Neighbours {
-		b.x[k] = float64(v)
+		b.x[k] = m.Mean[k%d] + float64(v)
 	}
 	for i := range n {
 		b.ids[i] = mix(mix(m.Info.Rows) + uint64(i))

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
@@ -108,6 +109,9 @@ func (d *decoder) finish() (*Snapshot, error) {
 		return nil, err
 	}
 	s.Model.Neighbours = d.neighbours
+	if text, _ := d.metadata.GetValue(formatKey); text == "1" {
+		centreNeighbours(s.Model)
+	}
 	for _, f := range fields() {
 		text, ok := d.metadata.GetValue(f.key)
 		if ok && f.set == nil && text != f.get(s) {
@@ -115,6 +119,17 @@ func (d *decoder) finish() (*Snapshot, error) {
 		}
 	}
 	return s, s.Validate()
+}
+
+// centreNeighbours brings a model of format 1, whose neighbours are x_j and whose kernels are Gaussian, to x_j − μ.
+func centreNeighbours(m *lca.Model) {
+	m.Kernel = lca.KernelGaussian
+	if len(m.Mean) != m.Dim {
+		return // Validate will say so
+	}
+	for k, v := range m.Neighbours {
+		m.Neighbours[k] = float32(float64(v) - m.Mean[k%m.Dim])
+	}
 }
 
 // column returns the column of a name, which must have the type A and no nulls.

@@ -4,7 +4,7 @@
 // To publish a model, give the result of [Messages] to a sink. To read one, pass each message of the topic to
 // [Assembler.Add] and call [Assembler.Newest]. For files, begin with [WriteFile] and [ReadFile].
 //
-// # Format 1
+// # Format 2
 //
 // A snapshot is two parts, each a table. A part is one Arrow IPC stream (uncompressed, one
 // batch, end-of-stream mark), or, where it is larger than a chunk, several such streams with the
@@ -25,7 +25,7 @@
 //	  c_g       d      rows of C_G + ν_g I; left out together with c_l
 //
 //	part "neighbours"
-//	  x           FixedSizeList<float32, d>  the centres x_j of the Parzen part
+//	  x           FixedSizeList<float32, d>  the centres of the Parzen part, x_j − μ
 //
 // All is in the units of the input; a constant column has weight 0. float64 values are exact.
 // There is no clock in the bytes: the same model is the same bytes, so that the SHA-256 of the
@@ -35,7 +35,7 @@
 // The schema of every chunk carries metadata, all of it text. Floats are the shortest decimal
 // that reads back exactly, or NaN where not known yet:
 //
-//	lca.format                1
+//	lca.format                2
 //	lca.part                  model | neighbours
 //	lca.model_id              snapshot.model_id
 //	lca.model_version         rows learnt when the snapshot was taken; grows forever
@@ -44,6 +44,7 @@
 //	lca.d, lca.d_gaussian     columns, columns of B_G
 //	lca.features              JSON array of d names, in order; list column v: "v[0]", "v[1]", …
 //	lca.kind, lca.metric      lca | lca_gauss | …, full | diagonal | isotropic | low_rank
+//	lca.kernel, lca.dof       gaussian | student, and the degrees of freedom of student, 0 of gaussian
 //	lca.coordinates           aligned | components | symmetric: the rotation of W
 //	lca.components            all | parzen: the part of the metric that W carries
 //	lca.rows_seen             rows handed to the learner
@@ -63,6 +64,9 @@
 // Readers ignore kinds, columns and keys that they do not know, and refuse a greater lca.format.
 // A meaning, once given, does not change: a removed or redefined name raises lca.format. Every
 // format ever written stays readable.
+//
+// In format 1 the neighbours were x_j, which float32 rounds where a column is far from 0, and lca.kernel and lca.dof were
+// missing: all kernels were Gaussian.
 //
 // # Topic
 //

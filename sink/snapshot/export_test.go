@@ -76,7 +76,7 @@ func TestImportRefuses(t *testing.T) {
 		{"JSON with a word for a number", swap(FormatJSON, `"mean":[`, `"mean":["x",`), "json"},
 		{"JSON with one eigenvalue too many", swap(FormatJSON, `"eigenvalues":[`, `"eigenvalues":[1,`), "4 eigenvalues"},
 		{"JSON with another width", swap(FormatJSON, `"lca.d":"3"`, `"lca.d":"4"`), "lca.d is 4"},
-		{"JSON of a newer format", swap(FormatJSON, `"lca.format":"1"`, `"lca.format":"9"`), "newer"},
+		{"JSON of a newer format", swap(FormatJSON, `"lca.format":"2"`, `"lca.format":"9"`), "newer"},
 		{"safetensors of another type", swap(FormatSafetensors, `"dtype":"F64"`, `"dtype":"I64"`), "I64"},
 		{"safetensors beyond its file", swap(FormatSafetensors, `"data_offsets":[0,`, `"data_offsets":[9,`), "mean"},
 		{"safetensors with a header beyond all bounds", []byte("\x00\x00\x00\x00\x00\x00\x00\x01{..."), "ends within"},

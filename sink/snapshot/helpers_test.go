@@ -29,7 +29,7 @@ func example(d, parzen, neighbours int, version uint64) *Snapshot {
 	m := &lca.Model{
 		Dim: d, Mean: numbers(d), CG: mat.NewSymDense(d, numbers(d*d)), CL: mat.NewSymDense(d, numbers(d*d)),
 		BG: new(mat.Dense), BL: new(mat.Dense), Ratio: numbers(d), W: mat.NewDense(d, d, numbers(d*d)),
-		Kind: lca.KindLCAGauss, Metric: lca.MetricFull, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Kind: lca.KindLCAGauss, Metric: lca.MetricFull, Kernel: lca.KernelGaussian, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		Info: lca.Info{
 			Rows: version + 11, Learnt: version, NLL: -1.25, GaussianNLL: math.NaN(), Gamma: 0.6, Nu: 1, NuGaussian: 1e-3,
 			NuUnit: lca.UnitRelative, Minibatch: 100, PassRows: 1234.5, Alarms: 1, Gated: 2, Copies: 3,

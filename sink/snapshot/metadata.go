@@ -14,7 +14,7 @@ import (
 )
 
 // format is the newest format, and the one that is written.
-const format = 1
+const format = 2
 
 // field is one key of the metadata: how it is read from a snapshot, and how it is stored in one. Parsing requires the
 // keys that the documented format requires; the others have a zero value.
@@ -39,6 +39,8 @@ func fields() []field {
 		inJSON("lca.features", func(s *Snapshot) *[]string { return &s.Features }),
 		named("lca.kind", func(s *Snapshot) *lca.Kind { return &model(s).Kind }, lca.ParseKind),
 		named("lca.metric", func(s *Snapshot) *lca.Metric { return &model(s).Metric }, lca.ParseMetric),
+		named("lca.kernel", func(s *Snapshot) *lca.Kernel { return &model(s).Kernel }, lca.ParseKernel),
+		integer("lca.dof", false, func(s *Snapshot) *int { return &model(s).DOF }),
 		named("lca.coordinates", func(s *Snapshot) *lca.Coordinates { return &model(s).Coordinates }, lca.ParseCoordinates),
 		named("lca.components", func(s *Snapshot) *lca.Components { return &model(s).Components }, lca.ParseComponents),
 		unsigned("lca.rows_seen", false, func(s *Snapshot) *uint64 { return &info(s).Rows }),

@@ -67,6 +67,8 @@ func (s *Snapshot) Validate() error {
 		return fmt.Errorf("snapshot: %d eigenvalues for %d + %d directions", len(m.Ratio), parzen, gaussian)
 	case len(m.Neighbours)%d != 0:
 		return fmt.Errorf("snapshot: %d numbers are not rows of %d neighbours", len(m.Neighbours), d)
+	case m.Kernel == lca.KernelAuto || (m.Kernel == lca.KernelStudent) != (m.DOF > 0) || m.DOF < 0 || m.DOF > lca.MostDOF:
+		return fmt.Errorf("snapshot: kernel %v with %d degrees of freedom: want 1 … %d for student, none for gaussian", m.Kernel, m.DOF, lca.MostDOF)
 	case len(m.Mean) != d:
 		return fmt.Errorf("snapshot: mean of %d numbers for a model of %d columns", len(m.Mean), d)
 	}

@@ -5,9 +5,13 @@ Written from docs/wire-format.md and the paper, and sharing no code with the pro
     y     = W (x - mean)
     score = 1/2 |B_G'(x-mean)|^2 + d/2 log 2 pi - log|det(B_G, B_L)|
             - log( 1/N sum_j exp(-1/2 |B_L'(x - x_j)|^2) )
+
+where a t kernel with n = lca.dof degrees of freedom over p dimensions stands for exp(-1/2 delta) (2 pi)^(-p/2) if lca.kernel
+is student: Gamma((n+p)/2) / (Gamma(n/2) (n pi)^(p/2)) (1 + delta/n)^(-(n+p)/2).
 """
 
 import json
+import math
 import re
 
 import google_crc32c
@@ -18,12 +22,12 @@ STREAM = "application/vnd.apache.arrow.stream"
 
 
 class Model:
-    """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours (N,d), and its metadata."""
+    """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours less the mean (N,d), and its metadata."""
 
     def __init__(self, version, model, neighbours):
         meta = {k.decode(): v.decode() for k, v in (model.schema.metadata or {}).items()}
         self.version, self.meta, self.d = version, meta, int(meta["lca.d"])
-        if int(meta["lca.format"]) != 1:
+        if int(meta["lca.format"]) not in (1, 2):
             raise ValueError(f"format {meta['lca.format']}")
         if int(meta["lca.model_version"]) != version:
             raise Conflict(f"version {version} in the header, {meta['lca.model_version']} in the body")
@@ -55,6 +59,11 @@ class Model:
         if meta.get("lca.kind") != "lca" and ((value[kind == "gaussian"] < 0.98).any() or (value[kind == "parzen"] > 1.02).any()):
             raise ValueError("a direction is in the wrong part for its eigenvalue")
         self.neighbours = rows_of(neighbours["x"], self.d).astype(np.float64)
+        if int(meta["lca.format"]) == 1:
+            self.neighbours = self.neighbours - self.mean
+        self.dof = int(meta.get("lca.dof", 0))
+        if (meta.get("lca.kernel", "gaussian") == "student") != (self.dof > 0):
+            raise ValueError(f"kernel {meta.get('lca.kernel')} with {self.dof} degrees of freedom")
         if len(self.neighbours) != int(meta["lca.neighbours"]) or not np.isfinite(self.neighbours).all():
             raise ValueError("the neighbours are not as many as the metadata say, or not finite")
         self.logdet = log_det(np.hstack([self.BG, self.BL]))
@@ -71,8 +80,12 @@ class Model:
         d = self.BG.shape[1] + self.BL.shape[1]
         s = 0.5 * d * np.log(2 * np.pi) - self.logdet + 0.5 * (((x - self.mean) @ self.BG) ** 2).sum(1)
         if self.BL.shape[1]:
-            z, q = (self.neighbours - self.mean) @ self.BL, (x - self.mean) @ self.BL
+            z, q = self.neighbours @ self.BL, (x - self.mean) @ self.BL
             logits = -0.5 * ((q**2).sum(1)[:, None] - 2 * q @ z.T + (z**2).sum(1)[None, :])
+            if self.dof:
+                n, p = self.dof, self.BL.shape[1]
+                logits = (math.lgamma((n + p) / 2) - math.lgamma(n / 2) - p / 2 * math.log(n * math.pi) + p / 2 * math.log(2 * math.pi)
+                          - (n + p) / 2 * np.log1p(np.maximum(-2 * logits, 0) / n))
             top = logits.max(1)
             s -= top + np.log(np.exp(logits - top[:, None]).mean(1))
         return s

@@ -126,6 +126,7 @@ type LCA struct {
 	Nu             float64         // ν of the Parzen part, in NuUnit; lca.Auto: by preset
 	NuGaussian     float64         // ν of the Gaussian part, in NuUnit; lca.Auto: by preset
 	NuUnit         lca.Unit        // unit of Nu and NuGaussian
+	Kernel         lca.Kernel      // shape of the kernels
 	Gamma          float64         // γ of γ^(B/n)
 	PassRows       int             // n of γ^(B/n), rows; lca.Auto: grows with the rows learnt
 	HalfLifeRows   int             // n given as a half-life, rows; 0: off

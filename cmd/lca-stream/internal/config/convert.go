@@ -26,7 +26,7 @@ func (c *Config) Cluster() kafkaconn.Config {
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
 	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric, m.Preset, m.NuUnit
-	l.Pool, l.Precision = m.Pool, m.Precision
+	l.Kernel, l.Pool, l.Precision = m.Kernel, m.Pool, m.Precision
 	l.Coordinates, l.Components = c.Transform.Coordinates, c.Transform.Components
 	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
 	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows

@@ -101,6 +101,7 @@ func modelKeys(c *Config) []Key {
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
 		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: covariance with preset density, relative with metric.", oneOf(&m.NuUnit, lca.Units()...)},
+		{"lca.kernel", "auto", "Kernel around each neighbour. gaussian; student: Student's t with 4 degrees of freedom, for heavy tails and outliers that belong to the data, whose pull it bounds; auto: gaussian.", oneOf(&m.Kernel, lca.Kernels()...)},
 	}
 }
 
