@@ -16,8 +16,14 @@ import (
 )
 
 // The snippets of docs/python.md, run one after the other as they are printed, on the topics of a real
-// run, give what the program itself wrote.
+// run, give what the program itself wrote, whatever the kernels of its density.
 func TestPythonPageRuns(t *testing.T) {
+	for _, kernel := range []string{"gaussian", "student"} {
+		t.Run(kernel, func(t *testing.T) { runPythonPage(t, kernel) })
+	}
+}
+
+func runPythonPage(t *testing.T, kernel string) {
 	page, err := os.ReadFile("../../docs/python.md")
 	if err != nil {
 		t.Fatal(err)
@@ -27,11 +33,11 @@ func TestPythonPageRuns(t *testing.T) {
 	s.file = filepath.Join(s.dir, "stream.yaml")
 	text := fmt.Sprintf(`kafka: {brokers: [%s]}
 source: {topic: %s, features: [b, a, c]}
-lca: {neighbours: 400}
+lca: {neighbours: 400, kernel: %s}
 snapshot: {every: 1s}
 checkpoint: {every: 1s}
 http: {listen: ""}
-`, b.Addrs()[0], s.topic("in"))
+`, b.Addrs()[0], s.topic("in"), kernel)
 	if err := os.WriteFile(s.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
