@@ -2,44 +2,10 @@ package pipeline
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
-
-// made is what a batch becomes. It lives until that is put, and its memory serves the next batch.
-type made struct {
-	messages []sink.Message
-	inputs   []*source.Message // of messages
-	numbers  slab[float32]     // y and −log p
-	values   slab[byte]        // outputs in one piece
-	pieces   [][]byte          // the others
-	labels   labels
-}
-
-func (d *made) begin(messages int) {
-	d.messages, d.inputs = slices.Grow(d.messages[:0], messages), slices.Grow(d.inputs[:0], messages)
-	d.numbers.begin(slabMost)
-	d.values.begin(slabMost)
-	d.pieces = slices.Grow(d.pieces[:0], leastPieces*messages)
-	d.labels.begin(messages)
-}
-
-// add takes an output, or a dead letter, of an input.
-func (d *made) add(out sink.Message, in *source.Message) {
-	d.messages, d.inputs = append(d.messages, out), append(d.inputs, in)
-}
-
-// forget lets go of what the batch was made of, which may be large: it is put, or never will be.
-func (d *made) forget() {
-	clear(d.messages)
-	clear(d.inputs)
-	clear(d.pieces)
-	d.numbers.trim(slabMost)
-	d.values.trim(slabMost)
-}
 
 // write makes the output of a message, unless it has none. y and score are those of the queue.
 func (t *Transform) write(p *pending, y, score []float32) error {
@@ -88,7 +54,7 @@ func (t *Transform) refuse(m *source.Message, bad *source.RecordError) error {
 
 // encode makes an output: as pieces of its input and of y, or else in one piece.
 func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, bad *source.RecordError) {
-	d := &t.made
+	d := t.made
 	first := len(d.pieces)
 	if all, ok := t.output.Pieces(d.pieces, m.Record, y, k, score, invalid); ok {
 		d.pieces = all

@@ -21,30 +21,37 @@ type engine struct {
 }
 
 // adopt prepares for a model that has come since the last batch; nil: there is none yet.
-func (t *Transform) adopt(m *PublishedModel) error {
-	if t.engine == nil {
-		if err := t.checkChoices(); err != nil {
+func (e *engine) adopt(c *TransformConfig, m *PublishedModel) error {
+	if e.output == nil {
+		if err := c.checkChoices(); err != nil {
 			return &Stop{Err: err}
 		}
-		t.engine = &engine{output: NewOutput(t.Output)}
+		e.output = NewOutput(c.Output)
 	}
-	if m == nil || m == t.model {
+	if m == nil || m == e.model {
 		return nil
 	}
-	view, err := m.Model.View(t.Coordinates, t.Components)
+	view, err := m.Model.View(c.Coordinates, c.Components)
 	if err != nil {
 		return &Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
 	}
-	t.model, t.scorer = m, view.NewScorer()
-	t.slice = sliceRows(m.Model.Dim, len(m.Model.Neighbours))
-	t.features = minibatch.Features{Names: m.Features}
+	e.model, e.scorer = m, view.NewScorer()
+	e.slice = sliceRows(m.Model.Dim, len(m.Model.Neighbours))
+	e.features = minibatch.Features{Names: m.Features}
 	return nil
+}
+
+// forget lets go of the messages, which may be large.
+func (e *engine) forget() {
+	e.queue.forget()
+	if e.output != nil {
+		e.output.forget()
+	}
 }
 
 // queue is neighbouring messages whose rows are whitened together: either all of them lie where they are, or all
 // are gathered.
 type queue struct {
-	batch   int // messages of the batch, which bounds what comes to the queue
 	pending []pending
 	rows    int                // of all messages
 	invalid []minibatch.Reason // of each row
@@ -106,12 +113,6 @@ func (t *Transform) flush(ctx context.Context) error {
 	}
 	q.reset()
 	return nil
-}
-
-// begin prepares for a batch of so many messages.
-func (q *queue) begin(messages int) {
-	q.reset()
-	q.batch = messages
 }
 
 // reset empties the queue.

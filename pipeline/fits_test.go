@@ -155,7 +155,11 @@ func TestWidthStaysInMidTopic(t *testing.T) {
 		if err := loop.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if stage.Follow.Current() != now || !slices.Equal(stage.features.Names, now.Features) || len(w.topics[dead]) > 0 {
+		used, err := stage.Engines.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stage.Follow.Current() != now || !slices.Equal(used.features.Names, now.Features) || len(w.topics[dead]) > 0 {
 			t.Errorf("version %d is current, %d dead letters", stage.Follow.Current().Version, len(w.topics[dead]))
 		}
 	}

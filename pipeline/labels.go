@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -9,24 +8,15 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// labels makes the headers of outputs. What a partition and a model decide is made once.
+// labels are the headers of outputs that a partition and a model decide. They are made once.
 type labels struct {
 	model     *PublishedModel
 	partition source.Partition
 	fixed     []source.Header
-
-	headers []source.Header // of all messages of a batch
-	digits  []byte          // their offsets
 }
 
 // ofSource is where the headers of a partition begin in fixed.
 const ofSource = 4
-
-// begin prepares for a batch; that before it has been put, or never will be.
-func (l *labels) begin(messages int) {
-	const own, digits = 9, 8 // of a message: headers, and digits of its offset as a rule
-	l.headers, l.digits = slices.Grow(l.headers[:0], own*messages), slices.Grow(l.digits[:0], digits*messages)
-}
 
 func (l *labels) of(id, group string, model *PublishedModel, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
@@ -74,38 +64,31 @@ func carry(dst, headers []source.Header, withType bool) []source.Header {
 
 // wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
 func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
-	l := &t.made.labels
-	first := len(l.headers)
-	l.headers = carry(l.headers, m.Headers, false)
-	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
+	d := t.made
+	first := len(d.headers)
+	d.headers = carry(d.headers, m.Headers, false)
+	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
 	return t.sealed(m, value, rest, first)
 }
 
 // pass makes the output of a message that nothing was done to: no model, and no value.
 func (t *Transform) pass(m *source.Message) sink.Message {
-	l := &t.made.labels
-	first := len(l.headers)
-	l.headers = carry(l.headers, m.Headers, true)
-	l.headers = append(l.headers, l.of(t.Follow.ModelID, t.Group, t.model, m.Partition)[ofSource:]...)
+	d := t.made
+	first := len(d.headers)
+	d.headers = carry(d.headers, m.Headers, true)
+	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)[ofSource:]...)
 	return t.sealed(m, nil, nil, first)
 }
 
 // sealed is an output whose headers begin at first; the offset, and the time if it was changed, end them.
 func (t *Transform) sealed(m *source.Message, value []byte, rest [][]byte, first int) sink.Message {
-	l := &t.made.labels
-	l.headers = append(l.headers, source.Header{Key: "lca-source-offset", Value: l.number(m.Offset)})
+	d := t.made
+	d.headers = append(d.headers, source.Header{Key: "lca-source-offset", Value: d.number(m.Offset)})
 	at := m.Time
 	if !t.bounds.permit(t.Topic, at, t.Now) {
-		l.headers = append(l.headers, source.Header{Key: sourceTimestamp, Value: l.number(at.UnixMilli())})
+		d.headers = append(d.headers, source.Header{Key: sourceTimestamp, Value: d.number(at.UnixMilli())})
 		at = t.Now()
 	}
-	headers := l.headers[first:len(l.headers):len(l.headers)]
+	headers := d.headers[first:len(d.headers):len(d.headers)]
 	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Rest: rest, Headers: headers, Time: at}
-}
-
-// number returns the digits of a number, in memory that the next batch uses again.
-func (l *labels) number(n int64) []byte {
-	at := len(l.digits)
-	l.digits = strconv.AppendInt(l.digits, n, 10)
-	return l.digits[at:len(l.digits):len(l.digits)]
 }

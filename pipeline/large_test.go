@@ -165,10 +165,7 @@ func allocatedBytes() uint64 {
 func TestLargeMessagesTakeWhatTheyWhitenTo(t *testing.T) {
 	const rows, result = 1 << 20, (listDim + 1) * 4 << 20
 	tr := listTransform(t, NullRow, listDim)
-	if err := tr.adopt(tr.Follow.Current()); err != nil {
-		t.Fatal(err)
-	}
-	tr.scorer.Score(nil, make([]float32, 1), make([]float64, listDim), 1)
+	prepared(t, tr).scorer.Score(nil, make([]float32, 1), make([]float64, listDim), 1)
 	in := make([]byte, rows)
 	column := array.NewInt8Data(array.NewData(arrow.PrimitiveTypes.Int8, rows, []*memory.Buffer{nil, memory.NewBufferBytes(in)}, nil, 0, 0))
 	rec := int8Columns(rows, listDim)

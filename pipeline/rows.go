@@ -70,8 +70,8 @@ func (t *Transform) addGathered(ctx context.Context, m *source.Message) error {
 			return err
 		}
 	}
-	if q.rows == 0 { // no more than the batch may fill: there is a queue for each partition
-		q.room(max(min(n, sliceOf(d))*d, min(n*d*q.batch, gatheredNumbers)))
+	if q.rows == 0 {
+		q.room(max(min(n, sliceOf(d))*d, gatheredNumbers))
 	}
 	if err := t.gather(ctx, q.append(m)); err != nil || !sliced {
 		return err

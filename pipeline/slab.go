@@ -11,7 +11,7 @@ const (
 )
 
 // slab is memory for what a batch makes, which the next batch uses again: all of it has been put by
-// then, or never will be. There is one for each partition, so it does not keep what few batches need.
+// then, or never will be. It does not keep what few batches need.
 type slab[T any] struct {
 	free []T // the part not in use
 	all  []T
@@ -29,10 +29,13 @@ func (s *slab[T]) begin(most int) {
 	s.free, s.over = s.all[:0], 0
 }
 
-// trim lets go of what begin would not keep.
+// trim lets go of what begin would not keep, which remembers how much that was.
 func (s *slab[T]) trim(most int) {
+	if s.over > 0 {
+		s.free = s.all[:0]
+	}
 	if s.bytes(len(s.all)+s.over) > most {
-		s.free, s.over = s.all[:0], 0
+		s.over = 0
 	}
 }
 

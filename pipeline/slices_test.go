@@ -29,6 +29,21 @@ func (c *countdown) Err() error {
 	return nil
 }
 
+// prepared is the engine of a transform, which knows its model.
+func prepared(t *testing.T, tr *Transform) *engine {
+	t.Helper()
+	tr.Engines = NewEngines(1, 2*slabMost)
+	one, err := tr.Engines.take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := one.adopt(&tr.TransformConfig, tr.Follow.Current()); err != nil {
+		t.Fatal(err)
+	}
+	tr.Engines.give(one)
+	return one
+}
+
 // A message of many rows is whitened in slices, to the same bytes, and no further than its context lives.
 func TestDoEndsWithItsContext(t *testing.T) {
 	const rows, slice = 1000, 10
@@ -47,11 +62,8 @@ func TestDoEndsWithItsContext(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			at := func(left int) (context.Context, *countdown, Work, error) {
 				tr := listTransform(t, NullRow, listDim)
-				if err := tr.adopt(tr.Follow.Current()); err != nil {
-					t.Fatal(err)
-				}
 				if left >= 0 {
-					tr.slice = slice
+					prepared(t, tr).slice = slice
 				}
 				ctx := &countdown{Context: t.Context(), left: left}
 				work, err := tr.Do(ctx, c.batch())
@@ -132,10 +144,7 @@ func TestSlowBatchAcrossARebalance(t *testing.T) {
 		kept := &keeper{}
 		err := (&Transforms{Members: h, Log: quiet(), Open: func(context.Context, source.Partition, source.Claim) (*Loop, error) {
 			tr := listTransform(t, NullRow, listDim)
-			if err := tr.adopt(tr.Follow.Current()); err != nil {
-				return nil, err
-			}
-			tr.slice = 10
+			prepared(t, tr).slice = 10
 			d := newDecoder(t, format.Config{})
 			return &Loop{Source: &once{batch: batchOf(t, d, value)}, Sink: kept, Stage: slow{tr}, Stats: NewStats(), Log: quiet(), Grace: untilThrownOut * 8 / 10}, nil
 		}}).Run(ctx)

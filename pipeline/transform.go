@@ -26,6 +26,7 @@ type TransformConfig struct {
 	DeadLetter  DeadLetter
 	DeadLog     *DeadLog // nil: not logged
 	Follow      *Follow
+	Engines     *Engines // nil: one engine of its own
 	Stats       *Stats
 	Log         *slog.Logger
 	Now         func() time.Time
@@ -37,8 +38,9 @@ type Transform struct {
 	TransformConfig
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 
-	*engine
-	made    made
+	*engine       // while Do runs
+	made    *made // while its Work is not put
+	labels  labels
 	counts  provisional
 	rejects rejects
 	bounds  timeBounds
@@ -51,14 +53,28 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 		return Work{Commit: true}, nil
 	}
 	start := time.Now()
-	if err := t.adopt(t.Follow.Current()); err != nil {
+	if err := b.Reserve(ctx, t.takes(&b)); err != nil {
+		return Work{}, err
+	}
+	if t.Engines == nil {
+		t.Engines = NewEngines(1, 2*slabMost)
+	}
+	one, err := t.Engines.take(ctx)
+	if err != nil {
+		return Work{}, err
+	}
+	t.engine = one
+	defer func() { t.engine = nil; t.Engines.give(one) }()
+	if err := t.adopt(&t.TransformConfig, t.Follow.Current()); err != nil {
 		return Work{}, err
 	}
 	if err := t.checkAge(); err != nil {
 		return Work{}, err
 	}
+	if t.made == nil {
+		t.made = t.Engines.made()
+	}
 	t.made.begin(len(b.Messages))
-	t.queue.begin(len(b.Messages))
 	for i := range b.Messages {
 		if err := t.add(ctx, &b.Messages[i]); err != nil {
 			return Work{}, err
@@ -71,6 +87,19 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return Work{Commit: true, Messages: t.made.messages}, nil
 }
 
+// takes is at most how many bytes are made of a batch until it is put: coordinates and scores, the outputs that they are
+// part of, and the request that these are sent with.
+func (t *Transform) takes(b *source.Batch) int64 {
+	const float32Bytes = 4
+	dim := len(t.Columns)
+	if m := t.Follow.Current(); m != nil {
+		dim = m.Model.Dim
+	}
+	numbers := float32Bytes * b.Rows() * int64(dim+1)
+	outputs := numbers + b.Memory
+	return numbers + 2*outputs
+}
+
 // Kept counts what was put; there is nothing else to keep.
 func (t *Transform) Kept() {
 	failpoint.Here("transform.kept")
@@ -81,10 +110,9 @@ func (t *Transform) Kept() {
 
 // forget lets go of the batch, which is put or comes again: what it was decoded to may be large.
 func (t *Transform) forget() {
-	t.made.forget()
-	if t.engine != nil {
-		t.queue.forget()
-		t.output.forget()
+	if t.made != nil {
+		t.Engines.keep(t.made)
+		t.made = nil
 	}
 }
 

@@ -147,7 +147,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Link == nil {
-		c.Link = NewLink()
+		c.Link = NewLink(defaultSpare)
 	}
 	for _, id := range c.Former {
 		old := c

@@ -47,8 +47,11 @@ const (
 	credits, smallCredit, largeCredit = 16, 1, 8
 )
 
-// NewLink returns a Link for the producers of one process.
-func NewLink() *Link { return &Link{} }
+// defaultSpare is how many bytes of buffers the link of a single producer keeps.
+const defaultSpare = 16 << 20
+
+// NewLink returns a Link for the producers of one process, which keeps so many bytes of buffers for later requests.
+func NewLink(spareBytes int) *Link { return &Link{spare: spare{most: spareBytes}} }
 
 // bytes returns how many bytes a transaction should hold at most; 0: unlimited.
 func (l *Link) bytes() int {

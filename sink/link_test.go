@@ -23,7 +23,7 @@ func (l *Link) mustEnter(t *testing.T) int {
 // were on their way at the same time say nothing new.
 func TestLinkNarrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLink()
+		l := NewLink(defaultSpare)
 		var on []int
 		for range 64 {
 			on = append(on, l.mustEnter(t))
@@ -61,7 +61,7 @@ func TestLinkNarrows(t *testing.T) {
 // Who gives up waiting leaves no gap, whether its turn has come or not.
 func TestLinkGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLink()
+		l := NewLink(defaultSpare)
 		l.leave(l.mustEnter(t), 1, 0, linkTimeout, true)
 		first := l.mustEnter(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -83,7 +83,7 @@ func TestLinkGivesUp(t *testing.T) {
 // Quick transactions widen the way until it has no bound, small ones too: an outage is no slow link.
 func TestLinkWidens(t *testing.T) {
 	for _, bytes := range []int{100, 1 << 20} {
-		l := NewLink()
+		l := NewLink(defaultSpare)
 		l.leave(l.mustEnter(t), 1<<20, 30*time.Second, linkTimeout, true)
 		n := 0
 		for ; l.width > 0 || l.most > 0; n++ {

@@ -86,7 +86,7 @@ func TestSlowLink(t *testing.T) {
 		t.Cleanup(cl.Close)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		link := sink.NewLink()
+		link := sink.NewLink(16 << 20)
 		var wg sync.WaitGroup
 		for id := range int32(partitions) {
 			wg.Go(func() {

@@ -8,18 +8,15 @@ import (
 // spare keeps the buffers of answered requests for later ones, of all producers of the process. A new buffer would
 // have to be cleared, and is large enough that each transaction would bring on a garbage collection.
 type spare struct {
+	most int // bytes that are kept; a buffer of more than a quarter of them is not
+
 	mu    sync.Mutex
 	free  [][]byte // in the order of their return
 	bytes int
 }
 
-const (
-	// requestHead is room for what a request holds besides its batch.
-	requestHead = 2 << 10
-
-	// mostSpare bounds the memory that is kept. A buffer of more than a quarter of it is not kept.
-	mostSpare = 16 << 20
-)
+// requestHead is room for what a request holds besides its batch.
+const requestHead = 2 << 10
 
 // take returns a buffer for a request with a batch of the given size: the smallest one that is large enough, or a new
 // one.
@@ -43,12 +40,12 @@ func (s *spare) take(batch int) []byte {
 
 // give returns a buffer that is no longer used. The buffers that were idle longest make room for it.
 func (s *spare) give(b []byte) {
-	if cap(b) > mostSpare/4 {
+	if cap(b) > s.most/4 {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.bytes+cap(b) > mostSpare {
+	for s.bytes+cap(b) > s.most {
 		s.drop(0)
 	}
 	s.free = append(s.free, b)

@@ -4,7 +4,8 @@ import "testing"
 
 // Buffers serve the next request that they are large enough for, and all that are kept have one bound.
 func TestSpareBuffers(t *testing.T) {
-	var s spare
+	const mostSpare = 16 << 20
+	s := spare{most: mostSpare}
 	large, small := s.take(1<<20), s.take(1<<10)
 	s.give(large)
 	s.give(small)

@@ -134,6 +134,9 @@ func (f *Fetcher) Next() int64 { return f.next }
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	r := newRetry(f.config.Cluster, f.config.RetryFor, fmt.Sprintf("fetch %s@%d", f.config.Partition, f.next))
 	for {
+		if err := f.foresee(ctx); err != nil {
+			return Fetched{}, err
+		}
 		got, err := f.once(ctx)
 		if err == nil {
 			r.succeeded()
@@ -197,7 +200,8 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		patience:        kafkaconn.Patience{Quiet: quiet},
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
-		limit:           max(part.response, part.batch, f.least) + responseOverhead,
+		limit:           max(part.response, part.batch, f.least) + part.overhead,
+		again:           part.overhead < responseOverhead,
 		blocks:          f.memory.blocks(),
 	}
 	if f.hurry {
@@ -221,6 +225,9 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 
 // take converts a response to the result of Fetch. unpaced: the response is not small because of the link.
 func (f *Fetcher) take(response *fetchResponse, p part, unpaced bool) (Fetched, error) {
+	if response.need > 0 {
+		return Fetched{}, &largeError{response.need}
+	}
 	if response.throttled > 0 {
 		return Fetched{}, &throttledError{response.throttled}
 	}

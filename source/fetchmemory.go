@@ -1,10 +1,14 @@
 package source
 
-import "github.com/lca-stream/lca-stream/internal/recordbatch"
+import (
+	"context"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+)
 
 // The memory of a lane's fetcher is its part of the process's memory. A batch that does not fit is left, and comes
-// again once there is room. Most batches are alike, so room for another one is reserved before it is requested, if
-// there is any.
+// again once there is room. Most batches are alike, so a lane waits for room for another one before it requests it:
+// otherwise its bytes would come twice.
 
 // largeError reports that a batch takes more than the lane's part.
 type largeError struct{ need int64 }
@@ -25,28 +29,33 @@ func (f *Fetcher) share(m *Memory, whole bool) {
 	f.decoder = recordbatch.NewDecoder(f.config.maxBatchBytes(), m.codecs)
 }
 
-// part is the memory that a fetcher may hold: the bytes of one response, what its records hold in addition, and both
-// for a batch that comes alone.
-type part struct{ response, held, batch int }
+// foresee waits for room for a batch like the last one, if that was larger than the lane's part.
+func (f *Fetcher) foresee(ctx context.Context) (err error) {
+	if f.memory != nil && !f.whole && f.grant.size == 0 && f.usual > 0 {
+		f.grant, err = f.memory.waitFor(ctx, f.memory.batches, int64(f.usual))
+	}
+	return err
+}
+
+// part is the memory that a fetcher may hold: the bytes of one response, what its records hold in addition, both for
+// a batch that comes alone, and what a response holds besides records.
+type part struct{ response, held, batch, overhead int }
 
 // part returns the memory for the next response.
 func (f *Fetcher) part() part {
 	whole := max(f.config.MaxBytes, f.config.maxBatchBytes())
 	if f.memory == nil {
-		return part{f.config.MaxBytes, whole, whole}
+		return part{f.config.MaxBytes, whole, whole, responseOverhead}
 	}
 	own := min(f.memory.lane(), f.config.MaxBytes)
 	if f.whole {
-		return part{own, own, whole}
-	}
-	if f.grant.size == 0 && f.usual > 0 {
-		f.grant = f.memory.try(f.memory.batches, int64(f.usual))
+		return part{own, own, whole, responseOverhead}
 	}
 	own = max(own, int(f.grant.size))
 	if f.grant.size >= f.memory.unit { // all there is: a batch may need more than that
-		return part{own, own, max(own, whole)}
+		return part{own, own, max(own, whole), responseOverhead}
 	}
-	return part{own, own, own}
+	return part{own, own, own, min(own, responseOverhead-1)}
 }
 
 // room returns what one batch may hold in addition to its bytes.

@@ -34,7 +34,8 @@ type fetchRequest struct {
 	maxBytes        int32 // the broker returns more if the first batch is larger
 	maxWaitMs       int32
 	readUncommitted bool
-	limit           int // bytes of the response to keep; the rest is read and dropped
+	limit           int  // bytes of the response to keep; the rest is read and dropped
+	again           bool // may ask once more with a larger limit
 	blocks          *blocks
 	patience        kafkaconn.Patience
 }
@@ -50,6 +51,7 @@ type fetchResponse struct {
 	records       []byte // record batches; the last one may be cut off
 	block         *block // memory that records is part of
 	cut           bool   // the broker sent more than is kept
+	need          int64  // bytes of a response of which the beginning is longer than what is kept; nothing else is set then
 }
 
 // ApiKey makes it a protocol.Message.
@@ -93,40 +95,44 @@ func (r *fetchRequest) read(in io.Reader, version int16) (protocol.Message, erro
 	if version < fetchLeast || version > fetchByID {
 		return nil, fmt.Errorf("an answer of Fetch v%d to a request of v%d to v%d", version, fetchLeast, fetchByID)
 	}
-	kept, cut, err := readResponse(in, r.limit, r.blocks)
+	kept, over, err := readResponse(in, r.limit, r.blocks)
 	if err != nil {
 		return nil, err
 	}
-	res := &fetchResponse{block: kept, cut: cut}
+	res := &fetchResponse{block: kept, cut: over > 0}
 	p := wire{b: kept.bytes, flexible: version >= fetchFlexible}
 	p.skip(4) // correlation id
 	p.tags()
 	p.fetchResponse(res, r, version)
-	if p.failed {
+	switch {
+	case p.failed && res.cut && r.again:
+		return &fetchResponse{block: kept, need: int64(len(kept.bytes)) + over}, nil
+	case p.failed:
 		return nil, errors.New("the response does not parse")
 	}
 	return res, nil
 }
 
-// readResponse reads one response: its size, then that many bytes, of which it keeps the first limit.
-func readResponse(in io.Reader, limit int, home *blocks) (kept *block, cut bool, err error) {
+// readResponse reads one response: its size, then that many bytes, of which it keeps the first limit. It returns how
+// many bytes it dropped.
+func readResponse(in io.Reader, limit int, home *blocks) (kept *block, over int64, err error) {
 	var sizeBytes [4]byte
 	if _, err := io.ReadFull(in, sizeBytes[:]); err != nil {
-		return nil, false, noEOF(err)
+		return nil, 0, noEOF(err)
 	}
 	size := int64(int32(binary.BigEndian.Uint32(sizeBytes[:])))
 	if size < 0 {
-		return nil, false, fmt.Errorf("a response of %d bytes", size)
+		return nil, 0, fmt.Errorf("a response of %d bytes", size)
 	}
 	kept = home.take(int(min(size, int64(limit))))
 	if _, err := io.ReadFull(in, kept.bytes); err != nil {
-		return nil, false, noEOF(err)
+		return nil, 0, noEOF(err)
 	}
-	over := size - int64(len(kept.bytes))
+	over = size - int64(len(kept.bytes))
 	if _, err := io.CopyN(io.Discard, in, over); err != nil {
-		return nil, false, noEOF(err)
+		return nil, 0, noEOF(err)
 	}
-	return kept, over > 0, nil
+	return kept, over, nil
 }
 
 // noEOF maps io.EOF to io.ErrUnexpectedEOF, because within a response the end of the connection is never the end of

@@ -64,6 +64,22 @@ func TestFetchResponseVersions(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a list of aborted transactions beyond the limit", func(t *testing.T) {
+		long := full
+		for i := range int64(1000) {
+			long.AbortedTransactions = append(long.AbortedTransactions, kmsg.FetchResponseTopicPartitionAbortedTransaction{ProducerID: i})
+		}
+		raw := response(11, long)
+		small := request
+		small.limit = 1000
+		if _, err := small.read(bytes.NewReader(raw), 11); err == nil {
+			t.Error("no error")
+		}
+		small.again = true
+		if m, err := small.read(bytes.NewReader(raw), 11); err != nil || m.(*fetchResponse).need != int64(len(raw)-4) {
+			t.Errorf("of %d bytes: %+v, %v", len(raw), m, err)
+		}
+	})
 	t.Run("more than the limit is dropped", func(t *testing.T) {
 		large := full
 		large.RecordBatches = bytes.Repeat([]byte("x"), 5000)

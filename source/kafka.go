@@ -186,7 +186,8 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	if k.config.End == nil { // otherwise the batches would depend on other readers
 		part = min(part, k.config.Memory.reader())
 	}
-	for size := (taken{}); size.bytes < k.config.GatherBytes && size.memory < part; {
+	var size taken
+	for size.bytes < k.config.GatherBytes && size.memory < part {
 		p, err := g.next(ctx, len(b.Messages) > 0)
 		if err != nil && !g.begun && !(k.behind && errors.Is(err, ErrEnd)) {
 			return Batch{}, err
@@ -209,6 +210,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	}
 	g.turn(ctx, time.Time{}) // what is full needs no pause
 	k.given = time.Now()
+	b.Memory = int64(size.memory)
 	b.Claim.Next, b.Claim.Epochs, k.behind = k.position.Clone(), k.epochs.Clone(), false
 	return b, nil
 }

@@ -19,10 +19,13 @@ import (
 //	u     batches of records that are larger than a lane's part: while one is larger than what is left of
 //	      this, its lane waits, but one alone always fits
 //	u     the same for messages that decode to more than a reader's part
-//	u/4   memory of former responses, kept for the next
+//	u     what is made of batches until they are released: rows, outputs, requests. A batch waits for its part, and
+//	      one alone always fits
+//	u/4   memory of former responses, kept for the next; as much again of outputs, and of requests (Spare)
 //
-// A lane waits only for large batches, and a reader only for large messages, while holding none of its kind. A reader
-// that holds a large message needs no more memory to finish with it, so no reader waits forever.
+// A lane waits only for large batches, a reader only for large messages, and a batch only for what is made of it, in
+// this order and while holding none of its kind. A batch that holds all three needs no more memory until it is
+// released, so nothing waits forever.
 //
 // A range with an end is read in turn from all partitions and takes what its batches need: if its lanes waited for
 // one another, they would wait forever.
@@ -31,6 +34,7 @@ type Memory struct {
 	codecs   *recordbatch.Codecs
 	batches  *semaphore.Weighted
 	messages *semaphore.Weighted
+	made     *semaphore.Weighted
 	spare    blocks
 
 	mu      sync.Mutex
@@ -56,10 +60,13 @@ func NewMemory(limit int64) *Memory {
 	u := min(max(limit/8, leastUnit), mostUnit)
 	return &Memory{
 		unit: u, codecs: recordbatch.NewCodecs(decompressors),
-		batches: semaphore.NewWeighted(u), messages: semaphore.NewWeighted(u),
+		batches: semaphore.NewWeighted(u), messages: semaphore.NewWeighted(u), made: semaphore.NewWeighted(u),
 		spare: blocks{mostBytes: int(u / 4)},
 	}
 }
+
+// Spare returns how many bytes of each kind of memory may be kept for later use.
+func (m *Memory) Spare() int { return m.spare.mostBytes }
 
 // join makes room for one more reader with the given number of lanes; leave undoes it.
 func (m *Memory) join(lanes int) { m.count(lanes, 1) }
@@ -101,14 +108,6 @@ func (m *Memory) waitFor(ctx context.Context, s *semaphore.Weighted, size int64)
 		return grant{}, context.Cause(ctx)
 	}
 	return grant{s, size}, nil
-}
-
-// try is waitFor without waiting: it may return no grant.
-func (m *Memory) try(s *semaphore.Weighted, size int64) grant {
-	if size = min(size, m.unit); size <= 0 || !s.TryAcquire(size) {
-		return grant{}
-	}
-	return grant{s, size}
 }
 
 // back returns all of the grant except but bytes.

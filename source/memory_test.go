@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ func (m *Memory) idle(t *testing.T) {
 	for name, s := range map[string]interface {
 		Acquire(context.Context, int64) error
 		Release(int64)
-	}{"batches": m.batches, "messages": m.messages} {
+	}{"batches": m.batches, "messages": m.messages, "outputs": m.made} {
 		if err := s.Acquire(ctx, m.unit); err != nil {
 			t.Errorf("memory for large %s was not given back: %v", name, err)
 			continue
@@ -146,7 +147,11 @@ func TestLargeThingsOfManyReaders(t *testing.T) {
 			run := func(k *Kafka, messages int) {
 				wait.Go(func() {
 					defer func() { _ = k.Close() }()
-					if err := r.read(ctx, k, messages, func(Batch) {}); err != nil {
+					if err := r.read(ctx, k, messages, func(b Batch) {
+						if err := b.Reserve(ctx, 2*b.Memory); err != nil { // as a stage does
+							t.Error(err)
+						}
+					}); err != nil {
 						t.Error(err)
 					}
 				})
@@ -159,6 +164,57 @@ func TestLargeThingsOfManyReaders(t *testing.T) {
 			r.memory.idle(t)
 		})
 	}
+}
+
+// What is made of batches has one bound for all readers: a batch waits until others are released.
+func TestBatchesWaitForWhatIsMadeOfThem(t *testing.T) {
+	m := NewMemory(1)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	batch := func() Batch {
+		return Batch{space: &space{home: &Kafka{config: KafkaConfig{Memory: m}}}}
+	}
+	one, two, three := batch(), batch(), batch()
+	if err := errors.Join(one.Reserve(t.Context(), m.unit/2), two.Reserve(t.Context(), m.unit/2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := three.Reserve(ended, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("no room is left: %v", err)
+	}
+	one.Release()
+	two.Release()
+	if err := three.Reserve(t.Context(), 100*m.unit); err != nil { // one alone always fits
+		t.Fatal(err)
+	}
+	if err := three.Reserve(t.Context(), 1); err != nil { // in place of what it had
+		t.Fatal(err)
+	}
+	three.Release()
+	m.idle(t)
+	file := Batch{}
+	if err := file.Reserve(ended, 1<<40); err != nil {
+		t.Errorf("a file's batch waits: %v", err)
+	}
+}
+
+// A lane holds no more of a response than its part and as much besides, before it has waited for room.
+func TestResponsesAreBoundedByTheirPart(t *testing.T) {
+	m := NewMemory(1)
+	m.join(100)
+	f := NewFetcher(FetcherConfig{Partition: Partition{Topic: "events"}})
+	f.share(m, false)
+	if p := f.part(); p.response+p.overhead > 2*m.lane() {
+		t.Errorf("%d bytes of a response and %d besides, where a lane has %d", p.response, p.overhead, m.lane())
+	}
+	f.usual = 1 << 20
+	if err := f.foresee(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if p := f.part(); p.response != 1<<20 {
+		t.Errorf("%d bytes are asked for after a batch of a megabyte", p.response)
+	}
+	f.grant.back(0)
+	m.idle(t)
 }
 
 // A reader that is sent elsewhere, or closed, in the middle gives back what it had read ahead.

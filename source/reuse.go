@@ -102,6 +102,7 @@ type space struct {
 	blocks   []*block     // blocks that messages point into
 	home     *Kafka
 	grant    grant // for a message that decodes to more than a reader's part
+	made     grant // for what is made of the batch
 }
 
 // hold keeps the block of a message that is in the batch.
@@ -120,7 +121,8 @@ func (s *space) release(messages []Message) {
 	}
 	s.arena.Reset()
 	s.grant.back(0)
-	s.grant = grant{}
+	s.made.back(0)
+	s.grant, s.made = grant{}, grant{}
 	clear(messages)
 	clear(s.blocks)
 	s.messages, s.blocks = messages[:0], s.blocks[:0]

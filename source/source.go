@@ -4,6 +4,7 @@ package source
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -102,6 +103,7 @@ func (m *Message) Tombstone() bool { return m.Value == nil && m.Record == nil &&
 type Batch struct {
 	Messages []Message
 	Claim    Claim
+	Memory   int64 // about how many bytes the messages take, decoded ones included; 0: not known
 
 	space *space // nil: the garbage collector owns the memory
 }
@@ -114,6 +116,18 @@ func (b *Batch) Rows() (n int64) {
 		}
 	}
 	return n
+}
+
+// Reserve waits until the process has memory for what is made of the batch, and reserves it until Release. Its caller
+// must need no other memory of the process before Release. A batch of a file waits for nothing.
+func (b *Batch) Reserve(ctx context.Context, bytes int64) (err error) {
+	if b.space == nil {
+		return nil
+	}
+	b.space.made.back(0)
+	m := b.space.home.config.Memory
+	b.space.made, err = m.waitFor(ctx, m.made, bytes)
+	return err
 }
 
 // Release releases the memory of all messages.

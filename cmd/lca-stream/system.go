@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,11 +31,12 @@ type system struct {
 	log     *slog.Logger
 	status  *status.Server
 	traces  *tracing.Tracing
-	link    *sink.Link       // of all producers
-	starts  *pipeline.Starts // start markers, shared by learner and transform
-	memory  *source.Memory   // of all readers
-	rate    *source.Rate     // of the transform's transactions
-	learns  bool             // this process has a learner
+	link    *sink.Link        // of all producers
+	engines *pipeline.Engines // of all transforms
+	starts  *pipeline.Starts  // start markers, shared by learner and transform
+	memory  *source.Memory    // of all readers
+	rate    *source.Rate      // of the transform's transactions
+	learns  bool              // this process has a learner
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -44,7 +46,9 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 		return nil, err
 	}
 	paceCollector()
-	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, link: sink.NewLink(), memory: source.NewMemory(memoryLimit(c.Memory, log)), rate: source.NewRate(mostTransactions)}
+	memory := source.NewMemory(memoryLimit(c.Memory, log))
+	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, memory: memory, rate: source.NewRate(mostTransactions),
+		link: sink.NewLink(memory.Spare()), engines: pipeline.NewEngines(runtime.GOMAXPROCS(0), memory.Spare())}
 	s.starts = s.startMarkers()
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		cl.Close()

@@ -190,7 +190,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		UntilModel: c.Transform.UntilModel, OnInvalid: c.Source.OnInvalid,
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
 		DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
-		Follow: s.follow(),
+		Follow: s.follow(), Engines: s.engines,
 	}, nil
 }
 
