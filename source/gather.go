@@ -7,21 +7,21 @@ import (
 
 // gathering decides when a batch is complete.
 //
-// Without a Rate that is GatherWait after its first message. With one, a batch has what the brokers had when it was
-// asked for, and waits for no more: its size follows the load, because what comes while its owner is busy with it is
-// the next one. The longer its owner is busy, the longer the next one rests before it is given: half that time. A
-// broker refuses a transaction whose predecessor it is still writing to the log, and then waiting for some messages
-// costs less than asking again.
+// Without a Rate that is GatherWait after its first message. With one, a batch takes what the brokers have when it is
+// asked for, and waits for no more: the messages that come while one batch is worked on are the next, so that sizes
+// follow the load. A batch that is not full rests for half as long as the one before it was worked on, GatherWait at
+// most. A broker refuses a transaction while it writes the markers of the last one, and the longer that takes, the
+// more it costs to ask too early.
 //
-// Two things make a batch go on. After a response that did not reach the end of its partition the next one comes at
-// once. And a lane reads ahead: what it holds may have come long before the batch was asked for. After such a
-// stale response the lane asks once more, and is answered at once even if there is nothing.
+// To have all that the brokers have, a batch goes on in two cases. After a response that ends before its partition
+// does, the next one comes at once. And a lane reads ahead, so that its response may be stale, which means older than
+// the batch: then the lane asks again, and the broker answers at once even if there is nothing.
 type gathering struct {
 	k      *Kafka
-	timer  *time.Timer // nil: there is no hurry
-	begun  bool        // there is something in the batch, or its claim has moved
-	rested time.Time   // until then it rests, unless it is full
-	turned bool        // it has had its turn of the Rate
+	timer  *time.Timer // nil: no time limit
+	begun  bool        // the batch has messages, or its claim has moved
+	rested time.Time   // end of the rest
+	turned bool        // the batch has had its turn of the Rate
 }
 
 // gather begins a batch.
@@ -40,15 +40,11 @@ func (k *Kafka) gather() *gathering {
 
 // begin notes a portion: from the first one on the batch may take GatherWait.
 func (g *gathering) begin() {
-	if g.begun || g.k.config.End != nil {
-		g.begun = true
-		return
+	if !g.begun && g.k.config.End == nil {
+		g.stop()
+		g.timer = time.NewTimer(g.k.config.GatherWait)
 	}
 	g.begun = true
-	if g.timer == nil {
-		g.timer = time.NewTimer(0)
-	}
-	g.timer.Reset(g.k.config.GatherWait)
 }
 
 func (g *gathering) timeout() <-chan time.Time {
@@ -61,7 +57,7 @@ func (g *gathering) timeout() <-chan time.Time {
 // next returns what comes into the batch next; nil: it is complete. hurried: there is something to write.
 func (g *gathering) next(ctx context.Context, hurried bool) (*portion, error) {
 	k := g.k
-	if !g.begun || !hurried || k.config.Rate == nil || k.config.End != nil {
+	if !g.begun || !hurried || k.config.Rate == nil {
 		return k.portion(ctx, g.timeout())
 	}
 	if k.due > 0 {
@@ -81,7 +77,7 @@ func (g *gathering) next(ctx context.Context, hurried bool) (*portion, error) {
 
 // turn waits for the batch's turn of the Rate, and at least until then.
 func (g *gathering) turn(ctx context.Context, then time.Time) {
-	if g.turned || !g.begun || g.k.config.Rate == nil || g.k.config.End != nil {
+	if g.turned || !g.begun || g.k.config.Rate == nil {
 		return
 	}
 	g.turned = true

@@ -122,27 +122,39 @@ func TestBatchesFollowTheLoad(t *testing.T) {
 	}
 }
 
-// Readers that share a Rate give no more batches than it allows, and each has its turn.
+// Readers that share a Rate give no more batches than it allows, and each has its turn. Full batches count as well.
 func TestRateBoundsAllReaders(t *testing.T) {
 	const readers, rate, seconds = 100, 500, 10
-	synctest.Test(t, func(t *testing.T) {
-		var wait sync.WaitGroup
-		var batches atomic.Int64
-		shared := NewRate(rate)
-		for range readers {
-			k := onClock(t, shared, 10*time.Millisecond)
-			wait.Go(func() {
-				work(t, k, time.Millisecond, func(b Batch) {
-					batches.Add(1)
-					if oldest := age(b.Messages[0]); oldest > (readers+1)*time.Second/rate {
-						t.Errorf("a message has waited for %v", oldest)
-					}
-				})
+	for _, c := range []struct {
+		name   string
+		gather int           // bytes
+		oldest time.Duration // of the messages of a batch
+	}{
+		{"batches that have all there is", 4 << 20, (readers + 1) * time.Second / rate},
+		{"full batches", 1, seconds * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var wait sync.WaitGroup
+				var batches atomic.Int64
+				shared := NewRate(rate)
+				for range readers {
+					k := onClock(t, shared, 10*time.Millisecond)
+					k.config.GatherBytes = c.gather
+					wait.Go(func() {
+						work(t, k, time.Millisecond, func(b Batch) {
+							batches.Add(1)
+							if oldest := age(b.Messages[0]); oldest > c.oldest {
+								t.Errorf("a message has waited for %v", oldest)
+							}
+						})
+					})
+				}
+				wait.Wait()
+				if n, most := batches.Load(), int64(rate*(seconds+allowance.Seconds())); n > most || n < most*9/10 {
+					t.Errorf("%d batches, want nearly %d", n, most)
+				}
 			})
-		}
-		wait.Wait()
-		if n, most := batches.Load(), int64(rate*(seconds+allowance.Seconds())); n > most || n < most*9/10 {
-			t.Errorf("%d batches, want nearly %d", n, most)
-		}
-	})
+		})
+	}
 }

@@ -94,6 +94,9 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, format.DefaultMaxBytes)
 	c.GatherBytes = orDefault(c.GatherBytes, 4<<20)
 	c.GatherWait = orDefault(c.GatherWait, 100*time.Millisecond)
+	if c.End != nil {
+		c.Rate = nil // the batches of a range with an end depend on its records alone
+	}
 	if c.Memory == nil {
 		c.Memory = NewMemory(8 * mostUnit)
 	}
@@ -208,7 +211,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 			break
 		}
 	}
-	g.turn(ctx, time.Time{}) // what is full needs no pause
+	g.turn(ctx, time.Time{}) // a full batch does not rest
 	k.given = time.Now()
 	b.Memory = int64(size.memory)
 	b.Claim.Next, b.Claim.Epochs, k.behind = k.position.Clone(), k.epochs.Clone(), false

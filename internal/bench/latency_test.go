@@ -37,11 +37,9 @@ func BenchmarkLatency(b *testing.B) {
 		stop := s.startTransform(b, who, out, messages)
 		all := s.measure(b, out, messages, perSecond)
 		stop()
-		q := func(share float64) string {
-			return fmt.Sprintf("%.0f", all[int(share*float64(len(all)-1))].Seconds()*1e3)
-		}
-		b.Logf("%s: p50 %s ms, p90 %s, p99 %s, most %s", who, q(.5), q(.9), q(.99), q(1))
-		lines = append(lines, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", who, q(.5), q(.9), q(.99), q(1)))
+		line := "| " + who + quantiles(all) + "\n"
+		b.Log(line)
+		lines = append(lines, line)
 	}
 	b.ReportMetric(0, "ns/op")
 	table(b, "latency", "| | p50, ms | p90 | p99 | most |\n|---|---|---|---|---|\n", lines)
@@ -75,15 +73,22 @@ func BenchmarkLatencyLearning(b *testing.B) {
 				}
 			}
 			p.kill()
-			q := func(share float64) string {
-				return fmt.Sprintf("%.0f", all[int(share*float64(len(all)-1))].Seconds()*1e3)
-			}
-			b.Logf("%s: p50 %s ms, p90 %s, p99 %s, most %s, learnt %s", command, q(.5), q(.9), q(.99), q(1), share)
-			lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |\n", command, q(.5), q(.9), q(.99), q(1), share))
+			line := "| `" + command + "`" + quantiles(all) + " " + share + " |\n"
+			b.Log(line)
+			lines = append(lines, line)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
 	table(b, "learning", "| | p50, ms | p90 | p99 | most | of the backlog learnt |\n|---|---|---|---|---|---|\n", lines)
+}
+
+// quantiles are columns of a table: p50, p90, p99 and the longest, in milliseconds.
+func quantiles(sorted []time.Duration) string {
+	s := " |"
+	for _, share := range []float64{.5, .9, .99, 1} {
+		s += fmt.Sprintf(" %.0f |", sorted[int(share*float64(len(sorted)-1))].Seconds()*1e3)
+	}
+	return s
 }
 
 // startTransform begins to transform, and returns once what is there already has come out.
@@ -121,7 +126,7 @@ func (s *stream) measure(b *testing.B, out string, messages, perSecond int) []ti
 	go func() {
 		for i := range messages {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))))
-			producer.Produce(context.Background(), &kgo.Record{Topic: s.id + "-in", Partition: int32(i % 2), Value: value, Timestamp: time.Now()}, nil)
+			producer.Produce(context.Background(), &kgo.Record{Topic: s.id + "-in", Partition: int32(i % s.partitions), Value: value, Timestamp: time.Now()}, nil)
 		}
 	}()
 	var all []time.Duration

@@ -18,22 +18,22 @@ var poms embed.FS
 // copyJars is the Maven goal that fetches what a pom names and all it needs.
 const copyJars = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 
-// jars returns a directory with the jars of a Kafka version. It is made once, under the user's
+// Jars returns a directory with the jars of a pom, which is named after what it fetches. It is made once, under the user's
 // cache directory, and shared by all tests of all checkouts:
 //
 //	$XDG_CACHE_HOME/lca-stream/kafka/kafka-4.1.0/jars/*.jar
-func jars(t testing.TB, k Kind) string {
+func Jars(t testing.TB, pomName string) string {
 	t.Helper()
-	home := testtools.CacheDir(t, "kafka", string(k))
+	home := testtools.CacheDir(t, "kafka", pomName)
 	defer testtools.Lock(t, home)()
 	dir := filepath.Join(home, "jars")
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
 	mvn := testtools.Tool(t, "mvn", "to fetch Kafka's jars from Maven Central, once", "apt-get install maven", "brew install maven")
-	pom, err := poms.ReadFile("poms/" + string(k) + ".xml")
+	pom, err := poms.ReadFile("poms/" + pomName + ".xml")
 	if err != nil {
-		t.Fatalf("kafkatest: no pom for %s: %v", k, err)
+		t.Fatalf("kafkatest: no pom for %s: %v", pomName, err)
 	}
 	// Made under another name: an interrupted download must not look like a whole one.
 	part, err := os.MkdirTemp(home, "part-")
@@ -45,7 +45,7 @@ func jars(t testing.TB, k Kind) string {
 	if err := os.WriteFile(pomFile, pom, 0o644); err != nil {
 		t.Fatalf("kafkatest: %v", err)
 	}
-	t.Logf("kafkatest: fetching the jars of %s into %s", k, dir)
+	t.Logf("kafkatest: fetching the jars of %s into %s", pomName, dir)
 	cmd := exec.Command(mvn, "-B", "-q", "-f", pomFile, copyJars,
 		"-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(part, "jars"))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -111,7 +111,7 @@ func (j *javaNode) write(t testing.TB, name, text string) {
 // result is copied, which saves a JVM start each time.
 func (j *javaNode) format(t testing.TB) {
 	t.Helper()
-	classpath := jars(t, j.kind)
+	classpath := Jars(t, string(j.kind))
 	home := testtools.CacheDir(t, "kafka", string(j.kind))
 	defer testtools.Lock(t, home)()
 	made := filepath.Join(home, fmt.Sprintf("formatted-%d", j.id))
@@ -152,7 +152,7 @@ func (j *javaNode) start(t testing.TB) {
 	cmd := exec.Command(java(t), "-Xms32m", fmt.Sprintf("-Xmx%dm", j.heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Dlog4j.configuration=file:"+filepath.Join(j.dir, "log4j.properties"),
 		"-Dlog4j2.configurationFile="+filepath.Join(j.dir, "log4j2.xml"),
-		"-cp", jars(t, j.kind)+"/*:"+j.dir, "kafka.Kafka", filepath.Join(j.dir, "server.properties"))
+		"-cp", Jars(t, string(j.kind))+"/*:"+j.dir, "kafka.Kafka", filepath.Join(j.dir, "server.properties"))
 	cmd.Stdout, cmd.Stderr = log, log
 	j.proc = StartProcess(t, cmd, j.dir)
 	// A node that dies at once (a port taken meanwhile, a bad setting) should not be waited for.
