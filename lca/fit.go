@@ -237,6 +237,7 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 		},
 	}
 	m.W = whitening(m.BL, m.BG, f.Coordinates, f.Components)
+	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies})
 	return m, ctx.Err()
 }
 

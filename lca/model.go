@@ -26,6 +26,8 @@ type Model struct {
 	// of seconds since 1970 keep their digits.
 	Neighbours []float32
 
+	Scores *Scores // of the neighbours; nil where they are not known
+
 	Kind        Kind
 	Metric      Metric
 	Kernel      Kernel // of the Parzen part

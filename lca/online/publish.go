@@ -39,6 +39,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 	if err := l.family.model(l, m, cl); err != nil {
 		return nil, err
 	}
+	m.ScoreNeighbours(l.admissible())
 	if l.cfg.Coordinates != lca.CoordinatesAligned { // they need no history
 		return m.View(l.cfg.Coordinates, l.cfg.Components)
 	}
@@ -46,6 +47,15 @@ func (l *Learner) Model() (*lca.Model, error) {
 	var err error
 	m.W, err = l.aligned.whitening(m.BL, m.BG, m.Components, linalg.Elements(m.CG))
 	return m, err
+}
+
+// admissible says which neighbours count for a row of the pool: those that would for a row to be learnt.
+func (l *Learner) admissible() lca.Admissible {
+	a := lca.Admissible{Copies: !l.cfg.NearCopies}
+	if order, window := l.inTime.windows(l.pool.places, l.pool.places, l.gap.rows); window != nil {
+		a.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
+	}
+	return a
 }
 
 // columnsOut spreads columns of the split's B over all dim columns of the input.

@@ -20,6 +20,9 @@ type Scratch[T Float] struct {
 	lse  []float64
 	t    student[T] // where the kernels are t
 
+	pull   []float64 // of Attract
+	centre []T       // of Attract; nil where it is not asked for
+
 	// The results that an update keeps between its passes. Panels are as in [Neighbours].
 	mean     []T       // ΛZ, as panels of coordinates
 	residual []T       // Q − ΛZ, as panels of coordinates
@@ -63,6 +66,7 @@ type workspace[T Float] struct {
 	sums    []T       // λᵀ1 of the block
 	entropy []float64 // (Σ_j w_ij t_ij)/Σ of each row
 	sum     []T       // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
+	totals  []T       // Σ_j w_ij of each row of Attract
 	tile    []T       // a product of at most foldRows terms, before it is added to float64 sums
 	scaled  []T       // foldRows rows of a panel, multiplied by their weights
 }
@@ -126,6 +130,6 @@ func (s *Scratch[T]) share(multiplied int) {
 
 // end forgets the call's arguments, so that a Scratch does not keep its caller's memory alive.
 func (s *Scratch[T]) end() {
-	s.q, s.pool, s.m, s.lse, s.coords = nil, nil, nil, nil, nil
+	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre = nil, nil, nil, nil, nil, nil, nil
 	s.ex = Exclusion{}
 }

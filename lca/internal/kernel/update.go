@@ -261,25 +261,13 @@ func (s *Scratch[T]) effective(w *workspace[T], first int) {
 	}
 }
 
-// denseMeans forms ΛZ and Q − ΛZ for the dense rows, by the chain of w_ij z_j over all j and one multiplication by
-// 1/Σ at its end.
+// denseMeans forms ΛZ and Q − ΛZ for the dense rows: weightedSums, and one multiplication by 1/Σ at its end.
 func (s *Scratch[T]) denseMeans(w *workspace[T]) {
 	p, width := s.pool, panelWidth[T]()
-	rows := ceil(len(w.dense), 4) // tiles of one or two rows are slow, so up to three unused rows are computed too
-	if rows == 0 {
+	if len(w.dense) == 0 {
 		return
 	}
-	for k := 0; k < p.n; k += chainRows {
-		depth := min(chainRows, p.n-k)
-		for c := 0; c < p.dim; c += width {
-			out := w.sum[c*blockRows[T]():]
-			init, ldi := out, width
-			if k == 0 {
-				init, ldi = s.zero, 0
-			}
-			s.f.tile(out, width, init, ldi, w.logits[k:], w.ld, 1, p.coords[c*p.n+k*width:], width, depth, rows, min(width, p.dim-c))
-		}
-	}
+	s.weightedSums(w, len(w.dense))
 	for c := 0; c < p.dim; c += width {
 		for slot, i := range w.dense {
 			s.storeMean(i, c, w.sum[c*blockRows[T]()+slot*width:], w.factors[slot])

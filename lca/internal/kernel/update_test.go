@@ -295,11 +295,13 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	var project Projection
 	s := Scratch[float64]{Threads: 2, workers: workers{least: 1}}
 	lse, y := make([]float64, 60), make([]float32, 60*6)
+	pull, centre := make([]float64, 60), make([]float64, 60*6)
 	project.Pack(q[:6], z[:36], 6, 6)
 	got := testing.AllocsPerRun(20, func() {
 		pool.Pack(z, 100, 6, 4)
 		Update(&m, &s, q, 60, &pool, Exclusion{NearCopy: 1e-6, Gate: 40})
 		LSE(lse, &s, q, 60, &pool)
+		Attract(lse, pull, centre, &s, q, 60, &pool)
 		Project(&project, y, &s, q, 60)
 	})
 	if got != 0 {

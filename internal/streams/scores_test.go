@@ -1,0 +1,102 @@
+package streams
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
+)
+
+// TestPOfFreshRows: of rows that are like those of the stream, one in a hundred has a p below 0.01.
+func TestPOfFreshRows(t *testing.T) {
+	for _, name := range []string{"white noise", "t, 1.5 degrees", "five + 8 noise, mixed", "collinear columns"} {
+		for _, kernel := range []lca.Kernel{lca.KernelGaussian, lca.KernelStudent} {
+			t.Run(name+" "+kernel.String(), func(t *testing.T) {
+				var shares []float64
+				for seed := range uint64(testSeeds) {
+					m, trial := learnt(t, name, kernel, seed)
+					n, _ := trial.Fresh.Dims()
+					score, below := make([]float32, n), 0.0
+					m.NewScorer().Score(nil, score, trial.Fresh.RawMatrix().Data, n)
+					for _, s := range score {
+						if m.Scores.P(float64(s)) < 0.01 {
+							below += 1 / float64(n)
+						}
+					}
+					shares = append(shares, below)
+				}
+				if mean, standardError := spread(shares); mean < 0.005-2*standardError || mean > 0.015+2*standardError {
+					t.Errorf("a share of %.4f ± %.4f of fresh rows has p < 0.01", mean, standardError)
+				}
+			})
+		}
+	}
+}
+
+// learnt is the model of a stream, with the defaults of the preset density and the given kernel.
+func learnt(t *testing.T, name string, kernel lca.Kernel, seed uint64) (*lca.Model, Trial) {
+	t.Helper()
+	for _, s := range All() {
+		if s.Name != name {
+			continue
+		}
+		c := online.DefaultConfig(s.Dim)
+		c.Preset, c.Kernel = lca.PresetDensity, kernel
+		l, err := online.NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial := s.Draw(seed)
+		n, _ := trial.Rows.Dims()
+		for i := 0; i+c.Minibatch <= n; i += c.Minibatch {
+			if _, err := l.Learn(mat.DenseCopyOf(trial.Rows.Slice(i, i+c.Minibatch, 0, s.Dim)), nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := l.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, trial
+	}
+	t.Fatalf("no stream %q", name)
+	return nil, Trial{}
+}
+
+// TestWhyNamesTheColumn: of rows of which one column is four standard deviations off, Why names this column first.
+func TestWhyNamesTheColumn(t *testing.T) {
+	for _, name := range []string{"white noise", "A/B/A/B", "five + 8 noise, mixed", "collinear columns"} {
+		for _, kernel := range []lca.Kernel{lca.KernelGaussian, lca.KernelStudent} {
+			t.Run(name+" "+kernel.String(), func(t *testing.T) {
+				m, trial := learnt(t, name, kernel, 1)
+				n, d := trial.Fresh.Dims()
+				r := rand.New(rand.NewPCG(4, 4))
+				deviation := make([]float64, d)
+				for k := range deviation {
+					deviation[k] = stat.StdDev(mat.Col(nil, k, trial.Fresh), nil)
+				}
+				gains, first, three := make([]lca.Gain, 3*n), 0.0, 0.0
+				for i := range n {
+					k := i % d
+					trial.Fresh.Set(i, k, trial.Fresh.At(i, k)+float64(8*r.IntN(2)-4)*deviation[k])
+				}
+				m.NewScorer().Why(gains, trial.Fresh.RawMatrix().Data, n)
+				for k, g := range gains {
+					if g.Column == k/3%d {
+						three += 1 / float64(n)
+						if k%3 == 0 {
+							first += 1 / float64(n)
+						}
+					}
+				}
+				if first < 0.85 || three < 0.95 {
+					t.Errorf("the column is named first in %.3f of the rows, and among three in %.3f", first, three)
+				}
+			})
+		}
+	}
+}

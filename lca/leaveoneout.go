@@ -1,0 +1,75 @@
+package lca
+
+import (
+	"math"
+	"runtime"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+// mostScored is how many neighbours at most are scored without themselves: their quantiles say no more with more of them.
+const mostScored = 4000
+
+// Admissible says which neighbours of a model count when one of them is scored without itself.
+type Admissible struct {
+	Copies bool                  // near copies count too, as in discrete data
+	Near   func(row int) []int32 // more neighbours that do not count for this one; nil: none
+}
+
+// ScoreNeighbours sets Scores from the model's neighbours, or from 4000 of them that are evenly spaced: each is scored by
+// −log p without itself, its near copies and those that Near names. The bits depend on neither time nor GOMAXPROCS.
+func (m *Model) ScoreNeighbours(a Admissible) {
+	m.Scores = nil
+	if len(m.Neighbours) > 0 {
+		m.Scores = NewScores(m.leaveOneOut(a))
+	}
+}
+
+func (m *Model) leaveOneOut(a Admissible) []float64 {
+	b := prop1.Parts{BG: m.BG, BL: m.BL}
+	x := m.offsets()
+	n, _ := x.Dims()
+	rows := evenly(n, mostScored)
+	scores := make([]float64, len(rows))
+	constant, half := normaliser(b, m.shape()), halfSquares(x, m.BG)
+	for i, row := range rows {
+		scores[i] = constant + half[row]
+	}
+	parzen := m.Parzen()
+	if parzen == 0 {
+		return scores
+	}
+	z, d := whitened[float64](x, b), parzen+m.Gaussian()
+	pool := kernel.Neighbours[float64]{Shape: m.shape()}
+	pool.Pack(z, n, d, parzen)
+	// No pair passes the gate, because only the sums are wanted. A row is scored all the same.
+	ex := kernel.Exclusion{Start: []int32{0}, Gate: math.SmallestNonzeroFloat64}
+	if !a.Copies {
+		ex.NearCopy = kernel.NearCopy * float64(d)
+	}
+	q := make([]float64, 0, len(rows)*d)
+	for _, row := range rows {
+		q = append(q, z[row*d:(row+1)*d]...)
+		ex.Index = append(ex.Index, int32(row))
+		if a.Near != nil {
+			ex.Index = append(ex.Index, a.Near(row)...)
+		}
+		ex.Start = append(ex.Start, int32(len(ex.Index)))
+	}
+	var moments kernel.Moments
+	kernel.Update(&moments, &kernel.Scratch[float64]{Threads: runtime.GOMAXPROCS(0)}, q, len(rows), &pool, ex)
+	for i, admissible := range moments.Admissible {
+		scores[i] -= moments.LSE(i) - math.Log(float64(admissible))
+	}
+	return scores
+}
+
+// evenly returns at most most of the numbers 0 … n−1, evenly spaced.
+func evenly(n, most int) []int {
+	rows := make([]int, min(n, most))
+	for i := range rows {
+		rows[i] = i * n / len(rows)
+	}
+	return rows
+}
