@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +25,18 @@ func configFlags(c *cobra.Command) *options {
 	o := &options{}
 	c.Flags().StringVarP(&o.file, "config", "c", "", "configuration `FILE`; - reads standard input")
 	c.Flags().StringArrayVar(&o.set, "set", nil, "override one setting: `key.path=value`; may be repeated")
-	c.Flags().StringVar(&o.logLevel, "log-level", "", "least `LEVEL` that is logged: debug, info, warn or error")
+	c.Flags().StringVar(&o.logLevel, "log-level", "", "least `LEVEL` that is logged: "+either(config.Levels()...))
 	return o
+}
+
+// either writes the values of a flag, of which there are two or more: "a, b or c".
+func either[T any](all ...T) string {
+	names := make([]string, len(all))
+	for i, one := range all {
+		names[i] = fmt.Sprint(one)
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // needConfig makes -c mandatory.

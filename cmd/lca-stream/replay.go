@@ -62,7 +62,7 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	f := replayFlags{}
 	c.Flags().StringVar(&f.from, "from", "earliest", "first `PLACE` of the range")
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
-	c.Flags().StringVar(&f.algorithm, "algorithm", "stochastic", "`NAME`: "+algorithmNames)
+	c.Flags().StringVar(&f.algorithm, "algorithm", stochastic, "`NAME`: "+either(algorithms()...))
 	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
@@ -90,13 +90,13 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 }
 
 func (f *replayFlags) check(configFile string) error {
-	if _, ok := batchKind(f.algorithm); !ok && f.algorithm != "stochastic" {
-		return fmt.Errorf("--algorithm is %q; want %s", f.algorithm, algorithmNames)
+	if _, ok := batchKind(f.algorithm); !ok && f.algorithm != stochastic {
+		return fmt.Errorf("--algorithm is %q; want %s", f.algorithm, either(algorithms()...))
 	}
-	if f.passes < -1 || (f.passes == 0 && f.algorithm == "stochastic") {
+	if f.passes < -1 || (f.passes == 0 && f.algorithm == stochastic) {
 		return fmt.Errorf("--passes is %d; want at least 1 (stochastic), or 0 for convergence (batch)", f.passes)
 	}
-	if f.every < 1 || (f.every > 1 && f.algorithm != "stochastic") {
+	if f.every < 1 || (f.every > 1 && f.algorithm != stochastic) {
 		return fmt.Errorf("--every is %d; want at least 1, and 1 for a batch algorithm, which takes a --sample", f.every)
 	}
 	if err := f.batch.check(f.algorithm, f.passes); err != nil {
@@ -150,7 +150,7 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	}
 	r.progress = newReplayScreen(p, r)
 	fit := r.stochastic
-	if f.algorithm != "stochastic" {
+	if f.algorithm != stochastic {
 		fit = r.batch
 	}
 	made, err := fit(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"gonum.org/v1/gonum/mat"
@@ -13,26 +14,35 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// search is the algorithm that chooses among candidates by rows that are held back.
-const search = "lca-gauss-search"
+// The algorithms of --algorithm that are no model of the paper.
+const (
+	stochastic = "stochastic"       // the learner of the live stream
+	search     = "lca-gauss-search" // chooses among candidates by rows that are held back
+)
+
+// algorithms are the values of --algorithm: the models of the paper have their own names, with hyphens.
+func algorithms() []string {
+	all := []string{stochastic}
+	for _, kind := range lca.Kinds() {
+		all = append(all, algorithmOf(kind))
+	}
+	return append(all, search)
+}
+
+func algorithmOf(kind lca.Kind) string { return strings.ReplaceAll(kind.String(), "_", "-") }
 
 // batchKind returns the model that a batch algorithm of --algorithm fits; false: it is not a batch algorithm.
 func batchKind(algorithm string) (lca.Kind, bool) {
-	switch algorithm {
-	case "lca":
-		return lca.KindLCA, true
-	case "lca-gauss":
-		return lca.KindLCAGauss, true
-	case "lca-gauss-red", search:
+	if algorithm == search {
 		return lca.KindLCAGaussRed, true
-	case "gaussian":
-		return lca.KindGaussian, true
+	}
+	for _, kind := range lca.Kinds() {
+		if algorithmOf(kind) == algorithm {
+			return kind, true
+		}
 	}
 	return 0, false
 }
-
-// algorithmNames are the values of --algorithm, for messages.
-const algorithmNames = "stochastic, lca, lca-gauss, lca-gauss-red, lca-gauss-search or gaussian"
 
 // batchFlags are the flags of replay that only a batch algorithm reads.
 type batchFlags struct {
@@ -47,7 +57,7 @@ func (f *batchFlags) add(flags *pflag.FlagSet) {
 	flags.IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
 	flags.IntVar(&f.fresh, "fresh", 0, "last `ROWS` of the sample that judge the candidates of "+search+" and are not learnt; 0 = a fifth")
 	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row; 0 = never, which wants --passes")
-	flags.StringVar(&f.precision, "precision", "float64", "`TYPE` of a batch algorithm's E-step: float64 or float32")
+	flags.StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of a batch algorithm's E-step: "+either(lca.Precisions()...))
 	flags.BoolVar(&f.subsample, "subsample", false,
 		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn again for each step, into a running C_L by lca.gamma; lca.target_rows corrects the width")
 }

@@ -32,7 +32,7 @@ type replayScreen struct {
 func newReplayScreen(p *program, r *replay) *replayScreen {
 	s := &replayScreen{out: p.stderr, replay: r, start: time.Now(), last: time.Now()}
 	passes := int64(1)
-	if r.flags.algorithm == "stochastic" {
+	if r.flags.algorithm == stochastic {
 		passes = int64(max(r.flags.passes, 1))
 	}
 	s.total = (r.rows + r.messages) * passes // one of the two is 0

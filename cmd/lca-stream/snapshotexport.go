@@ -14,7 +14,7 @@ import (
 func (p *program) snapshotExportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write a model for other programs: arrow, npz, safetensors, onnx or json",
+		Short: "Write a model for other programs: " + either(snapshot.Formats()...),
 		Long: `Writes a snapshot to a file (or standard output, -o -). Every format holds the same arrays under the same
 names: mean, whiten, parzen, gaussian, c_l, c_g, eigenvalues, neighbours; y = whiten (x - mean). An ONNX
 file is a graph with input x and output y. Without --format the ending of the file decides.`,
@@ -23,7 +23,7 @@ file is a graph with input x and output y. Without --format the ending of the fi
 	}
 	ch := choiceFlags(c)
 	var format, out string
-	c.Flags().StringVar(&format, "format", "", "`FORMAT`: arrow, npz, safetensors, onnx or json; default: by the ending of -o, else arrow")
+	c.Flags().StringVar(&format, "format", "", "`FORMAT`: "+either(snapshot.Formats()...)+"; default: by the ending of -o, else arrow")
 	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist

@@ -68,6 +68,9 @@ const (
 	LogJSON         Choice = "json"
 )
 
+// Levels returns the levels of the log, the most talkative first.
+func Levels() []Choice { return []Choice{LevelDebug, LevelInfo, LevelWarn, LevelError} }
+
 // Kafka says how the brokers are reached.
 type Kafka struct {
 	Brokers            []string      // bootstrap addresses host:port

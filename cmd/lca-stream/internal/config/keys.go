@@ -184,7 +184,7 @@ func serviceKeys(c *Config) []Key {
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
 		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
-		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError)},
+		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, Levels()...)},
 		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, LogAuto, LogText, LogJSON)},
 		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
 	}
