@@ -137,7 +137,7 @@ func Kernels() []Kernel { return valuesOf(kernelNames) }
 // DegreesOfFreedom are those of KernelStudent unless set otherwise.
 const DegreesOfFreedom = 4
 
-// MostDOF bounds the degrees of freedom: a t with more is a Gaussian, and a power of so many factors rounds as often.
+// MostDOF bounds the degrees of freedom: a t with more is a Gaussian, and a power of many factors rounds as often.
 const MostDOF = 1000
 
 // Resolve replaces KernelAuto, and 0 degrees of freedom, by what they stand for; only KernelStudent has any.

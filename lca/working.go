@@ -10,7 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
-// A column is constant if its variance is below this share of its mean square. With all rows at hand the
+// A column is constant if its variance is below this share of its mean square. With all rows in memory the
 // moments are exact, and only the rounding of the rows themselves is left to tell from data: an sd of 1 on
 // an offset of 1e7, or of 1e-3 on 1e9, is data.
 const roundingVariance = 1e-26

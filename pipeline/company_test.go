@@ -111,7 +111,7 @@ func companyValues(t *testing.T, r *rand.Rand, messages int) (values [][]byte) {
 	return values
 }
 
-// outputsOf whitens messages in batches of at most so many, and returns what is put, and what is counted.
+// outputsOf whitens messages in batches of at most n, and returns what is put, and what is counted.
 func outputsOf(t *testing.T, tr *Transform, values [][]byte, batch int) (out []sink.Message, counts string) {
 	d := newDecoder(t, format.Config{})
 	for range 2 { // the second time its layouts are known

@@ -35,7 +35,7 @@ func BenchmarkCompression(b *testing.B) {
 	}
 }
 
-// outputs are messages of so many rows of eight float64 features, whitened.
+// outputs are messages of the given number of rows of eight float64 features, whitened.
 func outputs(b *testing.B, rows, size int) (recs []recordbatch.Record) {
 	const k = 8
 	var fields []arrow.Field

@@ -87,7 +87,7 @@ func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
 	case inWindow > d.MaxRejects && !d.WarnOnly:
 		return &Stop{
 			Err:  fmt.Errorf("%d of the last %d messages were rejected, more than dead_letter.max_rejects = %d; the last: %w", inWindow, d.Window, d.MaxRejects, bad),
-			Hint: "mend the producer, or raise dead_letter.max_rejects",
+			Hint: "fix the producer, or raise dead_letter.max_rejects",
 		}
 	}
 	return nil

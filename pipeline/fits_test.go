@@ -45,7 +45,7 @@ func TestOtherFeaturesAreNotFollowed(t *testing.T) {
 		name    string
 		columns string   // source.features
 		before  []string // features of versions 100, 200, … when it starts
-		after   []string // and of those that come while it runs
+		after   []string // features of the versions that come while it runs
 		want    uint64   // the current version, 0: none
 		passed  string   // what is said
 		stops   bool

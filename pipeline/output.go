@@ -55,7 +55,7 @@ type Output struct {
 	arrays  []arrow.Array
 
 	layouts flatipc.Layouts // of messages of the schema seen last
-	parts   [][]byte        // the buffers of the message at hand
+	parts   [][]byte        // the buffers of the current message
 }
 
 // NewOutput returns an Output for c.

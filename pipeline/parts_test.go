@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// slowLink is a sink on a link that carries so many bytes in a transaction's time. It loses the put of one number.
+// slowLink is a sink on a link that carries a given number of bytes in a transaction's time. It loses the put of one number.
 type slowLink struct {
 	*memorySink
 	most, lose int

@@ -38,8 +38,8 @@ var (
 	errUnknown = errors.New("not on any list")
 )
 
-// A partition is taken up, and a loop goes back to its last commit, however long brokers are away; what no
-// waiting mends ends the process, and a deleted topic does so after brokers have denied it for a while.
+// A partition is taken up, and a loop goes back to its last commit, however long brokers are away; what does not
+// pass by itself ends the process, and a deleted topic does so after brokers have denied it for a while.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		name string

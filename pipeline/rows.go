@@ -79,7 +79,7 @@ func (t *Transform) addGathered(ctx context.Context, m *source.Message) error {
 	return t.flush(ctx)
 }
 
-// room makes room for so many gathered numbers, while there are none.
+// room reserves memory for that number of gathered numbers; there must be none yet.
 func (q *queue) room(numbers int) {
 	if cap(q.gathered) < numbers {
 		q.gathered = make([]float64, 0, numbers)
@@ -142,7 +142,7 @@ func (t *Transform) gatherAgain(ctx context.Context) error {
 func stopAtRow(m *source.Message, row int, reason minibatch.Reason) *Stop {
 	return &Stop{
 		Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),
-		Hint: "mend the producer, or set source.on_invalid to null or dead_letter",
+		Hint: "fix the producer, or set source.on_invalid to null or dead_letter",
 	}
 }
 

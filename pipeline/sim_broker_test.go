@@ -115,7 +115,7 @@ func (p *simPart) stable() int64 {
 // visible reports whether a read_committed reader sees the entry.
 func (e *simEntry) visible() bool { return !e.mark && !e.gone && (e.txn == nil || e.txn.committed) }
 
-// read gives at most so many entries that a read_committed reader sees from an offset on, and where
+// read returns at most n entries that a read_committed reader sees from an offset on, and where
 // to read next.
 func (p *simPart) read(from int64, most int) (offsets []int64, next int64) {
 	for next = from; next < p.stable() && len(offsets) < most; next++ {

@@ -24,7 +24,7 @@ type simWorld struct {
 	grows      bool   // a partition is added
 	producer   bool   // the input is written in transactions, some of which are aborted
 	foreign    bool   // others open transactions on the topics of our own, and are killed
-	hanging    bool   // or never end them
+	hanging    bool   // others never end their transactions on our topics
 	compaction bool
 	elections  bool // of leaders that have everything
 	retention  bool // of what was read

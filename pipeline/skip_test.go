@@ -2,7 +2,7 @@ package pipeline
 
 import "testing"
 
-// A stream brings so many records while a batch is read, and costs times as many while it is learnt besides. With
+// A stream brings some records while a batch is read, and costs times as many while it is learnt besides. With
 // a share x learnt it keeps its distance if brings·(1 + costs·x) is a batch, so of 34 it can learn 0.157.
 func TestSkipper(t *testing.T) {
 	const batch = 50

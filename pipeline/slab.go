@@ -18,7 +18,7 @@ type slab[T any] struct {
 	over int // how much this batch has made beyond
 }
 
-// begin takes all of it back, and makes it large enough for a batch like the last one, up to so many bytes.
+// begin takes all of it back, and makes it large enough for a batch like the last one, up to that number of bytes.
 func (s *slab[T]) begin(most int) {
 	switch used := len(s.all) - cap(s.free); {
 	case s.over > 0 && s.bytes(len(s.all)+s.over) <= most:
@@ -44,7 +44,7 @@ func (s *slab[T]) bytes(n int) int {
 	return n * int(unsafe.Sizeof(one))
 }
 
-// room returns an empty slice with room for so much.
+// room returns an empty slice with room for size elements.
 func (s *slab[T]) room(size int) []T {
 	if cap(s.free) < size {
 		n := max(size, slabLeast)
@@ -61,7 +61,7 @@ func (s *slab[T]) use(n int) {
 	}
 }
 
-// take is room and use of so much.
+// take is room and use of n elements.
 func (s *slab[T]) take(n int) []T {
 	all := s.room(n)[:n:n]
 	s.use(n)

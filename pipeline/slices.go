@@ -17,12 +17,12 @@ const sliceCost = 1 << 32
 // many bytes as it decodes to.
 const sliceNumbers = 128 << 10
 
-// sliceRows is how many rows of a model cost so much, or have so many numbers.
+// sliceRows returns the number of rows that cost sliceCost, or hold sliceNumbers numbers, whichever is less.
 func sliceRows(dim, neighbourNumbers int) int {
 	return min(max(1, sliceCost/max(1, dim*dim+neighbourNumbers)), sliceOf(dim))
 }
 
-// sliceOf is how many rows of so many numbers are gathered at a time.
+// sliceOf returns the number of rows of dim numbers that are gathered at a time.
 func sliceOf(dim int) int { return max(1, sliceNumbers/max(1, dim)) }
 
 // readable finds out whether the features can be read from all rows of a record, so that none are used of one

@@ -15,7 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// countdown is a context that ends when it has been asked so many times.
+// countdown is a context that ends when it has been asked n times.
 type countdown struct {
 	context.Context
 	left int

@@ -8,7 +8,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 )
 
-// write encodes the record. The writer of the last message has the schema's bytes at hand; it
+// write encodes the record. The writer of the last message has the schema's bytes already; it
 // also remembers dictionaries in order not to write them twice, so that a schema with
 // dictionaries needs a new one each time.
 func (o *Output) write(dst []byte, rec arrow.Record) (value []byte, rest [][]byte, err error) {
@@ -56,7 +56,7 @@ type payloads struct {
 	schema []byte
 	body   int     // where the last message's body begins
 	apart  []apart // buffers that are not copied to dst, in order
-	large  bool    // so is the message at hand
+	large  bool    // the current message is large
 }
 
 // apart is a buffer, and where it belongs in dst.

@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// narrow is a way to the brokers for so many bytes per second, which all connections share.
+// narrow is a way to the brokers for a number of bytes per second, which all connections share.
 type narrow struct {
 	mu   sync.Mutex
 	free time.Time

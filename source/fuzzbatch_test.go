@@ -92,7 +92,7 @@ func reseal(records []byte) {
 	}
 }
 
-// responseOf is a Fetch response, version 11, of topic "t" with these records and so many aborted transactions.
+// responseOf is a Fetch response, version 11, of topic "t" with these records and that number of aborted transactions.
 func responseOf(records []byte, aborted int) []byte {
 	be := binary.BigEndian
 	b := be.AppendUint32(nil, 0)                  // throttle

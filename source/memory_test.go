@@ -88,7 +88,7 @@ func (r readers) open(gather int, partitions ...int32) *Kafka {
 	return k
 }
 
-// read counts messages until there are so many, and calls each with every batch before it is released.
+// read counts messages until there are enough, and calls each with every batch before it is released.
 func (r readers) read(ctx context.Context, k *Kafka, messages int, each func(Batch)) error {
 	for n := 0; n < messages; {
 		b, err := k.Read(ctx)

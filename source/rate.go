@@ -6,7 +6,7 @@ import (
 )
 
 // Rate bounds how many batches per second all readers that share it give. What was not used of the last
-// allowance is not lost: after a pause so many may come at once.
+// allowance is not lost: after a pause that number may come at once.
 type Rate struct {
 	interval time.Duration // between two batches
 	saved    time.Duration // the longest pause that counts
@@ -19,7 +19,7 @@ type Rate struct {
 // at random times rarely wait for one another, and short enough to be no burst that a broker would notice.
 const allowance = 100 * time.Millisecond
 
-// NewRate returns a bound of so many batches per second, at least one.
+// NewRate returns a bound of that number of batches per second, at least one.
 func NewRate(perSecond int) *Rate {
 	return &Rate{interval: time.Second / time.Duration(max(perSecond, 1)), saved: allowance}
 }

@@ -167,7 +167,7 @@ func TestStaleTopicIDsPass(t *testing.T) {
 	}
 }
 
-// staleMetadata lets it answer so many questions for the topic with another id.
+// staleMetadata lets it answer that number of questions for the topic with another id.
 func staleMetadata(t *testing.T, b *kfake.Cluster, times int) {
 	asked := times
 	b.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {

@@ -22,7 +22,7 @@ func fill(t *testing.T, p *kgo.Client, topic, word string, n int) {
 	}
 }
 
-// follow reads on until so many records in all are behind the position.
+// follow reads on until that number of records in all are behind the position.
 func follow(t *testing.T, f *source.Fetcher, next int64) {
 	t.Helper()
 	for ctx := within(t); f.Next() < next; {

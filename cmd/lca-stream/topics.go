@@ -58,7 +58,7 @@ func (p *program) topicsCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Verify partitions, cleanup.policy and max.message.bytes",
-		Long:  "Verifies every topic and says how to mend what is wrong. Exit code 2 when a topic is not as it must be.",
+		Long:  "Verifies every topic and says how to correct what is wrong. Exit code 2 when a topic is not as it must be.",
 	}
 	o := configFlags(c)
 	needConfig(c)

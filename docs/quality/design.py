@@ -62,7 +62,7 @@ BEST = {"mahalanobis": "learn none", "half_space_trees": "trees 100, height 6, w
 ALIKE = ["lca.nu_unit=absolute", "lca.nu={.1}", "lca.nu_gaussian={.001}"]
 PIXELS = ["digits", "usps"]
 
-# Downstream clustering. A set is streamed in random order, over and over until it has given so many rows.
+# Downstream clustering. A set is streamed in random order, over and over until it has given that number of rows.
 SETS = {"five": "five Gaussians + 10 noise", "two": "two Gaussians + 10 noise", "circles": "two circles + 5 noise",
         "wine": "wine", "breast_cancer": "breast_cancer", "digits": "digits", "usps": "USPS"}
 NOISE = {"five": 10, "two": 10, "circles": 5}
@@ -131,7 +131,7 @@ STREAMS = {
 }
 COORDINATE_KINDS = ["aligned", "components", "symmetric"]
 AGAIN = ["same identities", "new identities, near copies found", "new identities, near_copies false"]
-EVERY = [3, 10]  # one minibatch of so many is learnt, as a learner does that is behind
+EVERY = [3, 10]  # one minibatch in 3 or in 10 is learnt, as a learner does that is behind
 
 
 def streams(runs):

@@ -108,7 +108,7 @@ class Live:
         self.producer.flush()
 
     def output(self, rows):
-        """All output so far, once there are so many rows."""
+        """All output so far, once it has that number of rows."""
         start, seen = time.time(), self.rows
         while self.rows < rows:
             for m in self._poll("transform.topic"):
@@ -122,12 +122,12 @@ class Live:
         return pa.concat_tables(self.tables)
 
     def model(self, rows):
-        """The snapshot of so many rows, or the first one of more."""
+        """The snapshot of that number of rows, or the first one of more."""
         self.wait(rows)
         return self.whole(min(v for v in self.versions() if v >= rows))
 
     def wait(self, rows):
-        """Waits until a snapshot of so many rows is there."""
+        """Waits until a snapshot of that number of rows is there."""
         start, seen = time.time(), len(self.snapshots)
         while not any(v >= rows for v in self.versions()):
             for m in self._poll("snapshot.topic"):

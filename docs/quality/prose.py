@@ -187,7 +187,7 @@ The same models with 10000 other rows as centres, which "corrected" is meant for
 
 {many}
 
-Seconds from the start of the program, for which all rows wait in the topic, to the snapshot of so many rows: one core of a machine
+Seconds from the start of the program, for which all rows wait in the topic, to the snapshot of that number of rows: one core of a machine
 shared with other work, a snapshot each 500 rows. The rows are read, learnt and published in these.
 
 {seconds}

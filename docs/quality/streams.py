@@ -43,7 +43,7 @@ class Source:
 
 
 def learnt(X, settings, at, per_message=100):
-    """The models after so many rows."""
+    """The models after the given numbers of rows."""
     every = math.gcd(*at)
     with live.Live(brokers[0], [*design.DENSITY, *settings, f"snapshot.every_rows={every}"], command="learn") as s:
         s.put(X, per_message)
@@ -67,7 +67,7 @@ def distance(a, b):
 
 
 def young(settings, run):
-    """NLL after so many rows above that of the fixed point of the same stream, with the same centres; and with each
+    """NLL after the given numbers of rows above that of the fixed point of the same stream, with the same centres; and with each
     model's own pool."""
     source = Source(run)
     X, test, centres = source.draw(design.FIXED_ROWS[-1]), source.draw(TEST), source.draw(design.POOL)
@@ -187,7 +187,7 @@ def again(setting, run):
 
 
 def skip(every, run):
-    """A range of which one minibatch of so many is learnt: NLL above that of the whole range."""
+    """A range of which one minibatch in 3 or in 10 is learnt: NLL above that of the whole range."""
     source = Source(run)
     X, test, centres = source.draw(LONG), source.draw(TEST), source.draw(design.POOL)
     models = [live.replay(X, design.DENSITY, ["--algorithm", "stochastic", *more]) for more in ([], ["--every", str(every)])]

@@ -46,7 +46,7 @@ func BenchmarkLatency(b *testing.B) {
 }
 
 // BenchmarkLatencyLearning is BenchmarkLatency for transforms of lca-stream alone: one in a process of
-// its own, and one next to a learner at full load, which has so many rows before it that it learns
+// its own, and one next to a learner at full load, which has enough rows before it that it learns
 // without a pause for as long as is measured, and publishes as it goes.
 //
 //	go test ./internal/bench -run '^$' -bench LatencyLearning -benchtime 1x
@@ -164,7 +164,7 @@ func (s *stream) ends(b *testing.B, topic string) map[int32]kgo.Offset {
 	return from
 }
 
-// read gives f committed records of a topic, from its beginning where from is nil, until it has counted so many.
+// read gives f committed records of a topic, from its beginning where from is nil, until it has counted enough.
 func (s *stream) read(b *testing.B, topic string, from map[int32]kgo.Offset, records int, f func(*kgo.Record) (counts bool)) {
 	b.Helper()
 	where := kgo.ConsumeTopics(topic)

@@ -106,7 +106,7 @@ func TestChaosNetwork(t *testing.T) {
 				t.Fatal(err)
 			}
 			took := s.recovered(s.name, before, time.Now(), p)
-			t.Logf("%s: the first commit %v after it was mended", f.name, took.Round(time.Millisecond))
+			t.Logf("%s: the first commit %v after it was restored", f.name, took.Round(time.Millisecond))
 		}
 	}
 	s.progress(s.name, 20, p)

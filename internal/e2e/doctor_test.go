@@ -22,7 +22,7 @@ type right struct {
 	kind      kafka.ResourceType
 	operation kafka.ACLOperationType
 	code      int      // doctor's exit code when it is not there
-	lost      []string // and what it says
+	lost      []string // what doctor says when the right is missing
 }
 
 // rights are those of docs/operations.md.

@@ -38,7 +38,7 @@ func TestLatestBeforeTheFirstModel(t *testing.T) {
 	}
 }
 
-// positioned waits until a group has a committed position in so many partitions.
+// positioned waits until a group has a committed position in n partitions.
 func (s *stream) positioned(group string, partitions int, programs ...*program) map[string]int64 {
 	s.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {

@@ -27,7 +27,7 @@ const memoryBoundMiB, fewPartitionsMiB = 256, 200
 // jsonColumns are the features of jsonRows.
 const jsonColumns = "[f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11]"
 
-// jsonRows writes so many messages of one JSON row of 12 numbers, about 130 bytes, over all partitions.
+// jsonRows writes n messages of one JSON row of 12 numbers, about 130 bytes, over all partitions.
 func (s *stream) jsonRows(messages, partitions int) {
 	s.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5*time.Millisecond))

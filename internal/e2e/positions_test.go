@@ -128,7 +128,7 @@ func TestRecreatedTopic(t *testing.T) {
 				}
 				s.DeleteTopic(t, s.topic("in"))
 				s.CreateTopic(t, s.topic("in"), 1, nil)
-				s.rows(0, 3500) // so many that the old offset exists there too
+				s.rows(0, 3500) // enough that the old offset exists there too
 				if !running {
 					p.start()
 				}

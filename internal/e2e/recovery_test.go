@@ -48,7 +48,7 @@ func TestRecoveryInPlace(t *testing.T) {
 	run.stop()
 }
 
-// awaitMembers waits until a group has so many members, and says how long that took.
+// awaitMembers waits until a group has n members, and says how long that took.
 func (s *stream) awaitMembers(n int, most time.Duration) time.Duration {
 	s.t.Helper()
 	began := time.Now()

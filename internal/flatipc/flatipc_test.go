@@ -18,7 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// columns is a message of so many rows with columns of these types, and the record that is decoded from it, which
+// columns is a message with the given number of rows with columns of these types, and the record that is decoded from it, which
 // aliases it where it can. Numbers differ by seed; nulls sets one of the first column.
 func columns(t *testing.T, rows, seed int, nulls bool, types []arrow.DataType, opts ...ipc.Option) ([]byte, arrow.Record) {
 	t.Helper()

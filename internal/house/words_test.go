@@ -100,6 +100,12 @@ var wordings = []wording{
 		instead: "because",
 		except:  regexp.MustCompile(`^, for each key that`),
 	},
+	{
+		pattern: regexp.MustCompile(`(?i)\bso many (?:bytes|rows|columns|numbers|records|messages|neighbours|brokers|partitions|lanes|goroutines|members|headers|minibatches|batches|times as many)\b|\bfor so (?:many|much)\b`),
+		instead: "the number meant: n rows, limit bytes, that number of partitions",
+	},
+	{pattern: regexp.MustCompile(`(?i)\b(?:the )?\w+ at hand\b`), instead: "current, or in memory"},
+	{pattern: regexp.MustCompile(`(?i)\bmend(?:s|ed|ing)?\b`), instead: "fix, correct, or passes by itself"},
 	{pattern: regexp.MustCompile(`(?i)\bstate of mind\b`), instead: "latest figures"},
 	{pattern: regexp.MustCompile(`(?i)\bask(?:s|ed|ing)? the memory\b`), instead: "prefetch"},
 }
@@ -166,6 +172,9 @@ the model in force
 the learner's state of mind
 nobody asks
 kept, for it is small
+a block of so many rows
+the message at hand
+mend the producer
 kept, for the training error falls slowly
 committed beside the offset
 it asks the memory for the next panel
@@ -174,5 +183,29 @@ it asks the memory for the next panel
 		if !slices.ContainsFunc(wordings, func(w wording) bool { return w.stumbles(text) != nil }) {
 			t.Errorf("%q passes", text)
 		}
+	}
+}
+
+// A field's comment is read alone, where an editor shows it: it neither continues the one before nor leads to the next.
+func TestFieldCommentsStandAlone(t *testing.T) {
+	runsOn := regexp.MustCompile(`^(?:and|or|of which|but|nor)\b|(?:,|\b(?:and|or))$`)
+	for _, f := range goFiles(t) {
+		if f.isGenerated() {
+			continue
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			s, ok := n.(*ast.StructType)
+			if !ok {
+				return true
+			}
+			for _, field := range s.Fields.List {
+				for _, comment := range []*ast.CommentGroup{field.Doc, field.Comment} {
+					if text := strings.TrimSpace(comment.Text()); runsOn.MatchString(text) {
+						t.Errorf("%s: %q: say what this field is, in a sentence of its own", f.positions.Position(comment.Pos()), text)
+					}
+				}
+			}
+			return true
+		})
 	}
 }

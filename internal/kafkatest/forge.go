@@ -59,7 +59,7 @@ func (f Forged) Bytes(t testing.TB) []byte {
 	return b
 }
 
-// ForgedRecord is a record without a key, at any offset in its batch, with so many headers of two bytes each.
+// ForgedRecord is a record without a key, at any offset in its batch, with the given number of headers of two bytes each.
 func ForgedRecord(offset int, value []byte, headers int) []byte {
 	body := binary.AppendVarint([]byte{0, 0}, int64(offset))
 	body = binary.AppendVarint(body, -1)

@@ -144,7 +144,7 @@ type wireConn struct {
 	head []byte // of a frame, until its key is known
 	left int    // bytes of the frame that are still to come
 	mute bool   // the next answer is swallowed
-	copy *rule  // the frame at hand is copied for it
+	copy *rule  // the current frame is copied for it
 
 	mu   sync.Mutex
 	free bool // deadlines do not count: the request was held

@@ -36,7 +36,7 @@ func (c codec) String() string {
 // of 4 MiB; so they are shared, and only some are kept.
 type Codecs struct{ spare chan *codecs }
 
-// NewCodecs returns decompressors that keep what so many goroutines need at a time.
+// NewCodecs returns decompressors that keep what n goroutines need at a time.
 func NewCodecs(goroutines int) *Codecs { return &Codecs{spare: make(chan *codecs, goroutines)} }
 
 // decompress returns src decompressed, in a buffer of its own unless c is codecNone. It never

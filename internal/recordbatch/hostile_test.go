@@ -20,7 +20,7 @@ func allocated() uint64 {
 	return s[0].Value.Uint64()
 }
 
-// forged is a batch of so many records, whatever its payload holds; its checksum is right.
+// forged is a batch that claims n records, whatever its payload holds; its checksum is right.
 func forged(payload []byte, count int, c codec) []byte {
 	b := append(appendHeader(nil, count, 0, 0, NoProducer()), payload...)
 	return seal(b, uint16(c))

@@ -85,7 +85,7 @@ func writeRecords(e resetter, w io.Writer, recs []Record) error {
 	return e.Close()
 }
 
-// limited is bytes, of which there may be so many.
+// limited is bytes up to a limit.
 type limited struct {
 	bytes []byte
 	most  int

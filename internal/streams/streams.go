@@ -141,7 +141,7 @@ func shrink(which ...int) func(*rand.Rand, law, *mat.Dense) {
 	}
 }
 
-// outliers adds noise of so many standard deviations to a share of the rows.
+// outliers adds noise of that number of standard deviations to a share of the rows.
 func outliers(share, deviations float64) func(*rand.Rand, law, *mat.Dense) {
 	return func(r *rand.Rand, l law, x *mat.Dense) {
 		n, d := x.Dims()

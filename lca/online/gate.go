@@ -76,7 +76,7 @@ func (c Config) kernelGate() float64 {
 // restart.go.
 func farLimit(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
 
-// opensGate says whether the gate opens to a minibatch with so many far rows. It does in a finite set, which
+// opensGate reports whether the gate opens to a minibatch with that number of far rows. It does in a finite set, which
 // is learnt whole, and in a stream so young that its first rows may not have shown every cluster. It does not
 // where a change must last longer than a warm-up (driftRows): there the first rows are the reference, and what is far
 // from them is anomalous. With Drift off it never opens.
@@ -98,5 +98,5 @@ func (l *Learner) countFar(m *kernel.Moments) (rows int) {
 	return rows
 }
 
-// tooManyFar says whether so many far rows are too many for outliers.
+// tooManyFar reports whether that number of far rows is too large for outliers.
 func tooManyFar(far, rows int) bool { return float64(far) > manyRows*float64(rows) }

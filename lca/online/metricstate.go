@@ -11,7 +11,7 @@ import (
 
 const (
 	// The split is computed again when C_L has taken in this share of new rows since the last one, or
-	// after so many minibatches. Both go by count, so that asking for a model does not change what is learnt.
+	// after this number of minibatches. Both go by count, so that asking for a model does not change what is learnt.
 	// While n grows the directions are still being found; after that only drift turns them.
 	youngShare       = 0.25
 	splitShare       = 0.5

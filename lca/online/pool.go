@@ -62,8 +62,8 @@ type pool struct {
 	seed     uint64
 
 	rows    []float64  // len·dim, row-major, in the input's units
-	slots   identities // and of each row its identity
-	places  []place    // of each row
+	slots   identities // identity of each row
+	places  []place    // place of each row
 	offered uint64     // rows offered so far
 	next    int        // slot of the oldest row (sliding)
 }

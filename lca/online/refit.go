@@ -15,7 +15,7 @@ const (
 	refitRows    = 1000 // rows of the pool that a refit uses, unless refitColumns asks for more
 	refitColumns = 20   // rows of the pool that a refit uses, per column
 	refitSteps   = 200  // most EM steps of each of its runs
-	refitHoldOut = 5    // one in so many of its rows is held out, to choose among the candidates of the search
+	refitHoldOut = 5    // one in this many of its rows is held out, to choose among the candidates of the search
 	refitJudge   = 1000 // newest rows of the stream that choose between the candidate and the current metric
 	refitApart   = 32   // rows between refits in the long run, in pool sizes
 	refitSurely  = 2    // standard errors by which the candidate must be better

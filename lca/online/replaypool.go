@@ -35,7 +35,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 		return nil
 	}
 	_, err := l.convergeOnPool(l.pool.batch(), s)
-	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
+	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
 	return err
 }
 
@@ -55,7 +55,7 @@ func (l *Learner) firstFit(b batch, s *Step) error {
 	return l.aligned.advance(l)
 }
 
-// worthReplaying says whether so many rows are worth it.
+// worthReplaying reports whether that number of rows is worth it.
 func (l *Learner) worthReplaying(rows int) bool {
 	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
 		return false

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	gapLags   = 3 // a gap is so many times the lag at which the autocorrelation has fallen to 1/e
+	gapLags   = 3 // a gap is this multiple of the lag at which the autocorrelation has fallen to 1/e
 	gapLevels = 13
 	gapTracks = 8 // partitions whose autocorrelation is followed, so that their number does not set the memory
 
-	// The autocorrelation at lag 2^j is a mean over so many pairs 2^j rows apart: gapMemory rows, and at least gapPairs.
+	// The autocorrelation at lag 2^j is a mean over this number of pairs 2^j rows apart: gapMemory rows, and at least gapPairs.
 	gapMemory = 16384
 	gapPairs  = 64
 	gapFewest = 4 // pairs without which a lag is not judged
 
 	// While few rows have come, at least three quarters of them stay admissible for a row at either end.
 	gapShare = 4
-	// The gap is computed again every so many minibatches, and taken when it differs by more than a fifth.
+	// The gap is computed again after this number of minibatches, and taken when it differs by more than a fifth.
 	gapEvery  = 16
 	gapMargin = 0.2
 )

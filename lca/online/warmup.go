@@ -12,7 +12,7 @@ import (
 const (
 	warmupColumns = 4   // rows per column: with 2 the start is tolerable, with 1 it is singular
 	warmupRows    = 200 // at least
-	// The density preset warms up on so many times as many rows: they define what later counts as an
+	// The density preset warms up on this multiple of the rows: they define what later counts as an
 	// outlier, and consecutive rows are more alike than random ones.
 	warmupDensity = 2
 	// A row is left out if one of its columns is this many robust standard deviations from the median. That is

@@ -31,7 +31,7 @@ type arrowFile struct {
 
 	done   int          // messages[:done]: of these all dictionaries are loaded
 	at     int          // the message that was loaded last
-	record arrow.Record // what came of it, or
+	record arrow.Record // the loaded batch; nil if it has a fault
 	fault  error
 }
 

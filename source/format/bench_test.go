@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// floats is a message of so many rows: d float32 columns, or one list of d where list is set.
+// floats is a message with the given number of rows: d float32 columns, or one list of d where list is set.
 func floats(b *testing.B, rows, d int, list bool, opts ...ipc.Option) []byte {
 	fields := make([]arrow.Field, d)
 	for k := range fields {

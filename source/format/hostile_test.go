@@ -132,7 +132,7 @@ func bombs(t testing.TB) []struct {
 	}
 }
 
-// manyBatches is a schema and so many batches without rows.
+// manyBatches is a schema and n batches without rows.
 func manyBatches(schema func(f forge) flatbuffers.UOffsetT, columns, batches int) []byte {
 	out := forged(schema, nil, nil)
 	f := newForge()

@@ -105,7 +105,7 @@ func checkRefusal(t *testing.T, err error, code, says string) {
 	}
 }
 
-// manyKeys is n distinct keys over so many rows.
+// manyKeys is n distinct keys over the given number of rows.
 func manyKeys(n, rows int) string {
 	var b strings.Builder
 	for i := range n {

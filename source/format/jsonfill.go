@@ -12,7 +12,7 @@ import (
 type jsonFiller interface {
 	// set stores the value, which is not null, of a row; rows come in order.
 	set(row int, value []byte)
-	// done returns the array of so many rows.
+	// done returns the array of n rows.
 	done(rows int) arrow.ArrayData
 }
 

@@ -78,7 +78,7 @@ func newStepper(p problem, threads int) *stepper {
 	s.low, s.inverse, s.c = make([]float64, d2), make([]float64, d2), make([]float64, d2)
 	s.centre = meanOf(p.z, p.n, p.dim)
 	c := covariance(p.z, p.n, p.dim)
-	for k := range p.dim { // the learner has it at hand, from C_G
+	for k := range p.dim { // the learner has it already, from C_G
 		s.deviation = append(s.deviation, math.Sqrt(c[k*p.dim+k]))
 	}
 	s.centred.Reset(p.z, p.n, s.centre)

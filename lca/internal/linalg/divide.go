@@ -21,8 +21,8 @@ type divide struct {
 	rows []float64 // row i becomes the vector of d[i]; zero at first
 	ld   int
 	work *Workspace
-	u    []float64 // room for n² numbers, and
-	old  []float64 // for as many
+	u    []float64 // memory for n² numbers
+	old  []float64 // memory for n² numbers
 
 	z         []float64
 	order     []int // of the block, by ascending d
