@@ -17,7 +17,7 @@ type Engines struct {
 	bytes int // of spare
 }
 
-// NewEngines makes room for n engines at a time, and for so many bytes of memory that are kept for the next batches.
+// NewEngines returns Engines with at most n engines at a time, which keep at most spareBytes of memory for later batches.
 func NewEngines(n, spareBytes int) *Engines {
 	e := &Engines{free: make(chan *engine, n), most: spareBytes}
 	for range n {

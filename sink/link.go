@@ -50,7 +50,8 @@ const (
 // defaultSpare is how many bytes of buffers the link of a single producer keeps.
 const defaultSpare = 16 << 20
 
-// NewLink returns a Link for the producers of one process, which keeps so many bytes of buffers for later requests.
+// NewLink returns a Link for the producers of one process, which keeps at most spareBytes of buffers for later
+// requests.
 func NewLink(spareBytes int) *Link { return &Link{spare: spare{most: spareBytes}} }
 
 // bytes returns how many bytes a transaction should hold at most; 0: unlimited.
