@@ -15,7 +15,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
@@ -84,7 +83,7 @@ func fit() *snapshot.Snapshot {
 }
 
 // snapshots is a snapshot topic in memory.
-type snapshots struct{ records []recordbatch.Record }
+type snapshots struct{ records []source.Record }
 
 func publish(s *snapshot.Snapshot) *snapshots {
 	messages, _, err := snapshot.Messages(s, "lca-snapshots", 16, nil)
@@ -93,7 +92,7 @@ func publish(s *snapshot.Snapshot) *snapshots {
 	}
 	var topic snapshots
 	for i, m := range messages {
-		topic.records = append(topic.records, recordbatch.Record{Offset: int64(i), Key: m.Key, Value: m.Value, Headers: m.Headers})
+		topic.records = append(topic.records, source.Record{Offset: int64(i), Key: m.Key, Value: m.Value, Headers: m.Headers})
 	}
 	return &topic
 }

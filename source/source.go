@@ -1,5 +1,3 @@
-// Package source is where rows come from: Kafka topics and files. It turns untrusted bytes into
-// Arrow records and says who has read up to where, so that a sink can commit that atomically.
 package source
 
 import (

@@ -8,8 +8,8 @@ import (
 )
 
 // Arena is what a batch of messages is decoded into: it bounds what the next one may take, says what the last one
-// took, and keeps memory for the next batch. The zero value has no bound but the limits of a message. It is
-// for one goroutine.
+// took, and keeps memory for the next batch. The zero value is bounded by the limits of a message
+// alone. An Arena is for one goroutine.
 type Arena struct {
 	flats []*flat
 	used  int   // of flats

@@ -6,10 +6,10 @@
 //	messages   Arrow IPC streams; JSON: an object, an array of objects, or an object per line
 //	files      .arrow and .feather (Arrow IPC files), .arrows (streams), .parquet
 //
-// Whatever the bytes are, there is no panic, and no more memory than a bound: 64 MiB for a message, in addition to
-// its own bytes. Every length and offset is checked before anything is allocated or a library reads it; for
-// Arrow this is package ipcguard. What cannot be read is an [Error] with a code from [Codes], which says
-// what to do.
+// Whatever the bytes of a message are, there is no panic, and at most 64 MiB are taken in addition to them. Every length
+// and offset is checked before anything is allocated or a library reads it; for Arrow, of messages and files, this is
+// package ipcguard. Parquet files are read by a library: its panics are caught, its memory is not bounded. What cannot be
+// read is an [Error] with a code and what to do.
 //
 // # Adding a format
 //

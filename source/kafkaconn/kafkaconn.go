@@ -1,6 +1,8 @@
 // Package kafkaconn turns brokers, TLS and SASL settings into a connection that the reading side
 // (package source) and the writing side (package sink) share.
 //
+// Begin with [Open], and give the [Cluster] to those packages. Its own methods are for what they do not do:
+//
 //	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"localhost:9092"}})
 //	if err != nil { … }
 //	defer c.Close()
