@@ -32,11 +32,11 @@ func (c codec) String() string {
 	return fmt.Sprintf("codec %d", uint16(c))
 }
 
-// Codecs are the decompressors of any number of decoders. They are costly to make, and large: lz4 has blocks
-// of 4 MiB; so they are shared, and only some are kept.
+// Codecs are decompressors that any number of decoders share, because they are expensive to make and large: lz4 has
+// blocks of 4 MiB. Only some of them are kept.
 type Codecs struct{ spare chan *codecs }
 
-// NewCodecs returns decompressors that keep what n goroutines need at a time.
+// NewCodecs returns decompressors, and keeps enough for that number of goroutines.
 func NewCodecs(goroutines int) *Codecs { return &Codecs{spare: make(chan *codecs, goroutines)} }
 
 // decompress returns src decompressed, in a buffer of its own unless c is codecNone. It never
@@ -60,12 +60,12 @@ func (p *Codecs) decompress(src []byte, c codec, limit int) ([]byte, error) {
 	return s.decompress(src, c, limit)
 }
 
-// codecs are the decompressors that one goroutine uses at a time; the zero value makes them when needed.
+// codecs are the decompressors that one goroutine uses at a time. The zero value makes them when they are needed.
 type codecs struct {
 	gzip *gzip.Reader
 	lz4  *lz4.Reader
 	zstd *zstd.Decoder
-	most int // bytes that zstd gives
+	most int // upper bound of zstd's output
 }
 
 func (s *codecs) decompress(src []byte, c codec, limit int) ([]byte, error) {

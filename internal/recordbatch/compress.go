@@ -24,16 +24,16 @@ const (
 	Zstd   = codecZstd
 )
 
-// zstdWindow is how far back zstd looks. More would pay off in batches of one large message alone, and
-// every reader of the batch needs as much memory.
+// zstdWindow is how far back zstd looks. More would help only batches of one large message, and every reader of the
+// batch needs as much memory.
 const zstdWindow = 1 << 20
 
-// Compressor compresses batches. It is safe for concurrent use; the encoders it keeps are as many as were
-// in use at the same time, until the collector takes them. The zero value is ready.
+// Compressor compresses batches. It is safe for concurrent use. It keeps as many encoders as were in use at the same
+// time, until a garbage collection. The zero value is ready.
 type Compressor struct{ gzip, lz4, zstd sync.Pool }
 
-// Compress compresses the one batch that Append has put at b[at:], where it stands. A batch that would not
-// get smaller stays as it is, so that compression never makes a batch too large for its topic.
+// Compress compresses the one batch that Append has written at b[at:], in place. A batch that would not get smaller
+// stays as it is, so that compression never makes a batch too large for its topic.
 func (c *Compressor) Compress(b []byte, at int, to Codec) ([]byte, error) {
 	if to == codecNone {
 		return b, nil
@@ -95,7 +95,7 @@ func newZstd() *zstd.Encoder {
 	return w
 }
 
-// resetter is what encoders that write to a stream have in common.
+// resetter is implemented by encoders that write to a stream.
 type resetter interface {
 	io.WriteCloser
 	Reset(io.Writer)

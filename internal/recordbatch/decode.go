@@ -23,9 +23,9 @@ var (
 // Batch is the header of one batch; its records are still encoded.
 type Batch struct {
 	BaseOffset   int64
-	LastOffset   int64 // of the batch as it was written: compaction may have removed the record, or all
+	LastOffset   int64 // of the batch as it was written: compaction may have removed this record, or all of them
 	MaxTimestamp int64
-	LeaderEpoch  int32 // of the leader that wrote it to the log; -1: the broker does not say
+	LeaderEpoch  int32 // epoch of the leader that wrote it to the log; -1: the broker does not tell
 	Count        int   // records that are left
 	Producer     Producer
 	Control      bool // written by a broker to end a transaction: see Marker
@@ -36,7 +36,7 @@ type Batch struct {
 	payload    []byte
 }
 
-// Decoder takes a record set apart, batch by batch. Use one in each goroutine.
+// Decoder decodes a record set batch by batch. Use one in each goroutine.
 type Decoder struct {
 	maxBytes int
 	rest     []byte
@@ -44,10 +44,9 @@ type Decoder struct {
 	held     int
 }
 
-// NewDecoder returns a decoder that gives up on a batch whose records are larger than maxBytes
-// after decompression, or whose records and headers take more than that as Go values in addition to their bytes:
-// a few kilobytes can decompress to gigabytes, and seven bytes are a record. The decompressors are those of
-// c; nil: its own.
+// NewDecoder returns a decoder that refuses a batch whose records are larger than maxBytes after decompression, or
+// whose records and headers take more than that as Go values in addition to their bytes: a few kilobytes can
+// decompress to gigabytes, and seven bytes can be a record. It takes its decompressors from c; nil: its own.
 func NewDecoder(maxBytes int, c *Codecs) *Decoder {
 	if c == nil {
 		c = NewCodecs(1)
@@ -61,13 +60,13 @@ func (d *Decoder) Reset(b []byte) { d.rest = b }
 // Limit sets maxBytes for the batches from here on.
 func (d *Decoder) Limit(maxBytes int) { d.maxBytes = maxBytes }
 
-// Held is what the last call of Records allocated, in addition to the record set that it read.
+// Held returns the memory that the last call of Records allocated, in addition to the record set.
 func (d *Decoder) Held() int { return d.held }
 
-// Next reads the header of the next batch and verifies its checksum. It returns io.EOF at the end
-// of the record set; a last batch that is cut off counts as the end, because brokers fill a
-// response up to its limit (see Tail). After any other error but ErrFraming, b is what the header of a batch
-// that cannot be read says, of which only Raw can be relied on, and the next call goes on behind it.
+// Next reads the header of the next batch and verifies its checksum. It returns io.EOF at the end of the record set.
+// A last batch that is cut off counts as the end, because brokers fill a response up to its limit (see Tail). After
+// any other error except ErrFraming, b has the fields of an unreadable header, of which only Raw is reliable, and the
+// next call goes on behind that batch.
 func (d *Decoder) Next(b *Batch) error {
 	if len(d.rest) < atMagic+1 {
 		return io.EOF
@@ -97,8 +96,8 @@ func (d *Decoder) Next(b *Batch) error {
 	return nil
 }
 
-// frame returns the bytes that the next batch takes. A message of a format before 2 has its offset, length
-// and magic byte in the same places.
+// frame returns the size of the next batch. A message of a format before 2 has its offset, length and magic byte in
+// the same places.
 func (d *Decoder) frame(offset int64) (int64, error) {
 	length, least := int64(int32(binary.BigEndian.Uint32(d.rest[atLength:]))), int64(headerSize-lengthStart)
 	switch magic := d.rest[atMagic]; {
@@ -113,7 +112,7 @@ func (d *Decoder) frame(offset int64) (int64, error) {
 	return length + lengthStart, nil
 }
 
-// Following is the offset of the batch that comes next, as far as the record set goes.
+// Following returns the offset of the next batch in the record set, if there is one.
 func (d *Decoder) Following() (offset int64, ok bool) {
 	if len(d.rest) < atMagic+1 || d.rest[atMagic] > magicV2 {
 		return 0, false
@@ -121,7 +120,8 @@ func (d *Decoder) Following() (offset int64, ok bool) {
 	return int64(binary.BigEndian.Uint64(d.rest)), true
 }
 
-// Left is how many bytes of the record set no batch has been read from: at its end, those of one that is cut off.
+// Left returns how many bytes of the record set belong to no batch that was read. At the end they are those of a
+// batch that is cut off.
 func (d *Decoder) Left() int { return len(d.rest) }
 
 // Tail returns the header of the batch that is cut off at the end of the record set, and its whole
@@ -158,10 +158,10 @@ func (b *Batch) parse(raw []byte) {
 	b.raw, b.payload = raw, raw[headerSize:]
 }
 
-// Raw is the whole batch as the broker keeps it, part of the record set.
+// Raw returns the whole batch as the broker stores it. It is part of the record set.
 func (b *Batch) Raw() []byte { return b.raw }
 
-// Size is the number of bytes of the batch's records before decompression.
+// Size returns the number of bytes of the batch's records before decompression.
 func (b *Batch) Size() int { return len(b.payload) }
 
 // Records appends the records of b to dst. Keys and values point into the record set, or into one
@@ -213,10 +213,10 @@ func (d *Decoder) Records(dst []Record, b *Batch) ([]Record, error) {
 	return dst, nil
 }
 
-// End says how a transaction ended.
+// End is how a transaction ended.
 type End int
 
-// Kinds of control record. OtherControl is for those brokers keep for themselves.
+// Kinds of control records. OtherControl is for those that brokers keep for themselves.
 const (
 	OtherControl End = iota
 	Aborted
@@ -262,15 +262,16 @@ const headerBytes = int(unsafe.Sizeof(Header{}))
 // minRecordSize is a record with null key and value: length, attributes, five varints of one byte.
 const minRecordSize = 7
 
-// usualRecordSize is what a record takes in memory in addition to its bytes. Room for records of that size and more is
-// made at once, on the word of the batch's header; for smaller ones as they are found.
+// usualRecordSize is the typical memory of a record in addition to its bytes. If the records have at least this size,
+// memory for all of them is allocated at once, from the count in the header; for smaller ones it is allocated as they
+// are found.
 const usualRecordSize = 128
 
 // cursor reads from the front of b; its methods return false when the bytes do not parse.
 type cursor struct{ b []byte }
 
-// record reads one record, with offset and timestamp relative to the batch, and takes what its headers need
-// from left, which is below zero where they need more: then it has allocated nothing for them.
+// record reads one record, with offset and timestamp relative to the batch, and subtracts what its headers need from
+// left. If they need more, left becomes negative and nothing is allocated for them.
 func (c *cursor) record(r *Record, left *int) bool {
 	size, ok := c.varint()
 	if !ok || size < minRecordSize-1 || size > int64(len(c.b)) {

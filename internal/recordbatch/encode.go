@@ -34,10 +34,10 @@ func Append(dst []byte, recs []Record, p Producer) []byte {
 	return dst
 }
 
-// checksumBytes is what is summed at a time: half of a small L1 cache.
+// checksumBytes is how many bytes are summed at a time: half of a small L1 cache.
 const checksumBytes = 16 << 10
 
-// appendHeader appends all but the length and the checksum.
+// appendHeader appends all fields except the length and the checksum.
 func appendHeader(dst []byte, count int, base, latest int64, p Producer) []byte {
 	dst = append(dst, make([]byte, headerSize)...)
 	b, be := dst[len(dst)-headerSize:], binary.BigEndian
@@ -69,8 +69,8 @@ func Size(recs []Record) int {
 	return n
 }
 
-// RecordSize bounds the bytes that r adds to a batch, wherever in the batch it stands: for deciding
-// whether it still fits, without encoding it.
+// RecordSize returns an upper bound of the bytes that r adds to a batch, at any position in it: for deciding whether
+// it still fits, without encoding it.
 func RecordSize(r *Record) int {
 	const worstDeltas = binary.MaxVarintLen64 + binary.MaxVarintLen32
 	body := recordSize(r, 0, 0) - 2 + worstDeltas
@@ -86,7 +86,7 @@ func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
 	return appendHeaders(dst, r)
 }
 
-// appendFront appends what comes before the value, its length included.
+// appendFront appends what comes before the value, including the value's length.
 func appendFront(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
 	dst = binary.AppendVarint(dst, int64(recordSize(r, timeDelta, offsetDelta)))
 	dst = append(dst, 0)

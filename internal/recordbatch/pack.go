@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/snappy"
 )
 
-// Pack appends one batch with recs, compressed, without having it whole before: for large messages, which may
-// compress to a thousandth. false: compressed it would not be smaller, and dst is as it was.
+// Pack appends one compressed batch with recs, without encoding all of it first, because large messages may compress
+// to a thousandth. It returns false and an unchanged dst if the batch would not get smaller.
 func (c *Compressor) Pack(dst []byte, recs []Record, p Producer, to Codec) ([]byte, bool) {
 	start := len(dst)
 	base, latest := recs[0].Timestamp, recs[0].Timestamp
@@ -26,7 +26,7 @@ func (c *Compressor) Pack(dst []byte, recs []Record, p Producer, to Codec) ([]by
 	return out.bytes, true
 }
 
-// PackedSize is how many bytes Pack appends, or Append where that is no more.
+// PackedSize returns how many bytes Pack appends, or Append if that is fewer.
 func (c *Compressor) PackedSize(recs []Record, to Codec) int {
 	plain := Size(recs)
 	var out counter

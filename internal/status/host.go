@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// hosts are the names under which the server answers. A foreign page can make a browser ask
-// any address under a name of its own (DNS rebinding), and read the answer: the address is right, the
-// name is not. Who may ask is not decided here.
+// hosts are the names under which the server answers. A foreign page can make a browser send a request to any address
+// under a name of its own (DNS rebinding), and read the answer: the address is right, the name is not. This is no
+// access control.
 type hosts struct {
 	loopback bool     // only this machine can ask
 	names    []string // in lower case; "*": any
@@ -39,8 +39,8 @@ func newHosts(listen string, allowed []string) hosts {
 	return h
 }
 
-// allow reports whether a request to this host is answered. An address cannot be rebound: probes and
-// scrapes by address pass. Browsers always send a host; what sends none is not one.
+// allow reports whether a request to this host is answered. An address cannot be rebound: probes and scrapes by
+// address pass. Browsers always send a host; a client that sends none is no browser.
 func (h hosts) allow(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -58,7 +58,7 @@ func (h hosts) allow(host string) bool {
 	return !strings.Contains(host, ".") || slices.ContainsFunc(private, func(end string) bool { return strings.HasSuffix(host, end) })
 }
 
-// named refuses requests to a host that is not this server's.
+// named refuses requests for a host that is not this server.
 func named(h hosts, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.allow(r.Host) {

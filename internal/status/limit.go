@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// limit bounds the connections that are open at once. When one more comes the oldest is closed: a
-// flood of clients that send nothing costs neither memory nor file descriptors, and does not keep
-// out the probe that comes after them, which a listener that refuses the newest would.
+// limit bounds the number of open connections. When one more comes, the oldest is closed. A flood of clients that
+// send nothing then costs neither memory nor file descriptors, and does not keep out a later probe, as a listener
+// that refuses the newest would.
 func limit(l net.Listener, most int) net.Listener { return &limited{Listener: l, most: most} }
 
 type limited struct {
@@ -32,7 +32,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	return t, nil
 }
 
-// add notes a connection, and returns the one that has to go for it.
+// add stores a connection, and returns the one that must be closed for it.
 func (l *limited) add(t *tracked) (oldest *tracked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ type tracked struct {
 	place    *list.Element
 }
 
-// Close gives the room back.
+// Close frees the connection's slot.
 func (t *tracked) Close() error {
 	t.listener.forget(t)
 	return t.Conn.Close()

@@ -42,7 +42,7 @@ type Scatter struct {
 	AfterAxes  [2]string  `json:"after_axes"`
 }
 
-// What is drawn of a model, however large it is.
+// Bounds of what is drawn of a large model.
 const (
 	shownDirections = 8
 	shownLoadings   = 5
@@ -93,7 +93,7 @@ func scatter(m *pipeline.PublishedModel) *Scatter {
 	return s
 }
 
-// widest are the two columns of largest variance.
+// widest returns the two columns of largest variance.
 func widest(m *pipeline.PublishedModel) (first, second int) {
 	c := m.Model.CG
 	first, second = -1, -1

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Number is a float64 that JSON can always say: NaN and the infinities are null. Encoding/json
-// would refuse the whole answer for one of them.
+// Number is a float64 that JSON can always represent: NaN and the infinities are null. Encoding/json would refuse the
+// whole answer because of one of them.
 type Number float64
 
 // MarshalJSON writes the shortest digits that give the same float64 again.

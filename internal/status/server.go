@@ -1,6 +1,6 @@
-// Package status is what a running process shows of itself over HTTP: the page, /ping, /ready,
-// /version, /metrics and the JSON API. It reads pipeline.Stats through atomics and copies only, so
-// a reader of the page cannot hold up a record. Everything is read-only: GET and HEAD, nothing else.
+// Package status shows a running process over HTTP: the page, /ping, /ready, /version, /metrics and the JSON API.
+// Begin with [Start], and end with [Server.Close]. It only reads atomics and copies of pipeline.Stats, so a reader of
+// the page cannot hold up a record. Everything is read-only: GET and HEAD, nothing else.
 package status
 
 import (
@@ -82,7 +82,7 @@ func Start(c Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address it listens on.
+// Addr returns the address that it listens on.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // Close stops the server and waits for it.
