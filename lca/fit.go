@@ -236,7 +236,7 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 			Copies: uint64(s.Copies), Constant: f.constant, Effective: s.Effective,
 		},
 	}
-	m.W = whitening(m.BL, m.BG, f.Coordinates, f.Components)
+	m.W = whitening(m.parts(), f.Coordinates, f.Components)
 	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies})
 	return m, ctx.Err()
 }

@@ -111,15 +111,23 @@ func TestDensityIntegratesToOne(t *testing.T) {
 func TestWhiten(t *testing.T) {
 	two, _ := toy("two", 120, 3, 5)
 	x, _, _ := mixed(two, 5)
-	for _, comps := range []lca.Components{lca.ComponentsAll, lca.ComponentsParzen} {
+	for _, comps := range lca.AllComponents() {
 		for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric} {
 			t.Run(caseName(comps, "/", coords), func(t *testing.T) {
 				c := paperConfig(lca.KindLCAGaussRed, 0.01)
 				c.Coordinates, c.Components = coords, comps
 				m := fit(t, x, c)
 				metric := precision(m.BL, m.Dim)
-				if comps == lca.ComponentsAll {
+				first := 1.0 // weight of the first direction
+				switch comps {
+				case lca.ComponentsAll:
 					metric.Add(metric, precision(m.BG, m.Dim))
+				case lca.ComponentsParzen: // it is that of B_L
+				case lca.ComponentsWeighted: // the directions of B_G have e ≥ 1, and so no weight
+					first = math.Sqrt(1 - m.Ratio[0])
+					weighted := mat.DenseCopyOf(m.BL)
+					weighted.Apply(func(_, k int, v float64) float64 { return v * math.Sqrt(1-m.Ratio[k]) }, weighted)
+					metric = precision(weighted, m.Dim)
 				}
 				var got mat.Dense
 				got.Mul(m.W.T(), m.W)
@@ -132,7 +140,7 @@ func TestWhiten(t *testing.T) {
 				if coords == lca.CoordinatesComponents {
 					want := 0.0
 					for k := range m.Dim {
-						want += m.BL.At(k, 0) * (x.At(7, k) - m.Mean[k])
+						want += first * m.BL.At(k, 0) * (x.At(7, k) - m.Mean[k])
 					}
 					nearly(t, "first component of row 7", y.At(7, 0), want, 1e-12)
 				}

@@ -199,11 +199,12 @@ type Components uint8
 
 // The parts.
 const (
-	ComponentsAll    Components = iota + 1
-	ComponentsParzen            // the paper's unsupervised dimension reduction; y keeps d columns
+	ComponentsAll      Components = iota + 1
+	ComponentsParzen              // the paper's unsupervised dimension reduction; y keeps d columns
+	ComponentsWeighted            // each direction by √(1−e), so that one as wide for neighbours as for strangers has no weight
 )
 
-var componentsNames = map[Components]string{ComponentsAll: "all", ComponentsParzen: "parzen"}
+var componentsNames = map[Components]string{ComponentsAll: "all", ComponentsParzen: "parzen", ComponentsWeighted: "weighted"}
 
 // String returns the name that the configuration uses.
 func (c Components) String() string { return nameOf(componentsNames, c) }

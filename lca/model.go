@@ -57,6 +57,9 @@ type Info struct {
 	Drift       float64 // largest principal angle between the Parzen subspaces of this and the previous reference, radians
 }
 
+// parts are B, with their eigenvalues.
+func (m *Model) parts() prop1.Parts { return prop1.Parts{BG: m.BG, BL: m.BL, Ratio: m.Ratio} }
+
 // shape is that of the kernels.
 func (m *Model) shape() kernel.Shape { return kernel.Shape{DOF: m.DOF} }
 

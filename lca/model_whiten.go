@@ -28,14 +28,19 @@ func (m *Model) Whiten(dst, x *mat.Dense) {
 //	components   y = (B_L, B_G)ᵀ(x−μ), Parzen first, e ascending; rows of 0 below, so that y keeps d columns
 //	symmetric    y = M^½(x−μ), M = B Bᵀ
 //	aligned      symmetric too where there is no predecessor to align to
-func whitening(bl, bg *mat.Dense, coords Coordinates, comps Components) *mat.Dense {
-	b := bl
-	if comps == ComponentsAll {
-		b = prop1.Parts{BL: bl, BG: bg}.Joined()
+func whitening(parts prop1.Parts, coords Coordinates, comps Components) *mat.Dense {
+	var b *mat.Dense
+	switch comps {
+	case ComponentsAll:
+		b = parts.Joined()
+	case ComponentsParzen:
+		b = parts.BL
+	case ComponentsWeighted:
+		b = parts.Weighted()
 	}
-	d, _ := prop1.Parts{BL: bl, BG: bg}.Joined().Dims()
+	d, _ := parts.Joined().Dims()
 	w := mat.NewDense(d, d, nil)
-	if prop1.Columns(b) == 0 {
+	if prop1.Columns(b) == 0 || len(prop1.NonzeroRows(b)) == 0 {
 		return w
 	}
 	if coords == CoordinatesComponents {

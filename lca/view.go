@@ -21,11 +21,11 @@ func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
 	}
 	v := *m
 	v.Coordinates, v.Components = coords, comps
-	v.W = whitening(m.BL, m.BG, coords, comps)
+	v.W = whitening(m.parts(), coords, comps)
 	if coords != CoordinatesAligned || m.Coordinates != CoordinatesAligned {
 		return &v, nil
 	}
-	rotation, err := prop1.Polar(m.W, whitening(m.BL, m.BG, CoordinatesSymmetric, m.Components))
+	rotation, err := prop1.Polar(m.W, whitening(m.parts(), CoordinatesSymmetric, m.Components))
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Whatever the view, WᵀW is the metric of its components, and going back gives the model's own W.
@@ -34,14 +32,19 @@ func TestViewKeepsTheMetric(t *testing.T) {
 	aligned := *m
 	aligned.W = &turned
 	for _, coords := range []Coordinates{CoordinatesAligned, CoordinatesComponents, CoordinatesSymmetric} {
-		for _, comps := range []Components{ComponentsAll, ComponentsParzen} {
+		for _, comps := range AllComponents() {
 			v, err := aligned.View(coords, comps)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := m.BL
-			if comps == ComponentsAll {
-				b = prop1.Parts{BL: m.BL, BG: m.BG}.Joined()
+			var b *mat.Dense
+			switch comps {
+			case ComponentsAll:
+				b = m.parts().Joined()
+			case ComponentsParzen:
+				b = m.BL
+			case ComponentsWeighted:
+				b = m.parts().Weighted()
 			}
 			var got, want mat.Dense
 			got.Mul(v.W.T(), v.W)
@@ -56,7 +59,7 @@ func TestViewKeepsTheMetric(t *testing.T) {
 		t.Fatal(err)
 	}
 	var root, want mat.Dense
-	root.CloneFrom(whitening(m.BL, m.BG, CoordinatesSymmetric, ComponentsParzen))
+	root.CloneFrom(whitening(m.parts(), CoordinatesSymmetric, ComponentsParzen))
 	want.Mul(turn, &root)
 	if d := largest(parzen.W, &want); d > 1e-9 {
 		t.Errorf("the Parzen view is not in the model's rotation: off by %g", d)

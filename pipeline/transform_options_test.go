@@ -60,7 +60,7 @@ func everyOption() (all []option) {
 		{name: "no model to be stale", empty: true, age: 3 * time.Hour, limit: 2 * time.Hour, stop: true},
 	} {
 		for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric} {
-			for _, comps := range []lca.Components{lca.ComponentsAll, lca.ComponentsParzen} {
+			for _, comps := range lca.AllComponents() {
 				for _, layout := range []Layout{LayoutVector, LayoutColumns} {
 					for _, until := range []UntilModel{Hold, PassThrough, Drop} {
 						for i := range 4 {

@@ -110,20 +110,22 @@ func (r *reference) alignUnknown(dst []float64, b *mat.Dense, cov []float64) err
 	return nil
 }
 
-// whitening returns the aligned W of a model whose C_G + ν_g is cg. With the Parzen part alone it is
+// whitening returns the aligned W of a model. With the Parzen part alone it is
 // the same rotation of B_L by itself: W = Q (B_L, B_G)ᵀ and W_P = Q (B_L, 0)ᵀ, so that the two never
-// disagree, and a direction that changes sides enters or leaves without moving the others.
-func (r *reference) whitening(bl, bg *mat.Dense, comps lca.Components, cg []float64) (*mat.Dense, error) {
-	b := prop1.Parts{BL: bl, BG: bg}.Joined()
+// disagree, and a direction that changes sides enters or leaves without moving the others. With weighted directions it
+// is the same rotation of those.
+func (r *reference) whitening(m *lca.Model) (*mat.Dense, error) {
+	parts, comps, cg := prop1.Parts{BL: m.BL, BG: m.BG, Ratio: m.Ratio}, m.Components, linalg.Elements(m.CG)
+	b := parts.Joined()
 	d, n := b.Dims()
 	work, w := linalg.Borrow(), mat.NewDense(d, d, nil)
 	defer work.Return()
 	reference := &reference{w: r.w}
 	err := reference.align(w.RawMatrix().Data, b.RawMatrix().Data, d, n, cg, work)
-	if err != nil || comps == lca.ComponentsAll || prop1.Columns(bg) == 0 {
+	if err != nil || comps == lca.ComponentsAll || (comps == lca.ComponentsParzen && prop1.Columns(m.BG) == 0) {
 		return w, err
 	}
-	if prop1.Columns(bl) == 0 { // no direction is Parzen
+	if prop1.Columns(m.BL) == 0 { // no direction is Parzen
 		return mat.NewDense(d, d, nil), nil
 	}
 	// W C B = Q BᵀC B for any C: C_G makes BᵀC B near diagonal, whatever the scales of the columns.
@@ -135,9 +137,13 @@ func (r *reference) whitening(bl, bg *mat.Dense, comps lca.Components, cg []floa
 	linalg.Mul(&q, w, mat.NewDense(d, n, s.Product))
 	work.SolveRight(linalg.Dense(s.Low, n), q.RawMatrix().Data, n, n, d)
 	blas64.Trsm(blas.Right, blas.NoTrans, 1, blas64.Triangular{N: n, Stride: n, Data: s.Low, Uplo: blas.Lower, Diag: blas.NonUnit}, q.RawMatrix())
-	var wp mat.Dense
-	linalg.Mul(&wp, q.Slice(0, d, 0, prop1.Columns(bl)), bl.T())
-	return &wp, nil
+	var shown mat.Dense
+	if comps == lca.ComponentsWeighted {
+		linalg.Mul(&shown, &q, parts.Weighted().T())
+	} else {
+		linalg.Mul(&shown, q.Slice(0, d, 0, prop1.Columns(m.BL)), m.BL.T())
+	}
+	return &shown, nil
 }
 
 // angle returns the largest principal angle between the span of B_L at the last advance and now, in radians.

@@ -71,7 +71,7 @@ func TestAnyRows(t *testing.T) {
 		c.Neighbours, c.Minibatch, c.WarmupRows = []int{3, 20, 100}[rng.IntN(3)], 5+rng.IntN(30), 10+rng.IntN(40)
 		c.InnerSteps = []int{lca.Auto, 1}[rng.IntN(2)]
 		c.Precision = []lca.Precision{lca.Float32, lca.Float64}[rng.IntN(2)]
-		c.Components = []lca.Components{lca.ComponentsAll, lca.ComponentsParzen}[rng.IntN(2)]
+		c.Components = lca.AllComponents()[rng.IntN(3)]
 		c.Coordinates = []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric}[rng.IntN(3)]
 		if rng.IntN(2) == 0 {
 			c.OutlierGate = math.Inf(1)
@@ -92,7 +92,7 @@ func TestAnyRows(t *testing.T) {
 			}
 		}
 		for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric} {
-			for _, comps := range []lca.Components{lca.ComponentsAll, lca.ComponentsParzen} {
+			for _, comps := range lca.AllComponents() {
 				if _, err := m.View(coords, comps); err != nil {
 					t.Errorf("%s: view %v %v: %v", name, coords, comps, err)
 				}

@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -45,7 +44,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 	}
 	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
 	var err error
-	m.W, err = l.aligned.whitening(m.BL, m.BG, m.Components, linalg.Elements(m.CG))
+	m.W, err = l.aligned.whitening(m)
 	return m, err
 }
 

@@ -46,7 +46,7 @@
 //	lca.kind, lca.metric      lca | lca_gauss | …, full | diagonal | isotropic | low_rank
 //	lca.kernel, lca.dof       gaussian | student, and the degrees of freedom of student, 0 of gaussian
 //	lca.coordinates           aligned | components | symmetric: the rotation of W
-//	lca.components            all | parzen: the part of the metric that W carries
+//	lca.components            all | parzen | weighted: the part of the metric that W carries
 //	lca.rows_seen             rows handed to the learner
 //	lca.rows_learnt           rows that entered the statistics
 //	lca.nll, lca.gaussian_nll running leave-one-out NLL of the model, and of a single Gaussian; nats/row

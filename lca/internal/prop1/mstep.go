@@ -3,6 +3,7 @@ package prop1
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -69,6 +70,13 @@ func (b Parts) Joined() *mat.Dense {
 	var all mat.Dense
 	all.Augment(b.BL, b.BG)
 	return &all
+}
+
+// Weighted returns (B_L, B_G) with each column times √(1−e), and 0 where e is 1 or more.
+func (b Parts) Weighted() *mat.Dense {
+	all := b.Joined()
+	all.Apply(func(_, k int, v float64) float64 { return v * math.Sqrt(max(0, 1-b.Ratio[k])) }, all)
+	return all
 }
 
 // Inverse returns (B_L, B_G)⁻¹. Columns of very different length are what B is made of, and cost no

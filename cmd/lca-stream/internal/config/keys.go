@@ -158,7 +158,7 @@ func transformKeys(c *Config) []Key {
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
-		{"transform.components", "all", "all, or parzen alone: the paper's unsupervised dimension reduction.", oneOf(&t.Components, lca.AllComponents()...)},
+		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},
 		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, pipeline.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
