@@ -13,7 +13,8 @@ type law struct {
 	draw func(r *rand.Rand, row []float64)
 	nll  func(row []float64) float64 // −log p in nats
 
-	before *law // the law before a change; nil where there is none
+	before  *law                        // the law before a change; nil where there is none
+	cluster func(row []float64) float64 // number of the row's cluster; nil where there is none
 }
 
 // rows draws n independent rows.
@@ -105,6 +106,14 @@ func five(noise int) law {
 			sum += math.Exp(at[0]*row[0]+at[1]*row[1]-0.5*(at[0]*at[0]+at[1]*at[1])) / float64(len(corners))
 		}
 		return white.nll(row) - math.Log(sum)
+	}, cluster: func(row []float64) float64 {
+		nearest, least := 0, math.Inf(1)
+		for c, at := range corners {
+			if v := math.Hypot(row[0]-at[0], row[1]-at[1]); v < least {
+				nearest, least = c, v
+			}
+		}
+		return float64(nearest)
 	}}
 }
 
@@ -115,6 +124,14 @@ func (l law) mixed(a *mat.Dense, b []float64) law {
 		panic(err) // a random matrix is regular
 	}
 	volume, _ := mat.LogDet(a)
+	back := func(row []float64) []float64 {
+		x, y := make([]float64, l.dim), make([]float64, l.dim)
+		for k, v := range row {
+			y[k] = v - b[k]
+		}
+		multiply(x, &inverse, y)
+		return x
+	}
 	return law{dim: l.dim, draw: func(r *rand.Rand, row []float64) {
 		x := make([]float64, l.dim)
 		l.draw(r, x)
@@ -122,14 +139,8 @@ func (l law) mixed(a *mat.Dense, b []float64) law {
 		for k := range row {
 			row[k] += b[k]
 		}
-	}, nll: func(row []float64) float64 {
-		x, y := make([]float64, l.dim), make([]float64, l.dim)
-		for k, v := range row {
-			y[k] = v - b[k]
-		}
-		multiply(x, &inverse, y)
-		return l.nll(x) + volume
-	}}
+	}, nll: func(row []float64) float64 { return l.nll(back(row)) + volume },
+		cluster: func(row []float64) float64 { return l.cluster(back(row)) }}
 }
 
 func multiply(dst []float64, a *mat.Dense, x []float64) {

@@ -188,16 +188,16 @@ func regimes(r *rand.Rand, b law, x *mat.Dense) {
 
 // bursts has rows in the order of their clusters, 7500 rows at a time: long stretches of like rows.
 func bursts(r *rand.Rand, l law, x *mat.Dense) {
-	const stretch, steps = 7500, 4
+	const stretch = 7500
 	n, _ := x.Dims()
 	for first := 0; first < n; first += stretch {
 		rows := l.rows(r, stretch)
-		unit, order := deviationsOf(rows)[0]/steps, make([]int, stretch)
+		order := make([]int, stretch)
 		for i := range order {
 			order[i] = i
 		}
 		slices.SortStableFunc(order, func(a, b int) int {
-			return cmp.Compare(math.Round(rows.At(a, 0)/unit), math.Round(rows.At(b, 0)/unit))
+			return cmp.Compare(l.cluster(rows.RawRowView(a)), l.cluster(rows.RawRowView(b)))
 		})
 		for i, from := range order {
 			copy(x.RawRowView(first+i), rows.RawRowView(from))

@@ -22,6 +22,10 @@ func TestFloors(t *testing.T) {
 	for _, f := range []floor{
 		{"AR(1) .99", 1, 0.10, 1},
 		{"AR(1) .998", 5, 0.10, 1},
+		{"all columns shrink to a tenth", 1, 1, 1},
+		{"one column shrinks to a tenth", 1, 1, 1},
+		{"5 % of rows at 8 sd", 1.5, 0.10, 0},
+		{"a new cluster of 5 %", 1.5, 0.10, 0},
 	} {
 		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
 			t.Run(f.stream+" "+preset.String(), func(t *testing.T) {

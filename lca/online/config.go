@@ -36,10 +36,10 @@ type Config struct {
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (replaypool.go)
-	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: ten standard deviations by C_G (gate.go); +Inf = off
+	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
 	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (timegap.go)
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
-	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); default true
+	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it only a learner that refuses most rows restarts (lockout.go); default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing, and there is no drift; default false
 

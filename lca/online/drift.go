@@ -16,34 +16,41 @@ const (
 )
 
 // drift watches the prequential NLL: the mean of each minibatch under the metric before it was
-// learnt. A change in the data shows there at once, whatever changed. A minibatch is anomalous if
+// learnt. Any change that makes rows less likely shows there at once. A minibatch is anomalous if
 //
 //	z = (NLL − mean) / sd > 5
 //
-// with the mean and variance of the recent minibatches that were not. While the metric still improves,
-// the NLL falls and z is negative. restart.go says what happens to anomalous minibatches.
+// with the mean and variance of the recent minibatches that were not, or if a column has become quiet. While the metric
+// still improves, the NLL falls and z is negative. restart.go says what happens to anomalous minibatches.
 // Config.Drift turns this off.
 type drift struct {
+	nll   level
+	far   level // share of far rows
+	quiet quietColumns
+}
+
+// level is the running mean and variance of a figure.
+type level struct {
 	seen           uint64 // minibatches since the start or the last restart
 	mean, variance float64
 }
 
-// z returns by how many standard deviations the NLL of a minibatch exceeds the recent mean; 0 until enough
+// z returns by how many standard deviations a figure exceeds the recent mean; 0 until enough
 // minibatches have been seen.
-func (d *drift) z(nll float64) float64 {
-	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(nll) {
+func (d *level) z(figure float64) float64 {
+	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(figure) {
 		return 0
 	}
-	return (nll - d.mean) / math.Sqrt(d.variance)
+	return (figure - d.mean) / math.Sqrt(d.variance)
 }
 
-// observe adds the NLL of a minibatch that is learnt.
-func (d *drift) observe(nll float64) {
-	if math.IsNaN(nll) || math.IsInf(nll, 0) {
+// observe adds the figure of a minibatch that is learnt.
+func (d *level) observe(figure float64) {
+	if math.IsNaN(figure) || math.IsInf(figure, 0) {
 		return
 	}
 	d.seen++
-	delta, w := nll-d.mean, 1/float64(min(d.seen, driftMemory))
+	delta, w := figure-d.mean, 1/float64(min(d.seen, driftMemory))
 	d.mean += float64(w * delta)
 	// West's update of a weighted variance; the first minibatch has none.
 	d.variance = float64((1 - w) * (d.variance + float64(float64(w*delta)*delta)))

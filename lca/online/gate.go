@@ -16,37 +16,29 @@ const (
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
 // neighbour weight 1 however far away it is, so one row in a thousand at 30 standard deviations would
-// determine C_L by itself. An outlier is a row with
+// determine C_L by itself. An outlier is a row whose score −log p is beyond all that the pool's own rows lead one to
+// expect (scoregate.go). It may be the first row of a new cluster: held.go.
 //
-//	(x−μ)ᵀ (C_G + ν_g)⁻¹ (x−μ) > 100 d,
+// With columns that are constant except for one row in a hundred, as the corners of pictures are, the scores of the
+// hundredth have no bound: the kernel is as narrow as the ninety-nine. Where there are such columns
+// (prop1.Sparse), an outlier is a row with
 //
-// which is ten standard deviations in the root mean square over all directions.
+//	(x−μ)ᵀ (C_G + ν_g)⁻¹ (x−μ) > 100 d
 //
-// It is measured by C_G and not in kernel widths, because a gate in kernel widths reinforces itself: rows that never
-// enter Ĉ_L make the kernel narrower, and so rows like them even farther away. With columns that are constant except
-// for one row in a hundred, as the corners of pictures are, a gate at 10·d_P kernel widths lets the kernel
-// collapse on the ninety-nine, and the score of the hundredth has no bound. Sparse columns do not count here
-// either (prop1.Sparse).
+// over the other columns: ten standard deviations in the root mean square over all directions.
 //
 // Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour.
-// It is for scores against a known good period with Drift off, so that no fault is learnt.
-//
-// The gate cannot tell an outlier from the first row of a new cluster: a cluster of fewer than a tenth of the rows
-// that is so far from all others is never learnt.
+// It is for scores against a known good period with Drift off, so that no fault is learnt. It reinforces itself:
+// rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See lockout.go.
 
-// inliers returns the rows that are no outliers by C_G, and leaves them projected in the estimator.
+// inliers returns the rows that are no outliers by C_G, where that is the gate, and leaves them projected in the
+// estimator.
 func (l *Learner) inliers(b batch) batch {
 	l.estimator.project(b.x, l.moments.mean)
-	if l.cfg.OutlierGate != lca.Auto {
+	if l.cfg.OutlierGate != lca.Auto || l.usesScores() {
 		return b
 	}
-	var squares []float64
-	counted := len(l.metric.Active)
-	if len(l.moments.sparse) == 0 {
-		squares = l.family.mahalanobis(l, b.x)
-	} else {
-		squares, counted = l.mahalanobis(b.x, l.moments.sparse)
-	}
+	squares, counted := l.mahalanobis(b.x, l.moments.sparse)
 	l.kept = l.kept[:0]
 	for i, v := range squares {
 		if v <= outlierDistance*outlierDistance*float64(counted) {
@@ -84,11 +76,19 @@ func (l *Learner) opensGate(far, rows int) bool {
 	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false
 	}
-	return l.cfg.Finite || l.drift.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
+	return l.cfg.Finite || l.drift.nll.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
 // countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
 func (l *Learner) countFar(m *kernel.Moments) (rows int) {
+	if l.usesScores() {
+		for _, v := range l.densities(m) {
+			if v > l.gate.limit {
+				rows++
+			}
+		}
+		return rows
+	}
 	limit := math.Min(farLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {

@@ -35,6 +35,9 @@ type Learner struct {
 	warm    batch  // collected rows: of the warm-up, or in quarantine (restart.go)
 	clocks  clocks // rows seen of each partition
 	gap     timeGap
+	gate    scoreGate
+	held    batch // refused rows (held.go)
+	lockout lockout
 	cl      []float64    // C_L without ν, dim×dim, both triangles
 	metric  *metricState // nil while warming up
 	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
@@ -60,7 +63,7 @@ type buffers struct {
 	inTime           inTime
 	kept             []int
 	starts, excluded []int32
-	density          []float64
+	density, sorted  []float64
 	single, offset   []float64
 }
 
@@ -90,6 +93,7 @@ func NewLearner(c Config) (*Learner, error) {
 		moments: newRunningMoments(c.momentsMemory(), d),
 		cl:      make([]float64, d*d),
 		gap:     newTimeGap(c),
+		gate:    scoreGate{limit: math.Inf(1)},
 	}, nil
 }
 
@@ -124,22 +128,26 @@ func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
+	l.reviseGate()
 	b := l.inliers(all)
 	m, far := l.eStep(b, all.len()-b.len())
 	if s.Opened = l.opensGate(far, all.len()); s.Opened {
 		b = all
 		l.estimator.project(b.x, l.moments.mean)
 		m = l.estimator.update(l.exclusion(b))
+	} else {
+		l.closeGate(m)
 	}
 	l.evaluate(m, b.x, &s)
-	if l.isAnomalous(far, all.len(), &s) {
+	if l.isAnomalous(b, m, far, all.len(), &s) {
 		return l.quarantine(all, s)
 	}
-	l.acceptNormal(b.len(), &s)
-	s.Learnt, s.Copies = m.Rows, m.Copies
+	l.acceptNormal(far, b.len(), &s)
 	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
-	b = l.dropGated(b, m)
+	s.Copies = m.Copies
+	b, m = l.dropGated(b, m)
+	s.Learnt = m.Rows
 	s.Gated += all.len() - b.len()
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
@@ -151,6 +159,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	}
 	s.Entered = l.offerToPool(b, l.kept)
 	l.moments.learn(b.x, &l.work)
+	s.Entered += l.admitHeld()
 	var err error
 	if s.Eigen, err = l.updateMetric(1 - s.Discount); err != nil {
 		return Step{}, err
@@ -168,7 +177,8 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	return s, l.aligned.advance(l)
 }
 
-// eStep runs the E-step, and counts the rows that are far from what was learnt: the outliers, and those beyond farLimit.
+// eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a
+// gate in kernel widths those beyond farLimit.
 func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(b)
 	ex.Gate = l.cfg.kernelGate()
@@ -195,8 +205,8 @@ func (l *Learner) exclusion(b batch) kernel.Exclusion {
 	return ex
 }
 
-// dropGated returns the rows that the gate let pass.
-func (l *Learner) dropGated(b batch, m *kernel.Moments) batch {
+// dropGated returns the rows that the gate let pass, and their E-step.
+func (l *Learner) dropGated(b batch, m *kernel.Moments) (batch, *kernel.Moments) {
 	l.kept = l.kept[:0]
 	for i := range b.ids {
 		if m.Used[i] || m.Admissible[i] == 0 {
@@ -204,9 +214,14 @@ func (l *Learner) dropGated(b batch, m *kernel.Moments) batch {
 		}
 	}
 	if len(l.kept) == b.len() {
-		return b
+		return b, m
 	}
-	return l.sifted.pick(b, l.kept, l.cfg.Dim)
+	l.hold(b, l.kept)
+	b = l.sifted.pick(b, l.kept, l.cfg.Dim)
+	if !l.usesScores() {
+		return b, m // a gate in kernel widths has left the others out of the moments
+	}
+	return b, l.again(b)
 }
 
 // repeatStep is another EM step with the same rows, under the metric that has just learnt them.
@@ -216,15 +231,21 @@ func (l *Learner) repeatStep(b batch, s *Step) error {
 	}
 	l.split = true
 	l.estimator.load(l.pool, l.metric, &l.work)
-	l.estimator.project(b.x, l.moments.mean)
-	for i := range b.ids {
-		l.kept[i] = i
-	}
-	m := l.estimator.update(l.exclusion(b))
+	m := l.again(b)
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
 	}
 	return nil
+}
+
+// again is the E-step for some of the rows, or under another metric.
+func (l *Learner) again(b batch) *kernel.Moments {
+	l.estimator.project(b.x, l.moments.mean)
+	l.kept = l.kept[:0]
+	for i := range b.ids {
+		l.kept = append(l.kept, i)
+	}
+	return l.estimator.update(l.exclusion(b))
 }
 
 // offerToPool offers rows to the pool and returns how many entered. placed are their indices among the rows that the
@@ -255,6 +276,7 @@ func (l *Learner) updateCounters(s *Step) {
 	c.Gated += uint64(s.Gated)
 	c.Copies += uint64(s.Copies)
 	c.Minibatches++
+	l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows()))
 	if s.Alarm {
 		c.Alarms++
 	}

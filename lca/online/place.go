@@ -12,6 +12,11 @@ type place struct {
 	at        uint64
 }
 
+// near reports whether two rows are nearer in time than gap rows.
+func (p place) near(q place, gap uint64) bool {
+	return p.partition == q.partition && p.partition != noPartition && max(p.at, q.at)-min(p.at, q.at) < gap
+}
+
 // noPartition is that of rows whose place is not known, such as those of a snapshot. They are near to none in time.
 const noPartition = -1
 

@@ -25,7 +25,7 @@ const (
 // Reading the pool again costs no row of the stream: rings that took 100000 rows are found in 1000. The scores of
 // a young stream, and a gate in kernel widths, are right from the first model on.
 //
-// It happens at the end of the warm-up (firstFit) and each time the number of rows learnt has doubled since, until the
+// It happens at the end of the warm-up (fitFirst) and each time the number of rows learnt has doubled since, until the
 // pool is full: by the count of rows, and not by time. C_L is then what lca.Fit gives for the pool, less noisy than a
 // running average over rows/8 rows. With fewer than 20 rows per column the converged metric is that of those rows
 // alone, and worse on the next rows than the few steps of growth.go, except with a full pool, which will not grow.
@@ -34,25 +34,23 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.len()) || !l.rowsDoubled(before) {
 		return nil
 	}
-	_, err := l.convergeOnPool(l.pool.batch(), s)
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
-	return err
-}
-
-// firstFit replays the warm-up rows, which is the stream's first update.
-func (l *Learner) firstFit(b batch, s *Step) error {
-	if !l.worthReplaying(b.len()) {
-		return nil
-	}
-	used, err := l.convergeOnPool(b, s)
-	if err != nil || used == 0 {
+	if _, err := l.convergeOnPool(l.pool.batch(), s); err != nil {
 		return err
 	}
-	s.Learnt = used
-	l.counts.Learnt += uint64(used)
-	l.counts.Since += uint64(used)
-	l.counts.Minibatches++
-	return l.aligned.advance(l)
+	if b := l.pool.batch(); l.pool.offered == uint64(b.len()) { // the pool holds all rows: none is lost by beginning again with some
+		kept := l.insideGate(b)
+		if len(kept) < b.len() {
+			if _, err := l.fitFirst(new(batch).pick(b, kept, l.cfg.Dim), s); err != nil {
+				return err
+			}
+			l.split = true
+			s.Gated += b.len() - len(kept)
+		}
+	}
+	l.estimator.load(l.pool, l.metric, &l.work)
+	l.setGate(l.pool.batch())
+	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
+	return nil
 }
 
 // worthReplaying reports whether that number of rows is worth it.
@@ -86,8 +84,9 @@ func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
 		l.estimator.load(l.pool, l.metric, &l.work)
 		l.estimator.project(b.x, l.moments.mean)
 		ex := l.exclusion(b)
-		// A gate that is narrower than far would shut out much of the data while C_L comes down.
-		ex.Gate = math.Max(l.cfg.kernelGate(), farLimit(l.metric.parzen))
+		if !l.usesScores() { // a gate narrower than far would shut out much of the data while C_L comes down
+			ex.Gate = math.Max(l.cfg.kernelGate(), farLimit(l.metric.parzen))
+		}
 		m := l.estimator.update(ex)
 		var now Step
 		if l.evaluate(m, b.x, &now); m.Rows == 0 || !(last-now.NLL > least) {

@@ -1,6 +1,9 @@
 package online
 
-import "github.com/lca-stream/lca-stream/lca"
+import (
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
 
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
 // above that of recent ones (drift.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
@@ -13,25 +16,38 @@ import "github.com/lca-stream/lca-stream/lca"
 // new rows, so λ says nothing, C_L becomes wider than C_G, and LCA-Gauss gives up directions that it never takes
 // back; and a C_G of both periods together describes neither.
 //
-// With Drift off the learner never restarts, and only far rows make a minibatch anomalous; with a gate in kernel
-// widths, that gate alone decides, row by row. A finite set has no anomalous minibatch.
+// With Drift off only far rows make a minibatch anomalous, and it is not kept; with a gate in kernel widths, that gate
+// alone decides, row by row. Such a learner restarts only when it is locked out (lockout.go). A finite set has no
+// anomalous minibatch.
 
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
-func (l *Learner) isAnomalous(far, rows int, s *Step) bool {
+func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step) bool {
 	switch {
+	case l.lockout.tripped:
+		return true
 	case l.cfg.Finite || s.Opened:
 		return false
 	case l.cfg.Drift:
-		s.Z = l.drift.z(s.NLL)
+		s.Z = l.drift.nll.z(s.NLL)
+		if quiet := l.drift.quiet.measure(l, b, m); quiet || s.Z > driftAlarm {
+			return true
+		}
 	case l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
-	return s.Z > driftAlarm || tooManyFar(far, rows)
+	if l.usesScores() { // where outliers are usual, a tenth is no more than there are now and then
+		return float64(far) > (manyRows+2*l.drift.far.mean)*float64(rows)
+	}
+	return tooManyFar(far, rows)
 }
 
 // acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine.
-func (l *Learner) acceptNormal(rows int, s *Step) {
-	l.drift.observe(s.NLL)
+func (l *Learner) acceptNormal(far, rows int, s *Step) {
+	l.drift.far.observe(float64(far) / float64(max(rows, 1)))
+	l.drift.nll.observe(s.NLL)
+	if l.cfg.Drift && !l.cfg.Finite && !s.Opened {
+		l.drift.quiet.observe(l.metric.Active)
+	}
 	forgotten := min(rows, l.warm.len())
 	l.warm.forget(forgotten, l.cfg.Dim)
 	l.counts.Gated += uint64(forgotten) // they are never learnt
@@ -40,10 +56,13 @@ func (l *Learner) acceptNormal(rows int, s *Step) {
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
+	if l.lockout.tripped {
+		want = l.cfg.warmupRows()
+	}
 	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
 		want = l.gap.stretched(want, l.cfg.Neighbours)
 	}
-	if l.cfg.Drift {
+	if l.cfg.Drift || l.lockout.tripped {
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {
@@ -55,9 +74,9 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
-	fresh := newRunningMoments(l.cfg.momentsMemory(), d)
-	fresh.start(first.x, &l.work)
-	if len(fresh.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
+	moments := newRunningMoments(l.cfg.momentsMemory(), d)
+	moments.start(first.x, &l.work)
+	if len(moments.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
 		w.forget(w.len()-want, d)
 		l.updateCounters(&s)
 		return s, nil
@@ -67,9 +86,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	l.updateCounters(&s)
 	l.counts.Since = 0
 	l.refit.drop()
-	l.moments, l.pool = fresh, newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
-	clear(l.cl)
-	l.split, l.drift, l.warm = false, drift{}, batch{}
+	l.drift, l.warm, l.held, l.lockout = drift{}, batch{}, batch{}, lockout{}
 	l.gap = newTimeGap(l.cfg)
 	l.gap.learn(first, d)
 	l.gap.revise()

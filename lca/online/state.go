@@ -29,7 +29,7 @@ import (
 //	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
-//	drift     minibatches u64, mean f64, variance f64
+//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows likewise; number of columns u64, and of each likewise
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
@@ -46,11 +46,14 @@ import (
 //	          number u64, places of its last rows u×13, those rows f×13d; number of lags u64, and of each
 //	          pairs f64, lag f64, sums f×d, squares f×d, products f×d
 //	clocks    places: of each partition the number of rows seen
+//	gate      limit of the score f64, revisions u64
+//	held      rows, identities u×n, places            refused, and not yet known to have no company
+//	lockout   rows u64, refused u64, tripped flag
 //
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
 // the ridged flag.
 //
-// Until version 3 there were no places, no gap and no clocks.
+// Until version 3 there were no places, no columns of drift, and nothing after refit.
 //
 // where places are a count and for each a partition and a number of rows, varints, and rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
 const (
@@ -91,6 +94,10 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.refit.write(w)
 	l.gap.write(w)
 	writePlaces(w, l.clocks)
+	w.f64(l.gate.limit)
+	w.u64(l.gate.turn)
+	l.held.write(w)
+	l.lockout.write(w)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -196,7 +203,7 @@ func (l *Learner) read(r *reader) {
 	d := l.cfg.Dim
 	l.counts.read(r)
 	l.running.read(r)
-	l.drift.read(r)
+	l.drift.read(r, d)
 	if r.version == 1 {
 		l.drift.readRenewal(r)
 	}
@@ -226,6 +233,11 @@ func (l *Learner) read(r *reader) {
 	if r.version > 3 {
 		l.gap.read(r, d)
 		l.clocks = readPlaces(r, 0)
+		l.gate = scoreGate{limit: r.f64(), turn: r.u64()}
+		if l.held = readBatch(r); r.err == nil && !l.held.valid(d) {
+			r.err = errors.New("refused rows and identities differ in number")
+		}
+		l.lockout.read(r)
 	}
 }
 
@@ -245,13 +257,26 @@ func (c *counts) read(r *reader) {
 	}
 }
 
-func (d *drift) write(w *writer) {
+func (d *level) write(w *writer) {
 	w.u64(d.seen)
 	w.f64(d.mean)
 	w.f64(d.variance)
 }
 
-func (d *drift) read(r *reader) { *d = drift{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+func (d *level) read(r *reader) { *d = level{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+
+func (d *drift) write(w *writer) {
+	d.nll.write(w)
+	d.far.write(w)
+	d.quiet.write(w)
+}
+
+func (d *drift) read(r *reader, dim int) {
+	if d.nll.read(r); r.version > 3 {
+		d.far.read(r)
+		d.quiet.read(r, dim)
+	}
+}
 
 // readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
 // the one that counts, and the collected rows are those in quarantine.
@@ -259,7 +284,7 @@ func (d *drift) readRenewal(r *reader) {
 	var was drift
 	minibatches := r.u64()
 	_ = r.f64()
-	if was.read(r); minibatches > 0 {
+	if was.nll.read(r); minibatches > 0 {
 		*d = was
 	}
 }

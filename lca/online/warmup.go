@@ -15,15 +15,17 @@ const (
 	// The density preset warms up on this multiple of the rows: they define what later counts as an
 	// outlier, and consecutive rows are more alike than random ones.
 	warmupDensity = 2
-	// A row is left out if one of its columns is this many robust standard deviations from the median. That is
-	// far beyond any tail that should be learnt: afterwards the gate decides.
-	warmupOutlier = 20
+	// A row is left out if one of its columns is this many robust standard deviations from the median: next to it all
+	// others would be copies of each other. That is far beyond any tail that should be learnt: afterwards the
+	// gate decides.
+	warmupOutlier = 1000
+	// The first fit is repeated without the rows that its gate refuses, at most so many times.
+	trimRounds = 5
 )
 
 // The warm-up collects the first rows: they give the scales, μ, C_G, the first pool and, as C_L = C_G,
-// the first metric. There is no gate yet, so rows that are absurdly far are sorted out by the
-// median and the median absolute deviation of each column: one row at 1000 standard deviations
-// would otherwise set C_G by itself for as long as it stays in the pool.
+// the first metric. Rows that are absurdly far are sorted out beforehand, by the median and the median absolute
+// deviation of each column.
 
 // warmupRows returns how many rows are collected.
 func (c Config) warmupRows() int {
@@ -64,25 +66,59 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	return l.initialise(first, s)
 }
 
-// initialise fills the pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first
-// update follows at once where the rows suffice for one.
+// initialise fits the first rows, and again without those that the gate then refuses, until there are none: rows far from
+// all others would otherwise set C_G by themselves for as long as they stay in the pool. A tail that belongs
+// passes the gate (tail.go).
 func (l *Learner) initialise(b batch, s Step) (Step, error) {
+	all, used := b.len(), 0
+	for range trimRounds {
+		var err error
+		if used, err = l.fitFirst(b, &s); err != nil {
+			return Step{}, err
+		}
+		kept := l.insideGate(b)
+		if len(kept) == b.len() {
+			break
+		}
+		b = new(batch).pick(b, kept, l.cfg.Dim)
+	}
+	s.Gated += all - b.len()
+	l.counts.Gated += uint64(all - b.len())
+	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
+	if used == 0 {
+		return s, nil
+	}
+	s.Learnt = used
+	l.counts.Learnt += uint64(used)
+	l.counts.Since += uint64(used)
+	l.counts.Minibatches++
+	return s, l.aligned.advance(l)
+}
+
+// fitFirst fills an empty pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first update
+// follows at once where the rows suffice for one; used is then how many were.
+func (l *Learner) fitFirst(b batch, s *Step) (used int, err error) {
+	d := l.cfg.Dim
+	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
+	l.moments.start(b.x, &l.work)
 	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.len()
 	f, cov := l.moments.columnScale(l.cfg.NuUnit), l.moments.full()
+	clear(l.cl)
 	for _, i := range f.Active {
 		for _, j := range f.Active {
-			l.cl[i*l.cfg.Dim+j] = cov[i*l.cfg.Dim+j]
+			l.cl[i*d+j] = cov[i*d+j]
 		}
 	}
+	l.split = false
 	if err := l.initMetric(); err != nil {
-		return Step{}, err
+		return 0, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
-	if err := l.firstFit(b, &s); err != nil {
-		return Step{}, err
+	if !l.worthReplaying(b.len()) {
+		return 0, nil
 	}
-	return s, nil
+	return l.convergeOnPool(b, s)
 }
 
 // initMetric sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.

@@ -138,7 +138,7 @@ type LCA struct {
 	TargetRows     int             // rows the kernel width is corrected to; 0: off
 	WarmupRows     int             // rows before the first update; lca.Auto: by the number of features and the preset
 	InnerSteps     int             // EM steps per minibatch; lca.Auto: more at first
-	OutlierGate    float64         // squared kernel distance beyond which a row is not learnt; lca.Auto: by the distance from the mean; +Inf: off
+	OutlierGate    float64         // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
 	TimeGap        int             // rows of a partition within which two rows are no neighbours; lca.Auto: by the autocorrelation; 0: off
 	NearCopies     bool            // leave near copies out of a row's neighbours
 	Drift          int             // rows that a change must last for; lca.Auto: by preset; 0: off

@@ -1,0 +1,88 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// Refused rows are held until there are as many as the metric preset warms up on. Then each is scored against the others, as if they
+// were in the pool: outliers stay alone, but the rows of a cluster that was never seen before have each other, and
+// enter the pool. So a few rows of a new kind do not pass as if they were known, and a kind that lasts is learnt,
+// without a restart that would forget the others.
+
+// hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
+// there are enough. kept are the rows that were not refused, ascending.
+func (l *Learner) hold(b batch, kept []int) {
+	if !l.usesScores() || len(kept) == b.len() {
+		return
+	}
+	for i := range b.ids {
+		if len(kept) > 0 && kept[0] == i {
+			kept = kept[1:]
+			continue
+		}
+		l.held.append(batch{b.x[i*l.cfg.Dim : (i+1)*l.cfg.Dim], b.ids[i : i+1], b.places[i : i+1]})
+	}
+}
+
+// admitHeld ends a holding that has enough rows.
+func (l *Learner) admitHeld() (entered int) {
+	if l.held.len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
+		return 0
+	}
+	known := l.withCompany(l.held)
+	l.held = batch{}
+	if known.len() == 0 {
+		return 0
+	}
+	l.again(known)
+	l.moments.learn(known.x, &l.work)
+	return l.offerToPool(known, l.kept)
+}
+
+// withCompany returns the rows whose scores would be within the gate if all of them were in the pool, with all directions
+// Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
+func (l *Learner) withCompany(b batch) batch {
+	m, n := l.metric, len(l.metric.Active)
+	z, near := l.coordinates(b), 0.0
+	if l.cfg.NearCopies {
+		near = kernel.NearCopy * float64(n)
+	}
+	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.len()))
+	var known []int
+	for i := range b.ids {
+		sum := 0.0
+		for j := range b.ids {
+			if b.ids[i] == b.ids[j] || b.places[i].near(b.places[j], l.gap.rows) {
+				continue
+			}
+			distance := 0.0
+			for k, v := range z[i*n : (i+1)*n] {
+				u := v - z[j*n+k]
+				distance = math.FMA(u, u, distance)
+			}
+			if distance >= near {
+				sum += math.Exp(-0.5 * distance)
+			}
+		}
+		if constant-math.Log(sum) <= l.gate.limit {
+			known = append(known, i)
+		}
+	}
+	return new(batch).pick(b, known, len(m.centre))
+}
+
+// coordinates returns Bᵀ(x−c) by the B of the last split.
+func (l *Learner) coordinates(b batch) []float64 {
+	m, d, n := l.metric, l.cfg.Dim, len(l.metric.Active)
+	centred, z := make([]float64, b.len()*n), make([]float64, b.len()*n)
+	for i := range b.ids {
+		for j, k := range m.Active {
+			centred[i*n+j] = b.x[i*d+k] - m.centre[k]
+		}
+	}
+	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.basis, n), b.len(), n, n, linalg.Set)
+	return z
+}

@@ -1,0 +1,142 @@
+package online
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// TestHeldRows holds that rows of a new cluster are refused until there are enough of them, and are then known, without
+// an alarm; and that as many outliers, each alone, never are.
+func TestHeldRows(t *testing.T) {
+	const d, b, share = 6, 100, 5
+	for _, c := range []struct {
+		name  string
+		draw  func(r *rand.Rand, row []float64)
+		known bool
+	}{
+		{"a cluster", func(r *rand.Rand, row []float64) {
+			for k := range row {
+				row[k] = 15 + r.NormFloat64()
+			}
+		}, true},
+		{"outliers", func(r *rand.Rand, row []float64) {
+			for k := range row {
+				row[k] = 30 * r.NormFloat64()
+			}
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(d)
+			config.Preset = lca.PresetDensity
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(7, 16))
+			feed(t, l, five(r, 3000, d-2), b)
+			refused := map[bool]int{} // by whether as many had come as are held
+			for i := range 100 {
+				x := five(r, b, d-2)
+				for k := range share {
+					c.draw(r, x.RawRowView(k))
+				}
+				s, err := l.Learn(x, sequence(1<<20+i*b, b), nil)
+				if err != nil || s.Alarm {
+					t.Fatalf("minibatch %d: alarm %v: %v", i, s.Alarm, err)
+				}
+				refused[i > 2*warmupRows/share] += s.Gated + s.Quarantined
+			}
+			if refused[false] < warmupRows {
+				t.Errorf("%d rows refused at first, want %d at least", refused[false], warmupRows)
+			}
+			if late := refused[true]; c.known && late > 10 || !c.known && late < 50 {
+				t.Errorf("%d of 95 rows refused later", late)
+			}
+		})
+	}
+}
+
+// TestLockout holds that a learner whose gate refuses most rows comes back by itself, with one alarm, even where nothing
+// else would make it restart.
+func TestLockout(t *testing.T) {
+	const d, b = 6, 50
+	config := DefaultConfig(d)
+	config.Neighbours, config.Minibatch, config.OutlierGate, config.Drift = 400, b, 30, false
+	l, err := NewLearner(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(8, 16))
+	feed(t, l, five(r, 1500, d-2), b)
+	alarms, late := 0, 0
+	for i := range 60 {
+		x := five(r, b, d-2)
+		x.Apply(func(_, _ int, v float64) float64 { return v + 100 }, x)
+		s, err := l.Learn(x, sequence(1<<20+i*b, b), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Alarm {
+			alarms++
+		}
+		if i >= 40 {
+			late += s.Learnt
+		}
+	}
+	if alarms != 1 || late < 20*b*9/10 {
+		t.Errorf("%d alarms, %d of the last %d rows learnt", alarms, late, 20*b)
+	}
+}
+
+// TestQuietColumn holds that a column that shrinks to a tenth is noticed once, and that a stretch of rows from one of
+// the clusters is not.
+func TestQuietColumn(t *testing.T) {
+	const d, b = 6, 100
+	for _, c := range []struct {
+		name   string
+		change func(x *mat.Dense)
+		alarms int
+	}{
+		{"a column shrinks", func(x *mat.Dense) {
+			for i := range b {
+				x.Set(i, 4, 0.1*x.At(i, 4))
+			}
+		}, 1},
+		{"one cluster alone", func(x *mat.Dense) {
+			for i := range b {
+				for k := range 2 { // the middle cluster: the others fold onto it
+					for x.At(i, k) > 2 {
+						x.Set(i, k, x.At(i, k)-4)
+					}
+					for x.At(i, k) < -2 {
+						x.Set(i, k, x.At(i, k)+4)
+					}
+				}
+			}
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, err := NewLearner(DefaultConfig(d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(9, 16))
+			feed(t, l, five(r, 4000, d-2), b)
+			before := l.Info().Alarms
+			for i := range 10 {
+				x := five(r, b, d-2)
+				c.change(x)
+				if _, err := l.Learn(x, sequence(1<<20+i*b, b), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := int(l.Info().Alarms - before); before > 0 || got != c.alarms {
+				t.Errorf("%d alarms before, %d after, want none and %d", before, got, c.alarms)
+			}
+		})
+	}
+}

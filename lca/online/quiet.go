@@ -1,0 +1,76 @@
+package online
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// quietShare is the share of a column's variance in C_L that a quiet column's does not reach.
+const quietShare = 0.3
+
+// quietColumns watches for columns that become quiet. Their rows are all near the middle of what was learnt, and so
+// more likely than ever: the NLL does not rise, and a low one alone says nothing, because that of a stretch of rows
+// from a dense cluster is low too. A column is quiet if the mean square of a minibatch about μ is
+//
+//   - five standard deviations below that of the recent minibatches, in its logarithm: heavy tails and slow
+//     columns vary much, and few minibatches of theirs are so far below the others;
+//   - and less than the local variance: no cluster is narrower than the kernel.
+type quietColumns struct {
+	columns []level   // of the logarithm, for each column
+	square  []float64 // of the last minibatch
+}
+
+// measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
+func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bool) {
+	d := l.cfg.Dim
+	q.square = linalg.Resize(q.square, d)
+	clear(q.square)
+	for i, used := range m.Used {
+		if !used {
+			continue
+		}
+		for k, v := range b.x[i*d : (i+1)*d] {
+			v -= l.moments.mean[k]
+			q.square[k] = math.FMA(v, v, q.square[k])
+		}
+	}
+	if q.columns == nil {
+		q.columns = make([]level, d)
+	}
+	for _, k := range l.metric.Active {
+		square := q.square[k] / float64(m.Rows)
+		q.square[k] = math.Log(square)
+		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm
+	}
+	return quiet
+}
+
+// observe adds the minibatch that was measured last, which is learnt.
+func (q *quietColumns) observe(active []int) {
+	for _, k := range active {
+		q.columns[k].observe(q.square[k])
+	}
+}
+
+func (q *quietColumns) write(w *writer) {
+	w.count(len(q.columns))
+	for k := range q.columns {
+		q.columns[k].write(w)
+	}
+}
+
+func (q *quietColumns) read(r *reader, dim int) {
+	n := r.count(24)
+	if r.err == nil && n != 0 && n != dim {
+		r.err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
+	}
+	q.columns = nil
+	for range n {
+		var c level
+		c.read(r)
+		q.columns = append(q.columns, c)
+	}
+}

@@ -1,0 +1,102 @@
+package online
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+const (
+	gateShare       = 5e-4 // share of the pool's own rows that the gate would refuse
+	gateRows        = 500  // rows of the pool whose scores set the gate
+	gateMinibatches = 64   // minibatches between two revisions, which cost as much as five
+)
+
+// scoreGate is the score −log p beyond which a row is not learnt: the (1 − 5·10⁻⁴) quantile of the leave-one-out scores
+// of the pool's rows, by their tail (tail.go). These are what a fresh row scores if it is like the pool's.
+type scoreGate struct {
+	limit float64 // +Inf: unknown, so that all rows pass
+	turn  uint64  // revisions so far
+}
+
+// usesScores reports whether the gate is by scores.
+func (l *Learner) usesScores() bool {
+	return l.cfg.OutlierGate == lca.Auto && len(l.moments.sparse) == 0
+}
+
+// reviseGate computes the gate again from time to time. The estimator must be loaded.
+func (l *Learner) reviseGate() {
+	if l.usesScores() && l.counts.Minibatches%gateMinibatches == 0 {
+		l.setGate(l.inside.sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+	}
+}
+
+// setGate computes the gate from the scores of rows that are in the pool, which it returns.
+func (l *Learner) setGate(b batch) []float64 {
+	l.gate.turn++
+	l.estimator.project(b.x, l.moments.mean)
+	scores := l.densities(l.estimator.update(l.exclusion(b)))
+	l.sorted = l.sorted[:0]
+	for _, v := range scores {
+		if !math.IsNaN(v) {
+			l.sorted = append(l.sorted, v)
+		}
+	}
+	rows := float64(len(l.sorted))
+	if g := l.gap.rows; g > 1 {
+		rows = min(rows, float64(max(l.counts.Since, uint64(l.pool.len())))/float64(g))
+	}
+	l.gate.limit = math.Inf(1)
+	if len(l.sorted) > 0 {
+		l.gate.limit = tailQuantile(l.sorted, gateShare, rows)
+	}
+	return scores
+}
+
+// closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out:
+// see dropGated.
+func (l *Learner) closeGate(m *kernel.Moments) {
+	if !l.usesScores() {
+		return
+	}
+	for i, v := range l.densities(m) {
+		if v > l.gate.limit {
+			m.Used[i] = false
+			m.Rows--
+		}
+	}
+}
+
+// sample picks so many rows of from, evenly spaced, the turn-th choice of them.
+func (b *batch) sample(from batch, rows, turn, d int) batch {
+	n := from.len()
+	if n <= rows {
+		return from
+	}
+	b.x, b.ids, b.places = b.x[:0], b.ids[:0], b.places[:0]
+	for i := range rows {
+		k := (i*n/rows + turn) % n
+		b.x = append(b.x, from.x[k*d:(k+1)*d]...)
+		b.ids, b.places = append(b.ids, from.ids[k]), append(b.places, from.places[k])
+	}
+	return *b
+}
+
+// insideGate sets the gate by rows that are in the pool, and returns which of them pass it.
+func (l *Learner) insideGate(b batch) []int {
+	kept := make([]int, 0, b.len())
+	if !l.usesScores() {
+		for i := range b.ids {
+			kept = append(kept, i)
+		}
+		return kept
+	}
+	l.estimator.load(l.pool, l.metric, &l.work)
+	for i, v := range l.setGate(b) {
+		if !(v > l.gate.limit) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
