@@ -29,7 +29,7 @@ import (
 //	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
-//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows likewise; number of columns u64, and of each likewise
+//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64, and of each the same
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
@@ -238,70 +238,6 @@ func (l *Learner) read(r *reader) {
 			r.err = errors.New("refused rows and identities differ in number")
 		}
 		l.lockout.read(r)
-	}
-}
-
-func (c *counts) fields() []*uint64 {
-	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since}
-}
-
-func (c *counts) write(w *writer) {
-	for _, f := range c.fields() {
-		w.u64(*f)
-	}
-}
-
-func (c *counts) read(r *reader) {
-	for _, f := range c.fields() {
-		*f = r.u64()
-	}
-}
-
-func (d *level) write(w *writer) {
-	w.u64(d.seen)
-	w.f64(d.mean)
-	w.f64(d.variance)
-}
-
-func (d *level) read(r *reader) { *d = level{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
-
-func (d *drift) write(w *writer) {
-	d.nll.write(w)
-	d.far.write(w)
-	d.quiet.write(w)
-}
-
-func (d *drift) read(r *reader, dim int) {
-	if d.nll.read(r); r.version > 3 {
-		d.far.read(r)
-		d.quiet.read(r, dim)
-	}
-}
-
-// readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
-// the one that counts, and the collected rows are those in quarantine.
-func (d *drift) readRenewal(r *reader) {
-	var was drift
-	minibatches := r.u64()
-	_ = r.f64()
-	if was.nll.read(r); minibatches > 0 {
-		*d = was
-	}
-}
-
-func (r *running) fields() []*float64 {
-	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
-}
-
-func (r *running) write(w *writer) {
-	for _, f := range r.fields() {
-		w.f64(*f)
-	}
-}
-
-func (r *running) read(from *reader) {
-	for _, f := range r.fields() {
-		*f = from.f64()
 	}
 }
 
