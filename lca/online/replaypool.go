@@ -37,14 +37,15 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	if _, err := l.convergeOnPool(l.pool.batch(), s); err != nil {
 		return err
 	}
-	if b := l.pool.batch(); l.pool.offered == uint64(b.len()) { // the pool holds all rows: none is lost by beginning again with some
-		kept := l.insideGate(b)
-		if len(kept) < b.len() {
+	// While the pool holds all rows so far, outliers among the first can still be left out without losing any other.
+	if b := l.pool.batch(); l.pool.offered == uint64(b.len()) {
+		if kept := l.insideGate(b); len(kept) < b.len() {
 			if _, err := l.fitFirst(new(batch).pick(b, kept, l.cfg.Dim), s); err != nil {
 				return err
 			}
 			l.split = true
 			s.Gated += b.len() - len(kept)
+			l.counts.Gated += uint64(b.len() - len(kept))
 		}
 	}
 	l.estimator.load(l.pool, l.metric, &l.work)
