@@ -9,7 +9,7 @@ type lockout struct {
 	tripped       bool
 }
 
-// watch counts a step, and judges each time that there are so many rows.
+// watch counts a step, and judges each time that there are at least rows of them.
 func (k *lockout) watch(s *Step, rows int) {
 	k.rows += uint64(s.Rows)
 	k.refused += uint64(s.Gated + s.Quarantined)

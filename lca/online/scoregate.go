@@ -68,7 +68,7 @@ func (l *Learner) closeGate(m *kernel.Moments) {
 	}
 }
 
-// sample picks so many rows of from, evenly spaced, the turn-th choice of them.
+// sample picks rows of from, evenly spaced; turn shifts the choice.
 func (b *batch) sample(from batch, rows, turn, d int) batch {
 	n := from.len()
 	if n <= rows {

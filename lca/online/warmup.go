@@ -19,7 +19,7 @@ const (
 	// others would be copies of each other. That is far beyond any tail that should be learnt: afterwards the
 	// gate decides.
 	warmupOutlier = 1000
-	// The first fit is repeated without the rows that its gate refuses, at most so many times.
+	// The first fit is repeated without the rows that its gate refuses, at most this number of times.
 	trimRounds = 5
 )
 
@@ -84,7 +84,7 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	}
 	s.Gated += all - b.len()
 	l.counts.Gated += uint64(all - b.len())
-	l.estimator = newEstimator(l.cfg) // frees the buffers for so many rows
+	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
 	if used == 0 {
 		return s, nil
 	}
