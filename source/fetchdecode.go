@@ -40,6 +40,7 @@ func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) er
 func (f *Fetcher) decode(got *Fetched, response *fetchResponse, p part) (left int, err error) {
 	hidden := newAborted(response.aborted)
 	f.decoder.Reset(response.records)
+	defer f.decoder.Reset(nil) // the response may be large, and the next one far away
 	f.decoder.Limit(f.room(p))
 	held := 0
 	defer func() { f.settle(got, held) }()

@@ -48,7 +48,7 @@ func (p *portion) done() {
 func (p *portion) drop() {
 	if p != nil {
 		p.block.drop()
-		p.block = nil
+		p.block, p.records, p.rejected = nil, nil, nil // they point into it
 	}
 }
 

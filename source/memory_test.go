@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -215,6 +217,36 @@ func TestResponsesAreBoundedByTheirPart(t *testing.T) {
 	}
 	f.grant.back(0)
 	m.idle(t)
+}
+
+// What was read is no longer in memory once its batch is released, even if nothing is read after it.
+func TestReleasedMessagesAreLetGo(t *testing.T) {
+	const partitions = 4
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "released", memory: NewMemory(1)}
+	r.produce(partitions, 1, []byte(`{"x":1,"text":"`+strings.Repeat("x", 3<<20)+`"}`), kgo.NoCompression())
+	var values []weak.Pointer[byte]
+	for id := range int32(partitions) {
+		k := r.open(1<<20, id)
+		defer func() { _ = k.Close() }()
+		if err := r.read(t.Context(), k, 1, func(b Batch) { values = append(values, weak.Make(&b.Messages[0].Value[0])) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		runtime.GC()
+		held := 0
+		for _, v := range values {
+			if v.Value() != nil {
+				held++
+			}
+		}
+		if held == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d messages are held", held, partitions)
+		}
+	}
 }
 
 // A reader that is sent elsewhere, or closed, in the middle gives back what it had read ahead.
