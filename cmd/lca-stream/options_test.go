@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // Durations have their unit, in either format.
@@ -18,5 +19,17 @@ func TestLoggedDurationsHaveUnits(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %s", format, &out)
 		}
+	}
+}
+
+// A delay of the configuration is obeyed; without one the transactions of all partitions share one bound.
+func TestDelayOfTransactions(t *testing.T) {
+	s := &system{config: config.Default(), rate: source.NewRate(mostTransactions)}
+	if wait, rate := s.gathering(); wait != 0 || rate != s.rate {
+		t.Errorf("by default they wait for %v, with the bound %p of %p", wait, rate, s.rate)
+	}
+	s.config.Transform.MaxDelay = 100 * time.Millisecond
+	if wait, rate := s.gathering(); wait != 100*time.Millisecond || rate != nil {
+		t.Errorf("with max_delay: 100ms they wait for %v, with a bound: %v", wait, rate != nil)
 	}
 }

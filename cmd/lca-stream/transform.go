@@ -156,17 +156,22 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 // idle returns the interval of the empty batches of a quiet partition.
 func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
 
+// gathering is how long a transaction waits to be filled, or what bounds those that do not wait.
+func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
+	if wait = s.config.Transform.MaxDelay; wait > 0 {
+		return wait, nil
+	}
+	return 0, s.rate
+}
+
 // read opens a partition's reader.
 func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
-	k := source.KafkaConfig{
+	wait, rate := o.gathering()
+	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
-		IdleWait: o.idle(), OnGap: o.gaps.Pass,
-	}
-	if k.GatherWait = o.config.Transform.MaxDelay; k.GatherWait == 0 {
-		k.Rate = o.rate
-	}
-	src, err := o.reader(ctx, k)
+		GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func BenchmarkLatencyLearning(b *testing.B) {
 			s.create(b)
 			s.learnModel(b)
 			out := s.topic(b, id+"-out", 2, nil)
-			p := start(b, s.binary, []string{command, "-c", s.config(b, s.id+"-ours", out, true)})
+			p := start(b, s.binary, []string{command, "-c", s.config(b, s.id+"-model", out, true)}) // the group that owns the model
 			p.awaitCount(b, "lca_transform_rows_total", s.messages*s.rows)
 			all := s.measure(b, out, messages, perSecond)
 			share := "–"
