@@ -60,6 +60,10 @@
 //
 //   - Columns are divided by their standard deviation, and ν is relative to the mean variance that leaves
 //     (1), so that columns of 1e-9 and 1e9 live together. UnitAbsolute is the paper's. (TestScales)
+//   - With UnitCovariance, where PresetDensity begins, ν C_G is added to C_L and ν_g C_G to C_G in place of multiples of I:
+//     no score changes with the basis. A ridge of 1e-12 of each variance stands for rounding. (TestScoreIsAffine)
+//   - KernelStudent puts a t in place of each Gaussian kernel. λ_ij is its share, and in C_L a pair also counts
+//     (ν+d_P)/(ν+δ_ij) times, which makes the M-step exact while d_P stays. (TestStudentIsMonotone)
 //   - A constant column has weight 0 and does not count in d. (TestConstantColumns)
 //   - Pairs that are near copies of each other, as redelivered records are, count as the row itself does:
 //     λ = 0. Otherwise they pull the kernel to width 0. A row with no other neighbour is left out of C_L and

@@ -20,6 +20,9 @@
 // coordinates, where Ĉ is close to the identity, it does not. So callers centre in float64, whiten,
 // and only then round to float32.
 //
+// With t kernels ([Shape]) λ_ij is their share, the sum for Ĉ has each pair times its pull, and the means are scaled by the
+// roots of the row sums (student.go).
+//
 // # One specification, the same bits everywhere
 //
 // What is learnt from a stream must not depend on the processor that learns it. So each output is
@@ -33,7 +36,7 @@
 //   - exp is our own; math.Exp chooses its instructions by processor;
 //   - a row with few large weights keeps only those above e^−21 of the largest (float32; e^−40 in
 //     float64), by a rule that depends on that row alone (sparse.go);
-//   - weights below e^−67 (float32) or e^−688 (float64) are exactly zero, so that no subnormal
+//   - weights below e^−67 (float32) or e^−688 (float64), of t kernels e^−40 and e^−344, are exactly zero, so that no subnormal
 //     number ever enters a product (they are up to a hundred times slower).
 //
 // The assembly in kernel_amd64.s computes the same chains with wider registers, and the tests
