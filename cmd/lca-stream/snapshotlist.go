@@ -55,7 +55,7 @@ func list(a *snapshot.Assembler) []listed {
 	var all []listed
 	for _, id := range a.Models() {
 		for _, e := range a.List(id) {
-			l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours, Bytes: e.Bytes, Time: e.Time.UTC()}
+			l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Scores, Bytes: e.Bytes, Time: e.Time.UTC()}
 			if e.Fault != nil {
 				l.Fault = e.Fault.Error()
 			}

@@ -40,6 +40,7 @@ type Entry struct {
 	Version uint64
 	Slot    int
 	Chunks  Chunks    // as the headers announce them
+	Scores  int       // chunks of the part scores: 1, or 0 in a snapshot of an earlier version
 	Bytes   int       // of all chunks in memory
 	Time    time.Time // the newest timestamp of its chunks
 	Fault   error     // why it cannot be read; nil where it can
@@ -169,8 +170,9 @@ func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err er
 	return c, nil
 }
 
-// whole returns the version of which all chunks of both parts are there. Chunks that a larger former version left
-// behind do not matter.
+// whole returns the version of which all chunks of the parts model and neighbours are there. Chunks that a larger former
+// version left behind do not matter. Decoding finds out whether the scores are missing: they come before the neighbours,
+// and earlier versions had none.
 func (s *slot) whole() (uint64, bool) {
 	first, ok := s.chunks[chunkID{PartModel, 0}]
 	if !ok {
@@ -269,10 +271,13 @@ func (a *Assembler) List(modelID string) []Entry {
 			if c.time.After(e.Time) {
 				e.Time = c.time
 			}
-			if id.part == PartModel {
+			switch id.part {
+			case PartModel:
 				e.Chunks.Model = c.n
-			} else {
+			case PartNeighbours:
 				e.Chunks.Neighbours = c.n
+			case PartScores:
+				e.Scores = c.n
 			}
 		}
 		_, e.Fault = a.decode(s, modelID)
@@ -290,9 +295,10 @@ func (a *Assembler) Slots(modelID string) Slots {
 	for number, s := range a.models[modelID] {
 		var c Chunks
 		for id := range s.chunks {
-			if id.part == PartModel {
+			switch id.part {
+			case PartModel:
 				c.Model = max(c.Model, id.index+1)
-			} else {
+			case PartNeighbours:
 				c.Neighbours = max(c.Neighbours, id.index+1)
 			}
 		}
@@ -345,9 +351,12 @@ func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 func (s *slot) join(modelID string, version uint64) (*Snapshot, error) {
 	var d decoder
 	var at time.Time
-	for _, part := range []string{PartModel, PartNeighbours} {
+	for _, part := range []string{PartModel, PartNeighbours, PartScores} {
 		for i := range s.chunks[chunkID{part, 0}].n {
 			c := s.chunks[chunkID{part, i}]
+			if part == PartScores && c.version != version {
+				continue // of a former version
+			}
 			if _, err := d.add(part, c.value, ipcguard.MessageLimits()); err != nil {
 				return nil, err
 			}

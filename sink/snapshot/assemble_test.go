@@ -48,6 +48,11 @@ func TestAssembler(t *testing.T) {
 	}
 	tombstone := func(m sink.Message) sink.Message { return sink.Message{Key: m.Key} }
 	last := len(two) - 1
+	scores := slices.IndexFunc(two, func(m sink.Message) bool { return header(m, "lca-part") == PartScores })
+	unscored := big(200)
+	unscored.Model.Scores = nil
+	without, _ := mustMessages(t, unscored, 4, nil)
+	former, _ := mustMessages(t, example(3, 1, 2, 600), 4, nil) // slot 2
 	for _, c := range []struct {
 		name     string
 		messages []sink.Message
@@ -61,6 +66,11 @@ func TestAssembler(t *testing.T) {
 		{"first model chunk missing", slices.Concat(one, two[1:]), 100, 0},
 		{"a model chunk missing", slices.Concat(one, two[:1], two[2:]), 100, 0},
 		{"last neighbours chunk missing", slices.Concat(one, two[:last]), 100, 0},
+		{"scores missing", slices.Concat(one, two[:scores], two[scores+1:]), 100, 0},
+		{"scores of another version", slices.Concat(one, two[:scores], former[1:2], two[scores+1:]), 100, 0},
+		{"no scores", without, 200, 0},
+		{"no scores, as an earlier program writes it", slices.Concat(without[:scores], without[scores+1:]), 200, 0},
+		{"no scores, over a version that had some", slices.Concat(former, without[:scores], without[scores+1:]), 200, 0},
 		{"nothing whole", slices.Concat(one[1:], two[1:]), 0, 0},
 		{"a chunk damaged", slices.Concat(one, replace(two, 1, flip(two[1]))), 100, 1},
 		{"damaged, then sent again", slices.Concat(one, replace(two, 1, flip(two[1])), two[1:2]), 200, 1},
@@ -74,7 +84,7 @@ func TestAssembler(t *testing.T) {
 		{"slot overwritten by a smaller one", slices.Concat(one, two, five), 500, 0},
 		{"slot half overwritten", slices.Concat(one, five[:1]), 0, 0},
 		{"slot half overwritten, an older one is whole", slices.Concat(one, two, five[:1]), 200, 0},
-		{"a larger version's chunks left behind", slices.Concat(one, five[:2]), 500, 0},
+		{"a larger version's chunks left behind", slices.Concat(one, five[:3]), 500, 0},
 		{"not a snapshot's key", slices.Concat([]sink.Message{{Key: []byte("x"), Value: []byte("y")}}, one), 100, 1},
 		{"no headers", slices.Concat(one, []sink.Message{{Key: two[0].Key, Value: two[0].Value}}), 100, 1},
 		{"header n that is too small", slices.Concat(one, []sink.Message{change(two[1], "lca-chunk", "1/1")}), 100, 1},
@@ -224,7 +234,7 @@ func TestHalfOfTwoModels(t *testing.T) {
 	model, _ := mustMessages(t, example(3, 1, 2, 100), 4, nil)
 	wider, _ := mustMessages(t, example(4, 1, 2, 100), 4, nil)
 	var a Assembler
-	add(t, &a, time.Time{}, model[0], wider[1])
+	add(t, &a, time.Time{}, model[0], wider[2])
 	if list := a.List("default"); len(list) != 1 || list[0].Fault == nil || !strings.Contains(list[0].Fault.Error(), "two models") {
 		t.Errorf("got %v", list)
 	}

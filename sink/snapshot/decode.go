@@ -20,6 +20,7 @@ type decoder struct {
 	metadata   arrow.Metadata
 	table      table
 	neighbours []float32
+	scores     []float64
 }
 
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
@@ -35,10 +36,13 @@ func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []
 		return nil, fmt.Errorf("%w (part %s)", err, part)
 	}
 	for _, rec := range records {
-		if part == PartModel {
+		switch part {
+		case PartModel:
 			err = d.addDirections(rec)
-		} else {
+		case PartNeighbours:
 			err = d.addNeighbours(rec)
+		case PartScores:
+			err = d.addScores(rec)
 		}
 		if err != nil {
 			return nil, err
@@ -99,7 +103,16 @@ func (d *decoder) addNeighbours(rec arrow.Record) error {
 	return nil
 }
 
-// finish returns the snapshot once both parts have been added.
+func (d *decoder) addScores(rec arrow.Record) error {
+	score, err := column[*array.Float64](rec, "score")
+	if err != nil {
+		return err
+	}
+	d.scores = append(d.scores, score.Float64Values()...)
+	return nil
+}
+
+// finish returns the snapshot once all parts have been added.
 func (d *decoder) finish() (*Snapshot, error) {
 	s := d.snapshot
 	if s == nil {
@@ -111,6 +124,12 @@ func (d *decoder) finish() (*Snapshot, error) {
 	s.Model.Neighbours = d.neighbours
 	if text, _ := d.metadata.GetValue(formatKey); text == "1" {
 		centreNeighbours(s.Model)
+	}
+	if len(d.scores) > 0 {
+		if s.Model.Scores == nil {
+			s.Model.Scores = new(lca.Scores)
+		}
+		s.Model.Scores.Sorted = d.scores
 	}
 	for _, f := range fields() {
 		text, ok := d.metadata.GetValue(f.key)

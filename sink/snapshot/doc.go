@@ -6,7 +6,7 @@
 //
 // # Format 2
 //
-// A snapshot is two parts, each a table. A part is one Arrow IPC stream (uncompressed, one
+// A snapshot is three parts, each a table. A part is one Arrow IPC stream (uncompressed, one
 // batch, end-of-stream mark), or, where it is larger than a chunk, several such streams with the
 // same schema, to be concatenated by rows:
 //
@@ -27,6 +27,9 @@
 //	part "neighbours"
 //	  x           FixedSizeList<float32, d>  the centres of the Parzen part, x_j − μ
 //
+//	part "scores"
+//	  score       float64                    −log p of each neighbour without itself, ascending; no rows where not known
+//
 // All is in the units of the input; a constant column has weight 0. float64 values are exact.
 // There is no clock in the bytes: the same model is the same bytes, so that the SHA-256 of the
 // model part as one stream names it (Fingerprint). The time of a snapshot is the timestamp of
@@ -36,7 +39,7 @@
 // that reads back exactly, or NaN where not known yet:
 //
 //	lca.format                2
-//	lca.part                  model | neighbours
+//	lca.part                  model | neighbours | scores
 //	lca.model_id              snapshot.model_id
 //	lca.model_version         rows learnt when the snapshot was taken; grows forever
 //	lca.number                how many snapshots came before; decides the slot
@@ -54,6 +57,8 @@
 //	lca.nu, lca.nu_gaussian, lca.nu_unit
 //	lca.minibatch             B
 //	lca.neighbours            rows of the part neighbours
+//	lca.scores                rows of the part scores
+//	lca.tail                  JSON {"u", "xi", "beta"}: the scores beyond their 90 % quantile u, see lca.Tail; null without scores
 //	lca.effective_neighbours  mean exp(H(λ_i))
 //	lca.drift                 largest principal angle to the previous reference, radians
 //	lca.alarms, lca.gated_rows, lca.copies
@@ -66,7 +71,7 @@
 // format ever written stays readable.
 //
 // In format 1 the neighbours were x_j, which float32 rounds where a column is far from 0, and lca.kernel and lca.dof were
-// missing: all kernels were Gaussian.
+// missing: all kernels were Gaussian. There were no scores: a row then has no probability.
 //
 // # Topic
 //
@@ -76,7 +81,7 @@
 //	value    the chunk, at most MaxChunk bytes
 //	headers  content-type: application/vnd.apache.arrow.stream
 //	         lca-model-id, lca-model-version
-//	         lca-part: model | neighbours
+//	         lca-part: model | neighbours | scores
 //	         lca-chunk: i/n               i from 0 as in the key, of n chunks of this part
 //	         lca-crc32c                   of the value, Castagnoli, decimal
 //
@@ -86,5 +91,5 @@
 //
 // # File
 //
-// WriteFile writes the two parts, each as one stream, one after the other.
+// WriteFile writes the parts model, neighbours and scores, each as one stream, one after the other.
 package snapshot

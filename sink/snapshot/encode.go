@@ -11,12 +11,15 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // The parts of a snapshot, as in the keys and headers.
 const (
 	PartModel      = "model"
 	PartNeighbours = "neighbours"
+	PartScores     = "scores"
 )
 
 // MaxChunk bounds the bytes of a chunk, so that a message passes a broker's default limit of
@@ -90,6 +93,27 @@ func neighboursPart(s *Snapshot) part {
 			return []arrow.Array{lists(vector, to-from, flat(arrow.PrimitiveTypes.Float32, (to-from)*d, arrow.Float32Traits.CastToBytes(x[from*d:to*d])))}
 		},
 	}
+}
+
+// scoresPart has no rows where the scores are not known.
+func scoresPart(s *Snapshot) part {
+	scores := sorted(s.Model)
+	return part{
+		name:     PartScores,
+		schema:   arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float64}}, s.metadata(PartScores)),
+		rows:     len(scores),
+		rowBytes: 8,
+		columns: func(from, to int) []arrow.Array {
+			return []arrow.Array{array.NewFloat64Data(flat(arrow.PrimitiveTypes.Float64, to-from, arrow.Float64Traits.CastToBytes(scores[from:to])))}
+		},
+	}
+}
+
+func sorted(m *lca.Model) []float64 {
+	if m.Scores == nil {
+		return nil
+	}
+	return m.Scores.Sorted
 }
 
 // flat returns an array of fixed width that shares the memory of values.

@@ -45,6 +45,7 @@ func Example() {
 	fmt.Println(ok, got.Version, got.Features, mat.Equal(got.Model.W, model.W))
 	// Output:
 	// machines/0/model/0 to partition 0
+	// machines/0/scores/0 to partition 0
 	// machines/0/neighbours/0 to partition 0
 	// true 200 [temperature pressure] true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -14,9 +15,9 @@ type Format string
 
 // The formats. All hold the same arrays under the same names, and read back exactly: mean (d), whiten, parzen,
 // gaussian, c_l and c_g (one row per direction, d columns, as in the model part), eigenvalues (d_P of parzen, then
-// d_G of gaussian), neighbours (N×d, float32), and the metadata as text.
+// d_G of gaussian), scores (ascending), neighbours (N×d, float32), and the metadata as text.
 const (
-	FormatArrow       Format = "arrow"       // WriteFile: two Arrow streams
+	FormatArrow       Format = "arrow"       // WriteFile: three Arrow streams
 	FormatNPZ         Format = "npz"         // numpy.load; metadata is a JSON text
 	FormatSafetensors Format = "safetensors" // metadata in the header's __metadata__
 	FormatONNX        Format = "onnx"        // a graph x ↦ y; all else in metadata_props
@@ -101,7 +102,7 @@ func sniff(data []byte) (Format, error) {
 // arrays is a snapshot as named arrays, the form that other programs read.
 type arrays struct {
 	metadata map[string]string
-	float64s map[string]matrix // by kind; also the eigenvalues
+	float64s map[string]matrix // by kind; also the eigenvalues and the scores
 	x        []float32         // neighbours
 	d        int
 }
@@ -114,6 +115,7 @@ type matrix struct {
 
 const (
 	nameEigenvalues = "eigenvalues"
+	nameScores      = "scores"
 	nameNeighbours  = "neighbours"
 )
 
@@ -122,8 +124,13 @@ func kinds() []string {
 	return []string{KindMean, KindWhiten, KindParzen, KindGaussian, KindCL, KindCG}
 }
 
+// float64Names returns the names of all arrays of float64, in the order in which they are written.
+func float64Names() []string { return append(kinds(), nameEigenvalues, nameScores) }
+
 // isVector reports whether an array has one dimension in the exported formats.
-func isVector(name string) bool { return name == KindMean || name == nameEigenvalues }
+func isVector(name string) bool {
+	return name == KindMean || name == nameEigenvalues || name == nameScores
+}
 
 // shape returns an array's shape in the exported formats.
 func shape(name string, rows, columns int) []int {
@@ -147,6 +154,7 @@ func arraysOf(s *Snapshot) *arrays {
 		a.float64s[kind] = m
 	}
 	a.float64s[nameEigenvalues] = matrix{1, len(s.Model.Ratio), s.Model.Ratio}
+	a.float64s[nameScores] = matrix{1, len(sorted(s.Model)), sorted(s.Model)}
 	return a
 }
 
@@ -184,7 +192,7 @@ func (a *arrays) snapshot() (*Snapshot, error) {
 	if a.d != d.table.d && len(a.x) > 0 {
 		return nil, fmt.Errorf("snapshot: %s has %d columns, but lca.d is %d", nameNeighbours, a.d, d.table.d)
 	}
-	d.neighbours = a.x
+	d.neighbours, d.scores = a.x, a.float64s[nameScores].values
 	return d.finish()
 }
 
@@ -221,10 +229,5 @@ func (a *arrays) set(name string, dims []int, float64s []float64, float32s []flo
 
 // isArray reports whether a name is one of the known arrays.
 func isArray(name string) bool {
-	for _, kind := range kinds() {
-		if name == kind {
-			return true
-		}
-	}
-	return name == nameEigenvalues || name == nameNeighbours
+	return name == nameNeighbours || slices.Contains(float64Names(), name)
 }

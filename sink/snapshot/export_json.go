@@ -16,6 +16,7 @@ type jsonSnapshot struct {
 	CL          [][]float64       `json:"c_l"`
 	CG          [][]float64       `json:"c_g"`
 	Eigenvalues []float64         `json:"eigenvalues"`
+	Scores      []float64         `json:"scores"`
 	Neighbours  [][]float32       `json:"neighbours"`
 }
 
@@ -27,7 +28,8 @@ func writeJSON(w io.Writer, a *arrays) error {
 	return json.NewEncoder(w).Encode(jsonSnapshot{
 		Metadata: a.metadata, Mean: a.float64s[KindMean].values, Whiten: rows(KindWhiten),
 		Parzen: rows(KindParzen), Gaussian: rows(KindGaussian), CL: rows(KindCL), CG: rows(KindCG),
-		Eigenvalues: append([]float64{}, a.float64s[nameEigenvalues].values...), Neighbours: split(a.x, a.d),
+		Eigenvalues: append([]float64{}, a.float64s[nameEigenvalues].values...),
+		Scores:      append([]float64{}, a.float64s[nameScores].values...), Neighbours: split(a.x, a.d),
 	})
 }
 
@@ -41,6 +43,9 @@ func readJSON(data []byte) (*arrays, error) {
 		return nil, err
 	}
 	if err := a.set(nameEigenvalues, []int{len(j.Eigenvalues)}, j.Eigenvalues, nil); err != nil {
+		return nil, err
+	}
+	if err := a.set(nameScores, []int{len(j.Scores)}, j.Scores, nil); err != nil {
 		return nil, err
 	}
 	for kind, rows := range map[string][][]float64{KindWhiten: j.Whiten, KindParzen: j.Parzen, KindGaussian: j.Gaussian, KindCL: j.CL, KindCG: j.CG} {

@@ -27,7 +27,7 @@ func writeNPZ(w io.Writer, a *arrays) error {
 	if err := writeNPY(z, npzMetadata, npyText(string(text))); err != nil {
 		return err
 	}
-	for _, name := range append(kinds(), nameEigenvalues) {
+	for _, name := range float64Names() {
 		m := a.float64s[name]
 		if err := writeNPY(z, name, npy{"<f8", shape(name, m.rows, m.columns), float64Bytes(m.values)}); err != nil {
 			return err

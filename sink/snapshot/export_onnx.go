@@ -54,7 +54,7 @@ func writeONNX(w io.Writer, a *arrays) error {
 	model.bytes(onnxGraph, onnxGraphOf(a))
 	model.bytes(onnxOpset, opset)
 	props := maps.Clone(a.metadata)
-	for _, name := range []string{KindParzen, KindGaussian, KindCL, KindCG, nameEigenvalues} {
+	for _, name := range []string{KindParzen, KindGaussian, KindCL, KindCG, nameEigenvalues, nameScores} {
 		props[name] = base64.StdEncoding.EncodeToString(float64Bytes(a.float64s[name].values))
 	}
 	props[nameNeighbours] = base64.StdEncoding.EncodeToString(float32Bytes(a.x))

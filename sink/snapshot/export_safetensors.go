@@ -31,7 +31,7 @@ func writeSafetensors(w io.Writer, a *arrays) error {
 		body = append(body, b...)
 	}
 	// float64 before float32, so that every tensor is aligned to its numbers.
-	for _, name := range append(kinds(), nameEigenvalues) {
+	for _, name := range float64Names() {
 		m := a.float64s[name]
 		put(name, "F64", shape(name, m.rows, m.columns), float64Bytes(m.values))
 	}

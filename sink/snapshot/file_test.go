@@ -27,11 +27,15 @@ func TestReadFileRefuses(t *testing.T) {
 	if !bytes.HasPrefix(good, model) {
 		t.Fatal("a file does not begin with the model part, which its fingerprint is of")
 	}
+	scores, err := onlyChunk(scoresPart(example(3, 1, 2, 100)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	// edit writes a file whose streams are made from changed parts, as another program might.
 	edit := func(change func(p *part, s *Snapshot)) []byte {
 		s := example(3, 1, 2, 100)
 		var all []byte
-		for _, p := range []part{modelPart(s), neighboursPart(s)} {
+		for _, p := range []part{modelPart(s), neighboursPart(s), scoresPart(s)} {
 			change(&p, s)
 			b, err := p.stream(0, p.rows)
 			if err != nil {
@@ -72,7 +76,8 @@ func TestReadFileRefuses(t *testing.T) {
 		{"an Arrow file", []byte("ARROW1\x00\x00............"), "Arrow file"},
 		{"the model part alone", model, "part neighbours"},
 		{"the parts swapped", append(slices.Clone(good[len(model):]), model...), `says "neighbours"`},
-		{"more than two parts", append(slices.Clone(good), model...), "after the second part"},
+		{"more than three parts", append(slices.Clone(good), model...), "after the last part"},
+		{"the scores missing", good[:len(good)-len(scores)], "lca.scores is 4"},
 		{"a newer format", metadata("lca.format", "3"), "use a newer one"},
 		{"format 0", metadata("lca.format", "0"), "formats up to 2"},
 		{"not a snapshot", metadata("lca.format", ""), "not a snapshot"},
@@ -115,9 +120,11 @@ func modelPartOf(s *Snapshot, change func(*table)) part {
 	return partOf(s, t)
 }
 
-// TestUnknownIsPassedOver: later writers may add kinds and keys; readers of today must not mind.
+// TestUnknownIsPassedOver: later writers may add kinds and keys, and earlier ones had no part for the scores; readers of
+// today must not mind.
 func TestUnknownIsPassedOver(t *testing.T) {
 	s := example(3, 1, 2, 100)
+	s.Model.Scores = nil
 	p := modelPartOf(s, func(t *table) { t.add("rotation", 0, 0, []float64{1, 2, 3}) })
 	model, err := onlyChunk(p)
 	if err != nil {

@@ -45,6 +45,7 @@ func example(d, parzen, neighbours int, version uint64) *Snapshot {
 	for range neighbours * d {
 		m.Neighbours = append(m.Neighbours, float32(r.NormFloat64()))
 	}
+	m.Scores = &lca.Scores{Sorted: []float64{-1.5, 0x1.23456789abcdep0, 3, 3}, Tail: lca.Tail{U: 3, Xi: -0.3, Beta: 1e-7}}
 	s := &Snapshot{
 		Model: m, ModelID: "default", Version: version, Number: version / 100, Parent: version / 2, Producer: "lca-stream test",
 		Offsets: source.Offsets{{Topic: "events", ID: 0}: 12, {Topic: "events", ID: 10}: 1 << 60, {Topic: "späti", ID: 1}: 0},

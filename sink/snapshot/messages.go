@@ -29,7 +29,7 @@ const (
 // finds it again.
 type Slots map[int]Chunks
 
-// Chunks counts the chunks of each part.
+// Chunks counts the chunks of the parts model and neighbours. The part scores always is one chunk.
 type Chunks struct{ Model, Neighbours int }
 
 // Messages encodes a snapshot as messages for the topic, and returns what the topic's slots hold after them. before
@@ -45,7 +45,7 @@ func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message
 	var messages []sink.Message
 	slot := int(s.Number % uint64(keep))
 	count := make(map[string]int)
-	for _, p := range []part{modelPart(s), neighboursPart(s)} {
+	for _, p := range []part{modelPart(s), scoresPart(s), neighboursPart(s)} { // the neighbours last: with them a version is whole
 		chunks, err := p.chunks(MaxChunk)
 		if err != nil {
 			return nil, nil, err
@@ -95,6 +95,9 @@ func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header 
 func checksum(value []byte) uint32 { return crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)) }
 
 func appendTombstones(messages []sink.Message, topic, modelID string, slot int, before, now Chunks) []sink.Message {
+	if now == (Chunks{}) {
+		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartScores, 0}.key()})
+	}
 	for i := now.Model; i < before.Model; i++ {
 		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartModel, i}.key()})
 	}
@@ -128,7 +131,7 @@ func parseKey(key []byte) (place, error) {
 	id, last := strings.Join(fields[:len(fields)-3], "/"), fields[len(fields)-3:]
 	slot, errSlot := strconv.ParseUint(last[0], 10, 31)
 	index, errIndex := strconv.ParseUint(last[2], 10, 31)
-	if id == "" || errSlot != nil || errIndex != nil || last[1] != PartModel && last[1] != PartNeighbours {
+	if id == "" || errSlot != nil || errIndex != nil || !slices.Contains([]string{PartModel, PartNeighbours, PartScores}, last[1]) {
 		return refuse()
 	}
 	p := place{id, int(slot), last[1], int(index)}

@@ -54,6 +54,8 @@ func fields() []field {
 		named("lca.nu_unit", func(s *Snapshot) *lca.Unit { return &info(s).NuUnit }, lca.ParseUnit),
 		integer("lca.minibatch", false, func(s *Snapshot) *int { return &info(s).Minibatch }),
 		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
+		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
+		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }},
 		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
 		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),
 		unsigned("lca.alarms", false, func(s *Snapshot) *uint64 { return &info(s).Alarms }),
@@ -125,7 +127,7 @@ func inJSON[T any](key string, at func(*Snapshot) *[]T) field {
 		}}
 }
 
-// mustJSON encodes strings and integers, which cannot fail.
+// mustJSON encodes strings and finite numbers, which cannot fail.
 func mustJSON(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -159,6 +161,23 @@ func parseOffsets(s *Snapshot, text string) error {
 			s.Offsets[source.Partition{Topic: topic, ID: id}] = next
 		}
 	}
+	return nil
+}
+
+// tailJSON writes the tail of the scores as {"u":…,"xi":…,"beta":…}, and null where there are none.
+func tailJSON(s *lca.Scores) string {
+	if s == nil {
+		return "null"
+	}
+	return mustJSON(s.Tail)
+}
+
+func parseTail(m *lca.Model, text string) error {
+	var tail *lca.Tail
+	if err := json.Unmarshal([]byte(text), &tail); err != nil || tail == nil {
+		return err
+	}
+	m.Scores = &lca.Scores{Tail: *tail}
 	return nil
 }
 

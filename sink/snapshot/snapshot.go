@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -72,6 +73,9 @@ func (s *Snapshot) Validate() error {
 	case len(m.Mean) != d:
 		return fmt.Errorf("snapshot: mean of %d numbers for a model of %d columns", len(m.Mean), d)
 	}
+	if err := checkScores(m.Scores); err != nil {
+		return err
+	}
 	for _, name := range s.Features {
 		if !utf8.ValidString(name) {
 			return fmt.Errorf("snapshot: feature name %q is not UTF-8", name)
@@ -90,6 +94,23 @@ func (s *Snapshot) Validate() error {
 		checkMatrix("B_L", m.BL, d, parzen), checkMatrix("B_G", m.BG, d, gaussian),
 		checkMatrix("W", m.W, rowsOf(m.W), d), checkSymmetric("C_L", m.CL, d), checkSymmetric("C_G", m.CG, d),
 		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkFinite32("neighbours", m.Neighbours))
+}
+
+// mostScores is how many scores fit into one chunk together with the metadata.
+const mostScores = 50_000
+
+func checkScores(s *lca.Scores) error {
+	switch {
+	case s == nil:
+		return nil
+	case len(s.Sorted) == 0 || len(s.Sorted) > mostScores:
+		return fmt.Errorf("snapshot: %d scores, want 1 … %d, or none and no tail", len(s.Sorted), mostScores)
+	case !slices.IsSorted(s.Sorted):
+		return errors.New("snapshot: the scores do not ascend")
+	case s.Tail.Beta < 0:
+		return fmt.Errorf("snapshot: the tail of the scores has the scale %v, want at least 0", s.Tail.Beta)
+	}
+	return errors.Join(checkFinite("scores", s.Sorted), checkFinite("the tail of the scores", []float64{s.Tail.U, s.Tail.Xi, s.Tail.Beta}))
 }
 
 func rowsOf(m *mat.Dense) int {

@@ -125,7 +125,7 @@ func TestChunks(t *testing.T) {
 			if most := (rows + perChunk - 1) / perChunk; model > most {
 				t.Errorf("%d chunks for the model part, want at most %d", model, most)
 			}
-			if got := slots[0]; got.Model != model || got.Model+got.Neighbours != len(messages) {
+			if got := slots[0]; got.Model != model || got.Model+got.Neighbours+1 != len(messages) {
 				t.Errorf("slots say %+v of %d messages", got, len(messages))
 			}
 			var a Assembler
@@ -160,14 +160,14 @@ func TestMessages(t *testing.T) {
 			t.Errorf("message %d goes to %s/%d at %v", i, m.Topic, m.Partition, m.Time)
 		}
 	}
-	if d := cmp.Diff([]string{"default/5/model/0", "default/5/neighbours/0"}, keys); d != "" {
+	if d := cmp.Diff([]string{"default/5/model/0", "default/5/scores/0", "default/5/neighbours/0"}, keys); d != "" {
 		t.Error(d)
 	}
 	for key, want := range map[string]string{
 		"content-type": "application/vnd.apache.arrow.stream", "lca-model-id": "default", "lca-model-version": "3700",
-		"lca-part": "neighbours", "lca-chunk": "0/1", "lca-crc32c": fmt.Sprint(checksum(messages[1].Value)),
+		"lca-part": "neighbours", "lca-chunk": "0/1", "lca-crc32c": fmt.Sprint(checksum(messages[2].Value)),
 	} {
-		if got := header(messages[1], key); got != want {
+		if got := header(messages[2], key); got != want {
 			t.Errorf("header %s is %q, want %q", key, got, want)
 		}
 	}
@@ -190,7 +190,7 @@ func TestTombstones(t *testing.T) {
 		{"smaller", 4, Slots{3: {3, 2}}, []string{"default/3/model/1", "default/3/model/2", "default/3/neighbours/1"}, Slots{3: {1, 1}}},
 		{"grown", 4, Slots{3: {0, 1}}, nil, Slots{3: {1, 1}}},
 		{"fewer slots than before", 2, Slots{0: {1, 1}, 1: {1, 1}, 2: {1, 1}, 5: {0, 1}},
-			[]string{"default/2/model/0", "default/2/neighbours/0", "default/5/neighbours/0"}, Slots{0: {1, 1}, 1: {1, 1}}},
+			[]string{"default/2/scores/0", "default/2/model/0", "default/2/neighbours/0", "default/5/scores/0", "default/5/neighbours/0"}, Slots{0: {1, 1}, 1: {1, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			messages, after := mustMessages(t, example(2, 1, 1, 700), c.keep, c.before) // number 7
@@ -232,6 +232,11 @@ func TestValidate(t *testing.T) {
 		{"C_L of another size", func(s *Snapshot) { s.Model.CL = mat.NewSymDense(2, nil) }, "C_L is 2×2"},
 		{"NaN in the mean", func(s *Snapshot) { s.Model.Mean[1] = math.NaN() }, "mean holds NaN at 1"},
 		{"Inf in the neighbours", func(s *Snapshot) { s.Model.Neighbours[4] = float32(math.Inf(1)) }, "neighbours holds +Inf at 4"},
+		{"no scores, but a tail", func(s *Snapshot) { s.Model.Scores.Sorted = nil }, "0 scores"},
+		{"scores in disorder", func(s *Snapshot) { slices.Reverse(s.Model.Scores.Sorted) }, "do not ascend"},
+		{"Inf in the scores", func(s *Snapshot) { s.Model.Scores.Sorted[3] = math.Inf(1) }, "scores holds +Inf at 3"},
+		{"NaN in the tail", func(s *Snapshot) { s.Model.Scores.Tail.Xi = math.NaN() }, "tail of the scores holds NaN"},
+		{"negative scale", func(s *Snapshot) { s.Model.Scores.Tail.Beta = -1 }, "scale -1"},
 		{"a key of the format's", func(s *Snapshot) { s.Extra = map[string]string{"lca.nll": "0"} }, `"lca.nll"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -274,7 +279,8 @@ func TestGolden(t *testing.T) {
 		}
 		want, model := *s, *s.Model
 		want.Model = &model
-		if f == 1 { // its neighbours are x_j
+		if f == 1 { // its neighbours are x_j, and it has no scores
+			model.Scores = nil
 			model.Neighbours = slices.Clone(model.Neighbours)
 			for k, v := range model.Neighbours {
 				model.Neighbours[k] = float32(float64(v) - model.Mean[k%model.Dim])

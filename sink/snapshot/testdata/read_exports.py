@@ -1,6 +1,6 @@
 """Reads one snapshot in all its forms with the libraries that users have, and compares.
 
-usage: read_exports.py DIR, which holds model-*.arrows and neighbours-*.arrows (the values of the
+usage: read_exports.py DIR, which holds model-*.arrows, neighbours-*.arrows and scores-*.arrows (the values of the
 topic's messages), snapshot.{arrow,npz,safetensors,onnx,json}, and x.npz with rows x and y = W(x−μ).
 """
 import glob
@@ -46,11 +46,14 @@ expected["eigenvalues"] = t["eigenvalue"].to_numpy()[(kind == "parzen") | (kind 
 n = pa.concat_tables(pa.ipc.open_stream(p).read_all() for p in sorted(glob.glob(folder + "/neighbours-*.arrows")))
 expected["neighbours"] = n["x"].combine_chunks().flatten().to_numpy().reshape(-1, d)
 
-# A file is the two streams, one after the other.
+s = pa.concat_tables(pa.ipc.open_stream(p).read_all() for p in sorted(glob.glob(folder + "/scores-*.arrows")))
+expected["scores"] = s["score"].to_numpy()
+
+# A file is the three streams, one after the other.
 with open(folder + "/snapshot.arrow", "rb") as f:
-    model, neighbours = pa.ipc.open_stream(f).read_all(), pa.ipc.open_stream(f).read_all()
+    model, neighbours, scores = (pa.ipc.open_stream(f).read_all() for _ in range(3))
     assert not f.read()
-assert model.equals(t.combine_chunks()) and neighbours.equals(n.combine_chunks())
+assert model.equals(t.combine_chunks()) and neighbours.equals(n.combine_chunks()) and scores.equals(s.combine_chunks())
 
 npz = np.load(folder + "/snapshot.npz")
 for k, v in expected.items():
