@@ -10,7 +10,7 @@ const LeastP = 1e-12
 
 // Scores says how often rows like those that a model was learnt from have a score −log p as high as a given one.
 type Scores struct {
-	// Sorted holds the scores of the model's neighbours, ascending, each without itself among the neighbours: what fresh rows
+	// Sorted holds the scores of the model's neighbours, or of some of them, ascending, each without itself among the neighbours: what fresh rows
 	// of the same kind would score. With itself, each would score less than any fresh row.
 	Sorted []float64
 	Tail   Tail
@@ -51,6 +51,8 @@ func NewScores(values []float64) *Scores {
 }
 
 // byMoments returns the shape and the scale of the tail whose mean and variance are those of the values beyond u.
+// The gate of package online has a fit of its own, because it must not believe the highest scores: they may be the outliers
+// that it is to refuse. Here they belong to what the pool holds, and so to how often such scores come.
 func byMoments(beyond []float64, u float64) (xi, beta float64) {
 	n, mean, variance := float64(len(beyond)), 0.0, 0.0
 	for _, v := range beyond {
