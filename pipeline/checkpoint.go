@@ -88,8 +88,8 @@ func (c *Checkpoint) size() int {
 
 func largeCheckpoint(modelID string, size int) error {
 	return &Stop{
-		Err:  fmt.Errorf("a checkpoint of model %q takes %d bytes, and %d is the most", modelID, size, checkpointLimit),
-		Hint: "set fewer lca.neighbours, or name fewer source.features: neighbours times columns decide",
+		Err:    fmt.Errorf("a checkpoint of model %q takes %d bytes, and %d is the most", modelID, size, checkpointLimit),
+		Remedy: "set fewer lca.neighbours, or name fewer source.features: neighbours times columns decide",
 	}
 }
 

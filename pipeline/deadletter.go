@@ -83,11 +83,11 @@ func (d DeadLetter) reject(m *source.Message, bad *source.RecordError, inWindow 
 func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
 	switch {
 	case d.Topic == "":
-		return &Stop{Err: bad, Hint: "set dead_letter.topic to keep such records aside and go on"}
+		return &Stop{Err: bad, Remedy: "set dead_letter.topic to keep such records aside and go on"}
 	case inWindow > d.MaxRejects && !d.WarnOnly:
 		return &Stop{
-			Err:  fmt.Errorf("%d of the last %d messages were rejected, more than dead_letter.max_rejects = %d; the last: %w", inWindow, d.Window, d.MaxRejects, bad),
-			Hint: "fix the producer, or raise dead_letter.max_rejects",
+			Err:    fmt.Errorf("%d of the last %d messages were rejected, more than dead_letter.max_rejects = %d; the last: %w", inWindow, d.Window, d.MaxRejects, bad),
+			Remedy: "fix the producer, or raise dead_letter.max_rejects",
 		}
 	}
 	return nil

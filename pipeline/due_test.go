@@ -135,7 +135,7 @@ func TestChangedFeaturesAreRefused(t *testing.T) {
 func wantStop(t *testing.T, err error, words ...string) {
 	t.Helper()
 	var stop *Stop
-	if !errors.As(err, &stop) || stop.Hint == "" {
+	if !errors.As(err, &stop) || stop.Remedy == "" {
 		t.Fatalf("got %v, want a stop that says what to do", err)
 	}
 	for _, w := range words {

@@ -13,7 +13,7 @@ import (
 // errOtherFeatures is wrapped by the error about a model whose features are not those that are whitened.
 var errOtherFeatures = errors.New("other features")
 
-const otherFeaturesHint = "set another snapshot.model_id, because another space needs another model, or source.features to those of the model"
+const otherFeaturesRemedy = "set another snapshot.model_id, because another space needs another model, or source.features to those of the model"
 
 // fits refuses a model whose features are not those of source.features or, if that is empty, of the current model:
 // output rows would change their width in the middle of a topic, or none would have the features any more.
@@ -29,9 +29,9 @@ func (f *Follow) fits(s *snapshot.Snapshot) error {
 		return nil
 	}
 	if f.misfit == nil || s.Version > f.unfit {
-		f.misfit, f.unfit = &Stop{Err: err, Hint: otherFeaturesHint}, s.Version
+		f.misfit, f.unfit = &Stop{Err: err, Remedy: otherFeaturesRemedy}, s.Version
 	}
-	return f.passOver("a model of other features is passed over", s.Version, fmt.Errorf("%w: %s", err, otherFeaturesHint))
+	return f.passOver("a model of other features is passed over", s.Version, fmt.Errorf("%w: %s", err, otherFeaturesRemedy))
 }
 
 // passOver notes a version that is not used. The newest such version is logged, once.

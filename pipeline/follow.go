@@ -209,7 +209,7 @@ func (f *Follow) choose() error {
 	if f.Pin != 0 {
 		var err error
 		if s, err = f.read.Version(f.ModelID, f.Pin); errors.Is(err, errOtherFeatures) {
-			return &Stop{Err: fmt.Errorf("transform.pin_version: %w", err), Hint: "or pin another version"}
+			return &Stop{Err: fmt.Errorf("transform.pin_version: %w", err), Remedy: "or pin another version"}
 		}
 		if err != nil {
 			return f.pinned(version)
@@ -237,8 +237,8 @@ func (f *Follow) pinned(newest uint64) error {
 		there = append(there, e.Version)
 	}
 	return &Stop{
-		Err:  fmt.Errorf("version %d of model %q is not on the topic any more, which has %v", f.Pin, f.ModelID, there),
-		Hint: "set transform.pin_version to one of those, or to 0 for the newest; snapshot.keep says how many stay",
+		Err:    fmt.Errorf("version %d of model %q is not on the topic any more, which has %v", f.Pin, f.ModelID, there),
+		Remedy: "set transform.pin_version to one of those, or to 0 for the newest; snapshot.keep says how many stay",
 	}
 }
 

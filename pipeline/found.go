@@ -137,10 +137,10 @@ func (f *found) newest() (*Checkpoint, error) {
 	return best, nil
 }
 
-func (f *found) refuse(slot int, err error, hint string) error {
+func (f *found) refuse(slot int, err error, remedy string) error {
 	return &Stop{
-		Err:  fmt.Errorf("checkpoint %d of model %q in slot %d of topic %s: %w", f.slots[slot].sequence(), f.model, slot, f.topic, err),
-		Hint: hint,
+		Err:    fmt.Errorf("checkpoint %d of model %q in slot %d of topic %s: %w", f.slots[slot].sequence(), f.model, slot, f.topic, err),
+		Remedy: remedy,
 	}
 }
 

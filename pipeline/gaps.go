@@ -80,8 +80,8 @@ func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string
 
 func (g *Gaps) stop(gap *source.OffsetError) error {
 	return &Stop{
-		Err:  gap,
-		Hint: "set source.on_gap: skip to go on with what is left, or say where with `lca-stream offsets reset`",
+		Err:    gap,
+		Remedy: "set source.on_gap: skip to go on with what is left, or say where with `lca-stream offsets reset`",
 	}
 }
 

@@ -128,7 +128,7 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 			return Work{}, err
 		}
 		if l.state.Published == 0 {
-			return Work{}, &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features", l.learner.Info().Rows, len(l.features.Names)), Hint: "replay a longer range"}
+			return Work{}, &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features", l.learner.Info().Rows, len(l.features.Names)), Remedy: "replay a longer range"}
 		}
 	}
 	return l.work()
@@ -269,7 +269,7 @@ func (l *Learn) begin(m *source.Message) error {
 		return err
 	}
 	if err := l.warm(learner, f.Names); err != nil {
-		return &Stop{Err: err, Hint: "set another snapshot.model_id to learn a new model"}
+		return &Stop{Err: err, Remedy: "set another snapshot.model_id to learn a new model"}
 	}
 	l.learner, l.features = learner, f
 	l.state.Features = f.Names
@@ -290,7 +290,7 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 	}
 	learner, err := online.NewLearner(c)
 	if err != nil {
-		return nil, nil, &Stop{Err: err, Hint: "see the lca section of the configuration"}
+		return nil, nil, &Stop{Err: err, Remedy: "see the lca section of the configuration"}
 	}
 	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
 }

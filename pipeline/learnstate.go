@@ -45,11 +45,11 @@ func (l *Learn) restore(c *Checkpoint) error {
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
 		return &Stop{
 			Err: fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err),
-			Hint: "set it back, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +
+			Remedy: "set it back, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +
 				"`lca-stream snapshot export -o FILE` with the former configuration and `lca-stream snapshot import --file FILE` with the new one",
 		}
 	} else if err != nil {
-		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Hint: "set another snapshot.model_id to learn a new model"}
+		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
 	}
 	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
@@ -79,8 +79,8 @@ func (l *Learn) sameFeatures(learnt []string) error {
 		return nil
 	}
 	return &Stop{
-		Err:  fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, learnt, l.Columns),
-		Hint: "set another snapshot.model_id to learn a new model, or the former features to go on",
+		Err:    fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, learnt, l.Columns),
+		Remedy: "set another snapshot.model_id to learn a new model, or the former features to go on",
 	}
 }
 

@@ -25,6 +25,6 @@ func (l *Learn) notOlder(ctx context.Context, c *Checkpoint) error {
 	return &Stop{
 		Err: fmt.Errorf("the checkpoint of model %q on topic %s was saved with version %d, and the same learner has published version %d on topic %s: this is an older checkpoint, and versions would be published again",
 			l.ModelID, l.Checkpoints.Topic, c.Published, newest.Version, l.Topic),
-		Hint: "set checkpoint.topic to the one that was used last; or have the learner go on from the newest version: `lca-stream snapshot export -o model.arrows`, then `lca-stream snapshot import --file model.arrows`",
+		Remedy: "set checkpoint.topic to the one that was used last; or have the learner go on from the newest version: `lca-stream snapshot export -o model.arrows`, then `lca-stream snapshot import --file model.arrows`",
 	}
 }

@@ -86,7 +86,7 @@ func (t *Checkpoints) mine(o Owner) error {
 func foreign(modelID, topic string, theirs, ours Owner) error {
 	return &Stop{
 		Err: fmt.Errorf("model %q on topic %s belongs to the learner of %v, and this one is of %v", modelID, topic, theirs, ours),
-		Hint: "give this pipeline a model of its own by another snapshot.model_id, or topics of its own by snapshot.topic and checkpoint.topic; " +
+		Remedy: "give this pipeline a model of its own by another snapshot.model_id, or topics of its own by snapshot.topic and checkpoint.topic; " +
 			"to go on from that model, `snapshot export` it and start with `learn --from-snapshot FILE`",
 	}
 }

@@ -123,12 +123,12 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		p.last.Store(part, f.committed[part])
 		note, err := source.ParseNote(f.committed[part].Metadata)
 		if err != nil {
-			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Hint: "use that one, or set the offsets with `lca-stream offsets reset`"}
+			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Remedy: "use that one, or set the offsets with `lca-stream offsets reset`"}
 		}
 		if p.Model == "" && note.Model != "" {
 			return f, &Stop{
-				Err:  fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: a transform that begins there would leave out everything before it", p.Group, note.Model, f.committed[part].Next, part),
-				Hint: "set another source.group: those that end in .learn belong to the learners of the groups without it",
+				Err:    fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: a transform that begins there would leave out everything before it", p.Group, note.Model, f.committed[part].Next, part),
+				Remedy: "set another source.group: those that end in .learn belong to the learners of the groups without it",
 			}
 		}
 		if differ(note.TopicID, f.topic.ID) {
@@ -343,7 +343,7 @@ func differ(a, b string) bool { return a != "" && b != "" && a != b }
 func (p *Positions) recreated(was, is, what string) error {
 	return &Stop{
 		Err: fmt.Errorf("source topic %s was deleted and created again: group %q has %s in the topic with id %s, and the id is now %s", p.Topic, p.Group, what, was, is),
-		Hint: "nothing of the new topic was read: `lca-stream offsets show` says what is known of the old one, " +
+		Remedy: "nothing of the new topic was read: `lca-stream offsets show` says what is known of the old one, " +
 			"`lca-stream offsets reset --to earliest` begins with the new one, and snapshot.model_id may name a new model",
 	}
 }
@@ -372,6 +372,6 @@ func (p *Positions) lost(part source.Partition, m Start, id string) error {
 	return &Stop{
 		Err: fmt.Errorf("group %q has no committed offset in %s, and yet it has begun there: a start marker says offset %d. Offsets expire when nothing is committed for the brokers' offsets.retention.minutes, "+
 			"as while the program is down, or were deleted", p.Group, part, m.Offset),
-		Hint: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
+		Remedy: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
 	}
 }

@@ -14,11 +14,11 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 	m := t.made.inputs[work.from+index]
 	if work.Messages[index].Topic != t.Topic {
 		if t.DeadLetter.StopAtTooLarge {
-			return Work{}, &Stop{Err: cause, Hint: "or set dead_letter.on_too_large to cut"}
+			return Work{}, &Stop{Err: cause, Remedy: "or set dead_letter.on_too_large to cut"}
 		}
 		dead, ok := t.DeadLetter.cut(work.Messages[index], m)
 		if !ok {
-			return Work{}, &Stop{Err: cause, Hint: fmt.Sprintf("the dead letter is cut as far as it can be, and every one fits into a topic that takes %d bytes", DeadLetterBytes)}
+			return Work{}, &Stop{Err: cause, Remedy: fmt.Sprintf("the dead letter is cut as far as it can be, and every one fits into a topic that takes %d bytes", DeadLetterBytes)}
 		}
 		work.Messages[index] = dead
 		return work, nil

@@ -129,8 +129,8 @@ func TestDeadLettersAreCut(t *testing.T) {
 				if !errors.As(err, &stop) {
 					t.Fatalf("ended with %v, want a stop", err)
 				}
-				if advised := strings.Contains(stop.Hint, "on_too_large to cut"); advised != tt.stop || !tt.stop && !strings.Contains(stop.Hint, strconv.Itoa(DeadLetterBytes)) {
-					t.Errorf("the remedy is %q", stop.Hint)
+				if advised := strings.Contains(stop.Remedy, "on_too_large to cut"); advised != tt.stop || !tt.stop && !strings.Contains(stop.Remedy, strconv.Itoa(DeadLetterBytes)) {
+					t.Errorf("the remedy is %q", stop.Remedy)
 				}
 				return
 			}

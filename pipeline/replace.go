@@ -14,8 +14,8 @@ import (
 func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) ([]sink.Message, error) {
 	if !slices.Equal(c.Features, s.Features) {
 		return nil, &Stop{
-			Err:  fmt.Errorf("model %q is learnt from features %v, and this one has %v", l.ModelID, c.Features, s.Features),
-			Hint: "publish it under an id of its own",
+			Err:    fmt.Errorf("model %q is learnt from features %v, and this one has %v", l.ModelID, c.Features, s.Features),
+			Remedy: "publish it under an id of its own",
 		}
 	}
 	learner, batcher, err := l.newLearner(len(s.Features))
@@ -26,7 +26,7 @@ func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slot
 	model := *s.Model
 	model.Info.Rows = s.Version
 	if err := learner.WarmStart(&model); err != nil {
-		return nil, &Stop{Err: fmt.Errorf("the learner of model %q cannot go on from this one: %w", l.ModelID, err), Hint: "publish it under an id of its own"}
+		return nil, &Stop{Err: fmt.Errorf("the learner of model %q cannot go on from this one: %w", l.ModelID, err), Remedy: "publish it under an id of its own"}
 	}
 	next := *c
 	next.Sequence++

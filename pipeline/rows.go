@@ -141,8 +141,8 @@ func (t *Transform) gatherAgain(ctx context.Context) error {
 
 func stopAtRow(m *source.Message, row int, reason minibatch.Reason) *Stop {
 	return &Stop{
-		Err:  fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),
-		Hint: "fix the producer, or set source.on_invalid to null or dead_letter",
+		Err:    fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),
+		Remedy: "fix the producer, or set source.on_invalid to null or dead_letter",
 	}
 }
 

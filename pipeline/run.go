@@ -250,16 +250,16 @@ func final(err error) bool {
 
 // Stop is a fault of the data or the configuration that needs a person. Nothing is lost.
 type Stop struct {
-	Err  error
-	Hint string // what to do
+	Err    error
+	Remedy string // what to do
 }
 
 // Error says what happened and what to do.
 func (s *Stop) Error() string {
-	if s.Hint == "" {
+	if s.Remedy == "" {
 		return "pipeline: stopped: " + s.Err.Error()
 	}
-	return "pipeline: stopped: " + s.Err.Error() + ": " + s.Hint
+	return "pipeline: stopped: " + s.Err.Error() + ": " + s.Remedy
 }
 
 // Unwrap returns the cause.

@@ -103,8 +103,8 @@ func (s *Starts) take(key string, value []byte) error {
 	}
 	if v.Version > startVersion {
 		return &Stop{
-			Err:  fmt.Errorf("start marker %s on topic %s has version %d and this program reads %d", key, s.Topic, v.Version, startVersion),
-			Hint: "a newer lca-stream has written it: use that one",
+			Err:    fmt.Errorf("start marker %s on topic %s has version %d and this program reads %d", key, s.Topic, v.Version, startVersion),
+			Remedy: "a newer lca-stream has written it: use that one",
 		}
 	}
 	s.seen[key] = v

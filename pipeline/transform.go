@@ -136,8 +136,8 @@ func (t *Transform) checkAge() error {
 	old := age > t.MaxModelAge
 	if old && t.StopOnStale {
 		return &Stop{
-			Err:  fmt.Errorf("snapshot %d is %v old, more than transform.max_model_age = %v", t.model.Version, age.Round(time.Second), t.MaxModelAge),
-			Hint: "see whether the learner runs, or set transform.on_stale to warn",
+			Err:    fmt.Errorf("snapshot %d is %v old, more than transform.max_model_age = %v", t.model.Version, age.Round(time.Second), t.MaxModelAge),
+			Remedy: "see whether the learner runs, or set transform.on_stale to warn",
 		}
 	}
 	if old && !t.stale {

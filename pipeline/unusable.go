@@ -31,9 +31,9 @@ func (p *Unusable) nothing() *Stop {
 	case p.First != nil:
 		return &Stop{Err: fmt.Errorf("no rows to learn from: %d messages are unusable, the first: %w", p.Records, p.First)}
 	case p.Rows > 0:
-		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, NaN or infinite", p.Rows), Hint: "name the columns that have numbers in source.features"}
+		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
 	}
-	return &Stop{Err: fmt.Errorf("no rows to learn from"), Hint: "see what the range holds with --dry-run or inspect"}
+	return &Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }
 
 // warnLeftOut warns if the automatic choice of features ignores a list column.

@@ -29,14 +29,14 @@ func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) e
 	columns := s.config.Source.Features
 	if !minibatch.Chosen(columns, snap.Features) {
 		return &pipeline.Stop{
-			Err:  fmt.Errorf("the model to be published as %q has features %v, and source.features says %v", snap.ModelID, snap.Features, columns),
-			Hint: "publish it with another snapshot.model_id and a source.features that names its features, or make it from those of source.features",
+			Err:    fmt.Errorf("the model to be published as %q has features %v, and source.features says %v", snap.ModelID, snap.Features, columns),
+			Remedy: "publish it with another snapshot.model_id and a source.features that names its features, or make it from those of source.features",
 		}
 	}
 	if c == nil && newest != nil && len(columns) == 0 && !slices.Equal(newest.Features, snap.Features) {
 		return &pipeline.Stop{
-			Err:  fmt.Errorf("the model to be published as %q has features %v, and version %d of that id on topic %s has %v", snap.ModelID, snap.Features, newest.Version, s.config.Snapshot.Topic, newest.Features),
-			Hint: "publish it with another snapshot.model_id",
+			Err:    fmt.Errorf("the model to be published as %q has features %v, and version %d of that id on topic %s has %v", snap.ModelID, snap.Features, newest.Version, s.config.Snapshot.Topic, newest.Features),
+			Remedy: "publish it with another snapshot.model_id",
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 		}
 	}
 	if len(faults) > 0 {
-		return &pipeline.Stop{Err: errors.New(strings.Join(faults, "; ")), Hint: "`lca-stream topics check` says the same"}
+		return &pipeline.Stop{Err: errors.New(strings.Join(faults, "; ")), Remedy: "`lca-stream topics check` says the same"}
 	}
 	return nil
 }

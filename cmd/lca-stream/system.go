@@ -122,7 +122,7 @@ func (s *system) close() {
 	s.cluster.Close()
 }
 
-// partitions lists a topic's partitions, with a hint when it is missing or cannot be reached.
+// partitions lists a topic's partitions, with a remedy when it is missing or cannot be reached.
 func (s *system) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
 	parts, err := source.Partitions(ctx, s.cluster, topic)
 	if err != nil {

@@ -124,10 +124,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func run(t testing.TB, hint string, name string, args ...string) {
+func run(t testing.TB, remedy string, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s\n%s", cmd, err, out, hint)
+		t.Fatalf("%s: %v\n%s\n%s", cmd, err, out, remedy)
 	}
 }

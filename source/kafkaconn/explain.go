@@ -11,34 +11,34 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// Hint is an error with a sentence that says what to check.
-type Hint struct {
-	Err  error
-	Hint string
+// Error is an error with its remedy: what to check.
+type Error struct {
+	Err    error
+	Remedy string
 }
 
-// Error returns the error followed by the hint.
-func (h *Hint) Error() string { return h.Err.Error() + " (" + h.Hint + ")" }
+// Error returns the error followed by the remedy.
+func (e *Error) Error() string { return e.Err.Error() + " (" + e.Remedy + ")" }
 
 // Unwrap returns the error.
-func (h *Hint) Unwrap() error { return h.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // Explain adds to err what an operator should check, if err does not say so itself. Brokers close the connection of a
 // client that speaks the wrong security protocol, so the only trace of the cause is "unexpected EOF".
 func (c *Cluster) Explain(err error) error {
-	var already *Hint
+	var already *Error
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	if hint := c.hint(err); hint != "" {
-		return &Hint{Err: err, Hint: hint}
+	if remedy := c.remedy(err); remedy != "" {
+		return &Error{Err: err, Remedy: remedy}
 	}
 	return err
 }
 
-func (c *Cluster) hint(err error) string {
-	if hint := certificateHint(err); hint != "" {
-		return hint
+func (c *Cluster) remedy(err error) string {
+	if remedy := certificateRemedy(err); remedy != "" {
+		return remedy
 	}
 	var dns *net.DNSError
 	var timeout net.Error
@@ -60,14 +60,14 @@ func (c *Cluster) hint(err error) string {
 	case errors.As(err, &dns):
 		return "the name does not resolve: check kafka.brokers, and the brokers' advertised.listeners"
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return c.closedHint()
+		return c.closedRemedy()
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return c.silentHint()
+		return c.silentRemedy()
 	}
 	return ""
 }
 
-func certificateHint(err error) string {
+func certificateRemedy(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
@@ -88,8 +88,8 @@ func certificateHint(err error) string {
 	return ""
 }
 
-// closedHint lists what is worth checking after a broker closed the connection without an answer.
-func (c *Cluster) closedHint() string {
+// closedRemedy lists what is worth checking after a broker closed the connection without an answer.
+func (c *Cluster) closedRemedy() string {
 	switch {
 	case c.config.TLS.Enabled && !c.config.SASL.off():
 		return "the broker closed the connection: it may speak plain text on this port, or refuse the credentials"
@@ -101,8 +101,8 @@ func (c *Cluster) closedHint() string {
 	return "the broker closed the connection: it may be restarting, or expect TLS (kafka.tls.enabled: true) or SASL (kafka.sasl)"
 }
 
-// silentHint is for a broker that accepted a connection or a request and did not answer.
-func (c *Cluster) silentHint() string {
+// silentRemedy is for a broker that accepted a connection or a request and did not answer.
+func (c *Cluster) silentRemedy() string {
 	if c.config.TLS.Enabled {
 		return "no answer in time: the broker is overloaded, a firewall drops packets, or the port speaks plain text (kafka.tls.enabled: false)"
 	}

@@ -92,7 +92,7 @@ func TestSecurity(t *testing.T) {
 		broker []kfake.Opt
 		tls    kafkaconn.TLS
 		sasl   kafkaconn.SASL
-		hint   string // "" is success
+		remedy string // "" is success
 	}{
 		{name: "plain text"},
 		{name: "TLS", broker: []kfake.Opt{encrypted}, tls: trusted},
@@ -103,15 +103,15 @@ func TestSecurity(t *testing.T) {
 		{name: "SCRAM-SHA-512, password in a file, TLS", broker: append(user("SCRAM-SHA-512"), encrypted), tls: trusted,
 			sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", PasswordFile: write(t, "password", []byte("secret\n"))}},
 
-		{name: "plain text to a TLS port", broker: []kfake.Opt{encrypted}, hint: "kafka.tls.enabled: true"},
-		{name: "an authority that is not trusted", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true}, hint: "kafka.tls.ca_file"},
-		{name: "another authority", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: otherCert}, hint: "kafka.tls.ca_file"},
-		{name: "another name", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, hint: "kafka.tls.server_name"},
-		{name: "no client certificate", broker: []kfake.Opt{mutual}, tls: trusted, hint: "kafka.tls.cert_file"},
-		{name: "no SASL", broker: user("PLAIN"), hint: "kafka.sasl"},
-		{name: "another mechanism", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", Password: "secret"}, hint: "kafka.sasl"},
-		{name: "wrong password", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "plain", Username: "ann", Password: "wrong"}, hint: "credentials"},
-		{name: "wrong password, SCRAM", broker: user("SCRAM-SHA-256"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "wrong"}, hint: "credentials"},
+		{name: "plain text to a TLS port", broker: []kfake.Opt{encrypted}, remedy: "kafka.tls.enabled: true"},
+		{name: "an authority that is not trusted", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true}, remedy: "kafka.tls.ca_file"},
+		{name: "another authority", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: otherCert}, remedy: "kafka.tls.ca_file"},
+		{name: "another name", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, remedy: "kafka.tls.server_name"},
+		{name: "no client certificate", broker: []kfake.Opt{mutual}, tls: trusted, remedy: "kafka.tls.cert_file"},
+		{name: "no SASL", broker: user("PLAIN"), remedy: "kafka.sasl"},
+		{name: "another mechanism", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", Password: "secret"}, remedy: "kafka.sasl"},
+		{name: "wrong password", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "plain", Username: "ann", Password: "wrong"}, remedy: "credentials"},
+		{name: "wrong password, SCRAM", broker: user("SCRAM-SHA-256"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "wrong"}, remedy: "credentials"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			broker, err := kfake.NewCluster(append(c.broker, kfake.NumBrokers(1), kfake.SeedTopics(2, "events"))...)
@@ -125,13 +125,13 @@ func TestSecurity(t *testing.T) {
 			}
 			defer cl.Close()
 			topics, err := cl.Metadata(within(t), "events", "nothing")
-			if c.hint != "" {
+			if c.remedy != "" {
 				if err == nil {
 					t.Fatal("it works")
 				}
-				var hint *kafkaconn.Hint
-				if err = cl.Explain(err); !errors.As(err, &hint) || !strings.Contains(hint.Hint, c.hint) {
-					t.Errorf("got %v, want a hint that says %q", err, c.hint)
+				var remedy *kafkaconn.Error
+				if err = cl.Explain(err); !errors.As(err, &remedy) || !strings.Contains(remedy.Remedy, c.remedy) {
+					t.Errorf("got %v, want a remedy that says %q", err, c.remedy)
 				}
 				return
 			}
@@ -242,7 +242,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("nil became %v", err)
 	}
 	if other := errors.New("other"); !errors.Is(cl.Explain(other), other) || cl.Explain(other).Error() != other.Error() {
-		t.Error("an error that needs no hint was changed")
+		t.Error("an error that needs no remedy was changed")
 	}
 	if timeout := cl.Explain(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}); !strings.Contains(timeout.Error(), "firewall") {
 		t.Errorf("a timeout: %v", timeout)

@@ -46,9 +46,9 @@ func (v *listValue) String() string {
 
 func (v *listValue) want() string {
 	if v.min > 0 {
-		return fmt.Sprintf("a list of at least %d: %s", v.min, v.r.hint)
+		return fmt.Sprintf("a list of at least %d: %s", v.min, v.r.remedy)
 	}
-	return "a list: " + v.r.hint
+	return "a list: " + v.r.remedy
 }
 
 func (v *listValue) schema() map[string]any {

@@ -135,25 +135,25 @@ func (v *oneOfValue) String() string         { return quote(v.name()) }
 func (v *oneOfValue) want() string           { return "one of " + strings.Join(v.names, ", ") }
 func (v *oneOfValue) schema() map[string]any { return map[string]any{"enum": v.names} }
 
-// rule is what some text must look like. hint says it in words.
+// rule is what some text must look like. remedy says it in words.
 type rule struct {
 	pattern *regexp.Regexp
 	max     int
-	hint    string
+	remedy  string
 	more    func(string) error // a check that a pattern cannot make; nil = none
 }
 
 // Rules of text. Kafka's own limits: topic names of 249 letters, digits, '.', '_' and '-'.
 var (
-	anyText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, hint: "text of one line"}
-	someText   = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, hint: "text of one line, not empty"}
-	memberName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
-	topic      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
-	maybe      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, hint: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
-	modelName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, hint: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
-	address    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, hint: "an address host:port, such as localhost:9092", more: hostPort(false)}
-	hostName   = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, hint: "a host name without a port, or '*'"}
-	listen     = rule{pattern: regexp.MustCompile(``), max: 261, hint: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
+	anyText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
+	someText   = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
+	memberName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	topic      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	maybe      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
+	modelName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, remedy: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
+	address    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, remedy: "an address host:port, such as localhost:9092", more: hostPort(false)}
+	hostName   = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, remedy: "a host name without a port, or '*'"}
+	listen     = rule{pattern: regexp.MustCompile(``), max: 261, remedy: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
 )
 
 func notDots(s string) error {
@@ -218,7 +218,7 @@ func (v *textValue) set(s string) error {
 
 func (v *textValue) check() error   { return v.r.check(*v.p) }
 func (v *textValue) String() string { return quote(*v.p) }
-func (v *textValue) want() string   { return v.r.hint }
+func (v *textValue) want() string   { return v.r.remedy }
 func (v *textValue) schema() map[string]any {
 	return map[string]any{"type": "string", "maxLength": v.r.max}
 }

@@ -238,6 +238,6 @@ func TestNobodyThere(t *testing.T) {
 	defer cl.Close()
 	_, err = Check(context.Background(), cl, Wanted(config.Default()))
 	if err == nil || !strings.Contains(err.Error(), "kafka.brokers") {
-		t.Errorf("got %v, want a hint at kafka.brokers", err)
+		t.Errorf("got %v, want a remedy at kafka.brokers", err)
 	}
 }
