@@ -113,6 +113,6 @@ func precision(b *mat.Dense, d int) *mat.Dense {
 	return p
 }
 
-var metrics = []lca.Metric{lca.MetricFull, lca.MetricDiagonal, lca.MetricIsotropic, lca.MetricLowRank}
+var metrics = lca.Metrics()
 
 func caseName(parts ...any) string { return fmt.Sprint(parts...) }

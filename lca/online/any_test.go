@@ -59,20 +59,20 @@ func TestAnyRows(t *testing.T) {
 		d := 2 + rng.IntN(4)
 		x, rows := hardRows(rng, 60+rng.IntN(200), d)
 		c := online.DefaultConfig(d)
-		c.Metric = []lca.Metric{lca.MetricFull, lca.MetricDiagonal, lca.MetricIsotropic, lca.MetricLowRank}[rng.IntN(4)]
+		c.Metric = oneOf(rng, lca.Metrics())
 		if c.Metric == lca.MetricLowRank {
 			c.Rank = 1 + rng.IntN(d-1)
 		}
-		c.Kind = []lca.Kind{lca.KindLCA, lca.KindLCAGauss, lca.KindLCAGaussRed}[rng.IntN(3)]
-		c.Nu = []float64{lca.Auto, 0, 0.1, 10}[rng.IntN(4)]
-		c.NuGaussian = []float64{lca.Auto, 0, 1}[rng.IntN(3)]
-		c.Kernel = []lca.Kernel{lca.KernelGaussian, lca.KernelStudent}[rng.IntN(2)]
-		c.NuUnit = []lca.Unit{lca.UnitRelative, lca.UnitCovariance}[rng.IntN(2)]
-		c.Neighbours, c.Minibatch, c.WarmupRows = []int{3, 20, 100}[rng.IntN(3)], 5+rng.IntN(30), 10+rng.IntN(40)
-		c.InnerSteps = []int{lca.Auto, 1}[rng.IntN(2)]
-		c.Precision = []lca.Precision{lca.Float32, lca.Float64}[rng.IntN(2)]
-		c.Components = lca.AllComponents()[rng.IntN(3)]
-		c.Coordinates = []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric}[rng.IntN(3)]
+		c.Kind = oneOf(rng, []lca.Kind{lca.KindLCA, lca.KindLCAGauss, lca.KindLCAGaussRed})
+		c.Nu = oneOf(rng, []float64{lca.Auto, 0, 0.1, 10})
+		c.NuGaussian = oneOf(rng, []float64{lca.Auto, 0, 1})
+		c.Kernel = oneOf(rng, []lca.Kernel{lca.KernelGaussian, lca.KernelStudent})
+		c.NuUnit = oneOf(rng, []lca.Unit{lca.UnitRelative, lca.UnitCovariance})
+		c.Neighbours, c.Minibatch, c.WarmupRows = oneOf(rng, []int{3, 20, 100}), 5+rng.IntN(30), 10+rng.IntN(40)
+		c.InnerSteps = oneOf(rng, []int{lca.Auto, 1})
+		c.Precision = oneOf(rng, []lca.Precision{lca.Float32, lca.Float64})
+		c.Components = oneOf(rng, lca.AllComponents())
+		c.Coordinates = oneOf(rng, lca.AllCoordinates())
 		if rng.IntN(2) == 0 {
 			c.OutlierGate = math.Inf(1)
 		}
@@ -91,7 +91,7 @@ func TestAnyRows(t *testing.T) {
 				break
 			}
 		}
-		for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric} {
+		for _, coords := range lca.AllCoordinates() {
 			for _, comps := range lca.AllComponents() {
 				if _, err := m.View(coords, comps); err != nil {
 					t.Errorf("%s: view %v %v: %v", name, coords, comps, err)
@@ -103,6 +103,9 @@ func TestAnyRows(t *testing.T) {
 		t.Errorf("only %d of 400 gave a model", models)
 	}
 }
+
+// oneOf draws one of all.
+func oneOf[E any](rng *rand.Rand, all []E) E { return all[rng.IntN(len(all))] }
 
 func learnAll(x *mat.Dense, c online.Config) (*lca.Model, error) {
 	l, err := online.NewLearner(c)

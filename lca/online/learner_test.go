@@ -63,7 +63,7 @@ func TestLearnEqualsFit(t *testing.T) {
 	x := five(rand.New(rand.NewPCG(1, 1)), 300, 3)
 	n, d := x.Dims()
 	for _, kind := range []lca.Kind{lca.KindLCA, lca.KindLCAGauss} {
-		for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal, lca.MetricIsotropic, lca.MetricLowRank} {
+		for _, metric := range lca.Metrics() {
 			t.Run(kind.String()+"/"+metric.String(), func(t *testing.T) {
 				c := DefaultConfig(d)
 				c.Kind, c.Metric, c.Precision, c.Preset = kind, metric, lca.Float64, lca.PresetDensity

@@ -46,15 +46,17 @@
 //	lca.parent_version        version of the predecessor, 0 for the first
 //	lca.d, lca.d_gaussian     columns, columns of B_G
 //	lca.features              JSON array of d names, in order; list column v: "v[0]", "v[1]", …
-//	lca.kind, lca.metric      lca | lca_gauss | …, full | diagonal | isotropic | low_rank
-//	lca.kernel, lca.dof       gaussian | student, and the degrees of freedom of student, 0 of gaussian
+//	lca.kind                  lca | lca_gauss | lca_gauss_red | gaussian
+//	lca.metric                full | diagonal | isotropic | low_rank: the family of C_L
+//	lca.kernel, lca.dof       gaussian | student; and the degrees of freedom of student, 0 for gaussian
 //	lca.coordinates           aligned | components | symmetric: the rotation of W
 //	lca.components            all | parzen | weighted: the part of the metric that W carries
 //	lca.rows_seen             rows handed to the learner
 //	lca.rows_learnt           rows that entered the statistics
 //	lca.nll, lca.gaussian_nll running leave-one-out NLL of the model, and of a single Gaussian; nats/row
 //	lca.gamma, lca.pass_rows  γ, n of γ^(B/n)
-//	lca.nu, lca.nu_gaussian, lca.nu_unit
+//	lca.nu, lca.nu_gaussian   ν and ν_g
+//	lca.nu_unit               relative | absolute | covariance: what they are multiples of
 //	lca.minibatch             B
 //	lca.neighbours            rows of the part neighbours
 //	lca.scores                rows of the part scores
