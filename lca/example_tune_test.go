@@ -16,31 +16,30 @@ import (
 func ExampleTune() {
 	five, _ := toy("five", 400, 10, 5)
 	train, fresh := rowsOf(five, 0, 60), rowsOf(five, 60, 400)
-	grid := lca.TuneGrid{NuGaussian: []float64{0, 0.1, 0.3}, Nu: []float64{0.01, 0.1, 1}}
+	grid := lca.DefaultTuneGrid()
 	c, tried, err := lca.Tune(context.Background(), train, fresh, lca.DefaultConfig(), grid)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, t := range tried {
-		fmt.Printf("%-9s ν_g = %-4v ν = %-5v %.1f nats per row\n", t.Kind, t.NuGaussian, shown(t), t.NLL)
+	fmt.Println("ν_g by a single Gaussian:", len(grid.NuGaussian), "fits")
+	fmt.Println("ν by the model, nats per row:")
+	for _, t := range tried[len(grid.NuGaussian):] {
+		fmt.Printf("%8v  %.1f\n", t.Nu, t.NLL)
 	}
 	fmt.Printf("chosen: ν_g = %v, ν = %v\n", c.NuGaussian, c.Nu)
 	// Output:
-	// gaussian  ν_g = 0    ν = –     20.2 nats per row
-	// gaussian  ν_g = 0.1  ν = –     19.9 nats per row
-	// gaussian  ν_g = 0.3  ν = –     19.8 nats per row
-	// lca_gauss ν_g = 0.3  ν = 0.01  23.0 nats per row
-	// lca_gauss ν_g = 0.3  ν = 0.1   21.0 nats per row
-	// lca_gauss ν_g = 0.3  ν = 1     19.8 nats per row
-	// chosen: ν_g = 0.3, ν = 1
-}
-
-// shown leaves out a ν that the single Gaussian has no use for.
-func shown(t lca.Tuning) any {
-	if t.Kind == lca.KindGaussian {
-		return "–"
-	}
-	return t.Nu
+	// ν_g by a single Gaussian: 7 fits
+	// ν by the model, nats per row:
+	//        0  27.4
+	//   0.0003  27.3
+	//    0.001  27.1
+	//    0.003  28.3
+	//     0.01  26.7
+	//     0.03  23.2
+	//      0.1  20.5
+	//      0.3  20.3
+	//        1  20.1
+	// chosen: ν_g = 0.03, ν = 1
 }
 
 // A covariance for each row turns with the rings; one for all has no direction to prefer.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -39,7 +40,7 @@ func (e *OutputError) Error() string {
 // the next, and is for one goroutine.
 //
 // Compression is left to Kafka, which compresses whole record batches: arrow/go v15 sets up an
-// encoder a message, at several times the cost of the rest.
+// encoder per message, at several times the cost of the rest.
 type Output struct {
 	config OutputConfig
 
@@ -100,9 +101,9 @@ func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score 
 		o.arrays = append(o.arrays, rec.Columns()...)
 	}
 	if y == nil {
-		o.zeros = resize(o.zeros, max(n*k, n)) // never written to
+		o.zeros = slices.Grow(o.zeros[:0], n*k) // never written to
 		y, score = o.zeros[:n*k], o.zeros[:n]
-		o.valid = resize(o.valid, bitmapBytes(n))
+		o.valid = slices.Grow(o.valid[:0], bitmapBytes(n))[:bitmapBytes(n)]
 		clear(o.valid)
 		o.appendLCA(y, k, score, n)
 	} else {
@@ -203,7 +204,7 @@ func hasDictionary(t arrow.DataType) bool {
 
 // markValid makes the validity bitmap, zeroes the rows that are null, and counts them.
 func (o *Output) markValid(y []float32, k int, invalid []minibatch.Reason) (nulls int) {
-	o.valid = resize(o.valid, bitmapBytes(len(invalid)))
+	o.valid = slices.Grow(o.valid[:0], bitmapBytes(len(invalid)))[:bitmapBytes(len(invalid))]
 	clear(o.valid)
 	for i, reason := range invalid {
 		if reason == minibatch.ReasonNone {
@@ -229,7 +230,7 @@ func (o *Output) appendLCA(y []float32, k int, score []float32, nulls int) {
 		typ := arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32)
 		o.arrays = append(o.arrays, array.NewFixedSizeListData(array.NewData(typ, n, []*memory.Buffer{valid}, []arrow.ArrayData{child}, nulls, 0)))
 	case LayoutColumns:
-		o.columns = resize(o.columns, len(y))
+		o.columns = slices.Grow(o.columns[:0], len(y))[:len(y)]
 		transpose(o.columns, y, n, k)
 		for j := range k {
 			o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, o.columns[j*n:(j+1)*n], nulls)))
@@ -254,10 +255,3 @@ func transpose(dst, y []float32, n, k int) {
 }
 
 func bitmapBytes(n int) int { return (n + 7) / 8 }
-
-func resize[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
-}

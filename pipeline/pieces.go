@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"slices"
+
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/internal/flatipc"
@@ -44,7 +46,7 @@ func (o *Output) plain(rec arrow.Record, y []float32, k int, score []float32) bo
 		o.parts = append(o.parts, nil, nil, arrow.Float32Traits.CastToBytes(y))
 	case LayoutColumns:
 		n := len(y) / k
-		o.columns = resize(o.columns, len(y))
+		o.columns = slices.Grow(o.columns[:0], len(y))[:len(y)]
 		transpose(o.columns, y, n, k)
 		for j := range k {
 			o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(o.columns[j*n:(j+1)*n]))

@@ -55,7 +55,8 @@ import (
 //
 // Until version 3 there were no places, no columns of drift, and nothing after refit.
 //
-// where places are a count and for each a partition and a number of rows, varints, and rows are a flag, and then as many float32 if it is 1 (nothing is lost by it) or float64.
+// Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
+// float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
 	stateVersion = 4

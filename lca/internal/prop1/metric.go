@@ -8,14 +8,14 @@ import (
 )
 
 // Family is a set of covariances that the Parzen part's Σ is confined to, with the exact M-step of both
-// models of the paper in it. A metric of the configuration is a family: to add one is to write its two
-// methods and to list it in families.
+// models of the paper in it. A metric of the configuration is a family. To add one, write its two methods, list it in
+// families, and give it a constant and a name in lca/kinds.go; tests say what else names it.
 type Family interface {
-	// project is the M-step of plain LCA: the Σ of the family that minimises tr Σ⁻¹ C + log det Σ. It does
+	// Project is the M-step of plain LCA: the Σ of the family that minimises tr Σ⁻¹ C + log det Σ. It does
 	// not change c, and may return it.
 	Project(c *mat.SymDense) (*mat.SymDense, error)
-	// split is Proposition 1 with the Parzen covariance confined to the family: B_G and B_L, and the
-	// C_L + ν I that they belong to. Its parameters are those of mStep.solve.
+	// Split is Proposition 1 with the Parzen covariance confined to the family: B_G and B_L, and the
+	// C_L + ν I that they belong to. Its parameters are those of MStep.Solve.
 	Split(m1, m1InverseRoot, m2 *mat.SymDense, parzen int) (Parts, *mat.SymDense, error)
 }
 

@@ -23,7 +23,7 @@ type MStep struct {
 // Solve minimises the bound of section 4 (eq. 6, or eq. 2 for plain LCA) for fixed λ: it returns
 // B_G and B_L, and the C_L they belong to, which is the family's Σ and not the raw average.
 //
-//	m1  C_G + ν_g I      m1InverseRoot  its I_G, from inverseRoot
+//	m1  C_G + ν_g I      m1InverseRoot  its I_G, from InverseRoot
 //	m2  C_L + ν I: ν is added when the metric is built and never accumulated in C_L
 //
 // parzen fixes d_P; Auto lets Proposition 1 cut at e = 1. The columns of plain LCA are still ordered by e, so
