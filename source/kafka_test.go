@@ -106,7 +106,11 @@ func testLive(t *testing.T, b *kafkatest.Broker) {
 			Partition: zero, Offset: 0, Time: time.UnixMilli(1700000000123), Key: []byte("key"), Value: []byte("value"),
 			Headers: []source.Header{{Key: "h", Value: []byte("x")}, {Key: "null"}},
 		}},
-		Claim: source.Claim{Group: "g", Member: "m", InstanceID: "i", Generation: 4, Next: source.Offsets{zero: 1, one: 0}},
+		Claim:  source.Claim{Group: "g", Member: "m", InstanceID: "i", Generation: 4, Next: source.Offsets{zero: 1, one: 0}},
+		Memory: batch.Memory,
+	}
+	if least, most := int64(len("keyvalue")), int64(16<<10); batch.Memory < least || batch.Memory > most {
+		t.Errorf("one small message takes %d bytes, want between %d and %d", batch.Memory, least, most)
 	}
 	if diff := cmp.Diff(want, batch, cmpopts.IgnoreUnexported(source.Batch{}), cmpopts.IgnoreFields(source.Claim{}, "Epochs")); diff != "" {
 		t.Errorf("first batch (-want +got):\n%s", diff)
