@@ -21,7 +21,7 @@ type Tuning struct {
 // TuneGrid holds what Tune tries: ν and ν_g in the unit of the configuration.
 type TuneGrid struct{ Nu, NuGaussian []float64 }
 
-// DefaultTuneGrid spans the useful range of relative ν in steps of about three.
+// DefaultTuneGrid spans the useful range of ν and ν_g in UnitRelative and UnitCovariance, in steps of about three.
 func DefaultTuneGrid() TuneGrid {
 	return TuneGrid{
 		Nu:         []float64{0, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1},

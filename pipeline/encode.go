@@ -97,6 +97,7 @@ func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte
 	return value, rest, nil
 }
 
+// refused gives an error of a message the code under which the message is set aside.
 func refused(m *source.Message, err error) *source.RecordError {
 	var feature *minibatch.FeatureError
 	if errors.As(err, &feature) {
@@ -109,6 +110,7 @@ func refused(m *source.Message, err error) *source.RecordError {
 	return bad(m, codeRefused, err)
 }
 
+// bad is an error of a message with its place and code.
 func bad(m *source.Message, code string, err error) *source.RecordError {
 	return &source.RecordError{Partition: m.Partition, Offset: m.Offset, Code: code, Err: err}
 }

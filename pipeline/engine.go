@@ -12,9 +12,9 @@ import (
 // engine is what whitening needs besides the messages. A product costs less per row over many rows than over few, so
 // neighbouring messages are whitened together; a row's numbers do not depend on its company.
 type engine struct {
-	model    *PublishedModel // what scorer and features were made for
+	model    *PublishedModel // the model that scorer and features were made for; nil: none yet
 	scorer   *lca.Scorer
-	slice    int // rows between two looks at the context
+	slice    int // rows that are whitened between two checks of the context
 	features minibatch.Features
 	output   *Output
 	queue    queue
@@ -53,22 +53,22 @@ func (e *engine) forget() {
 // are gathered.
 type queue struct {
 	pending []pending
-	rows    int                // of all messages
-	invalid []minibatch.Reason // of each row
+	rows    int                // number of rows of all messages
+	invalid []minibatch.Reason // for each row, why it cannot be whitened, if so
 
 	zeroCopy []float32       // the rows, if they were not gathered
 	gathered []float64       // the rows, if they were gathered
 	sliced   *source.Message // the only one with rows, which are gathered slice by slice when they are whitened
 
-	near []float32      // memory for zeroCopy
-	read minibatch.Rows // of the message that is gathered
+	near []float32      // memory for the rows of small messages, which zeroCopy then is
+	read minibatch.Rows // the rows of the message that is being gathered
 }
 
 // pending is a message that waits for its output.
 type pending struct {
 	message     *source.Message
-	first, last int                 // rows of the queue; none where there is nothing to whiten
-	bad         *source.RecordError // why it is set aside
+	first, last int                 // its rows are rows first … last−1 of the queue; equal where there is nothing to whiten
+	bad         *source.RecordError // why the message is set aside; nil: it is not
 }
 
 // add puts a message at the end of the queue. The messages before it go first where its rows cannot join theirs.
@@ -121,7 +121,7 @@ func (q *queue) reset() {
 	q.empty()
 }
 
-// empty takes the rows from the messages.
+// empty drops the rows, but keeps the messages.
 func (q *queue) empty() {
 	q.rows, q.invalid = 0, q.invalid[:0]
 	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil

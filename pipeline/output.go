@@ -26,8 +26,8 @@ const CodeOutputColumnExists = "output_column_exists"
 
 // OutputError is an input that has no place for the output columns.
 type OutputError struct {
-	Code   string
-	Column string
+	Code   string // CodeOutputColumnExists
+	Column string // the column that is there already
 }
 
 // Error names the column and both ways out.
@@ -44,16 +44,16 @@ func (e *OutputError) Error() string {
 type Output struct {
 	config OutputConfig
 
-	in, out *arrow.Schema // the schema seen last, and what it becomes
-	k       int
-	dicts   bool // out holds dictionaries, which each message must carry itself
+	in, out *arrow.Schema // the input schema seen last, and the output schema that it becomes
+	k       int           // coordinates per row of the message seen last
+	dicts   bool          // out holds dictionaries, which each message must carry itself
 	writer  *ipc.Writer
 	stream  payloads
 
-	zeros   []float32 // y of a message without a model
-	columns []float32 // y transposed, for LayoutColumns
-	valid   []byte    // validity bitmap
-	arrays  []arrow.Array
+	zeros   []float32     // y of a message without a model
+	columns []float32     // y transposed, for LayoutColumns
+	valid   []byte        // validity bitmap of the current message
+	arrays  []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
 	parts   [][]byte        // the buffers of the current message
@@ -241,11 +241,13 @@ func (o *Output) appendLCA(y []float32, k int, score []float32, nulls int) {
 	}
 }
 
+// floats is a column of values without a copy.
 func floats(valid *memory.Buffer, values []float32, nulls int) *array.Data {
 	buffers := []*memory.Buffer{valid, memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(values))}
 	return array.NewData(arrow.PrimitiveTypes.Float32, len(values), buffers, nil, nulls, 0)
 }
 
+// transpose writes the k columns of the n rows y one after the other.
 func transpose(dst, y []float32, n, k int) {
 	for i := range n {
 		for j, v := range y[i*k : (i+1)*k] {

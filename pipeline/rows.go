@@ -14,7 +14,8 @@ const (
 	// KiB. A message with a quarter of that is whitened alone, from where it lies; smaller ones are copied together.
 	zeroCopyNumbers = 16 << 10
 
-	// gatheredNumbers is the same for rows that are gathered: 256 KiB of float64, in the L2 cache.
+	// gatheredNumbers is how many numbers of gathered rows are whitened together: 256 KiB of float64, which stay in the
+	// L2 cache.
 	gatheredNumbers = 32 << 10
 
 	// mostWhitened bounds the bytes of all that whitening adds to one message: coordinates and scores. It is more than
@@ -139,6 +140,7 @@ func (t *Transform) gatherAgain(ctx context.Context) error {
 	return nil
 }
 
+// stopAtRow is the end of the process at an invalid row, under source.on_invalid: stop.
 func stopAtRow(m *source.Message, row int, reason minibatch.Reason) *Stop {
 	return &Stop{
 		Err:    fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),

@@ -14,11 +14,11 @@ const (
 // then, or never will be. It does not keep what few batches need.
 type slab[T any] struct {
 	free []T // the part not in use
-	all  []T
-	over int // how much this batch has made beyond
+	all  []T // the whole memory, which is kept from batch to batch
+	over int // elements that this batch needed in addition to all
 }
 
-// begin takes all of it back, and makes it large enough for a batch like the last one, up to that number of bytes.
+// begin takes all of it back, and makes it large enough for a batch like the last one, up to most bytes.
 func (s *slab[T]) begin(most int) {
 	switch used := len(s.all) - cap(s.free); {
 	case s.over > 0 && s.bytes(len(s.all)+s.over) <= most:
@@ -29,7 +29,8 @@ func (s *slab[T]) begin(most int) {
 	s.free, s.over = s.all[:0], 0
 }
 
-// trim lets go of what begin would not keep, which remembers how much that was.
+// trim lets go of what the batch needed in addition to all. begin still knows how much that was, unless all of it
+// together is more than most bytes.
 func (s *slab[T]) trim(most int) {
 	if s.over > 0 {
 		s.free = s.all[:0]

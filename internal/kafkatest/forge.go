@@ -16,11 +16,11 @@ import (
 // header says is checked there, and of compressed records not even that.
 type Forged struct {
 	Records []byte               // as ForgedRecord makes them, or anything else
-	Count   int                  // that the header claims
+	Count   int                  // records that the header claims
 	Codec   kgo.CompressionCodec // of Records; the zero value is none
 	Bits    uint16               // further attribute bits, such as those of a codec that does not exist
-	Change  func(batch []byte)   // the last word, before the checksum; nil: none
-	Damage  func(batch []byte)   // the same, after it; nil: none
+	Change  func(batch []byte)   // changes the batch before its checksum is computed; nil: no change
+	Damage  func(batch []byte)   // changes the batch after its checksum was computed; nil: no change
 }
 
 // Bytes makes the batch, with the right checksum unless it is damaged.

@@ -27,7 +27,7 @@ type Check struct {
 	OnInvalid                             string // default "null"
 	Layout                                string // default "vector"
 	NoScore, NoPassthrough, WithoutModel  bool
-	MinRows, MinVersions                  int // fewer verified rows or versions used is not a pass; default 1
+	MinRows, MinVersions                  int // the check fails with fewer verified rows, or fewer versions in use; default 1
 }
 
 // Verdict is what the judge found.
@@ -35,18 +35,18 @@ type Verdict struct {
 	OK            bool                `json:"ok"`
 	Codes         map[string]int      `json:"codes"`
 	Examples      map[string][]string `json:"examples"`
-	Rows          int                 `json:"rows"` // verified
+	Rows          int                 `json:"rows"` // verified rows
 	Messages      int                 `json:"messages"`
 	InputMessages int                 `json:"input_messages"`
 	NullRows      int                 `json:"null_rows"`
 	DeadLetters   int                 `json:"dead_letters"`
-	Versions      int                 `json:"versions"` // used by rows
+	Versions      int                 `json:"versions"` // versions that rows name
 	FirstVersion  int                 `json:"first_version"`
 	LastVersion   int                 `json:"last_version"`
 	Models        int                 `json:"models"`                 // in the snapshot topic
 	Aborted       int                 `json:"aborted"`                // output records of aborted transactions
 	WorstValue    float64             `json:"worst_value"`            // relative error of y
-	WorstBound    float64             `json:"worst_value_over_bound"` // of 32 roundings of float32
+	WorstBound    float64             `json:"worst_value_over_bound"` // largest error as a share of its bound, 32 roundings of float32
 	WorstScore    float64             `json:"worst_score"`
 	Enough        bool                `json:"enough"`
 	Seconds       float64             `json:"seconds"`

@@ -13,7 +13,7 @@
 //
 // Real brokers need java (17 or later) and, the first time, mvn: the jars come from Maven Central
 // into the user's cache directory (see jars.go). A missing tool fails the test and says how to
-// install it. It never skips: a suite that passes without its brokers has tested nothing.
+// install it. Nothing is skipped: a suite that passes without its brokers has tested nothing.
 //
 // Every process a test starts ends with the test, even when the test binary is killed: a watchdog
 // outlives it (process.go). Logs of a failed test are kept, and their end is printed.
@@ -44,7 +44,7 @@ const (
 	Kafka38 Kind = "kafka-3.8.0"
 )
 
-// Kinds are those that Each runs, the quickest first. Kafka38 is not among them: besides KAFKA-17507
+// Kinds are those that Each runs, the quickest first. Kafka38 is not among them: except for KAFKA-17507
 // it answers as 3.9.1 does, and one more broker in every Each would cost minutes of the suite.
 func Kinds() []Kind { return []Kind{Embedded, Kafka41, Kafka39} }
 

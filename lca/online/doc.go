@@ -38,8 +38,9 @@
 //   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (spanupdate.go).
 //   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row (refit.go). (TestRefit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
-//   - Outliers do not learn (gate.go), unless they turn out to be a cluster (held.go). Minibatches that are not as those before (gate.go, drift.go) are set
-//     aside, and when they last the learner restarts from them (restart.go). (TestDriftIsFollowed, TestBurst,
-//     TestPatience)
+//   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go).
+//   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) are set aside, and when they last the
+//     learner restarts from them (restart.go). It restarts as well when it refuses most rows (lockout.go).
+//     (TestDriftIsFollowed, TestBurst, TestPatience)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online
