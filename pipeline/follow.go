@@ -57,7 +57,7 @@ type PublishedModel struct {
 // Age returns the time since the model was published, by its Kafka timestamp.
 func (m *PublishedModel) Age(now time.Time) time.Duration { return now.Sub(m.Time) }
 
-// Encode writes the model as a snapshot file: the model part and the neighbours, each an Arrow stream.
+// Encode writes the model as a snapshot file: each part is an Arrow stream.
 func (m *PublishedModel) Encode(w io.Writer) error { return snapshot.WriteFile(w, m.Snapshot) }
 
 // Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and ignored: the last

@@ -3,7 +3,7 @@ package online
 // lockout is the watchdog of a learner that refuses most of what comes: whatever its gate and its drift are set to,
 // a metric that does not know most rows is of no use, and because it learns none of them it would never know them.
 //
-// It counts as many rows as the pool holds, or twice those that a change must last for. When more than half of them were
+// It counts as many rows as the pool holds, or twice those that a change must last for if that is more. When more than half of them were
 // refused, the rows that follow are collected, anomalous or not, as many as a warm-up's. The learner then restarts from
 // them with an alarm. Until then the metric stays.
 type lockout struct {

@@ -108,7 +108,7 @@ type Source struct {
 	IsolationLevel  Choice             // ReadCommitted or ReadUncommitted
 	Assignment      Choice             // AssignGroup or AssignStatic
 	Partitions      []int32            // partitions of a static assignment
-	Format          string             // auto, arrow or json
+	Format          string             // format of the input values, one of format.Names
 	Features        []string           // numeric columns in order, or one list column; empty: all numeric columns
 	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, NaN or Inf feature
 	OnGap           Choice             // what becomes of records that retention has deleted before they were read: Stop or Skip

@@ -67,7 +67,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, ReadCommitted, ReadUncommitted)},
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, AssignGroup, AssignStatic)},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
-		{"source.format", "auto", "Format of the input values; auto looks at content-type and the first bytes.", oneOf(&s.Format, format.Names()...)},
+		{"source.format", "auto", "Format of the input values; auto tells it by the first bytes of each.", oneOf(&s.Format, format.Names()...)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: all numeric columns, in the order of the schema.", &listValue{&s.Features, someText, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, or stop.", oneOf(&s.OnInvalid, pipeline.OnInvalids()...)},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},
@@ -77,7 +77,7 @@ func sourceKeys(c *Config) []Key {
 
 func minibatchKeys(c *Config) []Key {
 	return []Key{
-		{"minibatch.rows", "100", "B of γ^(B/n): rows of each step of the learner. Larger is smoother and cheaper a row, smaller follows sooner.", whole(&c.Minibatch.Rows, 1, 100_000)},
+		{"minibatch.rows", "100", "B of γ^(B/n): rows of each step of the learner. Larger is smoother and cheaper per row, smaller follows sooner.", whole(&c.Minibatch.Rows, 1, 100_000)},
 	}
 }
 
