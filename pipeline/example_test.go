@@ -36,7 +36,7 @@ func Example() {
 		End:     func(context.Context) (int64, error) { return int64(len(models.records)), nil },
 		ModelID: "machines", Stats: stats, Log: quiet,
 	}
-	go follow.Run(ctx)
+	go func() { _ = follow.Run(ctx) }()
 	if err := follow.AwaitModel(ctx); err != nil {
 		log.Fatal(err)
 	}
