@@ -146,7 +146,7 @@ class Live:
         return self.stamps[rows] - self.began
 
     def versions(self):
-        return [v for v, parts in self.snapshots.items() if len(parts) == 2 and all(None not in p for p in parts.values())]
+        return [v for v, parts in self.snapshots.items() if {"model", "neighbours"} <= parts.keys() and all(None not in p for p in parts.values())]
 
     def whole(self, version):
         parts = {k: pa.concat_tables(pa.ipc.open_stream(c).read_all() for c in chunks)
@@ -188,7 +188,7 @@ def replay(table, settings=(), flags=(), config=None):
             parts = []
             while f.tell() < f.size():
                 parts.append(pa.ipc.open_stream(f).read_all())
-        kinds = [[p for p in parts if ("vector" in p.column_names) == is_model] for is_model in (True, False)]
+        kinds = [[p for p in parts if column in p.column_names] for column in ("vector", "x")]  # model, neighbours
         m = density.of_tables(pa.concat_tables(kinds[0]), pa.concat_tables(kinds[1]))
         m.info |= json.loads(done.stdout.splitlines()[-1])
         return m
