@@ -304,9 +304,11 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 		return nil
 	}
 	start := time.Now()
-	if _, err := l.learner.Learn(mb.X, mb.IDs, mb.Partitions); err != nil {
+	step, err := l.learner.Learn(mb.X, mb.IDs, mb.Partitions)
+	if err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
+	logAlarm(l.Log, step, l.ModelID, l.learner.Info().Rows)
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))

@@ -182,7 +182,8 @@ func (l *Learn) note() {
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
 	l.Stats.learning.Store(&Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
-		Alarms: i.Alarms, Gated: i.Gated, Copies: i.Copies, Constant: len(i.Constant), PassRows: i.PassRows,
+		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
+		Gated: i.Gated, Copies: i.Copies, Constant: len(i.Constant), PassRows: i.PassRows,
 		Curve: l.curve.points,
 	})
 }

@@ -66,7 +66,9 @@ type Learning struct {
 	NLL         float64 `json:"nll"`      // running prequential NLL, nats per row
 	GaussianNLL float64 `json:"gaussian"` // the same of a single Gaussian
 	Effective   float64 `json:"effective_neighbours"`
-	Alarms      uint64  `json:"alarms"`
+	Alarms      uint64  `json:"alarms"`         // restarts of the learner
+	Lockouts    uint64  `json:"lockouts"`       // restarts because most rows were refused
+	Returns     uint64  `json:"regime_returns"` // former metrics that became current again
 	Gated       uint64  `json:"gated_rows"`
 	Copies      uint64  `json:"copies"`
 	Constant    int     `json:"constant_columns"`

@@ -55,7 +55,7 @@ type run struct {
 
 func (r *run) add(s online.Step, rows int) {
 	r.path = append(r.path, s.NLL)
-	if s.Alarm {
+	if s.Alarm == online.AlarmDrift || s.Alarm == online.AlarmLockout {
 		r.alarms++
 	}
 	if r.first == 0 {

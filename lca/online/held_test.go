@@ -45,7 +45,7 @@ func TestHeldRows(t *testing.T) {
 					c.draw(r, x.RawRowView(k))
 				}
 				s, err := l.Learn(x, sequence(1<<20+i*b, b), nil)
-				if err != nil || s.Alarm {
+				if err != nil || s.Alarm != AlarmNone {
 					t.Fatalf("minibatch %d: alarm %v: %v", i, s.Alarm, err)
 				}
 				refused[i > 2*warmupRows/share] += s.Gated + s.Quarantined
@@ -80,7 +80,7 @@ func TestLockout(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Alarm {
+		if s.Alarm != AlarmNone {
 			alarms++
 		}
 		if i >= 40 {

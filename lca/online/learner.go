@@ -69,9 +69,13 @@ type buffers struct {
 
 // counts are totals since the learner was made.
 type counts struct {
-	Rows, Learnt, Skipped, Gated, Copies, Alarms uint64
-	Minibatches                                  uint64 // calls of Learn that updated C_L
-	Since                                        uint64 // rows learnt since the start or the last alarm
+	Rows, Learnt, Skipped, Gated, Copies uint64
+
+	Alarms      uint64 // restarts
+	Lockouts    uint64 // those of them because most rows were refused
+	Returns     uint64 // former metrics that became current again
+	Minibatches uint64 // calls of Learn that updated C_L
+	Since       uint64 // rows learnt since the start or the last restart
 }
 
 // NewLearner returns a learner that has seen nothing.
@@ -277,8 +281,6 @@ func (l *Learner) updateCounters(s *Step) {
 	c.Copies += uint64(s.Copies)
 	c.Minibatches++
 	l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows()))
-	if s.Alarm {
-		c.Alarms++
-	}
+	c.count(s.Alarm)
 	l.running.add(s)
 }

@@ -106,7 +106,7 @@ func TestRefitDropped(t *testing.T) {
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
 	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
-	if s, err := l.quarantine(batch{linalg.Elements(now), sequence(1<<30, 200), make([]place, 200)}, Step{}); err != nil || !s.Alarm || l.refit.began != 0 {
+	if s, err := l.quarantine(batch{linalg.Elements(now), sequence(1<<30, 200), make([]place, 200)}, Step{}); err != nil || s.Alarm != AlarmDrift || l.refit.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()

@@ -81,7 +81,9 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 		l.updateCounters(&s)
 		return s, nil
 	}
-	s.Alarm = true
+	if s.Alarm = AlarmDrift; l.lockout.tripped {
+		s.Alarm = AlarmLockout
+	}
 	s.Gated += w.len() - len(kept)
 	l.updateCounters(&s)
 	l.counts.Since = 0

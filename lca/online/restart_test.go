@@ -34,7 +34,7 @@ func TestBurst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Quarantined != b || s.Alarm || s.Learnt > 0 {
+		if s.Quarantined != b || s.Alarm != AlarmNone || s.Learnt > 0 {
 			t.Fatalf("minibatch %d of the burst: %+v", i, s)
 		}
 	}
@@ -85,7 +85,7 @@ func TestPatience(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if s.Alarm {
+				if s.Alarm != AlarmNone {
 					believed = i + b
 				}
 			}
@@ -148,7 +148,7 @@ func TestRenewalContinues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Alarm != (i == 150) || s.Quarantined != map[bool]int{true: b}[i < 200] {
+		if (s.Alarm == AlarmDrift) != (i == 150) || s.Quarantined != map[bool]int{true: b}[i < 200] {
 			t.Errorf("row %d: %+v", i, s)
 		}
 		if i == b {

@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 4
+//	 8  4  version of the layout, 5
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -27,7 +27,8 @@ import (
 //	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
 //	          what is learnt next are the same for every kernel, not for every GOARCH
 //	shape     dim, neighbours, pool kind                                                       u64 each
-//	counts    rows, learnt, skipped, gated, copies, alarms, minibatches, since the last alarm   u64 each
+//	counts    rows, learnt, skipped, gated, copies, restarts, minibatches, learnt since the last restart,
+//	          lockouts, returns of former metrics                                             u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64, and of each the same
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
@@ -55,11 +56,13 @@ import (
 //
 // Until version 3 there were no places, no columns of drift, and nothing after refit.
 //
+// Until version 4 there were no lockouts and no returns among the counts.
+//
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 4
+	stateVersion = 5
 	stateHeader  = 24
 )
 

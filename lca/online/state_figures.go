@@ -2,8 +2,9 @@ package online
 
 // The counters and running figures of a state: see state.go.
 
+// fields are in the order of the layout; the last two came with version 5.
 func (c *counts) fields() []*uint64 {
-	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since}
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns}
 }
 
 func (c *counts) write(w *writer) {
@@ -13,7 +14,11 @@ func (c *counts) write(w *writer) {
 }
 
 func (c *counts) read(r *reader) {
-	for _, f := range c.fields() {
+	fields := c.fields()
+	if r.version < 5 {
+		fields = fields[:8]
+	}
+	for _, f := range fields {
 		*f = r.u64()
 	}
 }

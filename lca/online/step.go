@@ -25,7 +25,7 @@ type Step struct {
 	Eigen    bool    // the split was computed again (Proposition 1); otherwise B_L changed within its span (spanupdate.go)
 	Ridged   bool    // C_G or C_L was singular and got a small ridge: raise ν or ν_g
 	Z        float64 // drift statistic
-	Alarm    bool    // drift alarm: the learner restarts from the anomalous rows (restart.go)
+	Alarm    Alarm   // why the metric is another one; AlarmNone: it is not
 	Gaussian int     // d_G after the step
 	Parzen   int     // d_P after the step
 	Pool     int     // rows in the pool after the step
