@@ -28,6 +28,36 @@ func runPythonPage(t *testing.T, kernel string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("PYTHONPATH", installPackage(t))
+	s := whitenedOnEmbedded(t, kernel)
+
+	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(string(page), -1) {
+		cmd := exec.Command(s.path(), strings.Fields(m[1])...)
+		cmd.Dir = s.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", m[0], err, out)
+		}
+	}
+	var program strings.Builder
+	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		program.WriteString(m[1])
+	}
+	program.WriteString(pythonPageChecks)
+	code := strings.ReplaceAll(program.String(), "localhost:9092", s.Addrs()[0])
+	path := filepath.Join(s.dir, "page.py")
+	if err := os.WriteFile(path, []byte("import os\nos.chdir(os.path.dirname(__file__))\n"+code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Log(testtools.RunPython(t, path))
+}
+
+// whitenedRows is how many rows whitenedOnEmbedded whitens.
+const whitenedRows = 40 * 30
+
+// whitenedOnEmbedded is a stream that has been learnt and then whitened by the newest model, in the default topics of an
+// embedded broker. Some rows have no numbers.
+func whitenedOnEmbedded(t *testing.T, kernel string) *stream {
+	t.Helper()
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	s := &stream{Broker: b, t: t, name: "lca-stream", dir: t.TempDir()} // the group is the default one
 	s.file = filepath.Join(s.dir, "stream.yaml")
@@ -58,25 +88,7 @@ http: {listen: ""}
 	transform := s.program("transform") // without a learner, the newest model whitens all
 	s.await(s.name, int64(len(values)), transform)
 	transform.stop()
-
-	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(string(page), -1) {
-		cmd := exec.Command(s.path(), strings.Fields(m[1])...)
-		cmd.Dir = s.dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", m[0], err, out)
-		}
-	}
-	var program strings.Builder
-	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		program.WriteString(m[1])
-	}
-	program.WriteString(pythonPageChecks)
-	code := strings.ReplaceAll(program.String(), "localhost:9092", b.Addrs()[0])
-	path := filepath.Join(s.dir, "page.py")
-	if err := os.WriteFile(path, []byte("import os\nos.chdir(os.path.dirname(__file__))\n"+code), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(testtools.RunPython(t, path))
+	return s
 }
 
 // pythonPageChecks compares what the page computes with what is on the topics.
@@ -86,6 +98,7 @@ assert features == ["b", "a", "c"] and len(df) == 40 * 30 - 6 * 3, len(df)
 then = (df["version"] == version).to_numpy()
 assert then.all(), (version, df["version"].unique())
 assert np.abs(offline - Y)[then].max() < 1e-5, np.abs(offline - Y)[then].max()
+assert reduced.n_features_in_ == 3 and columns.shape == (30, 2) and np.nanmin(p) > 0
 ours = df["lca_score"].to_numpy()
 assert np.abs(score(X) - ours)[then].max() < 1e-4 * np.abs(ours).max(), np.abs(score(X) - ours)[then].max()
 assert np.abs(from_file - offline).max() < 1e-12 and np.abs(from_onnx - offline).max() < 1e-5 * np.abs(offline).max()

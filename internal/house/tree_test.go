@@ -91,7 +91,7 @@ func goFiles(t *testing.T) []file {
 
 // Everything at the top is there on purpose.
 func TestTopLevel(t *testing.T) {
-	allowed := strings.Fields(`source minibatch lca sink pipeline cmd configs deploy internal docs .ci .github
+	allowed := strings.Fields(`source minibatch lca sink pipeline cmd configs deploy internal docs python .ci .github
 		LICENSE README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md Makefile go.mod go.sum go.tools.mod go.tools.sum .golangci.yml .gitignore .gitattributes
 		Containerfile .goreleaser.yaml .dockerignore`)
 	ignored := strings.Fields(".git bin build dist .venv .idea .vscode go.work go.work.sum")

@@ -1,0 +1,77 @@
+from math import exp, gamma, log, pi
+
+import numpy as np
+import pytest
+
+
+def by_hand(model, x):
+    """−log p(x) by the formula of docs/wire-format.md, one kernel after the other."""
+    active = [k for k in range(len(model.mean)) if k != 2]
+    square = np.hstack([model.gaussian, model.parzen])[active]
+    p, nu, parzen = model.parzen.shape[1], int(model.metadata["lca.dof"]), 0.0
+    for neighbour in model.neighbours:
+        delta = ((model.parzen.T @ (x - model.mean - neighbour)) ** 2).sum()
+        if nu:
+            parzen += gamma((nu + p) / 2) / gamma(nu / 2) / (nu * pi) ** (p / 2) * (1 + delta / nu) ** (-(nu + p) / 2)
+        else:
+            parzen += exp(-delta / 2) / (2 * pi) ** (p / 2)
+    g = model.gaussian.T @ (x - model.mean)
+    rest = g @ g / 2 + (len(active) - p) / 2 * log(2 * pi) - log(abs(np.linalg.det(square)))
+    return rest - log(parzen / len(model.neighbours))
+
+
+def test_score_is_the_formula(learnt):
+    model, _, X = learnt
+    x = X[:20] + 0.3
+    assert model.score(x) == pytest.approx([by_hand(model, row) for row in x], rel=1e-9)
+
+
+def test_rows_that_are_not_finite_have_nan(learnt):
+    model, _, X = learnt
+    x = X[:4].copy()
+    x[1, 0], x[2, 3] = np.nan, np.inf
+    for result in (model.score(x), model.p_value(x), model.whiten(x)[:, 0], model.why(x)[1][:, 0]):
+        assert list(np.isnan(result)) == [False, True, True, False]
+
+
+def test_whitened_neighbours_are_local(learnt):
+    model, _, X = learnt
+    assert model.whiten(X).dtype == np.float32
+    assert np.allclose(model.whiten(X), (X - model.mean) @ model.whitening.T, atol=1e-4)
+
+
+def test_p_is_a_rank_and_then_a_tail(learnt):
+    model, _, X = learnt
+    n = len(model.scores)
+    assert model.p_of_score(model.scores[0] - 1) == pytest.approx(1)
+    assert model.p_of_score(model.scores[n // 2]) == pytest.approx((n - n // 2 + 1) / (n + 1))
+    tail = np.linspace(model.scores[-1], model.scores[-1] + 50, 100)
+    p = model.p_of_score(tail)
+    assert (np.diff(p) <= 0).all() and p.min() >= 1e-12 and p[0] < 0.1
+    assert np.isnan(model.p_of_score(np.nan))
+
+
+def test_why_is_what_the_best_other_value_gains(learnt):
+    model, _, X = learnt
+    x = X[5].copy()
+    x[1] += 60  # so far that one neighbour, or none but the Gaussian, rules
+    columns, nats = model.why(x[None], most=4)
+    assert columns[0, 0] == 1
+    candidates = np.repeat(x[None], 40001, 0)
+    candidates[:, 1] = np.linspace(x[1] - 120, x[1] + 60, 40001)
+    assert nats[0, 0] == pytest.approx(model.score(x[None])[0] - model.score(candidates).min(), rel=0.1)
+    assert (np.diff(nats[0]) <= 0).all()
+    assert nats[0][columns[0] == 2] == 0  # the constant column
+
+
+def test_shape_is_checked(learnt):
+    model, _, _ = learnt
+    with pytest.raises(ValueError, match=r"wants \(rows, 4\)"):
+        model.score(np.zeros(4))
+
+
+def test_blocks_do_not_change_scores(learnt, monkeypatch):
+    model, _, X = learnt
+    whole = model.score(X), model.why(X)[1]
+    monkeypatch.setattr("lca_stream._model.BLOCK", 1)
+    assert np.allclose(model.score(X), whole[0], rtol=1e-12) and np.allclose(model.why(X)[1], whole[1], rtol=1e-9)
