@@ -9,7 +9,7 @@ type Alarm uint8
 const (
 	AlarmNone           Alarm = iota // the metric goes on
 	AlarmDrift                       // the stream has changed: the learner restarted from the rows since (restart.go)
-	AlarmRegimeReturned              // a former metric explains the rows, and is current again (former.go)
+	AlarmRegimeReturned              // a former metric explains the rows, and is current again
 	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (lockout.go)
 )
 
