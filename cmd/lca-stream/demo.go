@@ -41,6 +41,7 @@ records and compares each with the labels, which the learner never saw. Nothing 
 	c.Flags().StringVar(&f.http, "http", "127.0.0.1:0", "`ADDR` of the status page; port 0 takes any free one, and an empty ADDR is none")
 	c.Flags().BoolVar(&f.keep, "keep", false, "leave the status page and the broker up until interrupted")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
+	choices(c, "data", demo.Names()...)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.rows < 1000 {
 			return fmt.Errorf("--rows is %d; want at least 1000, or there is little to learn from", f.rows)

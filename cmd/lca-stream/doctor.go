@@ -32,8 +32,8 @@ rights, the newest messages and how wide they are, models, transactions. It chan
 of a transactional id of its own. Exit code 2 when a check fails.`,
 		Example: "  lca-stream doctor -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a check")
 	return command(c, func(ctx context.Context, _ []string) error {
 		s, err := p.connect(o)

@@ -27,10 +27,10 @@ func (p *program) inspectCommand() *cobra.Command {
 if not, why. Then it shows the schema, and the features that source.features picks from it. Nothing is
 committed.`,
 		Example: "  lca-stream inspect events -c stream.yaml -n 20",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1),
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	n := c.Flags().IntP("messages", "n", 10, "most `MESSAGES` of each partition, 1 … 10000")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a message")
 	c.PreRunE = func(*cobra.Command, []string) error {

@@ -19,10 +19,11 @@ func (p *program) lintCommand() *cobra.Command {
 what is wrong, what to write instead, and a caret under the place. With --format json, one JSON object
 a line: file, line, column, path, message, remedy. FILE - is standard input.`,
 		Example: "  lca-stream lint configs/*.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes(1, anyNumber),
 	}
 	var format string
 	c.Flags().StringVar(&format, "format", "text", "`FORMAT` of the faults: text or json")
+	choices(c, "format", "text", "json")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if format != "text" && format != "json" {
 			return fmt.Errorf("--format is %q; want text or json", format)

@@ -13,14 +13,12 @@ import (
 )
 
 func (p *program) offsetsCommand() *cobra.Command {
-	c := &cobra.Command{
+	return group(&cobra.Command{
 		Use:   "offsets",
 		Short: "Show or reset where transform and learner read on",
 		Long: `Where the transform reads on is the committed offset of source.group, where the learner does is in its
 checkpoint. show puts both side by side, with what else is known; reset moves them while no process runs.`,
-	}
-	c.AddCommand(p.offsetsShowCommand(), p.offsetsResetCommand())
-	return c
+	}, p.offsetsShowCommand(), p.offsetsResetCommand())
 }
 
 // stages are the two readers of the source topic.
@@ -42,10 +40,11 @@ code 3, and goes on at the new place when it is started again.
 --to is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...], which leaves other partitions as they are.`,
 		Example: "  lca-stream offsets reset -c stream.yaml --to 0=1042,1=990\n  lca-stream offsets reset -c stream.yaml --to earliest --stage learn",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	to := c.Flags().String("to", "", "where to read on: earliest, latest, a time, or `PARTITION=OFFSET,...`")
 	stage := c.Flags().String("stage", stageAll, "whose position is moved: learn, transform or all")
+	choices(c, "stage", stageLearn, stageTransform, stageAll)
 	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether a process is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *to == "" {

@@ -52,8 +52,8 @@ func (p *program) offsetsShowCommand() *cobra.Command {
 have committed, the offset of the learner's checkpoint, lags, topic ids and start markers.`,
 		Example: "  lca-stream offsets show -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, _ []string) error {
 		s, err := p.connect(o)

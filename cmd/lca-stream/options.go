@@ -13,20 +13,58 @@ import (
 	"github.com/lca-stream/lca-stream/internal/logs"
 )
 
+// configVariable is the environment variable that names the configuration where -c is missing.
+const configVariable = "LCA_STREAM_CONFIG"
+
 // options are the flags of every command that reads a configuration.
 type options struct {
-	file     string
+	file     string // of -c; "": not given
 	set      []string
 	logLevel string
+	needed   bool // without a configuration the command cannot do anything
+	getenv   func(string) (string, bool)
 }
 
-// configFlags adds -c, --set and --log-level. Without -c the defaults hold.
-func configFlags(c *cobra.Command) *options {
-	o := &options{}
-	c.Flags().StringVarP(&o.file, "config", "c", "", "configuration `FILE`; - reads standard input")
+// configFlags adds -c, --set and --log-level. Without a configuration the defaults apply.
+func (p *program) configFlags(c *cobra.Command) *options {
+	o := &options{getenv: p.getenv}
+	c.Flags().StringVarP(&o.file, "config", "c", "", "configuration `FILE`; - reads standard input; default $"+configVariable)
 	c.Flags().StringArrayVar(&o.set, "set", nil, "override one setting: `key.path=value`; may be repeated")
 	c.Flags().StringVar(&o.logLevel, "log-level", "", "least `LEVEL` that is logged: "+either(config.Levels()...))
+	completes(c, "config", cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt))
+	completes(c, "set", completeSetting)
+	choices(c, "log-level", config.Levels()...)
 	return o
+}
+
+// path returns the configuration file of the command line, or of the environment; "": neither names one.
+func (o *options) path() string {
+	if o.file != "" {
+		return o.file
+	}
+	file, _ := o.getenv(configVariable)
+	return file
+}
+
+// completeSetting completes the key of --set, and after = the values of a setting with few of them.
+func completeSetting(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+	const noFiles = cobra.ShellCompDirectiveNoFileComp
+	path, _, hasValue := strings.Cut(text, "=")
+	var found []string
+	for _, key := range config.Keys(config.Default()) {
+		switch {
+		case !hasValue && strings.HasPrefix(key.Path, text):
+			found = append(found, key.Path+"=\t"+key.Why)
+		case hasValue && key.Path == path:
+			for _, value := range key.Choices() {
+				found = append(found, path+"="+value)
+			}
+		}
+	}
+	if hasValue {
+		return found, noFiles
+	}
+	return found, noFiles | cobra.ShellCompDirectiveNoSpace
 }
 
 // either writes the values of a flag, of which there are two or more: "a, b or c".
@@ -39,21 +77,23 @@ func either[T any](all ...T) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// needConfig makes -c mandatory.
-func needConfig(c *cobra.Command) {
-	if err := c.MarkFlagRequired("config"); err != nil {
-		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
-	}
-}
-
-// load reads the configuration; its error is a config.Faults.
+// load reads the configuration. Its error is a config.Faults, or a usage error if no configuration is named where one
+// is needed.
 func (p *program) load(o *options) (*config.Config, error) {
+	file := o.path()
+	if file == "" && o.needed {
+		return nil, errNoConfig
+	}
 	set := o.set
 	if o.logLevel != "" {
 		set = append(set[:len(set):len(set)], "logger.level="+o.logLevel)
 	}
-	return config.Load(config.Input{File: o.file, Stdin: p.stdin, Set: set, Getenv: p.getenv})
+	return config.Load(config.Input{File: file, Stdin: p.stdin, Set: set, Getenv: p.getenv})
 }
+
+// errNoConfig is returned where a command needs a configuration and neither -c nor the environment names one.
+var errNoConfig = usageError("which configuration? name it with -c FILE, or in the environment as %s; "+
+	"`lca-stream config example --minimal > stream.yaml` writes a short one to begin with", configVariable)
 
 // logger logs to standard error: text on a terminal, JSON elsewhere, unless the configuration says otherwise. It is
 // quiet in normal operation, and repeats a fault that persists once per sameCause.

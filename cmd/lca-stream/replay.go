@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -58,11 +59,12 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
   lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json`,
 	}
-	o := configFlags(c)
+	o := p.configFlags(c)
 	f := replayFlags{}
 	c.Flags().StringVar(&f.from, "from", "earliest", "first `PLACE` of the range")
 	c.Flags().StringVar(&f.to, "to", "latest", "`PLACE` the range ends before")
 	c.Flags().StringVar(&f.algorithm, "algorithm", stochastic, "`NAME`: "+either(algorithms()...))
+	choices(c, "algorithm", algorithms()...)
 	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
@@ -70,9 +72,10 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
 	f.batch.add(c.Flags())
+	choices(c, "precision", lca.Precisions()...)
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be read, and stop")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
-	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.file) }
+	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.path()) }
 	return command(c, func(ctx context.Context, _ []string) error {
 		cfg, err := p.load(o)
 		if err != nil {
@@ -110,7 +113,7 @@ func (f *replayFlags) check(configFile string) error {
 		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {
-		return errors.New("required flag \"config\" not set: only --input together with --output does without Kafka")
+		return fmt.Errorf("%w; only --input together with --output needs none", errNoConfig)
 	}
 	return nil
 }

@@ -36,15 +36,20 @@ func (p *program) run(ctx context.Context, args []string) int {
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
-	err := root.ExecuteContext(ctx)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(c, args, err) })
+	err := oneDash(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	p.complain(err)
 	return exitCode(err)
 }
 
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "lca-stream",
-		Short: "Learn the metric of a Kafka stream and whiten it, live",
+		Use:     "lca-stream",
+		Version: buildInfo().Version,
+		Short:   "Learn the metric of a Kafka stream and whiten it, live",
 		Long: `Lca-stream learns, online and without labels, the metric in which the records of a Kafka stream are
 locally isotropic (local component analysis), and whitens every live record with it.
 
@@ -58,7 +63,8 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(
+	root.SetVersionTemplate(buildInfo().String())
+	return group(root,
 		p.lintCommand(),
 		p.configCommand(),
 		p.runCommand(),
@@ -73,19 +79,6 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.doctorCommand(),
 		p.versionCommand(),
 	)
-	return root
-}
-
-// group is a command that only holds other commands.
-func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q", args[0], c.CommandPath())
-		}
-		return c.Help()
-	}
-	c.AddCommand(commands...)
-	return c
 }
 
 // exitError ends a command with an exit code. An error of the command line that cobra finds has none.
@@ -112,7 +105,7 @@ func usageError(format string, args ...any) error {
 // command makes a cobra command of a function. Whatever is refused before it runs is a usage error.
 func command(c *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
 	if c.Args == nil {
-		c.Args = cobra.NoArgs
+		c.Args = takes(0, 0)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return withCode(run(c.Context(), args))

@@ -39,12 +39,12 @@ type choice struct {
 	version uint64
 }
 
-func choiceFlags(c *cobra.Command) *choice {
-	ch := &choice{options: configFlags(c)}
+func (p *program) choiceFlags(c *cobra.Command) *choice {
+	ch := &choice{options: p.configFlags(c)}
 	c.Flags().StringVar(&ch.file, "file", "", "read the snapshot `FILE` instead of the topic")
 	c.Flags().Uint64Var(&ch.version, "version", 0, "`VERSION` on the topic; 0: the newest")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if (ch.file == "") == (ch.options.file == "") {
+		if ch.file != "" && ch.options.file != "" || ch.file == "" && ch.options.path() == "" {
 			return errors.New("say where the snapshot is: either -c FILE, for the topic of a configuration, or --file PATH")
 		}
 		if ch.file != "" && ch.version != 0 {
@@ -119,7 +119,7 @@ func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snap
 // oneOrFile reads a snapshot that is named by a version on the topic or by a file.
 func (p *program) oneOrFile(ctx context.Context, o *options, name string) (*snapshot.Snapshot, error) {
 	version, err := strconv.ParseUint(name, 10, 64)
-	if err != nil || o.file == "" {
+	if err != nil || o.path() == "" {
 		return readSnapshotFile(name)
 	}
 	return p.snapshotOf(ctx, &choice{options: o, version: version})

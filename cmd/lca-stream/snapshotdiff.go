@@ -40,9 +40,9 @@ func (p *program) snapshotDiffCommand() *cobra.Command {
 structured directions have turned, how the spectrum and the means have moved.`,
 		Example: `  lca-stream snapshot diff -c stream.yaml 100000 120000
   lca-stream snapshot diff january.arrows february.arrows --json`,
-		Args: cobra.ExactArgs(2),
+		Args: takes(2, 2),
 	}
-	o := configFlags(c)
+	o := p.configFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, args []string) error {
 		before, err := p.oneOrFile(ctx, o, args[0])

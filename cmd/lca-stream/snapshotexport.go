@@ -21,9 +21,10 @@ file is a graph with input x and output y. Without --format the ending of the fi
 		Example: `  lca-stream snapshot export -c stream.yaml -o model.onnx
   lca-stream snapshot export --file model.arrows --format npz -o model.npz`,
 	}
-	ch := choiceFlags(c)
+	ch := p.choiceFlags(c)
 	var format, out string
 	c.Flags().StringVar(&format, "format", "", "`FORMAT`: "+either(snapshot.Formats()...)+"; default: by the ending of -o, else arrow")
+	choices(c, "format", snapshot.Formats()...)
 	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
@@ -72,14 +73,14 @@ supervisor or by hand, it goes on from the model that was imported, at the place
 was. To leave it alone, give the import an id of its own (--set snapshot.model_id=NAME).`,
 		Example: "  lca-stream snapshot import -c stream.yaml --file model.npz --set snapshot.model_id=january",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	var file string
 	c.Flags().StringVar(&file, "file", "", "the snapshot `FILE`")
-	if err := c.MarkFlagRequired("file"); err != nil {
-		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
-	}
 	return command(c, func(ctx context.Context, _ []string) error {
+		if file == "" {
+			return usageError("which snapshot? name its file with --file FILE; `lca-stream snapshot export` and `replay --output` write one")
+		}
 		snap, err := readSnapshotFile(file)
 		if err != nil {
 			return err

@@ -32,8 +32,8 @@ func (p *program) snapshotListCommand() *cobra.Command {
 that cannot be read is listed with the reason.`,
 		Example: "  lca-stream snapshot list -c stream.yaml",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a version")
 	return command(c, func(ctx context.Context, _ []string) error {
 		return p.withTopic(ctx, o, func(_ string, a *snapshot.Assembler) error {

@@ -42,7 +42,7 @@ structured directions it names the features that weigh most, in standard deviati
   lca-stream snapshot show --file model.arrows --plot spectrum.svg
   lca-stream snapshot show --file model.arrows --json`,
 	}
-	ch := choiceFlags(c)
+	ch := p.choiceFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object: metadata, eigenvalues, directions, fingerprint")
 	picture := c.Flags().String("plot", "", "draw the spectrum and the first directions to `FILE`, .svg or .png")
 	return command(c, func(ctx context.Context, _ []string) error {

@@ -91,8 +91,8 @@ func missing(c *config.Config, topic string, err error) error {
 // systemCommand makes c a command that works on the configuration's cluster. The topics that it needs must exist
 // there.
 func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	return command(c, func(ctx context.Context, _ []string) error {
 		cfg, err := p.load(o)
 		if err != nil {

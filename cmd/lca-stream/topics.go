@@ -35,8 +35,8 @@ checkpoints compacted, with one partition. A topic that exists is never altered.
 not as it must be.`,
 		Example: "  lca-stream topics init -c stream.yaml --partitions 6 --replication 3",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	var creation topics.Creation
 	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "`N` partitions of the source topic, if that is missing; 0: the broker's default")
 	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor `N` of topics that are created; 0: the broker's default")
@@ -60,8 +60,8 @@ func (p *program) topicsCheckCommand() *cobra.Command {
 		Short: "Verify partitions, cleanup.policy and max.message.bytes",
 		Long:  "Verifies every topic and says how to correct what is wrong. Exit code 2 when a topic is not as it must be.",
 	}
-	o := configFlags(c)
-	needConfig(c)
+	o := p.configFlags(c)
+	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	return command(c, func(ctx context.Context, _ []string) error {
 		return p.examineTopics(o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -53,13 +54,18 @@ func (p *program) versionCommand() *cobra.Command {
 		if asJSON {
 			return json.NewEncoder(p.stdout).Encode(b)
 		}
-		revision := b.Revision
-		if b.Modified {
-			revision += " (modified)"
-		}
-		_, err := fmt.Fprintf(p.stdout, "lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
+		_, err := io.WriteString(p.stdout, b.String())
 		return err
 	})
+}
+
+// String is the answer of the version command and of --version.
+func (b build) String() string {
+	revision := b.Revision
+	if b.Modified {
+		revision += " (modified)"
+	}
+	return fmt.Sprintf("lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
 }
 
 // status returns what the status page shows of the build.

@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
 // place is where a value or a key stands.
@@ -214,8 +216,8 @@ func (d *decoder) suggest(section, name string) string {
 	if name == "<<" {
 		return "merge keys are not supported: write the keys out"
 	}
-	if near := nearest(name, d.children[section]); near != "" {
-		return fmt.Sprintf("did you mean %q?", near)
+	if question := typo.Question(name, d.children[section]); question != "" {
+		return question
 	}
 	var elsewhere []string
 	for _, k := range d.keys {
@@ -338,11 +340,16 @@ func (d *decoder) set(path string, at place, text string) {
 		d.wrong(path, at, err)
 		return
 	}
-	for i := 0; d.places[fmt.Sprintf("%s[%d]", path, i)] != (place{}); i++ { // items of a list that this replaces
-		delete(d.places, fmt.Sprintf("%s[%d]", path, i))
-	}
+	d.forgetItems(path)
 	d.places[path] = at
 	d.finish(path, d.byPath[path].set(text))
+}
+
+// forgetItems forgets the places of a list that is replaced.
+func (d *decoder) forgetItems(path string) {
+	for i := 0; d.places[fmt.Sprintf("%s[%d]", path, i)] != (place{}); i++ {
+		delete(d.places, fmt.Sprintf("%s[%d]", path, i))
+	}
 }
 
 func (d *decoder) finish(path string, err error) {

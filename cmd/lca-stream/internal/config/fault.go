@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
 // Fault is one thing that is wrong, and where.
@@ -96,43 +98,9 @@ func hideSecrets(line string) string {
 		switch key := m[1]; {
 		case key == "password_file", key == "passthrough", key == "pass_rows", key == "brokers":
 			return pair // spelt as they should be
-		case nearest(key, []string{"password", "passwd", "passphrase", "secret"}) == "":
+		case typo.Nearest(key, []string{"password", "passwd", "passphrase", "secret"}) == "":
 			return pair
 		}
 		return m[1] + m[2] + mask
 	})
-}
-
-// nearest is the name that text is most likely a misspelling of; "" if none is near.
-func nearest(text string, names []string) string {
-	best, least := "", (len(text)+2)/3+1
-	for _, name := range names {
-		if d := distance(strings.ToLower(text), name); d < least {
-			best, least = name, d
-		}
-	}
-	return best
-}
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours that turn a into b.
-func distance(a, b string) int {
-	before, last, this := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		this[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			this[j] = min(last[j]+1, this[j-1]+1, last[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				this[j] = min(this[j], before[j-2]+1)
-			}
-		}
-		before, last, this = last, this, before
-	}
-	return last[len(b)]
 }

@@ -20,6 +20,17 @@ type Key struct {
 	value
 }
 
+// Choices returns the values of a setting that has few of them; nil: it has many.
+func (k Key) Choices() []string {
+	switch v := k.value.(type) {
+	case *oneOfValue:
+		return v.names
+	case *boolValue:
+		return []string{"true", "false"}
+	}
+	return nil
+}
+
 const (
 	trillion = 1_000_000_000_000
 	billion  = 1_000_000_000

@@ -8,6 +8,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
 )
 
 // maxFile bounds a configuration file, bytes.
@@ -133,9 +136,49 @@ func (d *decoder) assign(assignment string) {
 		d.faults = append(d.faults, at.fault(path, "is not a key", d.suggest(section, name)))
 		return
 	}
-	if _, isList := k.value.(items); isList && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
-		text = strings.Trim(text, "[]")
-	}
 	at.column, at.width = len([]rune(path))+2, max(1, len([]rune(text)))
+	if list, isList := k.value.(items); isList && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		if texts, ok := d.flowList(text); ok {
+			d.setList(path, at, list, texts)
+			return
+		}
+		text = text[1 : len(text)-1]
+	}
 	d.set(path, at, text)
+}
+
+// flowList reads the items of a list as it stands in a YAML file, quotes and all; false: it is not YAML, such as
+// [x[0],x[1]].
+func (d *decoder) flowList(text string) (texts []string, ok bool) {
+	tree, err := parser.ParseBytes([]byte(text), 0)
+	if err != nil || len(tree.Docs) != 1 {
+		return nil, false
+	}
+	list, ok := tree.Docs[0].Body.(*ast.SequenceNode)
+	if !ok {
+		return nil, false
+	}
+	texts = []string{}
+	for _, n := range list.Values {
+		item, _, ok := d.item(n)
+		if !ok {
+			return nil, false
+		}
+		texts = append(texts, item)
+	}
+	return texts, true
+}
+
+// setList gives a key the items of a list that has one place for all of them.
+func (d *decoder) setList(path string, at place, list items, texts []string) {
+	for i := range texts {
+		var err error
+		if texts[i], err = interpolate(texts[i], d.getenv); err != nil {
+			d.wrong(path, at, err)
+			return
+		}
+	}
+	d.forgetItems(path)
+	d.places[path] = at
+	d.finish(path, list.setItems(texts))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
 // sizeValue is a number of bytes, with a unit or bare, or one of words.
@@ -124,11 +126,7 @@ func (v *oneOfValue) check() error {
 }
 
 func (v *oneOfValue) refuse(name string) error {
-	w := &wrong{what: fmt.Sprintf("%q is not a choice", name)}
-	if near := nearest(name, v.names); near != "" {
-		w.remedy = fmt.Sprintf("did you mean %q?", near)
-	}
-	return w
+	return &wrong{what: fmt.Sprintf("%q is not a choice", name), remedy: typo.Question(name, v.names)}
 }
 
 func (v *oneOfValue) String() string         { return quote(v.name()) }

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Starter is what a first configuration says; everything else stays at its default.
+type Starter struct {
+	Config   *Config  // section kafka, source.topic and source.features are taken from it
+	LeftOut  []string // why columns are no features, a line each; they become comments
+	Password bool     // the password comes from the environment, because a configuration is no place to copy it to
+}
+
+// PasswordVariable is the environment variable that a Starter with a password names.
+const PasswordVariable = "KAFKA_PASSWORD"
+
+// String returns the file. Load takes it, and each topic and group has a name of its own, derived from the source's.
+func (s Starter) String() string {
+	topic := s.Config.Source.Topic
+	var b strings.Builder
+	b.WriteString("# What a first start needs; `lca-stream config example` has every setting with its default.\n\nkafka:\n")
+	section := "kafka"
+	defaults := Keys(Default())
+	for i, k := range Keys(s.Config) {
+		if !strings.HasPrefix(k.Path, "kafka.") {
+			break
+		}
+		value := k.String()
+		switch {
+		case k.Path == "kafka.sasl.password" && s.Password:
+			value = "${" + PasswordVariable + "}"
+		case k.Path != "kafka.brokers" && value == defaults[i].String():
+			continue
+		}
+		parent, name := parent(k.Path)
+		if parent != section {
+			fmt.Fprintf(&b, "  %s:\n", strings.TrimPrefix(parent, "kafka."))
+			section = parent
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n", strings.Repeat("  ", strings.Count(k.Path, ".")), name, value)
+	}
+	fmt.Fprintf(&b, "\nsource:\n  topic: %s\n  group: %s\n", quote(topic), quote(topic+"-lca"))
+	for _, line := range s.LeftOut {
+		fmt.Fprintf(&b, "  # left out: %s\n", line)
+	}
+	features := &listValue{&s.Config.Source.Features, someText, 0}
+	if len(s.Config.Source.Features) == 0 {
+		fmt.Fprintf(&b, "  features: []   # name the numeric columns: `lca-stream init %s` proposes them\n", topic)
+	} else {
+		fmt.Fprintf(&b, "  features: %s\n", features)
+	}
+	for _, t := range []struct{ section, suffix, more string }{
+		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
+		{"checkpoint", "-checkpoints", ""},
+		{"transform", "-whitened", ""},
+		{"dead_letter", "-rejected", ""},
+	} {
+		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
+	}
+	return b.String()
+}
