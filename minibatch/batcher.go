@@ -78,6 +78,9 @@ func (b *Batcher) Rest() Minibatch {
 // Reset drops the remainder.
 func (b *Batcher) Reset() { b.x, b.ids, b.partitions = b.x[:0], b.ids[:0], b.partitions[:0] }
 
+// Rows returns the number of rows of a minibatch.
+func (b *Batcher) Rows() int { return b.rows }
+
 // Len returns the number of rows in the remainder.
 func (b *Batcher) Len() int { return len(b.ids) }
 

@@ -78,6 +78,7 @@ type Learn struct {
 	curve     curve
 	before    *snapshot.Snapshot // published by another writer before this learner began
 	unusable  Unusable
+	warmup    warmup
 }
 
 // Do learns every full minibatch of the batch. It requests a put when a snapshot or a checkpoint is due, and then
@@ -102,6 +103,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 			return Work{}, err
 		}
 	}
+	l.sayWaiting()
 	moved := len(b.Messages) > 0 || l.sinceRows > 0 // an idle stream needs no second checkpoint
 	due := (l.CheckpointRows > 0 && l.sinceRows >= l.CheckpointRows) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
 	if len(l.pending) == 0 && !due {

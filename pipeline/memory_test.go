@@ -227,8 +227,8 @@ func (w *world) partitions(topic string) []source.Partition {
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// learnLoop makes a learner's loop as a process does when it starts.
-func (w *world) learnLoop(t *testing.T, step int) (*Loop, *Learn) {
+// learnLoop makes a learner's loop as a process does when it starts, after changes of its stage.
+func (w *world) learnLoop(t *testing.T, step int, changes ...func(*Learn)) (*Loop, *Learn) {
 	t.Helper()
 	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 60, 20, 40, lca.Float64
@@ -243,6 +243,9 @@ func (w *world) learnLoop(t *testing.T, step int) (*Loop, *Learn) {
 		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")},
 		Stats:       NewStats(), Log: quiet(), Now: func() time.Time { return time.UnixMilli(0) },
 	}}
+	for _, change := range changes {
+		change(stage)
+	}
 	at, err := stage.Rewind(context.Background())
 	if err != nil {
 		t.Fatal(err)

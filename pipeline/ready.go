@@ -29,14 +29,26 @@ func (s *Stats) Ready() Readiness {
 	if said := s.ready.Load(); said != nil {
 		r = *said
 	}
-	if topic := s.hold.Load(); topic != nil && s.currentModel.Load() == nil {
-		r = Readiness{Reason: "no model yet on topic " + *topic}
+	if s.currentModel.Load() == nil {
+		r = s.withoutModel(r)
 	}
 	if why := s.passedOver.Load(); why != nil && *why != "" {
 		if r.Reason != "" {
 			r.Reason += "; "
 		}
 		r.Reason += *why
+	}
+	return r
+}
+
+// withoutModel returns the readiness before the first model. What a learner of this process waits for is the reason.
+func (s *Stats) withoutModel(r Readiness) Readiness {
+	topic, waiting := s.hold.Load(), s.waiting.Load()
+	if topic != nil {
+		r = Readiness{Reason: "no model yet on topic " + *topic}
+	}
+	if waiting != nil && (r.Ready || topic != nil) {
+		r.Reason = waiting.String()
 	}
 	return r
 }

@@ -38,6 +38,7 @@ type Stats struct {
 	broker         atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
 	hold           atomic.Pointer[string] // topic of the first model, if nothing is read before it
+	waiting        atomic.Pointer[Waiting]
 
 	past atomic.Pointer[[]PastModel]
 	lag  atomic.Pointer[map[source.Partition]int64]
@@ -172,6 +173,12 @@ func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {
 	s.lag.Store(&lag)
 	s.OpenTransactions.Store(open)
 }
+
+// SetWaiting stores what the learner's first model waits for; nil: there is one.
+func (s *Stats) SetWaiting(w *Waiting) { s.waiting.Store(w) }
+
+// Waiting returns what the learner's first model waits for, nil if there is one or no learner runs.
+func (s *Stats) Waiting() *Waiting { return s.waiting.Load() }
 
 // Learning returns the learner's latest figures, or nil if no learner runs.
 func (s *Stats) Learning() *Learning { return s.learning.Load() }

@@ -21,6 +21,7 @@ type Status struct {
 	Aborted          uint64             `json:"transactions_aborted"`
 	Rejected         map[string]uint64  `json:"rejected_rows"`
 	DeadLetters      map[string]uint64  `json:"dead_letters"`
+	Warmup           *Warmup            `json:"warmup,omitempty"` // before the learner's first model
 	Learner          *Learner           `json:"learner,omitempty"`
 	Model            *Model             `json:"model,omitempty"`
 	History          []PastModel        `json:"history"` // models that have whitened, oldest first, the current one last
@@ -35,6 +36,13 @@ type Rows struct {
 	Out       uint64 `json:"out"`
 	Records   uint64 `json:"records_out"`
 	Snapshots uint64 `json:"snapshots"`
+}
+
+// Warmup is what the first model waits for.
+type Warmup struct {
+	Rows   int    `json:"rows"`   // collected
+	Wanted int    `json:"wanted"` // 0 while it is not known
+	Reason string `json:"reason"` // "" if only more rows are needed
 }
 
 // Learner holds the learner's latest figures.
@@ -116,6 +124,9 @@ func build(c Config, started time.Time) *Status {
 	}
 	for p, n := range t.Lag {
 		st.Lag[strconv.Itoa(int(p.ID))] = n
+	}
+	if w := s.Waiting(); w != nil {
+		st.Warmup = &Warmup{Rows: w.Rows, Wanted: w.Wanted, Reason: w.Reason}
 	}
 	if l := s.Learning(); l != nil {
 		st.Learner = learner(l)

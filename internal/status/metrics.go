@@ -37,6 +37,8 @@ var (
 	updateTime      = desc("lca_update_duration_seconds", "Time of one stochastic update.")
 	learntRows      = desc("lca_learnt_rows_total", "Rows handed to the learner.")
 	skippedRows     = desc("lca_skipped_rows_total", "Rows the learner skipped evenly because it was behind.")
+	warmupRows      = desc("lca_warmup_rows", "Rows collected for the first model; absent once there is one.")
+	warmupWanted    = desc("lca_warmup_wanted_rows", "Rows that the first model takes; absent once there is one.")
 	learnerGaps     = desc("lca_learner_gap_records_total", "Records that the learner left out because retention had deleted them before it read them.")
 	nll             = desc("lca_nll", "Running prequential negative log-likelihood, nats per row.")
 	gaussianNLL     = desc("lca_gaussian_nll", "Running negative log-likelihood of a single Gaussian, nats per row: what lca_nll should stay below.")
@@ -117,6 +119,22 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if age, ok := s.CheckpointAge(); ok {
 		gauge(checkpointAge, age.Seconds())
 	}
+	collectLearner(s, counter, gauge)
+	if m := s.CurrentModel(); m != nil {
+		gauge(dimensions, float64(m.Model.Gaussian()), "gaussian")
+		gauge(dimensions, float64(m.Model.Parzen()), "parzen")
+		gauge(modelVersion, float64(m.Version))
+		gauge(modelAge, m.Age(time.Now()).Seconds())
+		gauge(modelDrift, m.Model.Info.Drift)
+	}
+}
+
+// collectLearner gives the figures of the process's learner, if it has one.
+func collectLearner(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	if w := s.Waiting(); w != nil {
+		gauge(warmupRows, float64(w.Rows))
+		gauge(warmupWanted, float64(w.Wanted))
+	}
 	if l := s.Learning(); l != nil {
 		gauge(nll, l.NLL)
 		gauge(gaussianNLL, l.GaussianNLL)
@@ -128,13 +146,6 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		counter(gatedRows, l.Gated)
 		counter(copies, l.Copies)
 		gauge(constantColumns, float64(l.Constant))
-	}
-	if m := s.CurrentModel(); m != nil {
-		gauge(dimensions, float64(m.Model.Gaussian()), "gaussian")
-		gauge(dimensions, float64(m.Model.Parzen()), "parzen")
-		gauge(modelVersion, float64(m.Version))
-		gauge(modelAge, m.Age(time.Now()).Seconds())
-		gauge(modelDrift, m.Model.Info.Drift)
 	}
 }
 

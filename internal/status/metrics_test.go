@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "rewrite golden files")
 // A dashboard breaks when a metric changes its name, its type or its labels, so the list is kept
 // with the tests: name, type, labels, help text.
 func TestMetricsAreTheOnesPromised(t *testing.T) {
-	got := strings.Join(shape(scrape(t, busy(t))), "\n") + "\n"
+	got := strings.Join(shape(scrape(t, complete(t))), "\n") + "\n"
 	golden := filepath.Join("testdata", "metrics.txt")
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -49,7 +49,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("`(lca_[a-z_]+)").FindAllStringSubmatch(string(page), -1) {
 		documented[m[1]] = true
 	}
-	for _, line := range shape(scrape(t, busy(t))) {
+	for _, line := range shape(scrape(t, complete(t))) {
 		name, _, _ := strings.Cut(line, " ")
 		if !documented[name] {
 			t.Errorf("docs/operations.md does not list %s", name)
@@ -63,7 +63,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 // What promtool complains of, people's own linters complain of.
 func TestPromtoolFindsNothing(t *testing.T) {
-	for name, p := range map[string]*process{"before anything": newProcess(), "busy": busy(t)} {
+	for name, p := range map[string]*process{"before anything": newProcess(), "busy": complete(t)} {
 		check := exec.Command(testtools.Promtool(t), "check", "metrics")
 		check.Stdin = strings.NewReader(scrape(t, p))
 		if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
@@ -83,13 +83,15 @@ func TestSeriesAreBounded(t *testing.T) {
 }
 
 func TestMetricsCount(t *testing.T) {
-	p := busy(t)
+	p := complete(t)
 	page := scrape(t, p)
 	for _, want := range []string{
 		`lca_source_records_total{partition="0",topic="events"} 4`,
 		`lca_source_rows_total 900`,
 		`lca_learnt_rows_total 800`,
 		`lca_updates_total 40`,
+		`lca_warmup_rows 120`,
+		`lca_warmup_wanted_rows 600`,
 		`lca_transform_rows_total 93`,
 		`lca_rejected_rows_total{reason="nan"} 7`,
 		`lca_rejected_rows_total{reason="inf"} 0`,
@@ -121,6 +123,14 @@ func busy(t *testing.T) *process {
 	p.stats.SetBehind("transform", map[source.Partition]int64{{Topic: "events", ID: 3}: 0})
 	p.stats.SetReady(pipeline.Readiness{Ready: true})
 	p.stats.SetBroker(pipeline.Readiness{Ready: true})
+	return p
+}
+
+// complete has all series there are, those of the warm-up too, which end with the first model.
+func complete(t *testing.T) *process {
+	t.Helper()
+	p := busy(t)
+	p.stats.SetWaiting(&pipeline.Waiting{Rows: 120, Wanted: 600})
 	return p
 }
 

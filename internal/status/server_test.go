@@ -130,12 +130,16 @@ func TestNaNIsNull(t *testing.T) {
 	}
 	_, _, body := fetch(t, http.MethodGet, serve(t, p, nil)+"/api/v1/status")
 	var answer struct {
+		Warmup  Warmup
 		Learner struct{ NLL *float64 }
 		Model   any
 		History []any
 	}
 	if err := json.Unmarshal([]byte(body), &answer); err != nil {
 		t.Fatalf("%v in\n%s", err, body)
+	}
+	if w := answer.Warmup; w.Rows != 40 || w.Wanted != 100 || !strings.Contains(w.Reason, "cannot be learnt from: 1") {
+		t.Errorf("the warm-up is %+v", w)
 	}
 	if answer.Learner.NLL != nil || answer.Model != nil || answer.History == nil || !strings.Contains(body, `"nll": null`) {
 		t.Errorf("%+v\n%s", answer, body)

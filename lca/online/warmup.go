@@ -43,12 +43,12 @@ func (c Config) warmupRows() int {
 func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	s.Warmup = true
 	d := l.cfg.Dim
-	w, want := &l.warm, l.cfg.warmupRows()
+	w := &l.warm
 	w.append(b)
 	if l.gap.learn(b, d); l.cfg.WarmupRows == lca.Auto {
 		l.gap.revise()
-		want = l.gap.stretched(want, l.cfg.Neighbours)
 	}
+	want := l.warmupWanted()
 	if w.len() < want {
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
