@@ -25,11 +25,12 @@ type Scorer struct {
 	scratch               kernel.Scratch[float64]
 	z, g, lse             []float64
 	blame                 blame
+	impute                impute
 }
 
 // NewScorer prepares the model for fast scoring.
 func (m *Model) NewScorer() *Scorer {
-	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}}
+	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, impute: impute{mean: m.Mean}}
 	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 	return s
 }

@@ -30,13 +30,16 @@ func (s *Scratch[T]) lseBlock(w *workspace[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
 	rows := min(blockRows[T](), s.rows-first)
-	s.logits(w, first, rows)
+	s.logits(w, first, rows, p.bias)
 	w.totals = grow(w.totals, rows)
 	for r := range rows {
 		row := w.row(r)
 		top := s.f.rowMax(row)
 		if math.IsInf(float64(top), 0) {
 			s.lse[first+r], w.totals[r] = math.Inf(-1), T(math.NaN())
+			if s.centre != nil {
+				s.pull[first+r] = math.NaN()
+			}
 			continue
 		}
 		nearest := p.distance(s.f, s.q[(first+r)*p.dim:][:p.dim], s.f.findGE(row, top), p.parzen, math.Inf(1))
@@ -64,9 +67,6 @@ func (s *Scratch[T]) centres(w *workspace[T], first, rows int) {
 	s.weightedSums(w, rows)
 	for r := range rows {
 		total := w.totals[r]
-		if total != total {
-			s.pull[first+r] = math.NaN()
-		}
 		to := s.centre[(first+r)*p.dim:][:p.dim]
 		for c := 0; c < p.dim; c += width {
 			for k, v := range w.sum[c*blockRows[T]()+r*width:][:min(width, p.dim-c)] {

@@ -21,7 +21,10 @@ type Scratch[T Float] struct {
 	t    student[T] // where the kernels are t
 
 	pull   []float64 // of Attract
-	centre []T       // of Attract; nil where it is not asked for
+	centre []T       // of Attract and Mean; nil where it is not asked for
+
+	square   []float64    // of Mean
+	marginal *Marginal[T] // of Mean
 
 	// The results that an update keeps between its passes. Panels are as in [Neighbours].
 	mean     []T       // ΛZ, as panels of coordinates
@@ -77,6 +80,7 @@ type phase uint8
 const (
 	phaseUpdate     phase = iota // items are blocks of rows
 	phaseLSE                     // items are blocks of rows
+	phaseMean                    // items are blocks of rows
 	phaseCovariance              // items are panels of columns
 )
 
@@ -87,6 +91,8 @@ func (s *Scratch[T]) do(worker, item int) {
 		s.updateBlock(w, item)
 	case phaseLSE:
 		s.lseBlock(w, item)
+	case phaseMean:
+		s.meanBlock(w, item)
 	case phaseCovariance:
 		s.covariancePanel(w, item)
 	}
@@ -130,6 +136,6 @@ func (s *Scratch[T]) share(multiplied int) {
 
 // end forgets the call's arguments, so that a Scratch does not keep its caller's memory alive.
 func (s *Scratch[T]) end() {
-	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre = nil, nil, nil, nil, nil, nil, nil
+	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre, s.square, s.marginal = nil, nil, nil, nil, nil, nil, nil, nil, nil
 	s.ex = Exclusion{}
 }

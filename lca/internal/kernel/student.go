@@ -59,17 +59,20 @@ const (
 	studentCut64 = -344
 )
 
-func (s *Scratch[T]) student() {
+func (s *Scratch[T]) student() { s.studentOf(s.pool.parzen) }
+
+// studentOf is student for kernels over that many coordinates.
+func (s *Scratch[T]) studentOf(dims int) {
 	p := s.pool
 	if p.Shape.DOF == 0 {
 		return
 	}
-	half, cut, sparse := p.Shape.half(p.parzen), float64(studentCut32), float64(sparseCut32)
+	half, cut, sparse := p.Shape.half(dims), float64(studentCut32), float64(sparseCut32)
 	if sizeOf[T]() == 8 {
 		cut, sparse = studentCut64, sparseCut64
 	}
 	// By our own exp, because math.Exp does not give the same bits on every processor.
-	s.t = student[T]{power: p.Shape.DOF + p.parzen, least: T(exp64(cut / half)), reach: 1/exp64(sparse/half) - 1}
+	s.t = student[T]{power: p.Shape.DOF + dims, least: T(exp64(cut / half)), reach: 1/exp64(sparse/half) - 1}
 }
 
 // studentRate is r of u = (max − s)·r, so that 1+u = (ν+δ)/(ν+nearest): δ − nearest is twice max − s.

@@ -123,7 +123,7 @@ func (s *Scratch[T]) responsibilities() {
 func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	p := s.pool
 	first := block * blockRows[T]()
-	s.logits(w, first, min(blockRows[T](), s.rows-first))
+	s.logits(w, first, min(blockRows[T](), s.rows-first), s.pool.bias)
 	if s.ex.NearCopy > 0 {
 		w.norms = grow(w.norms, w.rows)
 		s.f.distance(w.norms, s.q[first*p.dim:], p.dim, s.origin)
@@ -165,7 +165,7 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 func (w *workspace[T]) row(r int) []T { return w.logits[r*w.ld:][:w.length] }
 
 // logits computes a block of q_i·z_j − ½|z_j|², for the given number of rows from row first on.
-func (s *Scratch[T]) logits(w *workspace[T], first, rows int) {
+func (s *Scratch[T]) logits(w *workspace[T], first, rows int, bias []T) {
 	p, width := s.pool, panelWidth[T]()
 	w.rows, w.length = rows, ceil(p.n, width)
 	w.ld = stride[T](w.length)
@@ -176,7 +176,7 @@ func (s *Scratch[T]) logits(w *workspace[T], first, rows int) {
 		copy(w.q[r*ldq:][:p.parzen], s.q[(first+r)*p.dim:])
 	}
 	for j := 0; j < w.length; j += width {
-		s.f.tile(w.logits[j:], w.ld, p.bias[j:], 0, w.q, ldq, 1, p.points[j*p.parzen:], width, p.parzen, rows, width)
+		s.f.tile(w.logits[j:], w.ld, bias[j:], 0, w.q, ldq, 1, p.points[j*p.parzen:], width, p.parzen, rows, width)
 	}
 }
 
