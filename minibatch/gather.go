@@ -11,9 +11,13 @@ import (
 // Rows is a record as a matrix. Gather overwrites it and reuses its memory.
 type Rows struct {
 	N, Dim  int
-	X       []float64 // N×Dim row-major; a row with a Reason is all zeros
+	X       []float64 // N×Dim row-major; a row with a Reason is all zeros, unless it is kept
 	Invalid []Reason  // one per row
 	Bad     int       // number of rows with a Reason
+
+	// KeepMissing keeps the rows that lack features but have no infinity: NaN stands in place of each null and NaN. A null list
+	// lacks all of its features. It is for the caller to set.
+	KeepMissing bool
 
 	sums    []float64 // one sum per row: not finite if one of its features is not
 	buffers [][]byte  // buffers of a flatipc.Record
@@ -65,19 +69,26 @@ func (r *Rows) reset(n, dim int) {
 	clear(r.sums)
 }
 
-// finish finds the rows that are not finite, and zeroes all rows that have a Reason. A row's sum is not finite if one
-// of its terms is not. The converse fails only for sums that overflow, so the few rows with such a sum are checked
-// term by term.
+// finish finds the rows that are not finite, and zeroes all rows that have a Reason and are not kept. A row's sum is not
+// finite if one of its terms is not. The converse fails only for sums that overflow, so the few rows with such a sum are
+// checked term by term.
 func (r *Rows) finish() {
 	for i, s := range r.sums {
-		row := r.X[i*r.Dim : (i+1)*r.Dim]
-		if r.Invalid[i] == ReasonNone && s-s != 0 {
-			r.Invalid[i] = notFinite(row)
+		row, reason := r.X[i*r.Dim:(i+1)*r.Dim], r.Invalid[i]
+		if reason == ReasonNone && s-s != 0 {
+			reason = notFinite(row)
 		}
-		if r.Invalid[i] != ReasonNone {
+		if reason == ReasonNone {
+			continue
+		}
+		if r.KeepMissing && reason != ReasonWidth && hasInf(row) {
+			reason = ReasonInf
+		}
+		if !r.KeepMissing || reason == ReasonWidth || reason == ReasonInf {
 			clear(row)
-			r.Bad++
 		}
+		r.Invalid[i] = reason
+		r.Bad++
 	}
 }
 
@@ -110,6 +121,9 @@ func gatherColumns(dst *Rows, rec arrow.Record, columns []int) error {
 		}
 		if bad := packGroup(dst, j, cols[:group]); bad >= 0 {
 			return featureError(CodeCorrupt, rec.ColumnName(columns[j+bad]), "a dictionary index points outside its dictionary: the producer's encoder is broken")
+		}
+		for g := range group {
+			dst.clearNulls(j+g, cols[g])
 		}
 		j += group
 	}
@@ -144,6 +158,7 @@ func gatherList(dst *Rows, col arrow.Array, name string) error {
 	elementNulls := hasNulls(values)
 	for i := 0; i < dst.N; {
 		if dst.Invalid[i] != ReasonNone {
+			dst.clearElements(i, nil, 0)
 			i++
 			continue
 		}
@@ -163,6 +178,7 @@ func gatherList(dst *Rows, col arrow.Array, name string) error {
 		for r := i; r < i+n; r++ {
 			if elementNulls && anyNull(values, int(start)+(r-i)*dst.Dim, dst.Dim) {
 				dst.Invalid[r] = ReasonNull
+				dst.clearElements(r, values, int(start)+(r-i)*dst.Dim)
 			}
 		}
 		sumRows(dst.sums[i:i+n], dst.X[i*dst.Dim:(i+n)*dst.Dim], dst.Dim)
