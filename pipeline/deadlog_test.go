@@ -58,7 +58,7 @@ func TestDeadLogIsOneLineAMinute(t *testing.T) {
 		for _, offset := range offsets {
 			p.dead(&source.RecordError{Partition: at(id), Offset: offset, Code: code, Err: errors.New("why")})
 		}
-		p.keep(stats, l)
+		p.keep(stats, l, now)
 	}
 	batch(0, "a", 1)
 	batch(1, "a", 7, 8)

@@ -1,17 +1,46 @@
 package pipeline
 
+import (
+	"time"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
 // provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
 // is counted when it comes again.
 type provisional struct {
 	rows           uint64 // whitened
 	rejects, moved []counted
 	deads          []setAside
+	stamps         []stamp
+}
+
+// stamp is the time of n messages in a row.
+type stamp struct {
+	at time.Time
+	n  uint64
 }
 
 // counted is the number of messages for one reason. There are few reasons at a time.
 type counted struct {
 	reason string
 	n      uint64
+}
+
+// read notes the times of messages, of which many come in the same millisecond. A time before 1970 means that the
+// producer gave none.
+func (p *provisional) read(messages []source.Message) {
+	for i := range messages {
+		at := messages[i].Time
+		if at.Unix() < 0 {
+			continue
+		}
+		if last := len(p.stamps) - 1; last >= 0 && p.stamps[last].at.Equal(at) {
+			p.stamps[last].n++
+		} else {
+			p.stamps = append(p.stamps, stamp{at, 1})
+		}
+	}
 }
 
 func (p *provisional) rejected(reason string, n uint64) { p.rejects = count(p.rejects, reason, n) }
@@ -28,7 +57,7 @@ func count(all []counted, reason string, n uint64) []counted {
 }
 
 // keep makes the counts final, and logs what was set aside.
-func (p *provisional) keep(s *Stats, l *DeadLog) {
+func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
@@ -40,10 +69,13 @@ func (p *provisional) keep(s *Stats, l *DeadLog) {
 	for _, c := range p.moved {
 		s.Pass(c.reason, c.n)
 	}
+	for _, st := range p.stamps {
+		s.EndToEnd.observeAll(now.Sub(st.at), st.n)
+	}
 	p.drop()
 }
 
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
-	p.rows, p.rejects, p.deads, p.moved = 0, p.rejects[:0], p.deads[:0], p.moved[:0]
+	p.rows, p.rejects, p.deads, p.moved, p.stamps = 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
 }

@@ -174,7 +174,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
 	l.kept, l.putAt = claim, time.Now()
 	if l.Name != "" {
-		l.Stats.waits.committed(l.Name, claim)
+		l.Stats.committed(l.Name, claim)
 	}
 	return nil
 }
@@ -257,9 +257,9 @@ type Stop struct {
 // Error says what happened and what to do.
 func (s *Stop) Error() string {
 	if s.Remedy == "" {
-		return "pipeline: stopped: " + s.Err.Error()
+		return "pipeline: " + s.Err.Error()
 	}
-	return "pipeline: stopped: " + s.Err.Error() + ": " + s.Remedy
+	return "pipeline: " + s.Err.Error() + ": " + s.Remedy
 }
 
 // Unwrap returns the cause.

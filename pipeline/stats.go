@@ -30,8 +30,10 @@ type Stats struct {
 	Update      Timing // Time of one stochastic update.
 	Transform   Timing // Time to whiten one batch of records.
 	Transaction Timing // Time of one transaction, from its begin to its commit.
+	EndToEnd    Timing // Time from a record's timestamp to the commit of what was made of it.
 
 	lastCheckpoint atomic.Int64 // unix nanoseconds; 0 = none
+	lastCommit     atomic.Int64 // unix nanoseconds; 0 = none
 	learning       atomic.Pointer[Learning]
 	currentModel   atomic.Pointer[PublishedModel]
 	ready          atomic.Pointer[Readiness]
@@ -87,7 +89,7 @@ type Point struct {
 // NewStats returns an empty Stats. Every reason has a count of 0 from the start, because a rate shows the first
 // rejected record only if the series existed before it.
 func NewStats() *Stats {
-	s := &Stats{}
+	s := &Stats{EndToEnd: Timing{least: endToEndLeast}}
 	for _, reason := range rowReasons {
 		s.reject.add(reason, 0)
 	}
@@ -100,31 +102,44 @@ func NewStats() *Stats {
 	return s
 }
 
-// Timing is a running histogram in powers of two from 2^-20 s (1 µs) to 2^5 s (32 s).
+// Timing is a running histogram in powers of two, of the zero value from 2^-20 s (1 µs) to 2^4 s (16 s).
 type Timing struct {
+	least   int // the first bound is 2^(least-20) s
 	count   atomic.Uint64
-	nanos   atomic.Uint64
+	seconds atomic.Uint64 // bits of the sum, a float64: the ages of old records would overflow an integer
 	buckets [26]atomic.Uint64
 }
 
-// TimingBounds are the upper bounds of the buckets, seconds; the last bucket is open.
-func TimingBounds() []float64 {
-	bounds := make([]float64, 25)
+// endToEndLeast is for times of 1 ms, the resolution of a record's timestamp, to 4 hours, in which a backlog is read.
+const endToEndLeast = 10
+
+// Bounds are the upper bounds of the buckets, seconds; the last bucket is open.
+func (t *Timing) Bounds() []float64 {
+	bounds := make([]float64, len(t.buckets)-1)
 	for i := range bounds {
-		bounds[i] = math.Ldexp(1, i-20)
+		bounds[i] = math.Ldexp(1, t.least+i-20)
 	}
 	return bounds
 }
 
-func (t *Timing) observe(d time.Duration) {
+func (t *Timing) observe(d time.Duration) { t.observeAll(d, 1) }
+
+// observeAll counts n events that took equally long. A record from the future took no time.
+func (t *Timing) observeAll(d time.Duration, n uint64) {
+	d = max(d, 0)
 	s := d.Seconds()
 	i := 0
-	for limit := math.Ldexp(1, -20); i < len(t.buckets)-1 && s > limit; i++ {
+	for limit := math.Ldexp(1, t.least-20); i < len(t.buckets)-1 && s > limit; i++ {
 		limit *= 2
 	}
-	t.buckets[i].Add(1)
-	t.count.Add(1)
-	t.nanos.Add(uint64(d))
+	t.buckets[i].Add(n)
+	t.count.Add(n)
+	for {
+		sum := t.seconds.Load()
+		if t.seconds.CompareAndSwap(sum, math.Float64bits(math.Float64frombits(sum)+s*float64(n))) {
+			return
+		}
+	}
 }
 
 // Read returns the number of observations, their sum in seconds, and the count in each bucket.
@@ -133,7 +148,7 @@ func (t *Timing) Read() (count uint64, seconds float64, buckets []uint64) {
 	for i := range t.buckets {
 		buckets[i] = t.buckets[i].Load()
 	}
-	return t.count.Load(), float64(t.nanos.Load()) / 1e9, buckets
+	return t.count.Load(), math.Float64frombits(t.seconds.Load()), buckets
 }
 
 // read counts a batch, and returns the offsets from which to count the next one: after an abort, messages are read

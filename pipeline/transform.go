@@ -83,6 +83,7 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := t.flush(ctx); err != nil {
 		return Work{}, err
 	}
+	t.counts.read(b.Messages)
 	t.Stats.Transform.observe(time.Since(start))
 	return Work{Commit: true, Messages: t.made.messages}, nil
 }
@@ -104,7 +105,7 @@ func (t *Transform) takes(b *source.Batch) int64 {
 func (t *Transform) Kept() {
 	failpoint.Here("transform.kept")
 	t.rejects.keep()
-	t.counts.keep(t.Stats, t.DeadLog)
+	t.counts.keep(t.Stats, t.DeadLog, t.Now())
 	t.forget()
 }
 

@@ -40,6 +40,18 @@ func (w *waits) taken(stage string, b *source.Batch) {
 	}
 }
 
+// committed notes a put of a stage, and when it was.
+func (s *Stats) committed(stage string, c source.Claim) {
+	s.lastCommit.Store(time.Now().UnixNano())
+	s.waits.committed(stage, c)
+}
+
+// LastCommit returns when this process committed last; false before the first time.
+func (s *Stats) LastCommit() (time.Time, bool) {
+	at := s.lastCommit.Load()
+	return time.Unix(0, at), at != 0
+}
+
 // committed notes that everything read so far is committed. Records behind it begin to wait when they are read, or
 // seen to exist.
 func (w *waits) committed(stage string, c source.Claim) {

@@ -34,7 +34,9 @@ const (
 	// or without TLS or SASL, does nothing else, and has no other way to say so.
 	hangUpGrace = 7 * time.Second
 
-	// sayEvery is the interval of log lines about the same trouble.
+	// sayAfter is how long a trouble lasts before it is logged: most elections and moves of a coordinator are over by
+	// then. sayEvery is the interval of further lines about it.
+	sayAfter = 2 * time.Second
 	sayEvery = 30 * time.Second
 
 	minBackoff = 50 * time.Millisecond
@@ -52,16 +54,17 @@ type retry struct {
 	limit   time.Duration
 	grace   time.Duration // for unknown topics
 	hangUps time.Duration // how long brokers may only close connections; 0: as long as limit
+	quiet   time.Duration // how long the trouble may last before it is logged
 	started time.Time     // start of the trouble
 	silence time.Time     // since when brokers have only closed connections
 	absence time.Time     // since when brokers have said that the topic does not exist
 	other   time.Time     // since when brokers have said that the name is another topic's
-	said    time.Time     // time of the last log line
+	said    time.Time     // time of the last log line; zero: none
 	tries   int           // failed tries
 }
 
 func newRetry(c *kafkaconn.Cluster, limit time.Duration, what string) *retry {
-	return &retry{cluster: c, what: what, limit: limit, grace: topicGrace}
+	return &retry{cluster: c, what: what, limit: limit, grace: topicGrace, quiet: sayAfter}
 }
 
 // again waits before another try. It returns the error to end with: at once if err will not pass by itself, else when
@@ -86,7 +89,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	case since > r.limit:
 		return r.failed(fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err))
 	}
-	if r.tries == 0 || time.Since(r.said) > sayEvery {
+	if since >= r.quiet && time.Since(r.said) > sayEvery {
 		r.said = time.Now()
 		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err), "for", since.Round(time.Second))
 	}
@@ -140,7 +143,7 @@ func sleep(ctx context.Context, delay time.Duration) error {
 
 // succeeded logs the end of a trouble that was logged.
 func (r *retry) succeeded() {
-	if r.tries > 0 {
+	if !r.said.IsZero() {
 		r.cluster.Log().Info("recovered", "what", r.what, "tries", r.tries+1, "after", time.Since(r.started).Round(time.Millisecond))
 	}
 }

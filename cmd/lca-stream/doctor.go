@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -36,7 +38,7 @@ of a transactional id of its own. Exit code 2 when a check fails.`,
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a check")
 	return command(c, func(ctx context.Context, _ []string) error {
-		s, err := p.connect(o)
+		s, err := p.open(o) // doctor looks for the brokers in its own way
 		if err != nil {
 			return err
 		}
@@ -83,12 +85,23 @@ func (d *doctor) ok(name, format string, args ...any) {
 }
 
 func (d *doctor) warn(name, remedy, format string, args ...any) {
-	d.tell(check{Name: name, State: "warning", Detail: fmt.Sprintf(format, args...), Remedy: remedy})
+	d.tell(check{Name: name, State: "warning", Detail: readably(format, args), Remedy: remedy})
 }
 
 func (d *doctor) fault(name, remedy, format string, args ...any) {
 	d.faults++
-	d.tell(check{Name: name, State: "FAULT", Detail: fmt.Sprintf(format, args...), Remedy: remedy})
+	d.tell(check{Name: name, State: "FAULT", Detail: readably(format, args), Remedy: remedy})
+}
+
+// readably formats errors without names of packages.
+func readably(format string, args []any) string {
+	args = slices.Clone(args)
+	for i := range args {
+		if err, ok := args[i].(error); ok {
+			args[i] = logs.Plain(err.Error())
+		}
+	}
+	return fmt.Sprintf(format, args...)
 }
 
 func (d *doctor) tell(c check) {
@@ -152,9 +165,13 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		d.fault("brokers", "start Kafka, or correct kafka.brokers", "none of %v can be reached", d.system.config.Kafka.Brokers)
 		return false
 	}
+	if err := d.system.reach(ctx, lookFor); err != nil {
+		d.fault("brokers", "check kafka.tls and kafka.sasl against the listener's protocol", "a broker is there, but %v", err)
+		return false
+	}
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{d.system.config.Source.Topic}})
 	if err != nil {
-		d.fault("brokers", "check kafka.tls and kafka.sasl against the listener's protocol", "a broker is there, but %v", cl.Explain(err))
+		d.fault("brokers", "try again: it has answered a moment ago", "a broker is there, but %v", cl.Explain(err))
 		return false
 	}
 	d.ok("brokers", "%d of %s; the cluster has %s", reached, plural.Count(len(d.system.config.Kafka.Brokers), "address"), plural.Count(len(answer.Brokers), "broker"))

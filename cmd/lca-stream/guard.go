@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/pipeline"
 )
 
@@ -132,7 +133,7 @@ func (g *guard) silence(began time.Time, err error) {
 	if since < silentAfter {
 		return
 	}
-	g.system.stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered for %v: %v", since.Round(time.Second), err)})
+	g.system.stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered for %v: %s", since.Round(time.Second), logs.Plain(err.Error()))})
 	g.system.log.Warn("no broker answers", "for", since.Round(time.Second), "error", err)
 }
 

@@ -40,7 +40,7 @@ committed.`,
 		return nil
 	}
 	return command(c, func(ctx context.Context, args []string) error {
-		s, err := p.connect(o)
+		s, err := p.connect(ctx, o)
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,7 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		name.release()
 		return nil, nil, s.cluster.Explain(err)
 	}
+	s.instance.Store(&name.id)
 	s.log.Info("joining the group", "group", c.Group, "instance_id", name.id, "derived", name.derived)
 	leave := func() {
 		defer name.release()

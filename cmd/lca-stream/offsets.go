@@ -57,7 +57,7 @@ code 3, and goes on at the new place when it is started again.
 		if err != nil {
 			return err
 		}
-		s, err := p.connect(o)
+		s, err := p.connect(ctx, o)
 		if err != nil {
 			return err
 		}

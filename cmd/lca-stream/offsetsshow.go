@@ -56,7 +56,7 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, _ []string) error {
-		s, err := p.connect(o)
+		s, err := p.connect(ctx, o)
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (p *program) logger(c config.Logger) *slog.Logger {
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo // not reached: the configuration allows only slog's names
 	}
-	o := &slog.HandlerOptions{Level: level, ReplaceAttr: withUnits}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	var h slog.Handler = slog.NewJSONHandler(p.stderr, o)
 	if c.Format == config.LogText || c.Format == config.LogAuto && isTerminal(p.stderr) {
 		h = slog.NewTextHandler(p.stderr, o)
@@ -110,10 +110,14 @@ func (p *program) logger(c config.Logger) *slog.Logger {
 	return slog.New(logs.Limit(h, sameCause))
 }
 
-// withUnits formats durations as text, "15s", in JSON too, where they would be nanoseconds without a unit.
-func withUnits(_ []string, a slog.Attr) slog.Attr {
+// readable formats durations as text, "15s", in JSON too, where they would be nanoseconds without a unit, and errors
+// without names of packages.
+func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	if err, ok := a.Value.Any().(error); ok {
+		a.Value = slog.StringValue(logs.Plain(err.Error()))
 	}
 	return a
 }

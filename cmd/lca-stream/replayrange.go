@@ -11,7 +11,6 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
-	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // replay is one refit: where it reads, and where its snapshot goes.
@@ -31,11 +30,13 @@ type replay struct {
 
 func (r *replay) open(ctx context.Context) error {
 	if len(r.flags.inputs) == 0 || (r.flags.output == "" && !r.flags.dryRun) {
-		cl, err := kafkaconn.Open(r.config.Cluster())
+		var err error
+		if r.system, err = newSystem(r.config, r.log, r.stats); err == nil {
+			err = r.system.reach(ctx, lookFor)
+		}
 		if err != nil {
 			return err
 		}
-		r.system = &system{config: r.config, cluster: cl, stats: r.stats, log: r.log}
 	}
 	if len(r.flags.inputs) > 0 {
 		return r.openFiles()

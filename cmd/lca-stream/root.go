@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -27,6 +29,8 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) (string, bool)
+
+	log *slog.Logger // of a command that stays; nil: the command prints its fault
 }
 
 // run executes one command line and returns its exit code. The error, if any, is on stderr.
@@ -139,7 +143,8 @@ func exitCode(err error) int {
 	return exitUsage
 }
 
-// complain writes to stderr what ended the command, if its output has not.
+// complain writes to stderr what ended the command, if its output has not: into the log where there is one, so that a
+// reader of JSON lines finds it.
 func (p *program) complain(err error) {
 	var faults config.Faults
 	var coded *exitError
@@ -150,9 +155,19 @@ func (p *program) complain(err error) {
 	case !errors.As(err, &coded):
 		fmt.Fprintf(p.stderr, "lca-stream: %v\nSee `lca-stream help`.\n", err)
 	case coded.err == nil:
-	case coded.code == exitFenced:
-		fmt.Fprintf(p.stderr, "lca-stream: %v\nAnother process took over this work: stop one of the two. After an import, a replay or `lca-stream offsets reset`, start this one again.\n", err)
+	case p.log != nil:
+		p.log.ErrorContext(logs.Unlimited(context.Background()), "stopped", "error", coded.plain(), "exit_code", coded.code)
 	default:
-		fmt.Fprintf(p.stderr, "lca-stream: %v\n", err)
+		fmt.Fprintln(p.stderr, "lca-stream: "+coded.plain())
 	}
+}
+
+// plain is what an operator reads.
+func (e *exitError) plain() string {
+	text := logs.Plain(e.Error())
+	if e.code == exitFenced {
+		text += ". Another process took over this work: stop one, or give another snapshot.model_id to one. " +
+			"After an import, a replay or `lca-stream offsets reset`, start this one again."
+	}
+	return text
 }

@@ -15,7 +15,7 @@ func TestFencedSaysWhatToDo(t *testing.T) {
 	for _, cause := range []error{sink.ErrFenced, source.ErrInstanceFenced} {
 		var out bytes.Buffer
 		(&program{stderr: &out}).complain(withCode(fmt.Errorf("EndTxn(abort): %w", cause)))
-		if !strings.Contains(out.String(), "Another process took over this work: stop one of the two.") {
+		if !strings.Contains(out.String(), "Another process took over this work: stop one, or give another snapshot.model_id to one.") {
 			t.Errorf("%v: %s", cause, &out)
 		}
 	}

@@ -4,16 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
-	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 func (p *program) snapshotCommand() *cobra.Command {
@@ -70,7 +66,7 @@ func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot
 
 // withTopic reads the whole snapshot topic of a configuration.
 func (p *program) withTopic(ctx context.Context, o *options, use func(modelID string, a *snapshot.Assembler) error) error {
-	s, err := p.connect(o)
+	s, err := p.connect(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -83,21 +79,6 @@ func (p *program) withTopic(ctx context.Context, o *options, use func(modelID st
 		return s.cluster.Explain(err)
 	}
 	return use(s.config.Snapshot.ModelID, a)
-}
-
-// connect returns a system without a status server, for commands that only look.
-func (p *program) connect(o *options) (*system, error) {
-	cfg, err := p.load(o)
-	if err != nil {
-		return nil, err
-	}
-	cl, err := kafkaconn.Open(cfg.Cluster())
-	if err != nil {
-		return nil, err
-	}
-	s := &system{config: cfg, cluster: cl, stats: pipeline.NewStats(), log: p.quietLogger(cfg.Logger)}
-	s.starts = s.startMarkers()
-	return s, nil
 }
 
 // pick returns a version, or the newest for 0.
@@ -123,13 +104,4 @@ func (p *program) oneOrFile(ctx context.Context, o *options, name string) (*snap
 		return readSnapshotFile(name)
 	}
 	return p.snapshotOf(ctx, &choice{options: o, version: version})
-}
-
-// quietLogger logs warnings and worse, unless the configuration asks for more: commands that print
-// an answer should print nothing else.
-func (p *program) quietLogger(c config.Logger) *slog.Logger {
-	if c.Level == config.LevelInfo {
-		c.Level = config.LevelWarn
-	}
-	return p.logger(c)
 }

@@ -85,7 +85,7 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 		if err != nil {
 			return err
 		}
-		s, err := p.connect(o)
+		s, err := p.connect(ctx, o)
 		if err != nil {
 			return err
 		}

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/tracing"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -37,34 +39,40 @@ type system struct {
 	memory  *source.Memory    // of all readers
 	rate    *source.Rate      // of the transform's transactions
 	learns  bool              // this process has a learner
+
+	instance atomic.Pointer[string] // name of this member of the group; nil: it has none
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
 func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed ...string) (*system, error) {
-	cl, err := kafkaconn.Open(c.Cluster())
+	last := &logs.Last{}
+	log = slog.New(last.Handler(log.Handler()))
+	s, err := newSystem(c, log, pipeline.NewStats())
 	if err != nil {
 		return nil, err
 	}
 	paceCollector()
-	memory := source.NewMemory(memoryLimit(c.Memory, log))
-	s := &system{config: c, cluster: cl, stats: pipeline.NewStats(), log: log, memory: memory, rate: source.NewRate(mostTransactions),
-		link: sink.NewLink(memory.Spare()), engines: pipeline.NewEngines(runtime.GOMAXPROCS(0), memory.Spare())}
-	s.starts = s.startMarkers()
+	s.memory, s.rate = source.NewMemory(memoryLimit(c.Memory, log)), source.NewRate(mostTransactions)
+	s.link, s.engines = sink.NewLink(s.memory.Spare()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
-		cl.Close()
+		s.cluster.Close()
 		return nil, &exitError{exitUsage, err}
 	}
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
 			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
-			Masked: func() any { return config.Print(c) },
+			Names: s.names, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {
 			s.close()
 			return nil, err
 		}
 		log.Info("status page", "url", "http://"+s.status.Addr()+"/")
+	}
+	if err := s.reach(ctx, startFor); err != nil {
+		s.close()
+		return nil, err
 	}
 	for _, topic := range needed {
 		if _, err := s.partitions(ctx, topic); err != nil {
@@ -99,7 +107,8 @@ func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []
 			return err
 		}
 		names := needed(cfg)
-		s, err := openSystem(ctx, cfg, p.logger(cfg.Logger), names...)
+		p.log = p.logger(cfg.Logger)
+		s, err := openSystem(ctx, cfg, p.log, names...)
 		if err != nil {
 			return stopped(ctx, err)
 		}
@@ -120,6 +129,16 @@ func (s *system) close() {
 	}
 	s.traces.Close()
 	s.cluster.Close()
+}
+
+// names says what the pipeline works on.
+func (s *system) names() status.Names {
+	c := s.config
+	n := status.Names{Source: c.Source.Topic, Output: c.Transform.Topic, Group: c.Source.Group, ModelID: c.Snapshot.ModelID}
+	if id := s.instance.Load(); id != nil {
+		n.Instance = *id
+	}
+	return n
 }
 
 // partitions lists a topic's partitions, with a remedy when it is missing or cannot be reached.

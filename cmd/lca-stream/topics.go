@@ -48,7 +48,7 @@ not as it must be.`,
 		return nil
 	}
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return p.examineTopics(ctx, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Init(ctx, cl, wants, creation)
 		})
 	})
@@ -64,23 +64,19 @@ func (p *program) topicsCheckCommand() *cobra.Command {
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return p.examineTopics(ctx, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Check(ctx, cl, wants)
 		})
 	})
 }
 
-func (p *program) examineTopics(o *options, asJSON bool, examine func(*kafkaconn.Cluster, []topics.Want) ([]topics.Finding, error)) error {
-	cfg, err := p.load(o)
+func (p *program) examineTopics(ctx context.Context, o *options, asJSON bool, examine func(*kafkaconn.Cluster, []topics.Want) ([]topics.Finding, error)) error {
+	s, err := p.connect(ctx, o)
 	if err != nil {
 		return err
 	}
-	cl, err := kafkaconn.Open(cfg.Cluster())
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	findings, err := examine(cl, topics.Wanted(cfg))
+	defer s.close()
+	findings, err := examine(s.cluster, topics.Wanted(s.config))
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,10 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -97,16 +99,63 @@ func TestReadinessFollowsTheBrokers(t *testing.T) {
 	}
 	stop()
 	wait()
+	began := time.Now()
 	b.Kill()
-	for _, a := range addresses {
-		untilReady(t, a, false, "no broker has answered")
+	for i, p := range []*program{first, second} {
+		untilReady(t, addresses[i], false, "no broker has answered")
+		if up := text(t, addresses[i], "/metrics"); !strings.Contains(up, "lca_broker_up 0\n") {
+			t.Errorf("lca_broker_up is not 0 at %s", p.args[0])
+		}
+		plain(t, text(t, addresses[i], "/api/v1/status"))
 	}
 	b.Restart()
-	for _, a := range addresses {
-		untilReady(t, a, true, "")
+	for i, p := range []*program{first, second} {
+		untilReady(t, addresses[i], true, "")
+		p.alive()
+		log, err := os.ReadFile(p.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{`"no broker answers"`, `"brokers answer again"`} {
+			if !strings.Contains(string(log), line) {
+				t.Errorf("the log of %s has no line %s", p.args[0], line)
+			}
+		}
+		plain(t, string(log))
 	}
-	first.alive()
-	second.alive()
+	var status struct {
+		Source, Output, Group, Instance string
+		LastError                       struct {
+			Time time.Time
+			Text string
+		} `json:"last_error"`
+		LastCommit  time.Time          `json:"last_commit"`
+		SinceCommit map[string]float64 `json:"seconds_since_commit"`
+	}
+	if err := json.Unmarshal([]byte(text(t, addresses[0], "/api/v1/status")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if status.Source != "ready-in" || status.Output != "ready-out" || status.Group != "ready" || status.Instance == "" || len(status.SinceCommit) == 0 {
+		t.Errorf("the status names %+v", status)
+	}
+	if status.LastCommit.IsZero() || status.LastError.Time.Before(began) || status.LastError.Text == "" {
+		t.Errorf("the outage is not in the status: %+v", status)
+	}
+}
+
+// text is the answer of a page.
+func text(t *testing.T, address, path string) string {
+	t.Helper()
+	answer, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // readiness is the answer of /ready.

@@ -44,7 +44,7 @@ var layers = []layer{
 	{"internal/tracing", "source", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/testtools", "", "github.com gonum.org", ""},
 	{"internal/demo", "lca", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},
-	{"internal/status", "pipeline sink/snapshot", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
+	{"internal/status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/bench", "source minibatch lca sink pipeline internal", "", ""},
 	{"internal/streams", "lca", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
 	{"internal/e2e", "", "github.com gonum.org", ""},

@@ -5,8 +5,12 @@
 //
 // Warnings and errors with the same cause pass once per interval; the next one that passes says how many were held
 // back. The cause is the message with its attributes "error" and "what", without digits, so that other offsets, ports
-// or durations do not make another cause. Records below the level of a warning always pass, because they report
-// something that happened once. So does a warning under Unlimited.
+// or durations do not make another cause. Records below the level of a warning pass, because they report something
+// that happened once, unless they have the attribute "what": that is the end of a trouble, and each partition had it.
+// A warning under Unlimited passes too.
+//
+// Plain and Last are for the same reader: the one takes the names of packages out of an error, the other remembers the
+// newest trouble.
 package logs
 
 import (
@@ -48,14 +52,18 @@ func (l *limited) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle passes a record on unless another one with the same cause passed a moment ago.
 func (l *limited) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn || ctx.Value(unlimited{}) != nil {
+	if ctx.Value(unlimited{}) != nil {
 		return l.next.Handle(ctx, r)
 	}
-	key := r.Level.String() + " " + r.Message + l.known
+	key, limited := r.Level.String()+" "+r.Message+l.known, r.Level >= slog.LevelWarn
 	r.Attrs(func(a slog.Attr) bool {
 		key += causeOf(a)
+		limited = limited || a.Key == "what"
 		return true
 	})
+	if !limited {
+		return l.next.Handle(ctx, r)
+	}
 	passes, repeated := l.causes.pass(squeeze(key), r.Time)
 	if !passes {
 		return nil

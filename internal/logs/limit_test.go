@@ -69,6 +69,10 @@ func TestLimit(t *testing.T) {
 			steps: []step{{0, slog.LevelInfo, "i", nil}, {0, slog.LevelInfo, "i", nil}, {0, slog.LevelDebug, "d", nil}, {0, slog.LevelDebug, "d", nil}},
 			want:  "msg=i\nmsg=i\nmsg=d\nmsg=d\n",
 		},
+		"the end of a trouble that each partition had is news once": {
+			steps: []step{{0, slog.LevelInfo, "recovered", []any{"what", "fetch events/3@1"}}, {0, slog.LevelInfo, "recovered", []any{"what", "fetch events/4@7"}}},
+			want:  "msg=recovered what=\"fetch events/3@1\"\n",
+		},
 		"what With has fixed is part of the cause": {
 			with:  []any{"error", "x", "stage", "learn"},
 			steps: []step{{0, slog.LevelWarn, "w", nil}, {0, slog.LevelWarn, "w", nil}},

@@ -6,26 +6,40 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/pipeline"
 )
 
 // Status is the answer of /api/v1/status: all that the page shows. A number that is not known yet,
 // or that is not finite, is null.
 type Status struct {
-	Ready            pipeline.Readiness `json:"ready"`
-	Build            Build              `json:"build"`
-	UptimeSeconds    Number             `json:"uptime_seconds"`
-	Rows             Rows               `json:"rows"`
-	Lag              map[string]int64   `json:"lag_records"`
-	OpenTransactions int64              `json:"open_transactions"`
-	Aborted          uint64             `json:"transactions_aborted"`
-	Rejected         map[string]uint64  `json:"rejected_rows"`
-	DeadLetters      map[string]uint64  `json:"dead_letters"`
-	Warmup           *Warmup            `json:"warmup,omitempty"` // before the learner's first model
-	Learner          *Learner           `json:"learner,omitempty"`
-	Model            *Model             `json:"model,omitempty"`
-	History          []PastModel        `json:"history"` // models that have whitened, oldest first, the current one last
-	Scatter          *Scatter           `json:"scatter,omitempty"`
+	Ready pipeline.Readiness `json:"ready"`
+	Build Build              `json:"build"`
+	Names
+	LastError        *logs.Trouble     `json:"last_error"`           // the newest error or warning of the log, however long ago; null: none
+	LastCommit       *time.Time        `json:"last_commit"`          // of this process; null before the first
+	SinceCommit      map[string]Number `json:"seconds_since_commit"` // by stage: how long records have waited for a commit, in the partition where it is longest
+	UptimeSeconds    Number            `json:"uptime_seconds"`
+	Rows             Rows              `json:"rows"`
+	Lag              map[string]int64  `json:"lag_records"`
+	OpenTransactions int64             `json:"open_transactions"`
+	Aborted          uint64            `json:"transactions_aborted"`
+	Rejected         map[string]uint64 `json:"rejected_rows"`
+	DeadLetters      map[string]uint64 `json:"dead_letters"`
+	Warmup           *Warmup           `json:"warmup,omitempty"` // before the learner's first model
+	Learner          *Learner          `json:"learner,omitempty"`
+	Model            *Model            `json:"model,omitempty"`
+	History          []PastModel       `json:"history"` // models that have whitened, oldest first, the current one last
+	Scatter          *Scatter          `json:"scatter,omitempty"`
+}
+
+// Names are what the pipeline of this process works on. What it does not have is empty.
+type Names struct {
+	Source   string `json:"source"`   // topic
+	Output   string `json:"output"`   // topic
+	Group    string `json:"group"`    // consumer group of the transform, whose .learn is the learner's
+	Instance string `json:"instance"` // name of this member of the group
+	ModelID  string `json:"model_id"`
 }
 
 // Rows are running counts.
@@ -121,6 +135,19 @@ func build(c Config, started time.Time) *Status {
 		},
 		Lag: map[string]int64{}, OpenTransactions: s.OpenTransactions.Load(), Aborted: s.TransactionsAborted.Load(),
 		Rejected: t.Rejected, DeadLetters: t.DeadLetters, History: history(s.ModelHistory()),
+		SinceCommit: map[string]Number{},
+	}
+	if c.Names != nil {
+		st.Names = c.Names()
+	}
+	if c.Trouble != nil {
+		st.LastError = c.Trouble()
+	}
+	if at, ok := s.LastCommit(); ok {
+		st.LastCommit = &at
+	}
+	for p, waited := range s.SinceCommit() {
+		st.SinceCommit[p.Stage] = max(st.SinceCommit[p.Stage], Number(waited.Seconds()))
 	}
 	for p, n := range t.Lag {
 		st.Lag[strconv.Itoa(int(p.ID))] = n

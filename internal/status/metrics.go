@@ -58,6 +58,7 @@ var (
 	checkpointAge   = desc("lca_checkpoint_age_seconds", "Time since the last checkpoint of this process.")
 	transformRows   = desc("lca_transform_rows_total", "Rows whitened.")
 	transformTime   = desc("lca_transform_duration_seconds", "Time to whiten one batch of records.")
+	endToEnd        = desc("lca_end_to_end_seconds", "Time from a record's timestamp to the commit of what was made of it.")
 	transactionTime = desc("lca_transaction_duration_seconds", "Time of one transaction that was committed.")
 	aborted         = desc("lca_transactions_aborted_total", "Transactions that were aborted and tried again.")
 	sinkRecords     = desc("lca_sink_records_total", "Records written and committed.")
@@ -115,6 +116,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- histogram(updateTime, &s.Update)
 	out <- histogram(transformTime, &s.Transform)
 	out <- histogram(transactionTime, &s.Transaction)
+	out <- histogram(endToEnd, &s.EndToEnd)
 	gauge(buildInfo, 1, c.build.Version, c.build.Revision, runtime.Version())
 	if age, ok := s.CheckpointAge(); ok {
 		gauge(checkpointAge, age.Seconds())
@@ -152,7 +154,7 @@ func collectLearner(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ..
 // histogram converts a Timing to Prometheus' cumulative buckets.
 func histogram(d *prometheus.Desc, t *pipeline.Timing) prometheus.Metric {
 	count, sum, counts := t.Read()
-	bounds := pipeline.TimingBounds()
+	bounds := t.Bounds()
 	cumulative := make(map[float64]uint64, len(bounds))
 	total := uint64(0)
 	for i, bound := range bounds {

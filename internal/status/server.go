@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/pipeline"
 )
 
@@ -31,13 +32,15 @@ type Build struct {
 
 // Config says where to listen and what to show.
 type Config struct {
-	Listen string   // host:port; "" = no server; port 0 = any
-	Hosts  []string // names under which it answers besides its own and those of private networks; "*": any
-	Debug  bool     // also /debug/pprof/* and /debug/config
-	Build  Build
-	Masked func() any // the configuration with its secrets masked, for /debug/config
-	Stats  *pipeline.Stats
-	Log    *slog.Logger
+	Listen  string   // host:port; "" = no server; port 0 = any
+	Hosts   []string // names under which it answers besides its own and those of private networks; "*": any
+	Debug   bool     // also /debug/pprof/* and /debug/config
+	Build   Build
+	Names   func() Names         // what the pipeline works on; nil: not known
+	Trouble func() *logs.Trouble // the newest trouble of the log, nil if there was none; the function may be nil
+	Masked  func() any           // the configuration with its secrets masked, for /debug/config
+	Stats   *pipeline.Stats
+	Log     *slog.Logger
 }
 
 // Server is a listening status server.

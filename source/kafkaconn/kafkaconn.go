@@ -110,6 +110,9 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
+// Brokers returns the addresses through which the cluster is found.
+func (c *Cluster) Brokers() []string { return c.config.Brokers }
+
 // Client sends the requests that kafka-go has a method for, each bounded by RequestTimeout.
 func (c *Cluster) Client() *kafka.Client { return c.client }
 

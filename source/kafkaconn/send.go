@@ -162,6 +162,14 @@ func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]To
 	return found, nil
 }
 
+// Ping returns nil once any broker has answered, whatever rights the user has.
+func (c *Cluster) Ping(ctx context.Context) error {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
+	_, err := c.Ask(ctx, Question{Request: request, Least: 1, Most: 12})
+	return err
+}
+
 func newTopic(t *kmsg.MetadataResponseTopic) Topic {
 	topic := Topic{Name: *t.Topic, ID: t.TopicID, Partitions: make(map[int32]Partition, len(t.Partitions))}
 	if t.ErrorCode != 0 {

@@ -2,17 +2,19 @@ package config
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Cluster is the connection to the brokers.
-func (c *Config) Cluster() kafkaconn.Config {
+// Cluster is the connection to the brokers; log is where its trouble is said.
+func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
 	t, s := c.Kafka.TLS, c.Kafka.SASL
 	return kafkaconn.Config{
 		Brokers:  c.Kafka.Brokers,
 		ClientID: c.Kafka.ClientID,
+		Log:      log,
 		TLS: kafkaconn.TLS{
 			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
 			ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
+)
+
+const (
+	// lookFor is how long a command that only looks tries to reach a broker.
+	lookFor = 5 * time.Second
+
+	// startFor is the same for a process that stays: longer than a broker takes to start next to it.
+	startFor = time.Minute
+)
+
+// newSystem prepares the connections, and connects to nothing yet.
+func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*system, error) {
+	cl, err := kafkaconn.Open(c.Cluster(log))
+	if err != nil {
+		return nil, err
+	}
+	s := &system{config: c, cluster: cl, stats: stats, log: log}
+	s.starts = s.startMarkers()
+	return s, nil
+}
+
+// open returns a system without a status server, for commands that only look.
+func (p *program) open(o *options) (*system, error) {
+	cfg, err := p.load(o)
+	if err != nil {
+		return nil, err
+	}
+	return newSystem(cfg, p.quietLogger(cfg.Logger), pipeline.NewStats())
+}
+
+// connect is open, once a broker answers.
+func (p *program) connect(ctx context.Context, o *options) (*system, error) {
+	s, err := p.open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.reach(ctx, lookFor); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// reach waits until a broker answers. Until then the process is not ready, and says why.
+func (s *system) reach(ctx context.Context, limit time.Duration) error {
+	err := source.Reach(ctx, s.cluster, limit, func(err error) {
+		s.stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered yet: %s", logs.Plain(err.Error()))})
+	})
+	if err == nil {
+		s.stats.SetBroker(pipeline.Readiness{Ready: true})
+	}
+	return err
+}
+
+// quietLogger logs warnings and worse, unless the configuration asks for more: commands that print
+// an answer should print nothing else.
+func (p *program) quietLogger(c config.Logger) *slog.Logger {
+	if c.Level == config.LevelInfo {
+		c.Level = config.LevelWarn
+	}
+	return p.logger(c)
+}
