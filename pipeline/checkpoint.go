@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -60,12 +61,13 @@ const (
 const CheckpointLimit = 1 << 30
 
 // CheckpointBytes returns the size of a checkpoint with the given pool: a lower bound, which is the rows of the pool,
-// and an estimate, which adds the matrices.
-func CheckpointBytes(neighbours, columns int) (least, about int) {
+// an estimate, which adds the matrices, and another for a learner that has collected all the former metrics that it keeps.
+func CheckpointBytes(neighbours, columns int) (least, about, later int) {
 	const besides = 20  // per neighbour: its identity, its weight, …
 	const matrices = 12 // of float64, columns by columns; fewer before the first fit
 	least = 4 * neighbours * columns
-	return least, least + besides*neighbours + 8*matrices*columns*columns
+	about = least + besides*neighbours + 8*matrices*columns*columns
+	return least, about, about + online.FormerBytes(neighbours, columns)
 }
 
 // errNewerFormat reports sound bytes that a newer binary has written.

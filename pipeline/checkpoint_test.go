@@ -214,27 +214,39 @@ func TestCheckpointBytesAreForeseen(t *testing.T) {
 			t.Fatal(err)
 		}
 		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range c.neighbours/100 + 5 {
-			x, ids := make([]float64, 100*c.columns), make([]uint64, 100)
-			for j := range x {
-				x[j] = rng.NormFloat64()
+		next := 0
+		size := func(minibatches int, mean float64) int {
+			for range minibatches {
+				x, ids := make([]float64, 100*c.columns), make([]uint64, 100)
+				for j := range x {
+					x[j] = float64(float32(mean + rng.NormFloat64()))
+				}
+				for j := range ids {
+					ids[j] = uint64(next + j)
+				}
+				next += len(ids)
+				if _, err := learner.Learn(mat.NewDense(100, c.columns, x), ids, nil); err != nil {
+					t.Fatal(err)
+				}
 			}
-			for j := range ids {
-				ids[j] = uint64(1000*i + j)
-			}
-			if _, err := learner.Learn(mat.NewDense(100, c.columns, x), ids, nil); err != nil {
+			state, err := learner.AppendBinary(nil)
+			if err != nil {
 				t.Fatal(err)
 			}
+			return len(state)
 		}
-		state, err := learner.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
+		first := size(c.neighbours/100+5, 0)
+		for regime := range 4 {
+			size(c.neighbours/100+15, 30*float64(regime+1))
 		}
+		last := size(c.neighbours/100+15, 150)
 		learner.Close()
-		least, about := CheckpointBytes(c.neighbours, c.columns)
-		t.Logf("%d columns, %d neighbours: %d bytes, at least %d, about %d", c.columns, c.neighbours, len(state), least, about)
-		if len(state) < least || len(state) > about*5/4 || len(state) < about*2/3 {
-			t.Errorf("%d columns, %d neighbours: %d bytes, at least %d and about %d were foreseen", c.columns, c.neighbours, len(state), least, about)
+		least, about, later := CheckpointBytes(c.neighbours, c.columns)
+		t.Logf("%d columns, %d neighbours: %d bytes and later %d, at least %d, about %d and later %d", c.columns, c.neighbours, first, last, least, about, later)
+		for size, foreseen := range map[int]int{first: about, last: later} {
+			if size < least || size > foreseen*5/4 || size < foreseen*2/3 {
+				t.Errorf("%d columns, %d neighbours: %d bytes, at least %d and about %d were foreseen", c.columns, c.neighbours, size, least, foreseen)
+			}
 		}
 	}
 }

@@ -16,13 +16,13 @@ import (
 )
 
 // LearnConfig says what is learnt and when it is published. A snapshot is due by rows at a minibatch boundary, which
-// depends on the data only. The clock may publish one in between, from the same state and without changing it
+// depends on the data only, and so it is at an alarm of the learner. The clock may publish one in between, from the same state and without changing it
 // (invariant 3).
 type LearnConfig struct {
 	ModelID         string
 	Topic           string // snapshot topic
 	Keep            int    // snapshot slots, ≥ 1
-	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this, and before that at every doubling; 0 = only by time after the first
+	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this, and before that at every doubling; 0 = only by time and at alarms after the first
 	SnapshotEvery   time.Duration
 	CheckpointRows  uint64 // 0 = only by time
 	CheckpointEvery time.Duration
@@ -287,7 +287,7 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
-	if least, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
+	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
 	learner, err := online.NewLearner(c)
@@ -316,7 +316,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))
 	l.sinceRows += uint64(len(mb.IDs))
 	l.note()
-	if l.dueByRows() {
+	if l.dueByRows() || step.Alarm != online.AlarmNone { // the metric before is that of other rows
 		return l.publish(true)
 	}
 	return nil

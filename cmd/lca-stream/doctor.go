@@ -302,12 +302,14 @@ func (d *doctor) width(c *config.Config, f *minibatch.Features) {
 		d.warn("widths", fmt.Sprintf("set lca.neighbours to %d or more", 10*dim), "%d neighbours are few for %d features", c.LCA.Neighbours, dim)
 	}
 	const remedy = "set fewer lca.neighbours, or name fewer source.features"
-	switch least, about := pipeline.CheckpointBytes(c.LCA.Neighbours, dim); {
+	switch least, about, later := pipeline.CheckpointBytes(c.LCA.Neighbours, dim); {
 	case least > pipeline.CheckpointLimit:
 		d.fault("widths", remedy, "a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most: the learner would stop at its first record", c.LCA.Neighbours, dim, least, pipeline.CheckpointLimit)
 		return
 	case about > pipeline.CheckpointLimit:
 		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes about %d bytes, and %d is the most: the learner may stop when it writes one", c.LCA.Neighbours, dim, about, pipeline.CheckpointLimit)
+	case later > pipeline.CheckpointLimit:
+		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes up to %d bytes once the learner keeps the metrics of four former regimes, and %d is the most: it may then stop when it writes one", c.LCA.Neighbours, dim, later, pipeline.CheckpointLimit)
 	}
 	// Vectors of float64: W, B_L and B_G, C_L, C_G and the mean; neighbours of float32.
 	model, pool := 8*dim*(4*dim+1), 4*c.LCA.Neighbours*dim

@@ -16,6 +16,7 @@ type Result struct {
 	Gaussian float64 // above the NLL of a single Gaussian with the moments of the fresh rows
 	Refused  float64 // share of the rows after the warm-up that were not learnt
 	Alarms   float64 // restarts
+	Returns  float64 // former metrics that became current again
 	Recovery float64 // most rows after a return of a regime until the NLL is within 1 nat of that at its end; NaN elsewhere
 	First    float64 // rows until the first model
 }
@@ -50,13 +51,18 @@ type run struct {
 	first   int       // rows until the first model
 	refused int       // rows after it that were not learnt
 	alarms  int       // restarts
+	returns int       // former metrics that became current again
 	path    []float64 // NLL of each minibatch before it is learnt
 }
 
 func (r *run) add(s online.Step, rows int) {
 	r.path = append(r.path, s.NLL)
-	if s.Alarm == online.AlarmDrift || s.Alarm == online.AlarmLockout {
+	switch s.Alarm {
+	case online.AlarmDrift, online.AlarmLockout:
 		r.alarms++
+	case online.AlarmRegimeReturned:
+		r.returns++
+	case online.AlarmNone:
 	}
 	if r.first == 0 {
 		if !s.Warmup || s.Learnt > 0 {
@@ -76,7 +82,7 @@ func (r *run) result() (Result, error) {
 	nll := meanNLL(m, r.trial.Fresh)
 	return Result{
 		Excess: nll - r.trial.Truth, Gaussian: nll - gaussianNLL(r.trial.Fresh),
-		Refused: float64(r.refused) / float64(n-r.first), Alarms: float64(r.alarms), Recovery: r.recovery(), First: float64(r.first),
+		Refused: float64(r.refused) / float64(n-r.first), Alarms: float64(r.alarms), Returns: float64(r.returns), Recovery: r.recovery(), First: float64(r.first),
 	}, nil
 }
 

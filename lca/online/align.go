@@ -2,6 +2,7 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
@@ -33,6 +34,11 @@ type reference struct {
 	// Buffers of advance; they are no state.
 	b, bl, next, left, cross []float64
 	spans                    prop1.Spans
+}
+
+// clone copies the reference.
+func (r *reference) clone() reference {
+	return reference{w: slices.Clone(r.w), parzen: slices.Clone(r.parzen), radians: r.radians}
 }
 
 // advance replaces the reference by the current W if a multiple of alignEvery minibatches have been learnt.

@@ -42,5 +42,7 @@
 //   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) are set aside, and when they last the
 //     learner restarts from them (restart.go). It restarts as well when it refuses most rows (lockout.go).
 //     (TestDriftIsFollowed, TestBurst, TestPatience)
+//   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
+//     once (former.go). (TestRegimeReturns, TestNoFalseReturn)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

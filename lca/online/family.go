@@ -16,8 +16,8 @@ type family interface {
 	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
 	// overwrites both.
 	first(l *Learner, m *metricState, m2 []float64) error
-	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both.
-	next(l *Learner, m *metricState) error
+	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both; previous is the d_P before, or Auto.
+	next(l *Learner, m *metricState, previous int) error
 	// model sets the matrices of a model that is published, for C_L without ν.
 	model(l *Learner, m *lca.Model, cl []float64) error
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
@@ -47,8 +47,8 @@ func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
 	return m.proposition1(lca.KindLCA, m2, lca.Auto, 1, &l.work)
 }
 
-func (fullFamily) next(l *Learner, m *metricState) error {
-	return m.proposition1(l.cfg.Kind, l.m2, l.previousParzen(), l.poolShare(), &l.work)
+func (fullFamily) next(l *Learner, m *metricState, previous int) error {
+	return m.proposition1(l.cfg.Kind, l.m2, previous, l.poolShare(), &l.work)
 }
 
 func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
@@ -80,7 +80,7 @@ func (c confinedFamily) first(l *Learner, m *metricState, m2 []float64) error {
 	return c.split(m, l.m1, m2, len(m.Active))
 }
 
-func (c confinedFamily) next(l *Learner, m *metricState) error {
+func (c confinedFamily) next(l *Learner, m *metricState, _ int) error {
 	return c.split(m, l.m1, l.m2, prop1.Auto)
 }
 

@@ -30,19 +30,13 @@ type Learner struct {
 	family    family // of cfg.Metric
 	estimator estimator
 
-	pool    *pool
-	moments *runningMoments
+	regime         // the current one
+	former formers // those before it
+
 	warm    batch  // collected rows: of the warm-up, or in quarantine (restart.go)
 	clocks  clocks // rows seen of each partition
-	gap     timeGap
-	gate    scoreGate
-	held    batch // refused rows (held.go)
+	held    batch  // refused rows (held.go)
 	lockout lockout
-	cl      []float64    // C_L without ν, dim×dim, both triangles
-	metric  *metricState // nil while warming up
-	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
-	drift   drift
-	aligned reference
 	refit   refit
 	counts  counts
 	running running
@@ -90,15 +84,18 @@ func NewLearner(c Config) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := c.Dim
-	return &Learner{
-		cfg: c, family: family, estimator: newEstimator(c),
-		pool:    newPool(c.Pool, c.Neighbours, d, c.Seed),
-		moments: newRunningMoments(c.momentsMemory(), d),
-		cl:      make([]float64, d*d),
+	return &Learner{cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c)}, nil
+}
+
+// emptyRegime is that of a learner that has seen nothing; no Auto may be left in c.Pool.
+func emptyRegime(c Config) regime {
+	return regime{
+		pool:    newPool(c.Pool, c.Neighbours, c.Dim, c.Seed),
+		moments: newRunningMoments(c.momentsMemory(), c.Dim),
+		cl:      make([]float64, c.Dim*c.Dim),
 		gap:     newTimeGap(c),
 		gate:    scoreGate{limit: math.Inf(1)},
-	}, nil
+	}
 }
 
 // Learn learns a minibatch. ids are the identities of its rows, such as a hash of topic, partition,
@@ -133,18 +130,15 @@ func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	l.reviseGate()
-	b := l.inliers(all)
-	m, far := l.eStep(b, all.len()-b.len())
-	if s.Opened = l.opensGate(far, all.len()); s.Opened {
-		b = all
-		l.estimator.project(b.x, l.moments.mean)
-		m = l.estimator.update(l.exclusion(b))
-	} else {
-		l.closeGate(m)
-	}
-	l.evaluate(m, b.x, &s)
-	if l.isAnomalous(b, m, far, all.len(), &s) {
-		return l.quarantine(all, s)
+	b, m, far := l.judge(all, &s)
+	if anomalous := l.lockout.tripped || l.isAnomalous(b, m, far, all.len(), &s); anomalous || s.Opened {
+		switch {
+		case l.regimeReturns(all, l.warm.len()+all.len() >= l.patience()):
+			s.Alarm, s.Alone = AlarmRegimeReturned, 0
+			b, m, far = l.judge(all, &s)
+		case anomalous:
+			return l.quarantine(all, s)
+		}
 	}
 	l.acceptNormal(far, b.len(), &s)
 	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
@@ -179,6 +173,22 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	}
 	l.reviseGap(b)
 	return s, l.aligned.advance(l)
+}
+
+// judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures
+// of s. b are the rows that a gate by C_G lets pass, and far is the number of rows that are far from what was learnt.
+func (l *Learner) judge(all batch, s *Step) (b batch, m *kernel.Moments, far int) {
+	b = l.inliers(all)
+	m, far = l.eStep(b, all.len()-b.len())
+	if s.Opened = l.opensGate(far, all.len()); s.Opened {
+		b = all
+		l.estimator.project(b.x, l.moments.mean)
+		m = l.estimator.update(l.exclusion(b))
+	} else {
+		l.closeGate(m)
+	}
+	l.evaluate(m, b.x, s)
+	return b, m, far
 }
 
 // eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a

@@ -56,11 +56,11 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 			return false, nil
 		}
 	}
-	return true, l.findSplit()
+	return true, l.findSplit(l.previousParzen())
 }
 
-// findSplit brings C_L up to date and finds the split for it and the current C_G.
-func (l *Learner) findSplit() error {
+// findSplit brings C_L up to date and finds the split for it and the current C_G, near the previous d_P unless that is Auto.
+func (l *Learner) findSplit(previous int) error {
 	next, d := l.spare, l.cfg.Dim
 	if next == nil {
 		next = new(metricState)
@@ -77,7 +77,7 @@ func (l *Learner) findSplit() error {
 	if err := next.factorGlobal(l); err != nil {
 		return err
 	}
-	if err := l.family.next(l, next); err != nil {
+	if err := l.family.next(l, next, previous); err != nil {
 		return err
 	}
 	next.startSpan(l)

@@ -23,8 +23,6 @@ import (
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
 func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step) bool {
 	switch {
-	case l.lockout.tripped:
-		return true
 	case l.cfg.Finite || s.Opened:
 		return false
 	case l.cfg.Drift:
@@ -35,7 +33,13 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 	case l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
-	if l.usesScores() { // where outliers are usual, a tenth is no more than there are now and then
+	return l.manyFar(far, rows)
+}
+
+// manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
+// than there are now and then.
+func (l *Learner) manyFar(far, rows int) bool {
+	if l.usesScores() {
 		return float64(far) > (manyRows+2*l.drift.far.mean)*float64(rows)
 	}
 	return tooManyFar(far, rows)
@@ -53,15 +57,21 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 	l.counts.Gated += uint64(forgotten) // they are never learnt
 }
 
-// quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
-func (l *Learner) quarantine(b batch, s Step) (Step, error) {
-	w, d, want := &l.warm, l.cfg.Dim, l.cfg.driftRows()
+// patience returns how many rows in quarantine make a restart.
+func (l *Learner) patience() int {
+	want := l.cfg.driftRows()
 	if l.lockout.tripped {
 		want = l.cfg.warmupRows()
 	}
 	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
 		want = l.gap.stretched(want, l.cfg.Neighbours)
 	}
+	return want
+}
+
+// quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
+func (l *Learner) quarantine(b batch, s Step) (Step, error) {
+	w, d, want := &l.warm, l.cfg.Dim, l.patience()
 	if l.cfg.Drift || l.lockout.tripped {
 		w.append(b)
 		s.Quarantined = b.len()
@@ -86,10 +96,11 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	}
 	s.Gated += w.len() - len(kept)
 	l.updateCounters(&s)
+	l.remember()
+	w.forget(w.len(), d) // all of them are learnt or counted
+	l.leave()
 	l.counts.Since = 0
-	l.refit.drop()
-	l.drift, l.warm, l.held, l.lockout = drift{}, batch{}, batch{}, lockout{}
-	l.gap = newTimeGap(l.cfg)
+	l.regime = regime{aligned: l.aligned, cl: make([]float64, d*d), gap: newTimeGap(l.cfg)}
 	l.gap.learn(first, d)
 	l.gap.revise()
 	return l.initialise(first, s)

@@ -100,3 +100,10 @@ func (l *Learner) insideGate(b batch) []int {
 	}
 	return kept
 }
+
+func (g *scoreGate) write(w *writer) {
+	w.f64(g.limit)
+	w.u64(g.turn)
+}
+
+func (g *scoreGate) read(r *reader) { *g = scoreGate{limit: r.f64(), turn: r.u64()} }

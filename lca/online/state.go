@@ -50,13 +50,15 @@ import (
 //	gate      limit of the score f64, revisions u64
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
 //	lockout   rows u64, refused u64, tripped flag
+//	formers   minibatches at the last return u64, number of former regimes u64, and of each
+//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
 //
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
 // the ridged flag.
 //
 // Until version 3 there were no places, no columns of drift, and nothing after refit.
 //
-// Until version 4 there were no lockouts and no returns among the counts.
+// Until version 4 there were no lockouts and no returns among the counts, and no formers.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
@@ -98,10 +100,10 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.refit.write(w)
 	l.gap.write(w)
 	writePlaces(w, l.clocks)
-	w.f64(l.gate.limit)
-	w.u64(l.gate.turn)
+	l.gate.write(w)
 	l.held.write(w)
 	l.lockout.write(w)
+	l.former.write(w)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -237,11 +239,14 @@ func (l *Learner) read(r *reader) {
 	if r.version > 3 {
 		l.gap.read(r, d)
 		l.clocks = readPlaces(r, 0)
-		l.gate = scoreGate{limit: r.f64(), turn: r.u64()}
+		l.gate.read(r)
 		if l.held = readBatch(r); r.err == nil && !l.held.valid(d) {
 			r.err = errors.New("refused rows and identities differ in number")
 		}
 		l.lockout.read(r)
+	}
+	if r.version > 4 {
+		l.readFormers(r)
 	}
 }
 

@@ -79,6 +79,13 @@ func newTimeGap(c Config) timeGap {
 	return g
 }
 
+// interrupted returns the gap of a regime that is left: rows that come when it returns make no pairs with those before.
+func (g *timeGap) interrupted() timeGap {
+	now := *g
+	now.tracks, now.each = nil, nil
+	return now
+}
+
 // reviseGap takes the rows of a minibatch in, and from time to time computes the gap again.
 func (l *Learner) reviseGap(b batch) {
 	l.gap.learn(b, l.cfg.Dim)

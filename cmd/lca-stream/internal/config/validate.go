@@ -123,7 +123,7 @@ func (d *decoder) validateLearning() {
 	if m.Metric == lca.MetricLowRank && n > 1 && m.Rank >= n {
 		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
 	}
-	if least, _ := pipeline.CheckpointBytes(m.Neighbours, n); least > pipeline.CheckpointLimit {
+	if least, _, _ := pipeline.CheckpointBytes(m.Neighbours, n); least > pipeline.CheckpointLimit {
 		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, pipeline.CheckpointLimit),
 			"set fewer lca.neighbours, or name fewer features", "lca.neighbours", "source.features")
 	}

@@ -1,0 +1,234 @@
+package online
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+const (
+	formerMost   = 4         // former metrics that are kept
+	formerRows   = 1000      // neighbours of each
+	formerBytes  = 128 << 20 // of all of them in a state; with very many columns fewer are kept
+	formerSurely = 3         // standard deviations of a minibatch's NLL
+	formerApart  = 10        // minibatches
+)
+
+// A stream may go back to what it was: a machine to its other product, a plant from its night to its day. The metric that
+// was learnt then is right at once, where a restart needs a thousand rows. So at an alarm the metric that is left joins
+// a ring of former ones, with at most formerRows of its neighbours, and with a C_L that is wider because they are fewer
+// (prop1.WidthFactor). The oldest leaves the ring.
+//
+// Each anomalous minibatch is tried with them. A former metric explains it if its NLL is within formerSurely standard
+// deviations of those of the minibatches that were learnt while it was current, if no more rows are far than were then,
+// and if no column is quieter. The NLL counts in both directions, because rows that are much more likely than ever are
+// not of that regime either. Of the metrics that explain the rows, the one with the lowest NLL becomes current, with its neighbours,
+// moments, gate and coordinates, and the minibatch is learnt.
+//
+// A stream of two kinds of minibatches in turn would go back and forth all the time. So for formerApart minibatches
+// after a return, they are only tried when a restart is due.
+
+// formerRing returns how many former metrics are kept, and about how many bytes a state has of each.
+func formerRing(neighbours, columns int) (metrics, bytes int) {
+	const matrices, row = 4, 20 // C_G, C_L, W, and at most another for B_L; identity and place of a neighbour
+	bytes = 8*matrices*columns*columns + min(neighbours, formerRows)*(4*columns+row)
+	return min(formerMost, formerBytes/bytes), bytes
+}
+
+// FormerBytes returns how many bytes former metrics add to a state at most, if the rows are float32.
+func FormerBytes(neighbours, columns int) int {
+	metrics, bytes := formerRing(neighbours, columns)
+	return metrics * bytes
+}
+
+// regime is what is learnt of a stream's rows for as long as they stay as they are.
+type regime struct {
+	pool    *pool
+	moments *runningMoments
+	cl      []float64    // C_L without ν, dim×dim, both triangles
+	metric  *metricState // nil while warming up
+	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
+	drift   drift
+	aligned reference
+	gap     timeGap
+	gate    scoreGate
+}
+
+// former is a regime that is not the current one.
+type former struct {
+	regime
+	since uint64 // counts.Since when it was left
+}
+
+// formers are the former regimes, the last one to be left at the end.
+type formers struct {
+	regimes []former
+	turned  uint64 // counts.Minibatches at the last return
+}
+
+// swap exchanges the current regime with a former one.
+func (l *Learner) swap(f *former) {
+	l.regime, f.regime = f.regime, l.regime
+	l.counts.Since, f.since = f.since, l.counts.Since
+}
+
+// regimeReturns tries the former metrics on an anomalous minibatch, and makes the best one current if it explains the
+// rows. restart says that a restart is due otherwise.
+func (l *Learner) regimeReturns(b batch, restart bool) bool {
+	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
+	if l.cfg.Finite || soon && !restart || !l.cfg.Drift && !l.lockout.tripped {
+		return false
+	}
+	best, least := -1, math.Inf(1)
+	for i := range l.former.regimes {
+		f := &l.former.regimes[i]
+		l.swap(f)
+		if nll, ok := l.explains(b); ok && nll < least {
+			best, least = i, nll
+		}
+		l.swap(f)
+	}
+	if best < 0 {
+		return false
+	}
+	back := l.former.regimes[best]
+	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
+	l.remember()
+	l.regime, l.counts.Since = back.regime, back.since
+	l.former.turned = l.counts.Minibatches
+	l.leave()
+	l.estimator.load(l.pool, l.metric, &l.work)
+	return true
+}
+
+// explains reports whether a minibatch is as those were that the current metric learnt, and its NLL.
+func (l *Learner) explains(all batch) (nll float64, ok bool) {
+	var s Step
+	l.estimator.load(l.pool, l.metric, &l.work)
+	b, m, far := l.judge(all, &s)
+	quiet := l.drift.quiet.measure(l, b, m)
+	ok = !quiet && !l.manyFar(far, all.len()) && m.Rows > 0 && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
+	return s.NLL, ok
+}
+
+// leave forgets what was collected under the regime that is left.
+func (l *Learner) leave() {
+	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
+	l.refit.drop()
+	l.warm, l.held, l.lockout = batch{}, batch{}, lockout{}
+}
+
+// remember adds the current regime to the former ones.
+func (l *Learner) remember() {
+	if l.cfg.Finite {
+		return
+	}
+	if f, ok := l.thinned(); ok {
+		all := append(l.former.regimes, f)
+		kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
+		l.former.regimes = slices.Delete(all, 0, max(0, len(all)-kept))
+	}
+}
+
+// thinned returns the current regime with fewer neighbours.
+func (l *Learner) thinned() (former, bool) {
+	was, d := l.regime, l.cfg.Dim
+	kept := new(batch).sample(was.pool.batch(), formerRows, was.pool.next, d)
+	next := regime{
+		pool: newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
+		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.interrupted(),
+	}
+	for i, id := range kept.ids {
+		next.pool.put(i, id, kept.places[i], kept.x[i*d:(i+1)*d])
+	}
+	next.pool.offered = was.pool.offered
+	was.metric.current(next.cl, was.cl, d, &l.work)
+	for k := range next.cl {
+		next.cl[k] *= prop1.WidthFactor(was.pool.len(), next.pool.len(), was.metric.parzen)
+	}
+	some := new(batch).sample(next.pool.batch(), gateRows, 0, d)
+	before := slices.Clone(l.score(some))
+	l.regime = next
+	err := l.findFirstSplit(was.metric.parzen)
+	if err == nil {
+		l.drift.nll.moveTo(before, l.score(some), float64(l.cfg.Minibatch)/float64(min(max(l.gap.rows, 1), uint64(l.cfg.Minibatch))))
+		l.setGate(some)
+	}
+	next, l.regime = l.regime, was
+	return former{next, l.counts.Since}, err == nil
+}
+
+// findFirstSplit sets the metric that follows from the rest of a regime, and from the d_P that it had.
+func (l *Learner) findFirstSplit(parzen int) error {
+	l.metric, l.split = nil, true
+	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), l.moments.columnScale(l.cfg.NuUnit).Active, l.moments.cov)
+	return l.findSplit(parzen)
+}
+
+// moveTo makes the level that of other scores of the same rows. One that has not settled becomes theirs, with the
+// variance of minibatches of that number of independent rows.
+func (d *level) moveTo(was, now []float64, rows float64) {
+	var n, mean, squares, difference float64
+	for i, v := range now {
+		if u := v - was[i]; u-u == 0 {
+			n++
+			difference += float64((u - difference) / n)
+			delta := v - mean
+			mean += float64(delta / n)
+			squares += float64(delta * (v - mean))
+		}
+	}
+	if d.seen >= driftSettle {
+		d.mean += difference
+	} else if n > 0 {
+		*d = level{seen: driftSettle, mean: mean, variance: squares / n / rows}
+	}
+}
+
+// write appends the former regimes. Their metrics follow from the rest, and are found again by read.
+func (f *formers) write(w *writer) {
+	w.u64(f.turned)
+	w.count(len(f.regimes))
+	for i := range f.regimes {
+		r := &f.regimes[i]
+		w.u64(r.since)
+		r.pool.write(w)
+		r.moments.write(w)
+		w.floats(r.cl)
+		w.count(r.metric.parzen)
+		r.drift.write(w)
+		r.aligned.write(w)
+		r.gap.write(w)
+		r.gate.write(w)
+	}
+}
+
+// readFormers reads the former regimes, each in the place of the current one, which must have been read.
+func (l *Learner) readFormers(r *reader) {
+	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
+	l.former.turned = r.u64()
+	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
+		l.counts.Since = r.u64()
+		l.regime = emptyRegime(l.cfg)
+		l.pool.read(r)
+		l.moments.read(r)
+		l.cl = r.sized("C_L", d*d)
+		parzen := int(r.u64())
+		l.drift.read(r, d)
+		l.aligned.read(r, d)
+		l.gap.read(r, d)
+		l.gate.read(r)
+		switch {
+		case r.err != nil:
+		case l.pool.len() == 0 || parzen < 1 || parzen > d:
+			r.err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.len(), parzen)
+		case l.findFirstSplit(parzen) != nil:
+			r.err = errors.New("a former C_L that is not positive definite")
+		}
+		l.former.regimes = append(l.former.regimes, former{l.regime, l.counts.Since})
+	}
+	l.regime, l.counts.Since = current.regime, current.since
+}
