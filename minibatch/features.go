@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
 // Features says which columns form a row. It is fixed by Resolve, or by the names in a snapshot: Features{Names:
@@ -25,13 +27,17 @@ type Features struct {
 func (f *Features) Dim() int { return len(f.Names) }
 
 // Resolve chooses the features of a schema. columns are the names of numeric columns in the desired order, or the
-// name of one FixedSizeList column. An empty list means all numeric columns in the schema's order or, if there are
-// none, the only list column of numbers. Integers and floats of every width count as numeric, also
-// dictionary-encoded. Booleans, decimals and times do not: Resolve ignores them unless they are named, and refuses
-// them if they are.
+// name of one FixedSizeList column. An empty list means the numeric columns in the schema's order, without those whose
+// names are of ids, labels or times, or the only list column of numbers if there are none. Integers and floats of every
+// width count as numeric, also dictionary-encoded. Booleans, decimals and times do not: Resolve ignores them unless they
+// are named, and refuses them if they are.
 //
 // The length of a List or LargeList column is known only from the data: use ResolveRecord.
 func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
+	columns, err := namedOr(schema, columns)
+	if err != nil {
+		return Features{}, err
+	}
 	return resolve(schema, nil, columns)
 }
 
@@ -39,16 +45,14 @@ func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
 // gives their length. A record without one gives a FeatureError of code feature_unknown, and the next record may be
 // tried.
 func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
+	columns, err := namedOr(rec.Schema(), columns)
+	if err != nil {
+		return Features{}, err
+	}
 	return resolve(rec.Schema(), rec, columns)
 }
 
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
-	if len(columns) == 0 {
-		var err error
-		if columns, err = numericColumns(schema); err != nil {
-			return Features{}, err
-		}
-	}
 	if len(columns) == 1 {
 		i, err := fieldIndex(schema, columns[0])
 		if err != nil {
@@ -62,48 +66,6 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 	plan, err := planColumns(schema, f.Names)
 	f.last = plan
 	return f, err
-}
-
-// LeftOut returns the list columns of numbers that an empty choice of columns ignores because there are numeric
-// columns too. That may surprise a user, so callers log it.
-func LeftOut(schema *arrow.Schema, columns []string) []string {
-	if len(columns) > 0 {
-		return nil
-	}
-	var lists []string
-	numbers := false
-	for _, field := range schema.Fields() {
-		numbers = numbers || isNumber(field.Type)
-		if isNumberList(field.Type) {
-			lists = append(lists, field.Name)
-		}
-	}
-	if !numbers {
-		return nil
-	}
-	return lists
-}
-
-// numericColumns returns the names of all numeric columns, or of the only list column of numbers.
-func numericColumns(schema *arrow.Schema) ([]string, error) {
-	var scalars, lists []string
-	for _, field := range schema.Fields() {
-		switch {
-		case isNumber(field.Type):
-			scalars = append(scalars, field.Name)
-		case isNumberList(field.Type):
-			lists = append(lists, field.Name)
-		}
-	}
-	switch {
-	case len(scalars) > 0:
-		return scalars, nil
-	case len(lists) == 1:
-		return lists, nil
-	case len(lists) > 1:
-		return nil, featureError(CodeAmbiguous, "", "%d list columns could be the features (%s): name one in source.features", len(lists), strings.Join(lists, ", "))
-	}
-	return nil, featureError(CodeNone, "", "no numeric column among %s: send integers or floats, or one list column of them", describe(schema))
 }
 
 // resolveList chooses the elements of list column i as the features.
@@ -243,7 +205,7 @@ func fieldIndex(schema *arrow.Schema, name string) (int, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return 0, featureError(CodeMissing, name, "is not in the record, which has %s: send it under this name, or change source.features and snapshot.model_id", describe(schema))
+		return 0, featureError(CodeMissing, name, "is not in the record, which has %s: %ssend it under this name, or change source.features and snapshot.model_id", describe(schema, name), meant(schema, name))
 	}
 	return 0, featureError(CodeAmbiguous, name, "appears %d times in the record: names of features must be unique", len(found))
 }
@@ -311,18 +273,39 @@ func listOf(names []string) (column string, ok bool) {
 	return column, ok
 }
 
-// describe lists a schema's columns for an error, shortened if there are many.
-func describe(schema *arrow.Schema) string {
+// meant asks whether a column of a similar name was meant.
+func meant(schema *arrow.Schema, name string) string {
+	if question := typo.Question(name, columnNames(schema)); question != "" {
+		return question + " "
+	}
+	return ""
+}
+
+func columnNames(schema *arrow.Schema) []string {
+	names := make([]string, schema.NumFields())
+	for i, field := range schema.Fields() {
+		names[i] = field.Name
+	}
+	return names
+}
+
+// describe lists a schema's columns for an error, shortened if there are many, those with names similar to missing
+// first.
+func describe(schema *arrow.Schema, missing string) string {
 	const most = 8
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d columns", schema.NumFields())
-	for i, field := range schema.Fields() {
+	names := columnNames(schema)
+	if missing != "" && len(names) > most {
+		names = typo.Sort(missing, names)
+	}
+	for i, name := range names {
 		if i == most {
 			b.WriteString(", …")
 			break
 		}
 		b.WriteString(map[bool]string{true: " (", false: ", "}[i == 0])
-		fmt.Fprintf(&b, "%q %s", field.Name, field.Type)
+		fmt.Fprintf(&b, "%q %s", name, schema.Field(schema.FieldIndices(name)[0]).Type)
 	}
 	if schema.NumFields() > 0 {
 		b.WriteString(")")

@@ -2,7 +2,6 @@ package minibatch
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -84,21 +83,30 @@ func checkFeatureError(t *testing.T, err error, code, says string) {
 }
 
 func TestLeftOut(t *testing.T) {
-	both := record(t, column{"label", arrow.PrimitiveTypes.Int32, `[1]`}, column{"v", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), `[[1, 2]]`}).Schema()
-	alone := record(t, column{"v", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), `[[1, 2]]`}).Schema()
+	vector := column{"v", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), `[[1, 2]]`}
 	for _, c := range []struct {
 		name    string
-		schema  *arrow.Schema
+		rec     []column
 		columns []string
-		want    string
+		want    []string
 	}{
-		{"a vector next to a number", both, nil, "[v]"},
-		{"chosen", both, []string{"label"}, "[]"},
-		{"a vector alone is learnt", alone, nil, "[]"},
+		{"a vector next to a number", []column{{"size", f32, `[1]`}, vector}, nil, []string{"v"}},
+		{"a label next to a vector", []column{{"label", f32, `[1]`}, vector}, nil, []string{"label"}},
+		{"chosen", []column{{"label", f32, `[1]`}, vector}, []string{"label"}, nil},
+		{"a vector alone is learnt", []column{vector}, nil, nil},
+		{"text is no surprise", []column{{"a", f32, `[1]`}, {"name", arrow.BinaryTypes.String, `["x"]`}}, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := fmt.Sprint(LeftOut(c.schema, c.columns)); got != c.want {
-				t.Errorf("got %s, want %s", got, c.want)
+			var got []string
+			_, leftOut, err := Choose(record(t, c.rec...), c.columns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range leftOut {
+				got = append(got, j.Column.Name)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

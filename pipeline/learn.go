@@ -262,7 +262,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 
 // begin chooses the features of the first usable record, and creates the learner for them.
 func (l *Learn) begin(m *source.Message) error {
-	f, err := minibatch.ResolveRecord(m.Record, l.Columns)
+	f, leftOut, err := minibatch.Choose(m.Record, l.Columns)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (l *Learn) begin(m *source.Message) error {
 	l.state.Features = f.Names
 	l.batcher = batcher
 	l.Log.Info("learning", "features", len(f.Names), "model_id", l.ModelID)
-	warnLeftOut(l.Log, m, l.Columns, f)
+	warnLeftOut(l.Log, f, leftOut)
 	return nil
 }
 

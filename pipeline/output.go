@@ -137,6 +137,9 @@ func (o *Output) checkShapes(n int, y []float32, k int, score []float32, invalid
 	}
 }
 
+// Check returns an *OutputError if messages of a schema have no place for k coordinates and what goes with them.
+func (o *Output) Check(in *arrow.Schema, k int) error { return o.prepare(in, k) }
+
 // prepare makes the output schema, unless the last one serves.
 func (o *Output) prepare(in *arrow.Schema, k int) error {
 	if o.out != nil && o.k == k && (o.in == in || in.Equal(o.in) && in.Metadata().Equal(o.in.Metadata())) {

@@ -77,12 +77,12 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 
 func (s *Sample) take(m *source.Message) error {
 	if len(s.features.Names) == 0 {
-		f, err := minibatch.ResolveRecord(m.Record, s.Columns)
+		f, leftOut, err := minibatch.Choose(m.Record, s.Columns)
 		if err != nil {
 			return err
 		}
 		s.features = f
-		warnLeftOut(s.Log, m, s.Columns, f)
+		warnLeftOut(s.Log, f, leftOut)
 	}
 	if err := readable(&s.features, &s.gathered, m.Record); err != nil {
 		return err

@@ -36,10 +36,15 @@ func (p *Unusable) nothing() *Stop {
 	return &Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }
 
-// warnLeftOut warns if the automatic choice of features ignores a list column.
-func warnLeftOut(log *slog.Logger, m *source.Message, columns []string, f minibatch.Features) {
-	if lists := minibatch.LeftOut(m.Record.Schema(), columns); len(lists) > 0 {
-		log.Warn("source.features is empty, so the numeric columns alone are learnt; name one of the list columns to learn that instead",
-			"learnt", f.Names, "left_out", lists)
+// warnLeftOut warns if an empty source.features leaves out numbers of the first message. The choice stands from now on:
+// checkpoint and snapshots carry the names.
+func warnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Judgement) {
+	if len(leftOut) == 0 {
+		return
 	}
+	reasons := make([]string, len(leftOut))
+	for i, j := range leftOut {
+		reasons[i] = j.Column.Name + ": " + j.Reason
+	}
+	log.Warn("source.features is empty, and not every column of numbers is learnt; name the columns to choose others", "learnt", f.Names, "left_out", reasons)
 }

@@ -78,6 +78,7 @@ type doctor struct {
 	err    error // error of say
 
 	features *minibatch.Features // features of the newest messages; nil: no message can be used
+	columns  []string            // columns of the newest messages
 }
 
 func (d *doctor) ok(name, format string, args ...any) {
@@ -273,7 +274,7 @@ func (d *doctor) transactions(ctx context.Context) {
 
 // messages reads the newest messages as the learner would, and compares the settings with their width.
 func (d *doctor) messages(ctx context.Context) {
-	i := &inspection{columns: d.system.config.Source.Features, out: io.Discard}
+	i := newInspection(d.system.config, io.Discard)
 	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
 		d.fault("messages", "the user needs READ on the source topic", "%v", err)
 		return
@@ -289,6 +290,12 @@ func (d *doctor) messages(ctx context.Context) {
 	}
 	d.ok("messages", "%d of the newest can be used: %s of %s", i.usable, plural.Count(i.allRows, "row"), plural.Count(i.features.Dim(), "feature"))
 	d.features = i.features
+	for _, j := range i.survey.Judge() {
+		d.columns = append(d.columns, j.Column.Name)
+	}
+	if proposed, _ := i.survey.Features(); len(i.columns) == 0 && len(proposed) > 0 {
+		d.warn("features", "set source."+config.FeaturesLine(proposed), "source.features is empty: a model that begins now takes %q, and keeps them", shortened(i.features.Names, 10))
+	}
 	d.width(d.system.config, i.features)
 }
 
@@ -338,6 +345,9 @@ func (d *doctor) models(ctx context.Context) {
 		return
 	}
 	missing, added := without(s.Features, d.features.Names), without(d.features.Names, s.Features)
+	if len(c.Source.Features) == 0 { // the model's names decide, and may be of columns that a new model would leave out
+		missing = without(missing, d.columns)
+	}
 	switch {
 	case len(missing) > 0:
 		d.fault("models", "set another snapshot.model_id to learn a new model, or correct source.features", "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))

@@ -58,7 +58,7 @@ func (p *program) root() *cobra.Command {
 locally isotropic (local component analysis), and whitens every live record with it.
 
 To see it:      lca-stream demo
-To use it:      lca-stream config example > stream.yaml, edit it, lca-stream topics init -c stream.yaml,
+To use it:      lca-stream init TOPIC --brokers HOST:PORT -o stream.yaml, lca-stream topics init -c stream.yaml,
                 lca-stream doctor -c stream.yaml, lca-stream run -c stream.yaml
 When it fails:  lca-stream doctor -c stream.yaml, lca-stream inspect TOPIC -c stream.yaml
 
@@ -69,6 +69,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 	}
 	root.SetVersionTemplate(buildInfo().String())
 	return group(root,
+		p.initCommand(),
 		p.lintCommand(),
 		p.configCommand(),
 		p.runCommand(),

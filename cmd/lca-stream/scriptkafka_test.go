@@ -38,11 +38,12 @@ func produce(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// rows FILE N columns|list: N JSON objects, a line each, of two clusters in the first of four numbers: in
-// columns s0 … s3, or in one list column, embedding.
+// rows FILE N columns|list|machine|eight: N JSON objects, a line each, of two clusters in the first of four numbers: in
+// columns s0 … s3, or in one list column, embedding. A machine has an id, a counter, a regime and a setpoint, too;
+// eight has the columns s0 … s7.
 func rows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: rows file n columns|list")
+		ts.Fatalf("usage: rows file n columns|list|machine|eight")
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -52,7 +53,14 @@ func rows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	rnd := rand.New(rand.NewPCG(1, uint64(n)))
 	var text strings.Builder
-	for range n {
+	for i := range n {
+		layout := layout
+		if args[2] == "machine" {
+			layout = fmt.Sprintf(`{"machine_id":7,"seq_no":%d,"regime":%d,"setpoint":1.5,"site":"north",`, 1000*n+i, i%3) + layout[1:]
+		}
+		if args[2] == "eight" {
+			layout = fmt.Sprintf(`{"s4":%.4f,"s5":%.4f,"s6":%.4f,"s7":%.4f,`, rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64()) + layout[1:]
+		}
 		fmt.Fprintf(&text, layout+"\n", 9*float64(rnd.IntN(2))+rnd.NormFloat64(), 5*rnd.NormFloat64(), rnd.NormFloat64(), 3*rnd.NormFloat64())
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text.String()), 0o644))

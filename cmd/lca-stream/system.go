@@ -144,6 +144,11 @@ func (s *system) names() status.Names {
 // partitions lists a topic's partitions, with a remedy when it is missing or cannot be reached.
 func (s *system) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
 	parts, err := source.Partitions(ctx, s.cluster, topic)
+	if errors.Is(err, source.ErrNoTopic) {
+		if question := topics.Meant(ctx, s.cluster, topic); question != "" {
+			return nil, fmt.Errorf("topic %s: %w; %s", topic, source.ErrNoTopic, question)
+		}
+	}
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}

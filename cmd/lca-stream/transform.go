@@ -190,7 +190,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	}
 	return pipeline.TransformConfig{
 		Group: c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
-		Output:      pipeline.OutputConfig{Column: c.Transform.Column, Layout: c.Transform.Layout, Score: c.Transform.Score, Passthrough: c.Transform.Passthrough},
+		Output:      outputOf(c),
 		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
 		UntilModel: c.Transform.UntilModel, OnInvalid: c.Source.OnInvalid,
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
@@ -222,4 +222,10 @@ func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 	parts, err := s.partitions(ctx, d.Topic)
 	d.Partitions = int32(len(parts))
 	return d, err
+}
+
+// outputOf is what an output message holds.
+func outputOf(c *config.Config) pipeline.OutputConfig {
+	t := c.Transform
+	return pipeline.OutputConfig{Column: t.Column, Layout: t.Layout, Score: t.Score, Passthrough: t.Passthrough}
 }

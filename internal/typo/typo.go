@@ -17,7 +17,7 @@ import (
 // Nearest returns the name that text is most likely a misspelling of; "" if none is near: one letter in three may
 // differ. Case does not count.
 func Nearest(text string, names []string) string {
-	best, least := "", (len(text)+2)/3+1
+	best, least := "", min((len(text)+2)/3+1, len(text)) // where all letters differ, nothing is similar
 	for _, name := range names {
 		if d := distance(strings.ToLower(text), strings.ToLower(name)); d < least {
 			best, least = name, d

@@ -29,7 +29,7 @@ func (s Starter) String() string {
 		value := k.String()
 		switch {
 		case k.Path == "kafka.sasl.password" && s.Password:
-			value = "${" + PasswordVariable + "}"
+			value = "${" + PasswordVariable + "}   # set it in the environment"
 		case k.Path != "kafka.brokers" && value == defaults[i].String():
 			continue
 		}
@@ -44,11 +44,10 @@ func (s Starter) String() string {
 	for _, line := range s.LeftOut {
 		fmt.Fprintf(&b, "  # left out: %s\n", line)
 	}
-	features := &listValue{&s.Config.Source.Features, someText, 0}
 	if len(s.Config.Source.Features) == 0 {
 		fmt.Fprintf(&b, "  features: []   # name the numeric columns: `lca-stream init %s` proposes them\n", topic)
 	} else {
-		fmt.Fprintf(&b, "  features: %s\n", features)
+		b.WriteString("  " + FeaturesLine(s.Config.Source.Features) + "\n")
 	}
 	for _, t := range []struct{ section, suffix, more string }{
 		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
@@ -59,4 +58,9 @@ func (s Starter) String() string {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
 	}
 	return b.String()
+}
+
+// FeaturesLine is the line of section source that names the features.
+func FeaturesLine(names []string) string {
+	return "features: " + (&listValue{p: &names}).String()
 }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// errNothingUsable is returned if a topic has messages, and none of them can be used.
+var errNothingUsable = errors.New("no message can be used")
+
+// summary says what the messages have in common.
+func (i *inspection) summary(topic string) error {
+	if i.json {
+		return i.verdict(topic)
+	}
+	err := i.endRun()
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%s: %s can be used, with %s, %d of them invalid\n", topic, plural.Count(i.usable, "message"), plural.Count(i.allRows, "row"), i.wasted)
+	if i.nulls > 0 {
+		fmt.Fprintf(&b, "%s without a value (tombstones)\n", plural.Count(i.nulls, "message"))
+	}
+	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
+		fmt.Fprintf(&b, "%s cannot: %s\n", plural.Count(i.rejected[code], "message"), code)
+	}
+	if i.usable+i.nulls+len(i.rejected) == 0 {
+		b.WriteString("the topic is empty\n")
+	}
+	if i.survey.Rows > 0 {
+		b.WriteByte('\n')
+		writeColumns(&b, &i.survey)
+		i.newest.write(&b)
+		i.choice(&b)
+	}
+	if _, e := io.WriteString(i.out, b.String()); e != nil {
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, i.verdict(topic))
+}
+
+// verdict returns an error if there are messages and none can be used.
+func (i *inspection) verdict(topic string) error {
+	if i.usable == 0 && len(i.rejected) > 0 {
+		return fmt.Errorf("%s: %w; the first, %d@%d: %s", topic, errNothingUsable, i.first.Partition, i.first.Offset, i.first.Error)
+	}
+	return nil
+}
+
+// choice writes which features source.features picks, and the line that names those that the columns propose.
+func (i *inspection) choice(b *strings.Builder) {
+	proposed, _ := i.survey.Features()
+	if i.features != nil {
+		fmt.Fprintf(b, "\n%s", plural.Count(i.features.Dim(), "feature"))
+		if len(i.columns) == 0 {
+			b.WriteString(", because source.features is empty")
+		}
+		b.WriteString("\n  " + strings.Join(shortened(i.features.Names, 20), ", ") + "\n")
+	}
+	switch {
+	case len(proposed) == 0:
+	case i.features != nil && minibatch.Chosen(proposed, i.features.Names) && len(i.columns) > 0:
+	case len(i.columns) > 0:
+		b.WriteString("\nThe columns propose others; for a new model:\n\n  " + config.FeaturesLine(proposed) + "\n")
+	case i.features != nil && !minibatch.Chosen(proposed, i.features.Names):
+		b.WriteString("\nThe first message, by which an empty source.features chooses, shows less. Paste this under source: instead:\n\n  " + config.FeaturesLine(proposed) + "\n")
+	default:
+		b.WriteString("\nTo name them, paste this under source:\n\n  " + config.FeaturesLine(proposed) + "\n")
+	}
+}
+
+// writeColumns writes a table with a line for each column.
+func writeColumns(w io.Writer, s *minibatch.Survey) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COLUMN\tTYPE\tNULLS\tDISTINCT\tMIN\tMEAN\tMAX\tVERDICT")
+	for _, j := range s.Judge() {
+		c := j.Column
+		verdict := "left out: " + j.Reason
+		if j.Feature {
+			verdict = strings.TrimSuffix("feature: "+j.Reason, ": ")
+		}
+		if c.Invalid > 0 {
+			verdict += fmt.Sprintf(" (%d NaN or infinite)", c.Invalid)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Type, share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), verdict)
+	}
+	_ = t.Flush() // w is memory
+}
+
+func share(part, whole int) string {
+	if part == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%d (%.2g%%)", part, 100*float64(part)/float64(whole))
+}
+
+func distinct(c *minibatch.Column) string {
+	switch {
+	case c.Distinct == 0:
+		return "-"
+	case c.Distinct >= minibatch.CountedValues:
+		return fmt.Sprintf("≥%d", minibatch.CountedValues)
+	}
+	return fmt.Sprint(c.Distinct)
+}
+
+func figure(x float64) string {
+	if math.IsNaN(x) {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// sample is the newest message that can be used, as text.
+type sample struct {
+	at, key, headers, row string
+}
+
+func (s *sample) take(m *source.Message, v *verdict) {
+	*s = sample{at: fmt.Sprintf("%d@%d", v.Partition, v.Offset), key: v.Key}
+	var headers, values []string
+	for _, h := range m.Headers {
+		headers = append(headers, h.Key+"="+printable(h.Value))
+	}
+	for i, c := range m.Record.Columns() {
+		text := c.ValueStr(0)
+		if len(text) > 40 {
+			text = text[:40] + "…"
+		}
+		values = append(values, m.Record.ColumnName(i)+"="+printable([]byte(text)))
+	}
+	s.headers, s.row = strings.Join(headers, ", "), strings.Join(shortened(values, 20), ", ")
+}
+
+func (s *sample) write(b *strings.Builder) {
+	if s.at == "" {
+		return
+	}
+	fmt.Fprintf(b, "\nnewest message, %s\n  key      %s\n  headers  %s\n  row      %s\n", s.at, orNone(s.key), orNone(s.headers), s.row)
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

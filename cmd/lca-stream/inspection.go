@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// verdict is what inspect says of one message.
+type verdict struct {
+	Partition   int32             `json:"partition"`
+	Offset      int64             `json:"offset"`
+	Time        time.Time         `json:"time"`
+	Key         string            `json:"key,omitempty"`
+	Bytes       int               `json:"bytes"`
+	ContentType string            `json:"content_type,omitempty"`
+	Rows        int64             `json:"rows"`
+	Columns     int               `json:"columns"`
+	Invalid     int               `json:"invalid_rows"`        // rows with a null, NaN or Inf feature
+	Tombstone   bool              `json:"tombstone,omitempty"` // the value is null, which differs from an empty value
+	Code        string            `json:"code,omitempty"`
+	Error       string            `json:"error,omitempty"`
+	Headers     map[string]string `json:"headers,omitempty"`
+}
+
+func (v *verdict) String() string {
+	at := fmt.Sprintf("%d@%d %s %s", v.Partition, v.Offset, v.Time.Format(time.RFC3339), plural.Count(v.Bytes, "byte"))
+	what := plural.Count(v.Rows, "row") + ", " + plural.Count(v.Columns, "column")
+	switch {
+	case v.Error != "":
+		return fmt.Sprintf("REJECT %s: %s: %s", at, v.Code, v.Error)
+	case v.Tombstone:
+		return fmt.Sprintf("null   %s: no value (a tombstone), which goes on as it is", at)
+	case v.Invalid > 0:
+		return fmt.Sprintf("ok     %s: %s; %s with a feature that is null, NaN, Inf or of another width", at, what, plural.Count(v.Invalid, "row"))
+	}
+	return fmt.Sprintf("ok     %s: %s", at, what)
+}
+
+// inspection gathers what the messages of a topic have in common.
+type inspection struct {
+	columns []string         // source.features
+	output  *pipeline.Output // nil: the topic is not the source, and may have our columns
+	out     io.Writer
+	json    bool
+
+	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
+	survey   minibatch.Survey    // of all messages that can be decoded
+	newest   sample
+	rows     minibatch.Rows
+	run      *verdict // first of the messages in a row that have the same verdict
+	runEnd   int64    // offset of the last of them
+	runs     int
+	usable   int
+	nulls    int            // tombstones
+	rejected map[string]int // by code
+	first    *verdict       // first rejected message
+	allRows  int64
+	wasted   int // invalid rows
+}
+
+// newInspection returns an inspection of the source of a configuration.
+func newInspection(c *config.Config, out io.Writer) *inspection {
+	return &inspection{columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), out: out}
+}
+
+func (i *inspection) message(m *source.Message) error {
+	v := &verdict{Partition: m.Partition.ID, Offset: m.Offset, Time: m.Time.UTC(), Key: printable(m.Key), Bytes: len(m.Value), Headers: map[string]string{}}
+	for _, h := range m.Headers {
+		v.Headers[h.Key] = printable(h.Value)
+	}
+	v.ContentType = v.Headers["content-type"]
+	if m.Err != nil {
+		v.Code, v.Error = m.Err.Code, m.Err.Err.Error()
+	} else if m.Tombstone() {
+		v.Tombstone = true
+	} else {
+		v.Rows, v.Columns = m.Record.NumRows(), int(m.Record.NumCols())
+		i.gather(m.Record, v)
+	}
+	i.count(v)
+	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
+		i.newest.take(m, v)
+	}
+	if i.json {
+		return json.NewEncoder(i.out).Encode(v)
+	}
+	if i.run != nil && i.run.like(v) && i.runEnd+1 == v.Offset {
+		i.runEnd, i.runs = v.Offset, i.runs+1
+		return nil
+	}
+	err := i.endRun()
+	i.run, i.runEnd, i.runs = v, v.Offset, 1
+	return err
+}
+
+// like reports whether nothing worth a line of its own tells two messages apart.
+func (v *verdict) like(w *verdict) bool {
+	return v.Partition == w.Partition && v.Error == w.Error && v.Tombstone == w.Tombstone && v.Rows == w.Rows && v.Columns == w.Columns && v.Invalid == w.Invalid
+}
+
+// endRun writes the line of the messages that had the same verdict.
+func (i *inspection) endRun() error {
+	if i.run == nil {
+		return nil
+	}
+	line := i.run.String()
+	if i.runs > 1 {
+		line += fmt.Sprintf(" (and so %d more, to %d@%d)", i.runs-1, i.run.Partition, i.runEnd)
+	}
+	i.run = nil
+	_, err := fmt.Fprintln(i.out, line)
+	return err
+}
+
+// gather reads a record's features as the learner and the transform do.
+func (i *inspection) gather(rec arrow.Record, v *verdict) {
+	err := i.survey.Add(rec, v.Partition)
+	if err == nil && i.features == nil {
+		var f minibatch.Features
+		if f, _, err = minibatch.Choose(rec, i.columns); err == nil {
+			i.features = &f
+		}
+	}
+	if err == nil && i.output != nil {
+		err = i.output.Check(rec.Schema(), i.features.Dim())
+	}
+	if err == nil {
+		if err = i.features.Gather(&i.rows, rec); err == nil {
+			v.Invalid = i.rows.Bad
+		}
+	}
+	if err != nil {
+		v.Code, v.Error = "feature", err.Error()
+		if f := (*minibatch.FeatureError)(nil); errors.As(err, &f) {
+			v.Code = f.Code
+		}
+		if o := (*pipeline.OutputError)(nil); errors.As(err, &o) {
+			v.Code = o.Code
+		}
+	}
+}
+
+func (i *inspection) count(v *verdict) {
+	if v.Error != "" {
+		if i.rejected == nil {
+			i.rejected, i.first = map[string]int{}, v
+		}
+		i.rejected[v.Code]++
+		return
+	}
+	if v.Tombstone {
+		i.nulls++
+		return
+	}
+	i.usable++
+	i.allRows += v.Rows
+	i.wasted += v.Invalid
+}
+
+func shortened(names []string, most int) []string {
+	if len(names) <= most {
+		return names
+	}
+	return append(slices.Clone(names[:most-1]), "… "+names[len(names)-1])
+}
+
+// printable formats text for a terminal: at most 64 bytes, quoted unless it is plain.
+func printable(b []byte) string {
+	short := b[:min(len(b), 64)]
+	for _, c := range short {
+		if c < 0x20 || c > 0x7e {
+			return fmt.Sprintf("%q", short)
+		}
+	}
+	return string(short)
+}

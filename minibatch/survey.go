@@ -1,0 +1,285 @@
+package minibatch
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+const (
+	// judgedRows is the number of values from which a column is judged by its values too. Fewer say little: in one row
+	// every column is a constant.
+	judgedRows = 100
+	// labelValues is the most values of a whole-numbered column that is taken for a label.
+	labelValues = 10
+	// surveyedRows is how many rows of its first record a learner looks at.
+	surveyedRows = 10_000
+	// CountedValues is the most different values of a column that a survey counts.
+	CountedValues = 1000
+)
+
+// Survey gathers what the columns of records hold, and judges which of them can be features. Choose surveys one record;
+// programs that look at many records see more.
+//
+// A column is left out if it is no number, or if its name is that of an id, a label or a time. From 100 values on it is
+// also left out if most rows have no number, if it is constant, if it counts up, or if it holds whole numbers of which
+// at most 10 differ, as labels do. Where the values would leave out all columns, they do not count.
+//
+// The zero value is ready to use. A Survey depends on the records and their order alone.
+type Survey struct {
+	Rows    int
+	columns []*Column
+	byName  map[string]*Column
+	rows    Rows
+}
+
+// Column is what a survey knows of one column.
+type Column struct {
+	Name     string
+	Type     arrow.DataType
+	Rows     int // rows of the records that have the column
+	Nulls    int // nulls in these rows
+	Invalid  int // NaN and infinite values
+	Distinct int // different values, at most CountedValues
+	Numeric  bool
+	List     bool    // a list of numbers, which can be the only feature
+	Min      float64 // smallest finite value; NaN: there is none
+	Mean     float64 // mean of the finite values; NaN: there are none
+	Max      float64 // largest finite value; NaN: there is none
+
+	values map[string]struct{}
+	finite int
+	whole  bool
+	rises  bool              // each value is above the one before it
+	last   map[int32]float64 // newest value by partition
+}
+
+// Judgement is what a survey says of one column.
+type Judgement struct {
+	Column  *Column
+	Feature bool
+	Reason  string // why it is left out, or how it is taken
+}
+
+// Add looks at the rows of a record of a partition.
+func (s *Survey) Add(rec arrow.Record, partition int32) error {
+	if s.byName == nil {
+		s.byName = map[string]*Column{}
+	}
+	s.Rows += int(rec.NumRows())
+	for i, field := range rec.Schema().Fields() {
+		c := s.byName[field.Name]
+		if c == nil {
+			c = &Column{Name: field.Name, Type: field.Type, Numeric: isNumber(field.Type), List: isNumberList(field.Type),
+				Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]float64{}}
+			s.columns, s.byName[field.Name] = append(s.columns, c), c
+		}
+		if c.Type.ID() == arrow.NULL { // the producer had no value before
+			c.Type, c.Numeric, c.List = field.Type, isNumber(field.Type), isNumberList(field.Type)
+		}
+		c.Rows += int(rec.NumRows())
+		switch {
+		case isNumber(field.Type):
+			f := Features{Names: []string{field.Name}}
+			if err := f.Gather(&s.rows, rec); err != nil {
+				return err
+			}
+			c.numbers(&s.rows, partition)
+		case field.Type.ID() == arrow.NULL:
+			c.Nulls += int(rec.NumRows())
+		default:
+			c.others(rec.Column(i))
+		}
+	}
+	return nil
+}
+
+func (c *Column) numbers(rows *Rows, partition int32) {
+	for i, reason := range rows.Invalid {
+		switch reason {
+		case ReasonNone:
+			c.number(rows.X[i], partition)
+		case ReasonNull:
+			c.Nulls++
+		default:
+			c.Invalid++
+		}
+	}
+}
+
+func (c *Column) number(x float64, partition int32) {
+	c.finite++
+	if c.Distinct < CountedValues {
+		c.count(strconv.FormatFloat(x, 'g', -1, 64))
+	}
+	if c.finite == 1 {
+		c.Min, c.Mean, c.Max = x, x, x
+	}
+	c.Min, c.Max = min(c.Min, x), max(c.Max, x)
+	c.Mean += (x - c.Mean) / float64(c.finite)
+	c.whole = c.whole && x == math.Trunc(x)
+	if before, ok := c.last[partition]; ok && x <= before {
+		c.rises = false
+	}
+	c.last[partition] = x
+}
+
+// others counts the nulls of what is no number, and the different values of text and booleans.
+func (c *Column) others(col arrow.Array) {
+	for i := range col.Len() {
+		if col.IsNull(i) {
+			c.Nulls++
+			continue
+		}
+		switch col.DataType().ID() {
+		case arrow.STRING, arrow.LARGE_STRING, arrow.BOOL:
+			if c.Distinct < CountedValues {
+				c.count(col.ValueStr(i))
+			}
+		}
+	}
+}
+
+func (c *Column) count(value string) {
+	c.values[value] = struct{}{}
+	c.Distinct = len(c.values)
+}
+
+// Judge returns a judgement of each column, in the order in which they came.
+func (s *Survey) Judge() []Judgement {
+	all := make([]Judgement, len(s.columns))
+	numbers, features, lists := 0, 0, 0
+	for i, c := range s.columns {
+		all[i] = Judgement{Column: c, Reason: c.named(s.Rows)}
+		switch {
+		case all[i].Reason != "":
+		case c.List:
+			lists++
+		default:
+			numbers++
+			if c.valued(s.Rows) == "" {
+				features++
+			}
+		}
+	}
+	for i := range all {
+		j := &all[i]
+		switch {
+		case j.Reason != "":
+		case j.Column.List && numbers > 0:
+			j.Reason = "a list next to columns of numbers: name it alone to learn it"
+		case j.Column.List && lists > 1:
+			j.Reason = fmt.Sprintf("one of %d lists: name the one to learn", lists)
+		case j.Column.List:
+			j.Feature, j.Reason = true, "a list, whose elements are the features"
+		default:
+			if features > 0 {
+				j.Reason = j.Column.valued(s.Rows)
+			}
+			j.Feature = j.Reason == ""
+		}
+	}
+	return all
+}
+
+// Features returns the names that the survey proposes, in the form that Resolve takes, and what it leaves out.
+func (s *Survey) Features() (columns []string, leftOut []Judgement) {
+	for _, j := range s.Judge() {
+		if j.Feature {
+			columns = append(columns, j.Column.Name)
+		} else {
+			leftOut = append(leftOut, j)
+		}
+	}
+	return columns, leftOut
+}
+
+// named says why a column is no feature by its type and name; "": it may be one.
+func (c *Column) named(rows int) string {
+	switch {
+	case !c.Numeric && !c.List:
+		return notNumeric(c.Type)
+	case 2*c.Rows < rows:
+		return fmt.Sprintf("it is in %d of %d rows", c.Rows, rows)
+	case c.List:
+		return ""
+	}
+	return namedReason(c.Name)
+}
+
+// valued says why a column of numbers is no feature by its values; "": they do not tell.
+func (c *Column) valued(rows int) string {
+	switch {
+	case rows >= judgedRows && 2*c.finite < rows:
+		return fmt.Sprintf("no number in %d of %d rows", rows-c.finite, rows)
+	case c.finite < judgedRows:
+		return ""
+	case c.Distinct == 1:
+		return fmt.Sprintf("a constant: %v in %d rows", c.Min, c.finite)
+	case c.whole && c.rises:
+		return fmt.Sprintf("it counts up, from %.0f to %.0f, as an id or a time does", c.Min, c.Max)
+	case c.whole && c.Distinct <= labelValues:
+		return fmt.Sprintf("a label: %d whole numbers in %d rows", c.Distinct, c.finite)
+	}
+	return ""
+}
+
+func notNumeric(t arrow.DataType) string {
+	switch t.ID() {
+	case arrow.STRING, arrow.LARGE_STRING:
+		return "text"
+	case arrow.BOOL:
+		return "a boolean"
+	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64:
+		return "a time"
+	case arrow.NULL:
+		return "it has no value"
+	}
+	return "no number"
+}
+
+// Words that a name ends with, or that are the whole name, of columns that are no measurements. They are few and plain:
+// what they miss is found by its values, or named by the user.
+var (
+	idWords    = map[string]bool{"id": true, "uuid": true, "guid": true}
+	idNames    = map[string]bool{"index": true, "idx": true, "seq": true, "sequence": true, "row": true, "rownum": true}
+	timeWords  = map[string]bool{"timestamp": true, "ts": true, "epoch": true, "datetime": true}
+	timeNames  = map[string]bool{"time": true, "date": true}
+	labelWords = map[string]bool{"label": true, "labels": true}
+	labelNames = map[string]bool{"class": true, "target": true, "cluster": true, "category": true}
+)
+
+// namedReason says why a column of this name is no feature; "": the name says nothing.
+func namedReason(name string) string {
+	words := strings.FieldsFunc(splitCamel(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' || r == ' ' })
+	if len(words) == 0 {
+		return ""
+	}
+	last, alone := words[len(words)-1], len(words) == 1
+	switch {
+	case idWords[last] || alone && idNames[last]:
+		return "an id, by its name"
+	case timeWords[last] || alone && timeNames[last]:
+		return "a time, by its name"
+	case labelWords[last] || alone && labelNames[last]:
+		return "a label, by its name"
+	}
+	return ""
+}
+
+// splitCamel writes machineId as machine_id, in lower case.
+func splitCamel(name string) string {
+	var b strings.Builder
+	lower := false
+	for _, r := range name {
+		if lower && r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		lower = r >= 'a' && r <= 'z' || r >= '0' && r <= '9'
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}

@@ -1,0 +1,137 @@
+package minibatch
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/google/go-cmp/cmp"
+)
+
+var i8 = arrow.PrimitiveTypes.Int8
+
+// values writes n values as a JSON array.
+func values(n int, value func(i int) any) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprint(value(i))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// What an empty choice of columns leaves out: names tell in the first row, values only from 100 rows on.
+func TestSurvey(t *testing.T) {
+	sensor := values(200, func(i int) any { return float64(i*i%37) / 7 })
+	for _, c := range []struct {
+		name string
+		rec  []column
+		want string // the judgements
+	}{
+		{"by their names, in one row",
+			[]column{{"machine_id", i64, `[7]`}, {"sensorId", i64, `[7]`}, {"ts", i64, `[7]`}, {"label", i8, `[1]`}, {"temp", f64, `[7]`}, {"Class", i8, `[1]`}},
+			"machine_id: an id, by its name; sensorId: an id, by its name; ts: a time, by its name; label: a label, by its name; temp; Class: a label, by its name"},
+		{"names that only look like it",
+			[]column{{"acid", f64, `[7]`}, {"cycle_time", f64, `[7]`}, {"refractive_index", f64, `[7]`}, {"tons", f64, `[7]`}},
+			"acid; cycle_time; refractive_index; tons"},
+		{"a constant and a label of one row are not known as such",
+			[]column{{"a", f64, `[0]`}, {"regime", i8, `[1]`}}, "a; regime"},
+		{"by their values",
+			[]column{{"a", f64, sensor}, {"regime", i8, values(200, func(i int) any { return i % 4 })}, {"setpoint", f64, values(200, func(int) any { return 1.5 })},
+				{"count", i64, values(200, func(i int) any { return 1000 + 3*i })}, {"never", f64, values(200, func(int) any { return "null" })}},
+			"a; regime: a label: 4 whole numbers in 200 rows; setpoint: a constant: 1.5 in 200 rows; count: it counts up, from 1000 to 1597, as an id or a time does; never: no number in 200 of 200 rows"},
+		{"data that are all counts stay",
+			[]column{{"a", i8, values(200, func(i int) any { return i % 5 })}, {"b", i8, values(200, func(i int) any { return i % 3 })}}, "a; b"},
+		{"what falls again is no id", []column{{"a", i64, values(200, func(i int) any { return (i * 7) % 199 })}}, "a"},
+		{"what is no number",
+			[]column{{"a", f64, `[1]`}, {"name", arrow.BinaryTypes.String, `["x"]`}, {"on", arrow.FixedWidthTypes.Boolean, `[true]`}, {"v", fixed(2, f32), `[[1,2]]`}},
+			"a; name: text; on: a boolean; v: a list next to columns of numbers: name it alone to learn it"},
+		{"a list next to an id is learnt", []column{{"id", i64, `[1]`}, {"v", fixed(2, f32), `[[1,2]]`}}, "id: an id, by its name; v"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rec := record(t, c.rec...)
+			var s Survey
+			if err := s.Add(rec, 0); err != nil {
+				t.Fatal(err)
+			}
+			var got, features []string
+			for _, j := range s.Judge() {
+				text := j.Column.Name
+				if j.Feature {
+					features = append(features, j.Column.Name)
+				} else {
+					text += ": " + j.Reason
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, "; ")); diff != "" {
+				t.Error(diff)
+			}
+			f, _, err := Choose(rec, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !Chosen(features, f.Names) {
+				t.Errorf("the learner takes %q, the survey proposes %q", f.Names, features)
+			}
+		})
+	}
+}
+
+// Values are judged over records, by partition: the numbers of two interleaved partitions each count up.
+func TestSurveyOfRecords(t *testing.T) {
+	var s Survey
+	for i := range 60 {
+		for p := range int32(2) {
+			rec := record(t, column{"n", i64, fmt.Sprintf("[%d]", i+1000*int(1-p))}, column{"x", f64, fmt.Sprintf("[%d.5]", i%7)}, column{"y", f64, values(1, func(int) any {
+				if i%3 == 0 {
+					return "null"
+				}
+				return i
+			})})
+			if err := s.Add(rec, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	all := s.Judge()
+	if got, want := all[0].Reason, "it counts up, from 0 to 1059, as an id or a time does"; got != want || all[0].Feature {
+		t.Errorf("n: %q, want %q", got, want)
+	}
+	x, y := all[1].Column, all[2].Column
+	if x.Rows != 120 || x.Distinct != 7 || x.Min != 0.5 || x.Max != 6.5 || y.Nulls != 40 || s.Rows != 120 {
+		t.Errorf("x is %+v, y %+v", x, y)
+	}
+}
+
+// A column that few records have would cost the rows of all others.
+func TestSurveyOfRareColumns(t *testing.T) {
+	var s Survey
+	for _, rec := range [][]column{{{"a", f64, `[1]`}}, {{"a", f64, `[2]`}}, {{"a", f64, `[3]`}, {"b", f64, `[4]`}}} {
+		if err := s.Add(record(t, rec...), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	features, leftOut := s.Features()
+	if len(features) != 1 || len(leftOut) != 1 || leftOut[0].Reason != "it is in 1 of 3 rows" {
+		t.Errorf("features %q, left out %+v", features, leftOut)
+	}
+}
+
+// Nothing that an empty choice could mean: the error says why, and that names help.
+func TestSurveyFindsNothing(t *testing.T) {
+	_, _, err := Choose(record(t, column{"id", i64, `[1]`}, column{"name", arrow.BinaryTypes.String, `["x"]`}), nil)
+	checkFeatureError(t, err, CodeNone, `unless source.features names it: "id" is an id, by its name`)
+}
+
+// A misspelt column is answered with the one that was probably meant, and the list begins with its like.
+func TestMisspeltColumn(t *testing.T) {
+	var columns []column
+	for i := range 15 {
+		columns = append(columns, column{fmt.Sprintf("sensor_%c", 'a'+i), f64, `[1]`})
+	}
+	columns = append(columns, column{"pressure_bar", f64, `[1]`})
+	_, err := ResolveRecord(record(t, columns...), []string{"presure_bar"})
+	checkFeatureError(t, err, CodeMissing, `16 columns ("pressure_bar" float64, `)
+	checkFeatureError(t, err, CodeMissing, `did you mean "pressure_bar"?`)
+}
