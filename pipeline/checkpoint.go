@@ -20,7 +20,7 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 2
+//	4  uint16 format = 3
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
@@ -29,6 +29,7 @@ import (
 //	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
 //	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
+//	   uint32 n, n × (string topic, int32 partition, int64 end)    History, sorted; not in formats 1 and 2
 //	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
 //	   []byte rows of the unfinished minibatch (minibatch.Batcher)
 //	   []byte learner (online.Learner)
@@ -43,6 +44,7 @@ type Checkpoint struct {
 	Owner     Owner
 	Features  []string
 	Offsets   source.Offsets
+	History   source.Offsets // end of the backlog that is learnt before the first model is published; nil once it is
 	Slots     snapshot.Slots
 	Batcher   []byte
 	Learner   []byte
@@ -52,7 +54,7 @@ type Checkpoint struct {
 
 const (
 	checkpointMagic  = "LCAC"
-	checkpointFormat = 2
+	checkpointFormat = 3
 	checkpointLimit  = CheckpointLimit
 )
 
@@ -77,13 +79,15 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // size returns the number of bytes that AppendBinary appends.
 func (c *Checkpoint) size() int {
-	const fixed = 4 + 2 + 4*8 + 4*4 + 3*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
+	const fixed = 4 + 2 + 4*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
 	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
 	for _, f := range c.Features {
 		size += 4 + len(f)
 	}
-	for p := range c.Offsets {
-		size += 16 + len(p.Topic)
+	for _, o := range []source.Offsets{c.Offsets, c.History} {
+		for p := range o {
+			size += 16 + len(p.Topic)
+		}
 	}
 	return size
 }
@@ -116,11 +120,13 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	for _, f := range c.Features {
 		str(f)
 	}
-	b = le.AppendUint32(b, uint32(len(c.Offsets)))
-	for _, p := range c.Offsets.Partitions() {
-		str(p.Topic)
-		b = le.AppendUint32(b, uint32(p.ID))
-		b = le.AppendUint64(b, uint64(c.Offsets[p]))
+	for _, o := range []source.Offsets{c.Offsets, c.History} {
+		b = le.AppendUint32(b, uint32(len(o)))
+		for _, p := range o.Partitions() {
+			str(p.Topic)
+			b = le.AppendUint32(b, uint32(p.ID))
+			b = le.AppendUint64(b, uint64(o[p]))
+		}
 	}
 	b = le.AppendUint32(b, uint32(len(c.Slots)))
 	for slot := range sortedKeys(c.Slots) {
@@ -145,7 +151,7 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 		return fmt.Errorf("pipeline: checkpoint is damaged: CRC-32C %08x, want %08x", got, sum)
 	}
 	r := &reader{b: body[4:]}
-	d := Checkpoint{Offsets: source.Offsets{}, Slots: snapshot.Slots{}, format: int(r.uint16())}
+	d := Checkpoint{Slots: snapshot.Slots{}, format: int(r.uint16())}
 	d.Sequence, d.Snapshots, d.Published, d.Parent = r.uint64(), r.uint64(), r.uint64(), r.uint64()
 	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
 	if d.format >= 2 {
@@ -154,9 +160,11 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	for range r.count(4) {
 		d.Features = append(d.Features, string(r.bytes()))
 	}
-	for range r.count(16) {
-		p := source.Partition{Topic: string(r.bytes()), ID: int32(r.uint32())}
-		d.Offsets[p] = int64(r.uint64())
+	d.Offsets = r.offsets()
+	if d.format >= 3 {
+		if d.History = r.offsets(); len(d.History) == 0 {
+			d.History = nil
+		}
 	}
 	for range r.count(12) {
 		slot := int(r.uint32())
@@ -202,6 +210,15 @@ func (r *reader) uint16() uint16 { return binary.LittleEndian.Uint16(r.take(2)) 
 func (r *reader) uint32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) uint64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 func (r *reader) bytes() []byte  { return r.take(int(r.uint32())) }
+
+func (r *reader) offsets() source.Offsets {
+	o := source.Offsets{}
+	for range r.count(16) {
+		p := source.Partition{Topic: string(r.bytes()), ID: int32(r.uint32())}
+		o[p] = int64(r.uint64())
+	}
+	return o
+}
 
 // count reads the number of elements that follow, each at least size bytes.
 func (r *reader) count(size int) int {

@@ -37,6 +37,7 @@ type LearnConfig struct {
 	Start           func(context.Context, source.Offsets) (source.Offsets, error) // returns where to read, given the offsets of the checkpoint, nil without one
 	Lag             func() int64                                                  // records behind the end; nil = never behind
 	Checkpoints     *Checkpoints                                                  // nil = none: a replay starts over
+	Backlog         func(context.Context) (source.Offsets, error)                 // returns the ends of the partitions, up to which all is learnt before the first model is published; nil = it does not wait
 	WarmStart       *snapshot.Snapshot                                            // used without a checkpoint; nil = the snapshot that Published returns
 	OnSnapshot      func(*snapshot.Snapshot)                                      // called with each snapshot before it is put; may be nil
 	Stats           *Stats
@@ -79,6 +80,9 @@ type Learn struct {
 	before    *snapshot.Snapshot // published by another writer before this learner began
 	unusable  Unusable
 	warmup    warmup
+
+	backlog     source.Offsets // as first found by this process
+	backlogSaid bool           // what is waited for was logged
 }
 
 // Do learns every full minibatch of the batch. It requests a put when a snapshot or a checkpoint is due, and then
@@ -97,8 +101,11 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	for p, next := range b.Claim.Next {
 		l.offsets[p] = next
 	}
+	if err := l.endHistory(); err != nil {
+		return Work{}, err
+	}
 	now := l.Now()
-	if l.SnapshotEvery > 0 && now.Sub(l.shownAt) >= l.SnapshotEvery {
+	if l.SnapshotEvery > 0 && now.Sub(l.shownAt) >= l.SnapshotEvery && l.state.History == nil {
 		if err := l.publish(false); err != nil {
 			return Work{}, err
 		}
@@ -164,6 +171,14 @@ func (l *Learn) Kept() {
 
 // Rewind loads the last checkpoint, or starts a new model if there is none.
 func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
+	start, err := l.rewind(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return start, l.findHistory(ctx)
+}
+
+func (l *Learn) rewind(ctx context.Context) (source.Offsets, error) {
 	failpoint.Here("restore.before")
 	var c *Checkpoint
 	var saved source.Offsets
@@ -325,6 +340,9 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
 // time only, the first model is still due by rows, because transforms wait for it.
 func (l *Learn) dueByRows() bool {
+	if l.historyLeft() > 0 {
+		return false
+	}
 	v, parent, every := l.learner.Info().Rows, l.state.Parent, l.SnapshotRows
 	if parent == 0 || every == 0 {
 		return parent == 0
@@ -362,7 +380,7 @@ func (l *Learn) publish(byRows bool) error {
 	l.pending = append(l.pending, msgs...)
 	l.published++
 	l.state.Snapshots++
-	l.state.Published = version
+	l.state.Published, l.state.History = version, nil
 	if byRows {
 		l.state.Parent = version
 	}

@@ -60,13 +60,26 @@ func (m *Merge) Read(ctx context.Context) (source.Batch, error) {
 	if len(out.Messages) == 0 {
 		return source.Batch{}, source.ErrEnd
 	}
-	out.Claim = m.claim
-	out.Claim.Next = maps.Clone(m.claim.Next)
-	for i := range out.Messages {
-		out.Claim.Next[out.Messages[i].Partition] = out.Messages[i].Offset + 1
-	}
+	out.Claim = m.claimed(out.Messages)
 	m.claim = out.Claim
 	return out, nil
+}
+
+// claimed returns the claim behind the messages. The epoch of a position is that of its source, which may have read
+// farther: the check asks where that epoch, or the last one before it, ends.
+func (m *Merge) claimed(messages []source.Message) source.Claim {
+	c := m.claim
+	c.Next, c.Epochs = maps.Clone(c.Next), source.Epochs{}
+	for i := range messages {
+		c.Next[messages[i].Partition] = messages[i].Offset + 1
+	}
+	for i, p := range m.parts {
+		epoch, known := m.heads[i].Claim.Epochs[p]
+		if _, begun := c.Next[p]; begun && known {
+			c.Epochs[p] = epoch
+		}
+	}
+	return c
 }
 
 // fill makes every source that has not ended show its next message.

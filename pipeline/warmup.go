@@ -30,7 +30,8 @@ func (w *Waiting) String() string {
 type waitingKind int
 
 const (
-	waitsForMessages waitingKind = iota
+	waitsForHistory waitingKind = iota
+	waitsForMessages
 	waitsForUsableMessages
 	waitsForValidRows
 	waitsForRows
@@ -44,6 +45,8 @@ func (l *Learn) waiting() *Waiting {
 	switch {
 	case l.state.Published > 0:
 		return nil
+	case l.historyLeft() > 0:
+		return &Waiting{kind: waitsForHistory, Reason: fmt.Sprintf("the history is learnt first, %d records of it are left", l.historyLeft())}
 	case l.learner == nil && l.unusable.First != nil:
 		return &Waiting{kind: waitsForUsableMessages, Reason: l.unusable.text()}
 	case l.learner == nil:

@@ -26,10 +26,12 @@ the first stops with exit code 3; one of another group or topic is refused with 
 A restart resumes from the last checkpoint, bit for bit. Where there is none it goes on from
 --from-snapshot, or else from the newest snapshot of the model on the topic, which a replay or an import
 has put there, and reads from source.start_offset.`,
-		Example: "  lca-stream learn -c stream.yaml",
+		Example: "  lca-stream learn -c stream.yaml\n  lca-stream learn -c stream.yaml --from-history",
 	}
 	var from string
+	history := historyFlag(c.Flags())
 	c.Flags().StringVar(&from, "from-snapshot", "", "start from a snapshot where there is no checkpoint: a `FILE`, or a version on the snapshot topic")
+	c.MarkFlagsMutuallyExclusive("from-snapshot", "from-history")
 	var file *snapshot.Snapshot
 	c.PreRunE = func(*cobra.Command, []string) (err error) {
 		if _, isVersion := version(from); from != "" && !isVersion {
@@ -48,6 +50,12 @@ has put there, and reads from source.start_offset.`,
 		if err != nil {
 			return stopped(ctx, err)
 		}
+		if s.fromHistory = *history; s.fromHistory {
+			if err := checkHistory(s.config); err != nil {
+				return err
+			}
+			s.warnEager()
+		}
 		return s.learnAlone(ctx, warm)
 	})
 }
@@ -58,13 +66,22 @@ func (p *program) runCommand() *cobra.Command {
 		Short: "Learn and whiten in one process",
 		Long: `Runs the learner and the transform in one process: records are whitened live with a metric that is
 learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn) and
-never wait for one another.`,
-		Example: "  lca-stream run -c stream.yaml",
+never wait for one another, except with --from-history: at the first start of a model nothing is
+whitened, and no row is skipped, until all records that are there have been learnt.`,
+		Example: "  lca-stream run -c stream.yaml\n  lca-stream run -c stream.yaml --from-history",
 	}
+	history := historyFlag(c.Flags())
 	topics := func(c *config.Config) []string {
 		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
-	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.run(ctx) })
+	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
+		if s.fromHistory = *history; s.fromHistory {
+			if err := checkHistory(s.config); err != nil {
+				return err
+			}
+		}
+		return s.run(ctx)
+	})
 }
 
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
@@ -118,6 +135,9 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		return stopped(ctx, err)
 	}
 	stage, err := s.learnStage(warm)
+	if s.fromHistory && err == nil {
+		stage.Backlog = s.backlog(parts)
+	}
 	if err == nil {
 		err = stage.Check(ctx)
 	}
@@ -141,23 +161,18 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		},
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim.Metadata = positions.Metadata(parts)
-			src, err := s.reader(ctx, source.KafkaConfig{
-				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle,
-				OnGap: s.learnerGaps(positions, opened == nil).Pass,
-			})
+			reads := &learnSource{system: s, epochs: positions.Epochs, template: source.KafkaConfig{
+				TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle, OnGap: s.learnerGaps(positions, opened == nil).Pass,
+			}}
+			src, err := reads.open(ctx, start, stage.HistoryEnd())
 			if err != nil {
 				return nil, err
 			}
 			if opened != nil {
 				opened()
 			}
-			go s.watch(watching, "learn", opened != nil, src.Lag)
-			stage.Lag = func() (behind int64) {
-				for _, l := range src.Lag() {
-					behind += max(l.High-l.Next, 0)
-				}
-				return behind
-			}
+			go s.watch(watching, "learn", opened != nil, reads.Lag)
+			stage.Lag = reads.behind
 			return src, nil
 		},
 	}

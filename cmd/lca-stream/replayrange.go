@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -62,19 +61,18 @@ func (r *replay) openRange(ctx context.Context) error {
 	if err := r.resolve(ctx, parts); err != nil {
 		return r.system.cluster.Explain(err)
 	}
-	readers := map[source.Partition]pipeline.Source{}
+	from := source.Offsets{}
 	for p, start := range r.start {
-		if start == r.end[p] {
-			continue
+		if start < r.end[p] {
+			from[p] = start
+			r.messages += r.end[p] - start
 		}
-		r.messages += r.end[p] - start
-		k, err := r.system.reader(ctx, source.KafkaConfig{Start: source.Offsets{p: start}, End: source.Offsets{p: r.end[p]}, GatherBytes: replayGather})
-		if err != nil {
-			return errors.Join(err, pipeline.NewMerge(readers).Close())
-		}
-		readers[p] = k
 	}
-	r.source = pipeline.NewMerge(readers)
+	merged, _, err := r.system.merged(ctx, source.KafkaConfig{GatherBytes: replayGather}, from, r.end)
+	if err != nil {
+		return err
+	}
+	r.source = merged
 	return nil
 }
 

@@ -188,11 +188,15 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	if err != nil {
 		return pipeline.TransformConfig{}, err
 	}
+	until := c.Transform.UntilModel
+	if s.fromHistory {
+		until = pipeline.Hold
+	}
 	return pipeline.TransformConfig{
 		Group: c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
 		Output:      outputOf(c),
 		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
-		UntilModel: c.Transform.UntilModel, OnInvalid: c.Source.OnInvalid,
+		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
 		DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
 		Follow: s.follow(), Engines: s.engines,

@@ -4,6 +4,8 @@ package e2e_test
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +38,51 @@ func TestLatestBeforeTheFirstModel(t *testing.T) {
 			transform.stop()
 		})
 	}
+	t.Run("history", func(t *testing.T) { historyFirst(t, b) })
+}
+
+// historyFirst begins with a backlog of three partitions, next to a transform in a process of its own. A learner
+// that is killed in the middle goes on, the first version is the whole backlog, nothing is whitened before it, and records that
+// come meanwhile are neither part of it nor lost.
+func historyFirst(t *testing.T, b *kafkatest.Broker) {
+	const each = 8000
+	s := newStream(t, b, "hold-history", settings{partitions: 3, features: "[a, b, c]"})
+	for p := range int32(3) {
+		s.rows(p, each)
+	}
+	address := freeAddress(t)
+	transform := s.program("transform")
+	learn := s.program("learn", "--from-history", "--set", "http.listen="+address)
+	s.await(s.name+".learn", 3000, learn)
+	learn.Kill()
+	s.rows(0, 500)
+	if n := len(s.ReadCommitted(t, s.topic("snap"))) + len(s.ReadCommitted(t, s.topic("out"))); n != 0 {
+		t.Fatalf("%d snapshots and outputs in the middle of the history", n)
+	}
+	learn.start()
+	s.wantOnce(0, 0, each+500, transform, learn)
+	for p := range int32(2) {
+		s.wantOnce(p+1, 0, each, transform, learn)
+	}
+	untilReady(t, address, true, "")
+	first := "0"
+	for _, r := range s.ReadCommitted(t, s.topic("out")) {
+		for _, h := range r.Headers {
+			if h.Key == "lca-model-version" && (first == "0" || len(h.Value) < len(first)) {
+				first = string(h.Value)
+			}
+		}
+	}
+	if first != strconv.Itoa(3*each) {
+		t.Errorf("the first version is of %s rows, want the history of %d", first, 3*each)
+	}
+	for _, want := range []string{"the history is learnt before the first model is published", `"the history is learnt"`} {
+		if log := lastLines(learn.log, 100); !strings.Contains(log, want) {
+			t.Errorf("the learner does not say %s:\n%s", want, log)
+		}
+	}
+	learn.stop()
+	transform.stop()
 }
 
 // positioned waits until a group has a committed position in n partitions.

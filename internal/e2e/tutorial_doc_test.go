@@ -84,8 +84,8 @@ func (w *walk) commands(name, block string) {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "export KAFKA_BROKERS=localhost:9092": // this test's own is in the environment
-		case line == "lca-stream run -c pump.yaml":
-			w.served = w.program("run", "--set", "http.listen=")
+		case line == "lca-stream run -c pump.yaml --from-history":
+			w.served = w.program("run", "--from-history", "--set", "http.listen=")
 		default:
 			if line == "lca-stream offsets show -c pump.yaml" { // a reader types it until nothing is left
 				w.await(w.name, w.end("pump"), w.served)
