@@ -16,6 +16,18 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
+// topic NAME N: creates a source topic of N partitions, which the program never does.
+func topic(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 2 {
+			ts.Fatalf("usage: topic name n")
+		}
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		ts.Value("broker").(*kafkatest.Broker).CreateTopic(t, args[0], n, nil)
+	}
+}
+
 // produce TOPIC FILE...: each file is the value of one message, written in order.
 func produce(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {

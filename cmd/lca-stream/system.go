@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -85,14 +86,29 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	return s, nil
 }
 
+// missingTopic is the error for a topic that does not exist.
+type missingTopic struct {
+	topic    string
+	question string // asks whether another topic was meant; "": none has a similar name
+}
+
+// Error names the topic, and the one that may have been meant.
+func (e *missingTopic) Error() string {
+	return strings.TrimSuffix(fmt.Sprintf("topic %s: %v; %s", e.topic, source.ErrNoTopic, strings.TrimSpace(e.question)), "; ")
+}
+
+// Unwrap returns the brokers' answer.
+func (e *missingTopic) Unwrap() error { return source.ErrNoTopic }
+
 // missing names the key of a missing topic, and the command that creates it.
 func missing(c *config.Config, topic string, err error) error {
-	if !errors.Is(err, source.ErrNoTopic) {
+	var gone *missingTopic
+	if !errors.As(err, &gone) {
 		return err
 	}
 	for _, w := range topics.Wanted(c) {
 		if w.Topic == topic {
-			return fmt.Errorf("%s (%s): %w: create it with `lca-stream topics init`, or correct %[2]s", topic, w.Path, source.ErrNoTopic)
+			return fmt.Errorf("%s (%s): %w: %s%s", topic, w.Path, source.ErrNoTopic, gone.question, w.CreateIt())
 		}
 	}
 	return err
@@ -147,9 +163,7 @@ func (s *system) names() status.Names {
 func (s *system) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
 	parts, err := source.Partitions(ctx, s.cluster, topic)
 	if errors.Is(err, source.ErrNoTopic) {
-		if question := topics.Meant(ctx, s.cluster, topic); question != "" {
-			return nil, fmt.Errorf("topic %s: %w; %s", topic, source.ErrNoTopic, question)
-		}
+		return nil, &missingTopic{topic: topic, question: topics.Meant(ctx, s.cluster, topic)}
 	}
 	if err != nil {
 		return nil, s.cluster.Explain(err)

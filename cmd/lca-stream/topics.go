@@ -18,8 +18,8 @@ func (p *program) topicsCommand() *cobra.Command {
 			Use:   "topics",
 			Short: "Create or verify the topics of a configuration",
 			Long: `A configuration names four topics, or five: the source, the output, snapshots, checkpoints, and dead
-letters if they are to be kept. Init creates those that are missing; check says what is wrong with those
-that are there. Neither alters one that exists.`,
+letters if they are to be kept. Init creates those that are missing, except the source; check says what is
+wrong with those that are there. Neither alters one that exists.`,
 		},
 		p.topicsInitCommand(),
 		p.topicsCheckCommand(),
@@ -31,19 +31,19 @@ func (p *program) topicsInitCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Create the topics that are missing, then verify all",
 		Long: `Creates the topics that are missing: the output with as many partitions as the source, snapshots and
-checkpoints compacted, with one partition. A topic that exists is never altered. Exit code 2 when one is
-not as it must be.`,
-		Example: "  lca-stream topics init -c stream.yaml --partitions 6 --replication 3",
+checkpoints compacted, with one partition. The source is never created: it belongs to its producers, and
+a misspelt one would stay empty. A topic that exists is never altered. Exit code 2 when one is not as it
+must be.`,
+		Example: "  lca-stream topics init -c stream.yaml --replication 3",
 	}
 	o := p.configFlags(c)
 	o.needed = true
 	var creation topics.Creation
-	c.Flags().IntVar(&creation.Partitions, "partitions", 0, "`N` partitions of the source topic, if that is missing; 0: the broker's default")
 	c.Flags().IntVar(&creation.Replication, "replication", 0, "replication factor `N` of topics that are created; 0: the broker's default")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if creation.Partitions < 0 || creation.Replication < 0 {
-			return fmt.Errorf("--partitions is %d and --replication %d; want 0, the broker's default, or more", creation.Partitions, creation.Replication)
+		if creation.Replication < 0 {
+			return fmt.Errorf("--replication is %d; want 0, the broker's default, or more", creation.Replication)
 		}
 		return nil
 	}

@@ -27,7 +27,8 @@ func TestCompactedTopicsStaySmall(t *testing.T) {
 	}
 	t.Cleanup(cl.Close)
 	wants := Wanted(configured("small"))
-	if _, err := Init(t.Context(), cl, wants, Creation{Partitions: 1}); err != nil {
+	b.CreateTopic(t, wants[0].Topic, 1, nil)
+	if _, err := Init(t.Context(), cl, wants, Creation{}); err != nil {
 		t.Fatal(err)
 	}
 	topic := wants[2].Topic

@@ -19,8 +19,14 @@ func (v *verdict) add(remedy, format string, args ...any) {
 
 func (v *verdict) remedy() string { return strings.Join(v.remedies, "; ") }
 
-// createIt is the remedy for a topic that is missing.
-const createIt = "create it with `lca-stream topics init`"
+// CreateIt is the remedy for a topic that is missing.
+func (w Want) CreateIt() string {
+	if w.Path == sourcePath {
+		return "correct source.topic, or have it created with as many partitions as its producers need, because `lca-stream topics init` never creates the source: " +
+			fmt.Sprintf("`kafka-topics.sh --bootstrap-server BROKER --create --topic %s --partitions N`", w.Topic)
+	}
+	return "create it with `lca-stream topics init`, or correct " + w.Path
+}
 
 // compare reports what is wrong with a topic in a cluster of that many brokers.
 func compare(w Want, have, source topic, brokers int) Finding {
@@ -29,7 +35,7 @@ func compare(w Want, have, source topic, brokers int) Finding {
 		Faults: []string{}, Warnings: []string{},
 	}
 	if have.partitions == 0 {
-		f.Faults, f.Remedy = append(f.Faults, "is missing"), createIt
+		f.Faults, f.Remedy = append(f.Faults, "is missing"), w.CreateIt()
 		return f
 	}
 	var faults, warnings verdict

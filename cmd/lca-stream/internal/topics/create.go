@@ -14,7 +14,6 @@ import (
 
 // Creation is the choices for topics that are created.
 type Creation struct {
-	Partitions  int // of the source topic, if that is missing; 0: the broker's default
 	Replication int // 0: the broker's default
 }
 
@@ -30,21 +29,16 @@ const (
 	largestSegment = 256 << 20
 )
 
-// Init creates the topics that are missing, then checks all of them. The source comes first, because the number of
-// partitions and the sizes of others follow from it.
+// Init creates the topics that are missing, then checks all of them. It never creates the source, because that belongs to
+// its producers, and a misspelt one would stay empty: without it nothing is created, and the one finding says so. The
+// number of partitions and the sizes of the others follow from it.
 func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) ([]Finding, error) {
-	have, err := describe(ctx, cl, wants[:1])
+	have, err := describe(ctx, cl, wants)
 	if err != nil {
 		return nil, err
 	}
-	created := map[string]bool{}
 	if have[wants[0].Topic].partitions == 0 {
-		if err := create(ctx, cl, wants[:1], topic{partitions: c.Partitions}, c, created); err != nil {
-			return nil, err
-		}
-	}
-	if have, err = describe(ctx, cl, wants); err != nil {
-		return nil, err
+		return Check(ctx, cl, wants[:1])
 	}
 	var missing []Want
 	for _, w := range wants[1:] {
@@ -52,6 +46,7 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 			missing = append(missing, w)
 		}
 	}
+	created := map[string]bool{}
 	if err := create(ctx, cl, missing, have[wants[0].Topic], c, created); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Meant asks whether a topic of a similar name was meant. It returns "" if there is none, or if the brokers do not say
+// Meant asks whether a topic of a similar name was meant, and ends with a space. It returns "" if there is none, or if the brokers do not say
 // which topics there are: a user sees those that it may describe.
 func Meant(ctx context.Context, cl *kafkaconn.Cluster, name string) string {
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr()})
@@ -22,5 +22,8 @@ func Meant(ctx context.Context, cl *kafkaconn.Cluster, name string) string {
 			names = append(names, t.Name)
 		}
 	}
-	return typo.Question(name, names)
+	if question := typo.Question(name, names); question != "" {
+		return question + " "
+	}
+	return ""
 }

@@ -26,7 +26,7 @@ func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Findin
 		var faults, warnings verdict
 		switch {
 		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
-			faults.add(createIt, "is missing")
+			faults.add(w.CreateIt(), "is missing")
 		case errors.Is(t.Err, kafka.TopicAuthorizationFailed):
 			// The client's own metadata leave the topic out, so that its requests cannot tell this case from a topic
 			// that is still to come. They would be repeated forever.

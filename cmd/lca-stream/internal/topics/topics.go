@@ -1,14 +1,14 @@
 // Package topics knows what the topics of a configuration must be like, creates missing ones, and reports what is
 // wrong with existing ones.
 //
-//	report, err := topics.Init(ctx, cl, topics.Wanted(cfg), topics.Creation{Partitions: 3})
+//	report, err := topics.Init(ctx, cl, topics.Wanted(cfg), topics.Creation{Replication: 3})
 //	report, err := topics.Check(ctx, cl, topics.Wanted(cfg))
 //
 // A fault is a setting that would lose something or that cannot work: run, learn and transform do not start with one.
 // A warning is a risk that may be an administrator's decision: it is only reported.
 //
 // It never alters an existing topic: its retention, for example, may be an administrator's decision. A Finding's
-// Remedy says how to change it.
+// Remedy says how to change it. Nor does it create the source, which other programs own.
 package topics
 
 import (
@@ -147,6 +147,9 @@ func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding,
 	findings := make([]Finding, len(wants))
 	for i, w := range wants {
 		findings[i] = compare(w, found[w.Topic], source, brokers)
+	}
+	if source.partitions == 0 {
+		findings[0].Remedy = Meant(ctx, cl, wants[0].Topic) + findings[0].Remedy
 	}
 	return findings, nil
 }

@@ -44,10 +44,10 @@ func TestInitThenCheck(t *testing.T) {
 				t.Errorf("%d findings", len(findings))
 			}
 		})
-		t.Run("init creates once", func(t *testing.T) { initOnce(t, cl) })
+		t.Run("init creates once", func(t *testing.T) { initOnce(t, b, cl) })
 		t.Run("the source exists", func(t *testing.T) {
 			b.CreateTopic(t, "given-in", 2, map[string]string{"max.message.bytes": "3000000"})
-			findings, err := Init(t.Context(), cl, Wanted(configured("given")), Creation{Partitions: 7})
+			findings, err := Init(t.Context(), cl, Wanted(configured("given")), Creation{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,9 +60,15 @@ func TestInitThenCheck(t *testing.T) {
 	})
 }
 
-func initOnce(t *testing.T, cl *kafkaconn.Cluster) {
+// The source is never created; without it nothing else is.
+func initOnce(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	wants := Wanted(configured("new"))
-	findings, err := Init(t.Context(), cl, wants, Creation{Partitions: 3, Replication: 1})
+	alone, err := Init(t.Context(), cl, wants, Creation{})
+	if err != nil || len(alone) != 1 || alone[0].OK() || !strings.Contains(alone[0].Remedy, "--create --topic new-in") {
+		t.Fatalf("without a source: %v, %v", alone, err)
+	}
+	b.CreateTopic(t, "new-in", 3, nil)
+	findings, err := Init(t.Context(), cl, wants, Creation{Replication: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +76,11 @@ func initOnce(t *testing.T, cl *kafkaconn.Cluster) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%v %v %s %d %s", f.OK(), f.Created, f.Topic, f.Partitions, f.Policy))
 	}
-	want := []string{"true true new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete"}
+	want := []string{"true false new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n%v", diff, findings)
 	}
-	again, err := Init(t.Context(), cl, wants, Creation{Partitions: 3})
+	again, err := Init(t.Context(), cl, wants, Creation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +195,8 @@ func TestThreeBrokers(t *testing.T) {
 	}
 	t.Cleanup(cl.Close)
 	wants := Wanted(configured("three"))
-	findings, err := Init(t.Context(), cl, wants, Creation{Partitions: 2})
+	b.CreateTopic(t, wants[0].Topic, 2, nil)
+	findings, err := Init(t.Context(), cl, wants, Creation{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +215,8 @@ func TestThreeBrokers(t *testing.T) {
 	}
 	b.AlterTopic(t, "three-out", map[string]string{"min.insync.replicas": "1", "unclean.leader.election.enable": "true"})
 	single := Wanted(configured("single"))
-	if _, err = Init(t.Context(), cl, single, Creation{Partitions: 2, Replication: 1}); err != nil {
+	b.CreateTopic(t, single[0].Topic, 2, nil)
+	if _, err = Init(t.Context(), cl, single, Creation{Replication: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
