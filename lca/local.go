@@ -28,9 +28,10 @@ type LocalConfig struct {
 // (possibly with a smoothing term)" (section 3, end): p(x) = (1/n) Σ_j N(x; x_j, Σ_j). It has no
 // single metric to whiten with. It takes O(n d²) memory and O(n² d²) time per step, so it is for small n.
 type LocalModel struct {
-	Shared *Model  // the plain LCA that it started from
-	NLL    float64 // leave-one-out, nats per row
-	Iter   int     // EM steps made
+	Shared    *Model  // the plain LCA that it started from
+	Smoothing float64 // κ
+	NLL       float64 // leave-one-out, nats per row
+	Iter      int     // EM steps made
 
 	working *working
 	sigma   []*mat.SymDense // Σ_j in working units
@@ -76,7 +77,9 @@ func FitLocal(ctx context.Context, x *mat.Dense, c LocalConfig) (*LocalModel, er
 	for range n {
 		m.sigma = append(m.sigma, shared.CL)
 	}
-	return m, m.em(ctx, c.defaults(len(f.Active)), f, shared.CL)
+	c = c.defaults(len(f.Active))
+	m.Smoothing = c.Smoothing
+	return m, m.em(ctx, c, f, shared.CL)
 }
 
 func (c LocalConfig) defaults(d int) LocalConfig {
@@ -225,6 +228,21 @@ func (m *LocalModel) LogDensity(dst []float64, x *mat.Dense) []float64 {
 	copy(dst, logs)
 	return dst
 }
+
+// Factor returns F with Σ_j⁻¹ = FᵀF for row j, in the input's units: |F(x−x_j)|² is the squared distance in its kernel. It is the inverse
+// of Σ_j's Cholesky factor, so lower triangular; a constant column has a zero row and column.
+func (m *LocalModel) Factor(j int) *mat.Dense {
+	out := mat.NewDense(m.working.dim, m.working.dim, nil)
+	for a, k := range m.working.Active {
+		for b, l := range m.working.Active[:a+1] {
+			out.Set(k, l, m.lower[j].At(a, b)/m.working.Scale[b])
+		}
+	}
+	return out
+}
+
+// LogDet returns log det Σ_j of row j over the columns that are not constant, in the input's units.
+func (m *LocalModel) LogDet(j int) float64 { return 2 * (m.logs[j] + m.working.logScale()) }
 
 // Covariance returns Σ_j of row j, in the input's units; a constant column has a zero row and column.
 func (m *LocalModel) Covariance(j int) *mat.SymDense {

@@ -105,3 +105,49 @@ func TestLocalRefused(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestLocalFactors writes the density out of the factors and the determinants of the points, for both kernels and next to a
+// constant column.
+func TestLocalFactors(t *testing.T) {
+	two, _ := toy("two", 60, 1, 4)
+	x := mat.NewDense(60, 4, nil)
+	for i := range 60 {
+		x.SetRow(i, []float64{1e6 * two.At(i, 0), 7, two.At(i, 1), 1e-3*two.At(i, 2) + 5})
+	}
+	for _, dof := range []int{0, 4} {
+		c := lca.LocalConfig{Smoothing: lca.Auto, Shared: lca.DefaultConfig()}
+		if dof > 0 {
+			c.Shared.Kernel, c.Shared.DOF = lca.KernelStudent, dof
+		}
+		m, err := lca.FitLocal(context.Background(), x, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := mat.NewDense(1, 4, []float64{2e6, 7, 0.3, 5.0005})
+		p := 0.0
+		for j := range 60 {
+			var z, inverse mat.Dense
+			difference := mat.NewVecDense(4, nil)
+			difference.SubVec(row.RowView(0), x.RowView(j))
+			f := m.Factor(j)
+			z.Mul(f, difference)
+			delta := mat.Dot(z.ColView(0), z.ColView(0))
+			logs := -1.5*math.Log(2*math.Pi) - 0.5*delta
+			if dof > 0 {
+				top, _ := math.Lgamma(3.5)
+				bottom, _ := math.Lgamma(2)
+				logs = top - bottom - 1.5*math.Log(4*math.Pi) - 3.5*math.Log1p(delta/4)
+			}
+			p += math.Exp(logs-0.5*m.LogDet(j)) / 60
+			inverse.Product(f, m.Covariance(j), f.T())
+			for k := range 4 {
+				want := 1.0
+				if k == 1 {
+					want = 0
+				}
+				nearly(t, "F Σ Fᵀ", inverse.At(k, k), want, 1e-9)
+			}
+		}
+		nearly(t, "log density", m.LogDensity(nil, row)[0], math.Log(p), 1e-9)
+	}
+}

@@ -16,6 +16,8 @@ type Tuning struct {
 	Nu, NuGaussian float64
 	Kind           Kind    // KindGaussian while ν_g was tuned
 	NLL            float64 // on the fresh rows, nats per row; +Inf where the fit collapsed
+
+	Fresh []float64 // −log p of each fresh row; nil where the fit collapsed
 }
 
 // TuneGrid holds what Tune tries: ν and ν_g in the unit of the configuration.
@@ -33,6 +35,22 @@ func DefaultTuneGrid() TuneGrid {
 // fresh rows, and ν then the one with which c's model does. It returns c with both set, and all it
 // tried. The fresh rows must not be among those of train; the paper then trains on both.
 func Tune(ctx context.Context, train, fresh *mat.Dense, c Config, grid TuneGrid) (Config, []Tuning, error) {
+	return TuneBy(ctx, c, grid, func(ctx context.Context, c Config) ([]float64, error) {
+		m, err := Fit(ctx, train, c)
+		if err != nil {
+			return nil, err
+		}
+		scores := m.logDensity(nil, fresh, shifted(train, m.Mean), nil)
+		for i := range scores {
+			scores[i] = -scores[i]
+		}
+		return scores, nil
+	})
+}
+
+// TuneBy is Tune for what a caller fits: score returns −log p of each fresh row under the fit with a configuration, whose Kind is
+// KindGaussian while ν_g is tuned. A fit that fails because a matrix is singular counts as collapsed.
+func TuneBy(ctx context.Context, c Config, grid TuneGrid, score func(context.Context, Config) ([]float64, error)) (Config, []Tuning, error) {
 	var tried []Tuning
 	best := func(kind Kind, values []float64, set func(*Config, float64)) error {
 		lowest, found := math.Inf(1), c
@@ -40,13 +58,17 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c Config, grid TuneGrid)
 			trial := c
 			trial.Kind = kind
 			set(&trial, v)
-			nll, err := tryOn(ctx, train, fresh, trial)
-			if err != nil {
+			t := Tuning{Nu: trial.Nu, NuGaussian: trial.NuGaussian, Kind: kind, NLL: math.Inf(1)}
+			var err error
+			switch t.Fresh, err = score(ctx, trial); {
+			case err == nil:
+				t.NLL = mean(t.Fresh)
+			case !errors.Is(err, prop1.ErrSingular):
 				return err
 			}
-			tried = append(tried, Tuning{Nu: trial.Nu, NuGaussian: trial.NuGaussian, Kind: kind, NLL: nll})
-			if nll < lowest {
-				lowest, found = nll, trial
+			tried = append(tried, t)
+			if t.NLL < lowest {
+				lowest, found = t.NLL, trial
 			}
 		}
 		if len(values) > 0 && math.IsInf(lowest, 1) {
@@ -64,16 +86,4 @@ func Tune(ctx context.Context, train, fresh *mat.Dense, c Config, grid TuneGrid)
 	}
 	err := best(c.Kind, grid.Nu, func(t *Config, v float64) { t.Nu = v })
 	return c, tried, err
-}
-
-// tryOn returns the NLL of fresh rows under the fit of train; +Inf where the fit collapsed.
-func tryOn(ctx context.Context, train, fresh *mat.Dense, c Config) (float64, error) {
-	m, err := Fit(ctx, train, c)
-	if errors.Is(err, prop1.ErrSingular) {
-		return math.Inf(1), nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return m.TestNLL(fresh, train), nil
 }

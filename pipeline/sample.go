@@ -36,9 +36,10 @@ type Sample struct {
 type keptRows []keptRow
 
 type keptRow struct {
-	id  uint64
-	seq uint64
-	x   []float64
+	id        uint64
+	seq       uint64
+	partition int32
+	x         []float64
 }
 
 func (k keptRows) Len() int           { return len(k) }
@@ -100,11 +101,11 @@ func (s *Sample) sample(m *source.Message, first int) {
 		s.seen++
 		row := s.x[i*d : (i+1)*d]
 		if len(s.kept) < s.Rows {
-			heap.Push(&s.kept, keptRow{id: id, seq: s.seen, x: slices.Clone(row)})
+			heap.Push(&s.kept, keptRow{id: id, seq: s.seen, partition: m.Partition.ID, x: slices.Clone(row)})
 			continue
 		}
 		if top := &s.kept[0]; id < top.id {
-			top.id, top.seq = id, s.seen
+			top.id, top.seq, top.partition = id, s.seen, m.Partition.ID
 			copy(top.x, row)
 			heap.Fix(&s.kept, 0)
 		}
@@ -133,4 +134,13 @@ func (s *Sample) Matrix() (x *mat.Dense, features []string, seen uint64, err err
 		x.SetRow(i, r.x)
 	}
 	return x, s.features.Names, s.seen, nil
+}
+
+// Partitions returns the partition of each row of Matrix, which comes first.
+func (s *Sample) Partitions() []int32 {
+	all := make([]int32, len(s.kept))
+	for i, r := range s.kept {
+		all[i] = r.partition
+	}
+	return all
 }

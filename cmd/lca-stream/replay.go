@@ -30,6 +30,7 @@ type replayFlags struct {
 	output    string
 	modelID   string
 	batch     batchFlags
+	tune      bool
 	dryRun    bool
 	json      bool
 }
@@ -55,9 +56,18 @@ stream where it was. To leave it alone, give the snapshot an id of its own (--mo
 The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper,
 on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
 Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
-kurtosis compete, and the rows held back by --fresh choose.`,
+kurtosis compete, and the rows held back by --fresh choose. lca-local is the paper's extension with a
+covariance for each point. It has no metric to whiten with, so it makes no snapshot: --output gets an
+Arrow table of the points with their covariances. Time grows with the square of the rows and of the columns.
+
+--tune chooses ν and ν_g before, for any of them but lca-gauss-search. Each candidate is fitted to a part of the rows
+and judged by the others: every fourth of some blocks in the order of time, with rows left out between
+and without near copies. It prints what each scored, and the best as a line of configuration. Nothing
+is published, and only with --output is a snapshot made, of all rows with the best ν and ν_g.`,
 		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
-  lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json`,
+  lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json
+  lca-stream replay --algorithm lca-gauss --tune --input rows.arrow
+  lca-stream replay --algorithm lca-local --input rows.arrow --output points.arrows`,
 	}
 	o := p.configFlags(c)
 	f := replayFlags{}
@@ -73,6 +83,7 @@ kurtosis compete, and the rows held back by --fresh choose.`,
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
 	f.batch.add(c.Flags())
 	choices(c, "precision", lca.Precisions()...)
+	c.Flags().BoolVar(&f.tune, "tune", false, "choose lca.nu and lca.nu_gaussian by rows that are held out, and print them; no snapshot without --output")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be read, and stop")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.path()) }
@@ -105,6 +116,12 @@ func (f *replayFlags) check(configFile string) error {
 	if err := f.batch.check(f.algorithm, f.passes); err != nil {
 		return err
 	}
+	if f.tune && f.algorithm == search {
+		return fmt.Errorf("--tune is not for %s, whose candidates have rows of their own to judge them; tune lca-gauss-red", search)
+	}
+	if f.algorithm == local && f.output == "" && !f.tune && !f.dryRun {
+		return fmt.Errorf("--algorithm %s makes no snapshot for the topic, because it has a covariance for each point: name a file with --output", local)
+	}
 	var err error
 	if f.first, err = parsePlace("--from", f.from); err != nil {
 		return err
@@ -112,11 +129,14 @@ func (f *replayFlags) check(configFile string) error {
 	if f.end, err = parsePlace("--to", f.to); err != nil {
 		return err
 	}
-	if configFile == "" && (len(f.inputs) == 0 || (f.output == "" && !f.dryRun)) {
-		return fmt.Errorf("%w; only --input together with --output needs none", errNoConfig)
+	if configFile == "" && (len(f.inputs) == 0 || f.publishes()) {
+		return fmt.Errorf("%w; only --input together with --output or --tune needs none", errNoConfig)
 	}
 	return nil
 }
+
+// publishes reports whether the result goes to the snapshot topic.
+func (f *replayFlags) publishes() bool { return f.output == "" && !f.dryRun && !f.tune }
 
 // replayResult is the JSON object of --json.
 type replayResult struct {
@@ -131,6 +151,8 @@ type replayResult struct {
 	LearntRows   uint64   `json:"learnt_rows"`      // handed to the algorithm, over all passes
 	Rejected     uint64   `json:"rejected_records"` // skipped: not decodable, or without a feature
 	Invalid      uint64   `json:"invalid_rows"`     // skipped: a feature is null, NaN or infinite
+
+	Tuning *tuning `json:"tuning,omitempty"`
 }
 
 // refit is the result of an algorithm for the range.
@@ -152,6 +174,16 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return r.describe(p.stdout)
 	}
 	r.progress = newReplayScreen(p, r)
+	if f.tune {
+		if err := r.tuned(ctx, p.stdout); err != nil || f.output == "" {
+			return err
+		}
+		r.stats = pipeline.NewStats()
+		r.progress = newReplayScreen(p, r)
+	}
+	if f.algorithm == local {
+		return r.local(ctx, p.stdout, start)
+	}
 	fit := r.stochastic
 	if f.algorithm != stochastic {
 		fit = r.batch
@@ -164,8 +196,8 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return err
 	}
 	r.progress.end()
-	if bad := made.unusable.First; bad != nil {
-		r.log.Warn("records were passed over", "records", made.unusable.Records, "first", bad)
+	if !f.tune {
+		r.warnUnusable(made.unusable)
 	}
 	snap := made.snapshot
 	if err := r.write(ctx, snap); err != nil {
@@ -179,8 +211,14 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	return r.report(p.stdout, replayResult{
 		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
-		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows,
+		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows, Tuning: r.tuning,
 	})
+}
+
+func (r *replay) warnUnusable(u pipeline.Unusable) {
+	if u.First != nil {
+		r.log.Warn("records were passed over", "records", u.Records, "first", u.First)
+	}
 }
 
 func (r *replay) report(w io.Writer, result replayResult) error {

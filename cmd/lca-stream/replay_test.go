@@ -171,6 +171,8 @@ func TestReplayOfATopic(t *testing.T) {
 			t.Run("places", h.testPlaces)
 			t.Run("same bits", h.testSameBits)
 			t.Run("onto the topic", h.testOntoTheTopic)
+			t.Run("tune", h.testTune)
+			t.Run("a covariance per point", h.testLocal)
 			t.Run("interrupt", h.testInterrupt)
 			t.Run("learner goes on", h.testLearnerGoesOn)
 			t.Run("end is fixed", h.testEndIsFixed)

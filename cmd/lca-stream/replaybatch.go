@@ -18,6 +18,7 @@ import (
 const (
 	stochastic = "stochastic"       // the learner of the live stream
 	search     = "lca-gauss-search" // chooses among candidates by rows that are held back
+	local      = "lca-local"        // LCA with a covariance for each point, which is no snapshot
 )
 
 // algorithms are the values of --algorithm: the models of the paper have their own names, with hyphens.
@@ -26,15 +27,18 @@ func algorithms() []string {
 	for _, kind := range lca.Kinds() {
 		all = append(all, algorithmOf(kind))
 	}
-	return append(all, search)
+	return append(all, search, local)
 }
 
 func algorithmOf(kind lca.Kind) string { return strings.ReplaceAll(kind.String(), "_", "-") }
 
 // batchKind returns the model that a batch algorithm of --algorithm fits; false: it is not a batch algorithm.
 func batchKind(algorithm string) (lca.Kind, bool) {
-	if algorithm == search {
+	switch algorithm {
+	case search:
 		return lca.KindLCAGaussRed, true
+	case local:
+		return lca.KindLCA, true
 	}
 	for _, kind := range lca.Kinds() {
 		if algorithmOf(kind) == algorithm {
@@ -51,20 +55,43 @@ type batchFlags struct {
 	tolerance float64
 	precision string
 	subsample bool
+	smoothing float64
 }
 
 func (f *batchFlags) add(flags *pflag.FlagSet) {
-	flags.IntVar(&f.sample, "sample", 10000, "most `ROWS` a batch algorithm takes")
+	flags.IntVar(&f.sample, "sample", 0, fmt.Sprintf("most `ROWS` a batch algorithm or --tune takes; default %d, of %s and --tune %d", batchRows, local, fewRows))
 	flags.IntVar(&f.fresh, "fresh", 0, "last `ROWS` of the sample that judge the candidates of "+search+" and are not learnt; 0 = a fifth")
 	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row; 0 = never, which wants --passes")
 	flags.StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of a batch algorithm's E-step: "+either(lca.Precisions()...))
 	flags.BoolVar(&f.subsample, "subsample", false,
 		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn again for each step, into a running C_L by lca.gamma; lca.target_rows corrects the width")
+	flags.Float64Var(&f.smoothing, "smoothing", lca.Auto, "`ROWS` that the shared covariance counts for in the own one of each point ("+local+"); default d+2")
+	flags.Lookup("smoothing").DefValue = "0" // help would show -1, which means nothing to a reader
+}
+
+// The default of --sample. What costs more per row, or is done for every candidate, takes fewer rows.
+const (
+	batchRows = 10000
+	fewRows   = 2000
+)
+
+// rows is how many rows are taken at most.
+func (f *replayFlags) rows() int {
+	switch {
+	case f.batch.sample > 0:
+		return f.batch.sample
+	case f.algorithm == local || f.tune:
+		return fewRows
+	}
+	return batchRows
 }
 
 func (f *batchFlags) check(algorithm string, passes int) error {
-	if f.sample < 2 {
+	if f.sample < 2 && f.sample != 0 {
 		return fmt.Errorf("--sample is %d; want at least 2 rows", f.sample)
+	}
+	if f.smoothing != lca.Auto && (!(f.smoothing >= 0) || algorithm != local) {
+		return fmt.Errorf("--smoothing is %v for %s; want 0 or more rows, and --algorithm %s", f.smoothing, algorithm, local)
 	}
 	if f.fresh < 0 || (f.fresh > 0 && algorithm != search) {
 		return fmt.Errorf("--fresh is %d for %s; want 0 or more rows, and --algorithm %s", f.fresh, algorithm, search)
@@ -81,17 +108,33 @@ func (f *batchFlags) check(algorithm string, passes int) error {
 	return nil
 }
 
-// batch fits one of the paper's algorithms to a sample of the range.
-func (r *replay) batch(ctx context.Context) (*refit, error) {
-	sample := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.batch.sample, Stats: r.stats, Log: r.log}
-	loop := &pipeline.Loop{Source: r.watched(), Stage: sample, Sink: discard{}, Stats: r.stats, Log: r.log}
+// sampled is the rows that a batch algorithm takes.
+type sampled struct {
+	x          *mat.Dense
+	partitions []int32 // of each row
+	features   []string
+	seen       uint64 // rows that they were drawn from
+	unusable   pipeline.Unusable
+}
+
+// sample reads the range.
+func (r *replay) sample(ctx context.Context) (*sampled, error) {
+	stage := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
+	loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
 	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
 		return nil, err
 	}
-	x, features, seen, err := sample.Matrix()
+	x, features, seen, err := stage.Matrix()
+	return &sampled{x: x, partitions: stage.Partitions(), features: features, seen: seen, unusable: stage.Unusable}, err
+}
+
+// batch fits one of the paper's algorithms to a sample of the range.
+func (r *replay) batch(ctx context.Context) (*refit, error) {
+	rows, err := r.sample(ctx)
 	if err != nil {
 		return nil, err
 	}
+	x, features, seen := rows.x, rows.features, rows.seen
 	fit, err := r.fitConfig(len(features))
 	if err != nil {
 		return nil, err
@@ -111,7 +154,7 @@ func (r *replay) batch(ctx context.Context) (*refit, error) {
 		Offsets: r.end, Producer: producer(),
 	}
 	n, _ := x.Dims()
-	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), unusable: sample.Unusable}, nil
+	return &refit{snapshot: s, passes: iterations, rows: seen, learnt: uint64(n), unusable: rows.unusable}, nil
 }
 
 // fitConfig returns the configuration of a batch fit of dim features, from the configuration and the flags.

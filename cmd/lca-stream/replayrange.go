@@ -25,10 +25,12 @@ type replay struct {
 	start, end source.Offsets
 	rows       int64 // rows in the range; 0 if not known beforehand
 	messages   int64 // messages in the range, counting the gaps that compaction and transactions left
+
+	tuning *tuning // with --tune
 }
 
 func (r *replay) open(ctx context.Context) error {
-	if len(r.flags.inputs) == 0 || (r.flags.output == "" && !r.flags.dryRun) {
+	if len(r.flags.inputs) == 0 || r.flags.publishes() {
 		var err error
 		if r.system, err = newSystem(r.config, r.log, r.stats); err == nil {
 			err = r.system.reach(ctx, lookFor)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -14,15 +15,20 @@ func writeSnapshotFile(path string, s *snapshot.Snapshot) error {
 	return exportSnapshotFile(path, s, snapshot.FormatArrow)
 }
 
-// exportSnapshotFile writes to a temporary file next to the target, so that a crash leaves either the old file or the
-// new one.
+// exportSnapshotFile writes a snapshot in a format of its own or of other programs.
 func exportSnapshotFile(path string, s *snapshot.Snapshot, f snapshot.Format) error {
+	return writeWhole(path, func(w io.Writer) error { return snapshot.Export(w, s, f) })
+}
+
+// writeWhole writes to a temporary file next to the target, so that a crash leaves either the old file or the
+// new one.
+func writeWhole(path string, write func(io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".snapshot-*")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
-	err = errors.Join(snapshot.Export(tmp, s, f), tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
+	err = errors.Join(write(tmp), tmp.Chmod(0o644), tmp.Sync(), tmp.Close())
 	if err != nil {
 		return err
 	}
