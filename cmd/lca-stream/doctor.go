@@ -180,6 +180,12 @@ func (d *doctor) brokers(ctx context.Context) bool {
 	if k.SASL.Mechanism == kafkaconn.SASLPlain && !k.TLS.Enabled {
 		d.warn("login", "set kafka.tls.enabled, or use scram_sha_512", "sasl plain without TLS: the password goes over the network as it is")
 	}
+	if k.SASL.Mechanism == kafkaconn.SASLOAuthBearer && !k.TLS.Enabled {
+		d.warn("login", "set kafka.tls.enabled", "sasl oauthbearer without TLS: the token goes over the network as it is")
+	}
+	if strings.HasPrefix(k.SASL.OAuth.TokenURL, "http://") {
+		d.warn("login", "set an https address", "kafka.sasl.oauth.token_url without TLS: the secret goes over the network as it is")
+	}
 	for _, b := range answer.Brokers {
 		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(b.Host, fmt.Sprint(b.Port)))
 		if err != nil {

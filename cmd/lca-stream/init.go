@@ -90,7 +90,7 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	}
 	writeColumns(report, &i.survey)
 	s.config.Source.Features = features
-	starter := config.Starter{Config: s.config, LeftOut: reasons(leftOut), Password: s.config.Kafka.SASL.Password != ""}
+	starter := config.Starter{Config: s.config, LeftOut: reasons(leftOut)}
 	text := starter.String()
 	_, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})
 	if err != nil {

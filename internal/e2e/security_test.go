@@ -54,6 +54,7 @@ func startSecured(t *testing.T) *secured {
 	setup := kafkatest.Setup{Listeners: []kafkatest.Listener{
 		{Name: "ENCRYPTED", Protocol: "SSL"}, {Name: "MUTUAL", Protocol: "SSL"}, {Name: "EXPIRED", Protocol: "SSL"}, {Name: "ELSEWHERE", Protocol: "SSL"},
 		{Name: "USERS", Protocol: "SASL_PLAINTEXT"}, {Name: "BOTH", Protocol: "SASL_SSL"},
+		{Name: "TOKENS", Protocol: "SASL_PLAINTEXT"},
 	}}
 	for listener, p := range map[string]pair{
 		"encrypted": ca.issue("broker", "", later), "mutual": ca.issue("broker", "", later), "both": ca.issue("broker", "", later),
@@ -65,6 +66,7 @@ func startSecured(t *testing.T) *secured {
 	setup.Properties = append(setup.Properties, in("both", "ssl.client.auth", "required")...)
 	setup.Properties = append(setup.Properties, saslOf("users", s.password)...)
 	setup.Properties = append(setup.Properties, saslOf("both", s.password)...)
+	setup.Properties = append(setup.Properties, bearers("tokens")...)
 	s.Broker = kafkatest.StartWith(t, kafkatest.Kafka41, setup)
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		s.ScramUser(t, "ann", s.password, mechanism)
@@ -75,7 +77,7 @@ func startSecured(t *testing.T) *secured {
 // Each way in works with the right credentials and is refused with the wrong ones: within seconds,
 // with exit code 2 and a word that says what to change. Kafka itself often just hangs up.
 func TestSecurityOfARealBroker(t *testing.T) {
-	b := startSecured(t)
+	b, tokens := startSecured(t), startIssuer(t)
 	b.CreateTopic(t, "events", 1, nil)
 	trusted := "tls: {enabled: true, ca_file: " + b.ca + "}"
 	client := fmt.Sprintf("tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}", b.ca, b.cert, b.key)
@@ -91,6 +93,7 @@ func TestSecurityOfARealBroker(t *testing.T) {
 		{"SCRAM-SHA-256", "USERS", user("scram_sha_256", b.password), ""},
 		{"SCRAM-SHA-512", "USERS", user("scram_sha_512", b.password), ""},
 		{"SCRAM-SHA-512 and a client certificate", "BOTH", client + ", " + user("scram_sha_512", b.password), ""},
+		{"a token", "TOKENS", tokens.login(clientSecret, "any"), ""},
 
 		{"another authority", "ENCRYPTED", "tls: {enabled: true, ca_file: " + b.otherCA + "}", "kafka.tls.ca_file"},
 		{"the system's authorities", "ENCRYPTED", "tls: {enabled: true}", "kafka.tls.ca_file"},
@@ -104,6 +107,9 @@ func TestSecurityOfARealBroker(t *testing.T) {
 		{"a wrong password, PLAIN", "USERS", user("plain", "wrong"), "kafka.sasl.username, password"},
 		{"a wrong password, SCRAM-SHA-256", "USERS", user("scram_sha_256", "wrong"), "kafka.sasl.username, password"},
 		{"a wrong password, SCRAM-SHA-512", "BOTH", client + ", " + user("scram_sha_512", "wrong"), "kafka.sasl.username, password"},
+		{"a wrong secret of a client", "TOKENS", tokens.login("wrong", "any"), "401 Unauthorized: invalid_client no such client (check kafka.sasl.oauth)"},
+		{"a token that is refused", "TOKENS", tokens.login(clientSecret, "expired"), "kafka.sasl.oauth.scopes"},
+		{"a password where a token is wanted", "TOKENS", user("plain", b.password), "kafka.sasl.mechanism"},
 		{"a right password without TLS", "BOTH", user("scram_sha_512", b.password), "kafka.tls.enabled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,4 +169,21 @@ func TestEverythingEncrypted(t *testing.T) {
 	s.await(s.name, int64(done.Messages+done.Bad), run)
 	run.stop()
 	s.check(done.Rows, 1)
+}
+
+// Tokens end while the program runs, and brokers end the connections that showed them: new ones are asked for, and
+// nothing is lost or doubled.
+func TestTokensAreRenewed(t *testing.T) {
+	b, tokens := startSecured(t), startIssuer(t)
+	s := newStream(t, b.Broker, "tokens", settings{partitions: 2, features: sensorColumns, brokers: b.Listener("TOKENS"), kafka: ", " + tokens.login(clientSecret, "any")})
+	wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 8000, PerMessage: 20, Rate: 800})
+	asked := tokens.given.Load()
+	run := s.program("run")
+	done := wait()
+	s.await(s.name, int64(done.Messages+done.Bad), run)
+	run.stop()
+	s.check(done.Rows, 1)
+	if n := tokens.given.Load() - asked; n < 3 {
+		t.Errorf("%d tokens in the time of three", n)
+	}
 }

@@ -43,6 +43,8 @@ func (c *Cluster) remedy(err error) string {
 	var dns *net.DNSError
 	var timeout net.Error
 	switch {
+	case errors.Is(err, kafka.SASLAuthenticationFailed) && c.config.SASL.Mechanism == SASLOAuthBearer:
+		return "the broker refuses the token: check kafka.sasl.oauth.scopes and extensions, and which issuer and audience the broker expects"
 	case errors.Is(err, kafka.SASLAuthenticationFailed):
 		return "the broker refuses the credentials: check kafka.sasl.username, password and mechanism"
 	case errors.Is(err, kafka.UnsupportedSASLMechanism):

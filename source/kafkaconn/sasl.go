@@ -1,7 +1,6 @@
 package kafkaconn
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -20,19 +19,21 @@ const (
 	SASLPlain       Mechanism = "plain"
 	SASLScramSHA256 Mechanism = "scram_sha_256"
 	SASLScramSHA512 Mechanism = "scram_sha_512"
+	SASLOAuthBearer Mechanism = "oauthbearer"
 )
 
 // Mechanisms returns every Mechanism.
 func Mechanisms() []Mechanism {
-	return []Mechanism{SASLNone, SASLPlain, SASLScramSHA256, SASLScramSHA512}
+	return []Mechanism{SASLNone, SASLPlain, SASLScramSHA256, SASLScramSHA512, SASLOAuthBearer}
 }
 
-// SASL configures the user name and password shown to brokers.
+// SASL configures what is shown to brokers: user name and password, or a token.
 type SASL struct {
 	Mechanism    Mechanism
 	Username     string
 	Password     string
 	PasswordFile string // instead of Password: its content without the line end, read by Open
+	OAuth        OAuth  // of SASLOAuthBearer, which has no user name and password
 }
 
 // mechanism returns nil when SASL is off.
@@ -40,9 +41,16 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 	if s.off() {
 		return nil, nil
 	}
-	password, err := s.password()
+	if s.Mechanism == SASLOAuthBearer {
+		b, err := newBearer(s.OAuth)
+		if err != nil {
+			return nil, fmt.Errorf("kafkaconn: %w", err)
+		}
+		return b, nil
+	}
+	password, err := secretOf(s.Password, s.PasswordFile, "kafka.sasl.password")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("kafkaconn: %w", err)
 	}
 	if s.Username == "" {
 		return nil, fmt.Errorf("kafkaconn: kafka.sasl.mechanism is %s but kafka.sasl.username is empty", s.Mechanism)
@@ -66,16 +74,17 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 
 func (s SASL) off() bool { return s.Mechanism == "" || s.Mechanism == SASLNone }
 
-func (s SASL) password() (string, error) {
+// secretOf returns a secret that is given as it is, or in a file; key is the first of the two settings.
+func secretOf(secret, file, key string) (string, error) {
 	switch {
-	case s.PasswordFile == "":
-		return s.Password, nil
-	case s.Password != "":
-		return "", errors.New("kafkaconn: kafka.sasl.password and kafka.sasl.password_file are both set: keep one")
+	case file == "":
+		return secret, nil
+	case secret != "":
+		return "", fmt.Errorf("%s and %[1]s_file are both set: keep one", key)
 	}
-	content, err := os.ReadFile(s.PasswordFile)
+	content, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("kafkaconn: kafka.sasl.password_file: %w", err)
+		return "", fmt.Errorf("%s_file: %w", key, err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
 }

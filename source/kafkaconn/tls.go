@@ -30,15 +30,9 @@ func (t TLS) config() (*tls.Config, error) {
 		ServerName:         t.ServerName,
 		InsecureSkipVerify: t.InsecureSkipVerify,
 	}
-	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("kafkaconn: kafka.tls.ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("kafkaconn: kafka.tls.ca_file: %s holds no PEM certificate", t.CAFile)
-		}
+	var err error
+	if c.RootCAs, err = authorities(t.CAFile, "kafka.tls.ca_file"); err != nil {
+		return nil, fmt.Errorf("kafkaconn: %w", err)
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		return nil, errors.New("kafkaconn: kafka.tls.cert_file and kafka.tls.key_file go together: set both or neither")
@@ -53,4 +47,20 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// authorities reads the certificates to trust, which key names; nil is the system's.
+func authorities(file, key string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: %s holds no PEM certificate", key, file)
+	}
+	return pool, nil
 }

@@ -97,6 +97,18 @@ type SASL struct {
 	Username     string              // user
 	Password     Secret              // password, unless PasswordFile is set
 	PasswordFile string              // file that holds the password
+	OAuth        OAuth               // of the mechanism oauthbearer
+}
+
+// OAuth says where the token of the mechanism oauthbearer comes from.
+type OAuth struct {
+	TokenURL         string   // token endpoint
+	ClientID         string   // client
+	ClientSecret     Secret   // its secret, unless ClientSecretFile is set
+	ClientSecretFile string   // file that holds the secret
+	Scopes           []string // what the token is for
+	CAFile           string   // PEM file of the authorities to trust; "": the system's
+	Extensions       []string // NAME=VALUE for the brokers
 }
 
 // Source is where rows come from.

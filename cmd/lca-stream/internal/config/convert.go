@@ -10,7 +10,7 @@ import (
 
 // Cluster is the connection to the brokers; log is where its trouble is said.
 func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
-	t, s := c.Kafka.TLS, c.Kafka.SASL
+	t, s, o := c.Kafka.TLS, c.Kafka.SASL, c.Kafka.SASL.OAuth
 	return kafkaconn.Config{
 		Brokers:  c.Kafka.Brokers,
 		ClientID: c.Kafka.ClientID,
@@ -19,7 +19,13 @@ func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
 			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
 			ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
 		},
-		SASL: kafkaconn.SASL{Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile},
+		SASL: kafkaconn.SASL{
+			Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile,
+			OAuth: kafkaconn.OAuth{
+				TokenURL: o.TokenURL, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret), ClientSecretFile: o.ClientSecretFile,
+				Scopes: o.Scopes, CAFile: o.CAFile, Extensions: o.Extensions,
+			},
+		},
 	}
 }
 

@@ -49,7 +49,7 @@ func Keys(c *Config) []Key {
 }
 
 func kafkaKeys(c *Config) []Key {
-	k, t, s := &c.Kafka, &c.Kafka.TLS, &c.Kafka.SASL
+	k, t, s, o := &c.Kafka, &c.Kafka.TLS, &c.Kafka.SASL, &c.Kafka.SASL.OAuth
 	return []Key{
 		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
 		{"kafka.client_id", "lca-stream", "Name under which the brokers log, meter and limit this program.", text(&k.ClientID, someText)},
@@ -65,6 +65,13 @@ func kafkaKeys(c *Config) []Key {
 		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
 		{"kafka.sasl.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&s.Password}},
 		{"kafka.sasl.password_file", `""`, "File that holds the password, such as a mounted secret; one line ending is taken off.", text(&s.PasswordFile, anyText)},
+		{"kafka.sasl.oauth.token_url", `""`, "Of oauthbearer: the token endpoint of the OAuth 2.0 server, https://…. A token is asked for by client_credentials, and again before it ends.", text(&o.TokenURL, anyText)},
+		{"kafka.sasl.oauth.client_id", `""`, "Name of this program there.", text(&o.ClientID, anyText)},
+		{"kafka.sasl.oauth.client_secret", `""`, "Its secret; better ${VAR}, or client_secret_file.", &secretValue{&o.ClientSecret}},
+		{"kafka.sasl.oauth.client_secret_file", `""`, "File that holds the secret, such as a mounted one; read for each token, one line ending is taken off.", text(&o.ClientSecretFile, anyText)},
+		{"kafka.sasl.oauth.scopes", "[]", "What the token is for; empty: what the server gives.", &listValue{&o.Scopes, someText, 0}},
+		{"kafka.sasl.oauth.ca_file", `""`, "PEM file of the authorities that may sign the server's certificate; empty: the system's.", text(&o.CAFile, anyText)},
+		{"kafka.sasl.oauth.extensions", "[]", "NAME=VALUE that brokers ask for besides the token, such as logicalCluster=lkc-1.", &listValue{&o.Extensions, someText, 0}},
 	}
 }
 

@@ -93,7 +93,7 @@ transform:
 `, nil)
 	want := Default()
 	want.Kafka.Brokers = []string{"a:1", "b:2"}
-	want.Kafka.SASL = SASL{Mechanism: "plain", Username: "007", Password: "1e3"}
+	want.Kafka.SASL.Mechanism, want.Kafka.SASL.Username, want.Kafka.SASL.Password = "plain", "007", "1e3"
 	want.Source.Group, want.Source.Assignment, want.Source.Partitions = "yes", "static", []int32{0, 1, 2, 7}
 	want.Source.MaxMessageBytes, want.Source.Features = 2048, []string{"x", "y, z", "1"}
 	want.LCA.Nu, want.LCA.PassRows, want.LCA.Seed = 0.01, 6000, 1<<63-1

@@ -7,12 +7,12 @@ import (
 
 // Starter is what a first configuration says; everything else stays at its default.
 type Starter struct {
-	Config   *Config  // section kafka, source.topic and source.features are taken from it
-	LeftOut  []string // why columns are no features, a line each; they become comments
-	Password bool     // the password comes from the environment, because a configuration is no place to copy it to
+	Config  *Config  // section kafka, source.topic and source.features are taken from it
+	LeftOut []string // why columns are no features, a line each; they become comments
 }
 
-// PasswordVariable is the environment variable that a Starter with a password names.
+// PasswordVariable is the environment variable that a Starter names in place of a password or secret, because a
+// configuration is no place to copy it to.
 const PasswordVariable = "KAFKA_PASSWORD"
 
 // String returns the file. Load takes it, and each topic and group has a name of its own, derived from the source's.
@@ -27,18 +27,18 @@ func (s Starter) String() string {
 			break
 		}
 		value := k.String()
-		switch {
-		case k.Path == "kafka.sasl.password" && s.Password:
-			value = "${" + PasswordVariable + "}   # set it in the environment"
-		case k.Path != "kafka.brokers" && value == defaults[i].String():
+		if k.Path != "kafka.brokers" && value == defaults[i].String() {
 			continue
+		}
+		if _, secret := k.value.(*secretValue); secret {
+			value = "${" + PasswordVariable + "}   # set it in the environment"
 		}
 		parent, name := parent(k.Path)
 		if parent != section {
-			fmt.Fprintf(&b, "  %s:\n", strings.TrimPrefix(parent, "kafka."))
+			fmt.Fprintf(&b, "%s%s:\n", indent(parent), parent[strings.LastIndexByte(parent, '.')+1:])
 			section = parent
 		}
-		fmt.Fprintf(&b, "%s%s: %s\n", strings.Repeat("  ", strings.Count(k.Path, ".")), name, value)
+		fmt.Fprintf(&b, "%s%s: %s\n", indent(k.Path), name, value)
 	}
 	fmt.Fprintf(&b, "\nsource:\n  topic: %s\n  group: %s\n", quote(topic), quote(topic+"-lca"))
 	for _, line := range s.LeftOut {
@@ -64,3 +64,6 @@ func (s Starter) String() string {
 func FeaturesLine(names []string) string {
 	return "features: " + (&listValue{p: &names}).String()
 }
+
+// indent is the white space before a key.
+func indent(path string) string { return strings.Repeat("  ", strings.Count(path, ".")) }

@@ -62,6 +62,17 @@ func (d *decoder) validateKafka() {
 	if t.Enabled && t.KeyFile != "" && t.CertFile == "" {
 		d.clash("has no cert_file with it", "a client's key needs its certificate: set kafka.tls.cert_file", "kafka.tls.key_file")
 	}
+	d.validateLogin(s)
+}
+
+func (d *decoder) validateLogin(s *SASL) {
+	if s.Mechanism == kafkaconn.SASLOAuthBearer {
+		d.validateOAuth(s)
+		return
+	}
+	if o := &s.OAuth; o.TokenURL != "" || o.ClientID != "" || o.ClientSecret != "" || o.ClientSecretFile != "" {
+		d.clash("is set, but kafka.sasl.mechanism is "+string(s.Mechanism), "set kafka.sasl.mechanism to oauthbearer", "kafka.sasl.oauth.token_url", "kafka.sasl.oauth.client_id", "kafka.sasl.oauth.client_secret", "kafka.sasl.oauth.client_secret_file")
+	}
 	password := s.Password != "" || s.PasswordFile != ""
 	switch {
 	case s.Mechanism == kafkaconn.SASLNone && (s.Username != "" || password):
@@ -73,6 +84,22 @@ func (d *decoder) validateKafka() {
 	}
 	if s.Password != "" && s.PasswordFile != "" {
 		d.clash("is set together with kafka.sasl.password", "keep one of the two", "kafka.sasl.password_file", "kafka.sasl.password")
+	}
+}
+
+func (d *decoder) validateOAuth(s *SASL) {
+	o := &s.OAuth
+	switch {
+	case s.Username != "" || s.Password != "" || s.PasswordFile != "":
+		d.clash("is of no use to oauthbearer", "remove it: the client is kafka.sasl.oauth.client_id", "kafka.sasl.username", "kafka.sasl.password", "kafka.sasl.password_file")
+	case o.TokenURL == "":
+		d.clash("needs a token endpoint", "set kafka.sasl.oauth.token_url", "kafka.sasl.mechanism", "kafka.sasl.oauth.token_url")
+	case o.ClientID == "":
+		d.clash("needs a client", "set kafka.sasl.oauth.client_id", "kafka.sasl.mechanism", "kafka.sasl.oauth.client_id")
+	case o.ClientSecret == "" && o.ClientSecretFile == "":
+		d.clash("needs a secret", "set kafka.sasl.oauth.client_secret_file, or kafka.sasl.oauth.client_secret: ${VAR}", "kafka.sasl.mechanism", "kafka.sasl.oauth.client_secret", "kafka.sasl.oauth.client_secret_file")
+	case o.ClientSecret != "" && o.ClientSecretFile != "":
+		d.clash("is set together with kafka.sasl.oauth.client_secret", "keep one of the two", "kafka.sasl.oauth.client_secret_file", "kafka.sasl.oauth.client_secret")
 	}
 }
 
