@@ -52,7 +52,7 @@ func outputs(b *testing.B, rows, size int) (recs []recordbatch.Record) {
 			y[i] = float32(v)
 			build.Field(i % k).(*array.Float64Builder).Append(float64(int(100*v)) / 100)
 		}
-		value, err := o.Append(nil, build.NewRecord(), y, k, score, make([]minibatch.Reason, rows))
+		value, err := o.Append(nil, build.NewRecord(), &Whitened{K: k, Y: y, Score: score, Invalid: make([]minibatch.Reason, rows)})
 		if err != nil {
 			b.Fatal(err)
 		}

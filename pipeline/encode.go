@@ -7,8 +7,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// write makes the output of a message, unless it has none. y and score are those of the queue.
-func (t *Transform) write(p *pending, y, score []float32) error {
+// write makes the output of a message, unless it has none. w is what the rows of the queue have become.
+func (t *Transform) write(p *pending, w *Whitened) error {
 	m, bad := p.message, p.bad
 	if m.Tombstone() { // it passes: what it deletes in the input it deletes in the output
 		t.rejects.add(t.window(), false)
@@ -21,8 +21,8 @@ func (t *Transform) write(p *pending, y, score []float32) error {
 	switch {
 	case bad != nil:
 	case p.last > p.first:
-		k := t.model.Model.Dim
-		value, rest, bad = t.encode(m, y[p.first*k:p.last*k], k, part(score, p.first, p.last), t.queue.invalid[p.first:p.last])
+		rows := w.rows(p.first, p.last)
+		value, rest, bad = t.encode(m, &rows)
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reasonNoRows, 1)
 	default:
@@ -52,20 +52,20 @@ func (t *Transform) refuse(m *source.Message, bad *source.RecordError) error {
 	return nil
 }
 
-// encode makes an output: as pieces of its input and of y, or else in one piece.
-func (t *Transform) encode(m *source.Message, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, bad *source.RecordError) {
+// encode makes an output: as pieces of its input and of w, or else in one piece.
+func (t *Transform) encode(m *source.Message, w *Whitened) (value []byte, rest [][]byte, bad *source.RecordError) {
 	d := t.made
 	first := len(d.pieces)
-	if all, ok := t.output.Pieces(d.pieces, m.Record, y, k, score, invalid); ok {
+	if all, ok := t.output.Pieces(d.pieces, m.Record, w); ok {
 		d.pieces = all
 		return all[first], all[first+1 : len(all) : len(all)], nil
 	}
-	value, rest, err := t.output.Encode(d.values.room(min(2*len(m.Value)+4*len(y), leastApart)+1024), m.Record, y, k, score, invalid)
+	value, rest, err := t.output.Encode(d.values.room(min(2*len(m.Value)+4*len(w.Y), leastApart)+1024), m.Record, w)
 	if err != nil {
 		return nil, nil, refused(m, err)
 	}
 	written := len(value)
-	for i := 1; i < len(rest); i += 2 { // the pieces between are the message's and y's
+	for i := 1; i < len(rest); i += 2 { // the pieces between are the message's and w's
 		written += len(rest[i])
 	}
 	d.values.use(written)
@@ -82,15 +82,11 @@ func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte
 	if err != nil {
 		return nil, nil, refused(m, err)
 	}
-	n, k := int(m.Record.NumRows()), len(f.Names)
-	if bad := tooMuch(m, k); bad != nil {
+	k := len(f.Names)
+	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	none := make([]minibatch.Reason, n)
-	for i := range none {
-		none[i] = minibatch.ReasonNull
-	}
-	value, rest, err = t.output.Encode(nil, m.Record, make([]float32, n*k), k, make([]float32, n), none)
+	value, rest, err = t.output.Encode(nil, m.Record, &Whitened{K: k})
 	if err != nil {
 		return nil, nil, refused(m, err)
 	}

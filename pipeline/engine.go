@@ -61,6 +61,7 @@ type queue struct {
 	sliced   *source.Message // the only one with rows, which are gathered slice by slice when they are whitened
 
 	near []float32      // memory for the rows of small messages, which zeroCopy then is
+	wide []float64      // memory for a slice of zeroCopy as float64
 	read minibatch.Rows // the rows of the message that is being gathered
 }
 
@@ -75,7 +76,7 @@ type pending struct {
 func (t *Transform) add(ctx context.Context, m *source.Message) error {
 	bad := m.Err
 	if bad == nil && t.model != nil && m.Record != nil && m.Record.NumRows() > 0 {
-		if bad = tooMuch(m, t.features.Dim()); bad == nil {
+		if bad = t.tooMuch(m, t.features.Names); bad == nil {
 			if x := t.features.Float32(m.Record); x != nil {
 				return t.addZeroCopy(ctx, m, x)
 			}
@@ -102,12 +103,12 @@ func (q *queue) joined(p *pending, rows int) {
 // flush whitens the queue and writes its outputs.
 func (t *Transform) flush(ctx context.Context) error {
 	q := &t.queue
-	y, score, err := t.whiten(ctx)
+	w, err := t.whiten(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range q.pending {
-		if err := t.write(&q.pending[i], y, score); err != nil {
+		if err := t.write(&q.pending[i], &w); err != nil {
 			return err
 		}
 	}

@@ -56,7 +56,7 @@ func listTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 	f := &Follow{ModelID: "m"}
 	f.current.Store(&PublishedModel{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
 	return &Transform{TransformConfig: TransformConfig{
-		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true}, OnInvalid: invalid,
+		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true, P: true}, OnInvalid: invalid,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10, Partitions: 1},
 		Follow:     f, Stats: NewStats(), Log: quiet(), Now: time.Now,

@@ -224,6 +224,9 @@ func (f *Follow) choose() error {
 	in := &PublishedModel{Snapshot: s}
 	f.current.Store(in)
 	f.Stats.setCurrentModel(in, turned(now, in))
+	if s.Model.Scores == nil {
+		f.Log.Warn("the current model was published without the scores of its neighbours, as in snapshot format 1: lca_p is null until the next model", "version", s.Version)
+	}
 	return nil
 }
 

@@ -58,15 +58,15 @@ func rowsOf(t *testing.T, messages []sink.Message) (rows []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lca, score := rec.Column(1).(*array.FixedSizeList), rec.Column(2).(*array.Float32)
+		lca, score, p, why := rec.Column(1).(*array.FixedSizeList), rec.Column(2).(*array.Float32), rec.Column(3).(*array.Float32), rec.Column(4).(*array.List)
 		y := lca.ListValues().(*array.Float32).Float32Values()
 		for i := range int(rec.NumRows()) {
 			row := "null"
-			if lca.IsValid(i) != score.IsValid(i) {
-				t.Fatalf("row %d has a score or coordinates, not both", i)
+			if lca.IsValid(i) != score.IsValid(i) || lca.IsValid(i) != p.IsValid(i) || lca.IsValid(i) != why.IsValid(i) {
+				t.Fatalf("row %d has coordinates, a score, a probability or gains, not all of them", i)
 			}
 			if lca.IsValid(i) {
-				row = fmt.Sprintf("%x %x", y[i*listDim:(i+1)*listDim], score.Value(i))
+				row = fmt.Sprintf("%x %x %x %s", y[i*listDim:(i+1)*listDim], score.Value(i), p.Value(i), why.ValueStr(i))
 			}
 			rows = append(rows, row)
 		}
@@ -79,6 +79,7 @@ func rowsOf(t *testing.T, messages []sink.Message) (rows []string) {
 func TestLargeMessagesAreWhitenedLikeSmallOnes(t *testing.T) {
 	rec := largeRecord(t)
 	large, small := listTransform(t, NullRow, listDim), listTransform(t, NullRow, listDim)
+	large.Output.Why, small.Output.Why = 2, 2
 	whole, err := large.Do(t.Context(), source.Batch{Messages: []source.Message{messageOf(rec, 0)}})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +164,7 @@ func allocatedBytes() uint64 {
 
 // Whitening takes the bytes of its result and a few MiB, in any number of rows, and nothing of it once it is kept.
 func TestLargeMessagesTakeWhatTheyWhitenTo(t *testing.T) {
-	const rows, result = 1 << 20, (listDim + 1) * 4 << 20
+	const rows, result = 1 << 20, (listDim + 2) * 4 << 20
 	tr := listTransform(t, NullRow, listDim)
 	prepared(t, tr).scorer.Score(nil, make([]float32, 1), make([]float64, listDim), 1)
 	in := make([]byte, rows)

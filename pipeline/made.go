@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -15,7 +16,8 @@ type made struct {
 	inputs   []*source.Message // of messages
 	headers  []source.Header   // of messages
 	digits   []byte            // their offsets
-	numbers  slab[float32]     // y and −log p
+	numbers  slab[float32]     // y, −log p and probabilities
+	gains    slab[lca.Gain]    // of lca_why
 	values   slab[byte]        // outputs in one piece
 	pieces   [][]byte          // the others
 }
@@ -26,6 +28,7 @@ func (d *made) begin(messages int) {
 	d.headers, d.digits = slices.Grow(d.headers[:0], headers*messages), slices.Grow(d.digits[:0], digits*messages)
 	d.pieces = slices.Grow(d.pieces[:0], leastPieces*messages)
 	d.numbers.begin(slabMost)
+	d.gains.begin(slabMost)
 	d.values.begin(slabMost)
 }
 
@@ -48,13 +51,14 @@ func (d *made) forget() {
 	clear(d.headers)
 	clear(d.pieces)
 	d.numbers.trim(slabMost)
+	d.gains.trim(slabMost)
 	d.values.trim(slabMost)
 }
 
 // bytes is what it takes once it has forgotten.
 func (d *made) bytes() int {
 	return sizeOf(d.messages) + sizeOf(d.inputs) + sizeOf(d.headers) + sizeOf(d.digits) + sizeOf(d.pieces) +
-		d.numbers.bytes(cap(d.numbers.all)) + d.values.bytes(cap(d.values.all))
+		d.numbers.bytes(cap(d.numbers.all)) + d.gains.bytes(cap(d.gains.all)) + d.values.bytes(cap(d.values.all))
 }
 
 func sizeOf[T any](s []T) int {

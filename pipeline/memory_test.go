@@ -30,6 +30,7 @@ type world struct {
 	topics    map[source.Partition][]sink.Message
 	committed map[string]source.Offsets
 	epoch     map[string]int // transactional id → owner
+	output    OutputConfig
 
 	calls  int
 	failAt int  // the call that fails; 0 = none
@@ -38,7 +39,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{topics: map[source.Partition][]sink.Message{}, committed: map[string]source.Offsets{}, epoch: map[string]int{}}
+	return &world{topics: map[source.Partition][]sink.Message{}, committed: map[string]source.Offsets{}, epoch: map[string]int{}, output: OutputConfig{Column: "lca", Score: true, Passthrough: true}}
 }
 
 var errCrash = errors.New("crash")
@@ -278,7 +279,7 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop 
 	at, _ := committed(ctx)
 	stage := &Transform{Committed: committed, TransformConfig: TransformConfig{
 		Group: "g",
-		Topic: "out", Output: OutputConfig{Column: "lca", Score: true, Passthrough: true},
+		Topic: "out", Output: w.output,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
 		Follow:     follow, Stats: stats, Log: quiet(), Now: time.Now,

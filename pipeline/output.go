@@ -18,6 +18,8 @@ type OutputConfig struct {
 	Column      string // name of the whitened column, and prefix of the others; default "lca"
 	Layout      Layout // default LayoutVector
 	Score       bool   // add the column lca_score: −log p(x), nats
+	P           bool   // add the column lca_p: how often rows like the neighbours have a score at least as high
+	Why         int    // number of features that the column lca_why names, at most; 0: no such column
 	Passthrough bool   // begin with the columns of the input, untouched
 }
 
@@ -50,9 +52,11 @@ type Output struct {
 	writer  *ipc.Writer
 	stream  payloads
 
-	zeros   []float32     // y of a message without a model
+	zeros   []float32     // numbers of a message without a model
 	columns []float32     // y transposed, for LayoutColumns
 	valid   []byte        // validity bitmap of the current message
+	none    []byte        // validity bitmap of a column without values
+	why     whyColumn     // lca_why of the current message
 	arrays  []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
@@ -67,15 +71,13 @@ func NewOutput(c OutputConfig) *Output {
 	return &Output{config: c}
 }
 
-// Append appends to dst the message for rec: y is its N×k whitened rows, score its N scores
-// (read when the configuration asks for them), and invalid the reason of each row, which becomes
-// a null when it has one; y then holds zeros in that row on return. A nil y means that no model
-// exists: all rows are null, in vectors of k.
+// Append appends to dst the message for rec, whose rows have become w. A row that has a reason in w.Invalid becomes
+// null; w.Y then holds zeros in that row on return.
 //
 // On error dst comes back as it was. An *OutputError concerns the schema, any other the record.
-// Nothing of rec, y or score is kept.
-func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) ([]byte, error) {
-	value, rest, err := o.Encode(dst, rec, y, k, score, invalid)
+// Nothing of rec or w is kept.
+func (o *Output) Append(dst []byte, rec arrow.Record, w *Whitened) ([]byte, error) {
+	value, rest, err := o.Encode(dst, rec, w)
 	for _, piece := range rest {
 		value = append(value, piece...)
 	}
@@ -83,14 +85,14 @@ func (o *Output) Append(dst []byte, rec arrow.Record, y []float32, k int, score 
 }
 
 // Encode is Append without copying what is large: rest is the pieces that follow. The first of them and every second
-// one after it are buffers of rec, of y and of score, and must not be changed; the others follow value in dst.
-func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score []float32, invalid []minibatch.Reason) (value []byte, rest [][]byte, err error) {
+// one after it are buffers of rec and of w, and must not be changed; the others follow value in dst.
+func (o *Output) Encode(dst []byte, rec arrow.Record, w *Whitened) (value []byte, rest [][]byte, err error) {
 	n := int(rec.NumRows())
-	o.checkShapes(n, y, k, score, invalid)
-	if err := o.prepare(rec.Schema(), k); err != nil {
+	w.check(n, &o.config)
+	if err := o.prepare(rec.Schema(), w.K); err != nil {
 		return dst, nil, err
 	}
-	plain := y != nil && allValid(invalid) && o.plain(rec, y, k, score)
+	plain := o.plain(rec, w)
 	if plain {
 		if l := o.layouts.Fit(o.parts); l != nil {
 			return l.Append(dst, o.parts), nil, nil
@@ -100,14 +102,12 @@ func (o *Output) Encode(dst []byte, rec arrow.Record, y []float32, k int, score 
 	if o.config.Passthrough {
 		o.arrays = append(o.arrays, rec.Columns()...)
 	}
-	if y == nil {
-		o.zeros = slices.Grow(o.zeros[:0], n*k) // never written to
-		y, score = o.zeros[:n*k], o.zeros[:n]
-		o.valid = slices.Grow(o.valid[:0], bitmapBytes(n))[:bitmapBytes(n)]
-		clear(o.valid)
-		o.appendLCA(y, k, score, n)
+	if w.Y == nil {
+		o.zeros = slices.Grow(o.zeros[:0], n*w.K)[:n*w.K] // never written to
+		o.appendLCA(&Whitened{K: w.K, Y: o.zeros, Score: o.zeros[:n]}, o.nothing(n), n)
 	} else {
-		o.appendLCA(y, k, score, o.markValid(y, k, invalid))
+		valid, nulls := o.markValid(w)
+		o.appendLCA(w, valid, nulls)
 	}
 	value, rest, err = o.write(dst, array.NewRecord(o.out, o.arrays, int64(n)))
 	if err == nil && plain && rest == nil {
@@ -123,18 +123,6 @@ func allValid(invalid []minibatch.Reason) bool {
 		}
 	}
 	return true
-}
-
-func (o *Output) checkShapes(n int, y []float32, k int, score []float32, invalid []minibatch.Reason) {
-	switch {
-	case k < 1:
-		panic(fmt.Sprintf("pipeline: output of %d coordinates", k))
-	case y == nil:
-	case len(y) != n*k || len(invalid) != n:
-		panic(fmt.Sprintf("pipeline: output of %d rows of %d has %d numbers and %d reasons", n, k, len(y), len(invalid)))
-	case o.config.Score && len(score) != n:
-		panic(fmt.Sprintf("pipeline: output of %d rows has %d scores", n, len(score)))
-	}
 }
 
 // Check returns an *OutputError if messages of a schema have no place for k coordinates and what goes with them.
@@ -182,6 +170,12 @@ func (o *Output) fields(k int) []arrow.Field {
 	if o.config.Score {
 		fields = append(fields, arrow.Field{Name: o.config.Column + "_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
 	}
+	if o.config.P {
+		fields = append(fields, arrow.Field{Name: o.config.Column + "_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+	}
+	if o.config.Why > 0 {
+		fields = append(fields, arrow.Field{Name: o.config.Column + "_why", Type: whyType, Nullable: true})
+	}
 	return fields
 }
 
@@ -205,42 +199,59 @@ func hasDictionary(t arrow.DataType) bool {
 	return false
 }
 
-// markValid makes the validity bitmap, zeroes the rows that are null, and counts them.
-func (o *Output) markValid(y []float32, k int, invalid []minibatch.Reason) (nulls int) {
-	o.valid = slices.Grow(o.valid[:0], bitmapBytes(len(invalid)))[:bitmapBytes(len(invalid))]
+// markValid makes the validity bitmap, zeroes the rows that are null, and counts them. It is nil if there are none.
+func (o *Output) markValid(w *Whitened) (valid *memory.Buffer, nulls int) {
+	if allValid(w.Invalid) {
+		return nil, 0
+	}
+	size := bitmapBytes(len(w.Invalid))
+	o.valid = slices.Grow(o.valid[:0], size)[:size]
 	clear(o.valid)
-	for i, reason := range invalid {
+	for i, reason := range w.Invalid {
 		if reason == minibatch.ReasonNone {
 			o.valid[i/8] |= 1 << (i % 8)
 			continue
 		}
-		clear(y[i*k : (i+1)*k])
+		clear(w.Y[i*w.K : (i+1)*w.K])
 		nulls++
 	}
-	return nulls
+	return memory.NewBufferBytes(o.valid), nulls
 }
 
-// appendLCA makes our columns as views of y and score.
-func (o *Output) appendLCA(y []float32, k int, score []float32, nulls int) {
-	n := len(y) / k
-	var valid *memory.Buffer
-	if nulls > 0 {
-		valid = memory.NewBufferBytes(o.valid)
-	}
+// nothing is the validity bitmap of n nulls.
+func (o *Output) nothing(n int) *memory.Buffer {
+	o.none = slices.Grow(o.none[:0], bitmapBytes(n))[:bitmapBytes(n)] // never written to
+	return memory.NewBufferBytes(o.none)
+}
+
+// appendLCA makes our columns as views of w, whose null rows are not valid.
+func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
+	n, k := len(w.Y)/w.K, w.K
 	switch o.config.Layout {
 	case LayoutVector:
-		child := floats(nil, y, 0)
+		child := floats(nil, w.Y, 0)
 		typ := arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32)
 		o.arrays = append(o.arrays, array.NewFixedSizeListData(array.NewData(typ, n, []*memory.Buffer{valid}, []arrow.ArrayData{child}, nulls, 0)))
 	case LayoutColumns:
-		o.columns = slices.Grow(o.columns[:0], len(y))[:len(y)]
-		transpose(o.columns, y, n, k)
+		o.columns = slices.Grow(o.columns[:0], len(w.Y))[:len(w.Y)]
+		transpose(o.columns, w.Y, n, k)
 		for j := range k {
 			o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, o.columns[j*n:(j+1)*n], nulls)))
 		}
 	}
 	if o.config.Score {
-		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, score, nulls)))
+		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, w.Score, nulls)))
+	}
+	switch {
+	case !o.config.P:
+	case w.P != nil:
+		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, w.P, nulls)))
+	default:
+		o.zeros = slices.Grow(o.zeros[:0], n)[:n]
+		o.arrays = append(o.arrays, array.NewFloat32Data(floats(o.nothing(n), o.zeros, n)))
+	}
+	if o.config.Why > 0 {
+		o.arrays = append(o.arrays, o.why.of(w, n, valid, nulls))
 	}
 }
 

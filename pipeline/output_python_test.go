@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/lca-stream/lca-stream/internal/testtools"
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -22,14 +23,15 @@ func TestPyarrowReadsOutput(t *testing.T) {
 	}
 	in := readStream(t, data)
 	n := int(in.NumRows())
-	y, score, invalid := make([]float32, 2*n), make([]float32, n), make([]minibatch.Reason, n)
+	y, score, p, invalid := make([]float32, 2*n), make([]float32, n), make([]float32, n), make([]minibatch.Reason, n)
+	why := make([]lca.Gain, 2*n)
 	for i := range y {
-		y[i], score[i/2] = float32(i+1), float32(i/2)
+		y[i], score[i/2], p[i/2], why[i] = float32(i+1), float32(i/2), float32(i/2)/64, lca.Gain{Column: i % 2, Nats: float64(2 - i%2)}
 	}
 	invalid[3] = minibatch.ReasonNull
-	o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+	o := NewOutput(OutputConfig{Score: true, P: true, Why: 2, Passthrough: true})
 	for range 2 {
-		out, err := o.Append(nil, in, y, 2, score, invalid)
+		out, err := o.Append(nil, in, &Whitened{K: 2, Y: y, Score: score, P: p, Why: why, Features: []string{"α", "second"}, Invalid: invalid})
 		if err != nil {
 			t.Fatal(err)
 		}

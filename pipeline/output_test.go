@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -51,34 +52,43 @@ func jsonRecord(t *testing.T, typ arrow.DataType, name, values string) arrow.Rec
 func TestOutputLayouts(t *testing.T) {
 	const good, null = minibatch.ReasonNone, minibatch.ReasonNull
 	nan := float32(math.NaN())
+	both := []minibatch.Reason{good, good}
+	why := []lca.Gain{{Column: 1, Nats: 4}, {Column: 0, Nats: .5}, {Column: 0, Nats: 2}, {Column: 1, Nats: 1e300}}
 	for _, c := range []struct {
-		name    string
-		config  OutputConfig
-		y       []float32
-		score   []float32
-		invalid []minibatch.Reason
-		want    string // the columns as JSON, in order
-		fields  []string
+		name   string
+		config OutputConfig
+		w      Whitened
+		want   string // the columns as JSON, in order
+		fields []string
 	}{
-		{"vector and score", OutputConfig{Score: true, Passthrough: true}, []float32{1, 2, 3, 4}, []float32{.5, 7}, []minibatch.Reason{good, good},
+		{"vector and score", OutputConfig{Score: true, Passthrough: true}, Whitened{Y: []float32{1, 2, 3, 4}, Score: []float32{.5, 7}, Invalid: both},
 			`["x","y"] [[1,2],[3,4]] [0.5,7]`, []string{"s", "lca", "lca_score"}},
-		{"a bad row is null", OutputConfig{Score: true, Passthrough: true}, []float32{1, 2, nan, nan}, []float32{.5, nan}, []minibatch.Reason{good, null},
+		{"a bad row is null", OutputConfig{Score: true, Passthrough: true}, Whitened{Y: []float32{1, 2, nan, nan}, Score: []float32{.5, nan}, Invalid: []minibatch.Reason{good, null}},
 			`["x","y"] [[1,2],null] [0.5,null]`, []string{"s", "lca", "lca_score"}},
-		{"columns", OutputConfig{Layout: LayoutColumns, Score: true, Passthrough: true}, []float32{1, 2, 3, 4}, []float32{.5, 7}, []minibatch.Reason{null, good},
+		{"columns", OutputConfig{Layout: LayoutColumns, Score: true, Passthrough: true}, Whitened{Y: []float32{1, 2, 3, 4}, Score: []float32{.5, 7}, Invalid: []minibatch.Reason{null, good}},
 			`["x","y"] [null,3] [null,4] [null,7]`, []string{"s", "lca_0", "lca_1", "lca_score"}},
-		{"no passthrough, no score", OutputConfig{}, []float32{1, 2, 3, 4}, nil, []minibatch.Reason{good, good}, `[[1,2],[3,4]]`, []string{"lca"}},
-		{"another name", OutputConfig{Column: "w", Score: true}, []float32{1, 2, 3, 4}, []float32{1, 2}, []minibatch.Reason{good, good},
-			`[[1,2],[3,4]] [1,2]`, []string{"w", "w_score"}},
-		{"no model yet", OutputConfig{Score: true, Passthrough: true}, nil, nil, nil, `["x","y"] [null,null] [null,null]`, []string{"s", "lca", "lca_score"}},
-		{"no model yet, columns", OutputConfig{Layout: LayoutColumns}, nil, nil, nil, `[null,null] [null,null]`, []string{"lca_0", "lca_1"}},
+		{"no passthrough, no score", OutputConfig{}, Whitened{Y: []float32{1, 2, 3, 4}, Invalid: both}, `[[1,2],[3,4]]`, []string{"lca"}},
+		{"another name", OutputConfig{Column: "w", Score: true, P: true, Why: 1}, Whitened{Y: []float32{1, 2, 3, 4}, Score: []float32{1, 2}, P: []float32{.5, .25}, Why: why[:2], Invalid: both},
+			`[[1,2],[3,4]] [1,2] [0.5,0.25] [[{"feature":"b","nats":4}],[{"feature":"a","nats":0.5}]]`, []string{"w", "w_score", "w_p", "w_why"}},
+		{"no model yet", OutputConfig{Score: true, P: true, Why: 2, Passthrough: true}, Whitened{}, `["x","y"] [null,null] [null,null] [null,null] [null,null]`, []string{"s", "lca", "lca_score", "lca_p", "lca_why"}},
+		{"no model yet, columns", OutputConfig{Layout: LayoutColumns, P: true}, Whitened{}, `[null,null] [null,null] [null,null]`, []string{"lca_0", "lca_1", "lca_p"}},
+		{"probability without score", OutputConfig{P: true}, Whitened{Y: []float32{1, 2, 3, 4}, P: []float32{.5, .25}, Invalid: []minibatch.Reason{good, null}},
+			`[[1,2],null] [0.5,null]`, []string{"lca", "lca_p"}},
+		{"a model without probabilities", OutputConfig{Score: true, P: true}, Whitened{Y: []float32{1, 2, 3, 4}, Score: []float32{1, 2}, Invalid: both},
+			`[[1,2],[3,4]] [1,2] [null,null]`, []string{"lca", "lca_score", "lca_p"}},
+		{"two features named, as far as float32 goes", OutputConfig{Why: 5}, Whitened{Y: []float32{1, 2, 3, 4}, Why: why, Invalid: both},
+			`[[1,2],[3,4]] [[{"feature":"b","nats":4},{"feature":"a","nats":0.5}],[{"feature":"a","nats":2},{"feature":"b","nats":3.4028235e+38}]]`, []string{"lca", "lca_why"}},
+		{"a bad row names nothing", OutputConfig{Layout: LayoutColumns, Why: 2}, Whitened{Y: []float32{1, 2, 3, 4}, Why: why, Invalid: []minibatch.Reason{null, good}},
+			`[null,3] [null,4] [null,[{"feature":"a","nats":2},{"feature":"b","nats":3.4028235e+38}]]`, []string{"lca_0", "lca_1", "lca_why"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := NewOutput(c.config)
+			c.w.K, c.w.Features = 2, []string{"a", "b"}
 			in := jsonRecord(t, arrow.BinaryTypes.String, "s", `["x","y"]`)
 			var out []byte
 			for range 3 { // the second and third by what the first left behind
 				var err error
-				out, err = o.Append([]byte("kept"), in, c.y, 2, c.score, c.invalid)
+				out, err = o.Append([]byte("kept"), in, &c.w)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +119,7 @@ func TestOutputLayouts(t *testing.T) {
 
 // TestOutputType: the vector's child is not nullable, so that readers see plain float32.
 func TestOutputType(t *testing.T) {
-	out, err := NewOutput(OutputConfig{}).Append(nil, jsonRecord(t, arrow.BinaryTypes.String, "s", `["x"]`), []float32{1, 2}, 2, nil, make([]minibatch.Reason, 1))
+	out, err := NewOutput(OutputConfig{}).Append(nil, jsonRecord(t, arrow.BinaryTypes.String, "s", `["x"]`), &Whitened{K: 2, Y: []float32{1, 2}, Invalid: make([]minibatch.Reason, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +149,10 @@ func TestOutputPassthrough(t *testing.T) {
 		{"slice", without(whole, "dense_union").NewSlice(1, 4), LayoutVector},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := NewOutput(OutputConfig{Layout: c.layout, Score: true, Passthrough: true})
+			o := NewOutput(OutputConfig{Layout: c.layout, Score: true, P: true, Why: 1, Passthrough: true})
 			n := int(c.in.NumRows())
 			for range 2 { // dictionaries must be there the second time too
-				out, err := o.Append(nil, c.in, make([]float32, 2*n), 2, make([]float32, n), make([]minibatch.Reason, n))
+				out, err := o.Append(nil, c.in, &Whitened{K: 2, Y: make([]float32, 2*n), Score: make([]float32, n), P: make([]float32, n), Why: make([]lca.Gain, n), Features: []string{"one"}, Invalid: make([]minibatch.Reason, n)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -189,7 +199,7 @@ func TestOutputFollowsTheSchema(t *testing.T) {
 		jsonRecord(t, colour, "c", `["blue","blue"]`),
 	} {
 		k := 1 + i%3
-		out, err := o.Append(nil, in, make([]float32, 2*k), k, nil, make([]minibatch.Reason, 2))
+		out, err := o.Append(nil, in, &Whitened{K: k, Y: make([]float32, 2*k), Invalid: make([]minibatch.Reason, 2)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,8 +217,12 @@ func TestOutputColumnExists(t *testing.T) {
 	}{
 		{OutputConfig{Passthrough: true}, "lca", true},
 		{OutputConfig{Passthrough: true, Score: true}, "lca_score", true},
+		{OutputConfig{Passthrough: true, P: true}, "lca_p", true},
+		{OutputConfig{Passthrough: true, Why: 2}, "lca_why", true},
 		{OutputConfig{Passthrough: true, Layout: LayoutColumns}, "lca_1", true},
 		{OutputConfig{Passthrough: true}, "lca_score", false},
+		{OutputConfig{Passthrough: true}, "lca_p", false},
+		{OutputConfig{Passthrough: true}, "lca_why", false},
 		{OutputConfig{Passthrough: true}, "lca_1", false},
 		{OutputConfig{}, "lca", false},
 		{OutputConfig{Passthrough: true, Column: "w"}, "lca", false},
@@ -216,8 +230,9 @@ func TestOutputColumnExists(t *testing.T) {
 		t.Run(fmt.Sprintf("%s in %+v", c.column, c.config), func(t *testing.T) {
 			o := NewOutput(c.config)
 			in := jsonRecord(t, arrow.PrimitiveTypes.Float32, c.column, `[1]`)
+			w := Whitened{K: 2, Y: []float32{1, 2}, Score: []float32{1}, P: []float32{1}, Why: make([]lca.Gain, 1), Features: []string{"one"}, Invalid: make([]minibatch.Reason, 1)}
 			dst := []byte("kept")
-			out, err := o.Append(dst, in, []float32{1, 2}, 2, []float32{1}, make([]minibatch.Reason, 1))
+			out, err := o.Append(dst, in, &w)
 			var oe *OutputError
 			if errors.As(err, &oe) != c.clash {
 				t.Fatalf("got %v", err)
@@ -229,7 +244,7 @@ func TestOutputColumnExists(t *testing.T) {
 				t.Error(err)
 			}
 			// A refusal is of one message; the next may be fine.
-			if _, err := o.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "fine", `[1]`), []float32{1, 2}, 2, []float32{1}, make([]minibatch.Reason, 1)); err != nil {
+			if _, err := o.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "fine", `[1]`), &w); err != nil {
 				t.Error(err)
 			}
 		})
@@ -246,16 +261,16 @@ func TestOutputIsDeterministic(t *testing.T) {
 	in := readStream(t, data)
 	n := int(in.NumRows())
 	encode := func(o *Output) []byte {
-		out, err := o.Append(nil, in, []float32{1, 2, 3, 4, 5}, 1, make([]float32, n), make([]minibatch.Reason, n))
+		out, err := o.Append(nil, in, &Whitened{K: 1, Y: []float32{1, 2, 3, 4, 5}, Score: make([]float32, n), P: make([]float32, n), Why: make([]lca.Gain, n), Features: []string{"one"}, Invalid: make([]minibatch.Reason, n)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return out
 	}
-	config := OutputConfig{Passthrough: true, Score: true}
+	config := OutputConfig{Passthrough: true, Score: true, P: true, Why: 1}
 	want := encode(NewOutput(config))
 	used := NewOutput(config)
-	if _, err := used.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "a", `[1]`), []float32{9}, 1, []float32{9}, []minibatch.Reason{minibatch.ReasonNaN}); err != nil {
+	if _, err := used.Append(nil, jsonRecord(t, arrow.PrimitiveTypes.Float32, "a", `[1]`), &Whitened{K: 1, Y: []float32{9}, Score: []float32{9}, P: []float32{9}, Why: make([]lca.Gain, 1), Features: []string{"other"}, Invalid: []minibatch.Reason{minibatch.ReasonNaN}}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -269,17 +284,17 @@ func BenchmarkOutput(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("%dx64", n), func(b *testing.B) {
 			const k = 64
-			y, score, invalid := make([]float32, n*k), make([]float32, n), make([]minibatch.Reason, n)
+			w := &Whitened{K: k, Y: make([]float32, n*k), Score: make([]float32, n), P: make([]float32, n), Invalid: make([]minibatch.Reason, n)}
 			typ := arrow.FixedSizeListOf(k, arrow.PrimitiveTypes.Float32)
-			child := array.NewData(arrow.PrimitiveTypes.Float32, n*k, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(y))}, nil, 0, 0)
+			child := array.NewData(arrow.PrimitiveTypes.Float32, n*k, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Float32Traits.CastToBytes(w.Y))}, nil, 0, 0)
 			col := array.MakeFromData(array.NewData(typ, n, []*memory.Buffer{nil}, []arrow.ArrayData{child}, 0, 0))
 			in := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: typ}}, nil), []arrow.Array{col}, int64(n))
-			o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+			o := NewOutput(OutputConfig{Score: true, P: true, Passthrough: true})
 			var dst []byte
 			b.ReportAllocs()
 			for b.Loop() {
 				var err error
-				if dst, err = o.Append(dst[:0], in, y, k, score, invalid); err != nil {
+				if dst, err = o.Append(dst[:0], in, w); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -29,29 +30,30 @@ func TestPiecesAreTheMessage(t *testing.T) {
 	}
 	rec := b.NewRecord()
 	defer rec.Release()
-	y, score, fine := make([]float32, n*k), make([]float32, n), make([]minibatch.Reason, n)
-	for i := range y {
-		y[i] = float32(i) / 7
+	w := &Whitened{K: k, Y: make([]float32, n*k), Score: make([]float32, n), P: make([]float32, n), Why: make([]lca.Gain, n), Features: []string{"a"}, Invalid: make([]minibatch.Reason, n)}
+	for i := range w.Y {
+		w.Y[i] = float32(i) / 7
 	}
-	for _, config := range []OutputConfig{{Passthrough: true, Score: true}, {Passthrough: true}, {Score: true}, {Layout: LayoutColumns}} {
+	for _, config := range []OutputConfig{{Passthrough: true, Score: true, P: true}, {Passthrough: true}, {Score: true}, {P: true}, {Layout: LayoutColumns}, {Why: 1}} {
 		o := NewOutput(config)
-		if _, ok := o.Pieces(nil, rec, y, k, score, fine); ok {
+		if _, ok := o.Pieces(nil, rec, w); ok {
 			t.Fatalf("%+v: pieces of a layout that is not known", config)
 		}
-		want, err := o.Append(nil, rec, y, k, score, fine)
+		want, err := o.Append(nil, rec, w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, ok := o.Pieces([][]byte{[]byte("before")}, rec, y, k, score, fine)
-		if ok != (config.Layout == LayoutVector) {
+		all, ok := o.Pieces([][]byte{[]byte("before")}, rec, w)
+		if ok != (config.Layout == LayoutVector && config.Why == 0) {
 			t.Fatalf("%+v: pieces: %v", config, ok)
 		}
 		if ok && !bytes.Equal(bytes.Join(all[1:], nil), want) {
 			t.Errorf("%+v: the pieces make another message", config)
 		}
-		bad := make([]minibatch.Reason, n)
-		bad[n/2] = minibatch.ReasonNaN
-		if _, ok := o.Pieces(nil, rec, y, k, score, bad); ok {
+		bad := *w
+		bad.Invalid = make([]minibatch.Reason, n)
+		bad.Invalid[n/2] = minibatch.ReasonNaN
+		if _, ok := o.Pieces(nil, rec, &bad); ok {
 			t.Errorf("%+v: pieces of a message with a null", config)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 // is counted when it comes again.
 type provisional struct {
 	rows           uint64 // whitened
+	p              scoreCounts
 	rejects, moved []counted
 	deads          []setAside
 	stamps         []stamp
@@ -59,6 +60,7 @@ func count(all []counted, reason string, n uint64) []counted {
 // keep makes the counts final, and logs what was set aside.
 func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
+	s.scores.keep(&p.p)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
 	}
@@ -78,4 +80,5 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
 	p.rows, p.rejects, p.deads, p.moved, p.stamps = 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
+	p.p = scoreCounts{}
 }

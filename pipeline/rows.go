@@ -18,16 +18,16 @@ const (
 	// L2 cache.
 	gatheredNumbers = 32 << 10
 
-	// mostWhitened bounds the bytes of all that whitening adds to one message: coordinates and scores. It is more than
+	// mostWhitened bounds the bytes of all that whitening adds to one message: our columns. It is more than
 	// what 64 MiB of float32 whiten to. Columns of narrower numbers, or of nothing but nulls, would come to gigabytes.
 	mostWhitened = 128 << 20
 )
 
 // tooMuch refuses a message that whitens to more than mostWhitened.
-func tooMuch(m *source.Message, dim int) *source.RecordError {
-	const float32Bytes = 4
-	if size := float32Bytes * m.Record.NumRows() * int64(dim+1); size > mostWhitened {
-		return bad(m, codeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows per message", m.Record.NumRows(), dim, size, mostWhitened))
+func (t *Transform) tooMuch(m *source.Message, features []string) *source.RecordError {
+	n := m.Record.NumRows()
+	if size := n * t.Output.added(features); size > mostWhitened {
+		return bad(m, codeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows per message", n, len(features), size, mostWhitened))
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ type Stats struct {
 	past atomic.Pointer[[]PastModel]
 	lag  atomic.Pointer[map[source.Partition]int64]
 
+	scores  scoreHistogram
 	waits   waits
 	records tally[source.Partition]
 	reject  tally[string]

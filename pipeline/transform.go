@@ -88,15 +88,14 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return Work{Commit: true, Messages: t.made.messages}, nil
 }
 
-// takes is at most how many bytes are made of a batch until it is put: coordinates and scores, the outputs that they are
+// takes is at most how many bytes are made of a batch until it is put: our columns, the outputs that they are
 // part of, and the request that these are sent with.
 func (t *Transform) takes(b *source.Batch) int64 {
-	const float32Bytes = 4
-	dim := len(t.Columns)
+	features := t.Columns
 	if m := t.Follow.Current(); m != nil {
-		dim = m.Model.Dim
+		features = m.Features
 	}
-	numbers := float32Bytes * b.Rows() * int64(dim+1)
+	numbers := b.Rows() * t.Output.added(features)
 	outputs := numbers + b.Memory
 	return numbers + 2*outputs
 }

@@ -7,38 +7,49 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
-// whiten returns what the rows of the queue whiten to, and their scores if they are written. What the reasons say of a
+// whiten returns what the rows of the queue have become. What the reasons say of a
 // row holds afterwards: it is finite, or null.
-func (t *Transform) whiten(ctx context.Context) (y, score []float32, err error) {
+func (t *Transform) whiten(ctx context.Context) (w Whitened, err error) {
 	q := &t.queue
 	if q.rows == 0 {
-		return nil, nil, nil
+		return w, nil
 	}
-	k := t.model.Model.Dim
-	y = t.made.numbers.take(q.rows * k)
-	if t.Output.Score {
-		score = t.made.numbers.take(q.rows)
+	w = Whitened{K: t.model.Model.Dim, Features: t.features.Names}
+	w.Y = t.made.numbers.take(q.rows * w.K)
+	if t.Output.scores() {
+		w.Score = t.made.numbers.take(q.rows)
 	}
+	if err := t.coordinates(ctx, &w); err != nil {
+		return w, err
+	}
+	w.Invalid = q.invalid
+	t.probabilities(&w)
+	return w, t.explain(ctx, &w)
+}
+
+// coordinates whitens and scores the rows of the queue: from where they lie if all are finite, or else gathered.
+func (t *Transform) coordinates(ctx context.Context, w *Whitened) error {
+	q := &t.queue
 	if q.zeroCopy != nil {
-		finite, err := inSlices(ctx, t, t.scorer.Score32, y, score, q.zeroCopy, q.rows)
+		finite, err := inSlices(ctx, t, t.scorer.Score32, w.Y, w.Score, q.zeroCopy, q.rows)
 		if err != nil {
-			return nil, nil, err
+			return err
 		}
 		// A number that is not finite shows in y, unless the model leaves its column out.
 		if finite && (t.scorer.PropagatesNonFinite() || minibatch.Finite(q.zeroCopy)) {
 			t.counts.rows += uint64(q.rows)
-			return y, score, nil
+			return nil
 		}
 		if err := t.gatherAgain(ctx); err != nil {
-			return nil, nil, err
+			return err
 		}
-		y, score = y[:q.rows*k], score[:min(q.rows, len(score))]
+		w.Y, w.Score = w.Y[:q.rows*w.K], w.Score[:min(q.rows, len(w.Score))]
 	}
-	finite, err := t.whitenGathered(ctx, y, score)
+	finite, err := t.whitenGathered(ctx, w.Y, w.Score)
 	if err == nil && !finite {
-		t.bound(y, k, score)
+		t.bound(w.Y, w.K, w.Score)
 	}
-	return y, score, err
+	return err
 }
 
 // whitenGathered whitens gathered rows: all together, or slice by slice, because those of a large message are not all in

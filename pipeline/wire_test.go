@@ -18,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -29,7 +30,7 @@ var update = flag.Bool("update", false, "write the golden messages of the curren
 
 // wireFormat counts the golden files: a new one is added when what is written changes, and none is
 // ever changed or taken away.
-const wireFormat = 4
+const wireFormat = 5
 
 // wireMessage is one line of a golden file.
 type wireMessage struct {
@@ -41,6 +42,15 @@ type wireMessage struct {
 	Time      int64       `json:"time_ms"`
 }
 
+// wireOutput is what outputs held when the format was new.
+func wireOutput(format int) OutputConfig {
+	c := OutputConfig{Column: "lca", Score: true, Passthrough: true}
+	if format >= 5 {
+		c.P, c.Why = true, 2
+	}
+	return c
+}
+
 func wireFile(format int) string {
 	return filepath.Join("testdata", fmt.Sprintf("wire%d.jsonl", format))
 }
@@ -49,6 +59,7 @@ func wireFile(format int) string {
 func wireWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld()
+	w.output = wireOutput(wireFormat)
 	w.events(t, 1, 14, 30)
 	w.topics[events][4].Value = []byte(`{"x": 1}`)
 	w.topics[events][5].Value = []byte(`[{"a": 1, "b": null, "c": 3}, {"a": 4, "b": 5, "c": 60}]`)
@@ -88,6 +99,7 @@ func readWire(t *testing.T, format int) *world {
 		t.Fatal(err)
 	}
 	w := newWorld()
+	w.output = wireOutput(format)
 	for d := json.NewDecoder(bytes.NewReader(data)); d.More(); {
 		var line wireMessage
 		if err := d.Decode(&line); err != nil {
@@ -217,7 +229,7 @@ func assembled(t *testing.T, w *world) *snapshot.Assembler {
 // sameBytes: the encoder gives the golden bytes for the golden numbers.
 func sameBytes(t *testing.T, w *world) {
 	t.Helper()
-	o := NewOutput(OutputConfig{Score: true, Passthrough: true})
+	o := NewOutput(w.output)
 	for i, m := range w.topics[out] {
 		in := w.topics[events][sourceOffset(t, m)]
 		rec, err := newDecoder(t, format.Config{}).Decode(t.Context(), in.Value, "")
@@ -225,8 +237,7 @@ func sameBytes(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 		was := readStream(t, m.Value)
-		y, score, invalid := ours(was)
-		got, err := o.Append(nil, rec, y, 3, score, invalid)
+		got, err := o.Append(nil, rec, ours(was))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,18 +247,30 @@ func sameBytes(t *testing.T, w *world) {
 	}
 }
 
-func ours(rec arrow.Record) (y, score []float32, invalid []minibatch.Reason) {
-	n := int(rec.NumRows())
-	list := rec.Column(int(rec.NumCols()) - 2).(*array.FixedSizeList)
-	values := list.ListValues().(*array.Float32)
-	scores := rec.Column(int(rec.NumCols()) - 1).(*array.Float32)
-	invalid = make([]minibatch.Reason, n)
+// ours is what the last columns of an output hold.
+func ours(rec arrow.Record) *Whitened {
+	n, first := int(rec.NumRows()), int(rec.NumCols())-4
+	list, why := rec.Column(first).(*array.FixedSizeList), rec.Column(first+3).(*array.List)
+	items := why.ListValues().(*array.Struct)
+	w := &Whitened{
+		K: 3, Features: []string{"a", "b", "c"}, Invalid: make([]minibatch.Reason, n), Why: make([]lca.Gain, 2*n),
+		Y:     slices.Clone(list.ListValues().(*array.Float32).Float32Values()),
+		Score: slices.Clone(rec.Column(first + 1).(*array.Float32).Float32Values()),
+		P:     slices.Clone(rec.Column(first + 2).(*array.Float32).Float32Values()),
+	}
 	for i := range n {
 		if list.IsNull(i) {
-			invalid[i] = minibatch.ReasonNull
+			w.Invalid[i] = minibatch.ReasonNull
+			continue
+		}
+		from, to := why.ValueOffsets(i)
+		for j := range to - from {
+			at := int(from + j)
+			feature := slices.Index(w.Features, items.Field(0).(*array.String).Value(at))
+			w.Why[2*i+int(j)] = lca.Gain{Column: feature, Nats: float64(items.Field(1).(*array.Float32).Value(at))}
 		}
 	}
-	return slices.Clone(values.Float32Values()), slices.Clone(scores.Float32Values()), invalid
+	return w
 }
 
 func sourceOffset(t *testing.T, m sink.Message) (at int) {

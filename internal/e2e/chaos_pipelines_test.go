@@ -116,7 +116,7 @@ func (c *chaos) swap(p *program, bin string, kill bool) {
 			p.ended()
 		}
 	}
-	c.bin = bin
+	c.bin, c.former = bin, c.former || bin != ""
 	p.start()
 }
 

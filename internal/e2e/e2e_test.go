@@ -25,9 +25,9 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 		settings
 		load kafkatest.Load
 	}{
-		{"digits", settings{partitions: 2, features: "[x]"},
+		{"digits", settings{partitions: 2, features: "[x]", why: 3},
 			kafkatest.Load{Data: digits, Rows: 12000, PerMessage: 25, Rate: 2000}},
-		{"sensors", settings{partitions: 3, features: sensorColumns},
+		{"sensors", settings{partitions: 3, features: sensorColumns, why: 2},
 			kafkatest.Load{Data: "sensors", Rows: 20000, PerMessage: 20, Rate: 4000, Bad: 0.02, Invalid: 0.05}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -45,8 +45,11 @@ type stream struct {
 	name string
 	file string // configuration
 	dir  string // logs
+	why  int    // transform.why
 	bin  string // the program, if not the usual build
 	env  string // one more variable of the programs started from now on
+
+	former bool // the first edition has written some of the output
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -55,6 +58,7 @@ type settings struct {
 	instance   string   // name of the group's only member
 	static     bool     // assignment of all partitions to each process, instead of by group
 	features   string   // YAML list
+	why        int      // transform.why
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	more       string   // further YAML
@@ -63,7 +67,7 @@ type settings struct {
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
 	t.Helper()
-	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir()}
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	assignment := "group"
 	if s.instance != "" {
@@ -81,11 +85,11 @@ source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
 lca: {neighbours: 500, skip_when_behind: false}
 snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
 checkpoint: {topic: %[2]s-check, every_rows: 1000, every: 1s}
-transform: {topic: %[2]s-out}
+transform: {topic: %[2]s-out, why: %[7]d}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
-%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka)
+%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, s.why)
 	if err := os.WriteFile(st.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -274,10 +278,10 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	s.t.Helper()
 	v := s.Check(s.t, kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
-		MinRows: rows, MinVersions: versions,
+		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former,
 	})
-	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g",
-		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore)
+	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g",
+		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy)
 	return v
 }
 

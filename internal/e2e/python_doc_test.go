@@ -66,6 +66,7 @@ source: {topic: %s, features: [b, a, c]}
 lca: {neighbours: 400, kernel: %s}
 snapshot: {every: 1s}
 checkpoint: {every: 1s}
+transform: {why: 2}
 http: {listen: ""}
 `, b.Addrs()[0], s.topic("in"), kernel)
 	if err := os.WriteFile(s.file, []byte(text), 0o644); err != nil {
@@ -101,11 +102,18 @@ assert np.abs(offline - Y)[then].max() < 1e-5, np.abs(offline - Y)[then].max()
 assert reduced.n_features_in_ == 3 and columns.shape == (30, 2) and np.nanmin(p) > 0
 ours = df["lca_score"].to_numpy()
 assert np.abs(score(X) - ours)[then].max() < 1e-4 * np.abs(ours).max(), np.abs(score(X) - ours)[then].max()
+p = df["lca_p"].to_numpy()
+assert np.abs(p_value(ours) / p - 1)[then].max() < 1e-5 and (p < 0.5).any() and len(rare) == (p < 0.001).sum()
+gains = why(X)
+for row, named in zip(gains, df["lca_why"]):
+    best = np.argsort(-row)[:2]
+    assert np.allclose([e["nats"] for e in named], row[best], rtol=1e-3, atol=1e-3), (named, row)
+assert np.mean([named[0]["feature"] == features[row.argmax()] for row, named in zip(gains, df["lca_why"])]) > 0.99
 assert np.abs(from_file - offline).max() < 1e-12 and np.abs(from_onnx - offline).max() < 1e-5 * np.abs(offline).max()
 assert len(unusual) == 10 and unusual["lca_score"].min() >= df["lca_score"].median()
 import duckdb
 import polars
-assert polars.from_arrow(whitened).shape == (1200, 6)
+assert polars.from_arrow(whitened).shape == (1200, 8)
 assert len(duckdb.sql("SELECT version, avg(lca_score) FROM whitened GROUP BY 1").fetchall()) == df["version"].nunique()
 print(len(df), "rows,", len(every), "models")
 `

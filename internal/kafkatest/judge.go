@@ -26,8 +26,11 @@ type Check struct {
 	ModelID                               string // default "default"
 	OnInvalid                             string // default "null"
 	Layout                                string // default "vector"
-	NoScore, NoPassthrough, WithoutModel  bool
-	MinRows, MinVersions                  int // the check fails with fewer verified rows, or fewer versions in use; default 1
+	NoScore, NoP                          bool
+	NoPassthrough, WithoutModel           bool
+	Why                                   int  // transform.why
+	Former                                bool // the first edition has written some of the output: without lca_p
+	MinRows, MinVersions                  int  // the check fails with fewer verified rows, or fewer versions in use; default 1
 }
 
 // Verdict is what the judge found.
@@ -48,6 +51,10 @@ type Verdict struct {
 	WorstValue    float64             `json:"worst_value"`            // relative error of y
 	WorstBound    float64             `json:"worst_value_over_bound"` // largest error as a share of its bound, 32 roundings of float32
 	WorstScore    float64             `json:"worst_score"`
+	PRows         int                 `json:"p_rows"`  // rows whose lca_p was verified
+	WorstP        float64             `json:"worst_p"` // relative error of lca_p
+	WhyRows       int                 `json:"why_rows"`
+	WorstWhy      float64             `json:"worst_why"`
 	Enough        bool                `json:"enough"`
 	Seconds       float64             `json:"seconds"`
 }
@@ -73,12 +80,12 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 			args = append(args, flag, value)
 		}
 	}
-	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-passthrough": c.NoPassthrough, "--without-model": c.WithoutModel} {
+	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-p": c.NoP, "--former": c.Former, "--no-passthrough": c.NoPassthrough, "--without-model": c.WithoutModel} {
 		if on {
 			args = append(args, flag)
 		}
 	}
-	args = append(args, "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
+	args = append(args, "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
 	cmd := python(t, "check.py", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -42,6 +42,7 @@ var (
 	learnerGaps     = desc("lca_learner_gap_records_total", "Records that the learner left out because retention had deleted them before it read them.")
 	nll             = desc("lca_nll", "Running prequential negative log-likelihood, nats per row.")
 	gaussianNLL     = desc("lca_gaussian_nll", "Running negative log-likelihood of a single Gaussian, nats per row: what lca_nll should stay below.")
+	scoreRows       = desc("lca_score", "Whitened rows by lca_p, the probability of a score at least as high.")
 	dimensions      = desc("lca_dimensions", "Dimensions of the current model, by part.", "part")
 	effective       = desc("lca_effective_neighbours", "Mean effective number of neighbours of a row, exp of the entropy of its weights.")
 	passRows        = desc("lca_pass_rows", "Rows that the running averages look back on: the n of their discount.")
@@ -115,6 +116,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	counter(sinkRecords, s.SinkRecords.Load())
 	out <- histogram(updateTime, &s.Update)
 	out <- histogram(transformTime, &s.Transform)
+	out <- scores(s)
 	out <- histogram(transactionTime, &s.Transaction)
 	out <- histogram(endToEnd, &s.EndToEnd)
 	gauge(buildInfo, 1, c.build.Version, c.build.Revision, runtime.Version())
@@ -162,4 +164,17 @@ func histogram(d *prometheus.Desc, t *pipeline.Timing) prometheus.Metric {
 		cumulative[bound] = total
 	}
 	return prometheus.MustNewConstHistogram(d, max(count, total), sum, cumulative)
+}
+
+// scores converts the counts of lca_p to cumulative buckets.
+func scores(s *pipeline.Stats) prometheus.Metric {
+	sum, counts := s.Scores()
+	bounds := pipeline.ScoreBounds()
+	cumulative := make(map[float64]uint64, len(bounds))
+	total := uint64(0)
+	for i, bound := range bounds {
+		total += counts[i]
+		cumulative[bound] = total
+	}
+	return prometheus.MustNewConstHistogram(scoreRows, total, sum, cumulative)
 }

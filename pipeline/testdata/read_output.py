@@ -10,8 +10,8 @@ before = pa.ipc.open_stream(sys.argv[1]).read_all()
 reader = pa.ipc.open_stream(sys.argv[2])
 after = pa.Table.from_batches([reader.read_next_batch()])
 after.validate(full=True)
-ours = ["lca", "lca_score"]
-assert after.column_names[-2:] == ours
+ours = ["lca", "lca_score", "lca_p", "lca_why"]
+assert after.column_names[-4:] == ours
 assert after.drop(ours).schema.equals(before.schema, check_metadata=True), after.schema
 for name in before.column_names:
     assert after[name].equals(before[name]), (name, before[name], after[name])
@@ -20,7 +20,12 @@ assert lca == pa.list_(pa.field("item", pa.float32(), nullable=False), 2), lca
 n = before.num_rows
 assert after["lca"].to_pylist() == [None if i == 3 else [2.0 * i + 1, 2.0 * i + 2] for i in range(n)]
 assert after["lca_score"].to_pylist() == [None if i == 3 else float(i) for i in range(n)]
-assert after.schema.field("lca_score").type == pa.float32()
+assert after.schema.field("lca_score").type == after.schema.field("lca_p").type == pa.float32()
+assert after["lca_p"].to_pylist() == [None if i == 3 else i / 64 for i in range(n)]
+item = pa.struct([pa.field("feature", pa.string(), nullable=False), pa.field("nats", pa.float32(), nullable=False)])
+assert after.schema.field("lca_why").type == pa.list_(pa.field("item", item, nullable=False)), after.schema.field("lca_why").type
+named = [{"feature": "α", "nats": 2.0}, {"feature": "second", "nats": 1.0}]
+assert after["lca_why"].to_pylist() == [None if i == 3 else named for i in range(n)]
 try:
     reader.read_next_batch()
     raise AssertionError("more than one batch")

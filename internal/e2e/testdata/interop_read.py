@@ -3,7 +3,7 @@
 usage: interop_read.py DIR, which holds NNN-name.arrows (the input), NNN.out (its output message),
 NNN.version (the lca-model-version of its headers) and snapshot-VERSION-PART-CHUNK.arrows.
 
-Every reader must find the input's columns equal, the same lca and lca_score as pyarrow does, and in the
+Every reader must find the input's columns equal, the same lca, lca_score and lca_p as pyarrow does, and in the
 snapshot the W and μ that give that lca.
 """
 import glob
@@ -19,6 +19,8 @@ import pyarrow as pa
 folder = sys.argv[1]
 FEATURES = ["f_" + t for t in
             ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]]
+
+OURS = ["lca", "lca_score", "lca_p", "lca_why"]
 
 # What a reader itself cannot take in, tried with the columns alone; all else must be there.
 POLARS_CANNOT = {"decimal256", "interval", "sparse_union", "dense_union", "run_end"}
@@ -69,7 +71,7 @@ def by_duckdb(chunks):
 def by_clickhouse(chunks):
     kinds, vectors = [], []
     for c in chunks:
-        r = json.loads(chdb.query(f"SELECT kind, vector FROM file('{c}', ArrowStream)", "JSONCompact").bytes())["data"]
+        r = json.loads(chdb.query(f"SELECT kind, vector FROM file('{c}', ArrowStream) SETTINGS max_threads = 1", "JSONCompact").bytes()  # in order)["data"]
         kinds, vectors = kinds + [k for k, _ in r], vectors + [v for _, v in r]
     return kinds, np.array(vectors, np.float64)
 
@@ -88,7 +90,8 @@ def check_model(name, before, after, version):
     x, valid = numbers(before)
     got = np.stack(after["lca"].filter(pa.array(valid)).to_numpy(zero_copy_only=False))
     assert [v is not None for v in after["lca"].to_pylist()] == list(valid), name
-    assert [v is not None for v in after["lca_score"].to_pylist()] == list(valid), name
+    for column in OURS[1:]:
+        assert [v is not None for v in after[column].to_pylist()] == list(valid), name
     for reader in READERS:
         y = whitened(reader, version, x)
         error = np.abs(got - y).max() / max(1, np.abs(y).max())
@@ -110,8 +113,8 @@ def plain(before):
 def check_pyarrow(name, before, after):
     before = plain(before)
     after.validate(full=True)
-    assert after.column_names[-2:] == ["lca", "lca_score"], name
-    kept = after.drop(["lca", "lca_score"])
+    assert after.column_names[-4:] == OURS, name
+    kept = after.drop(OURS)
     assert kept.schema.equals(before.schema, check_metadata=True), (name, kept.schema, before.schema)
     for c in before.column_names:
         assert kept[c].combine_chunks().equals(before[c].combine_chunks()), (name, c)
@@ -123,19 +126,20 @@ def check_polars(name, before, after, path):
         path = write(after.drop(skip), f"{folder}/polars.arrows")
     t = pl.read_ipc_stream(path)
     original = pl.read_ipc_stream(write(before.drop([c for c in before.column_names if c in skip]), f"{folder}/before.arrows"))
-    assert t.drop("lca", "lca_score").equals(original, null_equal=True), name
-    assert t.drop("lca", "lca_score").schema == original.schema, (name, t.schema, original.schema)
+    assert t.drop(*OURS).equals(original, null_equal=True), name
+    assert t.drop(*OURS).schema == original.schema, (name, t.schema, original.schema)
     assert t["lca"].dtype == pl.Array(pl.Float32, len(FEATURES)) and t["lca_score"].dtype == pl.Float32, t.schema
     assert t["lca"].to_list() == after["lca"].to_pylist() and t["lca_score"].to_list() == after["lca_score"].to_pylist(), name
+    assert t["lca_p"].to_list() == after["lca_p"].to_pylist() and t["lca_why"].to_list() == after["lca_why"].to_pylist(), name
 
 
 def check_duckdb(name, before, after):
     t = after.select([c for c in after.column_names if c not in DUCKDB_CANNOT])
     original = before.select([c for c in before.column_names if c not in DUCKDB_CANNOT])
-    r = duckdb.sql("SELECT lca, lca_score FROM t").fetchall()
-    assert [None if v is None else list(v) for v, _ in r] == after["lca"].to_pylist(), name
-    assert [s for _, s in r] == after["lca_score"].to_pylist(), name
-    got = duckdb.sql("SELECT * EXCLUDE (lca, lca_score) FROM t").fetchall()
+    r = duckdb.sql("SELECT lca, lca_score, lca_p, lca_why FROM t").fetchall()
+    assert [None if v is None else list(v) for v, _, _, _ in r] == after["lca"].to_pylist(), name
+    assert [row[1:] for row in r] == list(zip(*(after[c].to_pylist() for c in OURS[1:]))), name
+    got = duckdb.sql("SELECT * EXCLUDE (lca, lca_score, lca_p, lca_why) FROM t").fetchall()
     assert repr(got) == repr(duckdb.sql("SELECT * FROM original").fetchall()), name
 
 
@@ -152,11 +156,12 @@ def check_clickhouse(name, before, after, path):
     columns = [c for c in before.column_names if c not in CLICKHOUSE_CANNOT]
     original = write(before.select(columns), f"{folder}/before.arrows")
     assert clickhouse(path, columns) == clickhouse(original, columns), name
-    _, rows = clickhouse(path, ["lca", "lca_score"])
-    for (v, s), want, score in zip(rows, after["lca"].to_pylist(), after["lca_score"].to_pylist(), strict=True):
+    _, rows = clickhouse(path, OURS)
+    for (v, s, _, named), want, score, why in zip(rows, *(after[c].to_pylist() for c in ("lca", "lca_score", "lca_why")), strict=True):
         # ClickHouse has no null in place of an array: there it is empty.
         assert np.array_equal(np.array(v, np.float32), np.array(want or [], np.float32)), (name, v, want)
         assert (s is None) == (score is None) and (s is None or np.float32(s) == np.float32(score)), (name, s, score)
+        assert [e["feature"] for e in named] == [e["feature"] for e in why or []], (name, named, why)
 
 
 inputs = sorted(glob.glob(folder + "/[0-9]*-*.arrows"))

@@ -90,6 +90,9 @@ def main():
     a.add_argument("--column", default="lca")
     a.add_argument("--layout", default="vector", choices=["vector", "columns"])
     a.add_argument("--no-score", action="store_true")
+    a.add_argument("--no-p", action="store_true")
+    a.add_argument("--former", action="store_true", help="the first edition has written some of the output: without p")
+    a.add_argument("--why", type=int, default=0)
     a.add_argument("--no-passthrough", action="store_true")
     a.add_argument("--on-invalid", default="null", choices=["null", "dead_letter"])
     a.add_argument("--without-model", action="store_true", help="until_model: pass_through, so version 0 is allowed")
@@ -102,7 +105,7 @@ def main():
     history = {k: read(a.brokers, t, "read_committed") if t else [] for k, t in topics.items()}
     history["open"] = {t: open_offsets(a.brokers, t, a.patience) for k, t in topics.items() if t and k != "input"}
     report = verify.verify(history, verify.Options(
-        model_id=a.model_id, column=a.column, layout=a.layout, score=not a.no_score, passthrough=not a.no_passthrough,
+        model_id=a.model_id, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, former=a.former, why=a.why, passthrough=not a.no_passthrough,
         on_invalid=a.on_invalid, without_model=a.without_model))
     result = report.as_dict()
     result["input_messages"] = len(history["input"])

@@ -1,4 +1,4 @@
-"""Snapshots as the topic holds them, put together from their chunks, and the two formulas of a model.
+"""Snapshots as the topic holds them, put together from their chunks, and the formulas of a model.
 
 Written from docs/wire-format.md and the paper, and sharing no code with the program that is checked:
 
@@ -7,7 +7,7 @@ Written from docs/wire-format.md and the paper, and sharing no code with the pro
             - log( 1/N sum_j exp(-1/2 |B_L'(x - x_j)|^2) )
 
 where a t kernel with n = lca.dof degrees of freedom over p dimensions stands for exp(-1/2 delta) (2 pi)^(-p/2) if lca.kernel
-is student: Gamma((n+p)/2) / (Gamma(n/2) (n pi)^(p/2)) (1 + delta/n)^(-(n+p)/2).
+is student: Gamma((n+p)/2) / (Gamma(n/2) (n pi)^(p/2)) (1 + delta/n)^(-(n+p)/2). What lca_p and lca_why say is at p and why.
 """
 
 import json
@@ -22,9 +22,9 @@ STREAM = "application/vnd.apache.arrow.stream"
 
 
 class Model:
-    """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours less the mean (N,d), and its metadata."""
+    """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours less the mean (N,d), scores ascending, and its metadata."""
 
-    def __init__(self, version, model, neighbours):
+    def __init__(self, version, model, neighbours, scores):
         meta = {k.decode(): v.decode() for k, v in (model.schema.metadata or {}).items()}
         self.version, self.meta, self.d = version, meta, int(meta["lca.d"])
         if int(meta["lca.format"]) not in (1, 2):
@@ -66,6 +66,10 @@ class Model:
             raise ValueError(f"kernel {meta.get('lca.kernel')} with {self.dof} degrees of freedom")
         if len(self.neighbours) != int(meta["lca.neighbours"]) or not np.isfinite(self.neighbours).all():
             raise ValueError("the neighbours are not as many as the metadata say, or not finite")
+        self.scores = np.zeros(0) if scores is None else scores["score"].to_numpy()
+        if len(self.scores) != int(meta.get("lca.scores", 0)) or not np.isfinite(self.scores).all() or (np.diff(self.scores) < 0).any():
+            raise ValueError("the scores are not as many as the metadata say, or not in order")
+        self.tail = json.loads(meta.get("lca.tail", "null"))
         self.logdet = log_det(np.hstack([self.BG, self.BL]))
 
     def whiten(self, x):
@@ -76,19 +80,69 @@ class Model:
         eps = np.finfo(np.float32).eps
         return 32 * eps * (np.abs(x) + np.abs(self.mean)) @ np.abs(self.W).T
 
+    def logits(self, x):
+        """log of each neighbour's kernel less -p/2 log 2 pi, and its squared distance."""
+        z, q = self.neighbours @ self.BL, (x - self.mean) @ self.BL
+        delta = np.maximum((q**2).sum(1)[:, None] - 2 * q @ z.T + (z**2).sum(1)[None, :], 0)
+        if not self.dof:
+            return -0.5 * delta, delta
+        n, p = self.dof, self.BL.shape[1]
+        constant = math.lgamma((n + p) / 2) - math.lgamma(n / 2) - p / 2 * math.log(n * math.pi) + p / 2 * math.log(2 * math.pi)
+        return constant - (n + p) / 2 * np.log1p(delta / n), delta
+
     def score(self, x):
         d = self.BG.shape[1] + self.BL.shape[1]
         s = 0.5 * d * np.log(2 * np.pi) - self.logdet + 0.5 * (((x - self.mean) @ self.BG) ** 2).sum(1)
         if self.BL.shape[1]:
-            z, q = self.neighbours @ self.BL, (x - self.mean) @ self.BL
-            logits = -0.5 * ((q**2).sum(1)[:, None] - 2 * q @ z.T + (z**2).sum(1)[None, :])
-            if self.dof:
-                n, p = self.dof, self.BL.shape[1]
-                logits = (math.lgamma((n + p) / 2) - math.lgamma(n / 2) - p / 2 * math.log(n * math.pi) + p / 2 * math.log(2 * math.pi)
-                          - (n + p) / 2 * np.log1p(np.maximum(-2 * logits, 0) / n))
+            logits, _ = self.logits(x)
             top = logits.max(1)
             s -= top + np.log(np.exp(logits - top[:, None]).mean(1))
         return s
+
+    def p(self, score):
+        """The probability of a score at least as high: by rank, and beyond the 90 % quantile by a generalised Pareto tail."""
+        n = len(self.scores)
+        p = (n - np.searchsorted(self.scores, score, "left") + 1) / (n + 1)
+        u, xi, beta = (self.tail[k] for k in ("u", "xi", "beta"))
+        for i in np.flatnonzero(score > u if beta > 0 else []):
+            x = (score[i] - u) / beta
+            base = 1 + xi * x
+            p[i] = max(1e-12, 0.1 * math.exp(-x) if xi == 0 else 0.1 * base ** (-1 / xi) if base > 0 else 0)
+        return p
+
+    def why(self, x):
+        """Gains (rows, d): what the score falls by if one feature has its best other value, as if one neighbour had all
+        the responsibility."""
+        along, PL = np.zeros_like(x), self.BL @ self.BL.T
+        across, PG = (x - self.mean) @ self.BG @ self.BG.T, self.BG @ self.BG.T
+        pull = np.ones(len(x))
+        if self.BL.shape[1]:
+            logits, delta = self.logits(x)
+            weight = np.exp(logits - logits.max(1)[:, None])
+            weight /= weight.sum(1)[:, None]
+            if self.dof:
+                weight *= (self.dof + self.BL.shape[1]) / (self.dof + delta)
+            pull = weight.sum(1)
+            along = (x - self.mean - weight @ self.neighbours / pull[:, None]) @ PL
+        A, B = np.diag(PL), np.diag(PG)
+        if not self.dof:
+            return np.where(A + B > 0, 0.5 * (along + across) ** 2 / np.where(A + B > 0, A + B, 1), 0)
+        n, p = self.dof, self.BL.shape[1]
+        spread = ((n + p) / pull)[:, None]
+
+        def gain(t):
+            inside = spread + 2 * along * t + A * t * t
+            return (n + p) / 2 * np.log(spread / np.maximum(inside, n)) - across * t - 0.5 * B * t * t
+
+        ends = [np.where(v > 0, -g / np.where(v > 0, v, 1), np.nan) for g, v in ((along, A), (across, B))]
+        low, high = np.fmin(*ends), np.fmax(*ends)
+        low, high = np.nan_to_num(low), np.nan_to_num(high)
+        for _ in range(3):  # the best of a grid, and of a finer one around it
+            grid = [low + (high - low) * i / 200 for i in range(201)]
+            best = np.argmax([gain(t) for t in grid], 0)
+            step = (high - low) / 200
+            low, high = low + (best - 1) * step, low + (best + 1) * step
+        return np.maximum(gain((low + high) / 2), 0)
 
 
 class Conflict(ValueError):
@@ -161,12 +215,14 @@ def read_chunk(r, model_id, fault):
 
 def put_together(version, chunks):
     tables = {}
-    for part in ("model", "neighbours"):
+    for part in ("model", "neighbours", "scores"):
         n = next((n for (p, _), (_, n, _) in chunks.items() if p == part), 0)
+        if n == 0 and part == "scores" and "neighbours" in tables and b"lca.scores" not in (tables["neighbours"].schema.metadata or {}):
+            continue  # format 1
         if n == 0 or any((part, i) not in chunks for i in range(n)):
             raise ValueError(f"chunks of {part} are missing")
         tables[part] = pa.concat_tables(pa.ipc.open_stream(chunks[part, i][0]).read_all() for i in range(n))
-    return Model(version, tables["model"], tables["neighbours"])
+    return Model(version, tables["model"], tables["neighbours"], tables.get("scores"))
 
 
 def features_of(table, names):

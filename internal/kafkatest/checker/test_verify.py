@@ -15,6 +15,7 @@ from model import STREAM
 
 NOW = int(time.time() * 1000)  # brokers delete what is old
 D, N, ROWS, PER = 5, 40, 6, 9  # features, neighbours, rows per message, messages per partition
+FEATURES = [f"x[{i}]" for i in range(D)]
 
 
 def stream(table, metadata=None):
@@ -41,7 +42,12 @@ class Truth:
         self.mean = np.array([30.0, -5, 0, 100, 8]) + rng.normal(size=D) / 10
         b = rng.normal(size=(D, D)) / 4 + np.eye(D)
         self.BG, self.BL, self.W = b[:, :2], b[:, 2:], np.linalg.qr(rng.normal(size=(D, D)))[0] @ b.T
-        self.x = (self.mean + rng.normal(size=(N, D))).astype(np.float32)
+        offsets = rng.normal(size=(N, D)).astype(np.float32)
+        self.format = 1 + number % 2  # the first has no scores
+        self.x = (self.mean + offsets).astype(np.float32) if self.format == 1 else self.mean + offsets
+        self.neighbours = self.x if self.format == 1 else offsets
+        self.scores = np.sort(15 + rng.gumbel(size=60)) if self.format == 2 else None
+        self.tail = {"u": 17.0, "xi": 0.2, "beta": 1.5}
 
     def apply(self, x):
         """y and score, written out term by term rather than as the checker does."""
@@ -53,16 +59,38 @@ class Truth:
             s.append(0.5 * g @ g + D / 2 * np.log(2 * np.pi) - np.log(abs(np.linalg.det(np.hstack([self.BG, self.BL])))) - parzen)
         return y.astype(np.float32), np.array(s).astype(np.float32)
 
+    def probability(self, s):
+        above = [int((self.scores >= v).sum()) for v in s.astype(float)]
+        beyond = [0.1 * (1 + 0.2 * (v - 17) / 1.5) ** -5 if v > 17 else None for v in s.astype(float)]
+        return np.array([(a + 1) / 61 if b is None else max(b, 1e-12) for a, b in zip(above, beyond)], np.float32)
+
+    def guilty(self, x, most):
+        """By the slope of the score along each feature."""
+        gains, h = np.zeros((len(x), D)), 1e-4
+        for k in range(D):
+            step = np.eye(D)[k] * h
+            slope = (self.exact(x + step) - self.exact(x - step)) / (2 * h)
+            gains[:, k] = slope**2 / 2 / (self.BL[k] @ self.BL[k] + self.BG[k] @ self.BG[k])
+        order = np.argsort(-gains, 1)[:, :most]
+        return [[{"feature": self.features[k], "nats": g[k]} for k in o] for o, g in zip(order, gains)]
+
+    def exact(self, x):
+        l = ((x - self.mean)[:, None, :] - (self.x.astype(float) - self.mean)) @ self.BL
+        return (((x - self.mean) @ self.BG) ** 2).sum(1) / 2 - np.log(np.exp(-0.5 * (l**2).sum(2)).sum(1))
+
     def records(self):
         rows = [("mean", 0, 0.0, self.mean)]
         rows += [("whiten", i, 0.0, r) for i, r in enumerate(self.W)]
         rows += [("parzen", i, 0.5, r) for i, r in enumerate(self.BL.T)] + [("gaussian", i, 1.5, r) for i, r in enumerate(self.BG.T)]
-        meta = {"lca.format": "1", "lca.model_version": str(self.version), "lca.d": str(D), "lca.d_gaussian": "2",
+        meta = {"lca.format": str(self.format), "lca.model_version": str(self.version), "lca.d": str(D), "lca.d_gaussian": "2",
                 "lca.features": json.dumps(self.features), "lca.neighbours": str(N), "lca.kind": "lca_gauss"}
         parts = {"model": [pa.table({
             "kind": [r[0] for r in rows], "index": pa.array([r[1] for r in rows], pa.int32()),
             "eigenvalue": [r[2] for r in rows], "vector": lists(np.array([r[3] for r in rows]), pa.float64())})],
-            "neighbours": [pa.table({"x": lists(self.x[:25], pa.float32())}), pa.table({"x": lists(self.x[25:], pa.float32())})]}
+            "neighbours": [pa.table({"x": lists(self.neighbours[:25], pa.float32())}), pa.table({"x": lists(self.neighbours[25:], pa.float32())})]}
+        if self.format == 2:
+            meta |= {"lca.scores": str(len(self.scores)), "lca.tail": json.dumps(self.tail)}
+            parts["scores"] = [pa.table({"score": self.scores})]
         for part, tables in parts.items():
             for i, t in enumerate(tables):
                 value = stream(t, meta)
@@ -80,9 +108,9 @@ def log(records, every=4):
     return records
 
 
-def history(shape="list", layout="vector", passthrough=True, score=True, gaps=True):
+def history(shape="list", layout="vector", passthrough=True, score=True, p=True, why=2, gaps=True):
     features = [f"x[{i}]" for i in range(D)] if shape == "list" else ["b", "a", "e", "d", "c"]
-    truths = [Truth(100, 0, 1, features), Truth(250, 1, 2, features)]
+    p_value, truths = p, [Truth(100, 0, 1, features), Truth(250, 1, 2, features)]
     h = {"input": [], "output": [], "dead": [], "snapshots": log([r for t in truths for r in t.records()])}
     rng = np.random.default_rng(3)
     for p in range(2):
@@ -104,7 +132,7 @@ def history(shape="list", layout="vector", passthrough=True, score=True, gaps=Tr
                 r["headers"] = r["from"]["headers"] + identity + [("lca-error-code", b"arrow_bad"), ("lca-error", b"no"), ("lca-source-timestamp", b"5")]
             else:
                 r["headers"] += identity + [("content-type", STREAM.encode()), ("lca-model-id", b"m"), ("lca-model-version", str(r["truth"].version).encode())]
-                r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score)
+                r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score, p_value, why)
             del r["from"], r["truth"]
         h["input"] += into
         h["output"] += log(out)
@@ -128,7 +156,7 @@ def numbers(table, features, shape):
     return np.stack([table[n].to_numpy() for n in features], 1)
 
 
-def make_output(source, truth, features, shape, layout, passthrough, score):
+def make_output(source, truth, features, shape, layout, passthrough, score, p, why):
     table = pa.ipc.open_stream(source["value"]).read_all()
     x = numbers(table, features, shape)
     null = ~np.isfinite(x).all(1)
@@ -142,11 +170,17 @@ def make_output(source, truth, features, shape, layout, passthrough, score):
         columns |= {f"lca_{i}": pa.array(y[:, i], pa.float32(), mask=null) for i in range(D)}
     if score:
         columns["lca_score"] = pa.array(s, pa.float32(), mask=null)
+    if p:
+        columns["lca_p"] = pa.nulls(len(s), pa.float32()) if truth.scores is None else pa.array(truth.probability(s), pa.float32(), mask=null)
+    if why:
+        entry = pa.struct([pa.field("feature", pa.string(), nullable=False), pa.field("nats", pa.float32(), nullable=False)])
+        guilty = truth.guilty(np.where(null[:, None], truth.mean, x), why)
+        columns["lca_why"] = pa.array([None if n else g for n, g in zip(null, guilty)], pa.list_(entry))
     return stream(pa.table(columns))
 
 
 def codes(h, **options):
-    return verify.verify(h, verify.Options(model_id="m", **options))
+    return verify.verify(h, verify.Options(model_id="m", **{"why": 2, **options}))
 
 
 def header(r, name, value):
@@ -198,6 +232,15 @@ def scalar_at(i, f):
     return do
 
 
+def entries(change):
+    """Changes what a row names."""
+    def do(column):
+        rows = column.to_pylist()
+        change(rows[1])
+        return pa.array(rows, column.type)
+    return do
+
+
 def snapshot_edit(h, i, change):
     r = h["snapshots"][i]
     edit(r, change)
@@ -237,13 +280,21 @@ SPOILED = [
     ("time", lambda h: h["output"][0].update(timestamp=1), {"META"}),
     ("value", lambda h: edit(h["output"][0], replace("lca", flat(set_at(7, lambda v: v * 1.001)))), {"VALUE"}),
     ("value, slightly", lambda h: edit(h["output"][0], replace("lca", flat(set_at(np.s_[0:D], lambda v: v * (1 + 3e-5))))), {"VALUE"}),
-    ("values of another version", lambda h: header(h["output"][0], "lca-model-version", b"250"), {"VALUE", "SCORE", "VERSION_BACK"}),
+    ("values of another version", lambda h: header(h["output"][0], "lca-model-version", b"250"), {"VALUE", "SCORE", "P", "WHY", "VERSION_BACK"}),
     ("width", lambda h: edit(h["output"][0], wrong_width), {"VALUE"}),
     ("score", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: v + 0.01))), {"SCORE"}),
     ("score without a constant", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: v - D / 2 * np.log(2 * np.pi)))), {"SCORE"}),
+    ("probability", lambda h: edit(h["output"][7], replace("lca_p", scalar(lambda v: v * 1.001))), {"P"}),
+    ("a probability that the model does not give", lambda h: edit(h["output"][0], replace("lca_p", lambda c: pa.array([0.5] * ROWS, pa.float32()))), {"P"}),
+    ("no probability where the model gives one", lambda h: edit(h["output"][7], replace("lca_p", lambda c: pa.nulls(ROWS, pa.float32()))), {"P"}),
+    ("nats", lambda h: edit(h["output"][0], replace("lca_why", entries(lambda e: e[0].update(nats=e[0]["nats"] * 1.001)))), {"WHY"}),
+    ("another feature named", lambda h: edit(h["output"][7], replace("lca_why", entries(lambda e: e[1].update(feature=next(f for f in FEATURES if f not in (e[0]["feature"], e[1]["feature"])))))), {"WHY"}),
+    ("a feature named twice", lambda h: edit(h["output"][7], replace("lca_why", entries(lambda e: e[1].update(e[0])))), {"WHY"}),
+    ("fewer features named", lambda h: edit(h["output"][7], replace("lca_why", entries(lambda e: e.pop()))), {"WHY"}),
     ("NaN", lambda h: edit(h["output"][0], replace("lca", flat(set_at(3, lambda v: np.nan)))), {"NONFINITE"}),
     ("infinite score", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: np.inf))), {"NONFINITE"}),
     ("not Arrow", lambda h: h["output"][0].update(value=b"{}"), {"DECODE"}),
+    ("no probabilities", lambda h: edit(h["output"][0], lambda t: t.drop_columns(["lca_p"])), {"DECODE"}),
     ("no values", lambda h: edit(h["output"][0], lambda t: t.drop_columns(["lca"])), {"DECODE"}),
     ("null where good", lambda h: edit(h["output"][0], nulls), {"VALUE"}),
     ("no source", lambda h: header(h["output"][0], "lca-source-offset", None), {"NO_HEADER", "LOSS"}),
@@ -259,7 +310,7 @@ SPOILED = [
     ("infinite W", lambda h: snapshot_edit(h, 0, replace("vector", flat(set_at(D, lambda v: np.inf)))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("a direction in the wrong part", lambda h: snapshot_edit(h, 0, replace("eigenvalue", scalar_at(-1, lambda v: 0.9))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("one neighbour missing", lambda h: snapshot_edit(h, 1, lambda t: t.slice(1)), {"SNAP_BAD", "VERSION_UNKNOWN"}),
-    ("neighbours of another model", lambda h: snapshot_edit(h, 1, replace("x", flat(set_at(np.s_[0:20], lambda v: v + 1)))), {"SCORE"}),
+    ("neighbours of another model", lambda h: snapshot_edit(h, 1, replace("x", flat(set_at(np.s_[0:20], lambda v: v + 1)))), {"SCORE", "WHY"}),
     ("order of snapshots", lambda h: h.update(snapshots=h["snapshots"][3:] + h["snapshots"][:3]), {"SNAP_ORDER"}),
     ("in both", lambda h: both(h), {"DLQ_BOTH", "DLQ_GOOD"}),
     ("dead letter twice", lambda h: clone(h, "dead", 0), {"DLQ_DUP"}),
@@ -276,13 +327,14 @@ SPOILED = [
 
 
 def nulls(t):
-    for n in ("lca", "lca_score"):
+    for n in ("lca", "lca_score", "lca_p", "lca_why"):
         t = t.set_column(t.column_names.index(n), t.schema.field(n), pa.nulls(t.num_rows, t.schema.field(n).type))
     return t
 
 
 def fill(t):
     t = replace("lca_score", lambda c: pa.array(np.nan_to_num(c.to_numpy(zero_copy_only=False)), pa.float32()))(t)
+    t = replace("lca_why", lambda c: pa.array([v or [] for v in c.to_pylist()], c.type))(t)
     full = np.zeros((t.num_rows, D), np.float32)
     for i, v in enumerate(t["lca"].to_pylist()):
         if v is not None:
@@ -297,7 +349,7 @@ def go_back(h):
     r = h["output"][7]
     at = dict(r["headers"])["lca-source-offset"]
     source = next(m for m in good["input"] if m["partition"] == 0 and m["offset"] == int(at))
-    r["value"] = make_output(source, truth, truth.features, "list", "vector", True, True)
+    r["value"] = make_output(source, truth, truth.features, "list", "vector", True, True, True, 2)
     header(r, "lca-model-version", b"100")
 
 
@@ -336,9 +388,9 @@ class Good(unittest.TestCase):
     def test_good(self):
         for shape in ("list", "columns"):
             for layout in ("vector", "columns"):
-                for passthrough, score in ((True, True), (False, False)):
-                    with self.subTest(shape=shape, layout=layout, passthrough=passthrough, score=score):
-                        r = codes(history(shape, layout, passthrough, score), layout=layout, passthrough=passthrough, score=score)
+                for passthrough, score, p, why in ((True, True, True, 2), (False, False, False, 0), (False, False, True, 9)):
+                    with self.subTest(shape=shape, layout=layout, passthrough=passthrough, score=score, p=p, why=why):
+                        r = codes(history(shape, layout, passthrough, score, p, why), layout=layout, passthrough=passthrough, score=score, p=p, why=why)
                         self.assertEqual(dict(r.codes), {}, r.examples)
                         self.assertEqual((r.rows, r.messages, r.dead_letters, r.null_rows), (2 * (PER - 1) * ROWS, 2 * (PER - 1), 2, 2))
                         self.assertEqual((r.versions, r.models), ({100, 250}, 2))
@@ -354,6 +406,11 @@ class Good(unittest.TestCase):
         header(h["output"][0], "lca-model-version", b"0")
         self.assertEqual(dict(codes(h, without_model=True).codes), {})
         self.assertEqual(set(codes(h).codes), {"VERSION_UNKNOWN"})
+
+    def test_first_edition(self):
+        h = history()
+        edit(h["output"][0], lambda t: t.drop_columns(["lca_p"]))
+        self.assertEqual(dict(codes(h, former=True).codes), {})
 
     def test_dead_letter_policy(self):
         """on_invalid: dead_letter makes the messages with a NaN row bad: here they passed."""

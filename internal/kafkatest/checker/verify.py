@@ -11,12 +11,15 @@ import pyarrow as pa
 
 import model
 
-CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE NONFINITE DECODE NO_HEADER
+CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY NONFINITE DECODE NO_HEADER
 VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
 OPEN_TXN""".split()
 
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
+
+# The largest error of a gain, as a share of it, or of what matters of a gain in nats.
+WHY_TOLERANCE, WHY_LEAST = 1e-4, 1e-2
 
 
 class Options:
@@ -24,9 +27,12 @@ class Options:
 
     def __init__(self, **given):
         self.model_id = "default"
-        self.column = "lca"  # its score is COLUMN_score
+        self.column = "lca"  # its score is COLUMN_score, and so on
         self.layout = "vector"  # or columns: COLUMN_0, COLUMN_1, ...
         self.score = True
+        self.p = True
+        self.former = False  # outputs may be without p, as those of the first edition
+        self.why = 0  # features that COLUMN_why names
         self.passthrough = True
         self.on_invalid = "null"  # or dead_letter
         self.without_model = False  # until_model: pass_through, version 0
@@ -42,7 +48,8 @@ class Report:
         self.examples = collections.defaultdict(list)
         self.rows = self.messages = self.dead_letters = self.null_rows = 0
         self.versions, self.models = set(), 0
-        self.worst_value = self.worst_bound = self.worst_score = 0.0
+        self.worst_value = self.worst_bound = self.worst_score = self.worst_p = self.worst_why = 0.0
+        self.p_rows = self.why_rows = 0
 
     def fault(self, code, text, count=1):
         assert code in CODES, code
@@ -57,6 +64,7 @@ class Report:
             "versions": len(self.versions), "first_version": min(self.versions, default=0),
             "last_version": max(self.versions, default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
+            "p_rows": self.p_rows, "worst_p": self.worst_p, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
 
 
@@ -174,7 +182,7 @@ def check_rows(where, rec, source, chosen, options, r):
         after = pa.Table.from_batches(batches, reader.schema)
         if len(batches) != 1:
             raise ValueError(f"{len(batches)} batches")
-        y, score = columns_of(after, options, chosen)
+        y, score, p, why = columns_of(after, options, chosen)
     except Exception as e:  # pyarrow has many ways to refuse bytes
         r.fault("DECODE", f"{where}: {e}")
         return
@@ -187,13 +195,16 @@ def check_rows(where, rec, source, chosen, options, r):
         r.fault(*id_fault(where, before, after))
         return
     if chosen is not None:
-        check_values(where, model.features_of(before, chosen.features), y, score, chosen, r)
+        x = model.features_of(before, chosen.features)
+        check_values(where, x, y, score, chosen, r)
+        check_p(where, x, y, score, p, chosen, r)
+        check_why(where, x, y, why, chosen, options, r)
     elif y is not None:
         r.fault("VALUE", f"{where}: values without a model")
 
 
 def columns_of(table, options, chosen):
-    """y (rows, k) with NaN rows for null, None if all are null; score (rows,), None if there is none."""
+    """y (rows, k) with NaN rows for null, None if all are null; score and p (rows,) and why (rows of pairs), None if there is none."""
     if options.layout == "vector":
         column = table[options.column].combine_chunks()
         if not pa.types.is_fixed_size_list(column.type) or column.type.value_type != pa.float32() or column.type.value_field.nullable:
@@ -202,22 +213,32 @@ def columns_of(table, options, chosen):
         y = np.full((len(column), column.type.list_size), np.nan)
         y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
     else:
-        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - (options.why > 0)
         parts = [table[f"{options.column}_{i}"] for i in range(k)]
         null = np.array([v is None for v in parts[0].to_pylist()])
         y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
-    score = None
-    if options.score:
-        column = table[options.column + "_score"]
-        if column.type != pa.float32():
-            raise ValueError(f"score is {column.type}")
-        score = np.array([np.nan if v is None else v for v in column.to_pylist()], float)
-        if (np.array([v is None for v in column.to_pylist()]) != null).any():
-            raise ValueError("score and values are null in different rows")
+    score = numbers_of(table, options.column + "_score") if options.score else None
+    p = numbers_of(table, options.column + "_p") if options.p and not (options.former and options.column + "_p" not in table.column_names) else None
+    if score is not None and (np.isnan(score) != null).any() or p is not None and not np.isnan(p[null]).all():
+        raise ValueError("score and values are null in different rows")
+    why = None
+    if options.why:
+        why = table[options.column + "_why"].to_pylist()
+        if (np.array([v is None for v in why]) != null).any():
+            raise ValueError("guilty features and values are null in different rows")
     if not np.isnan(y[null]).all():
         raise ValueError("a null row has values")
     y = np.ma.array(y, mask=np.repeat(null[:, None], y.shape[1], 1))
-    return (None if null.all() and chosen is None else y), score
+    return (None if null.all() and chosen is None else y), score, p, why
+
+
+def numbers_of(table, name):
+    column = table[name]
+    if column.type != pa.float32():
+        raise ValueError(f"{name} is {column.type}")
+    if np.isnan(column.drop_null().to_numpy()).any():
+        raise ValueError(f"{name} has NaN")
+    return np.array([np.nan if v is None else v for v in column.to_pylist()], float)
 
 
 def same_columns(before, after):
@@ -283,6 +304,54 @@ def check_values(where, x, y, score, chosen, r):
         if (off > TOLERANCE).any():
             i = np.argmax(off)
             r.fault("SCORE", f"{where}: row {i}: {score[use][finite][i]:.9g}, want {want[i]:.9g}", int((off > TOLERANCE).sum()))
+
+
+def usable(x, y):
+    """Rows that have values, as they should."""
+    return np.isfinite(x).all(1) & ~np.ma.getmaskarray(y)[:, 0]
+
+
+def check_p(where, x, y, score, p, chosen, r):
+    """p is made of the score as it is written; where that is left out, of any within its tolerance. A model without
+    scores gives none."""
+    if p is None:
+        return
+    if not len(chosen.scores):
+        if not np.isnan(p).all():
+            r.fault("P", f"{where}: probabilities without scores of the neighbours", int((~np.isnan(p)).sum()))
+        return
+    use = usable(x, y) & (np.isfinite(score) if score is not None else True)
+    want = score[use] if score is not None else chosen.score(x[use])
+    margin = 0 if score is not None else TOLERANCE * np.maximum(1, np.abs(want))
+    low, high = chosen.p(want + margin), chosen.p(want - margin)
+    off = np.maximum(low / p[use] - 1, p[use] / high - 1)
+    r.p_rows += len(off)
+    r.worst_p = max(r.worst_p, off.max(initial=0))
+    wrong = ~(off <= TOLERANCE)
+    if wrong.any():
+        i = np.argmax(wrong)
+        r.fault("P", f"{where}: row {i}: {p[use][i]:.9g}, want {low[i]:.9g} to {high[i]:.9g}", int(wrong.sum()))
+
+
+def check_why(where, x, y, why, chosen, options, r):
+    if why is None:
+        return
+    use = np.flatnonzero(usable(x, y))
+    want = chosen.why(x[use])
+    for row, gains in zip(use, want):
+        named = [chosen.features.index(e["feature"]) for e in why[row] if e["feature"] in chosen.features]
+        nats = np.array([e["nats"] for e in why[row]])
+        most = min(options.why, len(gains))
+        if len(set(named)) != most or len(nats) != most or (np.diff(nats) > 0).any():
+            r.fault("WHY", f"{where}: row {row} names {why[row]}")
+            continue
+        near = WHY_TOLERANCE * np.maximum(gains, WHY_LEAST)
+        others = np.delete(np.arange(len(gains)), named)
+        off = np.abs(nats - gains[named]) / near[named]
+        r.why_rows += 1
+        r.worst_why = max(r.worst_why, off.max() * WHY_TOLERANCE)
+        if not (off <= 1).all() or (gains[others] - near[others] > nats[-1] + near[named[-1]]).any():
+            r.fault("WHY", f"{where}: row {row} names {why[row]}, want {dict(zip(chosen.features, gains))}")
 
 
 def check_dead(records, inputs, kinds, r):

@@ -181,6 +181,8 @@ type Transform struct {
 	Coordinates lca.Coordinates     // rotation of the result
 	Components  lca.Components      // which part of the metric the result carries
 	Score       bool                // add the column of −log p, nats
+	PValue      bool                // add the column of the probability of a score at least as high
+	Why         int                 // number of features that the column of guilty features names; 0: no such column
 	Layout      pipeline.Layout     // how the result stands in a message
 	Column      string              // name of the output column
 	Passthrough bool                // keep the input's columns

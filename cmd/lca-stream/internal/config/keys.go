@@ -178,6 +178,8 @@ func transformKeys(c *Config) []Key {
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},
+		{"transform.p_value", "true", "Add the probability of a score at least as high, among rows like the model's neighbours, as column <column>_p.", &boolValue{&t.PValue}},
+		{"transform.why", "0", "Number of features that column <column>_why names for each row, those that make its score as high as it is first, with the nats that each costs; about doubles the time of scoring. 0: no such column.", whole(&t.Why, 0, 65536)},
 		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, pipeline.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
