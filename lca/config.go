@@ -33,6 +33,10 @@ type Config struct {
 	// read, and to check the kernels against.
 	Precision Precision
 
+	// Near names more rows that are no neighbours of a row, such as those near in time. It may be called by many goroutines
+	// at once. Nil: none. A fit that samples rows or neighbours cannot have it.
+	Near func(row int) []int32
+
 	NearCopies  bool // leave out pairs closer than d·1e-6 in squared whitened distance; default true, false for discrete data
 	Coordinates Coordinates
 	Components  Components
@@ -85,6 +89,7 @@ func (c Config) Validate() error {
 	check(c.Minibatch >= 0, "Minibatch is %d, want 0 (all) or more", c.Minibatch)
 	check(c.Neighbours >= 0, "Neighbours is %d, want 0 (all) or more", c.Neighbours)
 	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
+	check(c.Near == nil || c.Minibatch == 0 && c.Neighbours == 0, "Near is set, and rows or neighbours are sampled")
 	check(c.TargetRows >= 0, "TargetRows is %d, want 0 (off) or more", c.TargetRows)
 	check(c.Precision == 0 || precisionNames[c.Precision] != "", "unknown Precision %d", c.Precision)
 	check(coordinatesNames[c.Coordinates] != "", "unknown Coordinates %d", c.Coordinates)
@@ -98,6 +103,7 @@ const mostIterations = 10_000
 
 // resolved replaces Auto and the zeros that stand for a default by their values.
 func (c Config) resolved() Config {
+	c.Kind = c.Kind.Resolve()
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
 	if c.Tol == 0 {

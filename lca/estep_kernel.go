@@ -63,13 +63,16 @@ func (s pairs) exclusion(from, to, d int) kernel.Exclusion {
 	if s.nearCopies {
 		ex.NearCopy = kernel.NearCopy * float64(d)
 	}
-	if s.self == nil {
+	if s.self == nil && s.near == nil {
 		return ex
 	}
 	ex.Start = []int32{0}
-	for _, slot := range s.self[from:to] {
-		if slot >= 0 {
-			ex.Index = append(ex.Index, int32(slot))
+	for i := from; i < to; i++ {
+		if s.self != nil && s.self[i] >= 0 {
+			ex.Index = append(ex.Index, int32(s.self[i]))
+		}
+		if s.near != nil {
+			ex.Index = append(ex.Index, s.near(i)...)
 		}
 		ex.Start = append(ex.Start, int32(len(ex.Index)))
 	}

@@ -85,7 +85,7 @@ func (f *fitting) search(ctx context.Context) (state, error) {
 		return f.gaussian(), nil
 	case KindLCAGaussRed:
 		return f.reduce(ctx)
-	case KindLCA, KindLCAGauss:
+	case KindLCA, KindLCAGauss, KindAuto:
 		start, err := f.start()
 		if err != nil {
 			return state{}, err
@@ -149,7 +149,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 
 // allPairs are all rows against all others.
 func (f *fitting) allPairs() pairs {
-	return pairs{q: f.rows, p: f.rows, self: identity(f.rows), nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
+	return pairs{q: f.rows, p: f.rows, self: identity(f.rows), near: f.Near, nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
 }
 
 func (f *fitting) shape() kernel.Shape { return kernel.Shape{DOF: f.DOF} }
@@ -237,7 +237,7 @@ func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, err
 		},
 	}
 	m.W = whitening(m.parts(), f.Coordinates, f.Components)
-	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies})
+	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies, Near: f.Near})
 	return m, ctx.Err()
 }
 

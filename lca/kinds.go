@@ -16,9 +16,10 @@ const (
 	KindLCAGauss                    // Parzen part times Gaussian part, section 4
 	KindLCAGaussRed                 // LCA-Gauss, then the dichotomic search of section 4
 	KindGaussian                    // a single Gaussian: the baseline of section 6.2
+	KindAuto                        // KindLCAGauss; a stream also searches as KindLCAGaussRed does, in the background
 )
 
-var kindNames = map[Kind]string{KindLCA: "lca", KindLCAGauss: "lca_gauss", KindLCAGaussRed: "lca_gauss_red", KindGaussian: "gaussian"}
+var kindNames = map[Kind]string{KindLCA: "lca", KindLCAGauss: "lca_gauss", KindLCAGaussRed: "lca_gauss_red", KindGaussian: "gaussian", KindAuto: "auto"}
 
 // String returns the name that the configuration uses, such as "lca_gauss".
 func (k Kind) String() string { return nameOf(kindNames, k) }
@@ -28,6 +29,14 @@ func ParseKind(s string) (Kind, error) { return valueOf(kindNames, s, "model") }
 
 // Kinds returns every Kind, in the order of the constants.
 func Kinds() []Kind { return valuesOf(kindNames) }
+
+// Resolve replaces KindAuto by the model that it stands for.
+func (k Kind) Resolve() Kind {
+	if k == KindAuto {
+		return KindLCAGauss
+	}
+	return k
+}
 
 // Metric is the family that the Parzen covariance Σ is confined to (sections 3, 5 and 6.2).
 type Metric uint8

@@ -26,6 +26,7 @@ type Candidate struct {
 	Name   string  // "red", or "kurtosis 1" … "kurtosis 4"
 	NLL    float64 // on the rows that judge, nats per row; +Inf where it collapsed
 	Parzen int     // d_P
+	Model  *Model  // nil where it collapsed
 }
 
 // Search fits LCA-Gauss-Red, and LCA-Gauss from 1 to 4 directions of minimum kurtosis, and returns
@@ -57,7 +58,7 @@ func Search(ctx context.Context, x, fresh *mat.Dense, c Config) (*Model, []Candi
 		if fresh != nil {
 			nll = m.TestNLL(fresh, x)
 		}
-		candidates = append(candidates, Candidate{Name: name, NLL: nll, Parzen: m.Parzen()})
+		candidates = append(candidates, Candidate{Name: name, NLL: nll, Parzen: m.Parzen(), Model: m})
 		if nll < bestNLL {
 			best, bestNLL = m, nll
 		}

@@ -54,6 +54,7 @@ type Info struct {
 	Copies      uint64  // pairs left out as near copies or the same record
 	Constant    []int   // indices of columns found constant
 	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
+	Choice      *Choice // the last choice by the data; nil before the first
 	Drift       float64 // largest principal angle between the Parzen subspaces of this and the previous reference, radians
 }
 

@@ -18,6 +18,7 @@ type pairs struct {
 	q, p *mat.Dense
 	// self[i] is the row of p that is row i of q itself, or −1; nil when no row is in both.
 	self       []int
+	near       func(row int) []int32 // more rows of p that do not count for a row of q; nil: none
 	nearCopies bool
 	shape      kernel.Shape
 	precision  Precision // of the kernels; 0 = the plain loops
@@ -70,6 +71,11 @@ func (k *pairKernel) logits(from, to int) *mat.Dense {
 func (k *pairKernel) exclude(row []float64, i int) (copies int) {
 	if k.self != nil && k.self[i] >= 0 {
 		row[k.self[i]] = math.Inf(-1)
+	}
+	if k.near != nil {
+		for _, j := range k.near(i) {
+			row[j] = math.Inf(-1)
+		}
 	}
 	if k.closer == 0 {
 		return 0

@@ -326,6 +326,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
 	logAlarm(l.Log, step, l.ModelID, l.learner.Info().Rows)
+	logChoice(l.Log, step.Choice, l.ModelID, l.learner.Info().Rows)
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,10 +25,15 @@ const (
 // algorithms are the values of --algorithm: the models of the paper have their own names, with hyphens.
 func algorithms() []string {
 	all := []string{stochastic}
-	for _, kind := range lca.Kinds() {
+	for _, kind := range batchKinds() {
 		all = append(all, algorithmOf(kind))
 	}
 	return append(all, search, local)
+}
+
+// batchKinds are the models that a batch algorithm can fit.
+func batchKinds() []lca.Kind {
+	return slices.DeleteFunc(lca.Kinds(), func(k lca.Kind) bool { return k == lca.KindAuto })
 }
 
 func algorithmOf(kind lca.Kind) string { return strings.ReplaceAll(kind.String(), "_", "-") }
@@ -40,7 +46,7 @@ func batchKind(algorithm string) (lca.Kind, bool) {
 	case local:
 		return lca.KindLCA, true
 	}
-	for _, kind := range lca.Kinds() {
+	for _, kind := range batchKinds() {
 		if algorithmOf(kind) == algorithm {
 			return kind, true
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -94,8 +95,27 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", known(info.NLL), known(info.GaussianNLL))
 	fmt.Fprintf(&b, "drift        %s radians since the model before; %d alarms\n", known(info.Drift), info.Alarms)
 	fmt.Fprintf(&b, "dimensions   %d: %d Parzen, %d Gaussian, %d constant\n", m.Dim, m.Parzen(), m.Gaussian(), len(info.Constant))
+	b.WriteString(chosen(info.Choice))
 	b.WriteString(spectrum(m.Ratio, m.Parzen()))
 	b.WriteString(directions(s))
+	return b.String()
+}
+
+// chosen lists what was compared when the data chose last.
+func chosen(c *lca.Choice) string {
+	shown := snapshot.ChoiceOf(c)
+	if shown == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row of the neighbours that a candidate was not fitted to:\n", shown.Taken, shown.Rows)
+	for _, t := range shown.Candidates {
+		nll := "collapsed"
+		if t.NLL != nil {
+			nll = known(*t.NLL)
+		}
+		fmt.Fprintf(&b, "  %-32s %10s  %d Parzen, ν %s (%s), %s\n", t.Name, nll, t.Parzen, regular(t.Nu), t.NuUnit, t.Kernel)
+	}
 	return b.String()
 }
 

@@ -13,7 +13,7 @@ import (
 // Config is everything that decides what a Learner learns. Start from DefaultConfig.
 type Config struct {
 	Dim    int        // number of columns d, ≥ 1
-	Kind   lca.Kind   // default KindLCAGauss
+	Kind   lca.Kind   // default KindAuto
 	Metric lca.Metric // default MetricFull
 	Rank   int        // rank of MetricLowRank, 1 ≤ Rank < Dim; 0 otherwise
 
@@ -52,7 +52,7 @@ type Config struct {
 // DefaultConfig is the configuration for a stream of dim columns; doc.go says where it departs from the paper.
 func DefaultConfig(dim int) Config {
 	return Config{
-		Dim: dim, Kind: lca.KindLCAGauss, Metric: lca.MetricFull,
+		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
@@ -69,6 +69,15 @@ func (c Config) Fit() lca.Config {
 	f.Kernel, f.DOF = c.Kernel, c.DOF
 	f.NearCopies, f.Coordinates, f.Components, f.Seed = c.NearCopies, c.Coordinates, c.Components, c.Seed
 	return f
+}
+
+// resolved replaces Auto, where it does not depend on the rows, by what a learner begins with.
+func (c Config) resolved() Config {
+	c.Kind = c.Kind.Resolve()
+	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
+	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
+	c.Pool = c.Pool.resolved()
+	return c
 }
 
 // shape is that of the kernels, once the configuration is resolved.

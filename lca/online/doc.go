@@ -36,7 +36,8 @@
 //   - While the stream is young EM also runs over the pool (replaypool.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (spanupdate.go).
-//   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row (refit.go). (TestRefit)
+//   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row, and so is the choice of ν, its unit, the
+//     kernel, and a single Gaussian in place of all (choice.go). (TestChoiceFindsTheSplit)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go).
 //   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) are set aside, and when they last the

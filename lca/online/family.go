@@ -16,14 +16,15 @@ type family interface {
 	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
 	// overwrites both.
 	first(l *Learner, m *metricState, m2 []float64) error
-	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both; previous is the d_P before, or Auto.
+	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both. previous is the d_P before, from which it
+	// moves only if a direction is clearly on the other side; Auto if there was none. With 0 no direction is Parzen.
 	next(l *Learner, m *metricState, previous int) error
 	// model sets the matrices of a model that is published, for C_L without ν.
 	model(l *Learner, m *lca.Model, cl []float64) error
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
 	mahalanobis(l *Learner, rows []float64) []float64
 	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits
-	// (spanupdate.go), and LCA-Gauss-Red can move directions (refit.go).
+	// (spanupdate.go).
 	unconfined() bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -46,15 +47,23 @@ func FormerBytes(neighbours, columns int) int {
 
 // regime is what is learnt of a stream's rows for as long as they stay as they are.
 type regime struct {
-	pool    *pool
-	moments *runningMoments
-	cl      []float64    // C_L without ν, dim×dim, both triangles
-	metric  *metricState // nil while warming up
-	split   bool         // the metric is the result of an M-step, and not the initial one from C_G
-	drift   drift
-	aligned reference
-	gap     timeGap
-	gate    scoreGate
+	settings recipe     // also in Learner.cfg while the regime is current
+	chosen   lca.Choice // the last one; without candidates before the first
+	pool     *pool
+	moments  *runningMoments
+	cl       []float64    // C_L without ν, dim×dim, both triangles
+	metric   *metricState // nil while warming up
+	split    bool         // the metric is the result of an M-step, and not the initial one from C_G
+	drift    drift
+	aligned  reference
+	gap      timeGap
+	gate     scoreGate
+}
+
+// setRegime makes a regime current, with its settings.
+func (l *Learner) setRegime(r regime) {
+	l.regime = r
+	l.use(r.settings)
 }
 
 // former is a regime that is not the current one.
@@ -71,7 +80,9 @@ type formers struct {
 
 // swap exchanges the current regime with a former one.
 func (l *Learner) swap(f *former) {
-	l.regime, f.regime = f.regime, l.regime
+	was := l.regime
+	l.setRegime(f.regime)
+	f.regime = was
 	l.counts.Since, f.since = f.since, l.counts.Since
 }
 
@@ -97,7 +108,8 @@ func (l *Learner) regimeReturns(b batch, restart bool) bool {
 	back := l.former.regimes[best]
 	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
 	l.remember()
-	l.regime, l.counts.Since = back.regime, back.since
+	l.setRegime(back.regime)
+	l.counts.Since = back.since
 	l.former.turned = l.counts.Minibatches
 	l.leave()
 	l.estimator.load(l.pool, l.metric, &l.work)
@@ -117,7 +129,7 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 // leave forgets what was collected under the regime that is left.
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
-	l.refit.drop()
+	l.choice.drop()
 	l.warm, l.held, l.lockout = batch{}, batch{}, lockout{}
 }
 
@@ -138,6 +150,7 @@ func (l *Learner) thinned() (former, bool) {
 	was, d := l.regime, l.cfg.Dim
 	kept := new(batch).sample(was.pool.batch(), formerRows, was.pool.next, d)
 	next := regime{
+		settings: was.settings, chosen: was.chosen,
 		pool: newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.interrupted(),
 	}
@@ -195,6 +208,8 @@ func (f *formers) write(w *writer) {
 	for i := range f.regimes {
 		r := &f.regimes[i]
 		w.u64(r.since)
+		r.settings.write(w)
+		writeChoice(w, r.chosen)
 		r.pool.write(w)
 		r.moments.write(w)
 		w.floats(r.cl)
@@ -213,6 +228,8 @@ func (l *Learner) readFormers(r *reader) {
 	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
 		l.counts.Since = r.u64()
 		l.regime = emptyRegime(l.cfg)
+		l.restore(readRecipe(r))
+		l.chosen = readChoice(r)
 		l.pool.read(r)
 		l.moments.read(r)
 		l.cl = r.sized("C_L", d*d)
@@ -223,12 +240,13 @@ func (l *Learner) readFormers(r *reader) {
 		l.gate.read(r)
 		switch {
 		case r.err != nil:
-		case l.pool.len() == 0 || parzen < 1 || parzen > d:
+		case l.pool.len() == 0 || parzen < 0 || parzen > d:
 			r.err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.len(), parzen)
 		case l.findFirstSplit(parzen) != nil:
 			r.err = errors.New("a former C_L that is not positive definite")
 		}
 		l.former.regimes = append(l.former.regimes, former{l.regime, l.counts.Since})
 	}
-	l.regime, l.counts.Since = current.regime, current.since
+	l.setRegime(current.regime)
+	l.counts.Since = current.since
 }

@@ -202,7 +202,7 @@ func TestFormersContinue(t *testing.T) {
 			if !bytes.Equal(state, stateOf(t, s.l)) {
 				t.Fatalf("%v: after minibatch %d the interrupted learner has another state", kind, i)
 			}
-			restored, err := NewLearner(s.l.cfg)
+			restored, err := NewLearner(s.l.asked)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,8 +26,10 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
-	cfg       Config // no Auto left in ν, its unit and the kernel
-	family    family // of cfg.Metric
+	asked     Config  // as NewLearner was given it
+	free      freedom // what asked leaves to the data
+	cfg       Config  // no Auto left in the model, ν, its unit and the kernel
+	family    family  // of cfg.Metric
 	estimator estimator
 
 	regime         // the current one
@@ -37,7 +39,7 @@ type Learner struct {
 	clocks  clocks // rows seen of each partition
 	held    batch  // refused rows (held.go)
 	lockout lockout
-	refit   refit
+	choice  choice
 	counts  counts
 	running running
 
@@ -77,24 +79,24 @@ func NewLearner(c Config) (*Learner, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
-	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
-	c.Pool = c.Pool.resolved()
+	asked := c
+	c = c.resolved()
 	family, err := newFamily(c)
 	if err != nil {
 		return nil, err
 	}
-	return &Learner{cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c)}, nil
+	return &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c)}, nil
 }
 
 // emptyRegime is that of a learner that has seen nothing; no Auto may be left in c.Pool.
 func emptyRegime(c Config) regime {
 	return regime{
-		pool:    newPool(c.Pool, c.Neighbours, c.Dim, c.Seed),
-		moments: newRunningMoments(c.momentsMemory(), c.Dim),
-		cl:      make([]float64, c.Dim*c.Dim),
-		gap:     newTimeGap(c),
-		gate:    scoreGate{limit: math.Inf(1)},
+		settings: c.recipe(),
+		pool:     newPool(c.Pool, c.Neighbours, c.Dim, c.Seed),
+		moments:  newRunningMoments(c.momentsMemory(), c.Dim),
+		cl:       make([]float64, c.Dim*c.Dim),
+		gap:      newTimeGap(c),
+		gate:     scoreGate{limit: math.Inf(1)},
 	}
 }
 
@@ -168,7 +170,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	if err := l.replayPool(before, &s); err != nil {
 		return Step{}, err
 	}
-	if err := l.stepRefit(b, before, &s); err != nil {
+	if err := l.stepChoice(b, before, &s); err != nil {
 		return Step{}, err
 	}
 	l.reviseGap(b)
@@ -213,7 +215,7 @@ func (l *Learner) exclusion(b batch) kernel.Exclusion {
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
 	ex.Order, ex.Window = l.inTime.windows(l.pool.places, b.places, l.gap.rows)
-	if l.cfg.NearCopies {
+	if l.cfg.NearCopies && l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
 		ex.NearCopy = kernel.NearCopy * float64(len(l.metric.Active))
 	}
 	return ex

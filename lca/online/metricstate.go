@@ -59,7 +59,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 	return true, l.findSplit(l.previousParzen())
 }
 
-// findSplit brings C_L up to date and finds the split for it and the current C_G, near the previous d_P unless that is Auto.
+// findSplit brings C_L up to date and finds the split for it and the current C_G; previous is as in family.next.
 func (l *Learner) findSplit(previous int) error {
 	next, d := l.spare, l.cfg.Dim
 	if next == nil {
@@ -150,12 +150,16 @@ func (m *metricState) proposition1(kind lca.Kind, m2 []float64, previous int, fi
 
 // parzenWithHysteresis returns d_P for ascending e: the cut at 1, or near the previous d_P the
 // number that moves only when a direction is clearly on the other side. At least one direction
-// stays Parzen: with none all rows are equally near, and C_L = 2 C_G would never change that.
+// stays Parzen: with none all rows are equally near, and C_L = 2 C_G would never change that. So only the data's choice
+// (choice.go) gives up the last one, and only it takes one back.
 //
 // While only a share of the pool is filled, C_L is too wide by share^(−2/(d_P+4)), a pure factor as in
 // prop1.WidthFactor, and the cut is raised by the same factor. A direction that becomes Gaussian stays so, because
 // λ no longer depends on it: 200 rows must not decide what 3000 would not.
 func parzenWithHysteresis(e []float64, previous int, filled float64) int {
+	if previous == 0 {
+		return 0
+	}
 	parzen := previous
 	if previous == lca.Auto {
 		parzen = len(e)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/internal/enum"
 )
@@ -70,6 +71,14 @@ type pool struct {
 
 func newPool(kind PoolKind, capacity, dim int, seed uint64) *pool {
 	return &pool{kind: kind, capacity: capacity, dim: dim, seed: seed, slots: newIdentities(capacity)}
+}
+
+// clone returns a pool of its own with the same rows.
+func (p *pool) clone() *pool {
+	c := *p
+	c.rows, c.places = slices.Clone(p.rows), slices.Clone(p.places)
+	c.slots.ids, c.slots.places = slices.Clone(p.slots.ids), slices.Clone(p.slots.places)
+	return &c
 }
 
 // batch returns all rows; it is the pool's own memory.

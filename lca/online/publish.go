@@ -78,6 +78,9 @@ func (l *Learner) info() lca.Info {
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
 		Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}
+	if chosen := l.chosen; len(chosen.Candidates) > 0 {
+		i.Choice = &chosen
+	}
 	if l.running.Weight > 0 {
 		i.NLL, i.GaussianNLL, i.Effective = l.running.NLL, l.running.GaussianNLL, l.running.Effective
 	}

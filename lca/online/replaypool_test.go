@@ -89,7 +89,8 @@ func TestSplitOfYoungPool(t *testing.T) {
 		{"gives one up", 5, 1, 4},
 		{"takes one in", 1, 1, 2},
 		{"young, keeps all", 6, 1.0 / 15, 6},
-		{"never none", 0, 1e3, 1},
+		{"never none", 1, 1e3, 1},
+		{"none, by choice", 0, 1, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := parzenWithHysteresis(e, c.previous, c.filled); got != c.want {

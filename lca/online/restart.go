@@ -100,7 +100,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w.forget(w.len(), d) // all of them are learnt or counted
 	l.leave()
 	l.counts.Since = 0
-	l.regime = regime{aligned: l.aligned, cl: make([]float64, d*d), gap: newTimeGap(l.cfg)}
+	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: l.aligned, cl: make([]float64, d*d), gap: newTimeGap(l.cfg)})
 	l.gap.learn(first, d)
 	l.gap.revise()
 	return l.initialise(first, s)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -50,6 +51,15 @@ func (c Config) momentsMemory() float64 {
 
 func newRunningMoments(memory float64, dim int) *runningMoments {
 	return &runningMoments{dim: dim, memory: memory, mean: make([]float64, dim), cov: make([]float64, dim*dim)}
+}
+
+// clone returns moments of its own.
+func (g *runningMoments) clone() *runningMoments {
+	c := newRunningMoments(g.memory, g.dim)
+	copy(c.mean, g.mean)
+	copy(c.cov, g.full())
+	c.count, c.sparse = g.count, slices.Clone(g.sparse)
+	return c
 }
 
 // start sets the moments from the warm-up rows.

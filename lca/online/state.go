@@ -35,6 +35,7 @@ import (
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
 //	          and of each column u64, most frequent value f64, share f64
+//	settings  ν f64, its unit u64, kernel u64, degrees of freedom u64
 //	C_L       f×d², without ν, at the last split
 //	metric    flag whether there is one; then of its split
 //	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
@@ -42,7 +43,10 @@ import (
 //	          and of the time since pending f64, minibatches u64, keep f64, fresh f×a²
 //	split     flag
 //	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
-//	refit     rows learnt at its start u64; unless 0: rows, identities u×n, places, d_P u64, C_L f×d² or f×0
+//	choice    rows learnt at the start of the comparison u64; unless 0: rows, identities u×n, places, a record, and unless
+//	          that has taken 0: settings as above, d_P u64, C_L f×d²
+//	chosen    a record: rows learnt u64, candidate taken u64, number of candidates u64, and of each
+//	          name text, d_P u64, ν f64, its unit u64, kernel u64, NLL f64
 //	gap       gap u64, rows seen u64, first row f×d or f×0, number of partitions u64, and of each
 //	          number u64, places of its last rows u×13, those rows f×13d; number of lags u64, and of each
 //	          pairs f64, lag f64, sums f×d, squares f×d, products f×d
@@ -56,9 +60,10 @@ import (
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
 // the ridged flag.
 //
-// Until version 3 there were no places, no columns of drift, and nothing after refit.
+// Until version 3 there were no places, no columns of drift, and nothing after choice.
 //
-// Until version 4 there were no lockouts and no returns among the counts, and no formers.
+// Until version 4 there were no lockouts and no returns among the counts, no settings, nothing chosen and no formers, and choice
+// had after the places d_P u64 and C_L f×d² or f×0.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
@@ -90,6 +95,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.warm.write(w)
 	l.pool.write(w)
 	l.moments.write(w)
+	l.cfg.recipe().write(w)
 	w.floats(l.cl)
 	w.flag(l.metric != nil)
 	if l.metric != nil {
@@ -97,7 +103,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	}
 	w.flag(l.split)
 	l.aligned.write(w)
-	l.refit.write(w)
+	l.choice.write(w)
+	writeChoice(w, l.chosen)
 	l.gap.write(w)
 	writePlaces(w, l.clocks)
 	l.gate.write(w)
@@ -125,7 +132,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return fmt.Errorf("lca: state: %w", err)
 	}
-	next, err := NewLearner(l.cfg)
+	next, err := NewLearner(l.asked)
 	if err != nil {
 		return err
 	}
@@ -136,7 +143,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if r.err != nil {
 		return fmt.Errorf("lca: state: %w", r.err)
 	}
-	l.refit.drop()
+	l.choice.drop()
 	*l = *next
 	return nil
 }
@@ -219,6 +226,9 @@ func (l *Learner) read(r *reader) {
 	}
 	l.pool.read(r)
 	l.moments.read(r)
+	if r.version > 4 {
+		l.restore(readRecipe(r))
+	}
 	l.cl = r.sized("C_L", d*d)
 	if r.flag() {
 		l.metric = new(metricState)
@@ -235,7 +245,10 @@ func (l *Learner) read(r *reader) {
 	}
 	l.split = r.flag()
 	l.aligned.read(r, d)
-	l.refit.read(r, d)
+	l.choice.read(r, d)
+	if r.version > 4 {
+		l.chosen = readChoice(r)
+	}
 	if r.version > 3 {
 		l.gap.read(r, d)
 		l.clocks = readPlaces(r, 0)
@@ -344,7 +357,7 @@ func (m *metricState) read(r *reader, dim int) {
 		m.pending, m.keep = math.Inf(1), 1 // its B is that of no split: the next is found at once
 		m.centre, m.fresh = make([]float64, dim), make([]float64, n*n)
 	}
-	if r.err == nil && (m.parzen < 1 || m.parzen > n) {
+	if r.err == nil && (m.parzen < 0 || m.parzen > n) {
 		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
 	}
 }

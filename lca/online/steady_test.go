@@ -19,6 +19,7 @@ func TestSteadyLearnAllocatesNothing(t *testing.T) {
 	}{{12, 200, 100, lca.Float32}, {40, 300, 100, lca.Float32}, {12, 200, 100, lca.Float64}} {
 		t.Run(fmt.Sprintf("d=%d/%v", c.dim, c.precision), func(t *testing.T) {
 			config := DefaultConfig(c.dim)
+			config.Kind = lca.KindLCAGauss // nothing is compared in the background
 			config.Neighbours, config.Minibatch, config.Precision = c.neighbours, c.rows, c.precision
 			l, err := NewLearner(config)
 			if err != nil {

@@ -88,10 +88,18 @@ func learned(t *testing.T, c Config, x *mat.Dense, ids []uint64) *lca.Model {
 	return m
 }
 
-// streamConfig has a pool of 1000, with which a run takes a fraction of a second.
+// streamConfig has a pool of 1000, with which a run takes a fraction of a second, and leaves nothing to the data.
 func streamConfig(d int) Config {
 	c := DefaultConfig(d)
 	c.Preset, c.Neighbours = lca.PresetDensity, 1000
+	return fixed(c)
+}
+
+// fixed is a configuration that leaves nothing to the data.
+func fixed(c Config) Config {
+	c.Kind = lca.KindLCAGauss
+	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
+	c.Kernel, c.DOF = lca.KernelGaussian, 0
 	return c
 }
 

@@ -33,7 +33,7 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 		b.ids[i] = mix(mix(m.Info.Rows) + uint64(i))
 		b.places[i].partition = noPartition
 	}
-	next, err := NewLearner(l.cfg)
+	next, err := NewLearner(l.asked)
 	if err != nil {
 		return err
 	}

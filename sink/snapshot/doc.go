@@ -61,6 +61,7 @@
 //	lca.neighbours            rows of the part neighbours
 //	lca.scores                rows of the part scores
 //	lca.tail                  JSON {"u", "xi", "beta"}: the scores beyond their 90 % quantile u, see lca.Tail; null without scores
+//	lca.choice                JSON {"rows", "candidates", "taken"}: what the data chose last; null before, see docs/wire-format.md
 //	lca.effective_neighbours  mean exp(H(λ_i))
 //	lca.drift                 largest principal angle to the previous reference, radians
 //	lca.alarms, lca.gated_rows, lca.copies

@@ -56,6 +56,7 @@ func fields() []field {
 		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
 		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
 		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }},
+		{"lca.choice", false, func(s *Snapshot) string { return choiceJSON(info(s).Choice) }, func(s *Snapshot, v string) (err error) { info(s).Choice, err = parseChoice(v); return err }},
 		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
 		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),
 		unsigned("lca.alarms", false, func(s *Snapshot) *uint64 { return &info(s).Alarms }),

@@ -112,14 +112,14 @@ func atLeast(p *float64, low float64, words ...word[float64]) value {
 func modelKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
-		{"lca.model", "lca_gauss", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with the search for the split.", oneOf(&m.Model, online.Kinds()...)},
+		{"lca.model", "auto", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with a search for the split in the background; auto: lca_gauss with this search.", oneOf(&m.Model, online.Kinds()...)},
 		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, lca.Metrics()...)},
 		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
-		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault).", oneOf(&m.Preset, lca.Presets()...)},
-		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less.", atLeast(&m.Nu, 0, autoNumber())},
+		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault; ν, its unit, the kernel, and whether a single Gaussian is as good, are then chosen by the data).", oneOf(&m.Preset, lca.Presets()...)},
+		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less. auto: by preset; with density one of 0.001, 0.01 and 0.1, by the data.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
-		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: covariance with preset density, relative with metric.", oneOf(&m.NuUnit, lca.Units()...)},
-		{"lca.kernel", "auto", "Kernel around each neighbour. gaussian; student: Student's t with 4 degrees of freedom, for heavy tails and outliers that belong to the data, whose pull it bounds; auto: gaussian.", oneOf(&m.Kernel, lca.Kernels()...)},
+		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: with preset density chosen by the data, and covariance until then; relative with metric.", oneOf(&m.NuUnit, lca.Units()...)},
+		{"lca.kernel", "auto", "Kernel around each neighbour. gaussian; student: Student's t with 4 degrees of freedom, for heavy tails and outliers that belong to the data, whose pull it bounds; auto: with preset density chosen by the data, and gaussian until then; gaussian with metric.", oneOf(&m.Kernel, lca.Kernels()...)},
 	}
 }
 

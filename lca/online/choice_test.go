@@ -14,13 +14,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// TestRefit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
+// TestChoiceFindsTheSplit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
 // LCA-Gauss keeps, and is the better density for it.
-func TestRefit(t *testing.T) {
+func TestChoiceFindsTheSplit(t *testing.T) {
 	const noise, n = 10, 2500
 	r := rand.New(rand.NewPCG(1, 12))
 	x, fresh := five(r, n, noise), five(r, 1000, noise)
-	nll, parzen, refits := map[lca.Kind]float64{}, map[lca.Kind]int{}, 0
+	nll, parzen, changes := map[lca.Kind]float64{}, map[lca.Kind]int{}, 0
 	for _, kind := range []lca.Kind{lca.KindLCAGauss, lca.KindLCAGaussRed} {
 		c := DefaultConfig(2 + noise)
 		c.Kind, c.Preset, c.Neighbours = kind, lca.PresetDensity, 1000
@@ -29,10 +29,10 @@ func TestRefit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, s := range feed(t, l, x, c.Minibatch) {
-			if s.Refitted {
-				refits++
+			if s.Choice != nil && s.Choice.Taken != 0 {
+				changes++
 				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; it whitens from 1500
-					t.Errorf("a refit replaced the metric at minibatch %d", i)
+					t.Errorf("a choice replaced the metric at minibatch %d", i)
 				}
 			}
 		}
@@ -44,14 +44,14 @@ func TestRefit(t *testing.T) {
 		nll[kind], parzen[kind] = -stat.Mean(m.LogDensity(nil, fresh), nil), m.Parzen()
 	}
 	t.Logf("NLL and d_P: %v, %v", nll, parzen)
-	if refits != 1 || parzen[lca.KindLCAGaussRed] > 3 || !(nll[lca.KindLCAGaussRed] < nll[lca.KindLCAGauss]-0.3) {
-		t.Errorf("%d refits, NLL %v, d_P %v", refits, nll, parzen)
+	if changes != 1 || parzen[lca.KindLCAGaussRed] > 3 || !(nll[lca.KindLCAGaussRed] < nll[lca.KindLCAGauss]-0.3) {
+		t.Errorf("%d changes, NLL %v, d_P %v", changes, nll, parzen)
 	}
 }
 
-// TestRefitDependsOnRowsAlone holds that neither threads nor checkpoints, in the midst of a search or
+// TestChoiceDependsOnRowsAlone holds that neither threads nor checkpoints, in the midst of a search or
 // not, change what LCA-Gauss-Red learns.
-func TestRefitDependsOnRowsAlone(t *testing.T) {
+func TestChoiceDependsOnRowsAlone(t *testing.T) {
 	const d, n = 6, 700
 	x := five(rand.New(rand.NewPCG(2, 12)), n, d-2)
 	c := DefaultConfig(d)
@@ -83,9 +83,9 @@ func TestRefitDependsOnRowsAlone(t *testing.T) {
 	}
 }
 
-// TestRefitDropped holds that a search ends with its learner, with a drift alarm, and where another
+// TestChoiceDropped holds that a search ends with its learner, with a drift alarm, and where another
 // state takes its place.
-func TestRefitDropped(t *testing.T) {
+func TestChoiceDropped(t *testing.T) {
 	const d = 6
 	c := DefaultConfig(d)
 	c.Kind, c.Neighbours = lca.KindLCAGaussRed, 300
@@ -95,18 +95,18 @@ func TestRefitDropped(t *testing.T) {
 	}
 	young := stateOf(t, l)
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
-	if l.refit.began == 0 {
+	if l.choice.began == 0 {
 		t.Fatal("no search after 350 rows with a pool of 300")
 	}
 	if err := l.UnmarshalBinary(young); err != nil {
 		t.Fatal(err)
 	}
-	if l.refit.search != nil || !bytes.Equal(stateOf(t, l), young) {
+	if l.choice.comparison != nil || !bytes.Equal(stateOf(t, l), young) {
 		t.Error("the search outlived the state")
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
 	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
-	if s, err := l.quarantine(batch{linalg.Elements(now), sequence(1<<30, 200), make([]place, 200)}, Step{}); err != nil || s.Alarm != AlarmDrift || l.refit.began != 0 {
+	if s, err := l.quarantine(batch{linalg.Elements(now), sequence(1<<30, 200), make([]place, 200)}, Step{}); err != nil || s.Alarm != AlarmDrift || l.choice.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()
@@ -134,7 +134,7 @@ func TestSurelyLower(t *testing.T) {
 		{"no row", add(math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := surelyLower(c.a, b); got != c.want {
+			if got := surelyLower(c.a, b, 5); got != c.want {
 				t.Errorf("%v below %v: %v", c.a, b, got)
 			}
 		})

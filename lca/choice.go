@@ -1,0 +1,18 @@
+package lca
+
+// Choice says what was compared when a learner chose by the data, and what it took: see package online.
+type Choice struct {
+	Rows       uint64 // rows learnt when the candidates were fitted
+	Candidates []Trial
+	Taken      int // index of the candidate that was taken; 0 is what was there before
+}
+
+// Trial is a candidate of a Choice.
+type Trial struct {
+	Name   string  // "current", "gaussian", what Search calls its candidates, or the settings that it changes
+	Parzen int     // d_P
+	Nu     float64 // ν
+	NuUnit Unit
+	Kernel Kernel
+	NLL    float64 // leave-one-out, on rows of the pool that it was not fitted to, nats per row; +Inf where it collapsed
+}

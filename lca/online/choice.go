@@ -1,0 +1,199 @@
+package online
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+const (
+	choiceJudge  = 1000 // newest rows of the stream that choose between the best candidate and the current metric
+	choiceApart  = 32   // rows between choices in the long run, in pool sizes
+	choiceSurely = 2    // standard errors by which a candidate must be better
+)
+
+// choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
+// Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
+// "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
+// background (candidates.go). This starts when N, 2N, 4N … rows have been learnt, and then every 32N. The best candidate
+// takes effect N/2 rows later, if it explains the newest 1000 of them better than the current metric by two standard
+// errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
+// depends on the rows alone, and not on how fast the comparison was.
+//
+// A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
+type choice struct {
+	began uint64 // counts.Since at the start; 0 = no comparison is running
+	rows  batch  // the newest rows since, at most choiceJudge
+	*comparison
+}
+
+// comparison is one in the background, and its outcome.
+type comparison struct {
+	found  outcome
+	done   chan struct{} // closed when found is set; nil when it was restored
+	cancel context.CancelFunc
+}
+
+// outcome is what a comparison found.
+type outcome struct {
+	lca.Choice
+	best candidate // the one at Taken; unless that is 0
+}
+
+// candidate is a metric for the pool.
+type candidate struct {
+	recipe recipe
+	parzen int       // d_P
+	cl     []float64 // C_L without ν, dim×dim
+}
+
+// Close ends a comparison in the background, and waits for its end. The learner must not be used afterwards.
+func (l *Learner) Close() { l.choice.drop() }
+
+// drop cancels the comparison and waits for its end.
+func (c *choice) drop() {
+	if c.comparison != nil && c.cancel != nil {
+		c.cancel()
+		<-c.done
+	}
+	*c = choice{}
+}
+
+// wait returns the comparison's outcome.
+func (c *comparison) wait() outcome {
+	if c.done != nil {
+		<-c.done
+	}
+	return c.found
+}
+
+// stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt.
+func (l *Learner) stepChoice(b batch, before uint64, s *Step) (err error) {
+	if !l.free.any() {
+		return nil
+	}
+	pool := uint64(l.cfg.Neighbours)
+	if c := &l.choice; c.began > 0 {
+		if c.keep(b, l.cfg.Dim); l.counts.Since < c.began+pool/2 {
+			return nil
+		}
+		if s.Choice, err = l.endChoice(); err != nil {
+			return err
+		}
+		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
+	}
+	if l.pool.len() == l.cfg.Neighbours && choiceDue(before, l.counts.Since, pool) {
+		l.startChoice()
+	}
+	return nil
+}
+
+// choiceDue says whether the rows learnt have just passed N·2^k, or a multiple of 32N.
+func choiceDue(before, now, pool uint64) bool {
+	for k := uint64(1); k < choiceApart; k *= 2 {
+		if before < k*pool && k*pool <= now {
+			return true
+		}
+	}
+	return before/(choiceApart*pool) < now/(choiceApart*pool)
+}
+
+// keep appends rows and forgets the oldest.
+func (c *choice) keep(b batch, dim int) {
+	c.rows.append(b)
+	c.rows.forget(max(0, c.rows.len()-choiceJudge), dim)
+}
+
+// startChoice starts a comparison.
+func (l *Learner) startChoice() {
+	compared := newContest(l)
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &comparison{done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(c.done)
+		c.found = compared.run(ctx)
+	}()
+	l.choice = choice{began: l.counts.Since, comparison: c}
+}
+
+// endChoice ends a comparison: what it found becomes current if the newest rows say so.
+func (l *Learner) endChoice() (*lca.Choice, error) {
+	c := l.choice
+	found := c.wait()
+	l.choice.drop()
+	if found.Taken != 0 {
+		adopted, err := l.adopt(found.best, c.rows)
+		if err != nil {
+			return nil, fmt.Errorf("lca: choice: %w", err)
+		}
+		if !adopted {
+			found.Taken = 0
+		}
+	}
+	l.chosen = found.Choice
+	return &found.Choice, nil
+}
+
+// adopt makes a candidate current, unless the rows are not explained better by it.
+func (l *Learner) adopt(best candidate, rows batch) (adopted bool, err error) {
+	before, was := l.regime, slices.Clone(l.score(rows))
+	if err = l.begin(best); err == nil {
+		if now := l.score(rows); surelyLower(now, was, l.independent(rows.len())) {
+			l.drift.nll.moveTo(was, now, float64(l.cfg.Minibatch))
+			l.setGate(new(batch).sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+			return true, nil
+		}
+	}
+	l.setRegime(before)
+	return false, err
+}
+
+// begin makes a candidate current.
+func (l *Learner) begin(c candidate) error {
+	l.use(c.recipe)
+	l.cl, l.spare = slices.Clone(c.cl), nil
+	return l.findFirstSplit(c.parzen)
+}
+
+// score returns −log p of rows under the current metric, NaN for one without a neighbour.
+func (l *Learner) score(b batch) []float64 {
+	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.project(b.x, l.moments.mean)
+	return l.densities(l.estimator.update(l.exclusion(b)))
+}
+
+// independent returns how many independent rows that number of rows stands for.
+func (l *Learner) independent(rows int) float64 {
+	if g := l.gap.rows; g > 1 {
+		return min(float64(rows), float64(max(l.counts.Since, uint64(l.pool.len())))/float64(g))
+	}
+	return float64(rows)
+}
+
+// surelyLower says whether a is below b by two standard errors of their difference, row by row. The rows count as
+// independent ones.
+func surelyLower(a, b []float64, independent float64) bool {
+	var n, squares float64
+	mean := meanDifference(a, b)
+	for i := range a {
+		if d := a[i] - b[i]; !math.IsNaN(d) {
+			n, squares = n+1, squares+float64((d-mean)*(d-mean))
+		}
+	}
+	independent *= n / float64(len(a))
+	return independent > 1 && mean < -choiceSurely*math.Sqrt(squares/n/(independent-1))
+}
+
+// meanDifference returns the mean of a − b over the rows that both know.
+func meanDifference(a, b []float64) float64 {
+	var n, sum float64
+	for i := range a {
+		if d := a[i] - b[i]; !math.IsNaN(d) {
+			n, sum = n+1, sum+d
+		}
+	}
+	return sum / n
+}

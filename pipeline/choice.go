@@ -1,0 +1,24 @@
+package pipeline
+
+import (
+	"log/slog"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// logChoice says what the data have chosen, and what the choice is worth on the rows that judged.
+func logChoice(log *slog.Logger, c *lca.Choice, modelID string, rows uint64) {
+	if c == nil {
+		return
+	}
+	was, now := c.Candidates[0], c.Candidates[c.Taken]
+	attrs := []any{
+		"model_id", modelID, "version", rows, "candidates", len(c.Candidates), "d_parzen", now.Parzen, "nu", now.Nu, "nu_unit", now.NuUnit.String(),
+		"kernel", now.Kernel.String(), "nll", now.NLL, "nll_before", was.NLL,
+	}
+	if c.Taken == 0 {
+		log.Info("the data chose to keep the model: no candidate was better by two standard errors", attrs...)
+		return
+	}
+	log.Info("the data chose another model", append(attrs, "taken", now.Name)...)
+}
