@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,13 +30,24 @@ func (p *program) doctorCommand() *cobra.Command {
 		Short: "Check brokers, credentials, topics, limits and widths; say what to do",
 		Long: `Checks everything that run needs, in the order in which it is needed: files, brokers, login, topics,
 rights, the newest messages and how wide they are, models, transactions. It changes nothing but the epoch
-of a transactional id of its own. Exit code 2 when a check fails.`,
-		Example: "  lca-stream doctor -c stream.yaml",
+of a transactional id of its own. Exit code 2 when a check fails.
+
+With --acls it asks no broker, and prints the commands that grant what run needs on a cluster with access
+control.`,
+		Example: "  lca-stream doctor -c stream.yaml\n  lca-stream doctor -c stream.yaml --acls > grant.sh",
 	}
 	o := p.configFlags(c)
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a check")
+	acls := c.Flags().Bool("acls", false, "print the commands that grant the rights, and stop")
 	return command(c, func(ctx context.Context, _ []string) error {
+		if *acls {
+			cfg, err := p.load(o)
+			if err != nil {
+				return err
+			}
+			return writeGrants(p.stdout, cfg)
+		}
 		s, err := p.open(o) // doctor looks for the brokers in its own way
 		if err != nil {
 			return err
@@ -79,6 +89,7 @@ type doctor struct {
 
 	features *minibatch.Features // features of the newest messages; nil: no message can be used
 	columns  []string            // columns of the newest messages
+	denied   []string            // topics that the user may not see
 }
 
 func (d *doctor) ok(name, format string, args ...any) {
@@ -115,9 +126,11 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.ok("settings", "the configuration has no faults")
 	d.listen()
 	if d.brokers(ctx) {
-		if d.topics(ctx) {
-			d.rights(ctx)
-			d.members(ctx)
+		there := d.topics(ctx)
+		d.rights(ctx)
+		d.members(ctx)
+		if there {
+			d.positions(ctx)
 			d.messages(ctx)
 			d.models(ctx)
 		}
@@ -205,6 +218,9 @@ func (d *doctor) topics(ctx context.Context) bool {
 		return false
 	}
 	for _, f := range findings {
+		if f.Denied {
+			d.denied = append(d.denied, f.Topic)
+		}
 		if f.OK() {
 			d.ok("topics", "%s: %s, %s", f.Topic, plural.Count(f.Partitions, "partition"), f.Policy)
 		} else {
@@ -229,60 +245,11 @@ func (d *doctor) topics(ctx context.Context) bool {
 	return findings[0].Partitions > 0
 }
 
-// members reports who else is in the group.
-func (d *doctor) members(ctx context.Context) {
-	group := d.system.config.Source.Group
-	members, err := source.Members(ctx, d.system.cluster, group)
-	if err != nil {
-		d.fault("group", "the user needs READ on group "+group, "%v", d.system.cluster.Explain(err))
-		return
-	}
-	if foreign := source.Foreign(members); len(foreign) > 0 {
-		d.warn("group", "give the other application a group of its own, or set another source.group", "group %s has members that are not lca-stream, and take partitions away: %s", group, strings.Join(memberNames(foreign), ", "))
-		return
-	}
-	d.ok("group", "%s: %s", group, plural.Count(len(members), "member"))
-}
-
-// transactions opens a producer: that needs the coordinator, and rights on the transactional id.
-func (d *doctor) transactions(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	cl, id := d.system.cluster, d.system.config.Source.Group+".doctor"
-	var answer *kafka.InitProducerIDResponse
-	var err error
-	for {
-		answer, err = cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
-			Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
-		})
-		if err == nil {
-			err = answer.Error
-		}
-		// The first transaction on a cluster makes the broker create and load a topic of its own.
-		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
-	if err != nil {
-		d.fault("transactions", "the user needs WRITE on transactional ids that begin with source.group; a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
-		return
-	}
-	version := 1
-	if level, err := cl.Finalized(ctx, "transaction.version"); err == nil && level >= 2 {
-		version = 2
-	}
-	d.ok("transactions", "version %d, transactional id %s: producer %d, epoch %d", version, id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
-}
-
 // messages reads the newest messages as the learner would, and compares the settings with their width.
 func (d *doctor) messages(ctx context.Context) {
 	i := newInspection(d.system.config, io.Discard)
 	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
-		d.fault("messages", "the user needs READ on the source topic", "%v", err)
+		d.fault("messages", "see what is said of rights above", "%v", err)
 		return
 	}
 	for code, n := range i.rejected {

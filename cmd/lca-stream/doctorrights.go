@@ -5,66 +5,115 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	wire "github.com/segmentio/kafka-go/protocol"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 )
 
 // grant is one right that the program needs.
 type grant struct {
 	operation string // as kafka-acls.sh spells it
-	resource  string // the flag of kafka-acls.sh: --topic or --group
+	resource  string // the flag of kafka-acls.sh, such as --topic
 	name      string
-	ask       func(context.Context) error // sends a request that needs the right and changes nothing
+	prefixed  bool // the right is on all names that begin with name
+	what      string
+}
+
+// command grants the right.
+func (g grant) command(c *config.Config) string {
+	user := c.Kafka.SASL.Username
+	if user == "" {
+		user = "NAME" // of the client's certificate, or of whoever the listener takes the client for
+	}
+	pattern := ""
+	if g.prefixed {
+		pattern = " --resource-pattern-type prefixed"
+	}
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal User:%s --operation %s %s %s%s", c.Kafka.Brokers[0], user, g.operation, g.resource, g.name, pattern)
+}
+
+// grants lists what run needs on topics and groups.
+func grants(c *config.Config) []grant {
+	all := []grant{
+		{"Read", "--topic", c.Source.Topic, false, "the records"},
+		{"Read", "--topic", c.Snapshot.Topic, false, "models"},
+		{"Read", "--topic", c.Checkpoint.Topic, false, "going on after a restart"},
+		{"Write", "--topic", c.Transform.Topic, false, "whitened records"},
+		{"Write", "--topic", c.Snapshot.Topic, false, "models"},
+		{"Write", "--topic", c.Checkpoint.Topic, false, "checkpoints and start markers"},
+	}
+	if c.DeadLetter.Topic != "" {
+		all = append(all, grant{"Write", "--topic", c.DeadLetter.Topic, false, "records that cannot be used"})
+	}
+	return append(all,
+		grant{"Read", "--group", c.Source.Group, false, "membership, and committing offsets"},
+		grant{"Read", "--group", learnGroup(c), false, "committing the learner's offsets"})
+}
+
+// transactions is the right on transactional ids.
+func transactions(c *config.Config) grant {
+	return grant{"Write", "--transactional-id", c.Source.Group, true, "transactions"}
+}
+
+// writeGrants writes the commands that grant what run needs, for a script.
+func writeGrants(w io.Writer, c *config.Config) error {
+	for _, g := range append(grants(c), transactions(c)) {
+		if _, err := fmt.Fprintf(w, "%s   # %s\n", g.command(c), g.what); err != nil {
+			return err
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# So that settings of topics are checked at the start:\n")
+	for _, want := range topics.Wanted(c) {
+		fmt.Fprintf(&b, "%s\n", grant{operation: "DescribeConfigs", resource: "--topic", name: want.Topic}.command(c))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // rights tries each right on topics and groups. An answer that is not about rights is good, because a broker checks
-// them first.
+// them first. A user that may not even see a topic has no right on it.
 func (d *doctor) rights(ctx context.Context) {
+	c := d.system.config
 	missing := 0
-	all := d.grants()
+	all := grants(c)
 	for _, g := range all {
-		ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-		err := g.ask(ctx)
-		cancel()
-		if !unauthorised(err) {
-			continue
+		if !slices.Contains(d.denied, g.name) || g.resource != "--topic" {
+			ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+			err := d.ask(ctx, g)
+			cancel()
+			if !unauthorised(err) {
+				continue
+			}
 		}
 		missing++
-		user := d.system.config.Kafka.SASL.Username
-		if user == "" {
-			user = "NAME"
-		}
-		d.fault("rights", fmt.Sprintf("kafka-acls.sh --add --allow-principal User:%s --operation %s %s %s", user, g.operation, g.resource, g.name),
-			"%s on %s %s is missing", g.operation, g.resource[2:], g.name)
+		d.fault("rights", g.command(c), "%s on %s %s is missing", g.operation, g.resource[2:], g.name)
 	}
 	if missing == 0 {
 		d.ok("rights", "%d rights on topics and groups are there", len(all))
 	}
 }
 
-func unauthorised(err error) bool {
-	return errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.GroupAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed)
+// ask sends a request that needs the right and changes nothing.
+func (d *doctor) ask(ctx context.Context, g grant) error {
+	switch {
+	case g.resource == "--group":
+		return d.askGroup(ctx, g.name)
+	case g.operation == "Write":
+		return d.askWrite(ctx, g.name)
+	}
+	return d.askRead(ctx, g.name)
 }
 
-func (d *doctor) grants() []grant {
-	c := d.system.config
-	var all []grant
-	for _, topic := range []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic} {
-		all = append(all, grant{"Read", "--topic", topic, func(ctx context.Context) error { return d.askRead(ctx, topic) }})
-	}
-	writes := []string{c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic}
-	if c.DeadLetter.Topic != "" {
-		writes = append(writes, c.DeadLetter.Topic)
-	}
-	for _, topic := range writes {
-		all = append(all, grant{"Write", "--topic", topic, func(ctx context.Context) error { return d.askWrite(ctx, topic) }})
-	}
-	for _, group := range []string{c.Source.Group, c.Source.Group + ".learn"} {
-		all = append(all, grant{"Read", "--group", group, func(ctx context.Context) error { return d.askGroup(ctx, group) }})
-	}
-	return all
+func unauthorised(err error) bool {
+	return errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.GroupAuthorizationFailed) || errors.Is(err, kafka.ClusterAuthorizationFailed)
 }
 
 // askRead fetches from the beginning and takes what comes at once.

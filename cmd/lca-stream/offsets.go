@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -37,23 +38,25 @@ left out. Stop the program first: reset refuses while the group has members or a
 and a transform with a static assignment, are members of nothing: reset looks for --watch whether they commit,
 and refuses if they do. One that has nothing to do for so long cannot be seen: it is fenced, ends with exit
 code 3, and goes on at the new place when it is started again.
---to is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...], which leaves other partitions as they are.`,
+--to is earliest, latest, a time such as 2026-01-31, 2026-01-31T12:00:00Z or 2h (ago), or PARTITION=OFFSET[,...],
+which leaves other partitions as they are. --dry-run says what would be done, and does not look for processes.`,
 		Example: "  lca-stream offsets reset -c stream.yaml --to 0=1042,1=990\n  lca-stream offsets reset -c stream.yaml --to earliest --stage learn",
 	}
 	o := p.configFlags(c)
 	o.needed = true
 	to := c.Flags().String("to", "", "where to read on: earliest, latest, a time, or `PARTITION=OFFSET,...`")
+	dryRun := c.Flags().Bool("dry-run", false, "say what would be read again or left out, and change nothing")
 	stage := c.Flags().String("stage", stageAll, "whose position is moved: learn, transform or all")
 	choices(c, "stage", stageLearn, stageTransform, stageAll)
 	watch := c.Flags().Duration("watch", 3*time.Second, "how long to look whether a process is at work; longer than snapshot.every to be sure of a learner that reads; 0 = not at all")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *to == "" {
-			return usageError("--to is missing: earliest, latest, a time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]")
+			return usageError("--to is missing: %s", wantPlace)
 		}
 		if !slices.Contains([]string{stageAll, stageLearn, stageTransform}, *stage) {
 			return usageError("--stage %s: want learn, transform or all", *stage)
 		}
-		place, err := parsePlace("--to", *to)
+		place, err := parsePlace("--to", *to, time.Now())
 		if err != nil {
 			return err
 		}
@@ -62,7 +65,7 @@ code 3, and goes on at the new place when it is started again.
 			return err
 		}
 		defer s.cluster.Close()
-		r := &reset{system: s, watch: *watch, say: func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }}
+		r := &reset{system: s, watch: *watch, dryRun: *dryRun, say: func(format string, args ...any) { fmt.Fprintf(p.stdout, format+"\n", args...) }}
 		return s.cluster.Explain(r.run(ctx, place, *stage))
 	})
 }
@@ -70,8 +73,9 @@ code 3, and goes on at the new place when it is started again.
 // reset moves positions.
 type reset struct {
 	*system
-	watch time.Duration
-	say   func(format string, args ...any)
+	watch  time.Duration
+	dryRun bool
+	say    func(format string, args ...any)
 }
 
 func (r *reset) run(ctx context.Context, where place, stage string) error {
@@ -86,6 +90,9 @@ func (r *reset) run(ctx context.Context, where place, stage string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("--to %s: %w", where.text, err)
+	}
+	if r.dryRun {
+		return r.foretell(ctx, stage, to)
 	}
 	if err := r.stopped(ctx, stage, to); err != nil {
 		return err
@@ -115,6 +122,30 @@ func (r *reset) within(ctx context.Context, to source.Offsets) error {
 	for _, p := range parts {
 		if to[p] < first[p] || to[p] > end[p] {
 			return fmt.Errorf("%s has the offsets %d to %d, and not %d", p, first[p], end[p], to[p])
+		}
+	}
+	return nil
+}
+
+// foretell says what a reset would do.
+func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) error {
+	r.say("a dry run: nothing is changed")
+	if stage != stageLearn {
+		before, err := source.Committed(ctx, r.cluster, r.config.Source.Group, to.Partitions())
+		if err != nil {
+			return err
+		}
+		for _, p := range to.Partitions() {
+			r.tell("transform", "whitened", p, before[p].Next, to[p])
+		}
+	}
+	if stage != stageTransform {
+		saved, err := r.checkpoints().Peek(ctx)
+		if err != nil {
+			return err
+		}
+		for _, p := range to.Partitions() {
+			r.tell("learn", "learnt", p, savedAt(saved, p), to[p])
 		}
 	}
 	return nil
@@ -165,15 +196,20 @@ func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 		return err
 	}
 	for _, p := range to.Partitions() {
-		before := int64(-1)
-		if was != nil {
-			if at, ok := was.Offsets[p]; ok {
-				before = at
-			}
-		}
-		r.tell("learn", "learnt", p, before, to[p])
+		r.tell("learn", "learnt", p, savedAt(was, p), to[p])
 	}
 	return nil
+}
+
+// savedAt returns where a checkpoint reads on; -1: nowhere, or there is no checkpoint.
+func savedAt(c *pipeline.Checkpoint, p source.Partition) int64 {
+	if c == nil {
+		return -1
+	}
+	if at, ok := c.Offsets[p]; ok {
+		return at
+	}
+	return -1
 }
 
 func (r *reset) tell(stage, done string, p source.Partition, before, now int64) {

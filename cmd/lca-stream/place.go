@@ -19,14 +19,24 @@ type place struct {
 	offsets map[int32]int64 // of the named partitions; nil: none
 }
 
-// parsePlace parses earliest, latest, a time or PARTITION=OFFSET[,…]. What it refuses is a usage error.
-func parsePlace(flag, text string) (place, error) {
+// wantPlace says what a place may be.
+const wantPlace = "earliest, latest, a time such as 2026-01-31, 2026-01-31T12:00:00Z or 2h (ago), or PARTITION=OFFSET[,...]"
+
+// parsePlace parses earliest, latest, a time or PARTITION=OFFSET[,…]. A date is its midnight, UTC. What it refuses is a
+// usage error.
+func parsePlace(flag, text string, now time.Time) (place, error) {
 	p := place{text: text}
 	if text == "earliest" || text == "latest" {
 		return p, nil
 	}
 	var err error
-	if p.time, err = time.Parse(time.RFC3339, text); err == nil {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", time.DateOnly} {
+		if p.time, err = time.Parse(layout, text); err == nil {
+			return p, nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
+		p.time = now.Add(-ago)
 		return p, nil
 	}
 	p.offsets = map[int32]int64{}
@@ -35,7 +45,7 @@ func parsePlace(flag, text string) (place, error) {
 		id, err1 := strconv.ParseInt(number, 10, 32)
 		next, err2 := strconv.ParseInt(offset, 10, 64)
 		if !ok || err1 != nil || err2 != nil || id < 0 || next < 0 {
-			return p, usageError("%s %s: %q is none of earliest, latest, an RFC 3339 time such as 2026-01-31T12:00:00Z, or PARTITION=OFFSET[,...]", flag, text, item)
+			return p, usageError("%s %s: %q is none of %s", flag, text, item, wantPlace)
 		}
 		if _, twice := p.offsets[int32(id)]; twice {
 			return p, usageError("%s %s: partition %d is named twice", flag, text, id)

@@ -44,9 +44,9 @@ and exits. The snapshot goes to the snapshot topic under a model id, or to a fil
 --output no Kafka is needed, and no configuration. The same range gives the same snapshot: its
 fingerprint is printed.
 
-A place in the topic is earliest, latest, an RFC 3339 time, or PARTITION=OFFSET[,...]; --to is
-exclusive and resolved once, at the start, so a replay ends. Partitions that such a list does not name
-are left out. A time is the place of the first record at or after it, as the broker's index has it: the
+A place in the topic is earliest, latest, a time such as 2026-01-31, 2026-01-31T12:00:00Z or 2h (ago), or
+PARTITION=OFFSET[,...]; --to is exclusive and resolved once, at the start, so a replay ends. Partitions
+that such a list does not name are left out. A time without a zone is UTC; it is the place of the first record at or after it, as the broker's index has it: the
 mark of a transaction counts, with the time of its commit. Records that cannot be used are passed over and counted.
 
 Transforms of the model follow the new snapshot at once. A learner of that model is stopped with exit
@@ -123,10 +123,11 @@ func (f *replayFlags) check(configFile string) error {
 		return fmt.Errorf("--algorithm %s makes no snapshot for the topic, because it has a covariance for each point: name a file with --output", local)
 	}
 	var err error
-	if f.first, err = parsePlace("--from", f.from); err != nil {
+	now := time.Now()
+	if f.first, err = parsePlace("--from", f.from, now); err != nil {
 		return err
 	}
-	if f.end, err = parsePlace("--to", f.to); err != nil {
+	if f.end, err = parsePlace("--to", f.to, now); err != nil {
 		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || f.publishes()) {

@@ -221,7 +221,7 @@ func (h *history) testPlaces(t *testing.T) {
 		{"nothing there", "latest", "latest", "no rows to learn from"},
 		{"the wrong way round", at(30), at(3), "no rows to learn from"},
 		{"no such partition", "7=0", "latest", "no partition 7"},
-		{"no such place", "yesterday", "latest", "RFC 3339"},
+		{"no such place", "yesterday", "latest", "is none of earliest, latest, a time such as"},
 		{"twice", "0=1,0=2", "latest", "named twice"},
 		{"disjoint", "0=1", "1=9", "no rows to learn from"},
 	} {

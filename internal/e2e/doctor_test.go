@@ -30,8 +30,8 @@ var rights = []right{
 	{kafka.ResourceTypeTopic, kafka.ACLOperationTypeRead, 2, []string{"FAULT    rights       Read on topic doctor-in is missing", "--operation Read --topic doctor-in", "Read on topic doctor-snap is missing"}},
 	{kafka.ResourceTypeTopic, kafka.ACLOperationTypeWrite, 2, []string{"FAULT    rights       Write on topic doctor-out is missing", "--operation Write --topic doctor-out", "--topic doctor-dead"}},
 	{kafka.ResourceTypeTopic, kafka.ACLOperationTypeDescribeConfigs, 0, []string{"warning  topics       doctor-out (transform.topic): its settings are not known", "--operation DescribeConfigs --topic doctor-out"}},
-	{kafka.ResourceTypeGroup, kafka.ACLOperationTypeRead, 2, []string{"FAULT    rights       Read on group doctor is missing", "kafka-acls.sh --add --allow-principal User:without3 --operation Read --group doctor", "Read on group doctor.learn is missing"}},
-	{kafka.ResourceTypeTransactionalID, kafka.ACLOperationTypeWrite, 2, []string{"FAULT    transactions", "the user needs WRITE on transactional ids that begin with source.group"}},
+	{kafka.ResourceTypeGroup, kafka.ACLOperationTypeRead, 2, []string{"FAULT    rights       Read on group doctor is missing", "--add --allow-principal User:without3 --operation Read --group doctor", "Read on group doctor.learn is missing"}},
+	{kafka.ResourceTypeTransactionalID, kafka.ACLOperationTypeWrite, 2, []string{"FAULT    transactions", "--operation Write --transactional-id doctor --resource-pattern-type prefixed"}},
 }
 
 // Doctor finds each fault, on a real broker, and says what to do about it.
@@ -85,7 +85,9 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		})
 	}
 	t.Run("no right at all", func(t *testing.T) {
-		check(t, "none", nil, 2, "FAULT    topics", "FAULT    transactions")
+		check(t, "none", nil, 2, "FAULT    topics       doctor-in (source.topic): may not be seen by this user", "FAULT    transactions",
+			"--operation Read --topic doctor-in", "--operation Write --topic doctor-out", "--operation Write --topic doctor-dead", "--operation Write --topic doctor-check",
+			"--operation Read --group doctor.learn", "--operation Write --transactional-id doctor --resource-pattern-type prefixed", "--bootstrap-server "+b.Listener("USERS")[0])
 	})
 	t.Run("login", func(t *testing.T) {
 		check(t, "no login", nil, 2, "FAULT    brokers", "kafka.sasl")

@@ -35,10 +35,13 @@ func TestCompactedTopicsStaySmall(t *testing.T) {
 	value, random := make([]byte, bytes), rand.NewChaCha8([32]byte{1})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	client, fresh := b.Client(), &kafka.Transport{} // knows of topics made a moment ago
+	defer fresh.CloseIdleConnections()
+	client.Transport = fresh
 	for range versions {
 		for slot := range slots {
 			_, _ = random.Read(value)
-			answer, err := b.Client().Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(
+			answer, err := client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(
 				kafka.Record{Key: kafka.NewBytes(fmt.Appendf(nil, "default/%d", slot)), Value: kafka.NewBytes(value)})})
 			if err == nil {
 				err = answer.Error

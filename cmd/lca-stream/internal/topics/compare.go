@@ -34,6 +34,11 @@ func compare(w Want, have, source topic, brokers int) Finding {
 		Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, MessageBytes: have.messageBytes,
 		Faults: []string{}, Warnings: []string{},
 	}
+	if have.denied != nil {
+		f.Denied = true
+		f.Faults, f.Remedy = append(f.Faults, fmt.Sprintf("may not be seen by this user: %v", have.denied)), "`lca-stream doctor` prints the command for each right that is missing"
+		return f
+	}
 	if have.partitions == 0 {
 		f.Faults, f.Remedy = append(f.Faults, "is missing"), w.CreateIt()
 		return f
@@ -41,7 +46,7 @@ func compare(w Want, have, source topic, brokers int) Finding {
 	var faults, warnings verdict
 	comparePartitions(w, have, source, &faults, &warnings)
 	if have.unknown != nil {
-		warnings.add(fmt.Sprintf("kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --topic %s", w.Topic),
+		warnings.add(fmt.Sprintf("kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:NAME --operation DescribeConfigs --topic %s", w.Topic),
 			"its settings are not known and were not checked: %v", have.unknown)
 	} else {
 		compareSettings(w, have, source, &faults, &warnings)
@@ -60,7 +65,7 @@ func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
 	switch {
 	case w.Partitions > 0 && have.partitions > w.Partitions:
 		warnings.add("name another topic, or leave it so", "has %d partitions, of which %d is used", have.partitions, w.Partitions)
-	case w.Partitions == 0 && !w.Fewer && have.partitions < least:
+	case w.Partitions == 0 && !w.Fewer && have.partitions < least: // least is 0 where the source may not be seen
 		faults.add(fmt.Sprintf("run `kafka-topics.sh --bootstrap-server BROKER --alter --topic %s --partitions %d`", w.Topic, source.partitions),
 			"has %s, the source has %d", plural.Count(have.partitions, "partition"), source.partitions)
 	}

@@ -42,7 +42,7 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 	}
 	var missing []Want
 	for _, w := range wants[1:] {
-		if have[w.Topic].partitions == 0 {
+		if one := have[w.Topic]; one.partitions == 0 && one.denied == nil {
 			missing = append(missing, w)
 		}
 	}

@@ -15,8 +15,9 @@ import (
 
 // topic is what the brokers report about a topic. A setting that they do not tell is empty, or 0.
 type topic struct {
-	partitions  int // 0: missing
-	replication int // of the partition with the fewest replicas
+	partitions  int   // 0: missing, or denied
+	denied      error // why the user may not see the topic; nil: it may
+	replication int   // of the partition with the fewest replicas
 
 	unknown      error // why the settings are not known; nil: they are known
 	policy       string
@@ -54,6 +55,9 @@ func describe(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) (map[str
 	for name, t := range metadata {
 		switch {
 		case errors.Is(t.Err, kafka.UnknownTopicOrPartition):
+			continue
+		case errors.Is(t.Err, kafka.TopicAuthorizationFailed):
+			found[name] = topic{denied: t.Err}
 			continue
 		case t.Err != nil && !errors.Is(t.Err, kafka.LeaderNotAvailable):
 			return nil, fmt.Errorf("topics: describe %s: %w", name, cl.Explain(t.Err))

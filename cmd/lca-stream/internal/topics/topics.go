@@ -92,8 +92,9 @@ type Finding struct {
 	Path         string   `json:"path"`
 	Topic        string   `json:"topic"`
 	Created      bool     `json:"created"`
-	Partitions   int      `json:"partitions"`  // 0: the topic is missing
-	Replication  int      `json:"replication"` // of the partition with the fewest replicas
+	Denied       bool     `json:"denied,omitempty"` // the user may not see the topic
+	Partitions   int      `json:"partitions"`       // 0: the topic is missing, or denied
+	Replication  int      `json:"replication"`      // of the partition with the fewest replicas
 	Policy       string   `json:"cleanup_policy"`
 	MessageBytes int      `json:"max_message_bytes"`
 	Faults       []string `json:"faults"` // none: the topic can be used
@@ -148,7 +149,7 @@ func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding,
 	for i, w := range wants {
 		findings[i] = compare(w, found[w.Topic], source, brokers)
 	}
-	if source.partitions == 0 {
+	if source.partitions == 0 && source.denied == nil {
 		findings[0].Remedy = Meant(ctx, cl, wants[0].Topic) + findings[0].Remedy
 	}
 	return findings, nil

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// members reports who else is in the group.
+func (d *doctor) members(ctx context.Context) {
+	group := d.system.config.Source.Group
+	members, err := source.Members(ctx, d.system.cluster, group)
+	if err != nil {
+		if !unauthorised(err) { // otherwise rights has said it
+			d.fault("group", "run doctor again", "%v", d.system.cluster.Explain(err))
+		}
+		return
+	}
+	if foreign := source.Foreign(members); len(foreign) > 0 {
+		d.warn("group", "give the other application a group of its own, or set another source.group", "group %s has members that are not lca-stream, and take partitions away: %s", group, strings.Join(memberNames(foreign), ", "))
+		return
+	}
+	d.ok("group", "%s: %s", group, plural.Count(len(members), "member"))
+}
+
+// transactions opens a producer: that needs the coordinator, and rights on the transactional id.
+func (d *doctor) transactions(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	cl, id := d.system.cluster, d.system.config.Source.Group+".doctor"
+	var answer *kafka.InitProducerIDResponse
+	var err error
+	for {
+		answer, err = cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
+			Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
+		})
+		if err == nil {
+			err = answer.Error
+		}
+		// The first transaction on a cluster makes the broker create and load a topic of its own.
+		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) || ctx.Err() != nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	if errors.Is(err, kafka.TransactionalIDAuthorizationFailed) {
+		d.fault("transactions", transactions(d.system.config).command(d.system.config), "%v", cl.Explain(err))
+		return
+	}
+	if err != nil {
+		d.fault("transactions", "a cluster of one needs transaction.state.log.replication.factor=1", "%v", cl.Explain(err))
+		return
+	}
+	version := 1
+	if level, err := cl.Finalized(ctx, "transaction.version"); err == nil && level >= 2 {
+		version = 2
+	}
+	d.ok("transactions", "version %d, transactional id %s: producer %d, epoch %d", version, id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
+}
+
+// positions compares where transform and learner read on with what the source holds.
+func (d *doctor) positions(ctx context.Context) {
+	all, err := d.system.showOffsets(ctx)
+	if err != nil {
+		if !unauthorised(err) { // otherwise rights has said it
+			d.fault("positions", "run doctor again", "%v", d.system.cluster.Explain(err))
+		}
+		return
+	}
+	const remedy = "`lca-stream offsets show` has the positions, `offsets reset` moves them"
+	if all.Fault != "" {
+		d.fault("positions", remedy, "the checkpoint cannot be read: %s", all.Fault)
+	}
+	begun, lag, faults := 0, int64(0), d.faults
+	for _, p := range all.Partitions {
+		if wrong := p.Transform.wrong(p, all.TopicID); wrong != "" {
+			d.fault("positions", remedy, "partition %d, transform: %s", p.Partition, wrong)
+		}
+		if wrong := p.Learn.wrong(p, all.TopicID); wrong != "" {
+			d.fault("positions", remedy, "partition %d, learner: %s", p.Partition, wrong)
+		}
+		if gone := p.gone(); gone > 0 {
+			d.tellGap(p.Partition, gone)
+		}
+		if p.Transform.Offset != nil {
+			begun++
+			lag += *p.Transform.Lag
+		}
+	}
+	switch {
+	case d.faults > faults:
+	case begun == 0:
+		d.ok("positions", "nothing has begun yet: the first start reads from %s", d.system.config.Source.StartOffset)
+	default:
+		d.ok("positions", "%d of %s begun, lag %d", begun, plural.Count(len(all.Partitions), "partition"), lag)
+	}
+}
+
+// wrong says why a process would stop at a position; "": it would not.
+func (s shownPlace) wrong(p shownPartition, topicID string) string {
+	switch {
+	case s.TopicID != "" && topicID != "" && s.TopicID != topicID:
+		return "the position is of a topic of the same name that was deleted since"
+	case s.Offset == nil && s.Checkpoint == nil && s.Marker != nil:
+		return "it has begun, and its committed offset is gone"
+	}
+	at := s.Checkpoint // a learner goes by its checkpoint
+	if at == nil {
+		at = s.Offset
+	}
+	if at != nil && *at > p.End {
+		return fmt.Sprintf("it would read on at %d, and the partition ends at %d", *at, p.End)
+	}
+	return ""
+}
+
+// gone counts the records that retention has deleted before the transform has read them.
+func (p shownPartition) gone() int64 {
+	if p.Transform.Offset == nil {
+		return 0
+	}
+	return max(p.Start-*p.Transform.Offset, 0)
+}
+
+func (d *doctor) tellGap(partition int32, records int64) {
+	const what = "partition %d: %d offsets were deleted before the transform has read them"
+	if d.system.config.Source.OnGap == config.Skip {
+		d.warn("positions", "keep records for longer", what+"; source.on_gap skips them", partition, records)
+		return
+	}
+	d.fault("positions", "set source.on_gap: skip, or move on with `lca-stream offsets reset`", what, partition, records)
+}
