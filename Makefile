@@ -1,4 +1,5 @@
 # make build   the program, as bin/lca-stream
+# make man     the manual pages, into build/man
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
 # make test    all tests, with everything they need, on a machine with Go and nothing else
 # make check   make test, and: format, linters, race detector, the build without assembly
@@ -10,7 +11,7 @@
 # make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
 # make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build demo test check lint bench bench-asm bench-go paper quality image-check tools
+.PHONY: build man demo test check lint bench bench-asm bench-go paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -19,6 +20,9 @@ LIMIT   := -timeout 18m
 
 build:
 	go build -o bin/lca-stream ./cmd/lca-stream
+
+man: build
+	bin/lca-stream man build/man
 
 demo: build
 	bin/lca-stream demo

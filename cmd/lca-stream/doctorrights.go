@@ -30,7 +30,7 @@ type grant struct {
 func (g grant) command(c *config.Config) string {
 	user := c.Kafka.SASL.Username
 	if user == "" {
-		user = "NAME" // of the client's certificate, or of whoever the listener takes the client for
+		user = "NAME" // of the client certificate, or what the listener takes the client for
 	}
 	pattern := ""
 	if g.prefixed {

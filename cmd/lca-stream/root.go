@@ -83,6 +83,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.inspectCommand(),
 		p.doctorCommand(),
 		p.versionCommand(),
+		p.manCommand(),
 	)
 }
 

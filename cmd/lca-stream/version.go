@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,17 +16,18 @@ import (
 
 // build describes the source of this binary.
 type build struct {
-	Module   string `json:"module"`
-	Version  string `json:"version"`
-	Revision string `json:"revision"` // "" when built outside a checkout
-	Modified bool   `json:"modified"` // the checkout had uncommitted changes
-	Go       string `json:"go"`
-	Platform string `json:"platform"` // GOOS/GOARCH
+	Module   string    `json:"module"`
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"` // "" when built outside a checkout
+	Modified bool      `json:"modified"` // the checkout had uncommitted changes
+	Time     time.Time `json:"-"`        // of the commit
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"` // GOOS/GOARCH
 }
 
 // buildInfo reads the binary itself, so that no build flag can be forgotten.
 func buildInfo() build {
-	b := build{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: "(devel)", Time: commitTime(""), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -38,6 +40,8 @@ func buildInfo() build {
 		switch s.Key {
 		case "vcs.revision":
 			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = commitTime(s.Value)
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}

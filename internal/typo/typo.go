@@ -15,16 +15,22 @@ import (
 )
 
 // Nearest returns the name that text is most likely a misspelling of; "" if none is near: one letter in three may
-// differ. Case does not count.
+// differ. Case does not count. Of names that are equally near, one with the same first letter is meant: first letters
+// are seldom wrong.
 func Nearest(text string, names []string) string {
 	best, least := "", min((len(text)+2)/3+1, len(text)) // where all letters differ, nothing is similar
+	text = strings.ToLower(text)
 	for _, name := range names {
-		if d := distance(strings.ToLower(text), strings.ToLower(name)); d < least {
+		d := distance(text, strings.ToLower(name))
+		if d < least || d == least && best != "" && !sameStart(text, best) && sameStart(text, name) {
 			best, least = name, d
 		}
 	}
 	return best
 }
+
+// sameStart reports whether a name begins with the first letter of a text in lower case, which is not empty.
+func sameStart(text, name string) bool { return strings.HasPrefix(strings.ToLower(name), text[:1]) }
 
 // Question asks whether the nearest name was meant; "" if none is near.
 func Question(text string, names []string) string {

@@ -6,13 +6,15 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	names := []string{"source", "snapshot", "transform", "plant.sensors", "presure_bar"}
+	names := []string{"source", "snapshot", "transform", "plant.sensors", "presure_bar", "init", "lint"}
 	for _, c := range []struct{ text, want string }{
 		{"sorce", "source"},
 		{"SOURCE", "source"},
 		{"soruce", "source"}, // two neighbours swapped are one mistake
 		{"plant.sensor", "plant.sensors"},
 		{"pressure_bar", "presure_bar"},
+		{"lnit", "lint"}, // not init
+		{"", ""},
 		{"x", ""}, // a letter is near to nothing
 		{"kafka", ""},
 	} {
