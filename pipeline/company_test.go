@@ -183,7 +183,7 @@ func TestStopsDoNotDependOnTheirCompany(t *testing.T) {
 			return ""
 		}
 		alone, together := stop(1), stop(len(values))
-		if alone != together || !strings.Contains(alone, "stopped") {
+		if alone != together || !strings.Contains(alone, "fix the producer") {
 			t.Errorf("%d: %q, alone %q", i, together, alone)
 		}
 	}
