@@ -54,6 +54,7 @@ type podSpec struct {
 		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
 	} `yaml:"securityContext"`
 	Containers []struct {
+		Args            []string
 		SecurityContext struct {
 			AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
 			ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
@@ -99,9 +100,10 @@ func TestChart(t *testing.T) {
 				if o.Kind == "NetworkPolicy" {
 					portsAreNamed(t, doc)
 				}
-				if o.Kind == "Deployment" || o.Kind == "StatefulSet" {
+				if o.Kind == "Deployment" || o.Kind == "StatefulSet" || o.Kind == "Job" {
 					pods++
 					isHardened(t, o)
+					takesArguments(t, o)
 				}
 			}
 			if pods == 0 {
@@ -142,6 +144,7 @@ func lintRendered(t *testing.T, text string) {
 	t.Helper()
 	p, stdout, _ := inTest()
 	p.stdin = strings.NewReader(text)
+	p.getenv = func(name string) (string, bool) { return "my-pod-0", name == "HOSTNAME" } // which every container has
 	if code := p.run(t.Context(), []string{"lint", "-"}); code != exitDone {
 		t.Errorf("lint of the rendered configuration: exit code %d\n%s\n%s", code, stdout, text)
 	}
@@ -156,10 +159,22 @@ func isHardened(t *testing.T, o object) {
 	for _, c := range pod.Containers {
 		s := c.SecurityContext
 		ok = ok && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation && s.ReadOnlyRootFilesystem &&
-			cmp.Equal(s.Capabilities.Drop, []string{"ALL"}) && c.LivenessProbe.HTTPGet.Path == "/ping" && c.ReadinessProbe.HTTPGet.Path == "/ready"
+			cmp.Equal(s.Capabilities.Drop, []string{"ALL"})
+		ok = ok && (o.Kind == "Job" || c.LivenessProbe.HTTPGet.Path == "/ping" && c.ReadinessProbe.HTTPGet.Path == "/ready")
 	}
 	if !ok {
 		t.Errorf("%s %s is not hardened or not probed: %+v", o.Kind, o.Metadata.Name, pod)
+	}
+}
+
+// takesArguments: the program knows the command and the flags that its containers are given.
+func takesArguments(t *testing.T, o object) {
+	t.Helper()
+	for _, c := range o.Spec.Template.Spec.Containers {
+		p, _, stderr := inTest()
+		if code := p.run(t.Context(), append(c.Args, "--help")); len(c.Args) == 0 || code != exitDone {
+			t.Errorf("%s %s has arguments %q: exit code %d\n%s", o.Kind, o.Metadata.Name, c.Args, code, stderr)
+		}
 	}
 }
 
@@ -212,6 +227,8 @@ func validate(t *testing.T, rendered string) {
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ name, set, want string }{
 		{"a password in the ConfigMap", "config.kafka.sasl.password=secret", "auth.existingSecret"},
+		{"a client's secret in the ConfigMap", "config.kafka.sasl.oauth.client_secret=secret", "auth.existingSecret"},
+		{"one name for several members", "config.source.instance_id=one,transform.replicas=2", "config.source.instance_id"},
 		{"two autoscalers", "autoscaling.enabled=true,keda.enabled=true", "choose one"},
 		{"probes that cannot reach the pod", "config.http.listen=127.0.0.1:8095", "config.http.listen"},
 		{"no server to probe", "config.http.listen=", "config.http.listen"},

@@ -5,6 +5,7 @@ import (
 
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
+	batch "k8s.io/api/batch/v1"
 	core "k8s.io/api/core/v1"
 	networking "k8s.io/api/networking/v1"
 	policy "k8s.io/api/policy/v1"
@@ -21,6 +22,7 @@ func kinds() map[string]func() any {
 		"v1/ServiceAccount":                       func() any { return new(core.ServiceAccount) },
 		"apps/v1/Deployment":                      func() any { return new(apps.Deployment) },
 		"apps/v1/StatefulSet":                     func() any { return new(apps.StatefulSet) },
+		"batch/v1/Job":                            func() any { return new(batch.Job) },
 		"autoscaling/v2/HorizontalPodAutoscaler":  func() any { return new(autoscaling.HorizontalPodAutoscaler) },
 		"networking.k8s.io/v1/NetworkPolicy":      func() any { return new(networking.NetworkPolicy) },
 		"policy/v1/PodDisruptionBudget":           func() any { return new(policy.PodDisruptionBudget) },
@@ -88,6 +90,7 @@ type prometheusRule struct {
 
 type scaledObject struct {
 	ScaleTargetRef struct {
+		Kind string `json:"kind"`
 		Name string `json:"name"`
 	} `json:"scaleTargetRef"`
 	MinReplicaCount int32 `json:"minReplicaCount"`

@@ -50,8 +50,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if ((($config.kafka).sasl).password) }}
 {{- fail "config.kafka.sasl.password would stand in a ConfigMap: put it into a Secret and set auth.existingSecret" }}
 {{- end }}
+{{- if (((($config.kafka).sasl).oauth).client_secret) }}
+{{- fail "config.kafka.sasl.oauth.client_secret would stand in a ConfigMap: put it into a Secret and set auth.existingSecret" }}
+{{- end }}
 {{- if .Values.auth.existingSecret }}
-{{- $_ := set $config "kafka" (merge (dict "sasl" (dict "password_file" (printf "/etc/lca-stream/auth/%s" .Values.auth.passwordKey))) (default dict $config.kafka)) }}
+{{- $file := printf "/etc/lca-stream/auth/%s" .Values.auth.passwordKey }}
+{{- $login := dict "password_file" $file }}
+{{- if eq "oauthbearer" ((($config.kafka).sasl).mechanism | default "") }}
+{{- $login = dict "oauth" (dict "client_secret_file" $file) }}
+{{- end }}
+{{- $_ := set $config "kafka" (merge (dict "sasl" $login) (default dict $config.kafka)) }}
 {{- end }}
 {{- if .Values.tls.existingSecret }}
 {{- $tls := dict "enabled" true "ca_file" "/etc/lca-stream/tls/ca.crt" }}
@@ -105,9 +113,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $port }}
 {{- end }}
 
-{{- /* One pod of a role: (dict "root" . "role" "transform" "values" .Values.transform "args" (list …)) */ -}}
+{{- /* What runs the transform. A name that is written down for a member of the group needs pods that keep theirs: a pod
+   of a Deployment gets a new one, and the partitions of the former wait for the end of its session. */ -}}
+{{- define "lca-stream.transformKind" -}}
+{{- $id := ((.Values.config.source).instance_id) | default "" }}
+{{- $named := and (ne $id "") (ne $id "none") }}
+{{- $several := or (gt (int .Values.transform.replicas) 1) .Values.autoscaling.enabled .Values.keda.enabled }}
+{{- if and $named $several (not (contains "${" $id)) }}
+{{- fail (printf "config.source.instance_id is %q in each pod, and they would take the partitions from each other: leave it out, or use ${HOSTNAME}" $id) }}
+{{- end }}
+{{- .Values.transform.kind | default (ternary "StatefulSet" "Deployment" $named) }}
+{{- end }}
+
+{{- /* One pod of a role: (dict "root" . "role" "transform" "values" .Values.transform) */ -}}
 {{- define "lca-stream.pod" -}}
 {{- $root := .root }}
+{{- $stays := ne .role "topics" }}
 metadata:
   annotations:
     checksum/config: {{ include "lca-stream.config" $root | sha256sum }}
@@ -123,8 +144,14 @@ metadata:
 spec:
   automountServiceAccountToken: false
   enableServiceLinks: false
+  {{- if $stays }}
   serviceAccountName: {{ include "lca-stream.serviceAccountName" $root }}
   terminationGracePeriodSeconds: {{ $root.Values.terminationGracePeriodSeconds }}
+  {{- else }}
+  # It runs before the chart's own account exists, and asks nothing of Kubernetes.
+  serviceAccountName: {{ ternary "default" (include "lca-stream.serviceAccountName" $root) $root.Values.serviceAccount.create }}
+  restartPolicy: Never
+  {{- end }}
   {{- with $root.Values.priorityClassName }}
   priorityClassName: {{ . }}
   {{- end }}
@@ -138,7 +165,11 @@ spec:
     - name: lca-stream
       image: {{ include "lca-stream.image" $root | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+      {{- if $stays }}
       args: [{{ .role | replace "learner" "learn" }}, -c, /etc/lca-stream/config/lca-stream.yaml]
+      {{- else }}
+      args: [topics, init, -c, /etc/lca-stream/config/lca-stream.yaml, --replication, {{ .values.replication | quote }}]
+      {{- end }}
       {{- with $root.Values.env }}
       env:
         {{- toYaml . | nindent 8 }}
@@ -147,6 +178,7 @@ spec:
       envFrom:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+      {{- if $stays }}
       ports:
         - name: http
           containerPort: {{ include "lca-stream.port" $root }}
@@ -159,6 +191,7 @@ spec:
       readinessProbe:
         httpGet: {path: /ready, port: http}
         {{- toYaml $root.Values.probes.readiness | nindent 8 }}
+      {{- end }}
       resources:
         {{- toYaml .values.resources | nindent 8 }}
       securityContext:
@@ -176,7 +209,7 @@ spec:
         {{- end }}
   volumes:
     - name: config
-      configMap: {name: {{ include "lca-stream.fullname" $root }}}
+      configMap: {name: {{ include "lca-stream.fullname" $root }}{{ if not $stays }}-topics{{ end }}}
     {{- with $root.Values.auth.existingSecret }}
     - name: auth
       secret: {secretName: {{ . }}, defaultMode: 0440}
