@@ -26,6 +26,14 @@ def test_rows_are_those_of_the_model():
     score = of_model["lca_score"].to_numpy()
     assert np.allclose(model.score(X)[known], score[known], rtol=1e-5)
     assert np.isnan(model.score(X)[~known]).all()
+    p = of_model["lca_p"].to_numpy()
+    assert np.allclose(model.p_value(X)[known], p[known], rtol=1e-4, atol=2 / len(model.scores))  # a score may fall between two others
+    columns, nats = model.why(X, most=2)
+    for row in np.flatnonzero(known):
+        named = of_model["lca_why"].iloc[row]
+        assert np.allclose([w["nats"] for w in named], nats[row], rtol=1e-4, atol=1e-6)
+        if nats[row, 0] > 1.01 * nats[row, 1]:
+            assert named[0]["feature"] == model.features[columns[row, 0]]
 
 
 def test_an_older_version_is_found():
