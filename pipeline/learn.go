@@ -73,6 +73,7 @@ type Learn struct {
 	keptAt    time.Time      // when the last checkpoint was put
 	shownAt   time.Time      // when the last snapshot was made
 	skip      skipper
+	skipped   skipped
 	rejects   rejects
 	compared  bool   // the checkpoint was compared with the newest snapshot
 	thin      uint64 // minibatches that LearnOneIn has counted
@@ -90,9 +91,7 @@ type Learn struct {
 // pauses: without it the last rows would not be published before the next ones came.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
-	if k := l.skip.k; l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag) > max(k, 1) {
-		l.Log.Warn("the lag grows: rows are skipped evenly", "learnt_one_minibatch_in", l.skip.k, "lag", l.skip.least)
-	}
+	l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag)
 	for i := range b.Messages {
 		if err := l.message(ctx, &b.Messages[i]); err != nil {
 			return Work{}, err
@@ -110,7 +109,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 			return Work{}, err
 		}
 	}
-	l.sayWaiting()
+	l.say(now)
 	moved := len(b.Messages) > 0 || l.sinceRows > 0 // an idle stream needs no second checkpoint
 	due := (l.CheckpointRows > 0 && l.sinceRows >= l.CheckpointRows) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
 	if len(l.pending) == 0 && !due {
@@ -318,6 +317,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	if left := l.LearnOneIn > 1 && (l.thin-1)%l.LearnOneIn != 0; left || l.skip.now() {
 		l.learner.Skip(len(mb.IDs))
 		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
+		l.skipped.rows += uint64(len(mb.IDs))
 		return nil
 	}
 	start := time.Now()
@@ -330,6 +330,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))
+	l.skipped.learnt += uint64(len(mb.IDs))
 	l.sinceRows += uint64(len(mb.IDs))
 	l.note()
 	if l.dueByRows() || step.Alarm != online.AlarmNone { // the metric before is that of other rows

@@ -1,5 +1,14 @@
 package pipeline
 
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/logs"
+)
+
 // skipper decides which minibatches are learnt when the learner cannot keep up with the stream: every k-th, so that
 // the learnt rows are still an even, unbiased sample (section 5.1 of the paper asks no more). A backlog that shrinks
 // is learnt in full. k doubles each time the lag has grown by an eighth, and halves each time it has fallen to half
@@ -51,4 +60,33 @@ func (s *skipper) measure(enabled bool, lag func() int64) uint64 {
 func (s *skipper) now() bool {
 	s.seen++
 	return s.k > 1 && s.seen%s.k != 0
+}
+
+// skipped logs what share of the rows is skipped: as soon as any are, and then once a minute with the figures since
+// the last line, until none are.
+type skipped struct {
+	rows, learnt uint64    // since the last line
+	at           time.Time // of the last line; zero: none was skipped
+}
+
+// skippedEvery is the interval between two lines.
+const skippedEvery = time.Minute
+
+// say logs a line if one is due. k is the skipper's.
+func (s *skipped) say(log *slog.Logger, now time.Time, k uint64) {
+	switch {
+	case s.rows == 0 && s.at.IsZero():
+		s.learnt = 0
+		return
+	case now.Sub(s.at) < skippedEvery:
+		return
+	case s.rows == 0:
+		log.Info("the learner keeps up again: no rows are skipped", "learnt", s.learnt)
+		*s = skipped{}
+		return
+	}
+	log.WarnContext(logs.Unlimited(context.Background()), "rows are skipped evenly, because they come faster than they are learnt", "skipped", s.rows, "learnt", s.learnt,
+		"share", fmt.Sprintf("%.0f %%", 100*float64(s.rows)/float64(s.rows+s.learnt)), "learnt_one_minibatch_in", k,
+		"remedy", "none is needed for an even sample; to learn all of a backlog, begin with --from-history, or lca.skip_when_behind: false")
+	*s = skipped{at: now}
 }

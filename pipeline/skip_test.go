@@ -1,6 +1,12 @@
 package pipeline
 
-import "testing"
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
 
 // A stream brings some records while a batch is read, and costs times as many while it is learnt besides. With
 // a share x learnt it keeps its distance if brings·(1 + costs·x) is a batch, so of 34 it can learn 0.157.
@@ -42,5 +48,32 @@ func TestSkipper(t *testing.T) {
 				t.Errorf("it ends %d records behind, want %d at most", lag, c.endsBehind)
 			}
 		})
+	}
+}
+
+// TestSkippedRowsAreSaid holds the lines about skipped rows: at once, once a minute with the share since then, and the end.
+func TestSkippedRowsAreSaid(t *testing.T) {
+	var log bytes.Buffer
+	logger, now := slog.New(slog.NewTextHandler(&log, nil)), time.UnixMilli(0)
+	var s skipped
+	for second := range 200 {
+		s.learnt += 100
+		if second >= 10 && second < 100 {
+			s.rows += 300
+		}
+		s.say(logger, now.Add(time.Duration(second)*time.Second), 4)
+	}
+	var got []string
+	for line := range strings.Lines(log.String()) {
+		_, line, _ = strings.Cut(line, "msg=")
+		got = append(got, strings.TrimSpace(line[:min(len(line), 160)]))
+	}
+	for i, want := range []string{"skipped=300 learnt=100 share=\"75 %\"", "skipped=18000 learnt=6000", "skipped=8700 learnt=6000", "keeps up again"} {
+		if i >= len(got) || !strings.Contains(got[i], want) {
+			t.Errorf("line %d is not about %q\n%s", i, want, &log)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d lines\n%s", len(got), &log)
 	}
 }

@@ -94,18 +94,23 @@ type warmup struct {
 // warmupEvery is the least time between two lines about the same kind of wait.
 const warmupEvery = time.Minute
 
+// say logs how learning goes on. A replay shows that itself.
+func (l *Learn) say(now time.Time) {
+	if l.Checkpoints != nil {
+		l.sayWaiting(now)
+		l.skipped.say(l.Log, now, l.skip.k)
+	}
+}
+
 // sayWaiting shows what the first model waits for. It logs each kind of wait at once, and then at most one change per
 // minute.
-func (l *Learn) sayWaiting() {
-	if l.Checkpoints == nil { // a replay publishes nothing before its end
-		return
-	}
+func (l *Learn) sayWaiting(now time.Time) {
 	w := l.waiting()
 	l.Stats.SetWaiting(w)
 	if w == nil {
 		return
 	}
-	line, now := w.String(), l.Now()
+	line := w.String()
 	if l.warmup.said[w.kind] && (line == l.warmup.last || now.Sub(l.warmup.at) < warmupEvery) {
 		return
 	}
