@@ -137,6 +137,18 @@ func TestContestedModel(t *testing.T) {
 	}
 }
 
+// published is what the snapshot topic holds of the model.
+func (w *world) published(context.Context, bool) (*snapshot.Snapshot, snapshot.Slots, error) {
+	a := &snapshot.Assembler{}
+	for _, r := range w.topics[snapshotLog] {
+		if err := a.Add(r.Key, r.Value, r.Headers, time.Time{}); err != nil {
+			return nil, nil, err
+		}
+	}
+	newest, _ := a.Newest("m")
+	return newest, a.Slots("m"), nil
+}
+
 // A learner without a checkpoint does not go on from what a learner of another group publishes, and says so before
 // it fences a process.
 func TestOtherGroupsModelIsNotAdopted(t *testing.T) {
@@ -146,16 +158,7 @@ func TestOtherGroupsModelIsNotAdopted(t *testing.T) {
 		w.events(t, 1, 1, 1)
 		_, learn := w.learnLoop(t, 1)
 		learn.Checkpoints.Owner, learn.Checkpoints.Stable = plant, w.end("checkpoints")
-		learn.Published = func(context.Context, bool) (*snapshot.Snapshot, snapshot.Slots, error) {
-			a := &snapshot.Assembler{}
-			for _, r := range w.topics[snapshotLog] {
-				if err := a.Add(r.Key, r.Value, r.Headers, time.Time{}); err != nil {
-					return nil, nil, err
-				}
-			}
-			newest, _ := a.Newest("m")
-			return newest, a.Slots("m"), nil
-		}
+		learn.Published = w.published
 		errCheck := learn.Check(context.Background())
 		_, errRewind := learn.Rewind(context.Background())
 		for _, err := range []error{errCheck, errRewind} {

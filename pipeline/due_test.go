@@ -125,7 +125,7 @@ func TestChangedFeaturesAreRefused(t *testing.T) {
 				t.Fatalf("refused with %v", err)
 			}
 			if c.refused {
-				wantStop(t, err, "[a b c]", "source.features now says")
+				wantStop(t, err, "[a, b, c]", "source.features now says")
 			}
 		})
 	}

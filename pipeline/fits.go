@@ -22,9 +22,10 @@ func (f *Follow) fits(s *snapshot.Snapshot) error {
 	var err error
 	switch {
 	case !minibatch.Chosen(f.Features, s.Features):
-		err = fmt.Errorf("%w: version %d of model %q was learnt from features %v, and source.features now says %v", errOtherFeatures, s.Version, f.ModelID, s.Features, f.Features)
+		err = fmt.Errorf("%w: version %d of model %q %s", errOtherFeatures, s.Version, f.ModelID, OtherFeatures(s.Features, "source.features now says", f.Features))
 	case len(f.Features) == 0 && now != nil && !slices.Equal(now.Features, s.Features):
-		err = fmt.Errorf("%w: version %d of model %q was learnt from features %v, and version %d, which is current, from %v", errOtherFeatures, s.Version, f.ModelID, s.Features, now.Version, now.Features)
+		err = fmt.Errorf("%w: version %d of model %q %s", errOtherFeatures, s.Version, f.ModelID,
+			OtherFeatures(s.Features, fmt.Sprintf("version %d, which is current, has", now.Version), now.Features))
 	default:
 		return nil
 	}

@@ -51,15 +51,15 @@ func TestOtherFeaturesAreNotFollowed(t *testing.T) {
 		stops   bool
 	}{
 		{"its own", "a b c", []string{"a b c"}, []string{"a b c"}, 200, "", false},
-		{"others come", "a b c", []string{"a b c"}, []string{"x y z"}, 100, "features [x y z], and source.features now says [a b c]", false},
+		{"others come", "a b c", []string{"a b c"}, []string{"x y z"}, 100, "features [x, y, z], and source.features now says [a, b, c]", false},
 		{"others come, then its own", "a b c", []string{"a b c"}, []string{"x y z", "a b c"}, 300, "", false},
-		{"the same in another order", "a b c", []string{"a b c"}, []string{"b a c"}, 100, "[b a c]", false},
-		{"others are newer at the start", "a b c", []string{"a b c", "x y z"}, nil, 100, "[x y z]", false},
-		{"there are only others at the start", "a b c", []string{"x y z", "a b d"}, nil, 0, "features [a b d], and source.features now says [a b c]", true},
-		{"others come before the first model", "a b c", nil, []string{"x y z"}, 0, "[x y z]", false},
+		{"the same in another order", "a b c", []string{"a b c"}, []string{"b a c"}, 100, "[b, a, c]", false},
+		{"others are newer at the start", "a b c", []string{"a b c", "x y z"}, nil, 100, "[x, y, z]", false},
+		{"there are only others at the start", "a b c", []string{"x y z", "a b d"}, nil, 0, "features [a, b, d], and source.features now says [a, b, c]", true},
+		{"others come before the first model", "a b c", nil, []string{"x y z"}, 0, "[x, y, z]", false},
 		{"a list", "v", []string{"v[0] v[1] v[2]"}, []string{"v[0] v[1] v[2]"}, 200, "", false},
 		{"no choice", "", []string{"a b c"}, []string{"a b c"}, 200, "", false},
-		{"no choice, others come", "", []string{"a b c"}, []string{"x y z", "x y z"}, 100, "features [x y z], and version 100, which is current, from [a b c]", false},
+		{"no choice, others come", "", []string{"a b c"}, []string{"x y z", "x y z"}, 100, "features [x, y, z], and version 100, which is current, has [a, b, c]", false},
 		{"no choice, the newest decides at the start", "", []string{"a b c", "x y z"}, nil, 200, "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestPinnedVersionOfOtherFeatures(t *testing.T) {
 		named(t, w, nil, 0, "x y z", "x y z", "a b c")
 		f := w.follow(&read)
 		f.Features, f.Pin = []string{"a", "b", "c"}, at
-		wantStop(t, follow(t, f), "transform.pin_version", fmt.Sprintf("version %d", at), "[x y z]", "[a b c]")
+		wantStop(t, follow(t, f), "transform.pin_version", fmt.Sprintf("version %d", at), "[x, y, z]", "[a, b, c]")
 	}
 	w, read := newWorld(), 0
 	named(t, w, nil, 0, "x y z", "a b c", "x y z")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -35,7 +36,7 @@ func (l *Learn) checkpoint() ([]sink.Message, error) {
 
 // restore adopts a checkpoint, unless the configuration asks for something that the learnt state cannot become.
 func (l *Learn) restore(c *Checkpoint) error {
-	if err := l.sameFeatures(c.Features); err != nil {
+	if err := l.continues(c); err != nil {
 		return err
 	}
 	learner, batcher, err := l.newLearner(len(c.Features))
@@ -55,8 +56,8 @@ func (l *Learn) restore(c *Checkpoint) error {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}
 	maps.Copy(l.offsets, c.Offsets) // also those of partitions that this learner does not read, because another one may read them again
-	if was := c.Digest; was != l.digest() {
-		l.Log.Warn("the lca configuration has changed since the checkpoint; learning goes on from its state", "was", was, "is", l.digest())
+	if _, changed := changedSettings(c.Digest, l.digest()); len(changed) > 0 {
+		l.Log.Warn("the configuration has changed since the checkpoint; learning goes on from its state", "changed", strings.Join(changed, "; "))
 	}
 	if o, err := online.StateOrigin(c.Learner); err == nil && !o.SameBits() {
 		l.Log.Warn("the checkpoint was written by a build for another architecture or of another Go version; learning goes on, "+
@@ -73,13 +74,21 @@ func (l *Learn) restore(c *Checkpoint) error {
 	return nil
 }
 
+// continues refuses to go on from a checkpoint of other features or of another model.
+func (l *Learn) continues(c *Checkpoint) error {
+	if err := l.sameFeatures(c.Features); err != nil {
+		return err
+	}
+	return l.sameModel(c.Digest)
+}
+
 // sameFeatures refuses to go on from a model of other features: their number and order count.
 func (l *Learn) sameFeatures(learnt []string) error {
 	if minibatch.Chosen(l.Columns, learnt) {
 		return nil
 	}
 	return &Stop{
-		Err:    fmt.Errorf("model %q was learnt from features %v, and source.features now says %v", l.ModelID, learnt, l.Columns),
+		Err:    fmt.Errorf("model %q %s", l.ModelID, OtherFeatures(learnt, "source.features now says", l.Columns)),
 		Remedy: "set another snapshot.model_id to learn a new model, or the former features to go on",
 	}
 }
@@ -102,7 +111,7 @@ func (l *Learn) Check(ctx context.Context) error {
 		if l.WarmStart != nil {
 			l.Log.Warn("there is a checkpoint: the learner goes on from there, and not from the snapshot that it was given; to have it go on from that one, import it", "model_id", l.ModelID)
 		}
-		return l.sameFeatures(c.Features)
+		return l.continues(c)
 	}
 	s := l.WarmStart
 	if s == nil && l.Published != nil {
@@ -116,7 +125,10 @@ func (l *Learn) Check(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	return l.sameFeatures(s.Features)
+	if err := l.sameFeatures(s.Features); err != nil || s == l.WarmStart {
+		return err
+	}
+	return l.sameMetric(s)
 }
 
 // ours applies if there is no checkpoint. It refuses to go on from what the learner of another topic or group has
@@ -149,6 +161,9 @@ func (l *Learn) adopt(ctx context.Context) error {
 	}
 	l.slots, l.before = slots, newest
 	if newest != nil {
+		if err := l.sameMetric(newest); err != nil {
+			return err
+		}
 		l.state.Snapshots, l.state.Published, l.state.Parent = newest.Number+1, newest.Version, newest.Version
 	}
 	return nil
@@ -164,7 +179,7 @@ func (l *Learn) warm(learner *online.Learner, features []string) error {
 		return nil
 	}
 	if !slices.Equal(s.Features, features) {
-		return fmt.Errorf("snapshot %d of model %q has features %v, and the stream has %v", s.Version, s.ModelID, s.Features, features)
+		return fmt.Errorf("version %d of model %q %s", s.Version, s.ModelID, OtherFeatures(s.Features, "the stream has", features))
 	}
 	model := *s.Model
 	model.Info.Rows = max(s.Version, l.state.Published)

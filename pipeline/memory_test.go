@@ -231,28 +231,34 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // learnLoop makes a learner's loop as a process does when it starts, after changes of its stage.
 func (w *world) learnLoop(t *testing.T, step int, changes ...func(*Learn)) (*Loop, *Learn) {
 	t.Helper()
-	c := online.DefaultConfig(1)
-	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 60, 20, 40, lca.Float64
-	start := source.Offsets{}
-	for _, p := range w.partitions("events") {
-		start[p] = 0
-	}
 	sinkOf := w.open("learn")
-	stage := &Learn{LearnConfig: LearnConfig{
-		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 100, CheckpointRows: 60, Learner: c, Producer: "test",
-		Start:       func(context.Context, source.Offsets) (source.Offsets, error) { return start, nil },
-		Checkpoints: &Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")},
-		Stats:       NewStats(), Log: quiet(), Now: func() time.Time { return time.UnixMilli(0) },
-	}}
-	for _, change := range changes {
-		change(stage)
-	}
+	stage := w.learnStage(changes...)
 	at, err := stage.Rewind(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	src := &memorySource{w: w, next: at.Clone(), claim: source.Claim{Group: "g.learn", Generation: -1}, step: step}
 	return &Loop{Source: src, Stage: stage, Sink: sinkOf, Stats: stage.Stats, Log: quiet()}, stage
+}
+
+// learnStage makes a learner's stage that has not looked at its checkpoint yet.
+func (w *world) learnStage(changes ...func(*Learn)) *Learn {
+	c := online.DefaultConfig(1)
+	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 60, 20, 40, lca.Float64
+	start := source.Offsets{}
+	for _, p := range w.partitions("events") {
+		start[p] = 0
+	}
+	stage := &Learn{LearnConfig: LearnConfig{
+		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 100, CheckpointRows: 60, Learner: c, Producer: "test",
+		Start:       func(context.Context, source.Offsets) (source.Offsets, error) { return start, nil },
+		Checkpoints: w.checkpoints(),
+		Stats:       NewStats(), Log: quiet(), Now: func() time.Time { return time.UnixMilli(0) },
+	}}
+	for _, change := range changes {
+		change(stage)
+	}
+	return stage
 }
 
 // transformLoop makes one partition's loop; the current model is the newest on the topic.

@@ -14,7 +14,7 @@ import (
 func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) ([]sink.Message, error) {
 	if !slices.Equal(c.Features, s.Features) {
 		return nil, &Stop{
-			Err:    fmt.Errorf("model %q is learnt from features %v, and this one has %v", l.ModelID, c.Features, s.Features),
+			Err:    fmt.Errorf("model %q %s", l.ModelID, OtherFeatures(c.Features, "this one has", s.Features)),
 			Remedy: "publish it under an id of its own",
 		}
 	}

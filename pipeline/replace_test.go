@@ -95,7 +95,7 @@ func TestImportThatDoesNotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := replaceBy(t, w, func(s *snapshot.Snapshot) { s.Features = []string{"x", "y", "z"} })
-	wantStop(t, err, "[a b c]", "[x y z]", "an id of its own")
+	wantStop(t, err, "[a, b, c]", "[x, y, z]", "an id of its own")
 	_, _, err = replaceBy(t, w, func(s *snapshot.Snapshot) {
 		model := *s.Model
 		model.Neighbours = nil

@@ -13,7 +13,7 @@ import (
 // tried refuses a snapshot that the learner could not go on from, before that learner is fenced and not after. It
 // does not wait for open transactions.
 func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
-	stage, c, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Peek)
+	stage, c, err := s.checkpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Peek)
 	if err == nil {
 		err = s.fits(c, newest, snap)
 	}
@@ -29,15 +29,47 @@ func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) e
 	columns := s.config.Source.Features
 	if !minibatch.Chosen(columns, snap.Features) {
 		return &pipeline.Stop{
-			Err:    fmt.Errorf("the model to be published as %q has features %v, and source.features says %v", snap.ModelID, snap.Features, columns),
+			Err:    fmt.Errorf("the model to be published as %q %s", snap.ModelID, pipeline.OtherFeatures(snap.Features, "source.features says", columns)),
 			Remedy: "publish it with another snapshot.model_id and a source.features that names its features, or make it from those of source.features",
 		}
 	}
 	if c == nil && newest != nil && len(columns) == 0 && !slices.Equal(newest.Features, snap.Features) {
 		return &pipeline.Stop{
-			Err:    fmt.Errorf("the model to be published as %q has features %v, and version %d of that id on topic %s has %v", snap.ModelID, snap.Features, newest.Version, s.config.Snapshot.Topic, newest.Features),
+			Err: fmt.Errorf("the model to be published as %q %s", snap.ModelID, pipeline.OtherFeatures(snap.Features,
+				fmt.Sprintf("version %d of that id on topic %s has", newest.Version, s.config.Snapshot.Topic), newest.Features)),
 			Remedy: "publish it with another snapshot.model_id",
 		}
 	}
 	return nil
+}
+
+// fitsAtStart refuses a replay whose snapshot would be refused when it is published, because of its features, before a
+// row is read. Where the features follow from the rows, it returns those that they must be.
+func (s *system) fitsAtStart(ctx context.Context) (must []string, err error) {
+	id, columns := s.config.Snapshot.ModelID, s.config.Source.Features
+	_, c, err := s.checkpointOf(ctx, id, (*pipeline.Checkpoints).Peek)
+	if err != nil {
+		return nil, s.cluster.Explain(err)
+	}
+	switch {
+	case c != nil && len(columns) > 0 && !minibatch.Chosen(columns, c.Features):
+		return nil, misfit(id, c.Features, "source.features now says", columns)
+	case len(columns) > 0:
+		return nil, nil
+	case c != nil:
+		return c.Features, nil
+	}
+	newest, err := s.newestVersion(ctx)
+	if err != nil || newest == nil {
+		return nil, s.cluster.Explain(err)
+	}
+	return newest.Features, nil
+}
+
+// misfit is the error about rows of other features than those of the model that a replay would replace.
+func misfit(id string, learnt []string, asks string, now []string) error {
+	return &pipeline.Stop{
+		Err:    fmt.Errorf("model %q %s: a snapshot of these cannot take its place", id, pipeline.OtherFeatures(learnt, asks, now)),
+		Remedy: "give the snapshot an id of its own with --model-id",
+	}
 }

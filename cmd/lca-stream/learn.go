@@ -104,35 +104,44 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 		}
 	}()
 	defer func() { stop(); <-follower }()
-	s.stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.config.Snapshot.ModelID})
-	err := s.learn(ctx, warm, func() { s.stats.SetReady(pipeline.Readiness{Ready: true}) })
+	l, err := s.prepareLearner(ctx, warm)
+	if err == nil && l != nil {
+		s.stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.config.Snapshot.ModelID})
+		err = s.learn(ctx, l, func() { s.stats.SetReady(pipeline.Readiness{Ready: true}) })
+	}
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		return cause // nil, or that another learner has the model
 	}
 	return err
 }
 
-// run runs the learner and the transform together; the first that fails stops the other.
+// run runs the learner and the transform together; the first that fails stops the other. What the learner refuses is
+// refused before either takes work from another process.
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
+	l, err := s.prepareLearner(ctx, nil)
+	if err != nil || l == nil {
+		return err
+	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.learn(gctx, nil, nil) })
+	g.Go(func() error { return s.learn(gctx, l, nil) })
 	g.Go(func() error { return s.transform(gctx) })
 	return g.Wait()
 }
 
-// learn runs the learner until ctx ends. Opening the sink fences a former learner of this model, so everything that
-// can be refused is refused before that. A learner that is alone in its process calls opened once it reads; next to a
-// transform, opened is nil, and the transform counts what is read.
-func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func()) error {
-	watching, unwatch := context.WithCancel(ctx)
-	defer unwatch()
-	c := s.config
-	positions := s.positions(learnGroup(c), c.Snapshot.ModelID)
-	claim := source.Claim{Group: positions.Group, Generation: -1}
+// learner is a learner that may begin.
+type learner struct {
+	parts []source.Partition
+	stage *pipeline.Learn
+}
+
+// prepareLearner returns a learner, or why there can be none: opening the sink fences a former learner of the model, so
+// everything that can be refused is refused before that. It returns nil if ctx has ended.
+func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*learner, error) {
+	s.stats.SetReady(pipeline.Readiness{Reason: "reading the checkpoint of model " + s.config.Snapshot.ModelID})
 	parts, err := s.input(ctx)
 	if err != nil {
-		return stopped(ctx, err)
+		return nil, stopped(ctx, err)
 	}
 	stage, err := s.learnStage(warm)
 	if s.fromHistory && err == nil {
@@ -142,8 +151,19 @@ func (s *system) learn(ctx context.Context, warm *snapshot.Snapshot, opened func
 		err = stage.Check(ctx)
 	}
 	if err != nil {
-		return stopped(ctx, s.cluster.Explain(err))
+		return nil, stopped(ctx, s.cluster.Explain(err))
 	}
+	return &learner{parts, stage}, nil
+}
+
+// learn runs a learner until ctx ends. One that is alone in its process calls opened once it reads; next to a
+// transform, opened is nil, and the transform counts what is read.
+func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
+	watching, unwatch := context.WithCancel(ctx)
+	defer unwatch()
+	c, parts, stage := s.config, l.parts, l.stage
+	positions := s.positions(learnGroup(c), c.Snapshot.ModelID)
+	claim := source.Claim{Group: positions.Group, Generation: -1}
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
 			id, former := learnID(c.Source, c.Snapshot.ModelID)

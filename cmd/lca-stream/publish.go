@@ -68,7 +68,7 @@ func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (
 	if !same || err != nil {
 		return false, err
 	}
-	_, checkpoint, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Load)
+	_, checkpoint, err := s.checkpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
 	return err == nil && (checkpoint == nil || checkpoint.Published >= snap.Version), err
 }
 
@@ -76,7 +76,7 @@ func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (
 // already.
 func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
-	stage, checkpoint, err := s.checkpointOf(ctx, snap, (*pipeline.Checkpoints).Load)
+	stage, checkpoint, err := s.checkpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +114,13 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 
 // checkpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek
 // if no open transaction is to be waited for, and Load once the learner is fenced.
-func (s *system) checkpointOf(ctx context.Context, snap *snapshot.Snapshot, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
+func (s *system) checkpointOf(ctx context.Context, modelID string, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
 	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
-		ModelID: snap.ModelID, Learner: learner, Checkpoints: s.checkpoints(), Log: s.log,
+		ModelID: modelID, Learner: learner, Checkpoints: s.checkpoints(), Log: s.log,
 	}}
 	if _, err := s.partitions(ctx, s.config.Checkpoint.Topic); errors.Is(err, kafka.UnknownTopicOrPartition) {
 		return stage, nil, nil // no learner has worked here yet

@@ -174,6 +174,12 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	if f.dryRun {
 		return r.describe(p.stdout)
 	}
+	if f.output == "" && !f.tune {
+		var err error
+		if r.must, err = r.system.fitsAtStart(ctx); err != nil {
+			return err
+		}
+	}
 	r.progress = newReplayScreen(p, r)
 	if f.tune {
 		if err := r.tuned(ctx, p.stdout); err != nil || f.output == "" {

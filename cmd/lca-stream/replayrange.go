@@ -23,8 +23,9 @@ type replay struct {
 	system     *system // nil without Kafka
 	source     pipeline.Source
 	start, end source.Offsets
-	rows       int64 // rows in the range; 0 if not known beforehand
-	messages   int64 // messages in the range, counting the gaps that compaction and transactions left
+	rows       int64    // rows in the range; 0 if not known beforehand
+	must       []string // features that the rows must have for the snapshot to be published; nil: any
+	messages   int64    // messages in the range, counting the gaps that compaction and transactions left
 
 	tuning *tuning // with --tune
 }

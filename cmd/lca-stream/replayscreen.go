@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -54,19 +56,43 @@ func newBar(w io.Writer, total int64, more ...progressbar.Option) *progressbar.P
 
 // watched returns the replay's source, with its progress shown.
 func (r *replay) watched() pipeline.Source {
-	return &watchedSource{Source: r.source, screen: r.progress}
+	return &watchedSource{Source: r.source, replay: r}
 }
 
 type watchedSource struct {
 	pipeline.Source
-	screen *replayScreen
+	replay *replay
 }
 
-// Read counts the messages that it returns.
+// Read counts the messages that it returns, and refuses the first if its features cannot be published.
 func (w *watchedSource) Read(ctx context.Context) (source.Batch, error) {
 	b, err := w.Source.Read(ctx)
-	w.screen.read(&b)
+	w.replay.progress.read(&b)
+	if err == nil {
+		if err = w.replay.fitsFirst(&b); err != nil {
+			b.Release()
+		}
+	}
 	return b, err
+}
+
+// fitsFirst compares the features of the first usable record with those that the snapshot must have.
+func (r *replay) fitsFirst(b *source.Batch) error {
+	for i := 0; i < len(b.Messages) && r.must != nil; i++ {
+		rec := b.Messages[i].Record
+		if rec == nil || rec.NumRows() == 0 {
+			continue
+		}
+		f, err := minibatch.ResolveRecord(rec, nil)
+		if err != nil {
+			continue
+		}
+		if !slices.Equal(f.Names, r.must) {
+			return misfit(r.config.Snapshot.ModelID, r.must, "the rows have", f.Names)
+		}
+		r.must = nil
+	}
+	return nil
 }
 
 func (s *replayScreen) read(b *source.Batch) {

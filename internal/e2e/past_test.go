@@ -240,9 +240,18 @@ func testImport(t *testing.T, b *kafkatest.Broker) {
 	s.command("snapshot", "export", "-o", model)
 	newest := s.grow(first+2000, learn)
 
-	misfit := s.program("learn", "--set", "source.features=[temperature, pressure]")
-	misfit.endsWith(2)
-	misfit.says("was learnt from features")
+	for _, c := range []struct{ command, set, says string }{
+		{"learn", "source.features=[temperature, pressure]", "was learnt from features [temperature, pressure, flow, current, voltage, vibration, speed, humidity], and source.features now says [temperature, pressure] (no longer: flow, current"},
+		{"run", "source.features=[temperature, rpm]", "new: rpm"},
+		{"transform", "source.features=[humidity]", "source.features now says [humidity]"},
+		{"replay", "source.features=[temperature, pressure]", "a snapshot of these cannot take its place"},
+		{"learn", "lca.metric=diagonal", "lca.metric was full and is now diagonal"},
+		{"run", "lca.metric=isotropic", "lca.metric was full and is now isotropic"},
+	} {
+		misfit := s.program(c.command, "--set", c.set)
+		misfit.endsWith(2)
+		misfit.says(c.says)
+	}
 	learn.alive()
 
 	s.command("snapshot", "import", "--file", model)

@@ -1,0 +1,113 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+)
+
+// setting is a field of online.Config, and the key of the configuration that sets it.
+type setting struct {
+	field, key string
+	shapes     bool // a state of another value is another model, from which learning cannot go on
+}
+
+var settings = []setting{
+	{"Kind", "lca.model", true}, {"Metric", "lca.metric", true}, {"Rank", "lca.rank", true}, {"Kernel", "lca.kernel", true},
+	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "lca.nu_gaussian", false}, {"NuUnit", "lca.nu_unit", false},
+	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false}, {"HalfLifeRows", "lca.half_life_rows", false},
+	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
+	{"WarmupRows", "lca.warmup_rows", false}, {"InnerSteps", "lca.inner_steps", false}, {"OutlierGate", "lca.outlier_gate", false},
+	{"TimeGap", "lca.time_gap", false}, {"NearCopies", "lca.near_copies", false}, {"Drift", "lca.drift", false}, {"DriftRows", "lca.drift", false},
+	{"Precision", "lca.precision", false}, {"Seed", "lca.seed", false},
+	{"Coordinates", "transform.coordinates", false}, {"Components", "transform.components", false},
+}
+
+// auto is a value that follows from others, or from the data.
+const auto = "auto"
+
+// changedSettings compares two digests. refused are the changes to another model, and changed the others, in words. A
+// field that one of them lacks was not there when it was written, and what is auto on one side is no other model.
+func changedSettings(was, is string) (refused, changed []string) {
+	before, now := digestFields(was), digestFields(is)
+	for _, s := range settings {
+		a, known := before[s.field]
+		b, still := now[s.field]
+		if !known || !still || a == b {
+			continue
+		}
+		text := fmt.Sprintf("%s was %s and is now %s", s.key, a, b)
+		if s.shapes && a != auto && b != auto {
+			refused = append(refused, text)
+		} else {
+			changed = append(changed, text)
+		}
+	}
+	return refused, changed
+}
+
+// digestFields returns the values of a digest by the names of their fields.
+func digestFields(digest string) map[string]string {
+	values := map[string]string{}
+	for _, field := range strings.Fields(strings.Trim(digest, "{}")) {
+		name, value, _ := strings.Cut(field, ":")
+		if value == "-1" { // lca.Auto
+			value = auto
+		}
+		values[name] = value
+	}
+	return values
+}
+
+// sameModel refuses to go on from the state of another model, metric or kernel than is configured.
+func (l *Learn) sameModel(digest string) error {
+	refused, _ := changedSettings(digest, l.digest())
+	if len(refused) == 0 {
+		return nil
+	}
+	return l.otherModel("the checkpoint of model %q is of another configuration: %s", l.ModelID, strings.Join(refused, "; "))
+}
+
+// sameMetric does so for a snapshot, which knows less of the configuration.
+func (l *Learn) sameMetric(s *snapshot.Snapshot) error {
+	c := l.Learner
+	switch {
+	case s.Model.Metric != c.Metric:
+		return l.otherModel("version %d of model %q has the metric %s, and lca.metric is now %s", s.Version, s.ModelID, s.Model.Metric, c.Metric)
+	case c.Kernel.String() != auto && s.Model.Kernel != c.Kernel:
+		return l.otherModel("version %d of model %q has the kernel %s, and lca.kernel is now %s", s.Version, s.ModelID, s.Model.Kernel, c.Kernel)
+	}
+	return nil
+}
+
+func (l *Learn) otherModel(format string, args ...any) error {
+	return &Stop{Err: fmt.Errorf(format, args...), Remedy: "set it back to go on, or set another snapshot.model_id to learn a new model"}
+}
+
+// OtherFeatures says which features a model was learnt from, and which are asked for instead.
+func OtherFeatures(learnt []string, asks string, now []string) string {
+	gone := slices.DeleteFunc(slices.Clone(learnt), func(f string) bool { return slices.Contains(now, f) })
+	come := slices.DeleteFunc(slices.Clone(now), func(f string) bool { return slices.Contains(learnt, f) })
+	var differ []string
+	if len(gone) > 0 {
+		differ = append(differ, "no longer: "+shortList(gone))
+	}
+	if len(come) > 0 {
+		differ = append(differ, "new: "+shortList(come))
+	}
+	if len(differ) == 0 {
+		differ = append(differ, "the same in another order")
+	}
+	return fmt.Sprintf("was learnt from features [%s], and %s [%s] (%s)", shortList(learnt), asks, shortList(now), strings.Join(differ, "; "))
+}
+
+// shortList joins names, at most shownNames of them.
+func shortList(names []string) string {
+	const shownNames = 40
+	if more := len(names) - shownNames; more > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(names[:shownNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
