@@ -28,13 +28,15 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 	d := l.cfg.Dim
 	q.square = linalg.Resize(q.square, d)
 	clear(q.square)
+	square, mean := q.square[:d], l.moments.mean[:d]
 	for i, used := range m.Used {
 		if !used {
 			continue
 		}
-		for k, v := range b.x[i*d : (i+1)*d] {
-			v -= l.moments.mean[k]
-			q.square[k] = math.FMA(v, v, q.square[k])
+		row := b.x[i*d:][:d]
+		for k := range square {
+			v := row[k] - mean[k]
+			square[k] += float64(v * v)
 		}
 	}
 	if q.columns == nil {

@@ -10,7 +10,7 @@ import (
 const (
 	gateShare       = 5e-4 // share of the pool's own rows that the gate would refuse
 	gateRows        = 500  // rows of the pool whose scores set the gate
-	gateMinibatches = 64   // minibatches between two revisions, which cost as much as five
+	gateMinibatches = 128  // minibatches between two revisions, which cost as much as five
 )
 
 // scoreGate is the score −log p beyond which a row is not learnt: the (1 − 5·10⁻⁴) quantile of the leave-one-out scores
@@ -54,13 +54,13 @@ func (l *Learner) setGate(b batch) []float64 {
 	return scores
 }
 
-// closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out:
-// see dropGated.
+// closeGate takes the rows beyond the gate out of those that count, by the densities of the last E-step. Their part of the
+// moments is still to be taken out: see dropGated.
 func (l *Learner) closeGate(m *kernel.Moments) {
 	if !l.usesScores() {
 		return
 	}
-	for i, v := range l.densities(m) {
+	for i, v := range l.density {
 		if v > l.gate.limit {
 			m.Used[i] = false
 			m.Rows--

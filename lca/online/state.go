@@ -49,7 +49,7 @@ import (
 //	          name text, d_P u64, ν f64, its unit u64, kernel u64, NLL f64
 //	gap       gap u64, rows seen u64, first row f×d or f×0, number of partitions u64, and of each
 //	          number u64, places of its last rows u×13, those rows f×13d; number of lags u64, and of each
-//	          pairs f64, lag f64, sums f×d, squares f×d, products f×d
+//	          rows f64, lag f64, rows f×d, sums f×d, squares f×d, products f×d, half squared differences f×d
 //	clocks    places: of each partition the number of rows seen
 //	gate      limit of the score f64, revisions u64
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
@@ -63,7 +63,7 @@ import (
 // Until version 3 there were no places, no columns of drift, and nothing after choice.
 //
 // Until version 4 there were no lockouts and no returns among the counts, no settings, nothing chosen and no formers, and choice
-// had after the places d_P u64 and C_L f×d² or f×0.
+// had after the places d_P u64 and C_L f×d² or f×0. A lag had pairs f64, lag f64, sums, squares and products.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.

@@ -168,3 +168,75 @@ func TestTimeGapContinues(t *testing.T) {
 		}
 	}
 }
+
+// TestNoWaitForJumps holds that the first model does not wait where columns step from a constant, or the level of the
+// stream jumps, and that it does for sensors that move.
+func TestNoWaitForJumps(t *testing.T) {
+	const d, phi = 6, 0.99
+	slow := func(r *rand.Rand, before []float64) []float64 {
+		x := draw(r, d, 0)
+		for k := range x {
+			x[k] = phi*before[k] + math.Sqrt(1-phi*phi)*x[k]
+		}
+		return x
+	}
+	constant := func(x []float64, columns int) []float64 {
+		for k := range columns {
+			x[k] = 7
+		}
+		return x
+	}
+	for name, c := range map[string]struct {
+		rows int // until the first model
+		row  func(r *rand.Rand, i int, before []float64) []float64
+	}{
+		"constant at first": {1100, func(r *rand.Rand, i int, _ []float64) []float64 {
+			return constant(draw(r, d, 20), map[bool]int{true: d}[i < 1000])
+		}},
+		"half of the columns constant at first": {400, func(r *rand.Rand, i int, _ []float64) []float64 {
+			return constant(draw(r, d, 20), map[bool]int{true: d / 2}[i < 200])
+		}},
+		"a jump":    {400, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/250)*50) }},
+		"two jumps": {400, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/150%2)*5) }},
+		"slow":      {3000, func(r *rand.Rand, _ int, before []float64) []float64 { return slow(r, before) }},
+		"constant at first, then slow": {3000, func(r *rand.Rand, i int, before []float64) []float64 {
+			if i < 300 {
+				return constant(make([]float64, d), d)
+			}
+			return slow(r, before)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, config := rand.New(rand.NewPCG(4, 15)), DefaultConfig(d)
+			config.Preset = lca.PresetDensity
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row, rows := make([]float64, d), 0
+			for l.metric == nil && rows < 5000 {
+				x := mat.NewDense(100, d, nil)
+				for i := range 100 {
+					row = c.row(r, rows+i, row)
+					x.SetRow(i, row)
+				}
+				if _, err := l.Learn(x, sequence(rows, 100), nil); err != nil {
+					t.Fatal(err)
+				}
+				rows += 100
+			}
+			if rows != c.rows {
+				t.Errorf("first model after %d rows, want %d", rows, c.rows)
+			}
+		})
+	}
+}
+
+// draw is a row of normal numbers around level.
+func draw(r *rand.Rand, d int, level float64) []float64 {
+	x := make([]float64, d)
+	for k := range x {
+		x[k] = level + r.NormFloat64()
+	}
+	return x
+}

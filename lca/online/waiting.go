@@ -31,7 +31,7 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 // several rows in a row are hardly more than one.
 func (l *Learner) warmupWanted() int {
 	want := l.cfg.warmupRows()
-	if l.cfg.WarmupRows == lca.Auto {
+	if l.cfg.WarmupRows == lca.Auto && (l.gap.fixed || l.gap.moves()) {
 		want = l.gap.stretched(want, l.cfg.Neighbours)
 	}
 	return want
