@@ -22,7 +22,9 @@ func (t *Transform) write(p *pending, w *Whitened) error {
 	case bad != nil:
 	case p.last > p.first:
 		rows := w.rows(p.first, p.last)
-		value, rest, bad = t.encode(m, &rows)
+		if value, rest, bad = t.encode(m, &rows); bad == nil {
+			bad = t.tell(p, w)
+		}
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reasonNoRows, 1)
 	default:
@@ -34,6 +36,11 @@ func (t *Transform) write(p *pending, w *Whitened) error {
 	t.rejects.add(t.window(), false)
 	if value != nil {
 		t.made.add(t.wrap(m, value, rest), m)
+	}
+	if p.last > p.first {
+		for _, alarm := range t.queue.alarms {
+			t.made.add(alarm, m)
+		}
 	}
 	return nil
 }

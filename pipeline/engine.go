@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -60,9 +61,15 @@ type queue struct {
 	gathered []float64       // the rows, if they were gathered
 	sliced   *source.Message // the only one with rows, which are gathered slice by slice when they are whitened
 
-	near []float32      // memory for the rows of small messages, which zeroCopy then is
-	wide []float64      // memory for a slice of zeroCopy as float64
-	read minibatch.Rows // the rows of the message that is being gathered
+	near []float32 // memory for the rows of small messages, which zeroCopy then is
+	wide []float64 // memory for a slice of zeroCopy as float64
+
+	rare   []rare         // rows that are told of in addition to the output, in order
+	shown  []rare         // those of them that may be among the strangest, the strangest first
+	gains  []lca.Gain     // why the rare rows have their scores
+	picked []float64      // memory for rare rows
+	alarms []sink.Message // alarms of the message that is being written
+	read   minibatch.Rows // the rows of the message that is being gathered
 }
 
 // pending is a message that waits for its output.
@@ -126,13 +133,18 @@ func (q *queue) reset() {
 func (q *queue) empty() {
 	q.rows, q.invalid = 0, q.invalid[:0]
 	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil
+	q.rare, q.shown = q.rare[:0], q.shown[:0]
 }
 
 // forget lets go of messages, which are put or come again, and of memory that few batches need.
 func (q *queue) forget() {
 	q.reset()
 	clear(q.pending[:cap(q.pending)])
+	clear(q.alarms[:cap(q.alarms)])
 	if cap(q.invalid) > sliceNumbers {
 		q.invalid = nil
+	}
+	if cap(q.rare) > mostRare {
+		q.rare, q.gains, q.picked, q.alarms = nil, nil, nil, nil
 	}
 }

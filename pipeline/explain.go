@@ -1,15 +1,32 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
-// probabilities turns scores into probabilities, by the leave-one-out scores of the model. Models of an older snapshot
-// format have none; then there are no probabilities. They are made of the scores as they are written, so that a reader can
-// make them again.
+// namedFeatures is how many features are named at most for a row that is told of in addition to the output.
+const namedFeatures = 5
+
+// mostRare is for how many rare rows memory is kept from batch to batch.
+const mostRare = 1 << 10
+
+// rare is a row of the queue that is told of in addition to the output.
+type rare struct {
+	row      int // of the queue
+	p, score float32
+	alarm    bool // p is below Alarms.PBelow
+	shown    bool // it may be among the strangest
+}
+
+// probabilities turns scores into probabilities, by the leave-one-out scores of the model, and finds the rare rows. Models
+// of an older snapshot format have no such scores; then there are no probabilities. They are made of the scores as they
+// are written, so that a reader can make them again.
 func (t *Transform) probabilities(w *Whitened) {
 	scores := t.model.Model.Scores
 	if scores == nil || w.Score == nil {
@@ -18,28 +35,79 @@ func (t *Transform) probabilities(w *Whitened) {
 	if t.Output.P {
 		w.P = t.made.numbers.take(len(w.Score))
 	}
+	q, known := &t.queue, t.Stats.strangest.at(t.Now())
 	for i, score := range w.Score {
-		p := 0.0
+		p := float32(0)
 		if w.Invalid[i] == minibatch.ReasonNone {
-			p = scores.P(float64(score))
-			t.counts.p.add(p)
+			p = float32(scores.P(float64(score)))
+			t.counts.p.add(float64(p))
+			r := rare{row: i, p: p, score: score, alarm: t.Alarms.below(p)}
+			if known.takes(p, score) && t.counts.strange.takes(p, score) {
+				q.show(r)
+			}
+			if r.alarm {
+				q.rare = append(q.rare, r)
+			}
 		}
 		if w.P != nil {
-			w.P[i] = float32(p)
+			w.P[i] = p
+		}
+	}
+	for _, r := range q.shown {
+		if at, alarm := slices.BinarySearchFunc(q.rare, r, inOrder); alarm {
+			q.rare[at].shown = true
+		} else {
+			q.rare = slices.Insert(q.rare, at, r)
 		}
 	}
 }
 
-// explain finds the features that lca_why names for each row of the queue.
+func inOrder(a, b rare) int { return cmp.Compare(a.row, b.row) }
+
+// show keeps a row if it is among the strangest of the queue.
+func (q *queue) show(r rare) {
+	r.shown = true
+	at, _ := slices.BinarySearchFunc(q.shown, r, func(a, b rare) int { return stranger(a.p, a.score, b.p, b.score) })
+	if at < strangeMost {
+		q.shown = slices.Insert(q.shown[:min(len(q.shown), strangeMost-1)], at, r)
+	}
+}
+
+// explain finds the features that lca_why names for each row of the queue, and those of the rare rows.
 func (t *Transform) explain(ctx context.Context, w *Whitened) error {
-	each := min(t.Output.Why, w.K)
-	if each == 0 {
+	if each := min(t.Output.Why, w.K); each > 0 {
+		w.Why = t.made.gains.take(len(w.Invalid) * each)
+		err := t.eachSlice(ctx, func(first int, x []float64, n int) {
+			t.scorer.Why(w.Why[first*each:(first+n)*each], x, n)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	q, each := &t.queue, min(namedFeatures, w.K)
+	if len(q.rare) == 0 {
 		return nil
 	}
-	w.Why = t.made.gains.take(len(w.Invalid) * each)
+	q.gains = slices.Grow(q.gains[:0], len(q.rare)*each)[:len(q.rare)*each]
+	next := 0
 	return t.eachSlice(ctx, func(first int, x []float64, n int) {
-		t.scorer.Why(w.Why[first*each:(first+n)*each], x, n)
+		q.picked = q.picked[:0]
+		from := next
+		for ; next < len(q.rare) && q.rare[next].row < first+n; next++ {
+			at := q.rare[next].row - first
+			q.picked = append(q.picked, x[at*w.K:(at+1)*w.K]...)
+		}
+		t.scorer.Why(q.gains[from*each:next*each], q.picked, next-from)
 	})
+}
+
+// guilty names the features of gains.
+func guilty(gains []lca.Gain, features []string) []Guilty {
+	named := make([]Guilty, len(gains))
+	for i, gain := range gains {
+		named[i] = Guilty{features[gain.Column], float32(min(gain.Nats, math.MaxFloat32))}
+	}
+	return named
 }
 
 // eachSlice hands over the rows of the queue again, slice by slice as float64, from row first on.

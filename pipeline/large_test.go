@@ -110,6 +110,7 @@ func TestLargeMessagesAreWhitenedLikeSmallOnes(t *testing.T) {
 	if want := 3 * (largeRows/9999 + 1); nulls != want {
 		t.Errorf("%d null rows, want %d", nulls, want)
 	}
+	large.counts.strange, small.counts.strange = nil, nil // they say where their rows were
 	if want, got := fmt.Sprintf("%+v", small.counts), fmt.Sprintf("%+v", large.counts); want != got {
 		t.Errorf("counts %s, want %s", got, want)
 	}

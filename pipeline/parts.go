@@ -14,7 +14,7 @@ type Pacer interface {
 
 // Splitter is a stage whose work can be put in parts, one transaction each.
 type Splitter interface {
-	// Split cuts off a first part of at most most bytes, but of at least one message. next are the offsets of that
+	// Split cuts off a first part of at most most bytes, but of at least what was made of one input. next are the offsets of that
 	// part; nil: there is nothing to cut.
 	Split(work Work, most int) (first, rest Work, next source.Offsets)
 }
@@ -59,16 +59,16 @@ func (l *Loop) place(ctx context.Context, done Work, claim source.Claim) (err er
 	return nil
 }
 
-// Split cuts between two messages. Inputs without an output count with the message before them.
+// Split cuts between what was made of two inputs. Inputs without an output count with the one before them.
 func (t *Transform) Split(work Work, most int) (first, rest Work, next source.Offsets) {
 	size := 0
 	for i := range work.Messages {
 		size += work.Messages[i].Size()
-		if size > most && i > 0 {
-			input := t.made.inputs[work.from+i]
+		if size > most && i > 0 && work.inputs[i] != work.inputs[i-1] {
+			input := work.inputs[i]
 			first, rest = work, work
 			first.Messages, rest.Messages = work.Messages[:i:i], work.Messages[i:]
-			rest.from += i
+			first.inputs, rest.inputs = work.inputs[:i:i], work.inputs[i:]
 			return first, rest, source.Offsets{input.Partition: input.Offset}
 		}
 	}

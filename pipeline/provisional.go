@@ -11,6 +11,7 @@ import (
 type provisional struct {
 	rows           uint64 // whitened
 	p              scoreCounts
+	strange        strangeRows
 	rejects, moved []counted
 	deads          []setAside
 	stamps         []stamp
@@ -61,6 +62,7 @@ func count(all []counted, reason string, n uint64) []counted {
 func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
 	s.scores.keep(&p.p)
+	s.strangest.add(now, p.strange)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
 	}
@@ -80,5 +82,5 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
 	p.rows, p.rejects, p.deads, p.moved, p.stamps = 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
-	p.p = scoreCounts{}
+	p.p, p.strange = scoreCounts{}, nil
 }

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,8 +12,12 @@ import (
 
 // Refuse sets aside the input whose output its topic will never take, or cuts a dead letter that is too large itself.
 func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
-	m := t.made.inputs[work.from+index]
-	if work.Messages[index].Topic != t.Topic {
+	m := work.inputs[index]
+	switch work.Messages[index].Topic {
+	case t.Topic:
+	case t.Alarms.Topic:
+		return Work{}, &Stop{Err: cause, Remedy: fmt.Sprintf("every alarm fits into a topic that takes %d bytes", AlarmBytes)}
+	default:
 		if t.DeadLetter.StopAtTooLarge {
 			return Work{}, &Stop{Err: cause, Remedy: "or set dead_letter.on_too_large to cut"}
 		}
@@ -28,6 +33,13 @@ func (t *Transform) Refuse(work Work, index int, cause error) (Work, error) {
 		return Work{}, err
 	}
 	work.Messages[index] = dead
+	// Rows that are not in the output have no alarms.
+	last := index + 1
+	for last < len(work.inputs) && work.inputs[last] == m {
+		last++
+	}
+	work.Messages = slices.Delete(work.Messages, index+1, last)
+	work.inputs = slices.Delete(work.inputs, index+1, last)
 	return work, nil
 }
 

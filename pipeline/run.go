@@ -31,7 +31,7 @@ type Work struct {
 	Messages []sink.Message
 	Commit   bool // put now; false lets the stage gather more first
 
-	from int // index in the stage's batch of the first message
+	inputs []*source.Message // what each message was made of, in a stage that has to know
 }
 
 // Stage is Learn or Transform.

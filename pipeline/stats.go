@@ -45,7 +45,10 @@ type Stats struct {
 	past atomic.Pointer[[]PastModel]
 	lag  atomic.Pointer[map[source.Partition]int64]
 
-	scores  scoreHistogram
+	scores scoreHistogram
+
+	strangest strangest
+
 	waits   waits
 	records tally[source.Partition]
 	reject  tally[string]

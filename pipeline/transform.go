@@ -24,6 +24,7 @@ type TransformConfig struct {
 	MaxModelAge time.Duration // 0 = no limit
 	StopOnStale bool
 	DeadLetter  DeadLetter
+	Alarms      Alarms
 	DeadLog     *DeadLog // nil: not logged
 	Follow      *Follow
 	Engines     *Engines // nil: one engine of its own
@@ -85,17 +86,17 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	}
 	t.counts.read(b.Messages)
 	t.Stats.Transform.observe(time.Since(start))
-	return Work{Commit: true, Messages: t.made.messages}, nil
+	return Work{Commit: true, Messages: t.made.messages, inputs: t.made.inputs}, nil
 }
 
-// takes is at most how many bytes are made of a batch until it is put: our columns, the outputs that they are
+// takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
 // part of, and the request that these are sent with.
 func (t *Transform) takes(b *source.Batch) int64 {
 	features := t.Columns
 	if m := t.Follow.Current(); m != nil {
 		features = m.Features
 	}
-	numbers := b.Rows() * t.Output.added(features)
+	numbers := b.Rows() * (t.Output.added(features) + t.Alarms.bytes(features))
 	outputs := numbers + b.Memory
 	return numbers + 2*outputs
 }

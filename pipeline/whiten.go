@@ -16,7 +16,7 @@ func (t *Transform) whiten(ctx context.Context) (w Whitened, err error) {
 	}
 	w = Whitened{K: t.model.Model.Dim, Features: t.features.Names}
 	w.Y = t.made.numbers.take(q.rows * w.K)
-	if t.Output.scores() {
+	if t.Output.scores() || t.Alarms.scores() {
 		w.Score = t.made.numbers.take(q.rows)
 	}
 	if err := t.coordinates(ctx, &w); err != nil {

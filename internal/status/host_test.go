@@ -48,7 +48,7 @@ func TestHosts(t *testing.T) {
 // Every page of the server is behind the check, and the refusal says what to do.
 func TestRebindingIsRefused(t *testing.T) {
 	base := serve(t, busy(t), nil)
-	for _, path := range []string{"/", "/ping", "/ready", "/metrics", "/api/v1/status", "/api/v1/snapshots/latest", "/debug/config"} {
+	for _, path := range []string{"/", "/ping", "/ready", "/metrics", "/api/v1/status", "/api/v1/strangest", "/api/v1/snapshots/latest", "/debug/config"} {
 		req, err := http.NewRequest(http.MethodGet, base+path, nil)
 		if err != nil {
 			t.Fatal(err)

@@ -122,6 +122,7 @@ func handler(c Config) http.Handler {
 	})
 	mux.HandleFunc("/", page)
 	api(mux, c)
+	strangest(mux, c)
 	if c.Debug {
 		debug(mux, c)
 	}

@@ -86,7 +86,7 @@ func TestDebugOnRequest(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	base := serve(t, busy(t), func(c *Config) { c.Debug = true })
-	for _, path := range []string{"/", "/ping", "/ready", "/version", "/metrics", "/api/v1/status", "/api/v1/snapshots/latest", "/debug/pprof/", "/debug/config", "/nothing"} {
+	for _, path := range []string{"/", "/ping", "/ready", "/version", "/metrics", "/api/v1/status", "/api/v1/strangest", "/api/v1/snapshots/latest", "/debug/pprof/", "/debug/config", "/nothing"} {
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, http.MethodTrace, "BREW"} {
 			code, header, _ := fetch(t, method, base+path)
 			if code != http.StatusMethodNotAllowed || header.Get("Allow") != "GET, HEAD" {
