@@ -131,7 +131,7 @@ func (f *replayFlags) check(configFile string) error {
 		return err
 	}
 	if configFile == "" && (len(f.inputs) == 0 || f.publishes()) {
-		return fmt.Errorf("%w; only --input together with --output or --tune needs none", errNoConfig)
+		return usageError("%w; only --input together with --output or --tune needs none", errNoConfig)
 	}
 	return nil
 }
