@@ -12,7 +12,8 @@ package minibatch
 //	id = mix(h₂ ⊕ mix(row + k))
 //
 // with k = 0x9e3779b97f4a7c15 and mix the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-// Topics of equal names are the same topic. For files the topic is the file's name and the partition its index.
+// Topics of equal names are the same topic. For files the topic is empty, the partition the index of the file, the offset
+// 0, and row counts from the beginning of the file.
 type RowIDs struct{ h1 uint64 }
 
 const golden = 0x9e3779b97f4a7c15 // 2⁶⁴/φ

@@ -260,8 +260,9 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	if err := l.invalid(m, first); err != nil {
 		return err
 	}
-	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
-	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, m.Offset, first)
+	topic, offset, before := m.Identity()
+	id := minibatch.NewRowIDs(topic, m.Partition.ID)
+	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, offset, before+first)
 	l.unusable.rows(len(l.rows.Invalid), len(l.ids))
 	for mb := range l.batcher.Add(l.x, l.ids, m.Partition.ID) {
 		if err := ctx.Err(); err != nil {

@@ -93,8 +93,9 @@ func (s *Sample) take(m *source.Message) error {
 
 // sample takes the rows of a slice of a message, which begins at row first.
 func (s *Sample) sample(m *source.Message, first int) {
-	id := minibatch.NewRowIDs(m.Partition.Topic, m.Partition.ID)
-	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, m.Offset, first)
+	topic, offset, before := m.Identity()
+	id := minibatch.NewRowIDs(topic, m.Partition.ID)
+	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, offset, before+first)
 	s.Unusable.rows(len(s.gathered.Invalid), len(s.ids))
 	d := len(s.features.Names)
 	for i, id := range s.ids {

@@ -14,8 +14,8 @@ import (
 const maxFileRows = 1 << 16
 
 // Files reads what format.OpenFile opens, one file after the other, as a source. Each file is a partition,
-// {Topic: its name without directories, ID: its place among the files}, so that what is learnt does not depend
-// on where the files lie. Its messages are batches of at most 65,536 rows, with their number as offset. A batch
+// {Topic: its name without directories, ID: its place among the files}. What is learnt depends on the rows and the order
+// of the files alone: see Message.Identity. Its messages are batches of at most 65,536 rows, with their number as offset. A batch
 // that cannot be decoded comes as a Message with Err set, as from Kafka; what cannot even be told apart into
 // batches is refused by OpenFiles.
 //
@@ -25,6 +25,8 @@ type Files struct {
 	files []*format.File
 	next  []int // index of the next batch of each file
 	rows  int64
+
+	before [][]int // rows of each file before its batches, as far as that is known
 }
 
 // OpenFiles opens all paths and counts their rows.
@@ -37,7 +39,7 @@ func openFiles(paths []string, maxRows int) (*Files, error) {
 	if twice := duplicate(paths); twice != "" {
 		return nil, fmt.Errorf("source: %s is named twice", twice)
 	}
-	fs := &Files{paths: paths, next: make([]int, len(paths))}
+	fs := &Files{paths: paths, next: make([]int, len(paths)), before: make([][]int, len(paths))}
 	for _, path := range paths {
 		f, err := format.OpenFile(path, maxRows)
 		if err != nil {
@@ -73,7 +75,11 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 		if i >= file.Batches() {
 			continue
 		}
-		m := Message{Partition: f.partition(k), Offset: int64(i)}
+		before, err := f.rowsBefore(k, i)
+		if err != nil {
+			return Batch{}, err
+		}
+		m := Message{Partition: f.partition(k), Offset: int64(i), Row: before + 1}
 		rec, err := file.Read(i)
 		var cause *format.Error
 		switch {
@@ -84,10 +90,36 @@ func (f *Files) Read(ctx context.Context) (Batch, error) {
 		default:
 			return Batch{}, fmt.Errorf("source: %s, batch %d: %w", f.paths[k], i, err)
 		}
-		f.next[k]++
+		if f.next[k]++; len(f.before[k]) == f.next[k] && m.Record != nil { // no second reading for rowsBefore
+			f.before[k] = append(f.before[k], before+int(m.Record.NumRows()))
+		}
 		return Batch{Messages: []Message{m}, Claim: Claim{Generation: -1, Next: f.position()}}, nil
 	}
 	return Batch{}, ErrEnd
+}
+
+// rowsBefore counts the rows of file k before batch i. Batches that were passed over are read for that; one that cannot
+// be decoded has none.
+func (f *Files) rowsBefore(k, i int) (int, error) {
+	for len(f.before[k]) <= i {
+		known := len(f.before[k])
+		if known == 0 {
+			f.before[k] = append(f.before[k], 0)
+			continue
+		}
+		rows := 0
+		rec, err := f.files[k].Read(known - 1)
+		var cause *format.Error
+		switch {
+		case err == nil:
+			rows = int(rec.NumRows())
+			rec.Release()
+		case !errors.As(err, &cause):
+			return 0, fmt.Errorf("source: %s, batch %d: %w", f.paths[k], known-1, err)
+		}
+		f.before[k] = append(f.before[k], f.before[k][known-1]+rows)
+	}
+	return f.before[k][i], nil
 }
 
 func (f *Files) partition(k int) Partition {

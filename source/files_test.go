@@ -69,6 +69,42 @@ func TestFilesSeek(t *testing.T) {
 	}
 }
 
+// The identity of a row of a file is its number, however the file is cut and wherever one begins.
+func TestFilesIdentity(t *testing.T) {
+	for _, maxRows := range []int{1, 2, 3, maxFileRows} {
+		f := open(t, maxRows, "table.arrow")
+		want := 0
+		for i := 0; ; i++ {
+			b, err := f.Read(context.Background())
+			if errors.Is(err, ErrEnd) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &b.Messages[0]
+			if topic, offset, first := m.Identity(); topic != "" || offset != 0 || first != want {
+				t.Errorf("batch %d of at most %d rows is %q@%d from row %d, want row %d", i, maxRows, topic, offset, first, want)
+			}
+			again := open(t, maxRows, "table.arrow") // begins there, without having read what is before
+			if err := again.Seek(context.Background(), Offsets{m.Partition: m.Offset}); err != nil {
+				t.Fatal(err)
+			}
+			same, err := again.Read(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, _, first := same.Messages[0].Identity(); first != want {
+				t.Errorf("batch %d after a seek begins at row %d, want %d", i, first, want)
+			}
+			want += int(m.Record.NumRows())
+		}
+		if want != int(f.Rows()) || want == 0 {
+			t.Errorf("%d rows, want %d", want, f.Rows())
+		}
+	}
+}
+
 func TestFilesOneAfterTheOther(t *testing.T) {
 	f := open(t, maxFileRows, "replaced.arrows", "table.arrow")
 	if f.Rows() != 259 {

@@ -88,6 +88,17 @@ type Message struct {
 	Headers   []Header
 	Record    arrow.Record // all batches of the value as one; nil if Err is set or the value is null
 	Err       *RecordError // why the value could not be decoded
+	Row       int          // number, from 1, of the first row in its file; 0: the message is of a topic
+}
+
+// Identity returns what identifies the message's rows, together with its partition's number: the topic, the offset and
+// the number of its first row. In a file the rows are counted from the beginning, so that neither its name nor its
+// format nor how it is cut into batches decides what is learnt.
+func (m *Message) Identity() (topic string, offset int64, first int) {
+	if m.Row > 0 {
+		return "", 0, m.Row - 1
+	}
+	return m.Partition.Topic, m.Offset, 0
 }
 
 // Tombstone reports whether the value is null: in a compacted topic it deletes what is stored under its key.

@@ -277,9 +277,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		}
 	}
 	last.Number, last.Parent = 0, 0 // the snapshots before it were not published
-	if r.end != nil {
-		last.Offsets = r.end.Clone() // the range, not the last record that had rows
-	}
+	last.Offsets = r.end.Clone()    // the range, not the last record that had rows; of files none, whose names do not matter
 	learnt := r.stats.LearntRows.Load()
 	return &refit{snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt, unusable: stage.Unusable()}, nil
 }
