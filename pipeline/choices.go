@@ -29,7 +29,7 @@ func ParseUntilModel(s string) (UntilModel, error) {
 	return untilModels.Parse(s, "pipeline: unknown transform.until_model")
 }
 
-// OnInvalid says what happens to a row with a null, NaN or Inf feature.
+// OnInvalid says what happens to a row with a null, NaN or Inf feature. Learners leave such rows out, or stop at them.
 type OnInvalid uint8
 
 // The policies of source.on_invalid; the zero value is NullRow.
@@ -37,9 +37,10 @@ const (
 	NullRow   OnInvalid = iota // the row is kept, its lca is null
 	RejectRow                  // its message goes to the dead-letter topic
 	StopAtRow                  // the process stops
+	ImputeRow                  // missing features are filled by their conditional mean; a row with an infinity is kept, its lca is null
 )
 
-var onInvalids = enum.Names[OnInvalid]{NullRow: "null", RejectRow: "dead_letter", StopAtRow: "stop"}
+var onInvalids = enum.Names[OnInvalid]{NullRow: "null", RejectRow: "dead_letter", StopAtRow: "stop", ImputeRow: "impute"}
 
 // String returns the name that the configuration uses.
 func (o OnInvalid) String() string { return onInvalids.Of(o) }

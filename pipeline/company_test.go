@@ -134,7 +134,7 @@ func outputsOf(t *testing.T, tr *Transform, values [][]byte, batch int) (out []s
 			tr.Kept()
 		}
 	}
-	return out, fmt.Sprint(tr.Stats.TransformRows.Load(), tr.Stats.Tables().Rejected, tr.Stats.Tables().Passed)
+	return out, fmt.Sprint(tr.Stats.TransformRows.Load(), tr.Stats.ImputedRows.Load(), tr.Stats.Tables().Rejected, tr.Stats.Tables().Passed)
 }
 
 // What a message becomes depends on it and on the model alone, to the byte: messages of all kinds give the same outputs
@@ -144,8 +144,8 @@ func TestOutputsDoNotDependOnTheirCompany(t *testing.T) {
 		r := rand.New(rand.NewPCG(7, uint64(i)))
 		values := companyValues(t, r, 60)
 		stage := func() *Transform {
-			tr := listTransform(t, []OnInvalid{NullRow, RejectRow}[i%2], listDim-i/2%2)
-			tr.Output = OutputConfig{Score: i%3 > 0, P: i%2 > 0, Why: max(0, i%7-3), Passthrough: i%5 > 0, Layout: Layout(i / 4 % 2)}
+			tr := listTransform(t, []OnInvalid{NullRow, RejectRow, ImputeRow}[i%3], listDim-i/2%2)
+			tr.Output = OutputConfig{Score: i%3 > 0, P: i%2 > 0, Why: max(0, i%7-3), Imputed: i%3 == 2, Passthrough: i%5 > 0, Layout: Layout(i / 4 % 2)}
 			tr.DeadLetter.WarnOnly = true
 			if i >= 12 {
 				tr.Follow, tr.UntilModel = &Follow{ModelID: "m"}, []UntilModel{PassThrough, Drop}[i%2]

@@ -56,6 +56,7 @@ type queue struct {
 	pending []pending
 	rows    int                // number of rows of all messages
 	invalid []minibatch.Reason // for each row, why it cannot be whitened, if so
+	missing []int16            // for each row, how many features are to be filled; empty unless OnInvalid is ImputeRow
 
 	zeroCopy []float32       // the rows, if they were not gathered
 	gathered []float64       // the rows, if they were gathered
@@ -131,7 +132,7 @@ func (q *queue) reset() {
 
 // empty drops the rows, but keeps the messages.
 func (q *queue) empty() {
-	q.rows, q.invalid = 0, q.invalid[:0]
+	q.rows, q.invalid, q.missing = 0, q.invalid[:0], q.missing[:0]
 	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil
 	q.rare, q.shown = q.rare[:0], q.shown[:0]
 }
@@ -142,7 +143,7 @@ func (q *queue) forget() {
 	clear(q.pending[:cap(q.pending)])
 	clear(q.alarms[:cap(q.alarms)])
 	if cap(q.invalid) > sliceNumbers {
-		q.invalid = nil
+		q.invalid, q.missing = nil, nil
 	}
 	if cap(q.rare) > mostRare {
 		q.rare, q.gains, q.picked, q.alarms = nil, nil, nil, nil

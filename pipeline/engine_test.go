@@ -107,8 +107,8 @@ func batchOf(t testing.TB, d *format.Decoder, values [][]byte) source.Batch {
 // large and small ones, with numbers that are not finite or whose whitened row is not, whatever policy
 // decides on these, and the same counts.
 func TestZeroCopyRowsAreGatheredRows(t *testing.T) {
-	for i := range 4 {
-		policy, columns := []OnInvalid{NullRow, RejectRow}[i%2], listDim-i/2
+	for i := range 6 {
+		policy, columns := []OnInvalid{NullRow, RejectRow, ImputeRow}[i%3], listDim-i/3
 		r := rand.New(rand.NewPCG(3, 4))
 		var values [][]byte
 		for i := range 132 {
@@ -121,6 +121,7 @@ func TestZeroCopyRowsAreGatheredRows(t *testing.T) {
 		var stats [2]uint64
 		for i, known := range []*format.Decoder{d, nil} {
 			tr := listTransform(t, policy, columns)
+			tr.Output.Imputed = policy == ImputeRow
 			for range 3 { // with known layouts of the output, too
 				b := batchOf(t, known, values)
 				if _, plain := b.Messages[0].Record.(flatipc.Record); plain != (known != nil) {

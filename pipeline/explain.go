@@ -115,6 +115,9 @@ func (t *Transform) eachSlice(ctx context.Context, take func(first int, x []floa
 	q, d := &t.queue, t.model.Model.Dim
 	if q.sliced != nil {
 		return gatherEach(&t.features, &q.read, q.sliced.Record, func(first int) error {
+			if err := t.fill(ctx, q.read.X, q.read.N); err != nil {
+				return err
+			}
 			take(first, q.read.X, q.read.N)
 			return ctx.Err()
 		})

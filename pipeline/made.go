@@ -18,6 +18,7 @@ type made struct {
 	digits   []byte            // their offsets
 	numbers  slab[float32]     // y, −log p and probabilities
 	gains    slab[lca.Gain]    // of lca_why
+	filled   slab[int16]       // of lca_imputed
 	values   slab[byte]        // outputs in one piece
 	pieces   [][]byte          // the others
 }
@@ -29,6 +30,7 @@ func (d *made) begin(messages int) {
 	d.pieces = slices.Grow(d.pieces[:0], leastPieces*messages)
 	d.numbers.begin(slabMost)
 	d.gains.begin(slabMost)
+	d.filled.begin(slabMost)
 	d.values.begin(slabMost)
 }
 
@@ -52,13 +54,14 @@ func (d *made) forget() {
 	clear(d.pieces)
 	d.numbers.trim(slabMost)
 	d.gains.trim(slabMost)
+	d.filled.trim(slabMost)
 	d.values.trim(slabMost)
 }
 
 // bytes is what it takes once it has forgotten.
 func (d *made) bytes() int {
 	return sizeOf(d.messages) + sizeOf(d.inputs) + sizeOf(d.headers) + sizeOf(d.digits) + sizeOf(d.pieces) +
-		d.numbers.bytes(cap(d.numbers.all)) + d.gains.bytes(cap(d.gains.all)) + d.values.bytes(cap(d.values.all))
+		d.numbers.bytes(cap(d.numbers.all)) + d.gains.bytes(cap(d.gains.all)) + d.filled.bytes(cap(d.filled.all)) + d.values.bytes(cap(d.values.all))
 }
 
 func sizeOf[T any](s []T) int {

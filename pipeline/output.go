@@ -20,6 +20,7 @@ type OutputConfig struct {
 	Score       bool   // add the column lca_score: −log p(x), nats
 	P           bool   // add the column lca_p: how often rows like the neighbours have a score at least as high
 	Why         int    // number of features that the column lca_why names, at most; 0: no such column
+	Imputed     bool   // add the column lca_imputed: the number of features that were missing and have been filled
 	Passthrough bool   // begin with the columns of the input, untouched
 }
 
@@ -52,12 +53,13 @@ type Output struct {
 	writer  *ipc.Writer
 	stream  payloads
 
-	zeros   []float32     // numbers of a message without a model
-	columns []float32     // y transposed, for LayoutColumns
-	valid   []byte        // validity bitmap of the current message
-	none    []byte        // validity bitmap of a column without values
-	why     whyColumn     // lca_why of the current message
-	arrays  []arrow.Array // columns of the current message
+	zeros    []float32     // numbers of a message without a model
+	unfilled []int16       // of a message without a row that was filled
+	columns  []float32     // y transposed, for LayoutColumns
+	valid    []byte        // validity bitmap of the current message
+	none     []byte        // validity bitmap of a column without values
+	why      whyColumn     // lca_why of the current message
+	arrays   []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
 	parts   [][]byte        // the buffers of the current message
@@ -176,6 +178,9 @@ func (o *Output) fields(k int) []arrow.Field {
 	if o.config.Why > 0 {
 		fields = append(fields, arrow.Field{Name: o.config.Column + "_why", Type: whyType, Nullable: true})
 	}
+	if o.config.Imputed {
+		fields = append(fields, arrow.Field{Name: o.config.Column + "_imputed", Type: arrow.PrimitiveTypes.Int16, Nullable: true})
+	}
 	return fields
 }
 
@@ -253,6 +258,19 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	if o.config.Why > 0 {
 		o.arrays = append(o.arrays, o.why.of(w, n, valid, nulls))
 	}
+	if o.config.Imputed {
+		counts := memory.NewBufferBytes(arrow.Int16Traits.CastToBytes(o.imputed(w, n)))
+		o.arrays = append(o.arrays, array.NewInt16Data(array.NewData(arrow.PrimitiveTypes.Int16, n, []*memory.Buffer{valid, counts}, nil, nulls, 0)))
+	}
+}
+
+// imputed returns how many features of each of n rows were filled.
+func (o *Output) imputed(w *Whitened, n int) []int16 {
+	if w.Imputed != nil {
+		return w.Imputed
+	}
+	o.unfilled = slices.Grow(o.unfilled[:0], n)[:n] // never written to
+	return o.unfilled
 }
 
 // floats is a column of values without a copy.

@@ -59,5 +59,8 @@ func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
 	if o.config.P {
 		o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(w.P))
 	}
+	if o.config.Imputed {
+		o.parts = append(o.parts, nil, arrow.Int16Traits.CastToBytes(o.imputed(w, int(rec.NumRows()))))
+	}
 	return true
 }

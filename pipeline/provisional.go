@@ -10,6 +10,7 @@ import (
 // is counted when it comes again.
 type provisional struct {
 	rows           uint64 // whitened
+	imputed        uint64 // those of them that lacked features
 	p              scoreCounts
 	strange        strangeRows
 	rejects, moved []counted
@@ -61,6 +62,7 @@ func count(all []counted, reason string, n uint64) []counted {
 // keep makes the counts final, and logs what was set aside.
 func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
+	s.ImputedRows.Add(p.imputed)
 	s.scores.keep(&p.p)
 	s.strangest.add(now, p.strange)
 	for _, c := range p.rejects {
@@ -81,6 +83,6 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
-	p.rows, p.rejects, p.deads, p.moved, p.stamps = 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
+	p.rows, p.imputed, p.rejects, p.deads, p.moved, p.stamps = 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
 	p.p, p.strange = scoreCounts{}, nil
 }

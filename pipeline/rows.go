@@ -54,6 +54,9 @@ func (t *Transform) addZeroCopy(ctx context.Context, m *source.Message, x []floa
 	n := int(m.Record.NumRows())
 	q.invalid = slices.Grow(q.invalid, n)[:q.rows+n]
 	clear(q.invalid[q.rows:])
+	if t.imputes() {
+		q.noneMissing(n)
+	}
 	q.joined(q.append(m), n)
 	if alone {
 		return t.flush(ctx)
@@ -95,8 +98,12 @@ func (t *Transform) gather(ctx context.Context, p *pending) error {
 	numbers := min(n, sliceOf(d)) * d
 	q.read.X = q.gathered[used : used : used+numbers]
 	q.invalid = slices.Grow(q.invalid, n)
+	q.read.KeepMissing = t.imputes()
 	err := gatherEach(&t.features, &q.read, m.Record, func(int) error {
 		q.invalid = append(q.invalid, q.read.Invalid...)
+		if t.imputes() {
+			q.noteMissing()
+		}
 		return ctx.Err()
 	})
 	switch {
@@ -109,7 +116,7 @@ func (t *Transform) gather(ctx context.Context, p *pending) error {
 	}
 	switch {
 	case p.bad != nil:
-		q.invalid = q.invalid[:before]
+		q.invalid, q.missing = q.invalid[:before], q.missing[:min(before, len(q.missing))]
 		return nil
 	case n*d > numbers:
 		q.sliced = m
@@ -144,7 +151,7 @@ func (t *Transform) gatherAgain(ctx context.Context) error {
 func stopAtRow(m *source.Message, row int, reason minibatch.Reason) *Stop {
 	return &Stop{
 		Err:    fmt.Errorf("%s@%d: row %d has a feature that is %v", m.Partition, m.Offset, row, reason),
-		Remedy: "fix the producer, or set source.on_invalid to null or dead_letter",
+		Remedy: "fix the producer, or set source.on_invalid to null, impute or dead_letter",
 	}
 }
 
@@ -158,7 +165,7 @@ func (t *Transform) invalid(m *source.Message, reasons []minibatch.Reason) *sour
 		t.counts.rejected(reason.String(), 1)
 		count++
 		switch t.OnInvalid {
-		case NullRow: // kept, with a null result
+		case NullRow, ImputeRow: // kept, with a null result
 		case RejectRow:
 			return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", i, reason))
 		case StopAtRow:

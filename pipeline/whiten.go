@@ -22,7 +22,7 @@ func (t *Transform) whiten(ctx context.Context) (w Whitened, err error) {
 	if err := t.coordinates(ctx, &w); err != nil {
 		return w, err
 	}
-	w.Invalid = q.invalid
+	w.Invalid, w.Imputed = q.invalid, t.imputed()
 	t.probabilities(&w)
 	return w, t.explain(ctx, &w)
 }
@@ -57,11 +57,17 @@ func (t *Transform) coordinates(ctx context.Context, w *Whitened) error {
 func (t *Transform) whitenGathered(ctx context.Context, y, score []float32) (finite bool, err error) {
 	q, k := &t.queue, t.model.Model.Dim
 	if q.sliced == nil {
+		if err := t.fill(ctx, q.gathered, q.rows); err != nil {
+			return false, err
+		}
 		return inSlices(ctx, t, t.scorer.Score, y, score, q.gathered, q.rows)
 	}
 	finite = true
 	err = gatherEach(&t.features, &q.read, q.sliced.Record, func(first int) error {
 		last := first + q.read.N
+		if err := t.fill(ctx, q.read.X, q.read.N); err != nil {
+			return err
+		}
 		good, err := inSlices(ctx, t, t.scorer.Score, y[first*k:last*k], part(score, first, last), q.read.X, q.read.N)
 		finite = finite && good
 		return err

@@ -15,18 +15,22 @@ type Whitened struct {
 	P        []float32          // N probabilities of a score at least as high; nil: the model does not say, so that they are null
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
+	Imputed  []int16            // how many features of each row were filled; nil: none
 	Invalid  []minibatch.Reason // why a row is null; read where there is a model
 }
 
 // added is at most how many bytes our columns take per row, with the gains that lca_why is made of.
 func (c *OutputConfig) added(features []string) int64 {
-	const float32Bytes, gainBytes, ends = 4, 16, 2 * 4
+	const float32Bytes, int16Bytes, gainBytes, ends = 4, 2, 16, 2 * 4
 	size := float32Bytes * len(features)
 	if c.scores() {
 		size += float32Bytes
 	}
 	if c.P {
 		size += float32Bytes
+	}
+	if c.Imputed {
+		size += int16Bytes
 	}
 	if c.Why > 0 {
 		longest := 0
@@ -53,6 +57,9 @@ func (w *Whitened) rows(first, last int) Whitened {
 	if w.P != nil {
 		part.P = w.P[first:last]
 	}
+	if w.Imputed != nil {
+		part.Imputed = w.Imputed[first:last]
+	}
 	if w.Why != nil {
 		each := len(w.Why) / len(w.Invalid)
 		part.Why = w.Why[first*each : last*each]
@@ -72,6 +79,8 @@ func (w *Whitened) check(n int, c *OutputConfig) {
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d scores", n, len(w.Score)))
 	case c.P && w.P != nil && len(w.P) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d probabilities", n, len(w.P)))
+	case w.Imputed != nil && len(w.Imputed) != n:
+		panic(fmt.Sprintf("pipeline: output of %d rows says of %d how much was filled", n, len(w.Imputed)))
 	case c.Why > 0 && n > 0 && len(w.Why)%n != 0:
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d gains", n, len(w.Why)))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -311,6 +313,9 @@ func TestWireFormatPage(t *testing.T) {
 	for _, h := range (DeadLetter{}).headers(&source.Message{Err: &source.RecordError{Offsets: 2}}, "", "") { // of a whole batch
 		there[h.Key] = true
 	}
+	for _, k := range localKeys(t) {
+		there[k] = true
+	}
 	named := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(lca[-.][a-z0-9_-]+)`").FindAllStringSubmatch(string(page), -1) {
 		named[m[1]] = true
@@ -329,4 +334,27 @@ func TestWireFormatPage(t *testing.T) {
 	if !strings.Contains(string(page), fmt.Sprintf("%d kB", snapshot.MaxChunk/1000)) {
 		t.Errorf("the page does not give the size of a chunk, %d kB", snapshot.MaxChunk/1000)
 	}
+}
+
+// localKeys are the metadata of a file of points with their covariances.
+func localKeys(t *testing.T) []string {
+	t.Helper()
+	x := mat.NewDense(20, 2, nil)
+	for i := range 20 {
+		x.SetRow(i, []float64{math.Sin(float64(i)), math.Cos(2 * float64(i))})
+	}
+	m, err := lca.FitLocal(t.Context(), x, lca.LocalConfig{Smoothing: lca.Auto, Shared: lca.DefaultConfig()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := snapshot.WriteLocal(&b, &snapshot.Local{Model: m, Rows: x, Features: []string{"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ipc.NewReader(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	return r.Schema().Metadata().Keys()
 }

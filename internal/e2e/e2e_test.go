@@ -60,7 +60,7 @@ func TestKillNine(t *testing.T) {
 		programs []string
 	}{
 		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns}, []string{"run"}},
-		{"kill-both", settings{partitions: 3, features: sensorColumns}, []string{"learn", "transform"}},
+		{"kill-both", settings{partitions: 3, features: sensorColumns, imputes: true}, []string{"learn", "transform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
@@ -99,6 +99,9 @@ func TestKillNine(t *testing.T) {
 			v := s.check(done.Rows, 10)
 			if v.Messages != done.Messages || v.DeadLetters != done.Bad {
 				t.Errorf("judged %d messages, %d dead letters; written were %d, %d", v.Messages, v.DeadLetters, done.Messages, done.Bad)
+			}
+			if (v.ImputedRows > 0) != c.imputes {
+				t.Errorf("%d rows have features that were filled", v.ImputedRows)
 			}
 			if v.Aborted == 0 {
 				t.Error("no kill hit an open transaction of the transform")

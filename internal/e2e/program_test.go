@@ -49,7 +49,8 @@ type stream struct {
 	bin  string // the program, if not the usual build
 	env  string // one more variable of the programs started from now on
 
-	former bool // the first edition has written some of the output
+	former    bool   // the first edition has written some of the output
+	onInvalid string // source.on_invalid, if not the default
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -59,6 +60,7 @@ type settings struct {
 	static     bool     // assignment of all partitions to each process, instead of by group
 	features   string   // YAML list
 	why        int      // transform.why
+	imputes    bool     // source.on_invalid: impute
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	more       string   // further YAML
@@ -75,6 +77,10 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	}
 	if s.static {
 		assignment = fmt.Sprintf(`static, partitions: ["0-%d"]`, s.partitions-1)
+	}
+	if s.imputes {
+		st.onInvalid = "impute"
+		assignment += ", on_invalid: impute"
 	}
 	brokers := b.Addrs()
 	if s.brokers != nil {
@@ -278,7 +284,7 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	s.t.Helper()
 	v := s.Check(s.t, kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
-		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former,
+		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid,
 	})
 	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g",
 		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy)

@@ -51,8 +51,9 @@ type Verdict struct {
 	WorstValue    float64             `json:"worst_value"`            // relative error of y
 	WorstBound    float64             `json:"worst_value_over_bound"` // largest error as a share of its bound, 32 roundings of float32
 	WorstScore    float64             `json:"worst_score"`
-	PRows         int                 `json:"p_rows"`  // rows whose lca_p was verified
-	WorstP        float64             `json:"worst_p"` // relative error of lca_p
+	PRows         int                 `json:"p_rows"`       // rows whose lca_p was verified
+	WorstP        float64             `json:"worst_p"`      // relative error of lca_p
+	ImputedRows   int                 `json:"imputed_rows"` // rows with features that were filled
 	WhyRows       int                 `json:"why_rows"`
 	WorstWhy      float64             `json:"worst_why"`
 	Enough        bool                `json:"enough"`

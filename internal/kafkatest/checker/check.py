@@ -94,7 +94,7 @@ def main():
     a.add_argument("--former", action="store_true", help="the first edition has written some of the output: without p")
     a.add_argument("--why", type=int, default=0)
     a.add_argument("--no-passthrough", action="store_true")
-    a.add_argument("--on-invalid", default="null", choices=["null", "dead_letter"])
+    a.add_argument("--on-invalid", default="null", choices=["null", "dead_letter", "impute"])
     a.add_argument("--without-model", action="store_true", help="until_model: pass_through, so version 0 is allowed")
     a.add_argument("--min-rows", type=int, default=1)
     a.add_argument("--min-versions", type=int, default=1)

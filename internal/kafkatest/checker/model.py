@@ -99,6 +99,34 @@ class Model:
             s -= top + np.log(np.exp(logits - top[:, None]).mean(1))
         return s
 
+    def impute(self, x):
+        """x with each NaN replaced by its mean given the rest of its row. The model is a mixture of N(c_j, S) with S = (B B')^-1 and
+        centres that agree with the neighbours along B_L and with the mean along B_G. With t kernels a neighbour's share is by what its
+        squared distance exceeds the least of |B_G'(x-mean)|^2, in as many dimensions as B_L has beyond those of what is missing."""
+        x, b = x.copy(), np.hstack([self.BG, self.BL])
+        active = np.flatnonzero(np.abs(b).sum(1))
+        x = np.where(np.isnan(x) & ~np.isin(np.arange(self.d), active), self.mean, x)
+        b, g, p = b[active], self.BG.shape[1], self.BL.shape[1]
+        inverse, precision = np.linalg.inv(b), b @ b.T
+        local, cov = b[:, g:] @ b[:, g:].T, inverse.T @ inverse
+        centres = np.hstack([np.zeros((len(self.neighbours), g)), self.neighbours @ self.BL]) @ inverse if p else np.zeros((1, len(active)))
+        for i in np.flatnonzero(np.isnan(x).any(1) & ~np.isinf(x).any(1)):
+            r = (x[i] - self.mean)[active]
+            m, o = np.flatnonzero(np.isnan(r)), np.flatnonzero(~np.isnan(r))
+            off = r[o] - centres[:, o]
+            pulled = np.linalg.solve(cov[np.ix_(o, o)], off.T).T
+            square = (off * pulled).sum(1)
+            log = -square / 2
+            if self.dof and p:
+                known = np.where(np.isnan(r), 0, r) @ b[:, :g]
+                least = np.sum((known - b[m, :g].T @ np.linalg.lstsq(b[m, :g].T, known, rcond=1e-10)[0]) ** 2) if g else 0
+                rest = max(1, p - round(np.trace(np.linalg.solve(precision[np.ix_(m, m)], local[np.ix_(m, m)]))))
+                log = -(self.dof + rest) / 2 * np.log1p(np.maximum(square - least, 0) / self.dof)
+            share = np.exp(log - log.max())
+            share /= share.sum()
+            x[i, active[m]] = self.mean[active[m]] + share @ (centres[:, m] + pulled @ cov[np.ix_(o, m)])
+        return x
+
     def p(self, score):
         """The probability of a score at least as high: by rank, and beyond the 90 % quantile by a generalised Pareto tail."""
         n = len(self.scores)

@@ -78,6 +78,18 @@ class Truth:
         l = ((x - self.mean)[:, None, :] - (self.x.astype(float) - self.mean)) @ self.BL
         return (((x - self.mean) @ self.BG) ** 2).sum(1) / 2 - np.log(np.exp(-0.5 * (l**2).sum(2)).sum(1))
 
+    def filled(self, x):
+        """A row that lacks one feature with its mean under the density, by a sum over its values."""
+        x = x.copy()
+        for r in x:
+            for k in np.flatnonzero(np.isnan(r)):
+                values = self.mean[k] + np.linspace(-15, 15, 30001)
+                rows = np.repeat(r[None, :], len(values), 0)
+                rows[:, k] = values
+                density = np.exp(-self.exact(rows) + self.exact(rows).min())
+                r[k] = density @ values / density.sum()
+        return x
+
     def records(self):
         rows = [("mean", 0, 0.0, self.mean)]
         rows += [("whiten", i, 0.0, r) for i, r in enumerate(self.W)]
@@ -108,7 +120,7 @@ def log(records, every=4):
     return records
 
 
-def history(shape="list", layout="vector", passthrough=True, score=True, p=True, why=2, gaps=True):
+def history(shape="list", layout="vector", passthrough=True, score=True, p=True, why=2, gaps=True, impute=False):
     features = [f"x[{i}]" for i in range(D)] if shape == "list" else ["b", "a", "e", "d", "c"]
     p_value, truths = p, [Truth(100, 0, 1, features), Truth(250, 1, 2, features)]
     h = {"input": [], "output": [], "dead": [], "snapshots": log([r for t in truths for r in t.records()])}
@@ -132,7 +144,7 @@ def history(shape="list", layout="vector", passthrough=True, score=True, p=True,
                 r["headers"] = r["from"]["headers"] + identity + [("lca-error-code", b"arrow_bad"), ("lca-error", b"no"), ("lca-source-timestamp", b"5")]
             else:
                 r["headers"] += identity + [("content-type", STREAM.encode()), ("lca-model-id", b"m"), ("lca-model-version", str(r["truth"].version).encode())]
-                r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score, p_value, why)
+                r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score, p_value, why, impute)
             del r["from"], r["truth"]
         h["input"] += into
         h["output"] += log(out)
@@ -156,9 +168,12 @@ def numbers(table, features, shape):
     return np.stack([table[n].to_numpy() for n in features], 1)
 
 
-def make_output(source, truth, features, shape, layout, passthrough, score, p, why):
+def make_output(source, truth, features, shape, layout, passthrough, score, p, why, impute=False):
     table = pa.ipc.open_stream(source["value"]).read_all()
     x = numbers(table, features, shape)
+    missing = np.isnan(x).sum(1)
+    if impute:
+        x = truth.filled(x)
     null = ~np.isfinite(x).all(1)
     y, s = truth.apply(np.where(null[:, None], truth.mean, x))
     table = table if passthrough else table.select([])
@@ -176,6 +191,8 @@ def make_output(source, truth, features, shape, layout, passthrough, score, p, w
         entry = pa.struct([pa.field("feature", pa.string(), nullable=False), pa.field("nats", pa.float32(), nullable=False)])
         guilty = truth.guilty(np.where(null[:, None], truth.mean, x), why)
         columns["lca_why"] = pa.array([None if n else g for n, g in zip(null, guilty)], pa.list_(entry))
+    if impute:
+        columns["lca_imputed"] = pa.array(missing, pa.int16(), mask=null)
     return stream(pa.table(columns))
 
 
@@ -326,6 +343,30 @@ SPOILED = [
 ]
 
 
+# The same for a history in which missing features are filled.
+SPOILED_IMPUTED = [
+    ("a wrong number", lambda h: edit(h["output"][4], replace("lca_imputed", scalar_at(2, lambda v: 2))), {"IMPUTED"}),
+    ("another type", lambda h: edit(h["output"][4], retype), {"IMPUTED"}),
+    ("not said", lambda h: edit(h["output"][4], lambda t: t.drop_columns(["lca_imputed"])), {"DECODE"}),
+    ("filled with something else", lambda h: edit(h["output"][4], replace("lca", flat(set_at(np.s_[2 * D:3 * D], lambda v: v + 0.01)))), {"VALUE"}),
+    ("left null", lambda h: edit(h["output"][4], null_row), {"VALUE"}),
+]
+
+
+def retype(t):
+    i = t.column_names.index("lca_imputed")
+    return t.set_column(i, "lca_imputed", t["lca_imputed"].cast(pa.int32()))
+
+
+def null_row(t):
+    """Row 2 as if nothing had been filled."""
+    for n in ("lca", "lca_score", "lca_p", "lca_why", "lca_imputed"):
+        rows = t[n].to_pylist()
+        rows[2] = None
+        t = t.set_column(t.column_names.index(n), t.schema.field(n), pa.array(rows, t.schema.field(n).type))
+    return t
+
+
 def nulls(t):
     for n in ("lca", "lca_score", "lca_p", "lca_why"):
         t = t.set_column(t.column_names.index(n), t.schema.field(n), pa.nulls(t.num_rows, t.schema.field(n).type))
@@ -385,6 +426,19 @@ def bad_passed(h):
 
 
 class Good(unittest.TestCase):
+    def test_imputed(self):
+        """on_invalid: impute fills what is missing, by the formula that sums over the density show to be the mean."""
+        options = {"on_invalid": "impute"}
+        for shape, layout in (("list", "vector"), ("columns", "columns")):
+            r = codes(history(shape, layout, impute=True), layout=layout, **options)
+            self.assertEqual((dict(r.codes), r.imputed_rows, r.null_rows), ({}, 2, 0), r.examples)
+        for name, spoil, want in SPOILED_IMPUTED:
+            with self.subTest(name):
+                h = history(impute=True)
+                spoil(h)
+                self.assertEqual(set(codes(h, **options).codes), want)
+        self.assertEqual(set(codes(history(), **options).codes), {"DECODE"})
+
     def test_good(self):
         for shape in ("list", "columns"):
             for layout in ("vector", "columns"):
@@ -433,7 +487,7 @@ class Spoiled(unittest.TestCase):
                 self.assertEqual(set(r.codes), want, dict(r.examples))
 
     def test_every_code_is_shown(self):
-        self.assertEqual(set().union(*(want for _, _, want in SPOILED)), set(verify.CODES))
+        self.assertEqual(set().union(*(want for _, _, want in SPOILED + SPOILED_IMPUTED)), set(verify.CODES))
 
     def test_every_position(self):
         n = len(history()["output"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import model
 
-CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY NONFINITE DECODE NO_HEADER
+CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
 VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
 OPEN_TXN""".split()
 
@@ -34,7 +34,7 @@ class Options:
         self.former = False  # outputs may be without p, as those of the first edition
         self.why = 0  # features that COLUMN_why names
         self.passthrough = True
-        self.on_invalid = "null"  # or dead_letter
+        self.on_invalid = "null"  # or dead_letter, or impute
         self.without_model = False  # until_model: pass_through, version 0
         for name, value in given.items():
             if not hasattr(self, name):
@@ -49,7 +49,7 @@ class Report:
         self.rows = self.messages = self.dead_letters = self.null_rows = 0
         self.versions, self.models = set(), 0
         self.worst_value = self.worst_bound = self.worst_score = self.worst_p = self.worst_why = 0.0
-        self.p_rows = self.why_rows = 0
+        self.p_rows = self.why_rows = self.imputed_rows = 0
 
     def fault(self, code, text, count=1):
         assert code in CODES, code
@@ -64,7 +64,7 @@ class Report:
             "versions": len(self.versions), "first_version": min(self.versions, default=0),
             "last_version": max(self.versions, default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
-            "p_rows": self.p_rows, "worst_p": self.worst_p, "why_rows": self.why_rows, "worst_why": self.worst_why,
+            "p_rows": self.p_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
 
 
@@ -183,6 +183,7 @@ def check_rows(where, rec, source, chosen, options, r):
         if len(batches) != 1:
             raise ValueError(f"{len(batches)} batches")
         y, score, p, why = columns_of(after, options, chosen)
+        imputed = after[options.column + "_imputed"] if options.on_invalid == "impute" else None
     except Exception as e:  # pyarrow has many ways to refuse bytes
         r.fault("DECODE", f"{where}: {e}")
         return
@@ -196,6 +197,9 @@ def check_rows(where, rec, source, chosen, options, r):
         return
     if chosen is not None:
         x = model.features_of(before, chosen.features)
+        if imputed is not None:
+            check_imputed(where, x, y, imputed, r)
+            x = chosen.impute(x)
         check_values(where, x, y, score, chosen, r)
         check_p(where, x, y, score, p, chosen, r)
         check_why(where, x, y, why, chosen, options, r)
@@ -213,7 +217,7 @@ def columns_of(table, options, chosen):
         y = np.full((len(column), column.type.list_size), np.nan)
         y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
     else:
-        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - (options.why > 0)
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - (options.why > 0) - (options.on_invalid == "impute")
         parts = [table[f"{options.column}_{i}"] for i in range(k)]
         null = np.array([v is None for v in parts[0].to_pylist()])
         y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
@@ -304,6 +308,15 @@ def check_values(where, x, y, score, chosen, r):
         if (off > TOLERANCE).any():
             i = np.argmax(off)
             r.fault("SCORE", f"{where}: row {i}: {score[use][finite][i]:.9g}, want {want[i]:.9g}", int((off > TOLERANCE).sum()))
+
+
+def check_imputed(where, x, y, column, r):
+    """What was missing is said, in the rows that have values."""
+    want = [None if null else int(n) for null, n in zip(np.ma.getmaskarray(y)[:, 0], np.isnan(x).sum(1))]
+    got = column.to_pylist()
+    r.imputed_rows += sum(bool(n) for n in got)
+    if column.type != pa.int16() or got != want:
+        r.fault("IMPUTED", f"{where}: {column.type} {got}, want {want}")
 
 
 def usable(x, y):
