@@ -1,6 +1,7 @@
 # make build   the program, as bin/lca-stream
 # make man     the manual pages, into build/man
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
+# make picture the picture of the status page in README.md, from the page in a browser
 # make test    all tests, with everything they need, on a machine with Go and nothing else
 # make check   make test, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
@@ -11,7 +12,7 @@
 # make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
 # make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build man demo test check lint bench bench-asm bench-go paper quality image-check tools
+.PHONY: build man demo picture test check lint bench bench-asm bench-go paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -26,6 +27,9 @@ man: build
 
 demo: build
 	bin/lca-stream demo
+
+picture:
+	go test ./cmd/lca-stream -run 'TestPageInABrowser$$' -count 1 -update
 
 # Bytes that arrive are fuzzed for FUZZ, guided by coverage; what breaks the reader stays in source/format/testdata/fuzz.
 FUZZ ?= 60s

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,11 @@ type demoFlags struct {
 	http string
 	keep bool
 	json bool
+	pace time.Duration // over which rows are streamed; 0 = as fast as possible
 }
+
+// demoPace is how long the demo takes on a terminal, so that one can look at it.
+const demoPace = time.Minute
 
 func (p *program) demoCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -39,12 +42,19 @@ records and compares each with the labels, which the learner never saw. Nothing 
 	c.Flags().StringVar(&f.data, "data", "five", "data `NAME`: "+strings.Join(demo.Names(), ", "))
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`SEED` of the data")
 	c.Flags().StringVar(&f.http, "http", "127.0.0.1:0", "`ADDR` of the status page; port 0 takes any free one, and an empty ADDR is none")
-	c.Flags().BoolVar(&f.keep, "keep", false, "leave the status page and the broker up until interrupted")
+	c.Flags().BoolVar(&f.keep, "keep", false, "go on streaming after the judging, with the status page and the broker up, until interrupted")
+	c.Flags().DurationVar(&f.pace, "pace", 0, "`DURATION` over which the rows are streamed, 0s is as fast as possible; by default 1m0s on a terminal, and 0s elsewhere and with --json")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	choices(c, "data", demo.Names()...)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.rows < 1000 {
 			return fmt.Errorf("--rows is %d; want at least 1000, or there is little to learn from", f.rows)
+		}
+		if f.pace < 0 {
+			return fmt.Errorf("--pace is %v; want 0s or more", f.pace)
+		}
+		if !c.Flags().Changed("pace") && isTerminal(p.stderr) && !f.json {
+			f.pace = demoPace
 		}
 		if !slices.Contains(demo.Names(), f.data) {
 			return fmt.Errorf("--data is %q; want one of %s", f.data, strings.Join(demo.Names(), ", "))
@@ -75,13 +85,18 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}
 	defer s.close()
 	show := newScreen(p, f, s)
-	show.begin(stream)
+	show.begin(stream, f)
 
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
 	go func() { failed <- s.run(running) }()
-	report, err := (&demoRun{system: s, stream: stream, flags: f, screen: show, failed: failed}).run(running)
+	r, err := newDemoRun(running, s, stream, f, show, failed)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer r.close()
+	report, err := r.run(running)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -90,11 +105,13 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}
 	if f.keep {
 		if s.status != nil {
-			fmt.Fprintf(p.stderr, "The status page stays at http://%s/.\n", s.status.Addr())
+			fmt.Fprintf(p.stderr, "The status page stays at http://%s/, and rows go on coming.\n", s.status.Addr())
 		}
 		fmt.Fprintf(p.stderr, "The broker stays at %s, with topics %s, %s and %s, until you press Ctrl-C.\n",
 			broker.Addr(), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
-		<-ctx.Done()
+		if err := r.goOn(running); err != nil {
+			return err
+		}
 	}
 	stop()
 	return <-failed
@@ -134,69 +151,4 @@ func demoTopics(b *embedded.Broker, c *config.Config) error {
 		}
 	}
 	return nil
-}
-
-// demoResult is the JSON object of --json; every number in it was computed in this run.
-type demoResult struct {
-	Rows          int      `json:"rows"`
-	RowsPerSecond float64  `json:"rows_per_second"`
-	Seconds       float64  `json:"seconds"`
-	Gaussian      int      `json:"d_gaussian"`
-	Parzen        int      `json:"d_parzen"`
-	Versions      []uint64 `json:"versions"`
-	ExactlyOnce   bool     `json:"exactly_once"`
-	ARI           demoARI  `json:"ari"`
-	NLL           demoNLL  `json:"nll"`
-}
-
-type demoARI struct {
-	Raw      float64 `json:"raw"`
-	Whitened float64 `json:"whitened"`
-	LCA      float64 `json:"lca"`
-}
-
-type demoNLL struct {
-	Gaussian float64 `json:"gaussian"`
-	LCA      float64 `json:"lca"`
-}
-
-func (p *program) demoReport(f demoFlags, s *demo.Stream, r *demoResult) error {
-	if f.json {
-		return json.NewEncoder(p.stdout).Encode(r)
-	}
-	once := "yes: every record came back once"
-	if !r.ExactlyOnce {
-		once = "NO"
-	}
-	_, err := fmt.Fprintf(p.stdout, `
-%d rows of %s
-  streamed, learnt and whitened in %.1f s (%.0f rows/s), exactly once: %s
-  the metric    %d directions are locally structured (Parzen), %d are Gaussian
-  surprise      %.2f nats per row, against %.2f of a single Gaussian
-  snapshots     %d versions whitened records: %s
-
-Clusters found in the last %d records, compared with the true labels (adjusted Rand index; 1 is perfect):
-  raw records           %5.2f
-  globally whitened     %5.2f
-  whitened by LCA       %5.2f
-
-Where to look next: README.md (your own Kafka), lca-stream demo --data circles --keep (the live page),
-lca-stream config example (every setting).
-`,
-		r.Rows, s.About, r.Seconds, r.RowsPerSecond, once, r.Parzen, r.Gaussian, r.NLL.LCA, r.NLL.Gaussian,
-		len(r.Versions), shortList(r.Versions), judgeRows, r.ARI.Raw, r.ARI.Whitened, r.ARI.LCA)
-	return err
-}
-
-func shortList(v []uint64) string {
-	text := make([]string, 0, 8)
-	for i, n := range v {
-		if len(v) > 8 && i == 4 {
-			text = append(text, "…")
-		}
-		if len(v) <= 8 || i < 4 || i >= len(v)-3 {
-			text = append(text, fmt.Sprint(n))
-		}
-	}
-	return strings.Join(text, ", ")
 }

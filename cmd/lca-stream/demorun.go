@@ -35,31 +35,38 @@ type demoRun struct {
 	screen *screen
 	failed <-chan error
 
-	labels   [][]int // by message: the true labels, which never enter Kafka
-	sent     int     // messages sent; the number of each is its key
+	labels   [][]int // by message: the true labels, which never enter Kafka; not kept after the judging
+	judged   bool
+	known    *labelBook // for the page
+	sent     int        // messages sent; the number of each is its key
 	producer *sink.Kafka
 	schema   *arrow.Schema
 }
 
-func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, demoPatience)
-	defer cancel()
-	var err error
-	d.producer, err = d.system.openSink(ctx, "demo-producer")
+func newDemoRun(ctx context.Context, s *system, stream *demo.Stream, f demoFlags, show *screen, failed <-chan error) (*demoRun, error) {
+	producer, err := s.openSink(ctx, "demo-producer")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = d.producer.Close() }()
+	d := &demoRun{system: s, stream: stream, flags: f, screen: show, failed: failed, producer: producer, known: newLabelBook(stream.Dim)}
+	s.labels.Store(d.known)
 	d.schema = d.makeSchema()
-	rest := d.flags.rows % demoMessageRows
-	rows := d.flags.rows - rest
+	return d, nil
+}
 
+func (d *demoRun) close() { _ = d.producer.Close() }
+
+// run streams the rows and waits for them, then streams those that are judged.
+func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.flags.pace+demoPatience)
+	defer cancel()
+	rows := d.flags.rows - d.flags.rows%demoMessageRows
 	start := time.Now()
 	out, err := newDemoReader(d)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.produce(ctx, rows); err != nil {
+	if err := d.paced(ctx, out, rows); err != nil {
 		return nil, d.why(err)
 	}
 	if err := d.settle(ctx, out, rows); err != nil {
@@ -74,7 +81,51 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
 		return nil, d.why(err)
 	}
 	d.screen.end()
+	d.judged = true
 	return d.judge(out, rows, seconds)
+}
+
+// paced streams rows evenly over the time of --pace, whole messages at a time.
+func (d *demoRun) paced(ctx context.Context, out *demoReader, rows int) error {
+	start := time.Now()
+	for sent := 0; ; {
+		due := rows
+		if past := time.Since(start); past < d.flags.pace {
+			due = int(float64(rows)*past.Seconds()/d.flags.pace.Seconds()) / demoMessageRows * demoMessageRows
+		}
+		if err := d.produce(ctx, due-sent); err != nil {
+			return err
+		}
+		if sent = due; sent == rows {
+			return nil
+		}
+		if err := d.look(ctx, out); err != nil {
+			return err
+		}
+	}
+}
+
+// goOn streams until ctx ends, as fast as before, or a minute's pace if that was as fast as possible.
+func (d *demoRun) goOn(ctx context.Context) error {
+	d.labels = nil
+	pace := d.flags.pace
+	if pace == 0 {
+		pace = demoPace
+	}
+	tick := time.NewTicker(max(time.Millisecond, pace*demoMessageRows/time.Duration(d.flags.rows)))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-d.failed:
+			return fmt.Errorf("the pipeline stopped: %w", err)
+		case <-tick.C:
+		}
+		if err := d.produce(ctx, demoMessageRows); err != nil && ctx.Err() == nil {
+			return d.why(err)
+		}
+	}
 }
 
 // why returns the fault that stopped the pipeline rather than the wait that ended because of it.
@@ -102,7 +153,10 @@ func (d *demoRun) produce(ctx context.Context, rows int) error {
 				return err
 			}
 			p := d.sent % demoPartitions
-			d.labels = append(d.labels, labels)
+			if !d.judged {
+				d.labels = append(d.labels, labels)
+			}
+			d.known.add(x, labels)
 			msgs = append(msgs, sink.Message{Topic: d.system.config.Source.Topic, Partition: int32(p), Key: strconv.AppendInt(nil, int64(d.sent), 10), Value: value})
 			d.sent++
 			rows -= n
@@ -157,7 +211,7 @@ func (d *demoRun) encode(x []float64, n int) ([]byte, error) {
 // use.
 func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 	for {
-		if err := out.read(ctx); err != nil {
+		if err := d.look(ctx, out); err != nil {
 			return err
 		}
 		learnt := d.system.stats.LearntRows.Load()
@@ -166,14 +220,22 @@ func (d *demoRun) settle(ctx context.Context, out *demoReader, rows int) error {
 		if out.rows >= rows && learnt+pending >= uint64(rows) && in != nil && in.Version+pending+uint64(d.system.config.Snapshot.EveryRows) >= uint64(rows) {
 			return nil
 		}
-		select {
-		case err := <-d.failed:
-			return fmt.Errorf("the pipeline stopped: %w", err)
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-		d.screen.progress(out.rows, d.flags.rows+judgeRows)
+	}
+}
+
+// look reads what has come back, shows it, and waits for a moment.
+func (d *demoRun) look(ctx context.Context, out *demoReader) error {
+	if err := out.read(ctx); err != nil {
+		return err
+	}
+	d.screen.progress(out.rows, d.flags.rows+judgeRows)
+	select {
+	case err := <-d.failed:
+		return fmt.Errorf("the pipeline stopped: %w", err)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(20 * time.Millisecond):
+		return nil
 	}
 }
 

@@ -39,14 +39,25 @@ func newScreen(p *program, f demoFlags, s *system) *screen {
 	return sc
 }
 
-func (s *screen) begin(stream *demo.Stream) {
+func (s *screen) begin(stream *demo.Stream, f demoFlags) {
 	if s.quiet {
 		return
 	}
-	fmt.Fprintf(s.out, "Streaming %s (%d columns) through an embedded broker.\n", stream.About, stream.Dim)
+	fmt.Fprint(s.out, opening(stream, f))
 	if s.system.status != nil {
 		fmt.Fprintf(s.out, "Live page: http://%s/\n", s.system.status.Addr())
 	}
+}
+
+// opening says what will be streamed, and what the learner does not know.
+func opening(stream *demo.Stream, f demoFlags) string {
+	how := "as fast as it goes"
+	if f.pace > 0 {
+		how = "over " + f.pace.String()
+	}
+	return fmt.Sprintf(`Streaming %s rows of %s, %s, through a broker inside this process.
+The learner sees %d columns of numbers, and is told neither which of them matter nor that there are %d clusters.
+`, thousand(uint64(f.rows)), stream.About, how, stream.Dim, stream.Clusters)
 }
 
 // progress is called many times a second.
@@ -106,23 +117,32 @@ func (s *screen) mind(rows, of int, took time.Duration) view {
 	return v
 }
 
-func (v view) surprise() string {
-	if math.IsNaN(v.nll) {
-		return "warming up"
+// fit says how well the model fits.
+func (v view) fit() string {
+	gain := v.gaussian - v.nll
+	switch {
+	case math.IsNaN(gain):
+		return "collecting the first rows"
+	case gain < 0:
+		return fmt.Sprintf("%.2f nats per row worse than a single Gaussian, so far", -gain)
 	}
-	return fmt.Sprintf("%.2f nats per row (a single Gaussian: %.2f)", v.nll, v.gaussian)
+	return fmt.Sprintf("%.2f nats per row better than a single Gaussian", gain)
 }
 
+// metric says what has been found.
 func (v view) metric() string {
 	if v.version == 0 {
 		return "no model yet"
 	}
-	return fmt.Sprintf("%d Parzen + %d Gaussian directions, version %s", v.dParzen, v.dGauss, thousand(v.version))
+	return fmt.Sprintf("%d of %d directions carry structure", v.dParzen, v.dParzen+v.dGauss)
 }
 
 // line formats the view for a log.
 func (v view) line() string {
-	return fmt.Sprintf("%d of %d rows whitened; %d rows learnt, %s; %s", v.rows, v.of, v.learnt, v.surprise(), v.metric())
+	if v.version == 0 {
+		return fmt.Sprintf("%s rows learnt, no model yet: rows are whitened from the first model on", thousand(v.learnt))
+	}
+	return fmt.Sprintf("%s of %s rows whitened, %s learnt: %s, %s", thousand(uint64(v.rows)), thousand(uint64(v.of)), thousand(v.learnt), v.metric(), v.fit())
 }
 
 // panel formats the view for a terminal. No line is wider than the terminal, because a line that wraps cannot be
@@ -138,8 +158,8 @@ func (v view) panel(width int) []string {
 	lines := []string{
 		fmt.Sprintf("  whitened   %s%s %3.0f %%   %s of %s%s", strings.Repeat("█", full), strings.Repeat("░", bar-full), 100*done, thousand(uint64(v.rows)), thousand(uint64(v.of)), rate),
 		fmt.Sprintf("  learnt     %s rows", thousand(v.learnt)),
-		"  surprise   " + v.surprise(),
-		"  metric     " + v.metric(),
+		"  structure  " + v.metric(),
+		"  fit        " + v.fit(),
 	}
 	if v.address != "" {
 		lines = append(lines, "  page       http://"+v.address+"/")

@@ -18,8 +18,8 @@ func TestDemoPanel(t *testing.T) {
 	want := []string{
 		"  whitened   ██████████████████░░░░░░  75 %   30,750 of 41,000   20,500 rows/s",
 		"  learnt     21,500 rows",
-		"  surprise   30.18 nats per row (a single Gaussian: 30.91)",
-		"  metric     2 Parzen + 10 Gaussian directions, version 20,000",
+		"  structure  2 of 12 directions carry structure",
+		"  fit        0.73 nats per row better than a single Gaussian",
 		"  page       http://127.0.0.1:8095/",
 	}
 	if diff := cmp.Diff(want, v.panel(80)); diff != "" {
@@ -33,8 +33,25 @@ func TestDemoPanel(t *testing.T) {
 		}
 	}
 	young := view{of: 41000, nll: math.NaN(), gaussian: math.NaN()}
-	if text := strings.Join(young.panel(80), "\n"); !strings.Contains(text, "warming up") || !strings.Contains(text, "no model yet") || strings.Contains(text, "NaN") {
+	if text := strings.Join(young.panel(80), "\n"); !strings.Contains(text, "collecting the first rows") || !strings.Contains(text, "no model yet") || strings.Contains(text, "NaN") {
 		t.Error(text)
+	}
+}
+
+// A log gets plain words from its first line on.
+func TestDemoLines(t *testing.T) {
+	for want, v := range map[string]view{
+		"0 rows learnt, no model yet: rows are whitened from the first model on": {of: 21000, nll: math.NaN(), gaussian: math.NaN()},
+		"0 of 21,000 rows whitened, 2,000 learnt: 12 of 12 directions carry structure, 0.25 nats per row worse than a single Gaussian, so far": {
+			of: 21000, learnt: 2000, nll: 30.5, gaussian: 30.25, dParzen: 12, version: 2000,
+		},
+		"14,500 of 21,000 rows whitened, 15,000 learnt: 2 of 12 directions carry structure, 0.75 nats per row better than a single Gaussian": {
+			rows: 14500, of: 21000, learnt: 15000, nll: 29.5, gaussian: 30.25, dParzen: 2, dGauss: 10, version: 14000,
+		},
+	} {
+		if got := v.line(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,29 +29,33 @@ import (
 const pagePatience = 4 * time.Minute
 
 // TestPageInABrowser looks at the status page of a running demo as a person does. Screenshots are
-// left in build/screenshots.
+// left in build/screenshots; with -update, one of them becomes the picture of the README.
 func TestPageInABrowser(t *testing.T) {
 	b := startBrowser(t)
 	d := startDemo(t)
 	b.open(t, d.url)
 
-	first := b.text(t, "in")
 	eval[bool](t, b, `window.sameDocument = true`)
-	d.await(t, "The status page stays at")
-	b.wait(t, `document.getElementById('in').textContent === '41,000'`)
-	if first == "41,000" {
-		t.Error("the page was opened after the last row: the demo should be longer")
-	}
+	b.wait(t, `latest.model && latest.throughput.length > 8 && latest.history.length > 8`)
+	moving := eval[string](t, b, `(window.place = () => [...document.querySelectorAll('#after circle')].map(c => c.getAttribute('cx')).join())()`)
+	b.wait(t, fmt.Sprintf(`place() !== %q`, moving))
 	if !eval[bool](t, b, `window.sameDocument === true`) {
 		t.Error("the page reloads itself")
 	}
 
-	numbersAgree(t, b, d)
+	numbersAgree(t, b)
+	hovers(t, b)
+	withoutEmptyCards(t, b)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{400, 1280} {
 			b.look(t, scheme, width)
 			legible(t, b, scheme, width)
-			b.screenshot(t, fmt.Sprintf("status-%s-%d.png", scheme, width))
+			picture := b.screenshot(t, fmt.Sprintf("status-%s-%d.png", scheme, width))
+			if *update && scheme == "light" && width == 1280 {
+				if err := os.WriteFile(filepath.Join("..", "..", "docs", "status-page.png"), picture, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 	if faults := b.faults(); len(faults) > 0 {
@@ -68,91 +72,113 @@ func TestPageOfAProcessThatIsGone(t *testing.T) {
 	b.wait(t, `document.getElementById('state').textContent === 'no answer from the process'`)
 }
 
-// numbersAgree waits until what is shown is /api/v1/status, digit by digit: a last model may be taken up
-// between a look at the one and at the other.
-func numbersAgree(t *testing.T, b *browser, d *demoProcess) {
+// numbersAgree compares what is shown with the answer that it was made of, digit by digit. Both come from one look, because
+// the stream goes on.
+func numbersAgree(t *testing.T, b *browser) {
 	t.Helper()
-	deadline := time.Now().Add(pagePatience)
-	for {
-		different := disagreements(t, b, d)
-		if len(different) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the page differs from the API:\n%s", strings.Join(different, "\n"))
-		}
-		time.Sleep(200 * time.Millisecond)
+	type look struct {
+		Answer string
+		Shown  map[string]string
+		Drawn  map[string]int
 	}
-}
-
-func disagreements(t *testing.T, b *browser, d *demoProcess) (different []string) {
-	t.Helper()
-	resp, err := http.Get(d.url + "api/v1/status")
-	if err != nil {
+	seen := eval[look](t, b, `(() => ({
+		Answer: JSON.stringify(latest),
+		Shown: Object.fromEntries([...document.querySelectorAll('[id]')].map(e => [e.id, e.textContent])),
+		Drawn: Object.fromEntries(['#spectrum circle', '#drift rect', '#directions li', '#curve path.one', '#throughput path.one', '#before circle', '#after circle', '#after circle.l1'].map(s => [s, document.querySelectorAll(s).length])),
+	}))()`)
+	var s status.Status
+	if err := json.Unmarshal([]byte(seen.Answer), &s); err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	var s struct {
-		Rows    status.Rows
-		Lag     map[string]int64 `json:"lag_records"`
-		Learner struct {
-			NLL       float64
-			Gaussian  float64 `json:"gaussian_nll"`
-			Effective float64 `json:"effective_neighbours"`
-		}
-		Model struct {
-			Version          uint64
-			D                int
-			Gaussian, Parzen int `json:"-"`
-			DGaussian        int `json:"d_gaussian"`
-			DParzen          int `json:"d_parzen"`
-			Eigenvalues      []float64
-			Directions       []status.Direction
-		}
-		History []status.PastModel
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&s); err != nil {
-		t.Fatal(err)
-	}
-	bars := 0 // the first model of all has not turned; the history of a long demo has forgotten it
+	turned := 0 // the first model of all has not turned; the history of a long demo has forgotten it
 	for _, h := range s.History {
 		if len(h.Turned) > 0 {
-			bars++
+			turned++
 		}
 	}
 	whole := func(v uint64) string { return thousands(strconv.FormatUint(v, 10)) }
-	three := func(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+	three := func(v status.Number) string { return strconv.FormatFloat(float64(v), 'f', 3, 64) }
+	behind, parts := int64(0), ""
+	for _, p := range []string{"0", "1", "2"} {
+		behind += s.Lag[p]
+		parts += p + ": " + whole(uint64(s.Lag[p]))
+	}
 	for id, want := range map[string]string{
 		"in": whole(s.Rows.In), "learnt": whole(s.Rows.Learnt), "skipped": whole(s.Rows.Skipped), "out": whole(s.Rows.Out),
 		"snapshots": whole(s.Rows.Snapshots), "version": whole(s.Model.Version),
-		"d": strconv.Itoa(s.Model.D), "dp": strconv.Itoa(s.Model.DParzen), "dg": strconv.Itoa(s.Model.DGaussian),
+		"d": strconv.Itoa(s.Model.Dim), "dp": strconv.Itoa(s.Model.Parzen), "dg": strconv.Itoa(s.Model.Gaussian),
 		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": three(s.Learner.Effective),
-		"lag": "0: 01: 02: 0", "lag-sum": "0", "dead": "0", "state": "ready",
+		"lag": parts, "lag-sum": whole(uint64(behind)), "dead": "0", "state": "ready", "summary": s.Summary,
 	} {
-		if shown := b.text(t, id); shown != want {
-			different = append(different, fmt.Sprintf("#%s is %q, want %q", id, shown, want))
+		if shown := seen.Shown[id]; shown != want {
+			t.Errorf("#%s is %q, want %q", id, shown, want)
 		}
 	}
-	if len(s.Lag) != 3 || s.Rows.In != 41000 || s.Rows.Out != 41000 {
-		different = append(different, fmt.Sprintf("the demo has three partitions and 41000 rows: %+v, lag %v", s.Rows, s.Lag))
+	if names := seen.Shown["names"]; !strings.Contains(names, s.Source) || !strings.Contains(names, s.Output) || !strings.Contains(names, s.Group) {
+		t.Errorf("the page works on %q, want %+v", names, s.Names)
 	}
 	for what, want := range map[string]int{
-		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": bars, "#directions li": min(s.Model.DParzen, 8), "#curve path.one": 1,
+		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": turned, "#directions li": min(s.Model.Parzen, 8), "#curve path.one": 1, "#throughput path.one": 1,
+		"#before circle": len(s.Scatter.Before), "#after circle": len(s.Scatter.After),
 	} {
-		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll(%q).length`, what)); n != want {
-			different = append(different, fmt.Sprintf("%d of %s, want %d", n, what, want))
+		if n := seen.Drawn[what]; n != want {
+			t.Errorf("%d of %s, want %d", n, what, want)
 		}
 	}
-	for _, id := range []string{"before", "after"} {
-		if n := eval[int](t, b, fmt.Sprintf(`document.querySelectorAll('#%s circle').length`, id)); n < 300 {
-			different = append(different, fmt.Sprintf("%d points in the scatter %q", n, id))
+	if len(s.Scatter.After) < 300 {
+		t.Errorf("%d points in the scatter", len(s.Scatter.After))
+	}
+	if unknown := slices.Index(s.Scatter.Labels, -1); unknown >= 0 || seen.Drawn["#after circle.l1"] == 0 {
+		t.Errorf("row %d has no label, %d are of label 1", unknown, seen.Drawn["#after circle.l1"])
+	}
+}
+
+// hovers checks that each picture says its values under the pointer, and takes them away again.
+func hovers(t *testing.T, b *browser) {
+	t.Helper()
+	for id, want := range map[string]string{
+		"spectrum": "direction", "curve": "nats per row", "throughput": "rows read per second", "drift": "version", "before": "sensor_", "after": "label",
+	} {
+		tip := eval[string](t, b, fmt.Sprintf(`(() => {
+			const box = document.getElementById(%q).getBoundingClientRect();
+			document.getElementById(%[1]q).dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 }));
+			return document.getElementById('tip').hidden ? 'hidden' : document.getElementById('tip').textContent;
+		})()`, id))
+		if !strings.Contains(tip, want) {
+			t.Errorf("%s says %q under the pointer, want %q in it", id, tip, want)
 		}
 	}
-	return different
+	if !eval[bool](t, b, `(document.body.dispatchEvent(new PointerEvent('pointermove', { bubbles: true })), document.getElementById('tip').hidden)`) {
+		t.Error("the value stays when the pointer has left")
+	}
 }
 
 func thousands(digits string) string {
 	return regexp.MustCompile(`(\d)(\d{3})$`).ReplaceAllString(digits, "$1,$2")
+}
+
+// withoutEmptyCards shows states that this demo is not in: only what there is to say of them has a card.
+func withoutEmptyCards(t *testing.T, b *browser) {
+	t.Helper()
+	for name, c := range map[string]struct{ change, shown, hidden, says string }{
+		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
+		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions`, `no message with rows has come`},
+		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
+	} {
+		wrong := eval[string](t, b, fmt.Sprintf(`(() => {
+			const before = latest, seen = e => e.offsetParent !== null || e.getClientRects().length > 0;
+			shown = -1; show({ ...latest, %s });
+			const wrong = [...document.querySelectorAll(%q)].filter(e => !seen(e)).map(e => 'hidden: ' + e.id)
+				.concat([...document.querySelectorAll(%q)].filter(seen).map(e => 'shown: ' + e.id + e.className))
+				.concat([...document.querySelectorAll('main section')].filter(e => seen(e) && !e.querySelector('svg > *, dd, li, progress')).map(e => 'empty: ' + e.innerText));
+			if (!document.body.innerText.includes(%q)) wrong.push(document.body.innerText);
+			shown = -1; show(before);
+			return wrong.join('\n');
+		})()`, c.change, c.shown, c.hidden, c.says))
+		if wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
 }
 
 // legible checks that nothing hangs over the edge, and that all text stands out from what is behind
@@ -167,7 +193,7 @@ func legible(t *testing.T, b *browser, scheme string, width int64) {
 		const lum = c => { const v = c.match(/[\d.]+/g).slice(0, 3).map(x => x / 255).map(x => x <= .03928 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4); return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] };
 		const behind = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!/, 0\)$/.test(c) && c !== 'transparent') return c } return 'rgb(255, 255, 255)' };
 		const faint = [];
-		for (const e of document.querySelectorAll('h1, h2, p, small, dt, dd, b, span.chip, #lag span, #state, svg text')) {
+		for (const e of document.querySelectorAll('h1, h2, p, small, dt, dd, b, a, span.chip, #lag span, #state, figcaption, svg text')) {
 			if (!e.textContent.trim()) continue;
 			const style = getComputedStyle(e), a = lum(e.namespaceURI.endsWith('svg') ? style.fill : style.color), z = lum(behind(e));
 			const contrast = (Math.max(a, z) + .05) / (Math.min(a, z) + .05);
@@ -196,7 +222,7 @@ func startDemo(t *testing.T) *demoProcess {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &demoProcess{cancel: cancel, ended: make(chan int, 1), output: &transcript{said: make(chan struct{}, 1)}}
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: d.output, getenv: os.LookupEnv}
-	go func() { d.ended <- p.run(ctx, []string{"demo", "--keep", "--rows", "40000", "--http", "127.0.0.1:0"}) }()
+	go func() { d.ended <- p.run(ctx, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"}) }()
 	t.Cleanup(func() { d.stop(t) })
 	d.await(t, "Live page: ")
 	d.url = regexp.MustCompile(`http://\S+/`).FindString(d.output.String())
@@ -360,7 +386,7 @@ func (b *browser) look(t *testing.T, scheme string, width int64) {
 	}
 }
 
-func (b *browser) screenshot(t *testing.T, name string) {
+func (b *browser) screenshot(t *testing.T, name string) (png []byte) {
 	t.Helper()
 	png, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
 	if err != nil {
@@ -373,4 +399,5 @@ func (b *browser) screenshot(t *testing.T, name string) {
 	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return png
 }

@@ -43,7 +43,8 @@ type system struct {
 
 	fromHistory bool // --from-history
 
-	instance atomic.Pointer[string] // name of this member of the group; nil: it has none
+	instance atomic.Pointer[string]    // name of this member of the group; nil: it has none
+	labels   atomic.Pointer[labelBook] // true labels, in the demo; nil elsewhere
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -65,7 +66,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
 			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
-			Names: s.names, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
+			Names: s.names, Label: s.label, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {
 			s.close()
@@ -157,6 +158,14 @@ func (s *system) names() status.Names {
 		n.Instance = *id
 	}
 	return n
+}
+
+// label returns the true label of a row, where it is known.
+func (s *system) label(row []float64) (label int, ok bool) {
+	if known := s.labels.Load(); known != nil {
+		return known.label(row)
+	}
+	return 0, false
 }
 
 // partitions lists a topic's partitions, with a remedy when it is missing or cannot be reached.

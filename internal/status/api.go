@@ -13,8 +13,9 @@ import (
 // Status is the answer of /api/v1/status: all that the page shows. A number that is not known yet,
 // or that is not finite, is null.
 type Status struct {
-	Ready pipeline.Readiness `json:"ready"`
-	Build Build              `json:"build"`
+	Summary string             `json:"summary"` // one sentence in plain words
+	Ready   pipeline.Readiness `json:"ready"`
+	Build   Build              `json:"build"`
 	Names
 	LastError        *logs.Trouble     `json:"last_error"`           // the newest error or warning of the log, however long ago; null: none
 	LastCommit       *time.Time        `json:"last_commit"`          // of this process; null before the first
@@ -31,6 +32,7 @@ type Status struct {
 	Model            *Model            `json:"model,omitempty"`
 	History          []PastModel       `json:"history"` // models that have whitened, oldest first, the current one last
 	Scatter          *Scatter          `json:"scatter,omitempty"`
+	Throughput       []Throughput      `json:"throughput"` // of the last hour, oldest first
 }
 
 // Names are what the pipeline of this process works on. What it does not have is empty.
@@ -88,10 +90,10 @@ type PastModel struct {
 	Turned      []Number  `json:"turned_radians"` // principal angles of the most structured directions to the model before, ascending
 }
 
-func api(mux *http.ServeMux, c Config) {
+func api(mux *http.ServeMux, c Config, past *timeline) {
 	started := time.Now()
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, build(c, started))
+		writeJSON(w, http.StatusOK, build(c, past, started))
 	})
 	downloads := make(chan struct{}, maxDownloads)
 	mux.HandleFunc("/api/v1/snapshots/latest", func(w http.ResponseWriter, r *http.Request) {
@@ -124,11 +126,12 @@ func latest(w http.ResponseWriter, r *http.Request, c Config) {
 	}
 }
 
-func build(c Config, started time.Time) *Status {
+func build(c Config, past *timeline, started time.Time) *Status {
 	s := c.Stats
 	t := s.Tables()
+	now := time.Now()
 	st := &Status{
-		Ready: s.Ready(), Build: c.Build, UptimeSeconds: Number(time.Since(started).Seconds()),
+		Ready: s.Ready(), Build: c.Build, UptimeSeconds: Number(now.Sub(started).Seconds()),
 		Rows: Rows{
 			In: s.SourceRows.Load(), Learnt: s.LearntRows.Load(), Skipped: s.SkippedRows.Load(),
 			Out: s.TransformRows.Load(), Records: s.SinkRecords.Load(), Snapshots: s.Snapshots.Load(),
@@ -159,8 +162,11 @@ func build(c Config, started time.Time) *Status {
 		st.Learner = learner(l)
 	}
 	if m := s.CurrentModel(); m != nil {
-		st.Model, st.Scatter = model(m), scatter(m)
+		st.Model, st.Scatter = model(m), scatter(m, c.Label)
 	}
+	lastHour := past.since(now)
+	st.Throughput = throughput(lastHour)
+	st.Summary = summary(st, append(lastHour, momentOf(s, now)), now)
 	return st
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -33,11 +34,12 @@ type Loading struct {
 	Weight  Number `json:"weight"`
 }
 
-// Scatter shows the pool before and after: the two raw columns of largest variance, and the first
-// two Parzen directions.
+// Scatter shows rows of the pool before and after: the two raw columns of largest variance, and the two directions with
+// the most structure.
 type Scatter struct {
 	Before     [][2]Rough `json:"before"`
 	After      [][2]Rough `json:"after"`
+	Labels     []int      `json:"labels,omitempty"` // of the same rows, −1: unknown; none where the truth is not known
 	BeforeAxes [2]string  `json:"before_axes"`
 	AfterAxes  [2]string  `json:"after_axes"`
 }
@@ -70,27 +72,55 @@ func directions(m *pipeline.PublishedModel) []Direction {
 	return out
 }
 
-func scatter(m *pipeline.PublishedModel) *Scatter {
+func scatter(m *pipeline.PublishedModel, label func([]float64) (int, bool)) *Scatter {
 	d := m.Model.Dim
 	n := len(m.Model.Neighbours) / d
-	if n == 0 || d < 2 || m.Model.Parzen() < 2 {
+	if n == 0 || len(m.Model.Ratio) < 2 {
 		return nil
 	}
 	a, b := widest(m)
-	s := &Scatter{BeforeAxes: [2]string{m.Features[a], m.Features[b]}, AfterAxes: [2]string{"Parzen 1", "Parzen 2"}}
+	s := &Scatter{BeforeAxes: [2]string{m.Features[a], m.Features[b]}, AfterAxes: [2]string{axis(m, 0), axis(m, 1)}}
 	step := max(n/shownPoints, 1)
+	row, known := make([]float64, d), false
 	for i := 0; i < n; i += step {
-		x := m.Model.Neighbours[i*d : (i+1)*d]
 		var y [2]float64
-		for j := range x {
-			centred := float64(x[j]) - m.Model.Mean[j]
-			y[0] += m.Model.BL.At(j, 0) * centred
-			y[1] += m.Model.BL.At(j, 1) * centred
+		for j, x := range m.Model.Neighbours[i*d : (i+1)*d] {
+			row[j] = float64(x) + m.Model.Mean[j]
+			y[0] += weight(m, j, 0) * float64(x)
+			y[1] += weight(m, j, 1) * float64(x)
 		}
-		s.Before = append(s.Before, [2]Rough{Rough(x[a]), Rough(x[b])})
+		s.Before = append(s.Before, [2]Rough{Rough(row[a]), Rough(row[b])})
 		s.After = append(s.After, [2]Rough{Rough(y[0]), Rough(y[1])})
+		if label == nil {
+			continue
+		}
+		l, ok := label(row)
+		if !ok {
+			l = -1
+		}
+		known = known || ok
+		s.Labels = append(s.Labels, l)
+	}
+	if !known {
+		s.Labels = nil
 	}
 	return s
+}
+
+// axis names a direction: those with structure come first.
+func axis(m *pipeline.PublishedModel, direction int) string {
+	if parzen := m.Model.Parzen(); direction >= parzen {
+		return fmt.Sprintf("Gaussian direction %d", direction-parzen+1)
+	}
+	return fmt.Sprintf("direction %d", direction+1)
+}
+
+// weight returns what a feature has in a direction, in the order of the spectrum.
+func weight(m *pipeline.PublishedModel, feature, direction int) float64 {
+	if parzen := m.Model.Parzen(); direction >= parzen {
+		return m.Model.BG.At(feature, direction-parzen)
+	}
+	return m.Model.BL.At(feature, direction)
 }
 
 // widest returns the two columns of largest variance.

@@ -3,12 +3,22 @@ package status
 import (
 	_ "embed"
 	"net/http"
+	"strings"
 )
 
-// The page is one file: style, script and SVG drawing are in it, so it needs nothing from outside.
-//
-//go:embed page.html
-var pageHTML []byte
+// The page is sent as one file with its style and scripts in it, so it needs nothing from outside.
+var (
+	//go:embed page/page.html
+	pageHTML string
+	//go:embed page/page.css
+	pageCSS string
+	//go:embed page/charts.js
+	chartsJS string
+	//go:embed page/page.js
+	pageJS string
+
+	wholePage = []byte(strings.NewReplacer("/* page.css */", pageCSS, "/* charts.js */", chartsJS, "/* page.js */", pageJS).Replace(pageHTML))
+)
 
 func page(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
@@ -16,5 +26,5 @@ func page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(pageHTML)
+	_, _ = w.Write(wholePage)
 }

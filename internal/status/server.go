@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,9 +37,10 @@ type Config struct {
 	Hosts   []string // names under which it answers besides its own and those of private networks; "*": any
 	Debug   bool     // also /debug/pprof/* and /debug/config
 	Build   Build
-	Names   func() Names         // what the pipeline works on; nil: not known
-	Trouble func() *logs.Trouble // the newest trouble of the log, nil if there was none; the function may be nil
-	Masked  func() any           // the configuration with its secrets masked, for /debug/config
+	Names   func() Names                             // what the pipeline works on; nil: not known
+	Trouble func() *logs.Trouble                     // the newest trouble of the log, nil if there was none; the function may be nil
+	Label   func(row []float64) (label int, ok bool) // the true label of a row of the pool, to colour it; nil: not known
+	Masked  func() any                               // the configuration with its secrets masked, for /debug/config
 	Stats   *pipeline.Stats
 	Log     *slog.Logger
 }
@@ -47,7 +49,9 @@ type Config struct {
 type Server struct {
 	http     *http.Server
 	listener net.Listener
-	done     chan struct{}
+	past     *timeline
+	closing  chan struct{} // closed by Close
+	running  sync.WaitGroup
 }
 
 // Limits of a connection: a slow or idle client costs one goroutine for at most these times.
@@ -66,9 +70,9 @@ func Start(c Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("status: http.listen %s: %w", c.Listen, err)
 	}
-	s := &Server{listener: l, done: make(chan struct{})}
+	s := &Server{listener: l, past: &timeline{}, closing: make(chan struct{})}
 	s.http = &http.Server{
-		Handler:           readOnly(named(newHosts(c.Listen, c.Hosts), handler(c))),
+		Handler:           readOnly(named(newHosts(c.Listen, c.Hosts), handler(c, s.past))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       requestTimeout,
 		WriteTimeout:      requestTimeout,
@@ -76,12 +80,12 @@ func Start(c Config) (*Server, error) {
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug),
 	}
-	go func() {
-		defer close(s.done)
+	s.running.Go(func() { s.past.run(c.Stats, s.closing) })
+	s.running.Go(func() {
 		if err := s.http.Serve(limit(l, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 			c.Log.Error("the status server stopped", "error", err)
 		}
-	}()
+	})
 	return s, nil
 }
 
@@ -96,11 +100,12 @@ func (s *Server) Close() error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-s.done
+	close(s.closing)
+	s.running.Wait()
 	return err
 }
 
-func handler(c Config) http.Handler {
+func handler(c Config, past *timeline) http.Handler {
 	mux := http.NewServeMux()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&collector{stats: c.Stats, build: c.Build}, collectors.NewGoCollector(),
@@ -121,7 +126,7 @@ func handler(c Config) http.Handler {
 		writeJSON(w, http.StatusOK, b)
 	})
 	mux.HandleFunc("/", page)
-	api(mux, c)
+	api(mux, c, past)
 	strangest(mux, c)
 	if c.Debug {
 		debug(mux, c)

@@ -1,0 +1,187 @@
+// What is shown of /api/v1/status. It is asked for once per second, and every ten seconds in a tab that is not seen.
+const put = (id, v) => { $(id).textContent = v };
+const num = v => v == null ? '–' : v.toFixed(3);
+const sum = o => Object.values(o || {}).reduce((a, b) => a + b, 0);
+const age = s => s < 120 ? s.toFixed(0) + ' s' : s < 7200 ? (s / 60).toFixed(0) + ' min' : s < 172800 ? (s / 3600).toFixed(1) + ' h' : (s / 86400).toFixed(0) + ' d';
+
+function spectrum(s) {
+  const log = v => Math.log10(Math.max(v, 1e-9)), e = s.model.eigenvalues, now = e.map(log), d = now.length;
+  const past = s.history.slice(0, -1).filter(p => p.eigenvalues.length === d).map(p => p.eigenvalues.map(log));
+  const ys = span([0, ...now, ...past.flat()], .07), at = [];
+  for (let t = Math.floor(ys[0]); t <= ys[1]; t++) for (const m of ys[1] - ys[0] > 2.5 ? [1] : [1, 2, 5]) { const v = log(m * 10 ** t); if (v >= ys[0] && v <= ys[1]) at.push(v) }
+  const p = plot('spectrum', [.5, d + .5], ys, at, v => +(10 ** v).toPrecision(2));
+  for (const h of past) p.line(h.map((v, i) => [i + 1, v]), 'was');
+  p.svg.append(el('path', { class: 'cut', d: `M44 ${p.y(0).toFixed(1)}H330` }));
+  p.line(now.map((v, i) => [i + 1, v]), 'one');
+  now.forEach((v, i) => p.svg.append(el('circle', { class: i < s.model.d_parzen ? 'bar' : 'off', cx: p.x(i + 1).toFixed(1), cy: p.y(v).toFixed(1), r: d > 80 ? 1.5 : 3.2 })));
+  p.foot(1, '1'); if (d > 1) p.foot(d, d + ' directions', 'end');
+  hover(p.svg, now.map((v, i) => ({ x: p.x(i + 1), y: p.y(v), text: `direction ${i + 1}: e = ${e[i].toPrecision(3)}\n${i < s.model.d_parzen ? 'with' : 'without'} structure` })));
+}
+
+function curve(l) {
+  const c = l.curve.filter(q => q.nll != null);
+  if (c.length < 2) return note('curve', 'warming up: ' + whole(l.rows) + ' rows learnt');
+  const ys = span(c.flatMap(q => [q.nll, q.gaussian]), .06), end = c[c.length - 1].rows;
+  const p = plot('curve', [c[0].rows, end], ys, ticks(ys[0], ys[1], 5), v => +v.toPrecision(6));
+  p.line(c.map(q => [q.rows, q.gaussian]), 'two');
+  p.line(c.map(q => [q.rows, q.nll]), 'one');
+  p.foot(c[0].rows, whole(c[0].rows), 'start'); p.foot(end, whole(end) + ' rows learnt', 'end');
+  hover(p.svg, c.map(q => ({ x: p.x(q.rows), y: p.y(q.nll), text: `after ${whole(q.rows)} rows: ${num(q.nll)} nats per row\na single Gaussian: ${num(q.gaussian)}` })));
+}
+
+function throughput(all) {
+  if (all.length < 2) return note('throughput', 'counting…');
+  const t = all.map(q => Date.parse(q.time)), top = Math.max(1, ...all.flatMap(q => [q.in_per_second, q.out_per_second])) * 1.08;
+  const p = plot('throughput', [t[0], t[t.length - 1]], [0, top], ticks(0, top, 4), v => v < 1e4 ? v : v / 1e3 + 'k');
+  p.line(all.map((q, i) => [t[i], q.out_per_second]), 'two');
+  p.line(all.map((q, i) => [t[i], q.in_per_second]), 'one');
+  p.foot(t[0], clock(t[0]), 'start'); p.foot(t[t.length - 1], clock(t[t.length - 1]), 'end');
+  hover(p.svg, all.map((q, i) => ({ x: p.x(t[i]), y: p.y(q.in_per_second), text: `${clock(t[i])}\n${whole(q.in_per_second)} rows read per second\n${whole(q.out_per_second)} rows whitened per second\n${whole(q.lag_records)} records behind` })));
+}
+
+function drift(history) {
+  const v = history.map(h => h.turned_radians.map(a => a * 180 / Math.PI)), n = Math.max(v.length, 6);
+  const top = Math.max(1, ...v.flat()) * 1.08;
+  const p = plot('drift', [-.5, n - .5], [0, top], ticks(0, top, 4), a => a + '°');
+  v.forEach((all, i) => all.forEach((a, j) => {
+    if (j === all.length - 1) p.svg.append(el('rect', { class: 'bar', rx: 1, x: p.x(i - .32).toFixed(1), width: (p.x(.32) - p.x(-.32)).toFixed(1), y: p.y(a).toFixed(1), height: Math.max(p.y(0) - p.y(a), 1).toFixed(1) }));
+  }));
+  v.forEach((all, i) => all.slice(0, -1).forEach(a => p.svg.append(el('path', { class: 'mark', d: `M${p.x(i - .32).toFixed(1)} ${p.y(a).toFixed(1)}H${p.x(i + .32).toFixed(1)}` }))));
+  if (v.length) p.foot(-.5, clock(history[0].published), 'start');
+  if (v.length > 1) p.foot(v.length < 6 ? v.length - 1 : n - .5, clock(history[v.length - 1].published), v.length < 6 ? 'middle' : 'end');
+  hover(p.svg, v.map((all, i) => ({ x: p.x(i), y: p.y(all.length ? all[all.length - 1] : 0), text: `${clock(history[i].published)}, version ${whole(history[i].version)}\n${all.length ? 'turned by ' + all[all.length - 1].toFixed(2) + '°' : 'the first'}` })));
+}
+
+// cloud draws points, and moves those that are there already. It returns where they are.
+function cloud(id, points, labels, same) {
+  const range = i => { // without the outermost half per cent, so that one outlier does not shrink all
+    const v = points.map(p => p[i]).filter(q => q != null).sort((a, b) => a - b), cut = Math.floor(v.length / 200);
+    return span([v[cut], v[v.length - 1 - cut]], .06);
+  };
+  const svg = $(id), W = 340, H = 230, xs = range(0), ys = range(1);
+  if (same) { // directions have a unit in common: a circle must stay a circle
+    const unit = Math.max((xs[1] - xs[0]) / W, (ys[1] - ys[0]) / H), wide = (r, n) => { const m = (r[0] + r[1]) / 2; r[0] = m - unit * n / 2; r[1] = m + unit * n / 2 };
+    wide(xs, W); wide(ys, H);
+  }
+  let dots = [...svg.querySelectorAll('circle')];
+  if (!dots.length) svg.replaceChildren(el('rect', { class: 'axis', x: .5, y: .5, width: W - 1, height: H - 1, rx: 4 }));
+  while (dots.length > points.length) dots.pop().remove();
+  const at = points.map(([a, b]) => ({ x: 2 + (a - xs[0]) / (xs[1] - xs[0]) * (W - 4), y: H - 2 - (b - ys[0]) / (ys[1] - ys[0]) * (H - 4) }));
+  at.forEach((q, i) => {
+    const inside = q.x > 1 && q.x < W - 1 && q.y > 1 && q.y < H - 1;
+    if (!dots[i]) svg.append(dots[i] = el('circle', { r: 2 }));
+    dots[i].setAttribute('class', 'dot' + (labels && labels[i] >= 0 ? ' l' + labels[i] % 10 : ''));
+    dots[i].setAttribute('cx', q.x.toFixed(1)); dots[i].setAttribute('cy', q.y.toFixed(1));
+    dots[i].setAttribute('visibility', inside ? 'visible' : 'hidden');
+  });
+  return at;
+}
+
+function rows(s) {
+  const c = s.scatter;
+  $('card-rows').hidden = !c;
+  if (!c) return;
+  put('rows-about', `${c.before.length} rows that the model keeps as neighbours. Left: the two columns that vary most. Right: the two directions with the most structure.` +
+    (c.labels ? ' Colours are the true labels, which the learner never sees.' : ''));
+  put('before-axes', 'before: ' + c.before_axes.join(' and ')); put('after-axes', 'after: ' + c.after_axes.join(' and '));
+  const both = [['before', c.before, c.before_axes, false], ['after', c.after, c.after_axes, true]].map(([id, points, axes, same]) => ({ id, points, axes, at: cloud(id, points, c.labels, same) }));
+  const mark = i => {
+    const dots = both.map(b => $(b.id).querySelectorAll('circle')[i]);
+    for (const d of dots) d.classList.add('near');
+    return () => { for (const d of dots) d.classList.remove('near') };
+  };
+  for (const b of both) hover($(b.id), b.at.map((q, i) => ({ ...q, text: b.axes.map((a, j) => `${a}: ${b.points[i][j]}`).join('\n') + (c.labels && c.labels[i] >= 0 ? '\nlabel ' + c.labels[i] : '') })), mark);
+}
+
+function directions(list) {
+  $('card-directions').hidden = !list.length;
+  $('directions').replaceChildren(...list.map(d => {
+    const li = document.createElement('li'), e = document.createElement('small'), chips = document.createElement('div');
+    e.textContent = 'e = ' + d.eigenvalue.toPrecision(2);
+    chips.append(...d.features.map(f => {
+      const chip = document.createElement('span'), bar = document.createElement('i');
+      chip.className = 'chip'; bar.style.width = Math.abs(f.weight) * 100 + '%'; if (f.weight < 0) bar.className = 'off';
+      chip.append(f.feature + ' ' + (f.weight < 0 ? '−' : '+') + Math.abs(f.weight).toFixed(2), bar);
+      return chip;
+    }));
+    li.append(e, chips);
+    return li;
+  }));
+}
+
+function lag(by) {
+  const all = Object.keys(by).sort((a, b) => a - b), most = 16;
+  put('lag-sum', all.length ? whole(sum(by)) : '–');
+  const top = Math.max(1, ...all.map(p => by[p]));
+  $('lag').replaceChildren(...all.slice(0, most).map(p => {
+    const one = document.createElement('span'), bar = document.createElement('i');
+    bar.style.width = by[p] / top * 100 + '%';
+    one.append(p + ': ' + whole(by[p]), bar);
+    return one;
+  }), all.length > most ? '… ' + all.length + ' partitions' : all.length ? '' : '–');
+}
+
+// work says what the process works on, and what has gone wrong.
+function work(s) {
+  put('state', s.ready.ready ? 'ready' : 'not ready');
+  $('state').className = s.ready.ready ? 'ok' : 'bad';
+  put('summary', s.summary);
+  put('names', [s.source && `topic ${s.source}` + (s.output ? ` → topic ${s.output}` : ''), s.group && 'group ' + s.group, s.instance && 'instance ' + s.instance].filter(Boolean).join(' · '));
+  put('about', s.build.version + ', up ' + age(s.uptime_seconds));
+  put('model', s.model || s.model_id ? 'model ' + (s.model ? s.model.id : s.model_id) : '');
+  put('commit', s.last_commit ? age(Math.max(0, (Date.now() - Date.parse(s.last_commit)) / 1000)) : '–');
+  $('trouble').hidden = !s.last_error;
+  if (s.last_error) put('trouble', 'Last error, ' + clock(s.last_error.time) + ': ' + s.last_error.text);
+  $('card-warmup').hidden = !s.warmup;
+  if (s.warmup) {
+    put('warmup', (s.warmup.wanted ? `${whole(s.warmup.rows)} of ${whole(s.warmup.wanted)} rows collected. ` : '') + s.warmup.reason);
+    $('warmup-bar').max = s.warmup.wanted || 1; $('warmup-bar').value = s.warmup.rows;
+  }
+}
+
+let seen = [];
+function counts(s) {
+  seen = [...seen.slice(-5), { at: s.uptime_seconds, rows: s.rows }].filter(q => q.at <= s.uptime_seconds); // a process that was restarted counts from 0
+  const first = seen[0], seconds = s.uptime_seconds - first.at;
+  for (const k of ['in', 'learnt', 'skipped', 'out']) {
+    put(k, whole(s.rows[k]));
+    if (seconds > 0) put(k + '-rate', whole((s.rows[k] - first.rows[k]) / seconds));
+  }
+  if (s.rows.skipped) put('skipped', whole(s.rows.skipped) + ', ' + (100 * s.rows.skipped / (s.rows.skipped + s.rows.learnt)).toFixed(1) + ' %');
+  lag(s.lag_records);
+  put('dead', whole(sum(s.dead_letters))); put('rejected', whole(sum(s.rejected_rows))); put('aborted', whole(s.transactions_aborted)); put('snapshots', whole(s.rows.snapshots));
+}
+
+let latest = null, shown = -1;
+function show(s) {
+  latest = s;
+  document.body.className = '';
+  work(s); counts(s); throughput(s.throughput);
+  const m = s.model, l = s.learner, nll = (l || m || {}).nll, gauss = (l || m || {}).gaussian_nll;
+  put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
+  const learns = l || s.warmup;
+  for (const e of document.querySelectorAll('.learns, #card-curve')) e.hidden = !learns;
+  if (l) { put('eff', num(l.effective_neighbours)); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
+  else note('curve', 'no row has been learnt yet');
+  for (const id of ['spectrum', 'drift', 'rows', 'directions']) if (!m) $('card-' + id).hidden = true;
+  if (!m) return;
+  put('version', whole(m.version)); put('age', age(m.age_seconds));
+  put('d', m.d); put('dp', m.d_parzen); put('dg', m.d_gaussian);
+  if (shown === m.version) return;
+  shown = m.version;
+  $('card-spectrum').hidden = $('card-drift').hidden = false;
+  spectrum(s); drift(s.history); directions(m.directions); rows(s);
+}
+
+async function poll() {
+  try {
+    const r = await fetch('api/v1/status', { cache: 'no-store' });
+    if (!r.ok) throw new Error(r.status);
+    show(await r.json());
+  } catch (e) {
+    put('state', 'no answer from the process'); $('state').className = 'bad'; document.body.className = 'gone';
+    put('summary', 'The process does not answer: what is shown is what it said last.');
+  }
+  setTimeout(poll, document.hidden ? 10000 : 1000);
+}
+poll();

@@ -1,0 +1,104 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// noGain is the number of nats per row below which a model counts as no better than a Gaussian.
+const noGain = 0.05
+
+// summary says in one sentence how things are. past are the moments of the last hour.
+func summary(s *Status, past []moment, now time.Time) string {
+	if !s.Ready.Ready {
+		return sentence("not working: " + s.Ready.Reason)
+	}
+	var parts []string
+	if s.Ready.Reason != "" {
+		parts = append(parts, s.Ready.Reason)
+	}
+	if s.Model != nil {
+		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim))
+		nll, gaussian := s.Model.NLL, s.Model.GaussianNLL
+		if s.Learner != nil {
+			nll, gaussian = s.Learner.NLL, s.Learner.Gaussian
+		}
+		if gain := float64(gaussian - nll); !math.IsNaN(gain) {
+			parts = append(parts, fit(gain))
+		}
+	}
+	if skipped := float64(s.Rows.Skipped); skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f %% of the rows were skipped by the learner, to keep up", 100*skipped/(skipped+float64(s.Rows.Learnt))))
+	}
+	return sentence(strings.Join(append(parts, unusual(s, past, now)), "; "))
+}
+
+func structure(parzen, dim int) string {
+	switch {
+	case parzen == 0:
+		return fmt.Sprintf("none of %d directions carries structure", dim)
+	case parzen == dim:
+		return fmt.Sprintf("all %d directions carry structure", dim)
+	case parzen == 1:
+		return fmt.Sprintf("1 of %d directions carries structure", dim)
+	}
+	return fmt.Sprintf("%d of %d directions carry structure", parzen, dim)
+}
+
+func fit(gain float64) string {
+	switch {
+	case gain >= noGain:
+		return fmt.Sprintf("%s nats per row better than a Gaussian", short(gain))
+	case gain <= -noGain:
+		return fmt.Sprintf("%s nats per row worse than a Gaussian", short(-gain))
+	}
+	return "no better than a Gaussian"
+}
+
+// short writes two significant digits.
+func short(v float64) string { return fmt.Sprintf("%.*f", max(0, 1-int(math.Floor(math.Log10(v)))), v) }
+
+// unusual says what happened in the last hour, or since the start if that is later.
+func unusual(s *Status, past []moment, now time.Time) string {
+	when := "in the last hour"
+	if up := time.Duration(float64(s.UptimeSeconds) * float64(time.Second)); up < time.Hour-time.Minute {
+		when = "since the start"
+	}
+	var said []string
+	count := func(n uint64, one, many string) {
+		switch {
+		case n == 1:
+			said = append(said, "1 "+one)
+		case n > 1:
+			said = append(said, fmt.Sprintf("%d %s", n, many))
+		}
+	}
+	if len(past) > 0 {
+		a, b := past[0], past[len(past)-1]
+		if i := slices.IndexFunc(past, func(m moment) bool { return m.learns }); i >= 0 { // it has a past of its own when it begins
+			count(b.alarms-past[i].alarms, "change of the data", "changes of the data")
+		}
+		count(b.dead-a.dead, "message set aside", "messages set aside")
+		count(b.rejected-a.rejected, "row without a usable value", "rows without a usable value")
+		count(b.aborted-a.aborted, "transaction repeated", "transactions repeated")
+	}
+	if s.LastError != nil && now.Sub(s.LastError.Time) < time.Hour {
+		said = append(said, "errors in the log")
+	}
+	if len(said) == 0 {
+		return "nothing unusual " + when
+	}
+	return strings.Join(said, ", ") + " " + when
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(text string) string {
+	text = strings.TrimSuffix(text, ".")
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
