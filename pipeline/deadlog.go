@@ -66,6 +66,16 @@ func (l *DeadLog) say(s setAside) {
 		"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
 }
 
+// rows logs rows of kept messages that are not whitened, in the same way.
+func (l *DeadLog) rows(c counted) {
+	if l == nil {
+		return
+	}
+	if n, says := l.since(setAside{reason: "rows/" + c.reason, n: c.n}); says {
+		l.Log.WarnContext(logs.Unlimited(context.Background()), "rows are not whitened", "reason", c.reason, "rows", n)
+	}
+}
+
 // since returns how many were set aside since the last line, if another line is due.
 func (l *DeadLog) since(s setAside) (n uint64, says bool) {
 	l.mu.Lock()

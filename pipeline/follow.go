@@ -42,6 +42,7 @@ type Follow struct {
 	passed uint64              // the newest version that was not used
 	misfit *Stop               // why the newest version with other features cannot be used
 	unfit  uint64              // that version
+	said   time.Time           // when a model was logged
 
 	mu      sync.Mutex // guards the fields below; never held while waiting
 	next    int64
@@ -224,10 +225,29 @@ func (f *Follow) choose() error {
 	in := &PublishedModel{Snapshot: s}
 	f.current.Store(in)
 	f.Stats.setCurrentModel(in, turned(now, in))
+	f.sayModel(now, in)
 	if s.Model.Scores == nil {
 		f.Log.Warn("the current model was published without the scores of its neighbours, as in snapshot format 1: lca_p is null until the next model", "version", s.Version)
 	}
 	return nil
+}
+
+// modelEvery is the least time between two lines about newer models.
+const modelEvery = time.Minute
+
+// sayModel logs the first model, and then at most one newer model per minute.
+func (f *Follow) sayModel(before, now *PublishedModel) {
+	text := "the first model is here"
+	switch {
+	case before != nil && time.Since(f.said) < modelEvery:
+		return
+	case before != nil:
+		text = "a newer model is here"
+	}
+	f.said = time.Now()
+	m := now.Model
+	f.Log.Info(text, "model_id", now.ModelID, "version", now.Version, "published", now.Time, "d_parzen", m.Parzen(), "d_gaussian", m.Gaussian(),
+		"nll", fmt.Sprintf("%.4g", m.Info.NLL), "gaussian_nll", fmt.Sprintf("%.4g", m.Info.GaussianNLL))
 }
 
 // pinned decides about a pinned version that is not there: it may still come, unless newer versions have.

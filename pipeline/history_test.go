@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,30 @@ func TestHistoryIsLearntFirst(t *testing.T) {
 				t.Errorf("%d rows were skipped", n)
 			}
 		})
+	}
+}
+
+// TestAlarmInTheHistory holds that an alarm, which publishes at once later on, publishes nothing in the middle of a backlog.
+func TestAlarmInTheHistory(t *testing.T) {
+	w := newWorld()
+	w.topics[events] = nil
+	random := rand.New(rand.NewPCG(3, 4))
+	w.jsonRows(60, 30, func(i int) string {
+		shift := 0.0
+		if i >= 900 {
+			shift = 50
+		}
+		return twoColumns(shift+random.NormFloat64(), random.NormFloat64())
+	})
+	loop, stage := w.historyLoop(t, 2, func() int64 { return 60 })
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n := stage.Stats.Learning().Alarms; n == 0 {
+		t.Fatal("no alarm: the rows do not change enough to prove anything")
+	}
+	if all := versionsOf(w); len(all) != 1 || all[0] != "1800" {
+		t.Errorf("the versions are %v, want one of 1800 rows", all)
 	}
 }
 

@@ -84,6 +84,7 @@ type Learn struct {
 
 	backlog     source.Offsets // as first found by this process
 	backlogSaid bool           // what is waited for was logged
+	started     bool           // where learning begins was logged
 }
 
 // Do learns every full minibatch of the batch. It requests a put when a snapshot or a checkpoint is due, and then
@@ -171,10 +172,14 @@ func (l *Learn) Kept() {
 // Rewind loads the last checkpoint, or starts a new model if there is none.
 func (l *Learn) Rewind(ctx context.Context) (source.Offsets, error) {
 	start, err := l.rewind(ctx)
+	if err == nil {
+		err = l.findHistory(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return start, l.findHistory(ctx)
+	l.sayStart(start)
+	return start, nil
 }
 
 func (l *Learn) rewind(ctx context.Context) (source.Offsets, error) {
@@ -334,7 +339,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.skipped.learnt += uint64(len(mb.IDs))
 	l.sinceRows += uint64(len(mb.IDs))
 	l.note()
-	if l.dueByRows() || step.Alarm != online.AlarmNone { // the metric before is that of other rows
+	if l.historyLeft() == 0 && (l.dueByRows() || step.Alarm != online.AlarmNone) { // the metric before is that of other rows
 		return l.publish(true)
 	}
 	return nil
@@ -343,9 +348,6 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
 // time only, the first model is still due by rows, because transforms wait for it.
 func (l *Learn) dueByRows() bool {
-	if l.historyLeft() > 0 {
-		return false
-	}
 	v, parent, every := l.learner.Info().Rows, l.state.Parent, l.SnapshotRows
 	if parent == 0 || every == 0 {
 		return parent == 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // checkpoint encodes a checkpoint of the provisional state as messages.
@@ -189,6 +191,23 @@ func (l *Learn) warm(learner *online.Learner, features []string) error {
 	l.state.Published, l.state.Parent = model.Info.Rows, model.Info.Rows
 	l.Log.Info("going on from a snapshot", "model_id", s.ModelID, "version", s.Version)
 	return nil
+}
+
+// sayStart logs where learning begins, and why there. After that a return to the last commit is detail.
+func (l *Learn) sayStart(start source.Offsets) {
+	if l.Checkpoints == nil {
+		return
+	}
+	level, because, rows := slog.LevelInfo, "the model has no checkpoint", uint64(0)
+	if l.started {
+		level = slog.LevelDebug
+	}
+	l.started = true
+	if l.learner != nil {
+		because, rows = fmt.Sprintf("checkpoint %d is the newest", l.state.Sequence), l.learner.Info().Rows
+	}
+	l.Log.Log(context.Background(), level, "the learner reads on", "model_id", l.ModelID, "offsets", offsetList(start), "because", because,
+		"rows_learnt", rows, "version", l.state.Published)
 }
 
 // note stores the learner's latest figures in the statistics.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -67,6 +68,7 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	g, gctx := errgroup.WithContext(live)
 	t.openings.own(len(own.Owned()))
 	defer t.openings.left()
+	t.Log.Info("partitions are assigned", "partitions", partitionList(own.Owned()))
 	for _, p := range own.Owned() {
 		g.Go(func() error { return t.partition(gctx, p, own.Claim()) })
 	}
@@ -74,7 +76,34 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 		return err
 	}
 	<-live.Done() // fenced or idle: wait for the next generation instead of spinning
+	if ctx.Err() == nil {
+		t.Log.Info("partitions are given back, because the group moves them", "partitions", partitionList(own.Owned()))
+	}
 	return nil
+}
+
+// partitionList names partitions of one topic by their numbers.
+func partitionList(parts []source.Partition) string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = strconv.Itoa(int(p.ID))
+	}
+	return shortList(names)
+}
+
+// claimed is a list of offsets that is made only if it is logged.
+type claimed struct{ next source.Offsets }
+
+// LogValue returns the list.
+func (c claimed) LogValue() slog.Value { return slog.StringValue(offsetList(c.next)) }
+
+// offsetList gives offsets of one topic as 0=12, 1=7.
+func offsetList(at source.Offsets) string {
+	var all []string
+	for _, p := range at.Partitions() {
+		all = append(all, fmt.Sprintf("%d=%d", p.ID, at[p]))
+	}
+	return shortList(all)
 }
 
 // retakeAfter is longer than a member's heartbeat interval: by then a former owner knows of the new generation, and
@@ -113,6 +142,7 @@ func (t *Transforms) loop(ctx context.Context, p source.Partition, claim source.
 		}
 		return err
 	}
+	t.Log.Info("a partition is read from its committed offset", "partition", p.String(), "offset", loop.Start[p])
 	t.openings.opened()
 	defer t.openings.closed()
 	defer func() { _ = loop.Sink.Close() }()

@@ -59,7 +59,7 @@ func count(all []counted, reason string, n uint64) []counted {
 	return append(all, counted{reason, n})
 }
 
-// keep makes the counts final, and logs what was set aside.
+// keep makes the counts final, and logs what was set aside or not whitened.
 func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
 	s.ImputedRows.Add(p.imputed)
@@ -67,6 +67,7 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.strangest.add(now, p.strange)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
+		l.rows(c)
 	}
 	for _, c := range p.deads {
 		s.dead.add(c.reason, c.n)

@@ -124,6 +124,9 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 		l.Stats.waits.taken(l.Name, &batch)
 	}
 	l.claim = batch.Claim
+	if len(batch.Messages) > 0 {
+		l.Log.Debug("read", "messages", len(batch.Messages), "next", claimed{batch.Claim.Next})
+	}
 	failpoint.Here("read")
 	done, err := l.Stage.Do(work, batch)
 	if err != nil {
@@ -172,6 +175,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	}
 	l.Stats.Transaction.observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
+	l.Log.Debug("committed", "messages", len(done.Messages), "next", claimed{claim.Next}, "took", time.Since(start))
 	l.kept, l.putAt = claim, time.Now()
 	if l.Name != "" {
 		l.Stats.committed(l.Name, claim)

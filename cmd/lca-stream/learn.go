@@ -205,7 +205,11 @@ func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
 	loop.Name, loop.Stats, loop.Log, loop.Grace, loop.Uncounted = "learn", s.stats, s.log.With("stage", "learn"), s.grace(), opened == nil
 	loop.Spread, loop.Renew, loop.Check, loop.Epochs = spread, s.renewal(ctx, positions), ownerCheck, positions.Epochs(loop.Start)
 	loop.Trace = s.traces.Loop("learn", c.Source.Topic, claim.Group)
-	return watched(ctx, positions, loop.Run)
+	err = watched(ctx, positions, loop.Run)
+	if err == nil {
+		s.log.Info("the learner has stopped", "model_id", c.Snapshot.ModelID, "records_left", stage.Lag())
+	}
+	return err
 }
 
 func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {

@@ -136,7 +136,9 @@ func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []
 		if err := s.checkTopics(ctx, wants); err != nil {
 			return stopped(ctx, err)
 		}
-		return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
+		return s.alive(ctx, c.Name(), func(ctx context.Context) error {
+			return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
+		})
 	})
 }
 

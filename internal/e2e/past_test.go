@@ -22,6 +22,7 @@ func TestLearnersPast(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for name, body := range map[string]func(*testing.T, *kafkatest.Broker){
 		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "two-groups": testTwoGroups, "import": testImport,
+		"life": testLife,
 	} {
 		t.Run(name, func(t *testing.T) { body(t, b) })
 	}
@@ -264,4 +265,49 @@ func testImport(t *testing.T, b *kafkatest.Broker) {
 	learn.start()
 	s.grow(imported+1000, learn)
 	learn.stop()
+}
+
+// The life of `run` in its log: what a reader needs to know is there at info, in this order, once; one line per minute
+// stands for what comes often; and debug says what each stage does.
+func testLife(t *testing.T, b *kafkatest.Broker) {
+	s := newStream(t, b, "life", settings{partitions: 2, features: sensorColumns})
+	wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 6000, PerMessage: 20, Rate: 4000, Bad: 0.02, Invalid: 0.05})
+	run := s.program("run")
+	done := wait()
+	s.await(s.name, int64(done.Messages+done.Bad), run)
+	s.await(s.name+".learn", 200, run)
+	run.stop()
+	run.inOrder(
+		`"starting","command":"run"`, `"joining the group"`, `"partitions are assigned","partitions":"0, 1"`,
+		`"a partition is read from its committed offset"`, `"the first model is here","model_id":"default","version":`,
+		`"stopping: what is in progress is finished first"`, `"stopped","records_left":0`)
+	run.inOrder(`"the learner reads on","model_id":"default","offsets":"0=0, 1=0","because":"the model has no checkpoint"`, `"learning","features":8`,
+		`"the learner has stopped","model_id":"default","records_left":`)
+	run.says(`"messages are set aside on dead_letter.topic","reason":"`)
+	run.says(`"rows are not whitened","reason":"n`)
+	for _, debug := range []string{`"read","stage":"learn"`, `"committed","stage":"learn"`, `"committed","partition":"life-in/`} {
+		run.says(`"level":"DEBUG","msg":` + debug)
+	}
+	log := lastLines(run.log, 1<<20)
+	if n := strings.Count(log, `"level":"INFO"`) + strings.Count(log, `"level":"WARN"`); n > 50 {
+		t.Errorf("%d lines at info and above", n)
+	}
+	run.start()
+	s.await(s.name, int64(done.Messages+done.Bad), run)
+	run.says(` is the newest","rows_learnt":`)
+	run.stop()
+}
+
+// inOrder wants the log to say all of it, one after the other.
+func (p *program) inOrder(texts ...string) {
+	p.s.t.Helper()
+	log := lastLines(p.log, 1<<20)
+	for _, text := range texts {
+		_, rest, found := strings.Cut(log, text)
+		if !found {
+			p.s.t.Errorf("%s does not say %s, or says it earlier", p.args[0], text)
+			continue
+		}
+		log = rest
+	}
 }
