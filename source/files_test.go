@@ -140,7 +140,8 @@ func TestOpenFilesRefuses(t *testing.T) {
 	}{
 		{"none", nil, "no input files"},
 		{"missing", []string{table, "none.arrow"}, "none.arrow: no such file"},
-		{"an unknown type", []string{"rows.csv"}, `".csv" are not read`},
+		{"an unknown type", []string{"rows.csv"}, `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv`},
+		{"JSON in a file", []string{"rows.jsonl"}, "write_table(pyarrow.json.read_json"},
 		{"one twice", []string{table, table}, "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -50,6 +51,7 @@ func plotSnapshot(path string, s *snapshot.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	plot.DefaultFont.Variant = "Sans" // of everything that is drawn from here on
 	spectrum, err := spectrumPlot(s)
 	if err != nil {
 		return err
@@ -105,8 +107,8 @@ func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
 	p := plot.New()
 	m := s.Model
 	p.Title.Text = fmt.Sprintf("%s, version %d", s.ModelID, s.Version)
-	p.X.Label.Text, p.Y.Label.Text = "direction", "eigenvalue of I_G C_L I_G"
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.X.Label.Text, p.Y.Label.Text = "direction", "eigenvalue e; structure is below 1"
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(ratioTicks)
 	p.X.Tick.Marker = plot.TickerFunc(func(low, high float64) []plot.Tick {
 		ticks := plot.DefaultTicks{}.Ticks(low, high)
 		for i := range ticks {
@@ -116,7 +118,7 @@ func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
 		}
 		return ticks
 	})
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Millimeter
 	p.Y.Min, p.Y.Max = 0.5, 2 // the cut is in the picture for any eigenvalues
 	for _, part := range []struct {
 		name     string
@@ -150,6 +152,33 @@ func spectrumPlot(s *snapshot.Snapshot) (*plot.Plot, error) {
 	p.Add(cut, plotter.NewGrid())
 	p.Legend.Add("cut at 1", cut)
 	return p, nil
+}
+
+// ratioTicks labels a logarithmic axis: eigenvalues mostly lie within one decade, where powers of ten alone would leave
+// one number on it. The wider the axis, the fewer of each decade have a label.
+func ratioTicks(low, high float64) []plot.Tick {
+	labelled := []float64{1, 1.5, 2, 3, 4, 5, 7}
+	switch decades := math.Log10(high / low); {
+	case decades > 4:
+		labelled = []float64{1}
+	case decades > 1.5:
+		labelled = []float64{1, 2, 5}
+	}
+	var ticks []plot.Tick
+	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
+		for _, digit := range []float64{1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9} {
+			value := digit * math.Pow(10, power)
+			if value < low || value > high {
+				continue
+			}
+			tick := plot.Tick{Value: value}
+			if slices.Contains(labelled, digit) {
+				tick.Label = fmt.Sprintf("%.3g", value)
+			}
+			ticks = append(ticks, tick)
+		}
+	}
+	return ticks
 }
 
 func loadingsPlot(i int, d snapshot.Direction) (*plot.Plot, error) {

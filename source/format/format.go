@@ -100,7 +100,12 @@ func byExtension(path string) (spec, error) {
 		}
 		all = append(all, f.extensions...)
 	}
-	return spec{}, fmt.Errorf("files of type %q are not read: convert to %s, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv(…), …)", ext, either(all))
+	reader := "csv.read_csv"
+	switch ext {
+	case ".json", ".jsonl", ".ndjson":
+		reader = "json.read_json"
+	}
+	return spec{}, fmt.Errorf("files of type %q are not read: convert to %s, such as by pyarrow.parquet.write_table(pyarrow.%s(…), …)", ext, either(all), reader)
 }
 
 // either lists words: "a, b or c".
