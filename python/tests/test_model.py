@@ -64,6 +64,23 @@ def test_why_is_what_the_best_other_value_gains(learnt):
     assert nats[0][columns[0] == 2] == 0  # the constant column
 
 
+def test_filled_is_the_mean_of_the_density(learnt):
+    model, _, X = learnt
+    x = X[3].copy()
+    x[1], x[2] = np.nan, np.nan  # the second is constant
+    filled = model.impute(np.array([X[0], x, [np.inf, np.nan, 5, 0]]))
+    assert (filled[0] == X[0]).all() and filled[1, 2] == model.mean[2] and np.isnan(filled[2, 1])
+    candidates = np.repeat(filled[1][None], 40001, 0)
+    candidates[:, 1] = filled[1, 1] + np.sinh(np.linspace(-12, 12, 40001))
+    score = model.score(candidates)
+    weight = np.exp(score.min() - score) * np.cosh(np.linspace(-12, 12, 40001))
+    # With t kernels next to a Gaussian part the formula is not exact.
+    exact = int(model.metadata["lca.dof"]) == 0 or model.gaussian.shape[1] == 0
+    assert filled[1, 1] == pytest.approx(weight @ candidates[:, 1] / weight.sum(), abs=1e-6 if exact else 0.1 * X[:, 1].std())
+    nothing = model.impute(np.full((1, 4), np.nan))[0]
+    assert nothing[[0, 1, 3]] == pytest.approx((model.mean + model._mixture[1].mean(0) @ np.eye(4)[[0, 1, 3]])[[0, 1, 3]])
+
+
 def test_shape_is_checked(learnt):
     model, _, _ = learnt
     with pytest.raises(ValueError, match=r"wants \(rows, 4\)"):

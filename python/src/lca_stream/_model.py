@@ -19,7 +19,7 @@ class Model:
     """One version of a model, of d features, d_P directions of the Parzen part and d_G = d − d_P of the Gaussian part.
 
     Methods take ``X`` of shape (rows, d), with columns in the order of ``features``. A row with a value that is NaN or
-    infinite has NaN in every result, as it has null on the topic.
+    infinite has NaN in every result, as it has null on the topic; ``impute`` fills what is NaN.
     """
 
     metadata: Mapping[str, str]
@@ -100,6 +100,51 @@ class Model:
             nats[rows] = np.take_along_axis(gain, columns[rows], axis=1)
         return columns, nats
 
+    def impute(self, X) -> np.ndarray:
+        """X with each NaN replaced by its mean under the model, given the rest of its row, as the program does with
+        ``source.on_invalid: impute``. An infinity is no missing value: such a row stays as it is."""
+        X = self._rows(X).copy()
+        active = self._active
+        constant = np.setdiff1d(np.arange(len(self.mean)), active)
+        for i in np.flatnonzero(np.isnan(X).any(1) & ~np.isinf(X).any(1)):
+            X[i, constant] = np.where(np.isnan(X[i, constant]), self.mean[constant], X[i, constant])
+            r = (X[i] - self.mean)[active]
+            X[i, active] = self.mean[active] + self._filled(r) if np.isnan(r).any() else X[i, active]
+        return X
+
+    def _filled(self, r: np.ndarray) -> np.ndarray:
+        """A row less the mean, of the columns that vary, with what it lacks filled."""
+        S, centres = self._mixture
+        B_G, B_L = self.gaussian[self._active], self.parzen[self._active]
+        m, o = np.flatnonzero(np.isnan(r)), np.flatnonzero(~np.isnan(r))
+        off = r[o] - centres[:, o]
+        pulled = np.linalg.solve(S[np.ix_(o, o)], off.T).T
+        delta = (off * pulled).sum(1)
+        logs = -delta / 2
+        if self._dof:
+            g = np.nan_to_num(r) @ B_G
+            if len(g):
+                g = g - B_G[m].T @ np.linalg.lstsq(B_G[m].T, g, rcond=1e-10)[0]
+            local, both = B_L[m] @ B_L[m].T, B_L[m] @ B_L[m].T + B_G[m] @ B_G[m].T
+            p = max(1, B_L.shape[1] - round(np.trace(np.linalg.solve(both, local))))
+            logs = -(self._dof + p) / 2 * np.log1p(np.maximum(delta - g @ g, 0) / self._dof)
+        share = np.exp(logs - logs.max())
+        filled = r.copy()
+        filled[m] = share @ (centres[:, m] + pulled @ S[np.ix_(o, m)]) / share.sum()
+        return filled
+
+    @cached_property
+    def _mixture(self) -> tuple[np.ndarray, np.ndarray]:
+        """The covariance S that all kernels share, and their centres less the mean, of the columns that vary."""
+        inverse = np.linalg.inv(np.hstack([self.gaussian, self.parzen])[self._active])
+        along = np.hstack([np.zeros((len(self.neighbours), self.gaussian.shape[1])), self._centres])
+        return inverse.T @ inverse, along @ inverse if self.parzen.shape[1] else np.zeros((1, len(self._active)))
+
+    @cached_property
+    def _active(self) -> np.ndarray:
+        """The columns that vary."""
+        return np.setdiff1d(np.arange(len(self.mean)), json.loads(self.metadata["lca.constant_columns"]))
+
     @cached_property
     def _centres(self) -> np.ndarray:
         return self.neighbours.astype(float) @ self.parzen
@@ -111,10 +156,8 @@ class Model:
     @cached_property
     def _normaliser(self) -> float:
         """What does not depend on the row: log of the determinant and of 2π, of the columns that vary."""
-        constant = json.loads(self.metadata["lca.constant_columns"])
-        active = np.setdiff1d(np.arange(len(self.mean)), constant)
-        square = np.hstack([self.gaussian, self.parzen])[active]
-        return len(active) / 2 * log(2 * pi) - np.linalg.slogdet(square)[1]
+        square = np.hstack([self.gaussian, self.parzen])[self._active]
+        return len(self._active) / 2 * log(2 * pi) - np.linalg.slogdet(square)[1]
 
     def _rows(self, X) -> np.ndarray:
         X = np.asarray(X, float)
