@@ -157,33 +157,31 @@ func lastLine(out []byte) string {
 	return lines[len(lines)-1]
 }
 
-// The whole program over SCRAM and mutual TLS, judged as everywhere.
-func TestEverythingEncrypted(t *testing.T) {
-	b := startSecured(t)
-	s := newStream(t, b.Broker, "secure", settings{partitions: 2, features: sensorColumns, brokers: b.Listener("BOTH"),
-		kafka: fmt.Sprintf(", tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}, sasl: {mechanism: scram_sha_512, username: ann, password: %q}",
-			b.ca, b.cert, b.key, b.password)})
-	wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 8000, PerMessage: 20, Bad: 0.02, Invalid: 0.05})
-	run := s.program("run")
-	done := wait()
-	s.await(s.name, int64(done.Messages+done.Bad), run)
-	run.stop()
-	s.check(done.Rows, 1)
-}
-
-// Tokens end while the program runs, and brokers end the connections that showed them: new ones are asked for, and
-// nothing is lost or doubled.
-func TestTokensAreRenewed(t *testing.T) {
+// The whole program over SCRAM and mutual TLS, judged as everywhere. Over tokens too: these end while it runs, and brokers
+// end the connections that showed them; new ones are asked for, and nothing is lost or doubled.
+func TestEveryLogin(t *testing.T) {
 	b, tokens := startSecured(t), startIssuer(t)
-	s := newStream(t, b.Broker, "tokens", settings{partitions: 2, features: sensorColumns, brokers: b.Listener("TOKENS"), kafka: ", " + tokens.login(clientSecret, "any")})
-	wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 8000, PerMessage: 20, Rate: 800})
-	asked := tokens.given.Load()
-	run := s.program("run")
-	done := wait()
-	s.await(s.name, int64(done.Messages+done.Bad), run)
-	run.stop()
-	s.check(done.Rows, 1)
-	if n := tokens.given.Load() - asked; n < 3 {
-		t.Errorf("%d tokens in the time of three", n)
+	for _, c := range []struct {
+		name, listener, kafka string
+		load                  kafkatest.Load
+	}{
+		{"encrypted", "BOTH", fmt.Sprintf(", tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}, sasl: {mechanism: scram_sha_512, username: ann, password: %q}",
+			b.ca, b.cert, b.key, b.password), kafkatest.Load{Bad: 0.02, Invalid: 0.05}},
+		{"tokens", "TOKENS", ", " + tokens.login(clientSecret, "any"), kafkatest.Load{Rate: 800}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStream(t, b.Broker, c.name, settings{partitions: 2, features: sensorColumns, brokers: b.Listener(c.listener), kafka: c.kafka})
+			asked := tokens.given.Load()
+			c.load.Topic, c.load.Data, c.load.Rows, c.load.PerMessage = s.topic("in"), "sensors", 8000, 20
+			wait, _ := b.Load(t, c.load)
+			run := s.program("run")
+			done := wait()
+			s.await(s.name, int64(done.Messages+done.Bad), run)
+			run.stop()
+			s.check(done.Rows, 1)
+			if n := tokens.given.Load() - asked; c.name == "tokens" && n < 3 {
+				t.Errorf("%d tokens in the time of three", n)
+			}
+		})
 	}
 }

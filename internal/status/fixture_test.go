@@ -200,7 +200,10 @@ func serve(t *testing.T, p *process, change func(*Config)) string {
 	t.Helper()
 	c := Config{
 		Listen: "127.0.0.1:0", Stats: p.stats, Log: quiet(),
-		Build:  Build{Version: "1.2.3", Revision: "abc"},
+		Build: Build{Version: "1.2.3", Revision: "abc"},
+		Names: func() Names {
+			return Names{Source: "events", Output: "out", Group: "g", Instance: "host-0", ModelID: "m"}
+		},
 		Masked: func() any { return map[string]string{"password": "***"} },
 	}
 	if change != nil {

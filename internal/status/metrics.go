@@ -16,6 +16,7 @@ import (
 type collector struct {
 	stats *pipeline.Stats
 	build Build
+	model string // id of the model; "": not known
 }
 
 // desc is a metric's description with its help text and labels.
@@ -53,6 +54,7 @@ var (
 	copies          = desc("lca_copies_total", "Neighbour pairs left out as the same record or a near copy.")
 	constantColumns = desc("lca_constant_columns", "Columns that are constant and carry no weight.")
 	modelVersion    = desc("lca_model_version", "Version of the current model: rows learnt when it was taken.")
+	modelInfo       = desc("lca_model_info", "Model that this process learns or follows; the value is always 1.", "model_id")
 	modelAge        = desc("lca_model_age_seconds", "Time since the current model was published.")
 	modelDrift      = desc("lca_model_drift_radians", "Largest principal angle between the Parzen subspaces of the current model and its reference.")
 	snapshots       = desc("lca_snapshots_total", "Snapshots written and committed.")
@@ -121,6 +123,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- scores(s)
 	out <- histogram(transactionTime, &s.Transaction)
 	out <- histogram(endToEnd, &s.EndToEnd)
+	if c.model != "" {
+		gauge(modelInfo, 1, c.model)
+	}
 	gauge(buildInfo, 1, c.build.Version, c.build.Revision, runtime.Version())
 	if age, ok := s.CheckpointAge(); ok {
 		gauge(checkpointAge, age.Seconds())

@@ -108,7 +108,11 @@ func (s *Server) Close() error {
 func handler(c Config, past *timeline) http.Handler {
 	mux := http.NewServeMux()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&collector{stats: c.Stats, build: c.Build}, collectors.NewGoCollector(),
+	seen := &collector{stats: c.Stats, build: c.Build}
+	if c.Names != nil {
+		seen.model = c.Names().ModelID
+	}
+	registry.MustRegister(seen, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("pong\n")) })

@@ -1,12 +1,12 @@
 //go:build unix
 
-// Package testtools brings what tests need besides Go: a Python with pinned packages, Helm, promtool
-// and a browser. Each is made once, on first use, in the user's cache directory, and shared by all
+// Package testtools brings what tests need besides Go: a Python with pinned packages, Helm,
+// Prometheus, promtool and a browser. Each is made once, on first use, in the user's cache directory, and shared by all
 // tests of all checkouts:
 //
 //	$XDG_CACHE_HOME/lca-stream/python/HASH/venv/bin/python
 //	$XDG_CACHE_HOME/lca-stream/helm/VERSION/helm
-//	$XDG_CACHE_HOME/lca-stream/promtool/VERSION/promtool
+//	$XDG_CACHE_HOME/lca-stream/prometheus/VERSION/prometheus, promtool
 //
 // What it cannot bring (python3 itself, Chromium) it asks for: a missing program fails the test and
 // says how to install it. Nothing is skipped, since a suite that passes without its judges has proved nothing.

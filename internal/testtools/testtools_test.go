@@ -26,9 +26,13 @@ func TestHelmIsTheOneThatIsPinned(t *testing.T) {
 	}
 }
 
-func TestPromtoolIsTheOneThatIsPinned(t *testing.T) {
+func TestPrometheusIsTheOneThatIsPinned(t *testing.T) {
 	out, err := exec.Command(Promtool(t), "check", "metrics", "--help").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "check metrics") {
+		t.Errorf("%s: %v", out, err)
+	}
+	out, err = exec.Command(Prometheus(t), "--help").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--storage.tsdb.path") {
 		t.Errorf("%s: %v", out, err)
 	}
 }
