@@ -35,6 +35,20 @@ func (f *Follow) fits(s *snapshot.Snapshot) error {
 	return f.passOver("a model of other features is passed over", s.Version, fmt.Errorf("%w: %s", err, otherFeaturesRemedy))
 }
 
+// newer is about a newest version that a newer release has written. At the start it ends the process: with an older
+// version rows would go back, and one that can be read may never come. A process that has a model keeps it.
+func (f *Follow) newer() error {
+	version, err := f.read.Newer(f.ModelID)
+	if err == nil || f.Pin != 0 {
+		return nil
+	}
+	if !f.started {
+		return &Stop{Err: err, Remedy: "use that release; or go on under another snapshot.model_id from an export that this one has made"}
+	}
+	_ = f.passOver("a model of a newer release is passed over", version, err)
+	return nil
+}
+
 // passOver notes a version that is not used. The newest such version is logged, once.
 func (f *Follow) passOver(what string, version uint64, err error) error {
 	if version > f.passed {

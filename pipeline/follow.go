@@ -154,6 +154,9 @@ func (f *Follow) take(end int64) (again bool, err error) {
 		return true, nil
 	}
 	f.whole = true
+	if err := f.newer(); err != nil {
+		return false, err
+	}
 	if err := f.choose(); err != nil {
 		return false, err
 	}
@@ -209,7 +212,7 @@ func (f *Follow) choose() error {
 	}
 	if f.Pin != 0 {
 		var err error
-		if s, err = f.read.Version(f.ModelID, f.Pin); errors.Is(err, errOtherFeatures) {
+		if s, err = f.read.Version(f.ModelID, f.Pin); errors.Is(err, errOtherFeatures) || errors.Is(err, snapshot.ErrNewer) {
 			return &Stop{Err: fmt.Errorf("transform.pin_version: %w", err), Remedy: "or pin another version"}
 		}
 		if err != nil {

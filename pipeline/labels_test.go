@@ -1,9 +1,12 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/source"
@@ -49,6 +52,10 @@ func TestHeadersOfAChain(t *testing.T) {
 
 // A message without rows has no output and is no dead letter, before and after the first model: it is counted.
 func TestNoRows(t *testing.T) {
+	var schema bytes.Buffer
+	if err := ipc.NewWriter(&schema, ipc.WithSchema(arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float32}}, nil))).Close(); err != nil {
+		t.Fatal(err)
+	}
 	for name, model := range map[string]bool{"with a model": true, "without": false} {
 		w := newWorld()
 		w.events(t, 1, 14, 30)
@@ -58,13 +65,13 @@ func TestNoRows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.topics[events][4].Value = []byte("[]")
+		w.topics[events][4].Value, w.topics[events][7].Value = []byte("[]"), schema.Bytes()
 		loop := w.transformLoop(t, events, 3)
 		loop.Stage.(*Transform).UntilModel = PassThrough
 		if err := loop.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if n := loop.Stats.Tables().Passed["no_rows"]; n != 1 || len(w.topics[out]) != 13 || len(w.topics[dead]) != 0 {
+		if n := loop.Stats.Tables().Passed["no_rows"]; n != 2 || len(w.topics[out]) != 12 || len(w.topics[dead]) != 0 {
 			t.Errorf("%s: %d counted, %d outputs, %d dead letters", name, n, len(w.topics[out]), len(w.topics[dead]))
 		}
 	}

@@ -235,8 +235,8 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			newest, _ := a.Newest(c.Snapshot.ModelID)
-			return newest, a.Slots(c.Snapshot.ModelID), nil
+			newest, err := newestOf(a, c.Snapshot.ModelID)
+			return newest, a.Slots(c.Snapshot.ModelID), err
 		},
 		WarmStart: warm, Stats: s.stats, Log: s.log, Now: time.Now,
 	}}, nil
@@ -283,6 +283,16 @@ func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) 
 		return nil, err
 	}
 	newest, _ := a.Newest(id)
+	return newest, nil
+}
+
+// newestOf returns the newest version of a model, nil if there is none. It refuses to go back before one of a newer
+// release.
+func newestOf(a *snapshot.Assembler, modelID string) (*snapshot.Snapshot, error) {
+	if _, err := a.Newer(modelID); err != nil {
+		return nil, &pipeline.Stop{Err: err, Remedy: "use that release, or another snapshot.model_id"}
+	}
+	newest, _ := a.Newest(modelID)
 	return newest, nil
 }
 

@@ -33,7 +33,10 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 	if err != nil {
 		return false, s.cluster.Explain(err)
 	}
-	newest, _ := a.Newest(snap.ModelID)
+	newest, err := newestOf(a, snap.ModelID)
+	if err != nil {
+		return false, err
+	}
 	if done, err := s.inPlace(ctx, newest, snap); done || err != nil {
 		return false, s.cluster.Explain(err)
 	}

@@ -87,6 +87,9 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	if a.Only != "" && p.modelID != a.Only {
 		return nil
 	}
+	if !p.known() {
+		return unknownPart(p, key, value, headers)
+	}
 	s := a.slotOf(p)
 	id := chunkID{p.part, p.index}
 	s.bytes -= s.chunks[id].size

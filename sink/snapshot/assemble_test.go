@@ -215,8 +215,8 @@ func TestAssemblerKeepsCopies(t *testing.T) {
 
 func TestParseKey(t *testing.T) {
 	for key, ok := range map[string]bool{
-		"m/0/model/0": true, "m/15/neighbours/70": true, "a/b/0/model/1": true, "//0/model/0": true,
-		"": false, "m": false, "/0/model/0": false, "m/0/other/0": false, "m/-1/model/0": false, "m/0/model/x": false,
+		"m/0/model/0": true, "m/15/neighbours/70": true, "a/b/0/model/1": true, "//0/model/0": true, "m/0/other/0": true,
+		"": false, "m": false, "m/0//0": false, "/0/model/0": false, "m/-1/model/0": false, "m/0/model/x": false,
 		"m/00/model/0": false, "m/0/model/+1": false, "m/0/model/99999999999": false,
 	} {
 		p, err := parseKey([]byte(key))

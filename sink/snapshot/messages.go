@@ -119,11 +119,18 @@ func (p place) key() []byte {
 	return fmt.Appendf(nil, "%s/%d/%s/%d", p.modelID, p.slot, p.part, p.index)
 }
 
+func foreignKey(key []byte) error {
+	return fmt.Errorf("snapshot: key %q is not MODEL_ID/SLOT/PART/CHUNK: the topic is shared with something else", key)
+}
+
+// known reports whether this program reads the part.
+func (p place) known() bool {
+	return p.part == PartModel || p.part == PartNeighbours || p.part == PartScores
+}
+
 // parseKey is the inverse of key. It splits from the right, so that a model id may hold slashes.
 func parseKey(key []byte) (place, error) {
-	refuse := func() (place, error) {
-		return place{}, fmt.Errorf("snapshot: key %q is not MODEL_ID/SLOT/PART/CHUNK: the topic is shared with something else", key)
-	}
+	refuse := func() (place, error) { return place{}, foreignKey(key) }
 	fields := strings.Split(string(key), "/")
 	if len(fields) < 4 {
 		return refuse()
@@ -131,7 +138,7 @@ func parseKey(key []byte) (place, error) {
 	id, last := strings.Join(fields[:len(fields)-3], "/"), fields[len(fields)-3:]
 	slot, errSlot := strconv.ParseUint(last[0], 10, 31)
 	index, errIndex := strconv.ParseUint(last[2], 10, 31)
-	if id == "" || errSlot != nil || errIndex != nil || !slices.Contains([]string{PartModel, PartNeighbours, PartScores}, last[1]) {
+	if id == "" || errSlot != nil || errIndex != nil || last[1] == "" {
 		return refuse()
 	}
 	p := place{id, int(slot), last[1], int(index)}

@@ -231,8 +231,11 @@ func parseMetadata(m arrow.Metadata) (*Snapshot, error) {
 	if !ok {
 		return nil, fmt.Errorf("snapshot: no %s in the schema's metadata: not a snapshot", formatKey)
 	}
-	if f, err := strconv.Atoi(text); err != nil || f < 1 || f > format {
-		return nil, fmt.Errorf("snapshot: format %q: this program reads formats up to %d, use a newer one", text, format)
+	switch f, err := strconv.Atoi(text); {
+	case err != nil || f < 1:
+		return nil, fmt.Errorf("snapshot: format %q is none: this program reads formats up to %d", text, format)
+	case f > format:
+		return nil, fmt.Errorf("snapshot: %w: format %d, and this program reads formats up to %d, use a newer one", ErrNewer, f, format)
 	}
 	s := &Snapshot{Model: &lca.Model{}}
 	s.Model.Info.NLL, s.Model.Info.GaussianNLL = math.NaN(), math.NaN()
