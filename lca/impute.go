@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
@@ -130,21 +131,47 @@ func (s *Scorer) pattern(row []float64) *pattern {
 			a.Set(g+c, i, v)
 		}
 	}
-	var qr mat.QR
-	var q, r mat.Dense
-	qr.Factorize(a)
-	qr.QTo(&q)
-	qr.RTo(&r)
-	p.q, p.r = q.Slice(0, all, 0, m).(*mat.Dense), r.Slice(0, m, 0, m).(*mat.Dense)
+	var q *mat.Dense
+	q, p.r = orthogonal(a)
+	p.q = q.Slice(0, all, 0, m).(*mat.Dense)
 	if s.parzen == 0 {
 		return p
 	}
 	p.local = q.Slice(g, all, 0, m).(*mat.Dense)
-	s.packMarginal(&q, m)
+	s.packMarginal(q, m)
 	if g > 0 && s.neighbours.Shape.DOF > 0 {
 		p.reached = columnSpace(a.Slice(0, g, 0, m))
 	}
 	return p
+}
+
+// orthogonal returns Q and R with A = QR. Where A has more columns than half of its rows, Q goes on with a basis of what is
+// orthogonal to them.
+func orthogonal(a *mat.Dense) (q, r *mat.Dense) {
+	n, m := a.Dims()
+	if 2*m > n {
+		var qr mat.QR
+		var full, square mat.Dense
+		qr.Factorize(a)
+		qr.QTo(&full)
+		qr.RTo(&square)
+		return &full, square.Slice(0, m, 0, m).(*mat.Dense)
+	}
+	// Gram and Schmidt, twice, which leaves nothing but rounding; a row of qt is a column of Q.
+	qt, r := mat.DenseCopyOf(a.T()), mat.NewDense(m, m, nil)
+	for i := range m {
+		column := qt.RawRowView(i)
+		for range 2 {
+			for k := range i {
+				along := floats.Dot(qt.RawRowView(k), column)
+				floats.AddScaled(column, -along, qt.RawRowView(k))
+				r.Set(k, i, r.At(k, i)+along)
+			}
+		}
+		r.Set(i, i, floats.Norm(column, 2))
+		floats.Scale(1/r.At(i, i), column)
+	}
+	return mat.DenseCopyOf(qt.T()), r
 }
 
 // packMarginal prepares the neighbours for rows whose m missing columns span the first m columns of q. The rest of q says the same,

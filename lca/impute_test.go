@@ -325,7 +325,7 @@ func TestImputeEnds(t *testing.T) {
 }
 
 func BenchmarkImpute(b *testing.B) {
-	for _, d := range []int{10, 16, 64} {
+	for _, d := range []int{10, 64, 256} {
 		for _, dof := range []int{0, 4} {
 			m := largeModel(3000, d, d/2, dof)
 			s := m.NewScorer()

@@ -36,14 +36,13 @@ func (r *replay) tune(ctx context.Context) error {
 	}
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	train, fresh := rowsOf(rows.x, h.train), rowsOf(rows.x, h.fresh)
-	grid := tuneGrid()
-	if c.Kind == lca.KindLCA {
-		grid.NuGaussian = nil // it has no Gaussian part
-	}
-	score := r.scoreBatch(train, fresh)
+	grid, score := tuneGrid(), r.scoreBatch(train, fresh)
 	if r.flags.algorithm == stochastic {
 		c.Kind = learner.Kind
 		score = r.scoreOnline(learner, train, fresh, partitionsOf(rows.partitions, h.train))
+	}
+	if c.Kind == lca.KindLCA {
+		grid.NuGaussian = nil // it has no Gaussian part
 	}
 	best, tried, err := lca.TuneBy(ctx, c, grid, score)
 	if err != nil {
