@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -252,8 +253,8 @@ func (d *doctor) messages(ctx context.Context) {
 		d.fault("messages", "see what is said of rights above", "%v", err)
 		return
 	}
-	for code, n := range i.rejected {
-		d.fault("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`; a dead_letter.topic keeps the stream going", "%d of the newest cannot be used: %s", n, code)
+	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
+		d.fault("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`; a dead_letter.topic keeps the stream going", "%d of the newest cannot be used: %s: %s", i.rejected[code], code, logs.Plain(i.firsts[code].Error))
 	}
 	if i.features == nil {
 		if len(i.rejected) == 0 {

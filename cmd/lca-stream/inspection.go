@@ -63,9 +63,10 @@ type inspection struct {
 	runEnd   int64    // offset of the last of them
 	runs     int
 	usable   int
-	nulls    int            // tombstones
-	rejected map[string]int // by code
-	first    *verdict       // first rejected message
+	nulls    int                 // tombstones
+	rejected map[string]int      // by code
+	first    *verdict            // first rejected message
+	firsts   map[string]*verdict // first rejected message by code
 	allRows  int64
 	wasted   int // invalid rows
 }
@@ -155,7 +156,10 @@ func (i *inspection) gather(rec arrow.Record, v *verdict) {
 func (i *inspection) count(v *verdict) {
 	if v.Error != "" {
 		if i.rejected == nil {
-			i.rejected, i.first = map[string]int{}, v
+			i.rejected, i.first, i.firsts = map[string]int{}, v, map[string]*verdict{}
+		}
+		if i.rejected[v.Code] == 0 {
+			i.firsts[v.Code] = v
 		}
 		i.rejected[v.Code]++
 		return

@@ -105,7 +105,7 @@ func read(in Input) (name string, data []byte, err error) {
 func fault(name string, err error) error {
 	remedy := "check the path and its permissions"
 	if errors.Is(err, os.ErrNotExist) {
-		remedy = "write one with `lca-stream config example > " + name + "`"
+		remedy = "write one with `lca-stream init TOPIC -o " + name + "`"
 	}
 	var p *os.PathError
 	if errors.As(err, &p) {
