@@ -1,21 +1,45 @@
 package pipeline
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
-// logAlarm says why the learner has left its metric.
-func logAlarm(log *slog.Logger, s online.Step, modelID string, rows uint64) {
-	about := []any{"model_id", modelID, "rows", rows}
+// changed reports whether a step has put another metric in the place of the former one, so that a snapshot is due: the one
+// before is that of other rows, or not the best for them.
+func changed(s online.Step) bool {
+	return s.Alarm != online.AlarmNone || s.Choice != nil && s.Choice.Taken > 0
+}
+
+// alarm logs why the learner has left its metric, and makes a record of that and of a choice, in the transaction of the
+// snapshot that is due.
+func (l *Learn) alarm(s online.Step) {
+	logChoice(l.Log, s.Choice, l.ModelID, l.learner.Info().Rows)
+	if s.Choice != nil && s.Choice.Taken > 0 {
+		l.tell(alarmModel, "the data chose another model: "+s.Choice.Candidates[s.Choice.Taken].Name)
+	}
 	switch s.Alarm {
 	case online.AlarmNone:
 	case online.AlarmDrift:
-		log.Warn("the stream has changed: the learner restarted from the rows since", about...)
+		l.left(slog.LevelWarn, alarmDrift, "the stream has changed: the learner restarted from the rows since")
 	case online.AlarmLockout:
-		log.Warn("most rows were refused: the learner restarted from those that came next", about...)
+		l.left(slog.LevelWarn, alarmDrift, "most rows were refused: the learner restarted from those that came next")
 	case online.AlarmRegimeReturned:
-		log.Info("a former regime has returned, and its metric is current again", about...)
+		l.left(slog.LevelInfo, alarmReturned, "a former regime has returned, and its metric is current again")
+	}
+}
+
+// left says that the learner has left its metric.
+func (l *Learn) left(level slog.Level, kind, message string) {
+	l.Log.Log(context.Background(), level, message, "model_id", l.ModelID, "rows", l.learner.Info().Rows)
+	l.tell(kind, message)
+}
+
+// tell makes the record of an event.
+func (l *Learn) tell(kind, message string) {
+	if l.Alarms.Topic != "" {
+		l.pending = append(l.pending, l.Alarms.message(alarm{Type: kind, Time: l.Now(), Version: l.learner.Info().Rows, Source: l.at, Message: message}))
 	}
 }

@@ -27,7 +27,10 @@ const (
 	nameBytes = 120
 
 	// The types of alarms.
-	alarmAnomaly = "anomaly"
+	alarmDrift    = "drift"
+	alarmReturned = "regime_returned"
+	alarmModel    = "model_changed"
+	alarmAnomaly  = "anomaly"
 )
 
 // alarm is the value of an alarm's record. Fields that an event does not have are null.
@@ -74,6 +77,9 @@ func (a *Alarms) bytes(features []string) int64 {
 func (a *Alarms) message(event alarm) sink.Message {
 	event.Time = event.Time.UTC()
 	event.ModelID = a.ModelID
+	if event.Why == nil {
+		event.Why = []Guilty{}
+	}
 	value, err := json.Marshal(event)
 	if err != nil {
 		panic("pipeline: alarm: " + err.Error()) // a time or a number that JSON does not have

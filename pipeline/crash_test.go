@@ -3,9 +3,12 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -13,22 +16,38 @@ import (
 
 // Every call to the outside fails once, before or after its effect, and either the loop goes on or
 // the process starts again. What is on the topics in the end is, byte for byte, what an undisturbed
-// run leaves: no snapshot, checkpoint, row or offset too many or too few (invariants 1 to 3).
+// run leaves: no snapshot, checkpoint, row, alarm or offset too many or too few (invariants 1 to 3).
 func TestCrashAtEveryCall(t *testing.T) {
 	const partitions, messages, rows, step = 2, 14, 30, 2
-	undisturbed := newWorld()
-	undisturbed.events(t, partitions, messages, rows)
+	stream := func() *world {
+		w := newWorld()
+		w.alarms = Alarms{Topic: "alarms", ModelID: "m", PBelow: 0.1}
+		w.events(t, partitions, messages, rows)
+		w.changed(partitions, 8, rows)
+		return w
+	}
+	undisturbed := stream()
 	drive(t, undisturbed, step)
 	calls := undisturbed.calls
 	if calls < 20 || len(undisturbed.topics[source.Partition{Topic: "snapshots"}]) == 0 {
 		t.Fatalf("%d calls and no snapshot: the run is too small to prove anything", calls)
 	}
+	told := map[string]int{}
+	for _, m := range undisturbed.topics[source.Partition{Topic: "alarms"}] {
+		var a alarm
+		if err := json.Unmarshal(m.Value, &a); err != nil {
+			t.Fatal(err)
+		}
+		told[a.Type]++
+	}
+	if told[alarmDrift] != 1 || told[alarmAnomaly] < 10 {
+		t.Fatalf("the alarms are %v: one drift and many anomalies are wanted", told)
+	}
 	for k := 1; k <= calls; k++ {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("call %d, after=%v", k, after), func(t *testing.T) {
-				w := newWorld()
+				w := stream()
 				w.failAt, w.after = k, after
-				w.events(t, partitions, messages, rows)
 				drive(t, w, step)
 				if !w.failed {
 					t.Fatal("nothing failed: the call was never made")
@@ -36,6 +55,19 @@ func TestCrashAtEveryCall(t *testing.T) {
 				compare(t, undisturbed, w)
 			})
 		}
+	}
+}
+
+// changed appends messages of another law than events, as JSON.
+func (w *world) changed(partitions, messages, rows int) {
+	rng := rand.New(rand.NewPCG(2, 9))
+	for i := range messages {
+		p := source.Partition{Topic: "events", ID: int32(i % partitions)}
+		var value []byte
+		for range rows {
+			value = fmt.Appendf(value, `{"a": %g, "b": %g, "c": %g}`+"\n", 50+rng.NormFloat64(), 9*rng.NormFloat64(), rng.NormFloat64())
+		}
+		w.topics[p] = append(w.topics[p], sink.Message{Topic: "events", Partition: p.ID, Value: value, Time: time.UnixMilli(int64(2000 + i))})
 	}
 }
 

@@ -29,6 +29,7 @@ type LearnConfig struct {
 	Columns         []string      // source.features
 	Learner         online.Config // with Dim 0: it follows from the features
 	SkipWhenBehind  bool
+	Alarms          Alarms      // where changes of the stream go
 	Rejects         *DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
 	StopAtRow       bool        // source.on_invalid: stop
 	LearnRest       bool        // learn the unfinished minibatch at the end and publish the result, for a replay
@@ -62,6 +63,7 @@ type Learn struct {
 	batcher  *minibatch.Batcher
 	rows     minibatch.Rows
 	x        []float64
+	at       place // of the rows that were read last
 	ids      []uint64
 	offsets  source.Offsets
 	slots    snapshot.Slots
@@ -265,6 +267,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	if err := l.invalid(m, first); err != nil {
 		return err
 	}
+	l.at = place{Topic: m.Partition.Topic, Partition: m.Partition.ID, Offset: m.Offset}
 	topic, offset, before := m.Identity()
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, offset, before+first)
@@ -301,22 +304,6 @@ func (l *Learn) begin(m *source.Message) error {
 	return nil
 }
 
-// newLearner returns a learner of dim features, and the batcher that cuts its minibatches. A minibatch has at least a
-// quarter as many rows as features, so that enough rows share the cost of a factorisation.
-func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error) {
-	c := l.Learner
-	c.Dim = dim
-	c.Minibatch = max(c.Minibatch, (dim+3)/4)
-	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
-		return nil, nil, largeCheckpoint(l.ModelID, least)
-	}
-	learner, err := online.NewLearner(c)
-	if err != nil {
-		return nil, nil, &Stop{Err: err, Remedy: "see the lca section of the configuration"}
-	}
-	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
-}
-
 // minibatch runs one stochastic EM step, or skips the minibatch if the learner is behind or thins out.
 func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.thin++
@@ -331,15 +318,14 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	if err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
-	logAlarm(l.Log, step, l.ModelID, l.learner.Info().Rows)
-	logChoice(l.Log, step.Choice, l.ModelID, l.learner.Info().Rows)
+	l.alarm(step)
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))
 	l.skipped.learnt += uint64(len(mb.IDs))
 	l.sinceRows += uint64(len(mb.IDs))
 	l.note()
-	if l.historyLeft() == 0 && (l.dueByRows() || step.Alarm != online.AlarmNone) { // the metric before is that of other rows
+	if l.historyLeft() == 0 && (l.dueByRows() || changed(step)) {
 		return l.publish(true)
 	}
 	return nil

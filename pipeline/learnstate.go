@@ -248,3 +248,19 @@ func (c *curve) add(p Point) {
 	}
 	c.points = points
 }
+
+// newLearner returns a learner of dim features, and the batcher that cuts its minibatches. A minibatch has at least a
+// quarter as many rows as features, so that enough rows share the cost of a factorisation.
+func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error) {
+	c := l.Learner
+	c.Dim = dim
+	c.Minibatch = max(c.Minibatch, (dim+3)/4)
+	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
+		return nil, nil, largeCheckpoint(l.ModelID, least)
+	}
+	learner, err := online.NewLearner(c)
+	if err != nil {
+		return nil, nil, &Stop{Err: err, Remedy: "see the lca section of the configuration"}
+	}
+	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
+}

@@ -31,6 +31,7 @@ type world struct {
 	committed map[string]source.Offsets
 	epoch     map[string]int // transactional id → owner
 	output    OutputConfig
+	alarms    Alarms
 
 	calls  int
 	failAt int  // the call that fails; 0 = none
@@ -252,6 +253,7 @@ func (w *world) learnStage(changes ...func(*Learn)) *Learn {
 	stage := &Learn{LearnConfig: LearnConfig{
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 100, CheckpointRows: 60, Learner: c, Producer: "test",
 		Start:       func(context.Context, source.Offsets) (source.Offsets, error) { return start, nil },
+		Alarms:      w.alarms,
 		Checkpoints: w.checkpoints(),
 		Stats:       NewStats(), Log: quiet(), Now: func() time.Time { return time.UnixMilli(0) },
 	}}
@@ -285,7 +287,7 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop 
 	at, _ := committed(ctx)
 	stage := &Transform{Committed: committed, TransformConfig: TransformConfig{
 		Group: "g",
-		Topic: "out", Output: w.output,
+		Topic: "out", Output: w.output, Alarms: w.alarms,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
 		Follow:     follow, Stats: stats, Log: quiet(), Now: time.Now,

@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the golden messages of the curren
 
 // wireFormat counts the golden files: a new one is added when what is written changes, and none is
 // ever changed or taken away.
-const wireFormat = 5
+const wireFormat = 6
 
 // wireMessage is one line of a golden file.
 type wireMessage struct {

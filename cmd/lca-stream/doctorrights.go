@@ -52,6 +52,9 @@ func grants(c *config.Config) []grant {
 	if c.DeadLetter.Topic != "" {
 		all = append(all, grant{"Write", "--topic", c.DeadLetter.Topic, false, "records that cannot be used"})
 	}
+	if c.Alarms.Topic != "" {
+		all = append(all, grant{"Write", "--topic", c.Alarms.Topic, false, "alarms"})
+	}
 	return append(all,
 		grant{"Read", "--group", c.Source.Group, false, "membership, and committing offsets"},
 		grant{"Read", "--group", learnGroup(c), false, "committing the learner's offsets"})

@@ -72,7 +72,7 @@ whitened, and no row is skipped, until all records that are there have been lear
 	}
 	history := historyFlag(c.Flags())
 	topics := func(c *config.Config) []string {
-		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
+		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
 		if s.fromHistory = *history; s.fromHistory {
@@ -143,7 +143,7 @@ func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*
 	if err != nil {
 		return nil, stopped(ctx, err)
 	}
-	stage, err := s.learnStage(warm)
+	stage, err := s.learnStage(ctx, warm)
 	if s.fromHistory && err == nil {
 		stage.Backlog = s.backlog(parts)
 	}
@@ -212,9 +212,13 @@ func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
 	return err
 }
 
-func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+func (s *system) learnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record
+	if err != nil {
+		return nil, err
+	}
+	alarms, err := s.alarms(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +228,7 @@ func (s *system) learnStage(warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
-		Rejects: &rejects, StopAtRow: c.Source.OnInvalid == pipeline.StopAtRow, Producer: producer(),
+		Alarms: alarms, Rejects: &rejects, StopAtRow: c.Source.OnInvalid == pipeline.StopAtRow, Producer: producer(),
 		Checkpoints: s.checkpoints(), Newest: s.newestVersion,
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -25,17 +26,19 @@ Stops in order on SIGTERM, within shutdown_timeout.`,
 		Example: "  lca-stream transform -c stream.yaml",
 	}
 	topics := func(c *config.Config) []string {
-		return withDeadLetters(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
+		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
 }
 
-// withDeadLetters adds the dead-letter topic, if there is one.
-func withDeadLetters(c *config.Config, names ...string) []string {
-	if c.DeadLetter.Topic == "" {
-		return names
+// withOptional adds the topics that a configuration may leave out.
+func withOptional(c *config.Config, names ...string) []string {
+	for _, topic := range []string{c.DeadLetter.Topic, c.Alarms.Topic} {
+		if topic != "" {
+			names = append(names, topic)
+		}
 	}
-	return append(names, c.DeadLetter.Topic)
+	return names
 }
 
 // stopped returns nil if the process was asked to stop before it began.
@@ -188,6 +191,10 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	if err != nil {
 		return pipeline.TransformConfig{}, err
 	}
+	alarms, err := s.alarms(ctx)
+	if err != nil {
+		return pipeline.TransformConfig{}, err
+	}
 	until := c.Transform.UntilModel
 	if s.fromHistory {
 		until = pipeline.Hold
@@ -198,7 +205,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
-		DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
+		Alarms: alarms, DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.log, Now: time.Now}, Stats: s.stats, Log: s.log, Now: time.Now,
 		Follow: s.follow(), Engines: s.engines,
 	}, nil
 }
@@ -216,6 +223,24 @@ func (s *system) follow() *pipeline.Follow {
 func (s *system) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
 	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
+}
+
+// alarms returns where events go: to the partition that Kafka's own clients choose for their key.
+func (s *system) alarms(ctx context.Context) (pipeline.Alarms, error) {
+	a := pipeline.Alarms{Topic: s.config.Alarms.Topic, ModelID: s.config.Snapshot.ModelID, PBelow: s.config.Alarms.PBelow}
+	if a.Topic == "" {
+		return a, nil
+	}
+	parts, err := s.partitions(ctx, a.Topic)
+	if err != nil {
+		return a, err
+	}
+	ids := make([]int, len(parts))
+	for i := range ids {
+		ids[i] = i
+	}
+	a.Partition = int32(kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: []byte(a.ModelID)}, ids...))
+	return a, nil
 }
 
 func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {

@@ -47,7 +47,7 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 	}
 }
 
-// kill -9 at random moments while records flow: the same judge finds the same.
+// kill -9 at random moments while records flow: the same judge finds the same, and one alarm of each row below alarms.p_below.
 func TestKillNine(t *testing.T) {
 	const kills = 6
 	b := kafkatest.Start(t, kafkatest.Kafka41)
@@ -59,8 +59,8 @@ func TestKillNine(t *testing.T) {
 		settings
 		programs []string
 	}{
-		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns}, []string{"run"}},
-		{"kill-both", settings{partitions: 3, features: sensorColumns, imputes: true}, []string{"learn", "transform"}},
+		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, []string{"run"}},
+		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, []string{"learn", "transform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
@@ -102,6 +102,9 @@ func TestKillNine(t *testing.T) {
 			}
 			if (v.ImputedRows > 0) != c.imputes {
 				t.Errorf("%d rows have features that were filled", v.ImputedRows)
+			}
+			if v.Alarms["anomaly"] < 100 {
+				t.Errorf("%d alarms of single rows", v.Alarms["anomaly"])
 			}
 			if v.Aborted == 0 {
 				t.Error("no kill hit an open transaction of the transform")

@@ -32,7 +32,7 @@ func TestChaosFailpoints(t *testing.T) {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	s := newStream(t, b, "places", settings{partitions: 2, static: true, features: sensorColumns})
+	s := newStream(t, b, "places", settings{partitions: 2, static: true, features: sensorColumns, pBelow: 0.05})
 	s.bin = bin
 	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1})
 	transform, learn := s.program("transform"), s.program("learn")

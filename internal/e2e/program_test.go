@@ -45,12 +45,13 @@ type stream struct {
 	name string
 	file string // configuration
 	dir  string // logs
-	why  int    // transform.why
 	bin  string // the program, if not the usual build
 	env  string // one more variable of the programs started from now on
 
-	former    bool   // the first edition has written some of the output
-	onInvalid string // source.on_invalid, if not the default
+	former    bool    // the first edition has written some of the output
+	why       int     // transform.why
+	pBelow    float64 // alarms.p_below
+	onInvalid string  // source.on_invalid, if not the default
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -61,6 +62,7 @@ type settings struct {
 	features   string   // YAML list
 	why        int      // transform.why
 	imputes    bool     // source.on_invalid: impute
+	pBelow     float64  // alarms.p_below; 0: there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	more       string   // further YAML
@@ -69,7 +71,7 @@ type settings struct {
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
 	t.Helper()
-	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why}
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	assignment := "group"
 	if s.instance != "" {
@@ -96,6 +98,9 @@ dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
 %[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, s.why)
+	if s.pBelow > 0 {
+		text += fmt.Sprintf("alarms: {topic: %s-alarms, p_below: %g}\n", name, s.pBelow)
+	}
 	if err := os.WriteFile(st.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -282,12 +287,16 @@ func (s *stream) hangs(topic string) bool {
 // check judges the topics of a finished run.
 func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	s.t.Helper()
-	v := s.Check(s.t, kafkatest.Check{
+	c := kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
 		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid,
-	})
-	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g",
-		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy)
+	}
+	if s.pBelow > 0 {
+		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow
+	}
+	v := s.Check(s.t, c)
+	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g; alarms: %v",
+		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy, v.Alarms)
 	return v
 }
 

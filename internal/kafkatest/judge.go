@@ -23,6 +23,8 @@ var checker embed.FS
 // Check says what to judge. See checker/check.py, and the codes of checker/verify.py.
 type Check struct {
 	Input, Output, Snapshots, DeadLetters string // topics; no DeadLetters: none is allowed
+	Alarms                                string // topic
+	PBelow                                float64
 	ModelID                               string // default "default"
 	OnInvalid                             string // default "null"
 	Layout                                string // default "vector"
@@ -54,6 +56,7 @@ type Verdict struct {
 	PRows         int                 `json:"p_rows"`       // rows whose lca_p was verified
 	WorstP        float64             `json:"worst_p"`      // relative error of lca_p
 	ImputedRows   int                 `json:"imputed_rows"` // rows with features that were filled
+	Alarms        map[string]int      `json:"alarms"`       // by type
 	WhyRows       int                 `json:"why_rows"`
 	WorstWhy      float64             `json:"worst_why"`
 	Enough        bool                `json:"enough"`
@@ -76,7 +79,7 @@ func (b *Broker) Check(t testing.TB, c Check) Verdict {
 func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 	t.Helper()
 	args := []string{"--brokers", strings.Join(b.addrs, ","), "--input", c.Input, "--output", c.Output, "--snapshots", c.Snapshots}
-	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout} {
+	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
@@ -86,7 +89,7 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 			args = append(args, flag)
 		}
 	}
-	args = append(args, "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
+	args = append(args, "--p-below", fmt.Sprint(c.PBelow), "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
 	cmd := python(t, "check.py", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -91,6 +91,8 @@ def main():
     a.add_argument("--layout", default="vector", choices=["vector", "columns"])
     a.add_argument("--no-score", action="store_true")
     a.add_argument("--no-p", action="store_true")
+    a.add_argument("--alarms", default="")
+    a.add_argument("--p-below", type=float, default=0)
     a.add_argument("--former", action="store_true", help="the first edition has written some of the output: without p")
     a.add_argument("--why", type=int, default=0)
     a.add_argument("--no-passthrough", action="store_true")
@@ -101,11 +103,11 @@ def main():
     a.add_argument("--patience", type=float, default=15, help="seconds to wait for open transactions to end")
     a = a.parse_args()
     began = time.monotonic()
-    topics = {"input": a.input, "output": a.output, "dead": a.dead_letters, "snapshots": a.snapshots}
+    topics = {"input": a.input, "output": a.output, "dead": a.dead_letters, "alarms": a.alarms, "snapshots": a.snapshots}
     history = {k: read(a.brokers, t, "read_committed") if t else [] for k, t in topics.items()}
     history["open"] = {t: open_offsets(a.brokers, t, a.patience) for k, t in topics.items() if t and k != "input"}
     report = verify.verify(history, verify.Options(
-        model_id=a.model_id, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, former=a.former, why=a.why, passthrough=not a.no_passthrough,
+        model_id=a.model_id, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, p_below=a.p_below, former=a.former, why=a.why, passthrough=not a.no_passthrough,
         on_invalid=a.on_invalid, without_model=a.without_model))
     result = report.as_dict()
     result["input_messages"] = len(history["input"])

@@ -18,14 +18,14 @@ BROKERS = sys.argv.pop(1)
 
 def publish(name, h):
     """Writes a history into topics, the output in one transaction after an aborted copy of itself."""
-    topics = {k: f"{name}-{k}" for k in ("input", "output", "dead", "snapshots")}
+    topics = {k: f"{name}-{k}" for k in ("input", "output", "dead", "alarms", "snapshots")}
     admin = AdminClient({"bootstrap.servers": BROKERS})
     for f in admin.create_topics([NewTopic(t, 2 if k != "snapshots" else 1, 1) for k, t in topics.items()]).values():
         f.result(30)
     p = ck.Producer({"bootstrap.servers": BROKERS, "transactional.id": name, "transaction.timeout.ms": 60000, "topic.metadata.refresh.interval.ms": 100})
     p.init_transactions(30)
     plain = ck.Producer({"bootstrap.servers": BROKERS, "enable.idempotence": True})
-    for k in ("input", "snapshots", "dead"):
+    for k in ("input", "snapshots", "dead", "alarms"):
         send(plain, topics[k], h[k])
     assert plain.flush(30) == 0
     p.begin_transaction()
@@ -45,7 +45,7 @@ def send(p, topic, records):
 
 def check(topics, *more):
     done = subprocess.run([sys.executable, "check.py", "--brokers", BROKERS, "--input", topics["input"], "--output", topics["output"],
-        "--snapshots", topics["snapshots"], "--dead-letters", topics["dead"], "--model-id", "m", "--why", "2", "--patience", "2", *more],
+        "--snapshots", topics["snapshots"], "--dead-letters", topics["dead"], "--alarms", topics["alarms"], "--p-below", str(made.P_BELOW), "--model-id", "m", "--why", "2", "--patience", "2", *more],
         capture_output=True, text=True)
     if not done.stdout:
         raise AssertionError(done.stderr)

@@ -1,6 +1,7 @@
 """The checker checked: good histories give no code, and every spoiled one gives exactly its codes."""
 
 import copy
+import functools
 import io
 import json
 import time
@@ -15,6 +16,7 @@ from model import STREAM
 
 NOW = int(time.time() * 1000)  # brokers delete what is old
 D, N, ROWS, PER = 5, 40, 6, 9  # features, neighbours, rows per message, messages per partition
+P_BELOW = 0.48
 FEATURES = [f"x[{i}]" for i in range(D)]
 
 
@@ -46,8 +48,8 @@ class Truth:
         self.format = 1 + number % 2  # the first has no scores
         self.x = (self.mean + offsets).astype(np.float32) if self.format == 1 else self.mean + offsets
         self.neighbours = self.x if self.format == 1 else offsets
-        self.scores = np.sort(15 + rng.gumbel(size=60)) if self.format == 2 else None
-        self.tail = {"u": 17.0, "xi": 0.2, "beta": 1.5}
+        self.scores = np.sort(rng.normal(9, 3, size=60)) if self.format == 2 else None
+        self.tail = {"u": 12.0, "xi": 0.2, "beta": 1.5}
 
     def apply(self, x):
         """y and score, written out term by term rather than as the checker does."""
@@ -61,7 +63,7 @@ class Truth:
 
     def probability(self, s):
         above = [int((self.scores >= v).sum()) for v in s.astype(float)]
-        beyond = [0.1 * (1 + 0.2 * (v - 17) / 1.5) ** -5 if v > 17 else None for v in s.astype(float)]
+        beyond = [0.1 * (1 + 0.2 * (v - 12) / 1.5) ** -5 if v > 12 else None for v in s.astype(float)]
         return np.array([(a + 1) / 61 if b is None else max(b, 1e-12) for a, b in zip(above, beyond)], np.float32)
 
     def guilty(self, x, most):
@@ -120,10 +122,15 @@ def log(records, every=4):
     return records
 
 
-def history(shape="list", layout="vector", passthrough=True, score=True, p=True, why=2, gaps=True, impute=False):
+def history(*what, **more):
+    return copy.deepcopy(made_history(*what, **more))
+
+
+@functools.cache
+def made_history(shape="list", layout="vector", passthrough=True, score=True, p=True, why=2, gaps=True, impute=False):
     features = [f"x[{i}]" for i in range(D)] if shape == "list" else ["b", "a", "e", "d", "c"]
     p_value, truths = p, [Truth(100, 0, 1, features), Truth(250, 1, 2, features)]
-    h = {"input": [], "output": [], "dead": [], "snapshots": log([r for t in truths for r in t.records()])}
+    h = {"input": [], "output": [], "dead": [], "alarms": [], "snapshots": log([r for t in truths for r in t.records()])}
     rng = np.random.default_rng(3)
     for p in range(2):
         into, out, dead = [], [], []
@@ -145,6 +152,7 @@ def history(shape="list", layout="vector", passthrough=True, score=True, p=True,
             else:
                 r["headers"] += identity + [("content-type", STREAM.encode()), ("lca-model-id", b"m"), ("lca-model-version", str(r["truth"].version).encode())]
                 r["value"] = make_output(r["from"], r["truth"], features, shape, layout, passthrough, score, p_value, why, impute)
+                h["alarms"] += list(make_alarms(r, shape)) if score and p_value else []
             del r["from"], r["truth"]
         h["input"] += into
         h["output"] += log(out)
@@ -196,8 +204,33 @@ def make_output(source, truth, features, shape, layout, passthrough, score, p, w
     return stream(pa.table(columns))
 
 
+def make_alarms(r, shape):
+    """One record of each row with p below P_BELOW."""
+    truth, rows = r["truth"], pa.ipc.open_stream(r["value"]).read_all()
+    x = numbers(pa.ipc.open_stream(r["from"]["value"]).read_all(), truth.features, shape)
+    for i in range(ROWS):
+        if truth.scores is not None and np.isfinite(x[i]).all():
+            score = truth.apply(x[i : i + 1])[1]
+            p = truth.probability(score)
+            if p[0] < P_BELOW:
+                event = {"type": "anomaly", "time": "2026-01-01T00:00:00Z", "model_id": "m", "version": truth.version, "message": "rare",
+                         "source": {"topic": "in", "partition": r["partition"], "offset": r["from"]["offset"], "row": i},
+                         "score": float(score[0]), "p": float(p[0]), "why": truth.guilty(x[i : i + 1], 5)[0]}
+                yield alarm(event)
+
+
+def alarm(event):
+    return {"partition": 1, "offset": 0, "key": b"m", "headers": [("content-type", b"application/json")], "value": json.dumps(event).encode()}
+
+
+def change_alarm(h, i, change):
+    event = json.loads(h["alarms"][i]["value"])
+    change(event)
+    h["alarms"][i]["value"] = json.dumps(event).encode()
+
+
 def codes(h, **options):
-    return verify.verify(h, verify.Options(model_id="m", **{"why": 2, **options}))
+    return verify.verify(h, verify.Options(model_id="m", **{"why": 2, "p_below": P_BELOW, **options}))
 
 
 def header(r, name, value):
@@ -280,13 +313,13 @@ def wrong_width(t):
 SPOILED = [
     ("lost message", lambda h: h["output"].pop(3), {"LOSS"}),
     ("lost dead letter", lambda h: h["dead"].pop(0), {"LOSS"}),
-    ("everything lost", lambda h: h["output"].clear(), {"LOSS"}),
+    ("everything lost", lambda h: h.update(output=[], alarms=[]), {"LOSS"}),
     ("twice", lambda h: clone(h, "output", 3), {"DUP"}),
     ("twice, far apart", lambda h: h["output"].insert(7, copy.deepcopy(h["output"][0])), {"DUP", "VERSION_BACK"}),
     ("order of messages", lambda h: swap(h, 1, 2), {"REORDER"}),
     ("order of rows, values too", lambda h: edit(h["output"][0], shuffle_rows), {"REORDER"}),
     ("partition", lambda h: h["output"][0].update(partition=1), {"WRONG_PARTITION"}),
-    ("unknown source", lambda h: header(h["output"][7], "lca-source-offset", b"999"), {"UNKNOWN_SRC", "LOSS"}),
+    ("unknown source", lambda h: header(h["output"][7], "lca-source-offset", b"999"), {"UNKNOWN_SRC", "LOSS", "ALARM_WRONG"}),
     ("rows cut off", lambda h: edit(h["output"][0], lambda t: t.slice(0, 4)), {"ROWS"}),
     ("id", lambda h: edit(h["output"][0], replace("id", scalar(lambda v: v + 1))), {"ID"}),
     ("a feature", lambda h: edit(h["output"][0], replace("x", flat(set_at(0, lambda v: v + 1)))), {"ID"}),
@@ -303,7 +336,7 @@ SPOILED = [
     ("score without a constant", lambda h: edit(h["output"][0], replace("lca_score", scalar(lambda v: v - D / 2 * np.log(2 * np.pi)))), {"SCORE"}),
     ("probability", lambda h: edit(h["output"][7], replace("lca_p", scalar(lambda v: v * 1.001))), {"P"}),
     ("a probability that the model does not give", lambda h: edit(h["output"][0], replace("lca_p", lambda c: pa.array([0.5] * ROWS, pa.float32()))), {"P"}),
-    ("no probability where the model gives one", lambda h: edit(h["output"][7], replace("lca_p", lambda c: pa.nulls(ROWS, pa.float32()))), {"P"}),
+    ("no probability where the model gives one", lambda h: edit(h["output"][7], replace("lca_p", lambda c: pa.nulls(ROWS, pa.float32()))), {"P", "ALARM_WRONG"}),
     ("nats", lambda h: edit(h["output"][0], replace("lca_why", entries(lambda e: e[0].update(nats=e[0]["nats"] * 1.001)))), {"WHY"}),
     ("another feature named", lambda h: edit(h["output"][7], replace("lca_why", entries(lambda e: e[1].update(feature=next(f for f in FEATURES if f not in (e[0]["feature"], e[1]["feature"])))))), {"WHY"}),
     ("a feature named twice", lambda h: edit(h["output"][7], replace("lca_why", entries(lambda e: e[1].update(e[0])))), {"WHY"}),
@@ -317,12 +350,12 @@ SPOILED = [
     ("no source", lambda h: header(h["output"][0], "lca-source-offset", None), {"NO_HEADER", "LOSS"}),
     ("no version", lambda h: header(h["output"][0], "lca-model-version", None), {"NO_HEADER", "LOSS"}),
     ("other model", lambda h: header(h["output"][0], "lca-model-id", b"n"), {"NO_HEADER", "LOSS"}),
-    ("unknown version", lambda h: header(h["output"][-1], "lca-model-version", b"999"), {"VERSION_UNKNOWN"}),
+    ("unknown version", lambda h: header(h["output"][-1], "lca-model-version", b"999"), {"VERSION_UNKNOWN", "ALARM_WRONG"}),
     ("version 0", lambda h: header(h["output"][0], "lca-model-version", b"0"), {"VERSION_UNKNOWN"}),
-    ("version back", lambda h: go_back(h), {"VERSION_BACK"}),
+    ("version back", lambda h: go_back(h), {"VERSION_BACK", "ALARM_WRONG"}),
     ("two contents", lambda h: conflict(h), {"SNAP_CONFLICT"}),
-    ("header and body differ", lambda h: renumber(h), {"SNAP_CONFLICT", "VERSION_UNKNOWN"}),
-    ("chunk lost", lambda h: h["snapshots"].pop(-1), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("header and body differ", lambda h: renumber(h), {"SNAP_CONFLICT", "VERSION_UNKNOWN", "ALARM_WRONG"}),
+    ("chunk lost", lambda h: h["snapshots"].pop(-1), {"SNAP_BAD", "VERSION_UNKNOWN", "ALARM_WRONG"}),
     ("checksum", lambda h: header(h["snapshots"][0], "lca-crc32c", b"1"), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("infinite W", lambda h: snapshot_edit(h, 0, replace("vector", flat(set_at(D, lambda v: np.inf)))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("a direction in the wrong part", lambda h: snapshot_edit(h, 0, replace("eigenvalue", scalar_at(-1, lambda v: 0.9))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
@@ -339,6 +372,15 @@ SPOILED = [
     ("dead letter without a source", lambda h: header(h["dead"][0], "lca-source-partition", None), {"NO_HEADER", "LOSS"}),
     ("bad one passed", lambda h: bad_passed(h), {"BAD_PASSED", "LOSS"}),
     ("values for a NaN row", lambda h: edit(h["output"][4], fill), {"BAD_PASSED"}),
+    ("alarm lost", lambda h: h["alarms"].pop(0), {"ALARM_LOST"}),
+    ("alarm twice", lambda h: clone(h, "alarms", 0), {"ALARM_DUP"}),
+    ("drift twice", lambda h: h["alarms"].extend([drift(), drift()]), {"ALARM_DUP"}),
+    ("alarm of another row", lambda h: change_alarm(h, 0, lambda e: e["source"].update(row=77)), {"ALARM_WRONG", "ALARM_LOST"}),
+    ("alarm of another version", lambda h: change_alarm(h, 0, lambda e: e.update(version=100)), {"ALARM_WRONG"}),
+    ("alarm with another score", lambda h: change_alarm(h, 0, lambda e: e.update(score=e["score"] + 0.01)), {"ALARM_WRONG"}),
+    ("alarm that blames another feature", lambda h: change_alarm(h, 0, lambda e: e["why"][0].update(feature=e["why"][-1]["feature"])), {"ALARM_WRONG"}),
+    ("alarm that is not JSON", lambda h: h["alarms"][0].update(value=b"{"), {"ALARM_WRONG", "ALARM_LOST"}),
+    ("alarms in two partitions", lambda h: h["alarms"][0].update(partition=0), {"ALARM_WRONG"}),
     ("open transaction", lambda h: h.update(open={"out": 2}), {"OPEN_TXN"}),
 ]
 
@@ -365,6 +407,9 @@ def null_row(t):
         rows[2] = None
         t = t.set_column(t.column_names.index(n), t.schema.field(n), pa.array(rows, t.schema.field(n).type))
     return t
+def drift():
+    return alarm({"type": "drift", "time": "2026-01-01T00:00:00Z", "model_id": "m", "version": 250, "message": "changed",
+                  "source": {"topic": "in", "partition": 0, "offset": 3, "row": None}, "score": None, "p": None, "why": []})
 
 
 def nulls(t):
@@ -437,18 +482,24 @@ class Good(unittest.TestCase):
                 h = history(impute=True)
                 spoil(h)
                 self.assertEqual(set(codes(h, **options).codes), want)
-        self.assertEqual(set(codes(history(), **options).codes), {"DECODE"})
+        self.assertEqual(set(codes(history(), **options).codes), {"DECODE", "ALARM_WRONG"})
 
     def test_good(self):
         for shape in ("list", "columns"):
             for layout in ("vector", "columns"):
                 for passthrough, score, p, why in ((True, True, True, 2), (False, False, False, 0), (False, False, True, 9)):
                     with self.subTest(shape=shape, layout=layout, passthrough=passthrough, score=score, p=p, why=why):
-                        r = codes(history(shape, layout, passthrough, score, p, why), layout=layout, passthrough=passthrough, score=score, p=p, why=why)
+                        r = codes(history(shape, layout, passthrough, score, p, why), layout=layout, passthrough=passthrough, score=score, p=p, why=why, p_below=P_BELOW if score and p else 0)
                         self.assertEqual(dict(r.codes), {}, r.examples)
                         self.assertEqual((r.rows, r.messages, r.dead_letters, r.null_rows), (2 * (PER - 1) * ROWS, 2 * (PER - 1), 2, 2))
                         self.assertEqual((r.versions, r.models), ({100, 250}, 2))
                         self.assertTrue(0 < r.worst_value < 1e-6 and 0 < r.worst_bound < 0.5, (r.worst_value, r.worst_bound))
+
+    def test_alarms_are_counted(self):
+        h = history()
+        h["alarms"].append(drift())
+        r = codes(h)
+        self.assertEqual((dict(r.codes), r.alarms["drift"], r.alarms["anomaly"] > 2), ({}, 1, True))
 
     def test_nothing_is_not_enough(self):
         r = codes({"input": [], "output": [], "dead": [], "snapshots": []})
@@ -493,11 +544,13 @@ class Spoiled(unittest.TestCase):
         n = len(history()["output"])
         for i in range(n):
             h = history()
+            h["alarms"].clear()
             h["output"].pop(i)
-            self.assertEqual(dict(codes(h).codes), {"LOSS": ROWS}, f"lost {i}")
+            self.assertEqual(dict(codes(h, p_below=0).codes), {"LOSS": ROWS}, f"lost {i}")
             h = history()
+            h["alarms"].clear()
             clone(h, "output", i)
-            self.assertEqual(dict(codes(h).codes), {"DUP": ROWS}, f"twice {i}")
+            self.assertEqual(dict(codes(h, p_below=0).codes), {"DUP": ROWS}, f"twice {i}")
 
     def test_every_element(self):
         for i in range(ROWS * D):

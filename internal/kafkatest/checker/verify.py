@@ -5,6 +5,7 @@ partition, offset, timestamp, key, value, headers [(name, bytes)]. verify() retu
 """
 
 import collections
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import model
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
 VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
-OPEN_TXN""".split()
+OPEN_TXN ALARM_LOST ALARM_DUP ALARM_WRONG""".split()
 
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
@@ -31,6 +32,7 @@ class Options:
         self.layout = "vector"  # or columns: COLUMN_0, COLUMN_1, ...
         self.score = True
         self.p = True
+        self.p_below = 0  # rows with a smaller p have a record on the topic of alarms
         self.former = False  # outputs may be without p, as those of the first edition
         self.why = 0  # features that COLUMN_why names
         self.passthrough = True
@@ -50,6 +52,7 @@ class Report:
         self.versions, self.models = set(), 0
         self.worst_value = self.worst_bound = self.worst_score = self.worst_p = self.worst_why = 0.0
         self.p_rows = self.why_rows = self.imputed_rows = 0
+        self.anomalies, self.alarms = {}, collections.Counter()  # place of a row: what its alarm must say; type: number
 
     def fault(self, code, text, count=1):
         assert code in CODES, code
@@ -64,7 +67,7 @@ class Report:
             "versions": len(self.versions), "first_version": min(self.versions, default=0),
             "last_version": max(self.versions, default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
-            "p_rows": self.p_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
+            "alarms": dict(self.alarms), "p_rows": self.p_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
 
 
@@ -77,6 +80,7 @@ def verify(history, options):
     kinds = {at: kind_of(m, names, options) for at, m in inputs.items()}
     out = check_outputs(history["output"], inputs, kinds, models, options, r)
     dead = check_dead(history["dead"], inputs, kinds, r)
+    check_alarms(history.get("alarms", []), options, r)
     for at, kind in kinds.items():
         rows = kind if isinstance(kind, int) else 1
         if out[at] > 1:
@@ -202,6 +206,8 @@ def check_rows(where, rec, source, chosen, options, r):
             x = chosen.impute(x)
         check_values(where, x, y, score, chosen, r)
         check_p(where, x, y, score, p, chosen, r)
+        if options.p_below and p is not None:
+            note_anomalies((source["partition"], source["offset"]), x, score, p, chosen, options, r)
         check_why(where, x, y, why, chosen, options, r)
     elif y is not None:
         r.fault("VALUE", f"{where}: values without a model")
@@ -365,6 +371,57 @@ def check_why(where, x, y, why, chosen, options, r):
         r.worst_why = max(r.worst_why, off.max() * WHY_TOLERANCE)
         if not (off <= 1).all() or (gains[others] - near[others] > nats[-1] + near[named[-1]]).any():
             r.fault("WHY", f"{where}: row {row} names {why[row]}, want {dict(zip(chosen.features, gains))}")
+
+
+def note_anomalies(at, x, score, p, chosen, options, r):
+    rows = np.flatnonzero(p < options.p_below)  # a null is none
+    for row, gains in zip(rows, chosen.why(x[rows])):
+        named = dict(zip(chosen.features, gains))
+        r.anomalies[(*at, int(row))] = {"version": chosen.version, "p": p[row], "score": score[row], "why": named}
+
+
+def check_alarms(records, options, r):
+    seen, events, partitions = collections.Counter(), set(), set()
+    for rec in records:
+        where = f"alarm {rec['partition']}@{rec['offset']}"
+        try:
+            event = json.loads(rec["value"])
+            kind, version, at = event["type"], event["version"], event["source"]
+            at = at["partition"], at["offset"], at["row"]
+            if rec["key"].decode() != options.model_id or event["model_id"] != options.model_id or not event["message"] or not event["time"]:
+                raise ValueError("it does not say of which model it is, when it was or what it means")
+            if dict(rec["headers"])["content-type"] != b"application/json":
+                raise ValueError("it does not say what it is")
+        except (ValueError, KeyError, TypeError) as e:
+            r.fault("ALARM_WRONG", f"{where}: {e!r}: {rec['value'][:300]}")
+            continue
+        r.alarms[kind] += 1
+        partitions.add(rec["partition"])
+        if kind != "anomaly":
+            if (kind, version) in events:
+                r.fault("ALARM_DUP", f"{where}: {kind} at version {version} again")
+            events.add((kind, version))
+            continue
+        seen[at] += 1
+        if seen[at] > 1:
+            r.fault("ALARM_DUP", f"{where}: row {at} again")
+        want = r.anomalies.get(at)
+        if want is None or not right_alarm(event, want):
+            r.fault("ALARM_WRONG", f"{where}: {event}, want {want}")
+    if len(partitions) > 1:
+        r.fault("ALARM_WRONG", f"one model's alarms are in the partitions {sorted(partitions)}")
+    for at in r.anomalies.keys() - seen.keys():
+        r.fault("ALARM_LOST", f"row {at} has no alarm: {r.anomalies[at]}")
+
+
+def right_alarm(event, want):
+    nats = [e["nats"] for e in event["why"]]
+    if any(np.float32(event[k]) != np.float32(want[k]) for k in ("p", "score")) or event["version"] != want["version"]:
+        return False
+    most = sorted(want["why"].values(), reverse=True)[: len(nats)]
+    near = [WHY_TOLERANCE * max(w, WHY_LEAST) for w in most]
+    own = [want["why"].get(e["feature"], np.inf) for e in event["why"]]
+    return len(nats) == min(5, len(want["why"])) and all(abs(n - w) <= e and abs(o - w) <= 2 * e for n, w, e, o in zip(nats, most, near, own))
 
 
 def check_dead(records, inputs, kinds, r):

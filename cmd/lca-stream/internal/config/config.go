@@ -38,6 +38,7 @@ type Config struct {
 	Checkpoint      Checkpoint
 	Transform       Transform
 	DeadLetter      DeadLetter
+	Alarms          Alarms
 	Memory          Memory
 	HTTP            HTTP
 	Logger          Logger
@@ -201,6 +202,12 @@ type DeadLetter struct {
 	MaxRejects  int    // most rejects in the window
 	OnThreshold Choice // more rejects than MaxRejects: Stop or Warn
 	OnTooLarge  Choice // a dead letter that its topic does not take: Cut or Stop
+}
+
+// Alarms is where events go that an operator should know of.
+type Alarms struct {
+	Topic  string  // topic of the events, as JSON; "": nowhere
+	PBelow float64 // probability of a score below which a row is an event; 0: no row is
 }
 
 // Memory is what the process may take.

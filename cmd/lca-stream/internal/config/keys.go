@@ -200,6 +200,8 @@ func serviceKeys(c *Config) []Key {
 		{"dead_letter.max_rejects", "100", "Most rejects in the window before on_threshold applies.", whole(&d.MaxRejects, 0, 1_000_000)},
 		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, Stop, Warn)},
 		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, Cut, Stop)},
+		{"alarms.topic", `""`, "Topic of events that an operator should know of, as JSON, each in the transaction of what it is about: the stream has changed, a former regime has returned, rows below p_below. Empty: they are only logged and counted.", text(&c.Alarms.Topic, maybe)},
+		{"alarms.p_below", "0", "A row with a smaller probability of its score is an event on alarms.topic; 0: none is.", &realValue{p: &c.Alarms.PBelow, low: 0, high: 1}},
 		{"memory.limit", "auto", "Most that the process may take; buffers are shares of it. auto: the container's limit, or half of the machine's memory. A ceiling, not a budget to fill: little is in use while little is to do. GOMEMLIMIT follows it unless it is set.", &sizeValue{p: &c.Memory.Limit, low: 64 << 20, high: 512 << 30, words: autoSize()}},
 		{"http.listen", "127.0.0.1:8095", "Address of the status page, probes and metrics; empty: no server.", text(&h.Listen, listen)},
 		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},

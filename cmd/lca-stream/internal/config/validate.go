@@ -126,6 +126,7 @@ func (d *decoder) validateTopics() {
 	for _, t := range []struct{ path, topic string }{
 		{"source.topic", c.Source.Topic}, {"transform.topic", c.Transform.Topic}, {"snapshot.topic", c.Snapshot.Topic},
 		{"checkpoint.topic", c.Checkpoint.Topic}, {"dead_letter.topic", c.DeadLetter.Topic},
+		{"alarms.topic", c.Alarms.Topic},
 	} {
 		if t.topic == "" {
 			continue
@@ -172,6 +173,9 @@ func (d *decoder) validatePublishing() {
 	}
 	if c.Checkpoint.EveryRows == 0 && c.Checkpoint.Every == 0 {
 		d.clash("no checkpoint would ever be written: every_rows and every are both off", "set checkpoint.every, such as 30s", "checkpoint.every_rows", "checkpoint.every")
+	}
+	if c.Alarms.PBelow > 0 && c.Alarms.Topic == "" {
+		d.clash("needs a topic to write to", "set alarms.topic", "alarms.p_below", "alarms.topic")
 	}
 	if c.DeadLetter.MaxRejects > c.DeadLetter.Window {
 		d.clash(fmt.Sprintf("%d rejects cannot be among %d messages", c.DeadLetter.MaxRejects, c.DeadLetter.Window), "set dead_letter.max_rejects to at most dead_letter.window", "dead_letter.max_rejects", "dead_letter.window")

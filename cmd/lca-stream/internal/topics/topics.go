@@ -65,6 +65,9 @@ func Wanted(c *config.Config) []Want {
 		}
 		wants = append(wants, dead)
 	}
+	if c.Alarms.Topic != "" { // all events of a model have one key
+		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: pipeline.AlarmBytes})
+	}
 	return wants
 }
 
