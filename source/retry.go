@@ -91,9 +91,18 @@ func (r *retry) again(ctx context.Context, err error) error {
 	}
 	if since >= r.quiet && time.Since(r.said) > sayEvery {
 		r.said = time.Now()
-		r.cluster.Log().Warn("retrying", "what", r.what, "error", r.cluster.Explain(err), "for", since.Round(time.Second))
+		r.say(err, since)
 	}
 	return r.pause(ctx)
+}
+
+// say logs the trouble, and when it will be given up if that is in sight.
+func (r *retry) say(err error, since time.Duration) {
+	about := []any{"what", r.what, "error", r.cluster.Explain(err), "for", since.Round(time.Second)}
+	if r.limit < 24*time.Hour {
+		about = append(about, "gives_up_after", r.limit)
+	}
+	r.cluster.Log().Warn("retrying", about...)
 }
 
 // missing reports whether brokers have denied the topic for too long.
