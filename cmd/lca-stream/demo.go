@@ -90,7 +90,10 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 1)
-	go func() { failed <- s.run(running) }()
+	go func() {
+		failed <- s.run(running)
+		stop() // so that whatever waits for rows ends
+	}()
 	r, err := newDemoRun(running, s, stream, f, show, failed)
 	if err != nil {
 		return stopped(ctx, err)
@@ -110,7 +113,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		fmt.Fprintf(p.stderr, "The broker stays at %s, with topics %s, %s and %s, until you press Ctrl-C.\n",
 			broker.Addr(), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
 		if err := r.goOn(running); err != nil {
-			return err
+			return stopped(ctx, err)
 		}
 	}
 	stop()

@@ -118,8 +118,6 @@ func (d *demoRun) goOn(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-d.failed:
-			return fmt.Errorf("the pipeline stopped: %w", err)
 		case <-tick.C:
 		}
 		if err := d.produce(ctx, demoMessageRows); err != nil && ctx.Err() == nil {
@@ -230,8 +228,6 @@ func (d *demoRun) look(ctx context.Context, out *demoReader) error {
 	}
 	d.screen.progress(out.rows, d.flags.rows+judgeRows)
 	select {
-	case err := <-d.failed:
-		return fmt.Errorf("the pipeline stopped: %w", err)
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-time.After(20 * time.Millisecond):

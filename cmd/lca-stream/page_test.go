@@ -36,7 +36,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.open(t, d.url)
 
 	eval[bool](t, b, `window.sameDocument = true`)
-	b.wait(t, `latest.model && latest.throughput.length > 8 && latest.history.length > 8`)
+	b.wait(t, `latest.model && latest.model.choice && latest.throughput.length > 8 && latest.history.length > 6 && latest.model.d_parzen === 2 && !document.getElementById('card-strangest').hidden`)
 	moving := eval[string](t, b, `(window.place = () => [...document.querySelectorAll('#after circle')].map(c => c.getAttribute('cx')).join())()`)
 	b.wait(t, fmt.Sprintf(`place() !== %q`, moving))
 	if !eval[bool](t, b, `window.sameDocument === true`) {
@@ -50,13 +50,13 @@ func TestPageInABrowser(t *testing.T) {
 		for _, width := range []int64{400, 1280} {
 			b.look(t, scheme, width)
 			legible(t, b, scheme, width)
-			picture := b.screenshot(t, fmt.Sprintf("status-%s-%d.png", scheme, width))
-			if *update && scheme == "light" && width == 1280 {
-				if err := os.WriteFile(filepath.Join("..", "..", "docs", "status-page.png"), picture, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			b.screenshot(t, fmt.Sprintf("build/screenshots/status-%s-%d.png", scheme, width), chromedp.FullScreenshot(100))
 		}
+	}
+	if *update {
+		b.look(t, "light", 1280)
+		b.do(t, protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 1040, DeviceScaleFactor: 1}))
+		b.screenshot(t, "docs/status-page.png", chromedp.CaptureScreenshot())
 	}
 	if faults := b.faults(); len(faults) > 0 {
 		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
@@ -84,7 +84,7 @@ func numbersAgree(t *testing.T, b *browser) {
 	seen := eval[look](t, b, `(() => ({
 		Answer: JSON.stringify(latest),
 		Shown: Object.fromEntries([...document.querySelectorAll('[id]')].map(e => [e.id, e.textContent])),
-		Drawn: Object.fromEntries(['#spectrum circle', '#drift rect', '#directions li', '#curve path.one', '#throughput path.one', '#before circle', '#after circle', '#after circle.l1'].map(s => [s, document.querySelectorAll(s).length])),
+		Drawn: Object.fromEntries(['#spectrum circle', '#drift rect', '#directions li', '#curve path.one', '#throughput path.one', '#scores path.mark', '#choice li', '#choice .taken', '#strangest li', '#before circle', '#after circle', '#after circle.l1'].map(s => [s, document.querySelectorAll(s).length])),
 	}))()`)
 	var s status.Status
 	if err := json.Unmarshal([]byte(seen.Answer), &s); err != nil {
@@ -119,6 +119,7 @@ func numbersAgree(t *testing.T, b *browser) {
 	}
 	for what, want := range map[string]int{
 		"#spectrum circle": len(s.Model.Eigenvalues), "#drift rect": turned, "#directions li": min(s.Model.Parzen, 8), "#curve path.one": 1, "#throughput path.one": 1,
+		"#scores path.mark": len(s.Scores), "#choice li": min(len(s.Model.Choice.Candidates), 8), "#choice .taken": 1, "#strangest li": 6,
 		"#before circle": len(s.Scatter.Before), "#after circle": len(s.Scatter.After),
 	} {
 		if n := seen.Drawn[what]; n != want {
@@ -137,7 +138,7 @@ func numbersAgree(t *testing.T, b *browser) {
 func hovers(t *testing.T, b *browser) {
 	t.Helper()
 	for id, want := range map[string]string{
-		"spectrum": "direction", "curve": "nats per row", "throughput": "rows read per second", "drift": "version", "before": "sensor_", "after": "label",
+		"spectrum": "direction", "curve": "nats per row", "throughput": "rows read per second", "drift": "version", "scores": "expected", "before": "sensor_", "after": "label",
 	} {
 		tip := eval[string](t, b, fmt.Sprintf(`(() => {
 			const box = document.getElementById(%q).getBoundingClientRect();
@@ -162,7 +163,7 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 	t.Helper()
 	for name, c := range map[string]struct{ change, shown, hidden, says string }{
 		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
-		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions`, `no message with rows has come`},
+		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions, #card-choice, #card-scores`, `no message with rows has come`},
 		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
 	} {
 		wrong := eval[string](t, b, fmt.Sprintf(`(() => {
@@ -379,25 +380,25 @@ func (b *browser) wait(t *testing.T, condition string) {
 func (b *browser) look(t *testing.T, scheme string, width int64) {
 	t.Helper()
 	b.do(t,
-		protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}),
+		protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
 		protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500}))
 	if dark := eval[bool](t, b, `getComputedStyle(document.body).backgroundColor.match(/\d+/)[0] < 128`); dark != (scheme == "dark") {
 		t.Errorf("the background does not follow the scheme %q", scheme)
 	}
 }
 
-func (b *browser) screenshot(t *testing.T, name string) (png []byte) {
+// screenshot writes a picture to a file of the project.
+func (b *browser) screenshot(t *testing.T, file string, shot chromedp.Action[[]byte]) {
 	t.Helper()
-	png, err := chromedp.Run(b.tab, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(b.tab, shot)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join("..", "..", "build", "screenshots")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	file = filepath.Join("..", "..", filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+	if err := os.WriteFile(file, png, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return png
 }

@@ -33,6 +33,13 @@ type Status struct {
 	History          []PastModel       `json:"history"` // models that have whitened, oldest first, the current one last
 	Scatter          *Scatter          `json:"scatter,omitempty"`
 	Throughput       []Throughput      `json:"throughput"` // of the last hour, oldest first
+	Scores           []ScoreCount      `json:"scores"`     // whitened rows by lca_p, the least first; empty where it is not computed
+}
+
+// ScoreCount is a bucket of the histogram of lca_p.
+type ScoreCount struct {
+	P    Number `json:"p"` // upper bound; the bucket before it has the lower one
+	Rows uint64 `json:"rows"`
 }
 
 // Names are what the pipeline of this process works on. What it does not have is empty.
@@ -149,6 +156,7 @@ func build(c Config, past *timeline, started time.Time) *Status {
 	if at, ok := s.LastCommit(); ok {
 		st.LastCommit = &at
 	}
+	st.Scores = scoreCounts(s)
 	for p, waited := range s.SinceCommit() {
 		st.SinceCommit[p.Stage] = max(st.SinceCommit[p.Stage], Number(waited.Seconds()))
 	}
@@ -168,6 +176,20 @@ func build(c Config, past *timeline, started time.Time) *Status {
 	st.Throughput = throughput(lastHour)
 	st.Summary = summary(st, append(lastHour, momentOf(s, now)), now)
 	return st
+}
+
+func scoreCounts(s *pipeline.Stats) []ScoreCount {
+	out := []ScoreCount{}
+	_, counts := s.Scores()
+	total := uint64(0)
+	for i, bound := range pipeline.ScoreBounds() {
+		out = append(out, ScoreCount{P: Number(bound), Rows: counts[i]})
+		total += counts[i]
+	}
+	if total == 0 {
+		return out[:0]
+	}
+	return out
 }
 
 func learner(l *pipeline.Learning) *Learner {

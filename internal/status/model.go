@@ -2,9 +2,11 @@ package status
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
 // Model is the current model.
@@ -20,6 +22,22 @@ type Model struct {
 	Drift       Number      `json:"drift_radians"`
 	Eigenvalues []Number    `json:"eigenvalues"`
 	Directions  []Direction `json:"directions"`
+	Choice      *Choice     `json:"choice,omitempty"` // the last choice by the data
+}
+
+// Choice says which settings were compared on rows that they were not fitted to, and which was taken.
+type Choice struct {
+	Rows       uint64  `json:"rows"` // learnt when they were compared
+	Candidates []Trial `json:"candidates"`
+}
+
+// Trial is a candidate of a choice.
+type Trial struct {
+	Name   string `json:"name"`
+	Parzen int    `json:"d_parzen"`
+	Kernel string `json:"kernel"`
+	NLL    Number `json:"nll"` // null where it collapsed
+	Taken  bool   `json:"taken"`
 }
 
 // Direction is one Parzen direction and the features that weigh most in it.
@@ -56,8 +74,23 @@ func model(m *pipeline.PublishedModel) *Model {
 		ID: m.ModelID, Version: m.Version, AgeSeconds: Number(m.Age(time.Now()).Seconds()),
 		Dim: m.Model.Dim, Gaussian: m.Model.Gaussian(), Parzen: m.Model.Parzen(),
 		NLL: Number(m.Model.Info.NLL), GaussianNLL: Number(m.Model.Info.GaussianNLL), Drift: Number(m.Model.Info.Drift),
-		Eigenvalues: convert[Number](m.Model.Ratio), Directions: directions(m),
+		Eigenvalues: convert[Number](m.Model.Ratio), Directions: directions(m), Choice: choice(snapshot.ChoiceOf(m.Model.Info.Choice)),
 	}
+}
+
+func choice(c *snapshot.Choice) *Choice {
+	if c == nil {
+		return nil
+	}
+	out := &Choice{Rows: c.Rows}
+	for _, t := range c.Candidates {
+		nll := Number(math.NaN())
+		if t.NLL != nil {
+			nll = Number(*t.NLL)
+		}
+		out.Candidates = append(out.Candidates, Trial{Name: t.Name, Parzen: t.Parzen, Kernel: t.Kernel, NLL: nll, Taken: t.Name == c.Taken})
+	}
+	return out
 }
 
 func directions(m *pipeline.PublishedModel) []Direction {

@@ -11,6 +11,14 @@ import (
 // noGain is the number of nats per row below which a model counts as no better than a Gaussian.
 const noGain = 0.05
 
+// A row as rare as rareRow is unusual if there are more of them than chance gives: rareTimes as many as expected, and
+// rareRows at least.
+const (
+	rareRow   = 1e-4
+	rareTimes = 3
+	rareRows  = 10
+)
+
 // summary says in one sentence how things are. past are the moments of the last hour.
 func summary(s *Status, past []moment, now time.Time) string {
 	if !s.Ready.Ready {
@@ -84,6 +92,12 @@ func unusual(s *Status, past []moment, now time.Time) string {
 		count(b.dead-a.dead, "message set aside", "messages set aside")
 		count(b.rejected-a.rejected, "row without a usable value", "rows without a usable value")
 		count(b.aborted-a.aborted, "transaction repeated", "transactions repeated")
+	}
+	if len(past) > 0 {
+		rare, expected := past[len(past)-1].rare-past[0].rare, rareRow*float64(past[len(past)-1].scored-past[0].scored)
+		if rare >= rareRows && float64(rare) > rareTimes*expected {
+			said = append(said, fmt.Sprintf("%d rows that the model expects once in 10,000 (%.0f expected)", rare, expected))
+		}
 	}
 	if s.LastError != nil && now.Sub(s.LastError.Time) < time.Hour {
 		said = append(said, "errors in the log")

@@ -31,6 +31,8 @@ type moment struct {
 	dead     uint64 // records set aside
 	rejected uint64 // rows
 	aborted  uint64 // transactions
+	scored   uint64 // rows with a lca_p
+	rare     uint64 // rows with a lca_p of at most rareRow
 }
 
 func momentOf(s *pipeline.Stats, now time.Time) moment {
@@ -41,6 +43,13 @@ func momentOf(s *pipeline.Stats, now time.Time) moment {
 	}
 	for _, n := range t.Lag {
 		m.lag += n
+	}
+	_, counts := s.Scores()
+	for i, bound := range pipeline.ScoreBounds() {
+		m.scored += counts[i]
+		if bound <= rareRow {
+			m.rare += counts[i]
+		}
 	}
 	if l := s.Learning(); l != nil {
 		m.learns, m.alarms = true, l.Alarms

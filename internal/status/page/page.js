@@ -121,6 +121,55 @@ function lag(by) {
   }), all.length > most ? '… ' + all.length + ' partitions' : all.length ? '' : '–');
 }
 
+const once = p => 'once in ' + (p > 1e-9 ? whole(1 / p) : '10^' + -Math.round(Math.log10(p)));
+
+function scores(all) {
+  $('card-scores').hidden = !all.length;
+  if (!all.length) return;
+  const total = all.reduce((n, b) => n + b.rows, 0), height = n => Math.log10(n + 1);
+  const expected = all.map((b, i) => total * (b.p - (i ? all[i - 1].p : 0))), top = height(Math.max(...all.map(b => b.rows), ...expected)) * 1.05;
+  const p = plot('scores', [-.5, all.length - .5], [0, top], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(e => height(10 ** e)).filter(v => v <= top), v => { const n = Math.round(10 ** v - 1); return n < 1e4 ? n : '10^' + Math.round(v) });
+  const across = i => `M${p.x(i - .38).toFixed(1)} ${p.y(height(expected[i])).toFixed(1)}H${p.x(i + .38).toFixed(1)}`;
+  all.forEach((b, i) => {
+    if (b.rows) p.svg.append(el('rect', { class: 'bar', rx: 1, x: p.x(i - .38).toFixed(1), width: (p.x(.38) - p.x(-.38)).toFixed(1), y: p.y(height(b.rows)).toFixed(1), height: (p.y(0) - p.y(height(b.rows))).toFixed(1) }));
+    p.svg.append(el('path', { class: 'mark', d: across(i) }));
+  });
+  p.foot(-.5, 'never', 'start'); p.foot(all.length - .5, 'always', 'end');
+  const rare = all.findIndex(b => b.p >= 1e-3);
+  if (rare > 0) p.foot(rare, 'once in 1,000');
+  hover(p.svg, all.map((b, i) => ({ x: p.x(i), y: p.y(height(b.rows)), text: `p ${i ? 'from ' + all[i - 1].p + ' to' : 'up to'} ${b.p}\n${whole(b.rows)} rows, ${expected[i] < 10 ? expected[i].toPrecision(2) : whole(expected[i])} expected` })));
+}
+
+function strangest(found) {
+  const list = found.rows.slice(0, 6);
+  $('card-strangest').hidden = !list.length;
+  $('strangest').replaceChildren(...list.map(r => {
+    const li = document.createElement('li'), where = document.createElement('small'), why = document.createElement('div');
+    where.textContent = `${clock(r.time)} ${once(r.p)}: ${r.source.topic}/${r.source.partition}@${r.source.offset}, row ${r.source.row}`;
+    where.title = `score ${r.score.toFixed(2)} nats, p ${r.p}, by version ${r.version}`;
+    why.append(...r.why.slice(0, 3).map(f => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${f.feature} ${f.nats.toFixed(1)}`; return chip }));
+    li.append(where, why);
+    return li;
+  }));
+}
+
+function choice(c) {
+  $('card-choice').hidden = !c;
+  if (!c) return;
+  const taken = c.candidates.find(t => t.taken), before = c.candidates[0], most = 8;
+  const best = [...c.candidates].sort((a, b) => (a.nll ?? Infinity) - (b.nll ?? Infinity)).filter((t, i) => i < most || t.taken);
+  put('choice-about', `After ${whole(c.rows)} rows, ${c.candidates.length} settings were compared on rows that they were not fitted to. ` +
+    (taken === before ? 'The current one stays. ' : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; lower is better:`);
+  $('choice').replaceChildren(...best.map(t => {
+    const li = document.createElement('li'), name = document.createElement('span'), nll = document.createElement('small');
+    name.textContent = `${t.name}, ${t.d_parzen} with structure` + (t.taken ? ' ✓' : ''); name.title = t.kernel + ' kernel';
+    name.className = t.taken ? 'taken' : '';
+    nll.textContent = t.nll == null ? 'collapsed' : num(t.nll) + ' nats per row';
+    li.append(name, nll);
+    return li;
+  }));
+}
+
 // work says what the process works on, and what has gone wrong.
 function work(s) {
   put('state', s.ready.ready ? 'ready' : 'not ready');
@@ -156,28 +205,34 @@ let latest = null, shown = -1;
 function show(s) {
   latest = s;
   document.body.className = '';
-  work(s); counts(s); throughput(s.throughput);
+  work(s); counts(s); throughput(s.throughput); scores(s.scores);
   const m = s.model, l = s.learner, nll = (l || m || {}).nll, gauss = (l || m || {}).gaussian_nll;
   put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
   const learns = l || s.warmup;
   for (const e of document.querySelectorAll('.learns, #card-curve')) e.hidden = !learns;
   if (l) { put('eff', num(l.effective_neighbours)); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
   else note('curve', 'no row has been learnt yet');
-  for (const id of ['spectrum', 'drift', 'rows', 'directions']) if (!m) $('card-' + id).hidden = true;
+  for (const id of ['spectrum', 'drift', 'rows', 'directions', 'choice']) if (!m) $('card-' + id).hidden = true;
   if (!m) return;
   put('version', whole(m.version)); put('age', age(m.age_seconds));
   put('d', m.d); put('dp', m.d_parzen); put('dg', m.d_gaussian);
   if (shown === m.version) return;
   shown = m.version;
   $('card-spectrum').hidden = $('card-drift').hidden = false;
-  spectrum(s); drift(s.history); directions(m.directions); rows(s);
+  spectrum(s); drift(s.history); directions(m.directions); choice(m.choice); rows(s);
 }
 
+async function ask(what) {
+  const r = await fetch('api/v1/' + what, { cache: 'no-store' });
+  if (!r.ok) throw new Error(r.status);
+  return r.json();
+}
+
+let polls = 0;
 async function poll() {
   try {
-    const r = await fetch('api/v1/status', { cache: 'no-store' });
-    if (!r.ok) throw new Error(r.status);
-    show(await r.json());
+    show(await ask('status'));
+    if (polls++ % 5 === 0) strangest(await ask('strangest'));
   } catch (e) {
     put('state', 'no answer from the process'); $('state').className = 'bad'; document.body.className = 'gone';
     put('summary', 'The process does not answer: what is shown is what it said last.');
