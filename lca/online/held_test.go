@@ -92,7 +92,7 @@ func TestLockout(t *testing.T) {
 	}
 }
 
-// TestQuietColumn holds that a column that shrinks to a tenth is noticed once, and that a stretch of rows from one of
+// TestQuietColumn holds that a column that shrinks to a tenth is noticed once, and so are all at a half, and that a stretch of rows from one of
 // the clusters is not.
 func TestQuietColumn(t *testing.T) {
 	const d, b = 6, 100
@@ -106,6 +106,7 @@ func TestQuietColumn(t *testing.T) {
 				x.Set(i, 4, 0.1*x.At(i, 4))
 			}
 		}, 1},
+		{"all columns shrink to a half", func(x *mat.Dense) { x.Scale(0.5, x) }, 1},
 		{"one cluster alone", func(x *mat.Dense) {
 			for i := range b {
 				for k := range 2 { // the middle cluster: the others fold onto it
@@ -125,7 +126,7 @@ func TestQuietColumn(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(9, 16))
-			feed(t, l, five(r, 4000, d-2), b)
+			feed(t, l, five(r, 6000, d-2), b)
 			before := l.Info().Alarms
 			for i := range 10 {
 				x := five(r, b, d-2)

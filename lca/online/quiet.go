@@ -8,19 +8,27 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
-// quietShare is the share of a column's variance in C_L that a quiet column's does not reach.
-const quietShare = 0.3
+const (
+	quietShare   = 0.3 // share of a column's variance in C_L that a quiet column's does not reach
+	quietOutside = 0.5 // share of what it was that a quiet Gaussian part does not reach
+)
 
-// quietColumns watches for columns that become quiet. Their rows are all near the middle of what was learnt, and so
+// quietColumns watches for rows that become quiet. They are all near the middle of what was learnt, and so
 // more likely than ever: the NLL does not rise, and a low one alone says nothing, because that of a stretch of rows
 // from a dense cluster is low too. A column is quiet if the mean square of a minibatch about μ is
 //
 //   - five standard deviations below that of the recent minibatches, in its logarithm: heavy tails and slow
 //     columns vary much, and few minibatches of theirs are so far below the others;
 //   - and less than the local variance: no cluster is narrower than the kernel.
+//
+// The Gaussian directions as a whole have no clusters, so that a smaller change is enough there: half of the mean
+// square that they had.
 type quietColumns struct {
-	columns []level   // of the logarithm, for each column
-	square  []float64 // of the last minibatch
+	columns []level // of the logarithm, for each column
+	outside level   // of the logarithm of the mean square of a Gaussian direction
+
+	square []float64 // of the last minibatch: logarithms, for each column
+	part   float64   // of the last minibatch: logarithm for the Gaussian part; NaN where there is none
 }
 
 // measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
@@ -47,7 +55,23 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 		q.square[k] = math.Log(square)
 		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm
 	}
-	return quiet
+	q.measurePart(l, m)
+	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm
+}
+
+// measurePart takes the mean square of the Gaussian part.
+func (q *quietColumns) measurePart(l *Learner, m *kernel.Moments) {
+	directions := len(l.metric.Active) - l.metric.parzen
+	if q.part = math.NaN(); directions == 0 {
+		return
+	}
+	sum := 0.0
+	for i, half := range l.estimator.halfSquares() {
+		if m.Used[i] {
+			sum += half
+		}
+	}
+	q.part = math.Log(2 * sum / float64(m.Rows*directions))
 }
 
 // observe adds the minibatch that was measured last, which is learnt.
@@ -55,6 +79,7 @@ func (q *quietColumns) observe(active []int) {
 	for _, k := range active {
 		q.columns[k].observe(q.square[k])
 	}
+	q.outside.observe(q.part)
 }
 
 func (q *quietColumns) write(w *writer) {
@@ -62,6 +87,7 @@ func (q *quietColumns) write(w *writer) {
 	for k := range q.columns {
 		q.columns[k].write(w)
 	}
+	q.outside.write(w)
 }
 
 func (q *quietColumns) read(r *reader, dim int) {
@@ -74,5 +100,8 @@ func (q *quietColumns) read(r *reader, dim int) {
 		var c level
 		c.read(r)
 		q.columns = append(q.columns, c)
+	}
+	if r.version > 4 {
+		q.outside.read(r)
 	}
 }

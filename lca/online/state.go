@@ -30,7 +30,8 @@ import (
 //	counts    rows, learnt, skipped, gated, copies, restarts, minibatches, learnt since the last restart,
 //	          lockouts, returns of former metrics                                             u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
-//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64, and of each the same
+//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64,
+//	          and of each the same; of the Gaussian part the same
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
