@@ -30,7 +30,7 @@ const (
 //
 // The zero value is ready to use. A Survey depends on the records and their order alone.
 type Survey struct {
-	Rows    int
+	Rows    int // rows of all records
 	columns []*Column
 	byName  map[string]*Column
 	rows    Rows
