@@ -57,8 +57,9 @@ The algorithms are stochastic, the learner of the live stream, and the batch alg
 on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
 Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
 kurtosis compete, and the rows held back by --fresh choose. lca-local is the paper's extension with a
-covariance for each point. It has no metric to whiten with, so it makes no snapshot: --output gets an
-Arrow table of the points with their covariances. Time grows with the square of the rows and of the columns.
+covariance for each point, found in at most 50 steps, or --passes. It has no metric to whiten with, so it makes
+no snapshot: --output gets an Arrow table of the points with their covariances. Time grows with the square of the
+rows and of the columns.
 
 --tune chooses ν and ν_g before, for any of them but lca-gauss-search. Each candidate is fitted to a part of the rows
 and judged by the others: every fourth of some blocks in the order of time, with rows left out between
