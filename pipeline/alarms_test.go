@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -186,4 +188,47 @@ func longNames() (names []string) {
 		names = append(names, fmt.Sprintf("%d%s", j, strings.Repeat("\n", 2*nameBytes)))
 	}
 	return names
+}
+
+// Each event of the learner that changes its metric is one record with the version that comes with it; a comparison that
+// keeps the model is none.
+func TestLearnerAlarms(t *testing.T) {
+	w := newWorld()
+	w.alarms = Alarms{Topic: "alarms", Partition: 1, ModelID: "m"}
+	w.events(t, 1, 14, 30)
+	loop, stage := w.learnLoop(t, 2)
+	if err := loop.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kept := lca.Choice{Candidates: []lca.Trial{{Name: "current"}, {Name: "student"}}}
+	taken := kept
+	taken.Taken = 1
+	for _, c := range []struct {
+		step online.Step
+		want string
+	}{
+		{online.Step{}, ""},
+		{online.Step{Choice: &kept}, ""},
+		{online.Step{Choice: &taken}, "model_changed: the data chose another model: student"},
+		{online.Step{Alarm: online.AlarmDrift}, "drift: the stream has changed: the learner restarted from the rows since"},
+		{online.Step{Alarm: online.AlarmLockout}, "drift: most rows were refused: the learner restarted from those that came next"},
+		{online.Step{Alarm: online.AlarmRegimeReturned}, "regime_returned: a former regime has returned, and its metric is current again"},
+	} {
+		stage.pending = nil
+		stage.alarm(c.step)
+		got := ""
+		for _, m := range stage.pending {
+			var a alarm
+			if err := json.Unmarshal(m.Value, &a); err != nil {
+				t.Fatal(err)
+			}
+			got += a.Type + ": " + a.Message
+			if m.Topic != "alarms" || m.Partition != 1 || string(m.Key) != "m" || a.Version != 420 || a.Source != (place{Topic: "events", Offset: 13}) || a.P != nil || a.Score != nil || len(a.Why) != 0 {
+				t.Errorf("%+v: %s", m, m.Value)
+			}
+		}
+		if got != c.want || changed(c.step) != (c.want != "") {
+			t.Errorf("%+v: %q, want %q", c.step, got, c.want)
+		}
+	}
 }
