@@ -42,7 +42,7 @@ func (h *history) testTune(t *testing.T) {
 				t.Errorf("%s: the same range gives %s and %s", algorithm, a, b)
 			}
 		}
-		// Two clusters, three standard deviations from 0, in one of three columns: LCA is better than one Gaussian.
+		// Two clusters, three standard deviations from 0, in one of three columns: by their entropies one Gaussian is .46 nats worse.
 		worst, best := 0.0, math.Inf(1)
 		for _, c := range first.Candidates {
 			if c.Algorithm == "gaussian" {
@@ -51,7 +51,7 @@ func (h *history) testTune(t *testing.T) {
 				best = min(best, *c.NLL)
 			}
 		}
-		if first.Rows != usable || first.Train+first.Fresh > usable || first.Fresh < usable/5 || !(best < worst-0.5) || best != *first.NLL {
+		if first.Rows != usable || first.Train+first.Fresh > usable || first.Fresh < usable/5 || !(best < worst-0.3) || best != *first.NLL {
 			t.Errorf("%s: %d rows, %d fitted and %d fresh, NLL %.3f after %.3f of a Gaussian: %+v", algorithm, first.Rows, first.Train, first.Fresh, best, worst, first)
 		}
 	}
