@@ -1,6 +1,7 @@
 package online
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -16,6 +17,7 @@ const (
 	contestColumns = 20   // the same per column
 	contestHoldOut = 5    // at least one in this many rows of the pool is held out, to judge by
 	contestSteps   = 200  // most EM steps of each run of the search
+	fewParzen      = 4    // few are one in this many
 )
 
 // contest compares candidates for the pool. It has a learner of its own, with a copy of the pool and the moments, so that
@@ -25,6 +27,7 @@ const (
 //	current    as it is
 //	gaussian   no Parzen direction: N(μ, C_G + ν_g)
 //	red, …     what lca.Search finds: other d_P, and other directions
+//	red, nu …  the same with ν C_G, for lca.PresetMetric
 //	nu …       other ν, units and kernels, from the best of those before
 //
 // The winner has the lowest NLL of those that are better than the current metric by two standard errors.
@@ -66,31 +69,38 @@ func newContest(l *Learner) *contest {
 // run compares the candidates. It ends early, with nothing better, when ctx ends.
 func (c *contest) run(ctx context.Context) outcome {
 	current := c.start
-	c.try("current", current, false)
+	c.consider(c.fit("current", current, false))
 	if c.free.gaussian {
-		c.try("gaussian", candidate{current.recipe, 0, current.cl}, false)
+		c.consider(c.fit("gaussian", candidate{current.recipe, 0, current.cl}, false))
 	}
 	if current.parzen == 0 { // EM starts where Algorithm 1 does
 		c.start.cl, c.start.parzen = c.learner.moments.full(), len(c.learner.metric.Active)
-		c.try("lca_gauss", c.start, true)
+		c.consider(c.fit("lca_gauss", c.start, true))
 	}
 	if c.free.red {
-		c.search(ctx)
+		for _, f := range c.search(ctx, current.recipe, "") {
+			c.consider(f)
+		}
+	}
+	if r := current.recipe; c.free.affine && r.unit != lca.UnitCovariance {
+		r.unit = lca.UnitCovariance
+		c.considerFew(c.search(ctx, r, ", "+r.String()))
 	}
 	start := c.start
 	for _, r := range c.free.recipes(current.recipe, c.learner.asked.DOF) {
 		if ctx.Err() == nil {
-			c.try(r.String(), candidate{r, start.parzen, start.cl}, true)
+			c.consider(c.fit(r.String(), candidate{r, start.parzen, start.cl}, true))
 		}
 	}
 	return c.out
 }
 
-// search tries what the search of a batch fit finds in the rows. C_L from n rows is wider than from the N of the pool by
-// (N/n)^(2/(d_P+4)), which is corrected.
-func (c *contest) search(ctx context.Context) {
+// search fits what the search of a batch fit finds in the rows with those settings. C_L from n rows is wider than from the N of
+// the pool by (N/n)^(2/(d_P+4)), which is corrected.
+func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fitted) {
 	l, d := c.learner, c.learner.cfg.Dim
 	f := l.cfg.Fit()
+	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
 	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, replayGain, mix(l.cfg.Seed^l.counts.Rows)
 	order, window := new(inTime).windows(c.train.places, c.train.places, l.gap.rows)
 	if window != nil {
@@ -98,11 +108,14 @@ func (c *contest) search(ctx context.Context) {
 	}
 	_, found, err := lca.Search(ctx, mat.NewDense(c.train.len(), d, c.train.x), nil, f)
 	if err != nil {
-		return // cancelled, or all of them collapsed
+		return nil // cancelled, or all of them collapsed
 	}
 	for _, m := range found {
-		if m.Model == nil || m.Parzen == 0 {
-			c.add(lca.Trial{Name: m.Name, NLL: math.Inf(1)}, l.cfg.recipe())
+		switch {
+		case m.Model == nil:
+			c.add(lca.Trial{Name: m.Name + suffix, NLL: math.Inf(1)}, r)
+			continue
+		case m.Parzen == 0: // the Gaussian is a candidate of its own
 			continue
 		}
 		cl, _ := withoutNu(m.Model)
@@ -110,35 +123,64 @@ func (c *contest) search(ctx context.Context) {
 		for k := range cl {
 			cl[k] *= factor
 		}
-		c.try(m.Name, candidate{l.cfg.recipe(), m.Parzen, cl}, true)
+		all = append(all, c.fit(m.Name+suffix, candidate{r, m.Parzen, cl}, true))
 	}
+	return all
 }
 
-// try scores a candidate, after EM to convergence if it is to be fitted.
-func (c *contest) try(name string, from candidate, fitted bool) {
-	l := c.learner
+// fitted is a candidate after its fit.
+type fitted struct {
+	candidate
+	index  int       // in the record
+	nll    float64   // +Inf where it collapsed
+	scores []float64 // of the rest
+}
+
+// fit scores a candidate, after EM to convergence if wanted, and notes it.
+func (c *contest) fit(name string, from candidate, em bool) fitted {
+	l, out := c.learner, fitted{index: len(c.out.Candidates), nll: math.Inf(1)}
 	err := l.begin(from)
-	if err == nil && fitted && l.metric.parzen > 0 {
+	if err == nil && em && l.metric.parzen > 0 {
 		_, err = l.convergeOnPool(c.train, new(Step))
 	}
 	if err != nil {
-		c.add(lca.Trial{Name: name, NLL: math.Inf(1)}, from.recipe)
+		c.add(lca.Trial{Name: name, NLL: out.nll}, from.recipe)
+		return out
+	}
+	out.scores = slices.Clone(l.score(c.rest))
+	out.nll = meanOf(out.scores)
+	out.candidate = candidate{recipe: from.recipe, parzen: l.metric.parzen, cl: make([]float64, len(l.cl))}
+	l.metric.current(out.cl, l.cl, l.cfg.Dim, &l.work)
+	c.add(lca.Trial{Name: name, Parzen: out.parzen, NLL: out.nll}, from.recipe)
+	return out
+}
+
+// consider takes a candidate if it is the best so far, and surely better than the current metric.
+func (c *contest) consider(f fitted) {
+	if f.scores == nil {
 		return
 	}
-	scores := slices.Clone(l.score(c.rest))
-	nll := meanOf(scores)
-	c.add(lca.Trial{Name: name, Parzen: l.metric.parzen, NLL: nll}, from.recipe)
-	now := candidate{recipe: from.recipe, parzen: l.metric.parzen, cl: make([]float64, len(l.cl))}
-	l.metric.current(now.cl, l.cl, l.cfg.Dim, &l.work)
-	if now.parzen > 0 && nll < c.least {
-		c.start, c.least = now, nll
+	if f.parzen > 0 && f.nll < c.least {
+		c.start, c.least = f.candidate, f.nll
 	}
-	if c.was == nil {
-		c.was = scores
+	if f.index == 0 {
+		c.was = f.scores
+	} else if f.nll < c.out.Candidates[c.out.Taken].NLL && surelyLower(f.scores, c.was, c.learner.independent(len(f.scores))) {
+		c.out.Taken, c.out.best = f.index, f.candidate
+	}
+}
+
+// considerFew takes the best of the candidates if few of its directions are Parzen. lca.PresetMetric measures ν by the columns,
+// because thin directions are often noise, and to a kernel that is as thin they would be structure. Where the rows say
+// that nearly all directions are Gaussian, thin or not, there is no such kernel; and ν by the columns only turns those
+// directions that are left towards the thick ones.
+func (c *contest) considerFew(all []fitted) {
+	if len(all) == 0 {
 		return
 	}
-	if nll < c.out.Candidates[c.out.Taken].NLL && surelyLower(scores, c.was, l.independent(len(scores))) {
-		c.out.Taken, c.out.best = len(c.out.Candidates)-1, now
+	best := slices.MinFunc(all, func(a, b fitted) int { return cmp.Compare(a.nll, b.nll) })
+	if fewParzen*best.parzen <= c.learner.cfg.Dim {
+		c.consider(best)
 	}
 }
 

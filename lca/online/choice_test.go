@@ -140,3 +140,119 @@ func TestSurelyLower(t *testing.T) {
 		})
 	}
 }
+
+// TestChoiceObeys holds that what the configuration gives is not left to the data, and that PresetMetric leaves d_P alone.
+func TestChoiceObeys(t *testing.T) {
+	density := func(c *Config) { c.Preset = lca.PresetDensity }
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   freedom
+	}{
+		{"metric", func(*Config) {}, freedom{red: true, affine: true}},
+		{"metric, a unit", func(c *Config) { c.NuUnit = lca.UnitRelative }, freedom{red: true}},
+		{"metric, lca_gauss", func(c *Config) { c.Kind = lca.KindLCAGauss }, freedom{}},
+		{"density", density, freedom{red: true, gaussian: true, nu: true, unit: true, kernel: true}},
+		{"density, lca", func(c *Config) { density(c); c.Kind = lca.KindLCA }, freedom{nu: true, unit: true, kernel: true}},
+		{"density, ν", func(c *Config) { density(c); c.Nu = 0.05 }, freedom{red: true, gaussian: true, unit: true, kernel: true}},
+		{"density, a kernel", func(c *Config) { density(c); c.Kernel = lca.KernelGaussian }, freedom{red: true, gaussian: true, nu: true, unit: true}},
+		{"density, diagonal", func(c *Config) { density(c); c.Metric = lca.MetricDiagonal }, freedom{nu: true, unit: true, kernel: true}},
+		{"density, steps counted by the caller", func(c *Config) { density(c); c.InnerSteps = 1 }, freedom{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(3)
+			c.change(&config)
+			if got := config.freedom(); got != c.want {
+				t.Errorf("open is %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestChoiceOfAnyRows holds that rows of which candidates collapse are learnt on, with figures that are numbers.
+func TestChoiceOfAnyRows(t *testing.T) {
+	const n = 700
+	slow := make([]float64, 2)
+	normal := func(r *rand.Rand, x []float64) {
+		for k := range x {
+			x[k] = r.NormFloat64()
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		dim    int
+		change func(*Config)
+		draw   func(r *rand.Rand, i int, x []float64)
+	}{
+		{"noise", 4, func(*Config) {}, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+		{"one column", 1, func(*Config) {}, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+		{"a constant column", 3, func(*Config) {}, func(r *rand.Rand, _ int, x []float64) { normal(r, x); x[1] = 7 }},
+		{"a column that moves later", 3, func(*Config) {}, func(r *rand.Rand, i int, x []float64) {
+			if normal(r, x); i < 250 {
+				x[1] = 7
+			}
+		}},
+		{"few values", 3, func(c *Config) { c.NearCopies = false }, func(r *rand.Rand, _ int, x []float64) {
+			for k := range x {
+				x[k] = float64(r.IntN(3))
+			}
+		}},
+		{"heavy tails", 2, func(*Config) {}, func(r *rand.Rand, _ int, x []float64) {
+			for k := range x {
+				x[k] = r.NormFloat64() / math.Abs(r.NormFloat64())
+			}
+		}},
+		{"slow rows", 2, func(c *Config) { c.TimeGap = 5 }, func(r *rand.Rand, i int, x []float64) {
+			for k := range x {
+				slow[k] = 0.7*slow[k] + r.NormFloat64()
+			}
+			copy(x, slow)
+		}},
+		{"a diagonal metric", 4, func(c *Config) { c.Metric = lca.MetricDiagonal }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+		{"a finite set", 4, func(c *Config) { c.Finite, c.Pool = true, PoolReservoir }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(c.dim)
+			config.Preset, config.Neighbours, config.WarmupRows, config.Minibatch = lca.PresetDensity, 200, 50, 50
+			c.change(&config)
+			r := rand.New(rand.NewPCG(7, 12))
+			x := mat.NewDense(n, c.dim, nil)
+			for i := range n {
+				c.draw(r, i, x.RawRowView(i))
+			}
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			choices := 0
+			for _, s := range feed(t, l, x, config.Minibatch) {
+				if s.Choice != nil {
+					choices++
+					if v := s.Choice.Candidates[s.Choice.Taken].NLL; math.IsNaN(v) || math.IsInf(v, 0) {
+						t.Errorf("took %q, whose NLL is %v", s.Choice.Candidates[s.Choice.Taken].Name, v)
+					}
+				}
+			}
+			m, err := l.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range m.LogDensity(nil, mat.DenseCopyOf(x.Slice(n-20, n, 0, c.dim))) {
+				if math.IsNaN(v) || math.IsInf(v, 1) {
+					t.Fatalf("row %d has the density e^%v", i, v)
+				}
+			}
+			if choices == 0 {
+				t.Error("the data chose nothing")
+			}
+			restored, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := restored.UnmarshalBinary(stateOf(t, l)); err != nil || !bytes.Equal(stateOf(t, restored), stateOf(t, l)) {
+				t.Errorf("the state does not come back: %v", err)
+			}
+		})
+	}
+}

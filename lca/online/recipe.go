@@ -17,6 +17,7 @@ type recipe struct {
 // freedom says which settings are left to the data. A setting that was given is obeyed.
 type freedom struct {
 	red              bool // d_P, by the search of LCA-Gauss-Red
+	affine           bool // the unit of ν for this search, with lca.PresetMetric
 	gaussian         bool // no Parzen direction at all
 	nu, unit, kernel bool
 }
@@ -28,8 +29,10 @@ func (c Config) freedom() freedom {
 		return freedom{} // the caller counts the steps
 	}
 	density := c.Preset == lca.PresetDensity
+	searched := c.Metric == lca.MetricFull && (c.Kind == lca.KindAuto || c.Kind == lca.KindLCAGaussRed)
 	return freedom{
-		red:      c.Metric == lca.MetricFull && (c.Kind == lca.KindAuto || c.Kind == lca.KindLCAGaussRed),
+		red:      searched,
+		affine:   searched && !density && c.NuUnit == lca.UnitAuto,
 		gaussian: density && c.Metric == lca.MetricFull && c.Kind != lca.KindLCA,
 		nu:       density && c.Nu == lca.Auto,
 		unit:     density && c.NuUnit == lca.UnitAuto,
@@ -108,7 +111,7 @@ func (l *Learner) restore(was recipe) {
 	if l.free.nu {
 		r.nu = was.nu
 	}
-	if l.free.unit {
+	if l.free.unit || l.free.affine {
 		r.unit = was.unit
 	}
 	if l.free.kernel {

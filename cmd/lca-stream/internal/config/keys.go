@@ -118,7 +118,7 @@ func modelKeys(c *Config) []Key {
 		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault; ν, its unit, the kernel, and whether a single Gaussian is as good, are then chosen by the data).", oneOf(&m.Preset, lca.Presets()...)},
 		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less. auto: by preset; with density one of 0.001, 0.01 and 0.1, by the data.", atLeast(&m.Nu, 0, autoNumber())},
 		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
-		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: with preset density chosen by the data, and covariance until then; relative with metric.", oneOf(&m.NuUnit, lca.Units()...)},
+		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: with preset density chosen by the data, and covariance until then; with metric relative, unless the search finds few Parzen directions with covariance.", oneOf(&m.NuUnit, lca.Units()...)},
 		{"lca.kernel", "auto", "Kernel around each neighbour. gaussian; student: Student's t with 4 degrees of freedom, for heavy tails and outliers that belong to the data, whose pull it bounds; auto: with preset density chosen by the data, and gaussian until then; gaussian with metric.", oneOf(&m.Kernel, lca.Kernels()...)},
 	}
 }
