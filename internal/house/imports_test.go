@@ -46,7 +46,7 @@ var layers = []layer{
 	{"internal/demo", "lca", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},
 	{"internal/status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/bench", "source minibatch lca sink pipeline internal", "", ""},
-	{"internal/streams", "lca", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
+	{"internal/streams", "lca internal/demo", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
 	{"internal/e2e", "", "github.com gonum.org", ""},
 	{"internal/house", "", "github.com gonum.org", ""},
 }

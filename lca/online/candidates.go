@@ -16,7 +16,8 @@ const (
 	contestRows    = 1000 // rows of the pool that candidates are fitted to, unless contestColumns asks for more
 	contestColumns = 20   // the same per column
 	contestHoldOut = 5    // at least one in this many rows of the pool is held out, to judge by
-	contestSteps   = 200  // most EM steps of each run of the search
+	contestSteps   = 50   // most EM steps of each run of the search: EM on the pool follows
+	contestGain    = 1e-3 // such a run ends when a step gains less than this, in nats per row
 	fewParzen      = 4    // few are one in this many
 )
 
@@ -101,7 +102,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	l, d := c.learner, c.learner.cfg.Dim
 	f := l.cfg.Fit()
 	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
-	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, replayGain, mix(l.cfg.Seed^l.counts.Rows)
+	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, mix(l.cfg.Seed^l.counts.Rows)
 	order, window := new(inTime).windows(c.train.places, c.train.places, l.gap.rows)
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
