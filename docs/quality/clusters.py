@@ -31,20 +31,22 @@ def keys(runs):
 
 
 def dataset(name, run):
-    """Rows in the order of the stream, labels, and how many rows there are before they come again."""
+    """Rows in the order of the stream and their labels; and rows that are never streamed, with theirs."""
     rng = np.random.default_rng(run)
     if name in design.NOISE:
-        X, y = toys.toy(name, design.TOY_ROWS, rng)
+        X, y = toys.toy(name, design.TOY_ROWS + design.TOY_ROWS // 4, rng)
         X = np.c_[X, rng.normal(size=(len(X), design.NOISE[name]))]
         X = X @ rng.normal(size=(X.shape[1], X.shape[1]))
     elif name == "usps":
-        some = rng.permutation(len(usps.data["x"]))[:design.USPS_ROWS]
+        some = rng.permutation(len(usps.data["x"]))[:design.USPS_ROWS + design.USPS_ROWS // 4]
         X, y = usps.data["x"][some], usps.data["y"][some]
     else:
         X, y = {"digits": load_digits, "wine": load_wine, "breast_cancer": load_breast_cancer}[name](return_X_y=True)
-    passes = -(-design.LEAST_ROWS // len(X))
-    order = np.concatenate([rng.permutation(len(X)) for _ in range(passes)])
-    return X[order].astype(float), y[order]
+    X, shuffled = X.astype(float), rng.permutation(len(X))
+    streamed, fresh = np.split(shuffled, [len(X) * 4 // 5])
+    passes = -(-design.LEAST_ROWS // len(streamed))
+    order = np.concatenate([streamed, *(rng.permutation(streamed) for _ in range(passes - 1))])
+    return X[order], y[order], X[fresh], y[fresh]
 
 
 class Whitening:
@@ -131,9 +133,9 @@ def predict(model, Y):
 
 def clustered(set, coordinates, run):
     """ARI of every clusterer over the second half of the stream, of MiniBatchKMeans by tenths, of k-means that sees the
-    coordinates of the second half at once, and how far the assignments that MiniBatchKMeans gives to fixed rows agree
-    from one block to the next."""
-    X, y = dataset(set, run)
+    coordinates of the second half at once, of the same k-means on rows that were never streamed, and how far the assignments that
+    MiniBatchKMeans gives to fixed rows agree from one block to the next."""
+    X, y, fresh, truth = dataset(set, run)
     k = len(np.unique(y))
     models, labels, every, at = {}, {}, [], 0
     half = slice(len(X) // 2, None)
@@ -142,6 +144,8 @@ def clustered(set, coordinates, run):
     for Y, transform in steps:
         if at >= len(X) / 5 and not models:
             models = clusterers(k, run, Y)
+            if run >= design.RIVER_RUNS:
+                models = {"minibatch": models["minibatch"]}
             for m in models.values():
                 learn(m, Y)
         for name, m in models.items():
@@ -155,8 +159,9 @@ def clustered(set, coordinates, run):
         if last is not None and at > len(X) / 2:
             agreement.append(adjusted_rand_score(last, now))
         last, at = now, at + len(Y)
-    together = KMeans(k, n_init=10, random_state=run).fit_predict(np.concatenate(every)[half])
-    value = {"ari_kmeans": adjusted_rand_score(y[half], together)}
+    together = KMeans(k, n_init=10, random_state=run).fit(np.concatenate(every)[half])
+    value = {"ari_kmeans": adjusted_rand_score(y[half], together.labels_)}
+    value["ari_fresh"] = adjusted_rand_score(truth, together.predict(transform(fresh)))
     for name, parts in labels.items():
         c = np.concatenate([np.full(skipped, -1), *parts])
         value["ari_" + name] = adjusted_rand_score(y[half], c[half])

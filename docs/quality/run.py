@@ -20,7 +20,7 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "GOMAXPROCS"):
 import broker
 import store
 
-NAMES = ["valve", "streams", "targets", "clusters", "growth"]
+NAMES = ["floors", "valve", "streams", "targets", "clusters", "growth"]
 
 
 def main():
@@ -34,7 +34,7 @@ def main():
     for unknown in set(only) - set(NAMES) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(NAMES)}, page")
     with contextlib.ExitStack() as stack:
-        address = stack.enter_context(broker.Broker()) if set(only) & set(NAMES) else ""
+        address = stack.enter_context(broker.Broker()) if set(only) & set(NAMES[1:]) else ""
         for name in NAMES:
             if name in only:
                 module = importlib.import_module(name)

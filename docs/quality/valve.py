@@ -86,8 +86,7 @@ def scores(table, method, setting, run):
     if method == "lca-stream":
         settings = design.LCA[setting]
         given = dict(s.split("=") for s in settings)
-        warmup = given.get("lca.warmup_rows", design.WARMUP)
-        warmup = 400 if warmup == "auto" else int(warmup)
+        warmup = int(given.get("lca.warmup_rows", design.WARMUP))
         if "lca.inner_steps" in given:
             warmup += BLOCK  # there is no model before the first minibatch after the warm-up
         return online(table, settings, warmup)
@@ -98,20 +97,28 @@ def scores(table, method, setting, run):
 
 def judged(method, setting, run, runs="segments"):
     """ROC-AUC and average precision of every run, their means, and over all rows of all runs at once; the pooled AUC
-    without each run too, for its error."""
-    value, every, truth = {}, [], []
-    for k, table in data[runs].items():
-        s, y = scores(table, method, setting, run), table["anomaly"].to_numpy()
+    without each run too, for its error. Of the rows after the warm-up, which no score has seen before; and, as names that begin
+    with all_, of all rows, of which the first have been learnt."""
+    scored = {k: (table["anomaly"].to_numpy(), scores(table, method, setting, run)) for k, table in data[runs].items()}
+    value = figures({k: (y[design.WARMUP:], s[design.WARMUP:]) for k, (y, s) in scored.items()})
+    return value | {"all_" + name: v for name, v in figures(scored).items() if "_without_" not in name}
+
+
+def figures(scored):
+    """scored: run -> labels and scores of its rows."""
+    value = {}
+    for k, (y, s) in scored.items():
         value |= {f"auc_{k}": roc_auc_score(y, s), f"ap_{k}": average_precision_score(y, s)}
-        every.append(s)
-        truth.append(y)
-    s, y = np.concatenate(every), np.concatenate(truth)
     for what in ("auc", "ap"):
-        v = [value[f"{what}_{k}"] for k in data[runs]]
+        v = [value[f"{what}_{k}"] for k in scored]
         value |= {what: float(np.mean(v)), what + "_error": float(np.std(v, ddof=1) / np.sqrt(len(v)))}
-    for i, k in enumerate(data[runs]):
-        value[f"pooled_auc_without_{k}"] = roc_auc_score(*(np.concatenate(v[:i] + v[i + 1:]) for v in (truth, every)))
-    return value | {"pooled_auc": roc_auc_score(y, s), "pooled_ap": average_precision_score(y, s)}
+    for left_out in scored:
+        value[f"pooled_auc_without_{left_out}"] = roc_auc_score(*pooled(v for k, v in scored.items() if k != left_out))
+    return value | {"pooled_auc": roc_auc_score(*pooled(scored.values())), "pooled_ap": average_precision_score(*pooled(scored.values()))}
+
+
+def pooled(parts):
+    return [np.concatenate(v) for v in zip(*parts)]
 
 
 def judged_others(method, setting, run):
