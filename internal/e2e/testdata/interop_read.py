@@ -71,7 +71,8 @@ def by_duckdb(chunks):
 def by_clickhouse(chunks):
     kinds, vectors = [], []
     for c in chunks:
-        r = json.loads(chdb.query(f"SELECT kind, vector FROM file('{c}', ArrowStream) SETTINGS max_threads = 1", "JSONCompact").bytes()  # in order)["data"]
+        query = f"SELECT kind, vector FROM file('{c}', ArrowStream) SETTINGS max_threads = 1"  # one thread, so that rows stay in order
+        r = json.loads(chdb.query(query, "JSONCompact").bytes())["data"]
         kinds, vectors = kinds + [k for k, _ in r], vectors + [v for _, v in r]
     return kinds, np.array(vectors, np.float64)
 

@@ -220,7 +220,7 @@ def make_alarms(r, shape):
 
 
 def alarm(event):
-    return {"partition": 1, "offset": 0, "key": b"m", "headers": [("content-type", b"application/json")], "value": json.dumps(event).encode()}
+    return {"partition": 1, "offset": 0, "timestamp": NOW, "key": b"m", "headers": [("content-type", b"application/json")], "value": json.dumps(event).encode()}
 
 
 def change_alarm(h, i, change):

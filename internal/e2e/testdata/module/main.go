@@ -161,7 +161,7 @@ func (s *stage) Do(_ context.Context, batch source.Batch) (pipeline.Work, error)
 		if !s.scorer.Score(y, score, s.rows.X, s.rows.N) {
 			return work, fmt.Errorf("a row of %s@%d is whitened to numbers that are not finite", m.Partition, m.Offset)
 		}
-		value, err := s.output.Append(nil, m.Record, y, s.dim, score, s.rows.Invalid)
+		value, err := s.output.Append(nil, m.Record, &pipeline.Whitened{K: s.dim, Y: y, Score: score, Invalid: s.rows.Invalid})
 		if err != nil {
 			return work, err
 		}
