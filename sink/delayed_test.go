@@ -110,6 +110,10 @@ func (r *rig) deliverInside(k *sink.Kafka, wire *kafkatest.Wire, late *kafkatest
 	}()
 	await(r.t, held)
 	got, err := produced(late)
+	for deadline := time.Now().Add(30 * time.Second); got == kafka.NotLeaderForPartition && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond) // the partition is new, and its broker has not learnt yet that it leads it
+		got, err = produced(late)
+	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
