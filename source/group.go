@@ -40,9 +40,9 @@ type GroupConfig struct {
 	// and one whose name is also another process's stays a member without it.
 	Derived bool
 
-	// OnForeign, unless nil, is called in each generation with the members that are not this program, mostly none.
-	// They get partitions too, whose records this program does not see.
-	OnForeign func([]Member)
+	// OnMembers, unless nil, is called in each generation with this member's id and all members of the group. Those
+	// that are not this program get partitions too, whose records this program does not see: see Foreign.
+	OnMembers func(me string, all []Member)
 
 	SessionTimeout   time.Duration // without a heartbeat for this long the member is out; default 10 s
 	RebalanceTimeout time.Duration // time that members have to finish their work; default 30 s

@@ -28,8 +28,8 @@ func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
 	ctx, cancel := context.WithCancel(context.Background())
 	gen.beating = cancel
 	gen.wait.Go(func() { g.beat(ctx, gen) })
-	if g.config.OnForeign != nil {
-		gen.wait.Go(func() { g.lookAround(ctx) })
+	if g.config.OnMembers != nil {
+		gen.wait.Go(func() { g.lookAround(ctx, gen.Member) })
 	}
 	if gen.leader || gen.static != "" {
 		gen.wait.Go(func() { g.watch(ctx, gen, topics) })

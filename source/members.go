@@ -17,8 +17,9 @@ type Member struct {
 	ID         string
 	InstanceID string // "" if it has none
 	ClientID   string
-	Host       string // its address
-	Ours       bool   // it is this program: its subscription says so, or it has our client id
+	Host       string      // its address
+	Ours       bool        // it is this program: its subscription says so, or it has our client id
+	Partitions []Partition // it has these, in the group's present generation
 }
 
 // String returns the member's name for a log: its instance id, or else the id that it was given.
@@ -49,7 +50,14 @@ func Members(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Member,
 			return nil, err
 		}
 		for _, m := range g.Members {
-			members = append(members, memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, m.ProtocolMetadata))
+			one := memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, m.ProtocolMetadata)
+			var a kmsg.ConsumerMemberAssignment
+			if a.ReadFrom(m.MemberAssignment) == nil { // it is empty while the group divides its partitions
+				for _, t := range a.Topics {
+					one.has(t.Topic, t.Partitions)
+				}
+			}
+			members = append(members, one)
 		}
 	}
 	return members, nil
@@ -75,7 +83,11 @@ func newMembers(ctx context.Context, c *kafkaconn.Cluster, group string) ([]Memb
 			return nil, err
 		}
 		for _, m := range g.Members {
-			members = append(members, memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, nil))
+			one := memberOf(c, m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, nil)
+			for _, t := range m.Assignment.TopicPartitions {
+				one.has(t.Topic, t.Partitions)
+			}
+			members = append(members, one)
 		}
 	}
 	return members, nil
@@ -92,6 +104,12 @@ func memberOf(c *kafkaconn.Cluster, id string, instance *string, client, host st
 	return m
 }
 
+func (m *Member) has(topic string, ids []int32) {
+	for _, id := range ids {
+		m.Partitions = append(m.Partitions, Partition{Topic: topic, ID: id})
+	}
+}
+
 // Foreign returns the members that are not this program.
 func Foreign(members []Member) (foreign []Member) {
 	for _, m := range members {
@@ -102,9 +120,8 @@ func Foreign(members []Member) (foreign []Member) {
 	return foreign
 }
 
-// lookAround tells OnForeign about the other members of a generation. Any member may look, because the leader may be of
-// another program.
-func (g *Group) lookAround(ctx context.Context) {
+// lookAround tells OnMembers who is in the group. Any member may look, because the leader may be of another program.
+func (g *Group) lookAround(ctx context.Context, me string) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	members, err := Members(ctx, g.config.Cluster, g.config.Group)
@@ -113,6 +130,6 @@ func (g *Group) lookAround(ctx context.Context) {
 		return
 	}
 	if ctx.Err() == nil {
-		g.config.OnForeign(Foreign(members))
+		g.config.OnMembers(me, members)
 	}
 }

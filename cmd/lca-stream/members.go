@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -29,7 +32,7 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 	g, err := source.JoinGroup(ctx, source.GroupConfig{
 		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived,
 		RebalanceTimeout: rebalanceTimeout, RetryFor: patience,
-		OnForeign: s.foreign,
+		OnMembers: s.seen,
 	})
 	if err != nil {
 		name.release()
@@ -44,6 +47,40 @@ func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) 
 		}
 	}
 	return &groupMembers{group: g}, leave, nil
+}
+
+// mostInstances bounds what the status page lists.
+const mostInstances = 100
+
+// seen keeps the members of the group for the status page, and says which are not this program.
+func (s *system) seen(me string, members []source.Member) {
+	s.foreign(source.Foreign(members))
+	all := instances(me, s.config.Source.Topic, members)
+	s.sharing.Store(&all)
+}
+
+// instances describes members for the status page: first this one, and then the others by name.
+func instances(me, topic string, members []source.Member) []status.Instance {
+	all := make([]status.Instance, 0, len(members))
+	for _, m := range members {
+		one := status.Instance{Name: cmp.Or(m.InstanceID, m.ID), Host: m.Host, Partitions: []int32{}, This: m.ID == me, Foreign: !m.Ours}
+		for _, p := range m.Partitions {
+			if p.Topic == topic {
+				one.Partitions = append(one.Partitions, p.ID)
+			}
+		}
+		slices.Sort(one.Partitions)
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b status.Instance) int {
+		if a.This {
+			return -1
+		} else if b.This {
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	return all
 }
 
 // foreign logs which members of the group are not this program.

@@ -164,7 +164,10 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 	for name, c := range map[string]struct{ change, shown, hidden, says string }{
 		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
 		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions, #card-choice, #card-scores`, `no message with rows has come`},
-		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
+		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, ``, `#card-instances`, ``},
+		"three instances": {`members: 3, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 2], this: true}, {name: 'pump-1', host: '10.0.0.2', partitions: [1]}, {name: 'billing', host: '10.0.0.3', partitions: [], foreign: true}]`,
+			`#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},
+		"without a broker": {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
 	} {
 		wrong := eval[string](t, b, fmt.Sprintf(`(() => {
 			const before = latest, seen = e => e.offsetParent !== null || e.getClientRects().length > 0;

@@ -43,8 +43,9 @@ type system struct {
 
 	fromHistory bool // --from-history
 
-	instance atomic.Pointer[string]    // name of this member of the group; nil: it has none
-	labels   atomic.Pointer[labelBook] // true labels, in the demo; nil elsewhere
+	instance atomic.Pointer[string]            // name of this member of the group; nil: it has none
+	sharing  atomic.Pointer[[]status.Instance] // members of the group in its latest generation; nil: not known
+	labels   atomic.Pointer[labelBook]         // true labels, in the demo; nil elsewhere
 }
 
 // openSystem connects, checks that the topics exist, and starts the status server.
@@ -155,9 +156,12 @@ func (s *system) close() {
 // names says what the pipeline works on.
 func (s *system) names() status.Names {
 	c := s.config
-	n := status.Names{Source: c.Source.Topic, Output: c.Transform.Topic, Group: c.Source.Group, ModelID: c.Snapshot.ModelID}
+	n := status.Names{Source: c.Source.Topic, Output: c.Transform.Topic, Group: c.Source.Group, ModelID: c.Snapshot.ModelID, Instances: []status.Instance{}}
 	if id := s.instance.Load(); id != nil {
 		n.Instance = *id
+	}
+	if all := s.sharing.Load(); all != nil {
+		n.Members, n.Instances = len(*all), (*all)[:min(len(*all), mostInstances)]
 	}
 	return n
 }

@@ -49,6 +49,18 @@ type Names struct {
 	Group    string `json:"group"`    // consumer group of the transform, whose .learn is the learner's
 	Instance string `json:"instance"` // name of this member of the group
 	ModelID  string `json:"model_id"`
+
+	Members   int        `json:"members"`   // of the group; 0: not known, or partitions are given as a list
+	Instances []Instance `json:"instances"` // the first 100 members, this process before the others
+}
+
+// Instance is a member of the group that shares out the partitions of the source.
+type Instance struct {
+	Name       string  `json:"name"` // instance id, or else the id that the group gave
+	Host       string  `json:"host"` // address
+	Partitions []int32 `json:"partitions"`
+	This       bool    `json:"this"`    // it is this process
+	Foreign    bool    `json:"foreign"` // it is another program, which whitens nothing
 }
 
 // Rows are running counts.

@@ -170,6 +170,23 @@ function choice(c) {
   }));
 }
 
+// instances lists the members of the group, if there are others.
+function instances(s) {
+  const all = s.instances || [], most = 12;
+  $('card-instances').hidden = all.length < 2;
+  if (all.length < 2) return;
+  put('instances-about', `the ${whole(s.members)} members of group ${s.group}, and the partitions of ${s.source} that each has`);
+  const list = (ids, n) => ids.slice(0, n).join(', ') + (ids.length > n ? ', … ' + whole(ids.length) + ' in all' : '');
+  $('instances').replaceChildren(...all.slice(0, most).map(m => {
+    const li = document.createElement('li'), who = document.createElement('small'), what = document.createElement('div');
+    who.textContent = `${m.name}, ${m.this ? 'this one' : 'at ' + m.host}`;
+    what.textContent = (m.partitions.length ? 'partitions ' + list(m.partitions, 16) : 'none: more members than partitions') + (m.foreign ? '; another program: its rows are not whitened' : '');
+    li.append(who, what);
+    return li;
+  }));
+  if (s.members > most) { const li = document.createElement('li'); li.textContent = `… and ${whole(s.members - most)} more`; $('instances').append(li) }
+}
+
 // work says what the process works on, and what has gone wrong.
 function work(s) {
   put('state', s.ready.ready ? 'ready' : 'not ready');
@@ -205,7 +222,7 @@ let latest = null, shown = -1;
 function show(s) {
   latest = s;
   document.body.className = '';
-  work(s); counts(s); throughput(s.throughput); scores(s.scores);
+  work(s); instances(s); counts(s); throughput(s.throughput); scores(s.scores);
   const m = s.model, l = s.learner, nll = (l || m || {}).nll, gauss = (l || m || {}).gaussian_nll;
   put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
   const learns = l || s.warmup;
