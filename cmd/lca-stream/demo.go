@@ -99,11 +99,22 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		return stopped(ctx, err)
 	}
 	defer r.close()
-	report, err := r.run(running)
+	report, back, err := r.run(running)
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	if err := p.demoReport(f, stream, report); err != nil {
+	going := make(chan error, 1)
+	if f.keep {
+		go func() { going <- r.goOn(running) }() // also during the judging, so that the page shows no pause
+	} else {
+		close(going)
+	}
+	if err = r.judge(back, report); err == nil {
+		err = p.demoReport(f, stream, report)
+	}
+	if err != nil {
+		stop()
+		<-going
 		return err
 	}
 	if f.keep {
@@ -112,9 +123,9 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		}
 		fmt.Fprintf(p.stderr, "The broker stays at %s, with topics %s, %s and %s, until you press Ctrl-C.\n",
 			broker.Addr(), cfg.Source.Topic, cfg.Transform.Topic, cfg.Snapshot.Topic)
-		if err := r.goOn(running); err != nil {
-			return stopped(ctx, err)
-		}
+	}
+	if err := <-going; err != nil {
+		return stopped(ctx, err)
 	}
 	stop()
 	return <-failed

@@ -56,33 +56,33 @@ func newDemoRun(ctx context.Context, s *system, stream *demo.Stream, f demoFlags
 
 func (d *demoRun) close() { _ = d.producer.Close() }
 
-// run streams the rows and waits for them, then streams those that are judged.
-func (d *demoRun) run(ctx context.Context) (*demoResult, error) {
+// run streams the rows and waits for them, then streams those that are judged. It returns what it found, and what is judged.
+func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.pace+demoPatience)
 	defer cancel()
 	rows := d.flags.rows - d.flags.rows%demoMessageRows
 	start := time.Now()
 	out, err := newDemoReader(d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := d.paced(ctx, out, rows); err != nil {
-		return nil, d.why(err)
+		return nil, nil, d.why(err)
 	}
 	if err := d.settle(ctx, out, rows); err != nil {
-		return nil, d.why(err)
+		return nil, nil, d.why(err)
 	}
 	seconds := time.Since(start).Seconds()
 	out.keep = true
 	if err := d.produce(ctx, judgeRows); err != nil {
-		return nil, d.why(err)
+		return nil, nil, d.why(err)
 	}
 	if err := d.settle(ctx, out, rows+judgeRows); err != nil {
-		return nil, d.why(err)
+		return nil, nil, d.why(err)
 	}
 	d.screen.end()
-	d.judged = true
-	return d.judge(out, rows, seconds)
+	d.judged, d.labels = true, nil
+	return d.found(out, rows, seconds), out, nil
 }
 
 // paced streams rows evenly over the time of --pace, whole messages at a time.
@@ -107,7 +107,6 @@ func (d *demoRun) paced(ctx context.Context, out *demoReader, rows int) error {
 
 // goOn streams until ctx ends, as fast as before, or a minute's pace if that was as fast as possible.
 func (d *demoRun) goOn(ctx context.Context) error {
-	d.labels = nil
 	pace := d.flags.pace
 	if pace == 0 {
 		pace = demoPace
@@ -235,18 +234,22 @@ func (d *demoRun) look(ctx context.Context, out *demoReader) error {
 	}
 }
 
-// judge clusters the last records three ways and compares each with the truth.
-func (d *demoRun) judge(out *demoReader, rows int, seconds float64) (*demoResult, error) {
+// found returns what is known before the judging.
+func (d *demoRun) found(out *demoReader, rows int, seconds float64) *demoResult {
 	in := d.system.stats.CurrentModel()
-	r := &demoResult{
+	return &demoResult{
 		Rows: rows, Seconds: seconds, RowsPerSecond: float64(rows) / seconds,
 		Gaussian: in.Model.Gaussian(), Parzen: in.Model.Parzen(),
 		Versions: out.versions(), ExactlyOnce: out.exactlyOnce(d.sent),
 		NLL: demoNLL{Gaussian: in.Model.Info.GaussianNLL, LCA: in.Model.Info.NLL},
 	}
+}
+
+// judge clusters the last records three ways and compares each with the truth. Meanwhile goOn may stream.
+func (d *demoRun) judge(out *demoReader, r *demoResult) error {
 	whitened, err := demo.Whiten(out.raw, d.stream.Dim)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, c := range []struct {
 		x   []float64
@@ -256,7 +259,7 @@ func (d *demoRun) judge(out *demoReader, rows int, seconds float64) (*demoResult
 		found := demo.Spectral(c.x, c.dim, d.stream.Clusters, rand.New(rand.NewPCG(d.flags.seed, 2)))
 		*c.ari = demo.AdjustedRand(found, out.labels)
 	}
-	return r, nil
+	return nil
 }
 
 // demoReader reads the output topic back with read_committed, as a user's program would.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+)
+
+// threeInstances changes an answer to that of a group with two more members; the demo is alone in its group.
+const threeInstances = `members: 3, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 2], this: true}, {name: 'pump-1', host: '10.0.0.2', partitions: [1]}, {name: 'billing', host: '10.0.0.3', partitions: [], foreign: true}]`
+
+// What happens to the process shows on the page.
+func TestPageOfAProcessThatIsGone(t *testing.T) {
+	b := startBrowser(t)
+	d := startDemo(t)
+	b.open(t, d.url)
+	d.stop(t)
+	b.wait(t, `document.getElementById('state').textContent === 'no answer from the process'`)
+}
+
+// withoutEmptyCards shows states that this demo is not in: only what there is to say of them has a card.
+func withoutEmptyCards(t *testing.T, b *browser) {
+	t.Helper()
+	for name, c := range map[string]struct{ change, shown, hidden, says string }{
+		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
+		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions, #card-choice, #card-scores`, `no message with rows has come`},
+		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, `#card-rows`, `#card-instances`, ``},
+		"three instances":      {threeInstances, `#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},
+		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
+	} {
+		wrong := eval[string](t, b, fmt.Sprintf(`(() => {
+			const before = latest, seen = e => e.offsetParent !== null || e.getClientRects().length > 0;
+			shown = -1; show({ ...latest, %s });
+			const wrong = [...document.querySelectorAll(%q)].filter(e => !seen(e)).map(e => 'hidden: ' + e.id)
+				.concat([...document.querySelectorAll(%q)].filter(seen).map(e => 'shown: ' + e.id + e.className))
+				.concat([...document.querySelectorAll('main section')].filter(e => seen(e) && !e.querySelector('svg > *, dd, li, progress')).map(e => 'empty: ' + e.innerText));
+			if (!document.body.innerText.includes(%q)) wrong.push(document.body.innerText);
+			shown = -1; show(before);
+			return wrong.join('\n');
+		})()`, c.change, c.shown, c.hidden, c.says))
+		if wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+}
