@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/internal/nested"
 )
 
 // Choose chooses the features of a model that begins with a record, and returns the columns of numbers that it leaves
@@ -54,7 +56,20 @@ func propose(rec arrow.Record) (columns []string, leftOut []Judgement, err error
 	case len(reasons) > 0:
 		return nil, nil, featureError(CodeNone, "", "no column can be a feature unless source.features names it: %s", strings.Join(reasons, ", "))
 	}
+	if within := numbersWithin(rec.Schema()); within != "" {
+		return nil, nil, featureError(CodeNone, "", "columns within others are features only where source.features names them by their path, such as %q: `lca-stream init` proposes them all", within)
+	}
 	return nil, nil, featureError(CodeNone, "", "no numeric column among %s: send integers or floats, or one list column of them", describe(rec.Schema(), ""))
+}
+
+// numbersWithin returns the path of a number within a struct; "" if there is none.
+func numbersWithin(schema *arrow.Schema) string {
+	for _, leaf := range nested.Leaves(schema) {
+		if _, top := leaf.Top(); !top && (isNumber(leaf.Type) || isNumberList(leaf.Type)) {
+			return leaf.Name
+		}
+	}
+	return ""
 }
 
 // namedOr returns the named columns, or what the names and types of a schema propose.

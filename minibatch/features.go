@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
+	"github.com/lca-stream/lca-stream/internal/nested"
 	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
@@ -27,10 +28,11 @@ type Features struct {
 func (f *Features) Dim() int { return len(f.Names) }
 
 // Resolve chooses the features of a schema. columns are the names of numeric columns in the desired order, or the
-// name of one FixedSizeList column. An empty list means the numeric columns in the schema's order, without those whose
-// names are of ids, labels or times, or the only list column of numbers if there are none. Integers and floats of every
-// width count as numeric, also dictionary-encoded. Booleans, decimals and times do not: Resolve ignores them unless they
-// are named, and refuses them if they are.
+// name of one FixedSizeList column. Columns within structs, lists and maps are named by their path, such as
+// payload.after.temp or readings.0. An empty list means the numeric columns of the schema itself in its order, without
+// those whose names are of ids, labels or times, or the only list column of numbers if there are none. Integers, floats
+// and decimals of every width count as numeric, also dictionary-encoded. Booleans (0 and 1), dates and times (in the
+// unit of the schema) do only where they are named.
 //
 // The length of a List or LargeList column is known only from the data: use ResolveRecord.
 func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
@@ -54,12 +56,12 @@ func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
 	if len(columns) == 1 {
-		i, err := fieldIndex(schema, columns[0])
+		path, err := find(schema, columns[0])
 		if err != nil {
 			return Features{}, err
 		}
-		if isNumberList(schema.Field(i).Type) {
-			return resolveList(schema, rec, i)
+		if isNumberList(path.Type) {
+			return resolveList(schema, rec, columns[0], path)
 		}
 	}
 	f := Features{Names: append([]string(nil), columns...)}
@@ -68,32 +70,34 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 	return f, err
 }
 
-// resolveList chooses the elements of list column i as the features.
-func resolveList(schema *arrow.Schema, rec arrow.Record, i int) (Features, error) {
-	field := schema.Field(i)
+// resolveList chooses the elements of a list column as the features.
+func resolveList(schema *arrow.Schema, rec arrow.Record, name string, path nested.Path) (Features, error) {
 	var d int
-	switch t := field.Type.(type) {
+	switch t := path.Type.(type) {
 	case *arrow.FixedSizeListType:
 		d = int(t.Len())
 	default:
 		if rec == nil {
-			return Features{}, featureError(CodeUnknown, field.Name, "the type %s does not say how long its lists are: read a record first, or send a FixedSizeList", t)
+			return Features{}, featureError(CodeUnknown, name, "the type %s does not say how long its lists are: read a record first, or send a FixedSizeList", t)
 		}
+		col, err := path.Column(rec)
+		if err != nil {
+			return Features{}, featureError(CodeCorrupt, name, "%v", err)
+		}
+		defer col.Release()
 		var ok bool
-		if d, ok = firstLength(rec.Column(i)); !ok {
-			return Features{}, featureError(CodeUnknown, field.Name, "all %d lists are null, so their length is not known yet", rec.NumRows())
+		if d, ok = firstLength(col); !ok {
+			return Features{}, featureError(CodeUnknown, name, "all %d lists are null, so their length is not known yet", rec.NumRows())
 		}
 	}
 	if d < 1 {
-		return Features{}, featureError(CodeWidth, field.Name, "its lists are empty: a row needs at least one number")
+		return Features{}, featureError(CodeWidth, name, "its lists are empty: a row needs at least one number")
 	}
 	names := make([]string, d)
 	for j := range names {
-		names[j] = elementName(field.Name, j)
+		names[j] = elementName(name, j)
 	}
-	p := &plan{schema: schema, list: i}
-	p.findBuffers()
-	return Features{Names: names, last: p}, nil
+	return Features{Names: names, last: planList(schema, name, path)}, nil
 }
 
 func firstLength(col arrow.Array) (int, bool) {
@@ -113,8 +117,9 @@ func firstLength(col arrow.Array) (int, bool) {
 // plan is how one schema maps to the features. It never changes.
 type plan struct {
 	schema  *arrow.Schema
-	list    int   // index of the list column, if columns is nil
-	columns []int // one per feature
+	names   []string      // one per column
+	columns []nested.Path // one per feature, or the list
+	list    bool          // the features are the elements of the only column
 
 	plain   bool         // a flatipc.Record of this schema can be read from its buffers
 	buffers []int        // index of each feature's buffer, or of the list's
@@ -157,57 +162,60 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	if !isList || schema.HasField(f.Names[0]) {
 		return planColumns(schema, f.Names)
 	}
-	i, err := fieldIndex(schema, base)
+	path, err := find(schema, base)
 	if err != nil {
 		return nil, err
 	}
-	field := schema.Field(i)
-	if !isNumberList(field.Type) {
-		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", field.Type, len(f.Names))
+	if !isNumberList(path.Type) {
+		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", path.Type, len(f.Names))
 	}
-	if t, ok := field.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
+	if t, ok := path.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
 		return nil, featureError(CodeWidth, base, "holds %d numbers per row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
 	}
-	p := &plan{schema: schema, list: i}
-	p.findBuffers()
-	return p, nil
+	return planList(schema, base, path), nil
 }
 
-// planColumns looks every name up among the schema's columns.
+func planList(schema *arrow.Schema, name string, path nested.Path) *plan {
+	p := &plan{schema: schema, names: []string{name}, columns: []nested.Path{path}, list: true}
+	p.findBuffers()
+	return p
+}
+
+// planColumns looks every name up in the schema.
 func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
-	p := &plan{schema: schema, columns: make([]int, len(names))}
-	taken := make(map[int]bool, len(names))
+	p := &plan{schema: schema, names: names, columns: make([]nested.Path, len(names))}
+	taken := make(map[string]bool, len(names))
 	for j, name := range names {
-		i, err := fieldIndex(schema, name)
+		path, err := find(schema, name)
 		if err != nil {
 			return nil, err
 		}
-		t := schema.Field(i).Type
-		switch {
-		case taken[i]:
+		switch t := path.Type; {
+		case taken[name]:
 			return nil, featureError(CodeAmbiguous, name, "is named twice among the features: once is enough")
 		case isNumberList(t):
-			return nil, featureError(CodeType, name, "is a list: a list column must be the only feature, or send its elements as columns")
+			return nil, featureError(CodeType, name, "is a list: a list column must be the only feature, or name its elements: %s.0, %[1]s.1, …", name)
 		// A producer that has no value to send may leave the type out: all rows are null.
-		case !isNumber(t) && t.ID() != arrow.NULL:
+		case !isNumber(t) && !isNamed(t) && t.ID() != arrow.NULL:
 			return nil, featureError(CodeType, name, "has type %s, which is not a number: %s", t, remedy(t))
 		}
-		taken[i] = true
-		p.columns[j] = i
+		taken[name] = true
+		p.columns[j] = path
 	}
 	p.findBuffers()
 	return p, nil
 }
 
-func fieldIndex(schema *arrow.Schema, name string) (int, error) {
-	found := schema.FieldIndices(name)
-	switch len(found) {
+// find returns where the column of a name lies.
+func find(schema *arrow.Schema, name string) (nested.Path, error) {
+	path, found := nested.Find(schema, name)
+	switch found {
 	case 1:
-		return found[0], nil
+		return path, nil
 	case 0:
-		return 0, featureError(CodeMissing, name, "is not in the record, which has %s: %ssend it under this name, or change source.features and snapshot.model_id", describe(schema, name), meant(schema, name))
+		return path, featureError(CodeMissing, name, "is not in the record, which has %s: %ssend it under this name, or change source.features and snapshot.model_id", describe(schema, name), meant(schema, name))
 	}
-	return 0, featureError(CodeAmbiguous, name, "appears %d times in the record: names of features must be unique", len(found))
+	return path, featureError(CodeAmbiguous, name, "appears %d times in the record: names of features must be unique", found)
 }
 
 func isNumber(t arrow.DataType) bool {
@@ -216,7 +224,19 @@ func isNumber(t arrow.DataType) bool {
 	}
 	switch t.ID() {
 	case arrow.INT8, arrow.INT16, arrow.INT32, arrow.INT64, arrow.UINT8, arrow.UINT16, arrow.UINT32, arrow.UINT64,
-		arrow.FLOAT16, arrow.FLOAT32, arrow.FLOAT64:
+		arrow.FLOAT16, arrow.FLOAT32, arrow.FLOAT64, arrow.DECIMAL128, arrow.DECIMAL256:
+		return true
+	}
+	return false
+}
+
+// isNamed reports whether values of a type are numbers where their column is named.
+func isNamed(t arrow.DataType) bool {
+	if dict, ok := t.(*arrow.DictionaryType); ok {
+		t = dict.ValueType
+	}
+	switch t.ID() {
+	case arrow.BOOL, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.TIMESTAMP, arrow.DURATION:
 		return true
 	}
 	return false
@@ -236,14 +256,12 @@ func isNumberList(t arrow.DataType) bool {
 
 func remedy(t arrow.DataType) string {
 	switch t.ID() {
-	case arrow.DECIMAL128, arrow.DECIMAL256:
-		return "cast it to float64 in the producer (a decimal's scale is not the model's to drop)"
-	case arrow.BOOL:
-		return "cast it to int8 in the producer if 0 and 1 are meant as numbers"
 	case arrow.RUN_END_ENCODED:
 		return "send it without run-end encoding"
-	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.DURATION:
-		return "a time grows forever; send a difference or a phase as a float, or leave it out of source.features"
+	case arrow.STRUCT, arrow.MAP:
+		return "name a column within it, by its path"
+	case arrow.DENSE_UNION, arrow.SPARSE_UNION:
+		return "a union can be a feature if one of its branches is a number and the others are null"
 	}
 	return "send an integer or a float, or leave it out of source.features"
 }
@@ -282,9 +300,10 @@ func meant(schema *arrow.Schema, name string) string {
 }
 
 func columnNames(schema *arrow.Schema) []string {
-	names := make([]string, schema.NumFields())
-	for i, field := range schema.Fields() {
-		names[i] = field.Name
+	leaves := nested.Leaves(schema)
+	names := make([]string, len(leaves))
+	for i := range leaves {
+		names[i] = leaves[i].Name
 	}
 	return names
 }
@@ -294,20 +313,24 @@ func columnNames(schema *arrow.Schema) []string {
 func describe(schema *arrow.Schema, missing string) string {
 	const most = 8
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d columns", schema.NumFields())
-	names := columnNames(schema)
-	if missing != "" && len(names) > most {
-		names = typo.Sort(missing, names)
+	leaves := nested.Leaves(schema)
+	fmt.Fprintf(&b, "%d columns", len(leaves))
+	if names := columnNames(schema); missing != "" && len(names) > most {
+		order := make(map[string]int, len(names))
+		for i, name := range typo.Sort(missing, names) {
+			order[name] = i
+		}
+		slices.SortStableFunc(leaves, func(a, b nested.Leaf) int { return order[a.Name] - order[b.Name] })
 	}
-	for i, name := range names {
+	for i, leaf := range leaves {
 		if i == most {
 			b.WriteString(", …")
 			break
 		}
 		b.WriteString(map[bool]string{true: " (", false: ", "}[i == 0])
-		fmt.Fprintf(&b, "%q %s", name, schema.Field(schema.FieldIndices(name)[0]).Type)
+		fmt.Fprintf(&b, "%q %s", leaf.Name, leaf.Type)
 	}
-	if schema.NumFields() > 0 {
+	if len(leaves) > 0 {
 		b.WriteString(")")
 	}
 	return b.String()

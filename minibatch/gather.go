@@ -36,10 +36,10 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 		dst.finish()
 		return nil
 	}
-	if p.columns == nil {
-		err = gatherList(dst, rec.Column(p.list), rec.ColumnName(p.list))
+	if p.list {
+		err = gatherList(dst, rec, p)
 	} else {
-		err = gatherColumns(dst, rec, p.columns)
+		err = gatherColumns(dst, rec, p)
 	}
 	if err != nil {
 		return err
@@ -107,25 +107,38 @@ func notFinite(row []float64) Reason {
 
 // gatherColumns transposes columns into rows, eight of one type at a time, because a row's eight values fill one
 // cache line.
-func gatherColumns(dst *Rows, rec arrow.Record, columns []int) error {
-	for j := 0; j < len(columns); {
-		first := rec.Column(columns[j])
+func gatherColumns(dst *Rows, rec arrow.Record, p *plan) error {
+	for j := 0; j < len(p.columns); {
+		first := p.columns[j].Type.ID()
 		group := 1
-		for group < packWidth && j+group < len(columns) && rec.Column(columns[j+group]).DataType().ID() == first.DataType().ID() {
+		for group < packWidth && j+group < len(p.columns) && p.columns[j+group].Type.ID() == first {
 			group++
 		}
-		var cols [packWidth]arrow.Array
-		for g := range group {
-			cols[g] = rec.Column(columns[j+g])
-			markNulls(dst.Invalid, cols[g])
-		}
-		if bad := packGroup(dst, j, cols[:group]); bad >= 0 {
-			return featureError(CodeCorrupt, rec.ColumnName(columns[j+bad]), "a dictionary index points outside its dictionary: the producer's encoder is broken")
-		}
-		for g := range group {
-			dst.clearNulls(j+g, cols[g])
+		if err := gatherGroup(dst, rec, p, j, group); err != nil {
+			return err
 		}
 		j += group
+	}
+	return nil
+}
+
+// gatherGroup reads the columns from j on, which are of one type and at most packWidth.
+func gatherGroup(dst *Rows, rec arrow.Record, p *plan, j, group int) error {
+	var cols [packWidth]arrow.Array
+	for g := range group {
+		col, err := p.columns[j+g].Column(rec)
+		if err != nil {
+			return featureError(CodeCorrupt, p.names[j+g], "%v", err)
+		}
+		cols[g] = col
+		markNulls(dst.Invalid, col)
+	}
+	if bad := packGroup(dst, j, cols[:group]); bad >= 0 {
+		return featureError(CodeCorrupt, p.names[j+bad], "a dictionary index points outside its dictionary: the producer's encoder is broken")
+	}
+	for g, col := range cols[:group] {
+		dst.clearNulls(j+g, col)
+		col.Release()
 	}
 	return nil
 }
@@ -148,7 +161,13 @@ func markNulls(reasons []Reason, col arrow.Array) {
 }
 
 // gatherList reads a list column, whose lists are the rows.
-func gatherList(dst *Rows, col arrow.Array, name string) error {
+func gatherList(dst *Rows, rec arrow.Record, p *plan) error {
+	name := p.names[0]
+	col, err := p.columns[0].Column(rec)
+	if err != nil {
+		return featureError(CodeCorrupt, name, "%v", err)
+	}
+	defer col.Release()
 	lists, ok := col.(array.ListLike)
 	if !ok {
 		return featureError(CodeType, name, "is a %s although its schema says list", col.DataType())

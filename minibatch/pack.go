@@ -21,9 +21,9 @@ func packGroup(dst *Rows, j int, cols []arrow.Array) (bad int) {
 		packAll(dst, j, cols, raw[int8])
 	case arrow.INT16:
 		packAll(dst, j, cols, raw[int16])
-	case arrow.INT32:
+	case arrow.INT32, arrow.DATE32, arrow.TIME32:
 		packAll(dst, j, cols, raw[int32])
-	case arrow.INT64:
+	case arrow.INT64, arrow.DATE64, arrow.TIME64, arrow.TIMESTAMP, arrow.DURATION:
 		packAll(dst, j, cols, raw[int64])
 	case arrow.UINT8:
 		packAll(dst, j, cols, raw[uint8])
@@ -38,7 +38,7 @@ func packGroup(dst *Rows, j int, cols []arrow.Array) (bad int) {
 	case arrow.FLOAT64:
 		packAll(dst, j, cols, raw[float64])
 	case arrow.NULL: // every row is already marked
-	default: // float16 and dictionaries: rare enough for a temporary column
+	default: // rare enough for a temporary column
 		wide := make([]float64, dst.N)
 		for g, col := range cols {
 			if !widen(wide, col, 0) {
@@ -102,30 +102,38 @@ func widen(dst []float64, values arrow.Array, start int) bool {
 		return true
 	}
 	switch v := values.(type) {
-	case *array.Int8:
-		widenAll(dst, v.Int8Values()[start:])
-	case *array.Int16:
-		widenAll(dst, v.Int16Values()[start:])
-	case *array.Int32:
-		widenAll(dst, v.Int32Values()[start:])
-	case *array.Int64:
-		widenAll(dst, v.Int64Values()[start:])
-	case *array.Uint8:
-		widenAll(dst, v.Uint8Values()[start:])
-	case *array.Uint16:
-		widenAll(dst, v.Uint16Values()[start:])
-	case *array.Uint32:
-		widenAll(dst, v.Uint32Values()[start:])
-	case *array.Uint64:
-		widenAll(dst, v.Uint64Values()[start:])
-	case *array.Float32:
-		widenAll(dst, v.Float32Values()[start:])
-	case *array.Float64:
-		copy(dst, v.Float64Values()[start:])
 	case *array.Float16:
 		widenHalf(dst, v.Values()[start:])
+	case *array.Boolean:
+		widenBits(dst, v, start)
+	case *array.Decimal128:
+		widenDecimals(dst, v.Values()[start:], v.DataType().(arrow.DecimalType).GetScale())
+	case *array.Decimal256:
+		widenDecimals(dst, v.Values()[start:], v.DataType().(arrow.DecimalType).GetScale())
 	case *array.Dictionary:
 		return widenDictionary(dst, v, start)
+	}
+	switch values.DataType().ID() {
+	case arrow.INT8:
+		widenAll(dst, raw[int8](values)[start:])
+	case arrow.INT16:
+		widenAll(dst, raw[int16](values)[start:])
+	case arrow.INT32, arrow.DATE32, arrow.TIME32:
+		widenAll(dst, raw[int32](values)[start:])
+	case arrow.INT64, arrow.DATE64, arrow.TIME64, arrow.TIMESTAMP, arrow.DURATION:
+		widenAll(dst, raw[int64](values)[start:])
+	case arrow.UINT8:
+		widenAll(dst, raw[uint8](values)[start:])
+	case arrow.UINT16:
+		widenAll(dst, raw[uint16](values)[start:])
+	case arrow.UINT32:
+		widenAll(dst, raw[uint32](values)[start:])
+	case arrow.UINT64:
+		widenAll(dst, raw[uint64](values)[start:])
+	case arrow.FLOAT32:
+		widenAll(dst, raw[float32](values)[start:])
+	case arrow.FLOAT64:
+		copy(dst, raw[float64](values)[start:])
 	}
 	return true
 }

@@ -15,7 +15,7 @@ func (f *Features) Float32(rec arrow.Record) []float32 {
 		return nil
 	}
 	p, err := f.planFor(r.Schema())
-	if err != nil || !p.plain || p.columns != nil || p.types[0] != arrow.FLOAT32 {
+	if err != nil || !p.plain || !p.list || p.types[0] != arrow.FLOAT32 {
 		return nil
 	}
 	return arrow.GetData[float32](r.Buffer(p.buffers[0]))
@@ -30,7 +30,7 @@ func (f *Features) gatherPlain(dst *Rows, rec arrow.Record, p *plan) (done bool)
 	}
 	dst.buffers = r.Buffers(dst.buffers[:0])
 	defer clear(dst.buffers) // they are the message's, which may be large
-	if p.columns == nil {
+	if p.list {
 		values := dst.buffers[p.buffers[0]]
 		if p.types[0] == arrow.FLOAT32 {
 			numbers := arrow.GetData[float32](values)
@@ -79,19 +79,19 @@ func (p *plan) findBuffers() {
 	for i, f := range p.schema.Fields() {
 		first[i+1] = first[i] + flatipc.Count(f.Type)
 	}
-	columns := p.columns
-	if columns == nil {
-		columns = []int{p.list}
-	}
-	for _, i := range columns {
-		t, at := p.schema.Field(i).Type, first[i]+1
-		if list, ok := t.(*arrow.FixedSizeListType); ok && p.columns == nil {
-			t, at = list.Elem(), at+1
+	for i := range p.columns {
+		at, ok := p.columns[i].Top()
+		if !ok {
+			return
+		}
+		t, buffer := p.columns[i].Type, first[at]+1
+		if list, ok := t.(*arrow.FixedSizeListType); ok && p.list {
+			t, buffer = list.Elem(), buffer+1
 		}
 		if t.ID() != arrow.FLOAT32 && t.ID() != arrow.FLOAT64 {
 			return
 		}
-		p.types, p.buffers = append(p.types, t.ID()), append(p.buffers, at)
+		p.types, p.buffers = append(p.types, t.ID()), append(p.buffers, buffer)
 	}
 	p.plain = true
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/internal/nested"
 )
 
 const (
@@ -30,7 +32,8 @@ const (
 //
 // The zero value is ready to use. A Survey depends on the records and their order alone.
 type Survey struct {
-	Rows    int // rows of all records
+	Nested  bool // look at the columns within structs too; for the caller to set
+	Rows    int  // rows of all records
 	columns []*Column
 	byName  map[string]*Column
 	rows    Rows
@@ -45,6 +48,7 @@ type Column struct {
 	Invalid  int // NaN and infinite values
 	Distinct int // different values, at most CountedValues
 	Numeric  bool
+	Within   bool    // a column within a struct, whose name is a path
 	List     bool    // a list of numbers, which can be the only feature
 	Min      float64 // smallest finite value; NaN: there is none
 	Mean     float64 // mean of the finite values; NaN: there are none
@@ -70,31 +74,51 @@ func (s *Survey) Add(rec arrow.Record, partition int32) error {
 		s.byName = map[string]*Column{}
 	}
 	s.Rows += int(rec.NumRows())
-	for i, field := range rec.Schema().Fields() {
-		c := s.byName[field.Name]
-		if c == nil {
-			c = &Column{Name: field.Name, Type: field.Type, Numeric: isNumber(field.Type), List: isNumberList(field.Type),
-				Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]float64{}}
-			s.columns, s.byName[field.Name] = append(s.columns, c), c
-		}
-		if c.Type.ID() == arrow.NULL { // the producer had no value before
-			c.Type, c.Numeric, c.List = field.Type, isNumber(field.Type), isNumberList(field.Type)
-		}
+	for _, leaf := range s.leaves(rec.Schema()) {
+		c := s.column(&leaf)
 		c.Rows += int(rec.NumRows())
 		switch {
-		case isNumber(field.Type):
-			f := Features{Names: []string{field.Name}}
+		case isNumber(leaf.Type):
+			f := Features{Names: []string{leaf.Name}}
 			if err := f.Gather(&s.rows, rec); err != nil {
 				return err
 			}
 			c.numbers(&s.rows, partition)
-		case field.Type.ID() == arrow.NULL:
+		case leaf.Type.ID() == arrow.NULL:
 			c.Nulls += int(rec.NumRows())
 		default:
-			c.others(rec.Column(i))
+			col, err := leaf.Column(rec)
+			if err != nil {
+				return featureError(CodeCorrupt, leaf.Name, "%v", err)
+			}
+			c.others(col)
+			col.Release()
 		}
 	}
 	return nil
+}
+
+// leaves are the columns to look at.
+func (s *Survey) leaves(schema *arrow.Schema) []nested.Leaf {
+	if s.Nested {
+		return nested.Leaves(schema)
+	}
+	return nested.Columns(schema)
+}
+
+// column is what is known of a column so far.
+func (s *Survey) column(leaf *nested.Leaf) *Column {
+	c := s.byName[leaf.Name]
+	if c == nil {
+		_, top := leaf.Top()
+		c = &Column{Name: leaf.Name, Type: leaf.Type, Within: !top, Numeric: isNumber(leaf.Type), List: isNumberList(leaf.Type),
+			Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]float64{}}
+		s.columns, s.byName[leaf.Name] = append(s.columns, c), c
+	}
+	if c.Type.ID() == arrow.NULL { // the producer had no value before
+		c.Type, c.Numeric, c.List = leaf.Type, isNumber(leaf.Type), isNumberList(leaf.Type)
+	}
+	return c
 }
 
 func (c *Column) numbers(rows *Rows, partition int32) {
@@ -206,6 +230,8 @@ func (c *Column) named(rows int) string {
 		return fmt.Sprintf("it is in %d of %d rows", c.Rows, rows)
 	case c.List:
 		return ""
+	case c.Within:
+		return namedReason(c.Name[strings.LastIndexByte(c.Name, '.')+1:])
 	}
 	return namedReason(c.Name)
 }

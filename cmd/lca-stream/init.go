@@ -72,6 +72,7 @@ func (p *program) report(output string) io.Writer {
 func (s *system) propose(ctx context.Context, messages int64, report io.Writer) (string, error) {
 	topic := s.config.Source.Topic
 	i := newInspection(s.config, io.Discard)
+	i.propose = true
 	if err := s.newest(ctx, topic, messages, i.message); err != nil {
 		return "", err
 	}

@@ -54,6 +54,7 @@ type inspection struct {
 	output  *pipeline.Output // nil: the topic is not the source, and may have our columns
 	out     io.Writer
 	json    bool
+	propose bool // look for features that source.features can name, where it is empty and none is taken
 
 	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
 	survey   minibatch.Survey    // of all messages that can be decoded
@@ -73,7 +74,7 @@ type inspection struct {
 
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
-	return &inspection{columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), out: out}
+	return &inspection{columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true}, out: out}
 }
 
 func (i *inspection) message(m *source.Message) error {
@@ -130,7 +131,11 @@ func (i *inspection) gather(rec arrow.Record, v *verdict) {
 	err := i.survey.Add(rec, v.Partition)
 	if err == nil && i.features == nil {
 		var f minibatch.Features
-		if f, _, err = minibatch.Choose(rec, i.columns); err == nil {
+		f, _, err = minibatch.Choose(rec, i.columns)
+		if columns, _ := i.survey.Features(); i.propose && err != nil && len(columns) > 0 {
+			f, err = minibatch.ResolveRecord(rec, columns)
+		}
+		if err == nil {
 			i.features = &f
 		}
 	}
