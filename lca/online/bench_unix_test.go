@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // BenchmarkLearn is one minibatch of a stream that has been learnt for a while: two clusters along one
@@ -46,6 +48,34 @@ func BenchmarkLearn(b *testing.B) {
 			}
 			b.ReportMetric(float64(rows*b.N)/(processTime(b)-began).Seconds(), "rows/cpu-s")
 		})
+	}
+}
+
+// BenchmarkChoice is what it costs to let the data choose: CPU seconds of one comparison. There is one when the pool is full
+// and one at each doubling of the rows, so that it is no part of what a row of a long stream costs (BenchmarkLearn).
+func BenchmarkChoice(b *testing.B) {
+	for _, preset := range []lca.Preset{lca.PresetMetric, lca.PresetDensity} {
+		for _, s := range [][2]int{{16, 256}, {64, 256}, {256, 256}, {16, 3000}, {64, 3000}, {256, 3000}} {
+			dim, neighbours := s[0], s[1]
+			b.Run(fmt.Sprintf("%v/d=%d/N=%d", preset, dim, neighbours), func(b *testing.B) {
+				c := DefaultConfig(dim)
+				c.Preset, c.Neighbours = preset, neighbours
+				l, err := NewLearner(c)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer l.Close()
+				x, _ := clusters(2*max(neighbours, 8*dim), dim) // the warm-up has 8 rows per column
+				if _, err := l.Learn(mat.NewDense(len(x)/dim, dim, x), nil, nil); err != nil {
+					b.Fatal(err)
+				}
+				began := processTime(b)
+				for b.Loop() {
+					newContest(l).run(b.Context())
+				}
+				b.ReportMetric((processTime(b)-began).Seconds()/float64(b.N), "cpu-s/choice")
+			})
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -11,16 +12,15 @@ import (
 
 const (
 	choiceJudge  = 1000 // newest rows of the stream that choose between the best candidate and the current metric
-	choiceApart  = 32   // rows between choices in the long run, in pool sizes
 	choiceSurely = 2    // standard errors by which a candidate must be better
 )
 
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
 // Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
 // "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
-// background (candidates.go). This starts when N, 2N, 4N … rows have been learnt, and then every 32N. The best candidate
-// takes effect N/2 rows later, if it explains the newest 1000 of them better than the current metric by two standard
-// errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
+// background (candidates.go). This starts when N, 2N, 4N … rows have been learnt, so that its cost per row goes to zero.
+// The best candidate takes effect N/2 rows later, if it explains the newest 1000 of them better than the current metric by
+// two standard errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
 // depends on the rows alone, and not on how fast the comparison was.
 //
 // A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
@@ -91,14 +91,9 @@ func (l *Learner) stepChoice(b batch, before uint64, s *Step) (err error) {
 	return nil
 }
 
-// choiceDue says whether the rows learnt have just passed N·2^k, or a multiple of 32N.
+// choiceDue says whether the rows learnt have just passed N·2^k.
 func choiceDue(before, now, pool uint64) bool {
-	for k := uint64(1); k < choiceApart; k *= 2 {
-		if before < k*pool && k*pool <= now {
-			return true
-		}
-	}
-	return before/(choiceApart*pool) < now/(choiceApart*pool)
+	return bits.Len64(now/pool) > bits.Len64(before/pool)
 }
 
 // keep appends rows and forgets the oldest.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -80,6 +81,21 @@ func TestChoiceDependsOnRowsAlone(t *testing.T) {
 	defer runtime.GOMAXPROCS(before)
 	if !bytes.Equal(learn(false), want) {
 		t.Error("GOMAXPROCS=1 learnt other bits")
+	}
+}
+
+// TestChoicesGetRare holds that the data choose at N, 2N, 4N … rows and at no others, however the rows are cut.
+func TestChoicesGetRare(t *testing.T) {
+	for _, step := range []uint64{1, 7, 100, 300} {
+		var at []uint64
+		for n := uint64(0); n < 70000; n += step {
+			if choiceDue(n, n+step, 256) {
+				at = append(at, (n+step)/256)
+			}
+		}
+		if want := []uint64{1, 2, 4, 8, 16, 32, 64, 128, 256}; !slices.Equal(at, want) {
+			t.Errorf("%d rows at a time: %v pools, want %v", step, at, want)
+		}
 	}
 }
 
