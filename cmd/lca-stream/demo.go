@@ -105,7 +105,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}
 	going := make(chan error, 1)
 	if f.keep {
-		go func() { going <- r.goOn(running) }() // also during the judging, so that the page shows no pause
+		go func() { defer close(going); going <- r.goOn(running) }() // also during the judging, so that the page shows no pause
 	} else {
 		close(going)
 	}
@@ -114,7 +114,8 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}
 	if err != nil {
 		stop()
-		<-going
+		for range going { // until it has ended, because of stop
+		}
 		return err
 	}
 	if f.keep {

@@ -331,11 +331,6 @@ func (b *browser) open(t *testing.T, url string) {
 	b.wait(t, `document.getElementById('in').textContent !== '–'`)
 }
 
-func (b *browser) text(t *testing.T, id string) string {
-	t.Helper()
-	return eval[string](t, b, fmt.Sprintf(`document.getElementById(%q).textContent`, id))
-}
-
 // wait waits until a condition holds, and shows the page's text if it never does.
 func (b *browser) wait(t *testing.T, condition string) {
 	t.Helper()

@@ -110,7 +110,9 @@ func (t *tuning) write(w io.Writer) error {
 		}
 		if c.Algorithm != algorithm {
 			algorithm = c.Algorithm
-			_, err = fmt.Fprintf(w, "\n%s\n  %8s  %8s  %20s  %s\n", algorithm, "ν", "ν_g", "NLL, nats/row", "above the best")
+			if _, err = fmt.Fprintf(w, "\n%s\n  %8s  %8s  %20s  %s\n", algorithm, "ν", "ν_g", "NLL, nats/row", "above the best"); err != nil {
+				return err
+			}
 		}
 		mark := " "
 		if c.Best {

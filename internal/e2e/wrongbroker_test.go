@@ -57,7 +57,9 @@ func TestWrongBrokerIsSaid(t *testing.T) {
 			}
 			if strings.Contains(stays, command) {
 				_ = q.cmd.Process.Kill()
-				<-q.ended
+				if code := exitCode(<-q.ended); code != -1 { // of what is killed
+					t.Errorf("it ended by itself with exit code %d\n%s", code, q)
+				}
 			} else if code := exitCode(<-q.ended); code != 2 {
 				t.Errorf("exit code %d, want 2\n%s", code, q)
 			}

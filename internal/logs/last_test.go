@@ -2,7 +2,6 @@ package logs_test
 
 import (
 	"errors"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -13,8 +12,7 @@ import (
 // The last trouble is remembered however little is logged, and advice is none.
 func TestLast(t *testing.T) {
 	var last logs.Last
-	quiet := slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1})
-	log := slog.New(last.Handler(logs.Limit(quiet, time.Hour))).With("stage", "learn")
+	log := slog.New(last.Handler(logs.Limit(slog.DiscardHandler, time.Hour))).With("stage", "learn")
 	log.Info("well", "error", errors.New("not logged as one"))
 	log.Warn("a topic is at risk", "topic", "events")
 	if got := last.Trouble(); got != nil {

@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"sorce", "source"},
 		{"SOURCE", "source"},
-		{"soruce", "source"}, // two neighbours swapped are one mistake
+		{"sourec", "source"}, // two neighbours swapped are one mistake
 		{"plant.sensor", "plant.sensors"},
 		{"pressure_bar", "presure_bar"},
 		{"lnit", "lint"}, // not init

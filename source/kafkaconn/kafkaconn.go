@@ -59,6 +59,7 @@ type Config struct {
 type Cluster struct {
 	config    Config
 	transport *kafka.Transport
+	trips     kafka.RoundTripper // transport, or what is around it
 	client    *kafka.Client
 	address   net.Addr
 	offers    offers
@@ -91,11 +92,16 @@ func Open(c Config) (*Cluster, error) {
 		TLS:         tls,
 		SASL:        mechanism,
 	}
+	var trips kafka.RoundTripper = transport
+	if b, ok := mechanism.(*bearer); ok {
+		trips = &bearerTransport{transport, b}
+	}
 	address := kafka.TCP(c.Brokers...)
 	return &Cluster{
 		config:    c,
 		transport: transport,
-		client:    &kafka.Client{Addr: address, Transport: transport, Timeout: RequestTimeout},
+		trips:     trips,
+		client:    &kafka.Client{Addr: address, Transport: trips, Timeout: RequestTimeout},
 		address:   address,
 	}, nil
 }
@@ -119,13 +125,10 @@ func (c *Cluster) Client() *kafka.Client { return c.client }
 // Patient is Client without RequestTimeout, for requests that a broker answers only after a time that the caller has
 // chosen, such as JoinGroup. The caller's context bounds them.
 func (c *Cluster) Patient() *kafka.Client {
-	return &kafka.Client{Addr: c.address, Transport: c.transport}
+	return &kafka.Client{Addr: c.address, Transport: c.trips}
 }
 
-// Transport returns the connection pool itself.
-func (c *Cluster) Transport() *kafka.Transport { return c.transport }
-
-// Addr returns the bootstrap address, for requests sent through Transport.
+// Addr returns the bootstrap address, which requests of Client name.
 func (c *Cluster) Addr() net.Addr { return c.address }
 
 // Log returns the configured logger, or a silent one.

@@ -45,12 +45,13 @@ type bearer struct {
 	client *http.Client
 	token  atomic.Pointer[token]
 	asking singleflight.Group
+	record record
 }
 
-// token is a token and when it ends.
+// token is a token, when it was asked for, when to renew it, and when it ends.
 type token struct {
-	text           string
-	renew, expires time.Time
+	text                  string
+	asked, renew, expires time.Time
 }
 
 func newBearer(c OAuth) (*bearer, error) {
@@ -86,6 +87,9 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if l, ok := ctx.Value(loginKey{}).(*login); ok {
+		l.shown.Store(t)
+	}
 	message := "n,,\x01auth=Bearer " + t.text
 	for _, e := range b.config.Extensions {
 		message += "\x01" + e
@@ -99,14 +103,13 @@ type bearerAnswer struct {
 	shown  *token
 }
 
-// Next ends the login: a broker that takes the token says nothing, one that refuses it says why. A refused token is
-// not shown again.
+// Next ends the login: a broker that takes the token says nothing, one that refuses it says why.
 func (a bearerAnswer) Next(_ context.Context, challenge []byte) (bool, []byte, error) {
 	if len(challenge) == 0 {
+		a.bearer.record.taken()
 		return true, nil, nil
 	}
-	a.bearer.token.CompareAndSwap(a.shown, nil)
-	return false, nil, fmt.Errorf("kafkaconn: the token is refused: %.200q: %w", challenge, kafka.SASLAuthenticationFailed)
+	return false, nil, a.bearer.refused(a.shown, fmt.Errorf("%.200q: %w", challenge, kafka.SASLAuthenticationFailed))
 }
 
 // current returns a token that is valid. One that is about to end is used while no new one can be had.
@@ -116,6 +119,9 @@ func (b *bearer) current(ctx context.Context) (*token, error) {
 		return have, nil
 	}
 	asked := b.asking.DoChan("", func() (any, error) {
+		if err := b.record.wait(time.Now()); err != nil {
+			return nil, err
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tokenWait) // others wait for it too
 		defer cancel()
 		t, err := b.ask(ctx)
@@ -168,7 +174,8 @@ func (b *bearer) ask(ctx context.Context) (*token, error) {
 	return newToken(response.StatusCode, body, asked)
 }
 
-// newToken reads the server's answer (RFC 6749, sections 5.1 and 5.2). A token without a time is used once.
+// newToken reads the server's answer (RFC 6749, sections 5.1 and 5.2). A token without a time is used once. The last
+// second of its time is not counted on, because servers write the end into the token in whole seconds.
 func newToken(status int, body []byte, asked time.Time) (*token, error) {
 	var answer struct {
 		AccessToken string  `json:"access_token"`
@@ -186,7 +193,7 @@ func newToken(status int, body []byte, asked time.Time) (*token, error) {
 		return nil, errors.New("its answer has no access_token")
 	}
 	life := time.Duration(min(max(answer.ExpiresIn, 0), 365*24*3600) * float64(time.Second))
-	return &token{answer.AccessToken, asked.Add(life * 4 / 5), asked.Add(life)}, nil
+	return &token{answer.AccessToken, asked, asked.Add(min(life*4/5, life-time.Second)), asked.Add(life)}, nil
 }
 
 // tokenError is a refusal of the OAuth server.

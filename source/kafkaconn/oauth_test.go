@@ -3,6 +3,7 @@ package kafkaconn
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -71,7 +72,7 @@ func TestTokenIsShared(t *testing.T) {
 	}
 	age := func(d time.Duration) {
 		old := *b.token.Load()
-		b.token.Store(&token{old.text, old.renew.Add(-d), old.expires.Add(-d)})
+		b.token.Store(&token{old.text, old.asked.Add(-d), old.renew.Add(-d), old.expires.Add(-d)})
 	}
 	all("first")
 	age(47 * time.Minute)
@@ -84,27 +85,6 @@ func TestTokenIsShared(t *testing.T) {
 		t.Errorf("while the server is away: %+v, %v", got, err)
 	}
 	all("second")
-}
-
-// A token that a broker refuses is not shown again, and the broker's reason is passed on.
-func TestRefusedTokenIsDropped(t *testing.T) {
-	url, asked := server(t, `{"access_token": "x", "expires_in": 3600}`)
-	b := open(t, OAuth{TokenURL: url, ClientID: "c", ClientSecret: "s"})
-	for range 2 {
-		session, _, err := b.Start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if done, _, err := session.Next(t.Context(), nil); !done || err != nil {
-			t.Errorf("a token that is taken: %v, %v", done, err)
-		}
-		if _, _, err = session.Next(t.Context(), []byte(`{"status":"invalid_token"}`)); !errors.Is(err, kafka.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "invalid_token") {
-			t.Errorf("a token that is refused: %v", err)
-		}
-	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("%d tokens, want a new one after the refusal", n)
-	}
 }
 
 // What the server answers is passed on; what may pass is tried again.
@@ -123,12 +103,28 @@ func TestNoToken(t *testing.T) {
 	} {
 		url, _ := server(t, answer)
 		_, _, err := open(t, OAuth{TokenURL: url, ClientID: "c", ClientSecret: "topsecret"}).Start(t.Context())
-		var network interface{ Timeout() bool }
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "check kafka.sasl.oauth") || strings.Contains(err.Error(), "topsecret") {
 			t.Errorf("%s: %v", answer, err)
 		}
-		if passes := errors.As(err, &network) && network.Timeout(); passes != c.passes {
-			t.Errorf("%s: passes is %v", answer, passes)
+		if passes(err) != c.passes {
+			t.Errorf("%s: passes is %v", answer, passes(err))
+		}
+	}
+}
+
+// passes reports whether callers try again after err.
+func passes(err error) bool {
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout() && !errors.As(err, new(kafka.Error))
+}
+
+// Servers write the end of a token in whole seconds, and say its time from now.
+func TestTokenIsRenewedInTime(t *testing.T) {
+	for says, want := range map[string]time.Duration{"3600": 48 * time.Minute, "10": 8 * time.Second, "3": 2 * time.Second, "1.5": time.Second / 2} {
+		asked := time.Now()
+		got, err := newToken(http.StatusOK, []byte(`{"access_token": "x", "expires_in": `+says+`}`), asked)
+		if err != nil || got.renew.Sub(asked) != want {
+			t.Errorf("after %s s: %+v, %v, want %v", says, got, err, want)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error)
 	case r.Broker != nil:
 		m = &brokerExchange{e}
 	}
-	return c.transport.RoundTrip(ctx, c.address, m)
+	return c.trips.RoundTrip(ctx, c.address, m)
 }
 
 // exchange is a protocol.RawExchanger: kafka-go passes it the connection and the version that the broker and kafka-go
