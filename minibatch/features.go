@@ -314,7 +314,10 @@ func describe(schema *arrow.Schema, missing string) string {
 	const most = 8
 	var b strings.Builder
 	leaves := nested.Leaves(schema)
-	fmt.Fprintf(&b, "%d columns", len(leaves))
+	fmt.Fprintf(&b, "%d column", len(leaves))
+	if len(leaves) != 1 {
+		b.WriteString("s")
+	}
 	if names := columnNames(schema); missing != "" && len(names) > most {
 		order := make(map[string]int, len(names))
 		for i, name := range typo.Sort(missing, names) {

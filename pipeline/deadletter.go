@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -98,7 +99,7 @@ func (d DeadLetter) window() int { return max(d.Window, 1) }
 // message keeps key, value and headers byte for byte, and adds headers with the origin and the reason.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {
 	headers := carry(make([]source.Header, 0, len(m.Headers)+6), m.Headers, true)
-	headers = append(headers, d.headers(m, bad.Code, bad.Err.Error())...)
+	headers = append(headers, d.headers(m, bad.Code, logs.Plain(bad.Err.Error()))...)
 	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
 }
 

@@ -61,7 +61,7 @@ func (l *DeadLog) say(s setAside) {
 	if !says {
 		return
 	}
-	why := s.err.Error()
+	why := logs.Plain(s.err.Error())
 	l.Log.WarnContext(logs.Unlimited(context.Background()), "messages are set aside on dead_letter.topic", "reason", s.reason, "messages", records,
 		"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
 }

@@ -221,6 +221,7 @@ func (d *doctor) topics(ctx context.Context) bool {
 	for _, f := range findings {
 		if f.Denied {
 			d.denied = append(d.denied, f.Topic)
+			f.Remedy = "grant the rights that are named below"
 		}
 		if f.OK() {
 			d.ok("topics", "%s: %s, %s", f.Topic, plural.Count(f.Partitions, "partition"), f.Policy)
@@ -253,9 +254,7 @@ func (d *doctor) messages(ctx context.Context) {
 		d.fault("messages", "see what is said of rights above", "%v", err)
 		return
 	}
-	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
-		d.fault("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`; a dead_letter.topic keeps the stream going", "%d of the newest cannot be used: %s: %s", i.rejected[code], code, logs.Plain(i.firsts[code].Error))
-	}
+	d.unusable(i)
 	if i.features == nil {
 		if len(i.rejected) == 0 {
 			d.warn("messages", "write some, then run doctor again", "the source is empty")
@@ -271,6 +270,17 @@ func (d *doctor) messages(ctx context.Context) {
 		d.warn("features", "set source."+config.FeaturesLine(proposed), "source.features is empty: a model that begins now takes %q, and keeps them", shortened(i.features.Names, 10))
 	}
 	d.width(d.system.config, i.features)
+}
+
+// unusable reports messages that cannot be used. The stream goes on where they are set aside and others can be used.
+func (d *doctor) unusable(i *inspection) {
+	tell, remedy := d.fault, "correct the producer or source.features, or set dead_letter.topic to keep such messages aside and go on"
+	if aside := d.system.config.DeadLetter.Topic; aside != "" && i.usable > 0 {
+		tell, remedy = d.warn, "they go to "+aside+"; `lca-stream inspect "+d.system.config.Source.Topic+"` shows where they are"
+	}
+	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
+		tell("messages", remedy, "%d of the newest cannot be used: %s: %s", i.rejected[code], code, i.firsts[code].Error)
+	}
 }
 
 func (d *doctor) width(c *config.Config, f *minibatch.Features) {
@@ -315,16 +325,19 @@ func (d *doctor) models(ctx context.Context) {
 		return
 	}
 	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, age(time.Since(s.Time)), s.Model.Dim)
-	if d.features == nil {
+	const remedy = "set another snapshot.model_id to learn a new model, or correct source.features"
+	if !minibatch.Chosen(c.Source.Features, s.Features) {
+		d.fault("models", remedy, "the model %s", pipeline.OtherFeatures(s.Features, "source.features says", c.Source.Features))
 		return
 	}
-	missing, added := without(s.Features, d.features.Names), without(d.features.Names, s.Features)
-	if len(c.Source.Features) == 0 { // the model's names decide, and may be of columns that a new model would leave out
-		missing = without(missing, d.columns)
+	if d.features == nil || len(c.Source.Features) > 0 {
+		return
 	}
+	// The model's names decide, and may be of columns that a new model would leave out.
+	missing, added := without(without(s.Features, d.features.Names), d.columns), without(d.features.Names, s.Features)
 	switch {
 	case len(missing) > 0:
-		d.fault("models", "set another snapshot.model_id to learn a new model, or correct source.features", "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
+		d.fault("models", remedy, "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
 	case len(added) > 0:
 		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn a new model", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
 	}

@@ -17,7 +17,11 @@ import (
 // members reports who else is in the group.
 func (d *doctor) members(ctx context.Context) {
 	group := d.system.config.Source.Group
-	members, err := source.Members(ctx, d.system.cluster, group)
+	var members []source.Member
+	err := whenLoaded(ctx, func(ctx context.Context) (err error) {
+		members, err = source.Members(ctx, d.system.cluster, group)
+		return err
+	})
 	if err != nil {
 		if !unauthorised(err) { // otherwise rights has said it
 			d.fault("group", "run doctor again", "%v", d.system.cluster.Explain(err))
@@ -33,27 +37,17 @@ func (d *doctor) members(ctx context.Context) {
 
 // transactions opens a producer: that needs the coordinator, and rights on the transactional id.
 func (d *doctor) transactions(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	cl, id := d.system.cluster, d.system.config.Source.Group+".doctor"
 	var answer *kafka.InitProducerIDResponse
-	var err error
-	for {
+	err := whenLoaded(ctx, func(ctx context.Context) (err error) {
 		answer, err = cl.Client().InitProducerID(ctx, &kafka.InitProducerIDRequest{
 			Addr: cl.Addr(), TransactionalID: id, TransactionTimeoutMs: 60_000, ProducerID: -1, ProducerEpoch: -1,
 		})
-		if err == nil {
-			err = answer.Error
+		if err != nil {
+			return err
 		}
-		// The first transaction on a cluster makes the broker create and load a topic of its own.
-		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) || ctx.Err() != nil {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(200 * time.Millisecond):
-		}
-	}
+		return answer.Error
+	})
 	if errors.Is(err, kafka.TransactionalIDAuthorizationFailed) {
 		d.fault("transactions", transactions(d.system.config).command(d.system.config), "%v", cl.Explain(err))
 		return
@@ -67,6 +61,24 @@ func (d *doctor) transactions(ctx context.Context) {
 		version = 2
 	}
 	d.ok("transactions", "version %d, transactional id %s: producer %d, epoch %d", version, id, answer.Producer.ProducerID, answer.Producer.ProducerEpoch)
+}
+
+// whenLoaded repeats a request to a coordinator that is not ready yet: for the first group of a cluster, and for its
+// first transaction, the broker creates and loads a topic of its own.
+func whenLoaded(ctx context.Context, request func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	for {
+		err := request(ctx)
+		if !(errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.NotCoordinatorForGroup)) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // positions compares where transform and learner read on with what the source holds.

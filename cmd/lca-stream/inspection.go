@@ -12,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
@@ -84,7 +85,7 @@ func (i *inspection) message(m *source.Message) error {
 	}
 	v.ContentType = v.Headers["content-type"]
 	if m.Err != nil {
-		v.Code, v.Error = m.Err.Code, m.Err.Err.Error()
+		v.Code, v.Error = m.Err.Code, logs.Plain(m.Err.Err.Error())
 	} else if m.Tombstone() {
 		v.Tombstone = true
 	} else {
@@ -148,7 +149,7 @@ func (i *inspection) gather(rec arrow.Record, v *verdict) {
 		}
 	}
 	if err != nil {
-		v.Code, v.Error = "feature", err.Error()
+		v.Code, v.Error = "feature", logs.Plain(err.Error())
 		if f := (*minibatch.FeatureError)(nil); errors.As(err, &f) {
 			v.Code = f.Code
 		}
