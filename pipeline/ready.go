@@ -16,6 +16,10 @@ func (s *Stats) SetPassedOver(why string) { s.passedOver.Store(&why) }
 // cannot tell a broker that is away from a slow one.
 func (s *Stats) SetBroker(r Readiness) { s.broker.Store(&r) }
 
+// SetRegistry stores whether the schema registry has answered what it was last asked, and if not, the error. Values whose
+// schema is not known wait for it.
+func (s *Stats) SetRegistry(r Readiness) { s.registry.Store(&r) }
+
 // SetHold notes that nothing is read before the first model on that topic, so that the process is not ready before
 // it.
 func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
@@ -24,6 +28,9 @@ func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
 func (s *Stats) Ready() Readiness {
 	if b := s.broker.Load(); b != nil && !b.Ready {
 		return *b
+	}
+	if r := s.registry.Load(); r != nil && !r.Ready {
+		return *r
 	}
 	r := Readiness{Reason: "starting"}
 	if said := s.ready.Load(); said != nil {
@@ -57,4 +64,11 @@ func (s *Stats) withoutModel(r Readiness) Readiness {
 func (s *Stats) BrokerUp() (up, known bool) {
 	b := s.broker.Load()
 	return b != nil && b.Ready, b != nil
+}
+
+// RegistryUp reports whether the schema registry has answered what it was last asked. known is false in a process that
+// has not asked it.
+func (s *Stats) RegistryUp() (up, known bool) {
+	r := s.registry.Load()
+	return r != nil && r.Ready, r != nil
 }

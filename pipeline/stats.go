@@ -39,6 +39,7 @@ type Stats struct {
 	currentModel   atomic.Pointer[PublishedModel]
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
+	registry       atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
 	hold           atomic.Pointer[string] // topic of the first model, if nothing is read before it
 	waiting        atomic.Pointer[Waiting]

@@ -20,6 +20,13 @@ const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
 // noLimit is the room of a message that only the limits of its format bound.
 const noLimit = 1 << 40
 
+// noWait is a context in which nothing is waited for.
+var noWait = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // taken is the size of a batch so far.
 type taken struct {
 	bytes  int // of the undecoded messages
@@ -102,8 +109,8 @@ func (k *Kafka) takeRejected(b *Batch, p *portion, r *Rejected) int {
 	return len(r.Raw)
 }
 
-// message decodes a record as the last message of the batch, unless it takes more memory than there is room for. An
-// error means that it cannot be decoded now.
+// message decodes a record as the last message of the batch, unless it takes more memory than there is room for, or
+// would let what came before it wait for a schema. An error means that it cannot be decoded now.
 func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbatch.Record, room int64) (fits bool, err error) {
 	arena := &b.space.arena
 	arena.Begin(room)
@@ -113,6 +120,9 @@ func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbat
 	if k.config.Decoder == nil || r.Value == nil {
 		return true, nil
 	}
+	if len(b.Messages) > 1 && k.config.End == nil {
+		ctx = noWait // what the batch has already does not wait for a schema: the message begins the next one
+	}
 	m.Record, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, LastHeader(r.Headers, "content-type"))
 	var cause *format.Error
 	switch {
@@ -120,6 +130,8 @@ func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbat
 		return true, nil
 	case arena.Short(err):
 		return false, nil // for lack of room, or for good
+	case !errors.As(err, &cause) && ctx == noWait && errors.Is(err, context.Canceled):
+		return false, nil
 	case !errors.As(err, &cause):
 		return false, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
+	"github.com/lca-stream/lca-stream/source/registry"
 )
 
 const (
@@ -28,6 +29,12 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 		return nil, err
 	}
 	s := &system{config: c, cluster: cl, stats: stats, log: log}
+	if settings, ok := c.SchemaRegistry(log, s.registryChanged); ok {
+		if s.registry, err = registry.Open(settings); err != nil {
+			cl.Close()
+			return nil, err
+		}
+	}
 	s.starts = s.startMarkers()
 	return s, nil
 }
@@ -63,6 +70,15 @@ func (s *system) reach(ctx context.Context, limit time.Duration) error {
 		s.stats.SetBroker(pipeline.Readiness{Ready: true})
 	}
 	return err
+}
+
+// registryChanged stores whether the schema registry answers. While it does not, values may have to wait for it.
+func (s *system) registryChanged(cause error) {
+	r := pipeline.Readiness{Ready: cause == nil}
+	if cause != nil {
+		r.Reason = "the schema registry does not answer: " + logs.Plain(cause.Error())
+	}
+	s.stats.SetRegistry(r)
 }
 
 // quietLogger logs warnings and worse, unless the configuration asks for more: commands that print

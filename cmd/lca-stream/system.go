@@ -23,23 +23,25 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
+	"github.com/lca-stream/lca-stream/source/registry"
 )
 
 // system is what run, learn, transform and replay share: one connection pool, one set of counters, one log, the
 // status server, and traces if they are configured.
 type system struct {
-	config  *config.Config
-	cluster *kafkaconn.Cluster
-	stats   *pipeline.Stats
-	log     *slog.Logger
-	status  *status.Server
-	traces  *tracing.Tracing
-	link    *sink.Link        // of all producers
-	engines *pipeline.Engines // of all transforms
-	starts  *pipeline.Starts  // start markers, shared by learner and transform
-	memory  *source.Memory    // of all readers
-	rate    *source.Rate      // of the transform's transactions
-	learns  bool              // this process has a learner
+	config   *config.Config
+	cluster  *kafkaconn.Cluster
+	registry *registry.Client // nil: none is configured
+	stats    *pipeline.Stats
+	log      *slog.Logger
+	status   *status.Server
+	traces   *tracing.Tracing
+	link     *sink.Link        // of all producers
+	engines  *pipeline.Engines // of all transforms
+	starts   *pipeline.Starts  // start markers, shared by learner and transform
+	memory   *source.Memory    // of all readers
+	rate     *source.Rate      // of the transform's transactions
+	learns   bool              // this process has a learner
 
 	fromHistory bool // --from-history
 
@@ -150,6 +152,9 @@ func (s *system) close() {
 		}
 	}
 	s.traces.Close()
+	if s.registry != nil {
+		s.registry.Close()
+	}
 	s.cluster.Close()
 }
 
@@ -267,10 +272,19 @@ func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafk
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
 	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == config.ReadUncommitted, c.MaxMessageBytes
 	var err error
-	if k.Decoder, err = format.NewDecoder(format.Config{Format: format.Format(c.Format), MaxBytes: c.MaxMessageBytes}); err != nil {
+	if k.Decoder, err = s.decoder(); err != nil {
 		return nil, err
 	}
 	return source.OpenKafka(ctx, k)
+}
+
+// decoder returns what reads the values of the input topic.
+func (s *system) decoder() (*format.Decoder, error) {
+	c := format.Config{Format: format.Format(s.config.Source.Format), MaxBytes: s.config.Source.MaxMessageBytes}
+	if s.registry != nil {
+		c.Registry = s.registry
+	}
+	return format.NewDecoder(c)
 }
 
 // watch keeps the metrics of a stage's unread records up to date until ctx ends. In a process with two stages, the

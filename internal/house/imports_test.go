@@ -27,12 +27,14 @@ var layers = []layer{
 	{"source", "source internal/recordbatch", "gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
 	{"source/format", "source/format internal/flatipc", "github.com/segmentio github.com/twmb gonum.org github.com/goccy github.com/spf13 net log", ""},
 	{"source/format/ipcguard", "source/format/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log", ""},
+	{"source/registry", "source/format source/kafkaconn internal/credentials", "github.com/segmentio github.com/apache gonum.org github.com/goccy github.com/spf13", ""},
 	{"sink", "source internal/enum internal/recordbatch internal/failpoint", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
 	{"sink/snapshot", "source sink lca", "github.com/segmentio github.com/twmb github.com/goccy net", ""},
-	{"pipeline", "source minibatch lca sink internal/enum internal/recordbatch internal/flatipc internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn"},
+	{"pipeline", "source minibatch lca sink internal/enum internal/recordbatch internal/flatipc internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"cmd", "source minibatch lca sink pipeline internal cmd configs", "", ""},
 	{"configs", "", "github.com gonum.org os net log time", ""},
-	{"source/kafkaconn", "", "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake github.com/apache gonum.org", ""},
+	{"source/kafkaconn", "internal/credentials", "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake github.com/apache gonum.org", ""},
+	{"internal/credentials", "", "github.com gonum.org net log time", ""},
 	{"internal/enum", "", "github.com gonum.org os net log time", ""},
 	{"internal/flatipc", "", "github.com/segmentio github.com/twmb gonum.org github.com/goccy github.com/spf13 net os log time", ""},
 	{"internal/nested", "", "github.com/segmentio github.com/twmb gonum.org github.com/goccy github.com/spf13 net os log time", ""},
@@ -132,7 +134,7 @@ func TestThePaperKnowsNothingOfTheStream(t *testing.T) {
 func TestImportRuleRefuses(t *testing.T) {
 	for _, c := range []struct{ dir, ours string }{
 		{"lca", "source"}, {"lca", "lca/online"}, {"lca/internal/prop1", "lca"}, {"lca/online", "source"}, {"lca/internal/kernel", "minibatch"}, {"source", "sink"}, {"source", "lca"}, {"minibatch", "lca"}, {"sink", "pipeline"},
-		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"source/kafkaconn", "source"}, {"internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
+		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"pipeline", "source/registry"}, {"source/format", "source/registry"}, {"source/kafkaconn", "source"}, {"internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
 	} {
 		l, ok := layerOf(c.dir)
 		if !ok || l.may(c.ours) {

@@ -30,6 +30,7 @@ var (
 	sourceBytes     = desc("lca_source_bytes_total", "Bytes of record values read from the source topic.")
 	sourceLag       = desc("lca_source_lag_records", "Records between the reader and the end of its partition (read_uncommitted), by partition.", "partition")
 	sinceCommit     = desc("lca_seconds_since_commit", "Time that records of the partition have waited for a commit; 0 where none do.", "stage", "partition")
+	registryUp      = desc("lca_registry_up", "Whether the schema registry has answered what it was last asked: 1 or 0.")
 	brokerUp        = desc("lca_broker_up", "Whether any broker answers: 1 or 0.")
 	openTxns        = desc("lca_source_open_transactions", "Source partitions whose last stable offset is held back by an open transaction.")
 	foreignMembers  = desc("lca_group_foreign_members", "Members of source.group that are not this program: they take partitions whose records are not whitened.")
@@ -95,6 +96,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	if up, known := s.BrokerUp(); known {
 		gauge(brokerUp, map[bool]float64{true: 1}[up])
+	}
+	if up, known := s.RegistryUp(); known {
+		gauge(registryUp, map[bool]float64{true: 1}[up])
 	}
 	for reason, n := range tables.Rejected {
 		counter(rejectedRows, n, reason)

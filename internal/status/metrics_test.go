@@ -101,6 +101,7 @@ func TestMetricsCount(t *testing.T) {
 		`lca_source_open_transactions 1`,
 		`lca_seconds_since_commit{partition="3",stage="transform"} 0`,
 		`lca_broker_up 1`,
+		`lca_registry_up 1`,
 		`lca_model_version 800`,
 		`lca_update_duration_seconds_count 40`,
 		`lca_update_duration_seconds_bucket{le="+Inf"} 40`,
@@ -123,6 +124,7 @@ func busy(t *testing.T) *process {
 	p.stats.SetBehind("transform", map[source.Partition]int64{{Topic: "events", ID: 3}: 0})
 	p.stats.SetReady(pipeline.Readiness{Ready: true})
 	p.stats.SetBroker(pipeline.Readiness{Ready: true})
+	p.stats.SetRegistry(pipeline.Readiness{Ready: true})
 	return p
 }
 

@@ -13,6 +13,9 @@ const DefaultMaxBytes = 16 << 20
 type Config struct {
 	Format   Format // one of Names; default Auto
 	MaxBytes int    // bytes of one value; default DefaultMaxBytes
+
+	// Registry has the schemas of values that name one: see SchemaID. Nil: such values are refused.
+	Registry Registry
 }
 
 // Decoder turns the value of a message into one Arrow record. Its input is hostile until proven
@@ -24,6 +27,7 @@ type Decoder struct {
 	config   Config
 	chosen   int            // place in formats of the only one that is read; −1: all
 	decoders []valueDecoder // in the order of formats; nil: of files only
+	named    *registered    // of values that name their schema; nil: they are not read
 }
 
 // NewDecoder returns a Decoder; zero fields of c take their defaults. A Format that is not one of Names is
@@ -42,6 +46,9 @@ func NewDecoder(c Config) (*Decoder, error) {
 			d.decoders[i] = f.decoder(c)
 		}
 	}
+	if c.Registry != nil && (chosen < 0 || formats[chosen].compile != nil) {
+		d.named = &registered{config: c, chosen: chosen, plans: map[int]*plan{}}
+	}
 	return d, nil
 }
 
@@ -50,7 +57,7 @@ func NewDecoder(c Config) (*Decoder, error) {
 // without rows gives a record of 0 rows. contentType is the content-type header, or "".
 //
 // An error about the bytes is an *Error: it will be the same next time. Any other says that they could not be
-// decoded now, because ctx has ended. A nil value (a tombstone) is for the caller to leave out: it is
+// decoded now: ctx has ended, or the schema registry refuses to answer. A nil value (a tombstone) is for the caller to leave out: it is
 // refused as empty.
 func (d *Decoder) Decode(ctx context.Context, value []byte, contentType string) (arrow.Record, error) {
 	return d.DecodeIn(ctx, nil, value, contentType)
@@ -69,6 +76,9 @@ func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentT
 		return nil, errorf(CodeEmpty, "no bytes; send %s", titles())
 	case len(value) > d.config.MaxBytes:
 		return nil, errorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
+	}
+	if _, _, ok := SchemaID(value); ok && d.named != nil {
+		return d.named.decode(ctx, value, a)
 	}
 	i, err := d.choose(value, contentType)
 	if err != nil {

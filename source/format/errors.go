@@ -19,7 +19,7 @@ const (
 
 // Codes returns all codes that the value of a message can be refused with.
 func Codes() []string {
-	codes := []string{CodeEmpty, CodeTooLarge, CodeFormatUnknown, CodeDecodePanic}
+	codes := []string{CodeEmpty, CodeTooLarge, CodeFormatUnknown, CodeDecodePanic, CodeSchemaUnknown, CodeSchemaInvalid}
 	for _, f := range formats {
 		if f.decoder != nil {
 			codes = append(append(codes, f.invalid, f.tooLarge), f.otherCodes...)

@@ -45,6 +45,11 @@ type spec struct {
 	tooLarge   string   // the code of a value that decodes to more than there is room for
 	otherCodes []string // the other codes that a value can be refused with
 
+	// compile returns what reads the bodies of values that name s, a schema of a registry of type schemaType; nil:
+	// such values are not of this format.
+	compile    func(c Config, s *Schema) (valueDecoder, error)
+	schemaType SchemaType
+
 	extensions []string // of file names, in lower case
 	open       func(path string, maxRows int) (table, error)
 }

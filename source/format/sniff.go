@@ -50,7 +50,8 @@ func guess(value []byte) string {
 		{"\x04\x22\x4d\x18", "these bytes are lz4 (compress in the producer's settings instead, not the value)"},
 		{"PAR1", "these bytes are a Parquet file"},
 		{"Obj\x01", "these bytes are an Avro file"},
-		{"\x00", "these bytes begin with 0, as Avro and Protobuf with a schema registry's prefix do"},
+		{"\xc3\x01", "these bytes are Avro with a fingerprint of its schema (single-object encoding)"},
+		{"\x00", "these bytes begin with 0, as those written with a schema registry do (Avro, Protobuf, JSON Schema): set source.registry.url"},
 	} {
 		if bytes.HasPrefix(value, []byte(known.magic)) {
 			return known.name

@@ -16,6 +16,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/lca-stream/lca-stream/internal/credentials"
 )
 
 // OAuth says where a program gets the token that it shows to brokers: from an OAuth 2.0 server, by the grant
@@ -64,7 +66,7 @@ func newBearer(c OAuth) (*bearer, error) {
 			return nil, fmt.Errorf("kafka.sasl.oauth.extensions: %q is not NAME=VALUE", e)
 		}
 	}
-	pool, err := authorities(c.CAFile, "kafka.sasl.oauth.ca_file")
+	pool, err := credentials.Authorities(c.CAFile, "kafka.sasl.oauth.ca_file")
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ func (b *bearer) current(ctx context.Context) (*token, error) {
 
 func (b *bearer) ask(ctx context.Context) (*token, error) {
 	c := b.config
-	secret, err := secretOf(c.ClientSecret, c.ClientSecretFile, "kafka.sasl.oauth.client_secret")
+	secret, err := credentials.Secret(c.ClientSecret, c.ClientSecretFile, "kafka.sasl.oauth.client_secret")
 	if err != nil {
 		return nil, err
 	}

@@ -2,12 +2,12 @@ package kafkaconn
 
 import (
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/lca-stream/lca-stream/internal/credentials"
 )
 
 // Mechanism is how a user shows the password to brokers.
@@ -48,7 +48,7 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 		}
 		return b, nil
 	}
-	password, err := secretOf(s.Password, s.PasswordFile, "kafka.sasl.password")
+	password, err := credentials.Secret(s.Password, s.PasswordFile, "kafka.sasl.password")
 	if err != nil {
 		return nil, fmt.Errorf("kafkaconn: %w", err)
 	}
@@ -73,18 +73,3 @@ func (s SASL) mechanism() (sasl.Mechanism, error) {
 }
 
 func (s SASL) off() bool { return s.Mechanism == "" || s.Mechanism == SASLNone }
-
-// secretOf returns a secret that is given as it is, or in a file; key is the first of the two settings.
-func secretOf(secret, file, key string) (string, error) {
-	switch {
-	case file == "":
-		return secret, nil
-	case secret != "":
-		return "", fmt.Errorf("%s and %[1]s_file are both set: keep one", key)
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("%s_file: %w", key, err)
-	}
-	return strings.TrimRight(string(content), "\r\n"), nil
-}

@@ -2,10 +2,10 @@ package kafkaconn
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
+
+	"github.com/lca-stream/lca-stream/internal/credentials"
 )
 
 // TLS configures encryption to the brokers, and the client's certificate if they require one.
@@ -31,7 +31,7 @@ func (t TLS) config() (*tls.Config, error) {
 		InsecureSkipVerify: t.InsecureSkipVerify,
 	}
 	var err error
-	if c.RootCAs, err = authorities(t.CAFile, "kafka.tls.ca_file"); err != nil {
+	if c.RootCAs, err = credentials.Authorities(t.CAFile, "kafka.tls.ca_file"); err != nil {
 		return nil, fmt.Errorf("kafkaconn: %w", err)
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {
@@ -47,20 +47,4 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 	}
 	return c, nil
-}
-
-// authorities reads the certificates to trust, which key names; nil is the system's.
-func authorities(file, key string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s holds no PEM certificate", key, file)
-	}
-	return pool, nil
 }

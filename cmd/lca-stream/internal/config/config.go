@@ -126,6 +126,16 @@ type Source struct {
 	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, NaN or Inf feature
 	OnGap           Choice             // what becomes of records that retention has deleted before they were read: Stop or Skip
 	MaxMessageBytes int                // largest message taken, bytes
+	Registry        Registry
+}
+
+// Registry is the schema registry of the input's values and of those that are written.
+type Registry struct {
+	URL          string // address and path of Confluent's API; "": there is none
+	Username     string // user; "": no login
+	Password     Secret // password, unless PasswordFile is set
+	PasswordFile string // file that holds the password
+	CAFile       string // PEM file of the authorities to trust; "": the system's
 }
 
 // Minibatch is how rows are gathered for one step of the learner.

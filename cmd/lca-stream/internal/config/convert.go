@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
+	"github.com/lca-stream/lca-stream/source/registry"
 )
 
 // Cluster is the connection to the brokers; log is where its trouble is said.
@@ -27,6 +28,16 @@ func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
 			},
 		},
 	}
+}
+
+// SchemaRegistry is the connection to the schema registry; ok is false if there is none. log is where its trouble is said,
+// and changed is called with it.
+func (c *Config) SchemaRegistry(log *slog.Logger, changed func(error)) (settings registry.Config, ok bool) {
+	r := c.Source.Registry
+	return registry.Config{
+		URL: r.URL, Username: r.Username, Password: string(r.Password), PasswordFile: r.PasswordFile, CAFile: r.CAFile,
+		Log: log, Changed: changed,
+	}, r.URL != ""
 }
 
 // Learner is the configuration of a learner of dim features. A fault here is one that needs dim,

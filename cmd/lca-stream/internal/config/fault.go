@@ -91,7 +91,11 @@ var secretPattern = regexp.MustCompile(`(password"?\s*[:=]\s*)("[^"]*"?|'[^']*'?
 // its line is shown.
 var pairPattern = regexp.MustCompile(`([\w-]+)("?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,{}][^\s,}]*)`)
 
+// userPattern finds the user and the password in an address.
+var userPattern = regexp.MustCompile(`(://)[^/@\s"']+@`)
+
 func hideSecrets(line string) string {
+	line = userPattern.ReplaceAllString(line, "${1}"+mask+"@")
 	line = secretPattern.ReplaceAllString(line, "${1}"+mask)
 	return pairPattern.ReplaceAllStringFunc(line, func(pair string) string {
 		m := pairPattern.FindStringSubmatch(pair)

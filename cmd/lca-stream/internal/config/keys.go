@@ -76,7 +76,7 @@ func kafkaKeys(c *Config) []Key {
 }
 
 func sourceKeys(c *Config) []Key {
-	s := &c.Source
+	s, r := &c.Source, &c.Source.Registry
 	return []Key{
 		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
@@ -90,6 +90,11 @@ func sourceKeys(c *Config) []Key {
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, stop, or impute: fill what is null or NaN by its conditional mean under the model, said in column <column>_imputed; a row with Inf then has a null result. It is never learnt.", oneOf(&s.OnInvalid, pipeline.OnInvalids()...)},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},
 		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter). Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
+		{"source.registry.url", `""`, "Schema registry of values that name their schema by an id, after a byte 0: http(s)://HOST:PORT and the path of Confluent's API, such as /apis/ccompat/v7. Empty: such values are unusable.", text(&r.URL, registryURL)},
+		{"source.registry.username", `""`, "User to log in as; empty: no login.", text(&r.Username, anyText)},
+		{"source.registry.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&r.Password}},
+		{"source.registry.password_file", `""`, "File that holds the password, such as a mounted secret; one line ending is taken off.", text(&r.PasswordFile, anyText)},
+		{"source.registry.ca_file", `""`, "PEM file of the authorities that may sign the registry's certificate; empty: the system's.", text(&r.CAFile, anyText)},
 	}
 }
 

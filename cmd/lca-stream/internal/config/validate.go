@@ -114,8 +114,20 @@ func (d *decoder) validateSource() {
 	if s.Assignment == AssignStatic && s.InstanceID != "" && s.InstanceID != "none" {
 		d.clash("is set, but a static assignment has no members", "set source.assignment: group, or remove this", "source.instance_id", "source.assignment")
 	}
+	d.validateRegistry(&s.Registry)
 	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {
 		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
+	}
+}
+
+func (d *decoder) validateRegistry(r *Registry) {
+	if password := r.Password != "" || r.PasswordFile != ""; r.URL == "" && (r.Username != "" || password || r.CAFile != "") {
+		d.clash("is set, but there is no registry", "set source.registry.url, or remove this", "source.registry.username", "source.registry.password", "source.registry.password_file", "source.registry.ca_file")
+	} else if (r.Username != "") != password {
+		d.clash("needs both a user and a password", "set source.registry.username and source.registry.password_file", "source.registry.username", "source.registry.password", "source.registry.password_file")
+	}
+	if r.Password != "" && r.PasswordFile != "" {
+		d.clash("is set together with source.registry.password", "keep one of the two", "source.registry.password_file", "source.registry.password")
 	}
 }
 

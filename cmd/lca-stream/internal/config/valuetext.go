@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lca-stream/lca-stream/internal/typo"
+	"github.com/lca-stream/lca-stream/source/registry"
 )
 
 // sizeValue is a number of bytes, with a unit or bare, or one of words.
@@ -143,16 +144,25 @@ type rule struct {
 
 // Rules of text. Kafka's own limits: topic names of 249 letters, digits, '.', '_' and '-'.
 var (
-	anyText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
-	someText   = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
-	memberName = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
-	topic      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
-	maybe      = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
-	modelName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, remedy: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
-	address    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, remedy: "an address host:port, such as localhost:9092", more: hostPort(false)}
-	hostName   = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, remedy: "a host name without a port, or '*'"}
-	listen     = rule{pattern: regexp.MustCompile(``), max: 261, remedy: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
+	anyText     = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
+	someText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
+	memberName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	topic       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
+	maybe       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
+	modelName   = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, remedy: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}
+	address     = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, remedy: "an address host:port, such as localhost:9092", more: hostPort(false)}
+	hostName    = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, remedy: "a host name without a port, or '*'"}
+	listen      = rule{pattern: regexp.MustCompile(``), max: 261, remedy: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
+	registryURL = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]*$`), max: 1024, remedy: "an address such as https://registry:8081 or http://registry:8080/apis/ccompat/v7", more: registryAddress}
 )
+
+func registryAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	_, err := registry.CheckURL(s)
+	return err
+}
 
 func notDots(s string) error {
 	if s == "." || s == ".." {

@@ -1,0 +1,41 @@
+// Package credentials reads what a configuration gives as a value or as a file: secrets and the authorities to trust.
+package credentials
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Secret returns a secret that is given as it is, or in a file, whose line end is left out. key is the first of the two
+// settings, which errors name.
+func Secret(secret, file, key string) (string, error) {
+	switch {
+	case file == "":
+		return secret, nil
+	case secret != "":
+		return "", fmt.Errorf("%s and %[1]s_file are both set: keep one", key)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("%s_file: %w", key, err)
+	}
+	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// Authorities reads the PEM certificates to trust from a file, which key names; nil is the system's.
+func Authorities(file, key string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: %s holds no PEM certificate", key, file)
+	}
+	return pool, nil
+}

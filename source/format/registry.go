@@ -1,0 +1,146 @@
+package format
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// Values that are written with a schema registry name their schema:
+//
+//	byte 0        0, the mark
+//	bytes 1–4     id of the writer's schema in the registry, big-endian
+//	bytes 5–…     the body, in the format of that schema's type
+//
+// Each value is read by its own writer's schema, so that schemas may change in the midst of a topic. What is read of a
+// schema (its plan) is kept for later values. Ids in headers, as 16-byte GUIDs, are not supported.
+
+// SchemaType is the language of a schema, as registries spell it.
+type SchemaType string
+
+// The types of schemas.
+const (
+	SchemaAvro     SchemaType = "AVRO"
+	SchemaProtobuf SchemaType = "PROTOBUF"
+	SchemaJSON     SchemaType = "JSON"
+)
+
+// Schema is what a schema registry has under an id.
+type Schema struct {
+	ID         int
+	Type       SchemaType
+	Text       string
+	References []SchemaReference // all that the text refers to, directly or not, each after what it refers to itself
+}
+
+// SchemaReference is a schema that another one refers to.
+type SchemaReference struct {
+	Name    string // by which it is referred to: a full name in Avro, a file to import in Protobuf, a $ref in JSON Schema
+	Subject string
+	Version int
+	Text    string
+	Direct  bool // the schema itself refers to it, not only what it refers to
+}
+
+// Registry knows the schemas of ids. It is used by several goroutines at once.
+type Registry interface {
+	// Schema returns the schema of an id, and waits for it until ctx ends, but returns one that it remembers whatever
+	// ctx is. ErrNoSchema means that there is none; any other error, that it could not be had now.
+	Schema(ctx context.Context, id int) (*Schema, error)
+}
+
+// ErrNoSchema is a registry's answer that an id, or a schema that it refers to, is not known there.
+var ErrNoSchema = errors.New("the schema registry does not know it")
+
+// The codes of values whose writer's schema cannot be used.
+const (
+	CodeSchemaUnknown = "schema_unknown" // the registry does not know the id, or what its schema refers to
+	CodeSchemaInvalid = "schema_invalid" // the schema does not parse, or has what is not supported
+)
+
+// prefixBytes is the size of the mark and the id.
+const prefixBytes = 5
+
+// SchemaID returns the id of the writer's schema that value names, and the body behind it. ok is false if value does
+// not begin as one that was written with a registry.
+func SchemaID(value []byte) (id int, body []byte, ok bool) {
+	if len(value) < prefixBytes || value[0] != 0 {
+		return 0, nil, false
+	}
+	return int(binary.BigEndian.Uint32(value[1:])), value[prefixBytes:], true
+}
+
+// mostPlans bounds the plans that are kept. With more they are all made again: few topics have as many schemas.
+const mostPlans = 256
+
+// registered reads values by the schemas that they name.
+type registered struct {
+	config Config
+	chosen int // place in formats of the only one that is read; −1: all
+
+	mu    sync.RWMutex
+	plans map[int]*plan
+}
+
+// plan reads the bodies of one schema; err says why it cannot.
+type plan struct {
+	valueDecoder
+	err *Error
+}
+
+func (r *registered) decode(ctx context.Context, value []byte, a *Arena) (arrow.Record, error) {
+	id, body, _ := SchemaID(value)
+	r.mu.RLock()
+	p := r.plans[id]
+	r.mu.RUnlock()
+	if p == nil {
+		var err error
+		if p, err = r.prepare(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return p.decode(ctx, body, a)
+}
+
+// prepare makes the plan of an id and keeps it. An unknown id is not kept: the registry may know it later.
+func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
+	s, err := r.config.Registry.Schema(ctx, id)
+	if errors.Is(err, ErrNoSchema) {
+		return nil, errorf(CodeSchemaUnknown, "the value names schema %d: %w; was it written with another registry?", id, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := r.compile(s)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.plans) >= mostPlans {
+		clear(r.plans)
+	}
+	r.plans[id] = p
+	return p, nil
+}
+
+func (r *registered) compile(s *Schema) *plan {
+	for i, f := range formats {
+		if f.compile == nil || f.schemaType != s.Type {
+			continue
+		}
+		if r.chosen >= 0 && r.chosen != i {
+			want := formats[r.chosen]
+			return &plan{err: errorf(want.invalid, "schema %d is of %s; set source.format to auto or %s to read it", s.ID, f.title, f.name)}
+		}
+		d, err := f.compile(r.config, s)
+		if err != nil {
+			return &plan{err: errorf(CodeSchemaInvalid, "schema %d: %w", s.ID, err)}
+		}
+		return &plan{valueDecoder: d}
+	}
+	return &plan{err: errorf(CodeSchemaInvalid, "schema %d is of type %q, which is not read", s.ID, clip(string(s.Type)))}
+}

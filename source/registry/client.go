@@ -1,0 +1,214 @@
+package registry
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sr"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/lca-stream/lca-stream/internal/credentials"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// Config says how the registry is reached.
+type Config struct {
+	URL          string // http[s]://HOST[:PORT][/PATH], with the path at which the registry has Confluent's API
+	Username     string // "": no login
+	Password     string
+	PasswordFile string // instead of Password: its content without the line end, read by Open
+	CAFile       string // PEM file of the authorities that may sign the registry's certificate; "": the system's
+
+	// Log gets a line when the registry does not answer, and when it does again; nil is silent.
+	Log *slog.Logger
+
+	// Changed is called when the registry ceases to answer, with the reason, and with nil when it has answered;
+	// nil is not called. Calls come one at a time.
+	Changed func(cause error)
+
+	// Transport sends requests; nil is HTTP. Tests put faulty networks here.
+	Transport http.RoundTripper
+}
+
+const (
+	// requestWait bounds a request.
+	requestWait = 10 * time.Second
+
+	// lookAgain is how long an unknown id is asked for again, and unknownFor how long it is then taken for unknown.
+	lookAgain  = 5 * time.Second
+	unknownFor = 30 * time.Second
+)
+
+// Client is a connection to a registry, with the schemas that it has answered. It is safe for concurrent use.
+type Client struct {
+	url     string // without secrets
+	api     *sr.Client
+	known   *schemas
+	asking  singleflight.Group
+	trouble *trouble
+
+	life context.Context // ends with Close: what is asked in the background
+	end  context.CancelFunc
+}
+
+// Open checks the configuration and loads password and certificates. It connects to nothing: the first request does.
+func Open(c Config) (*Client, error) {
+	address, err := CheckURL(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("registry: source.registry.url: %w", err)
+	}
+	password, err := credentials.Secret(c.Password, c.PasswordFile, "source.registry.password")
+	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	authorities, err := credentials.Authorities(c.CAFile, "source.registry.ca_file")
+	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	if c.Transport == nil {
+		c.Transport = &http.Transport{
+			Proxy:           http.ProxyFromEnvironment,
+			TLSClientConfig: &tls.Config{RootCAs: authorities, MinVersion: tls.VersionTLS12},
+			IdleConnTimeout: requestWait,
+		}
+	}
+	options := []sr.ClientOpt{
+		sr.URLs(address.String()), sr.UserAgent("lca-stream"),
+		sr.HTTPClient(&http.Client{Transport: bounded{c.Transport}, Timeout: requestWait}),
+	}
+	if c.Username != "" {
+		options = append(options, sr.BasicAuth(c.Username, password))
+	}
+	api, err := sr.NewClient(options...)
+	if err != nil {
+		return nil, fmt.Errorf("registry: %w", err)
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	client := &Client{url: address.String(), api: api, known: newSchemas()}
+	client.trouble = &trouble{url: client.url, log: c.Log, changed: c.Changed}
+	client.life, client.end = context.WithCancel(context.Background())
+	return client, nil
+}
+
+// CheckURL reads the address of a registry. Credentials do not belong into it: it is logged.
+func CheckURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("is not http://HOST:PORT or https://HOST, with the path of Confluent's API if it has one")
+	case u.User != nil:
+		return nil, errors.New("has a user in it, who belongs into source.registry.username")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("has more than an address and a path")
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u, nil
+}
+
+// URL returns the registry's address.
+func (c *Client) URL() string { return c.url }
+
+// Close ends what is being asked.
+func (c *Client) Close() { c.end() }
+
+// Schema returns the schema of an id, with all that it refers to. It waits for as long as the registry does not
+// answer, until ctx ends; the question stays open for the next caller. The error wraps format.ErrNoSchema if the
+// registry does not know the id.
+func (c *Client) Schema(ctx context.Context, id int) (*format.Schema, error) {
+	if id > math.MaxInt32 {
+		return nil, fmt.Errorf("registry: id %d is beyond those of any registry: %w", id, format.ErrNoSchema)
+	}
+	if s, err := c.known.of(id); s != nil || err != nil {
+		return s, err
+	}
+	answer := c.asking.DoChan(strconv.Itoa(id), func() (any, error) {
+		if s, err := c.known.of(id); s != nil || err != nil {
+			return s, err // of a call that has ended just now
+		}
+		return c.ask(c.life, id)
+	})
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case got := <-answer:
+		if got.Err != nil {
+			return nil, got.Err
+		}
+		return got.Val.(*format.Schema), nil
+	}
+}
+
+// ask fetches a schema and remembers it, or that there is none.
+func (c *Client) ask(ctx context.Context, id int) (s *format.Schema, err error) {
+	var first time.Time
+	for wait := firstWait; ; wait = longer(wait) {
+		err = c.persist(ctx, func(ctx context.Context) error {
+			s, err = c.fetch(ctx, id)
+			return err
+		})
+		if err == nil {
+			c.known.add(s)
+			return s, nil
+		}
+		if !errors.Is(err, format.ErrNoSchema) {
+			return nil, err
+		}
+		if first.IsZero() {
+			first = time.Now()
+		}
+		if time.Since(first) >= lookAgain {
+			c.known.lack(id, err)
+			return nil, err
+		}
+		if err := sleep(ctx, max(firstWait, min(wait, lookAgain-time.Since(first)))); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Latest returns the newest schema of a subject. The error wraps format.ErrNoSchema if there is none.
+func (c *Client) Latest(ctx context.Context, subject string) (s *format.Schema, err error) {
+	err = c.persist(ctx, func(ctx context.Context) error {
+		newest, err := c.api.SchemaByVersion(ctx, subject, -1)
+		if err != nil {
+			return err
+		}
+		s, err = c.whole(ctx, newest.ID, newest.Schema)
+		return err
+	})
+	return s, err
+}
+
+// Register registers a schema under a subject, and returns its id; a schema that is registered already keeps its id. It
+// waits for as long as the registry does not answer. A registry that refuses it, such as for not being compatible, is
+// quoted in the error.
+func (c *Client) Register(ctx context.Context, subject string, s *format.Schema) (id int, err error) {
+	registered := sr.Schema{Schema: s.Text}
+	if err := registered.Type.UnmarshalText([]byte(s.Type)); err != nil {
+		return 0, fmt.Errorf("registry: %w", err)
+	}
+	for _, r := range s.References {
+		if r.Direct {
+			registered.References = append(registered.References, sr.SchemaReference{Name: r.Name, Subject: r.Subject, Version: r.Version})
+		}
+	}
+	err = c.persist(ctx, func(ctx context.Context) error {
+		id, err = c.api.RegisterSchema(ctx, subject, registered, -1, -1)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("registry: registering a schema under %s: %w", subject, err)
+	}
+	return id, nil
+}

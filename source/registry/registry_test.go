@@ -1,0 +1,362 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/sr"
+	"github.com/twmb/franz-go/pkg/sr/srfake"
+	"go.uber.org/goleak"
+
+	"github.com/lca-stream/lca-stream/source/format"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const avroLong = `{"type":"record","name":"R","fields":[{"name":"a","type":"long"}]}`
+
+// rig is a registry that is reached without a network, so that time can be synthetic. Its faults are answered in
+// order, before the registry itself is asked.
+type rig struct {
+	*srfake.Registry
+	mu     sync.Mutex
+	faults []any // an error, a status, or a handler
+	asked  []string
+	states []string
+}
+
+func (r *rig) RoundTrip(q *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	r.asked = append(r.asked, q.Method+" "+q.URL.RequestURI())
+	var fault any
+	if len(r.faults) > 0 {
+		fault, r.faults = r.faults[0], r.faults[1:]
+	}
+	r.mu.Unlock()
+	answer := httptest.NewRecorder()
+	switch f := fault.(type) {
+	case error:
+		return nil, f
+	case int:
+		answer.WriteHeader(f)
+	case http.HandlerFunc:
+		f(answer, q)
+	default:
+		r.Handler().ServeHTTP(answer, q)
+	}
+	return answer.Result(), nil
+}
+
+func (r *rig) open(t *testing.T, c Config) *Client {
+	t.Helper()
+	if c.URL == "" {
+		c.URL = "http://registry.test:8081/"
+	}
+	c.Transport = r
+	c.Changed = func(err error) {
+		if err != nil {
+			r.states = append(r.states, "down")
+		} else {
+			r.states = append(r.states, "up")
+		}
+	}
+	client, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// inBubble runs a test in synthetic time with a registry that knows schema 7.
+func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{Registry: srfake.NewRegistry()}
+		r.SeedSchema("events-value", 1, 7, sr.Schema{Schema: avroLong})
+		test(t, r)
+	})
+}
+
+func TestASchemaIsAskedForOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c := r.open(t, Config{})
+		var wait sync.WaitGroup
+		for range 8 {
+			wait.Go(func() {
+				s, err := c.Schema(t.Context(), 7)
+				if err != nil || s.Type != format.SchemaAvro || s.ID != 7 || s.Text != avroLong {
+					t.Errorf("schema %+v, %v", s, err)
+				}
+			})
+		}
+		wait.Wait()
+		if diff := cmp.Diff([]string{"GET /schemas/ids/7"}, r.asked); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff([]string{"up"}, r.states); diff != "" {
+			t.Error(diff)
+		}
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if s, err := c.Schema(ended, 7); s == nil || err != nil {
+			t.Errorf("what is remembered needs no time: %v", err)
+		}
+	})
+}
+
+func TestThePathOfTheURLIsKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c := r.open(t, Config{URL: "http://registry.test/apis/ccompat/v7/"})
+		r.faults = []any{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"schema":"\"long\""}`)) })}
+		if _, err := c.Schema(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"GET /apis/ccompat/v7/schemas/ids/1"}, r.asked); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A registry whose replica lags knows an id a moment later.
+func TestAnUnknownIDIsAskedForAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c := r.open(t, Config{})
+		time.AfterFunc(lookAgain/2, func() { r.SeedSchema("late-value", 1, 8, sr.Schema{Schema: `"long"`}) })
+		if _, err := c.Schema(t.Context(), 8); err != nil {
+			t.Errorf("after %v: %v", lookAgain/2, err)
+		}
+	})
+}
+
+func TestAnUnknownIDIsRememberedForAWhile(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c := r.open(t, Config{})
+		began := time.Now()
+		_, err := c.Schema(t.Context(), 9)
+		if took := time.Since(began); !errors.Is(err, format.ErrNoSchema) || took < lookAgain || took > lookAgain+time.Second {
+			t.Fatalf("%v after %v", err, took)
+		}
+		asked := len(r.asked)
+		time.Sleep(unknownFor - time.Second)
+		if _, err = c.Schema(t.Context(), 9); !errors.Is(err, format.ErrNoSchema) || len(r.asked) != asked {
+			t.Errorf("%v, %d requests more", err, len(r.asked)-asked)
+		}
+		r.SeedSchema("late-value", 1, 9, sr.Schema{Schema: `"long"`})
+		time.Sleep(2 * time.Second)
+		if _, err = c.Schema(t.Context(), 9); err != nil {
+			t.Errorf("after %v it is asked for again: %v", unknownFor, err)
+		}
+	})
+}
+
+// Ids of registries are 32-bit integers with a sign, and a path with a larger one is not theirs.
+func TestAnIDBeyondTheirRangeIsUnknownAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		if _, err := r.open(t, Config{}).Schema(t.Context(), 1<<31); !errors.Is(err, format.ErrNoSchema) || len(r.asked) > 0 {
+			t.Errorf("%v, asked %v", err, r.asked)
+		}
+	})
+}
+
+func TestARegistryThatIsAwayIsWaitedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for range 20 {
+			r.faults = append(r.faults, syscall.ECONNREFUSED, 503, 500, 429, context.DeadlineExceeded)
+		}
+		began := time.Now()
+		if _, err := r.open(t, Config{}).Schema(t.Context(), 7); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < time.Minute {
+			t.Errorf("100 tries within %v", took)
+		}
+		if diff := cmp.Diff([]string{"down", "up"}, r.states); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// A caller who leaves does not end the question: the next one finds the answer.
+func TestACallerMayLeave(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.faults = []any{syscall.ECONNREFUSED, syscall.ECONNREFUSED}
+		c := r.open(t, Config{})
+		ended, end := context.WithCancel(t.Context())
+		end()
+		if _, err := c.Schema(ended, 7); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if s, err := c.Schema(ended, 7); err != nil || s == nil {
+			t.Errorf("the answer was not kept: %v", err)
+		}
+	})
+}
+
+func TestWhatNeedsAPerson(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fault  any
+		remedy string
+	}{
+		{"wrong password", 401, "source.registry.username"},
+		{"no rights", 403, "the right to read"},
+		{"another server", 404, "source.registry.url"},
+		{"a page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }), "source.registry.url"},
+		{"a request that it refuses", 400, "source.registry"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				for range 100 {
+					r.faults = append(r.faults, c.fault)
+				}
+				_, err := r.open(t, Config{}).Schema(t.Context(), 7)
+				var said *kafkaconn.Error
+				if !errors.As(err, &said) || !strings.Contains(said.Remedy, c.remedy) {
+					t.Errorf("%v, want a remedy with %q", err, c.remedy)
+				}
+			})
+		})
+	}
+}
+
+func TestLogin(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		file := filepath.Join(t.TempDir(), "password")
+		if err := os.WriteFile(file, []byte("geheim\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r.Registry = srfake.NewRegistry(srfake.WithAuth("Basic YW5uOmdlaGVpbQ==")) // ann:geheim
+		r.SeedSchema("events-value", 1, 7, sr.Schema{Schema: avroLong})
+		if _, err := r.open(t, Config{Username: "ann", PasswordFile: file}).Schema(t.Context(), 7); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestReferencesComeInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.SeedSchema("unit", 1, 20, sr.Schema{Schema: `"unit"`})
+		r.SeedSchema("reading", 1, 21, sr.Schema{Schema: `"reading"`, References: []sr.SchemaReference{{Name: "Unit", Subject: "unit", Version: 1}}})
+		r.SeedSchema("all-value", 1, 22, sr.Schema{Schema: `"all"`, Type: sr.TypeJSON, References: []sr.SchemaReference{
+			{Name: "Reading", Subject: "reading", Version: 1}, {Name: "Unit", Subject: "unit", Version: 1}, {Name: "Other", Subject: "unit", Version: 1},
+		}})
+		c := r.open(t, Config{})
+		s, err := c.Schema(t.Context(), 22)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(&format.Schema{ID: 22, Type: format.SchemaJSON, Text: `"all"`, References: []format.SchemaReference{
+			{Name: "Unit", Subject: "unit", Version: 1, Text: `"unit"`, Direct: true},
+			{Name: "Reading", Subject: "reading", Version: 1, Text: `"reading"`, Direct: true},
+			{Name: "Other", Subject: "unit", Version: 1, Text: `"unit"`, Direct: true},
+		}}, s); diff != "" {
+			t.Error(diff)
+		}
+		newest, err := c.Latest(t.Context(), "all-value")
+		if err != nil || newest.ID != 22 || len(newest.References) != 3 {
+			t.Errorf("newest %+v, %v", newest, err)
+		}
+	})
+}
+
+func TestMissingReferenceIsAnUnknownSchema(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for range 100 {
+			r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				if q.URL.Path == "/schemas/ids/22" {
+					_, _ = w.Write([]byte(`{"schema":"\"all\"","references":[{"name":"Unit","subject":"unit","version":3}]}`))
+					return
+				}
+				r.Handler().ServeHTTP(w, q)
+			}))
+		}
+		_, err := r.open(t, Config{}).Schema(t.Context(), 22)
+		if !errors.Is(err, format.ErrNoSchema) || !strings.Contains(err.Error(), "version 3 of unit") {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRegister(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c := r.open(t, Config{})
+		s := &format.Schema{Type: format.SchemaAvro, Text: avroLong}
+		first, err := c.Register(t.Context(), "out-value", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := c.Register(t.Context(), "out-value", s); err != nil || again != first {
+			t.Errorf("id %d, then %d, %v", first, again, err)
+		}
+		r.faults = []any{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = w.Write([]byte(`{"error_code":409,"message":"field a has no default"}`))
+		})}
+		if _, err := c.Register(t.Context(), "out-value", s); err == nil || !strings.Contains(err.Error(), "field a has no default") || !strings.Contains(err.Error(), "compatibility") {
+			t.Errorf("refused: %v", err)
+		}
+		r.faults = []any{503}
+		if again, err := c.Register(t.Context(), "out-value", s); err != nil || again != first {
+			t.Errorf("after a registry that was away: id %d, %v", again, err)
+		}
+	})
+}
+
+// What is remembered is bounded, in number and in bytes.
+func TestTheOldestSchemaIsForgotten(t *testing.T) {
+	s := newSchemas()
+	for id := range mostSchemas + 5 {
+		s.add(&format.Schema{ID: id, Text: "x"})
+		s.lack(id+10*mostSchemas, format.ErrNoSchema)
+	}
+	if known, _ := s.of(4); known != nil || len(s.byID) != mostSchemas || len(s.absent) > mostSchemas {
+		t.Errorf("%d schemas, %d absent, the first: %v", len(s.byID), len(s.absent), known)
+	}
+	s.add(&format.Schema{ID: -1, Text: strings.Repeat("x", mostText)})
+	if known, _ := s.of(-1); known == nil || len(s.byID) != 1 || s.text != mostText {
+		t.Errorf("%d schemas of %d bytes", len(s.byID), s.text)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://localhost:8081":                  "http://localhost:8081",
+		"https://registry.test/apis/ccompat/v7/": "https://registry.test/apis/ccompat/v7",
+		"localhost:8081":                         "is not http://",
+		"http://ann:secret@registry.test":        "source.registry.username",
+		"http://registry.test/?key=secret":       "more than",
+		"":                                       "is not http://",
+	} {
+		u, err := CheckURL(text)
+		if err == nil && u.String() != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v; want %q", text, u, err, want)
+		}
+	}
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		long := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"schema":"` + strings.Repeat("x", mostAnswer) + `"}`))
+		})
+		for range 100 {
+			r.faults = append(r.faults, long)
+		}
+		if _, err := r.open(t, Config{}).Schema(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "source.registry.url") {
+			t.Error(err)
+		}
+	})
+}
