@@ -14,6 +14,7 @@ import (
 type shifts struct {
 	owned [][]source.Partition
 	end   []context.CancelFunc
+	ask   chan struct{} // unless nil, each ownership waits for a word on it
 }
 
 type shift struct {
@@ -22,6 +23,13 @@ type shift struct {
 }
 
 func (s *shifts) Next(ctx context.Context) (Ownership, error) {
+	if s.ask != nil {
+		select {
+		case <-s.ask:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	n := len(s.end)
 	if n == len(s.owned) {
 		<-ctx.Done()

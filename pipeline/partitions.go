@@ -67,6 +67,9 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	defer context.AfterFunc(own.Context(), cancel)()
 	g, gctx := errgroup.WithContext(live)
 	t.openings.own(len(own.Owned()))
+	if t.Stats != nil {
+		t.Stats.SetOwned("transform", own.Owned())
+	}
 	defer t.openings.left()
 	t.Log.Info("partitions are assigned", "partitions", partitionList(own.Owned()))
 	for _, p := range own.Owned() {

@@ -98,6 +98,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	work, cancel := graceful(ctx, l.Grace)
 	defer cancel()
 	l.kept.Next, l.kept.Epochs = l.Start, l.Epochs
+	l.resumed(l.Start)
 	for {
 		batch, err := l.Source.Read(ctx)
 		if err != nil {
@@ -203,6 +204,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 			if !maps.Equal(l.kept.Next, offsets) {
 				l.kept = source.Claim{Next: offsets}
 			}
+			l.resumed(offsets)
 			return nil
 		}
 		if gone.final(err) {
@@ -216,6 +218,13 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 			return ctx.Err()
 		}
 		l.Log.Warn("cannot go back to the last commit yet", "error", err, "waited", pause)
+	}
+}
+
+// resumed notes where reading goes on.
+func (l *Loop) resumed(at source.Offsets) {
+	if l.Name != "" {
+		l.Stats.waits.resumed(l.Name, at)
 	}
 }
 

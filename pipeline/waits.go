@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,28 +16,45 @@ type StagePartition struct {
 }
 
 // waits knows since when each partition has had records whose offsets are not committed. A partition whose records
-// are all committed does not wait, however long ago its last commit was.
+// are all committed does not wait, however long ago its last commit was. One that is lost in an outage goes on waiting:
+// until the group has given it to another process, this one answers for it.
 type waits struct {
-	since sync.Map // StagePartition → *atomic.Int64, unix nanoseconds; 0: it does not wait
+	parts sync.Map // StagePartition → *wait
 }
 
-func (w *waits) of(p StagePartition) *atomic.Int64 {
-	since, ok := w.since.Load(p)
+// wait is that of one partition.
+type wait struct {
+	since atomic.Int64 // unix nanoseconds; 0: it does not wait
+	held  atomic.Bool  // a record was read, and is neither committed nor given back
+}
+
+func (w *waits) of(p StagePartition) *wait {
+	one, ok := w.parts.Load(p)
 	if !ok {
-		since, _ = w.since.LoadOrStore(p, new(atomic.Int64))
+		one, _ = w.parts.LoadOrStore(p, new(wait))
 	}
-	return since.(*atomic.Int64)
+	return one.(*wait)
 }
 
 // begin notes that there is a record to be committed. The wait begins with the first one.
-func (w *waits) begin(p StagePartition) { w.of(p).CompareAndSwap(0, time.Now().UnixNano()) }
+func (w *wait) begin() { w.since.CompareAndSwap(0, time.Now().UnixNano()) }
 
 // taken notes the partitions of a batch that was read.
 func (w *waits) taken(stage string, b *source.Batch) {
 	for i := range b.Messages {
 		if p := b.Messages[i].Partition; i == 0 || p != b.Messages[i-1].Partition {
-			w.begin(StagePartition{stage, p})
+			one := w.of(StagePartition{stage, p})
+			one.held.Store(true)
+			one.begin()
 		}
+	}
+}
+
+// resumed notes that partitions are read from their committed offsets. What was read before is read again, unless it
+// was committed after all: then SetBehind finds nothing to read, and the wait is over.
+func (w *waits) resumed(stage string, at source.Offsets) {
+	for p := range at {
+		w.of(StagePartition{stage, p}).held.Store(false)
 	}
 }
 
@@ -56,24 +74,31 @@ func (s *Stats) LastCommit() (time.Time, bool) {
 // seen to exist.
 func (w *waits) committed(stage string, c source.Claim) {
 	for p := range c.Next {
-		w.of(StagePartition{stage, p}).Store(0)
+		one := w.of(StagePartition{stage, p})
+		one.held.Store(false)
+		one.since.Store(0)
 	}
 }
 
 // SetBehind stores how many records each partition of a stage has that were not read yet: they wait too while a
-// broker does not return them. Partitions that are not in the map belong to other processes by now.
+// broker does not return them. Partitions that are not in the map have no reader that knows, and stay as they were.
 func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 	for p, n := range behind {
-		if w := (StagePartition{stage, p}); n > 0 {
-			s.waits.begin(w)
+		one := s.waits.of(StagePartition{stage, p})
+		if n > 0 || one.held.Load() {
+			one.begin()
 		} else {
-			s.waits.of(w)
+			one.since.Store(0)
 		}
 	}
-	s.waits.since.Range(func(key, _ any) bool {
-		p := key.(StagePartition)
-		if _, ours := behind[p.Partition]; !ours && p.Stage == stage {
-			s.waits.since.Delete(p)
+}
+
+// SetOwned stores which partitions a stage has by the latest word of its group. The others belong to other processes
+// by now.
+func (s *Stats) SetOwned(stage string, owned []source.Partition) {
+	s.waits.parts.Range(func(key, _ any) bool {
+		if p := key.(StagePartition); p.Stage == stage && !slices.Contains(owned, p.Partition) {
+			s.waits.parts.Delete(p)
 		}
 		return true
 	})
@@ -83,9 +108,9 @@ func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 func (s *Stats) SinceCommit() map[StagePartition]time.Duration {
 	all := map[StagePartition]time.Duration{}
 	now := time.Now()
-	s.waits.since.Range(func(key, since any) bool {
+	s.waits.parts.Range(func(key, one any) bool {
 		all[key.(StagePartition)] = 0
-		if at := since.(*atomic.Int64).Load(); at != 0 {
+		if at := one.(*wait).since.Load(); at != 0 {
 			all[key.(StagePartition)] = now.Sub(time.Unix(0, at))
 		}
 		return true

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,11 +48,55 @@ func TestSinceCommit(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		behind(9, 9)
 		s.waits.committed("transform", source.Claim{Next: source.Offsets{b: 9}})
-		want("no process reads it", 5*time.Second, 0)
+		want("not read", 5*time.Second, 0)
+		s.SetBehind("transform", nil) // its readers are closed, and the group has not said where its partitions are
+		time.Sleep(time.Minute)
+		want("the group is lost", 65*time.Second, 0)
+		s.waits.taken("transform", read(b))
+		time.Sleep(time.Second)
+		s.waits.resumed("transform", source.Offsets{a: 9, b: 9})
+		want("open again, and no word from a broker", 66*time.Second, time.Second)
+		behind(5, 0)
+		want("the put before was kept after all", 66*time.Second, 0)
 		s.SetBehind("learn", map[source.Partition]int64{a: 0})
-		s.SetBehind("transform", map[source.Partition]int64{b: 0})
+		s.SetOwned("transform", []source.Partition{b})
 		if diff := cmp.Diff(map[StagePartition]time.Duration{{"learn", a}: 0, {"transform", b}: 0}, s.SinceCommit()); diff != "" {
 			t.Errorf("a partition that has moved away: %s", diff)
+		}
+	})
+}
+
+// Between two generations, as in an outage, a partition's records go on waiting. A generation without it ends that.
+func TestSinceCommitOutlivesAGeneration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a, b := source.Partition{Topic: "events", ID: 0}, source.Partition{Topic: "events", ID: 1}
+		s := NewStats()
+		g := &shifts{owned: [][]source.Partition{{a, b}, {b}}, ask: make(chan struct{})}
+		w := &Transforms{Members: g, Log: quiet(), Stats: s, Open: func(ctx context.Context, _ source.Partition, _ source.Claim) (*Loop, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		ended := make(chan error)
+		go func() { ended <- w.Run(ctx) }()
+		g.ask <- struct{}{}
+		synctest.Wait()
+		s.SetBehind("transform", map[source.Partition]int64{a: 3, b: 0})
+		g.end[0]()
+		time.Sleep(10 * time.Minute)
+		want := map[StagePartition]time.Duration{{"transform", a}: 10 * time.Minute, {"transform", b}: 0}
+		if diff := cmp.Diff(want, s.SinceCommit()); diff != "" {
+			t.Errorf("no generation for ten minutes (-want +got):\n%s", diff)
+		}
+		g.ask <- struct{}{}
+		synctest.Wait()
+		if diff := cmp.Diff(map[StagePartition]time.Duration{{"transform", b}: 0}, s.SinceCommit()); diff != "" {
+			t.Errorf("the next generation (-want +got):\n%s", diff)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }
