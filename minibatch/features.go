@@ -55,6 +55,10 @@ func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 }
 
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
+	if len(columns) == 1 && absent(schema, columns[0]) {
+		_, err := find(schema, columns[0])
+		return Features{}, featureError(CodeUnknown, "", "it is not known yet whether the only feature is a number or a list: %v", err)
+	}
 	if len(columns) == 1 {
 		path, err := find(schema, columns[0])
 		if err != nil {
@@ -120,6 +124,7 @@ type plan struct {
 	names   []string      // one per column
 	columns []nested.Path // one per feature, or the list
 	list    bool          // the features are the elements of the only column
+	lacks   bool          // an open schema lacks a column, which is null in all rows
 
 	plain   bool         // a flatipc.Record of this schema can be read from its buffers
 	buffers []int        // index of each feature's buffer, or of the list's
@@ -162,6 +167,9 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	if !isList || schema.HasField(f.Names[0]) {
 		return planColumns(schema, f.Names)
 	}
+	if absent(schema, base) {
+		return &plan{schema: schema, lacks: true}, nil
+	}
 	path, err := find(schema, base)
 	if err != nil {
 		return nil, err
@@ -186,6 +194,10 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 	p := &plan{schema: schema, names: names, columns: make([]nested.Path, len(names))}
 	taken := make(map[string]bool, len(names))
 	for j, name := range names {
+		if absent(schema, name) {
+			p.lacks, p.columns[j] = true, nested.Absent()
+			continue
+		}
 		path, err := find(schema, name)
 		if err != nil {
 			return nil, err
@@ -202,8 +214,41 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 		taken[name] = true
 		p.columns[j] = path
 	}
-	p.findBuffers()
+	if !p.lacks {
+		p.findBuffers()
+	}
 	return p, nil
+}
+
+// absent reports whether a schema lacks a column because all of its rows do, as JSON objects without a key: the column
+// is null then.
+func absent(schema *arrow.Schema, name string) bool {
+	if !nested.IsOpen(schema) {
+		return false
+	}
+	_, found := nested.Find(schema, name)
+	return found == 0
+}
+
+// Lacks returns an error about each of the names that a schema has no column of, though its records can be read: their
+// rows are JSON objects without the key, so that the feature is null. Where that is so in every record, the name may be
+// misspelt, and the error asks which one was meant.
+func (f *Features) Lacks(schema *arrow.Schema) map[string]error {
+	p, err := f.planFor(schema)
+	if err != nil || !p.lacks {
+		return nil
+	}
+	lacks := map[string]error{}
+	columns := f.Names
+	if base, isList := listOf(f.Names); isList && p.columns == nil {
+		columns = []string{base}
+	}
+	for _, name := range columns {
+		if absent(schema, name) {
+			_, lacks[name] = find(schema, name)
+		}
+	}
+	return lacks
 }
 
 // find returns where the column of a name lies.

@@ -32,6 +32,10 @@ func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
 		return err
 	}
 	dst.reset(int(rec.NumRows()), f.Dim())
+	if p.columns == nil {
+		dst.allNull()
+		return nil
+	}
 	if f.gatherPlain(dst, rec, p) {
 		dst.finish()
 		return nil
@@ -141,6 +145,16 @@ func gatherGroup(dst *Rows, rec arrow.Record, p *plan, j, group int) error {
 		col.Release()
 	}
 	return nil
+}
+
+// allNull makes every row one without a list.
+func (r *Rows) allNull() {
+	clear(r.X)
+	for i := range r.N {
+		r.Invalid[i] = ReasonNull
+		r.clearElements(i, nil, 0)
+	}
+	r.Bad = r.N
 }
 
 func markNulls(reasons []Reason, col arrow.Array) {

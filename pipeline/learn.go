@@ -258,6 +258,9 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	if l.Rejects != nil {
 		l.inWindow(false)
 	}
+	if err := l.named(m.Record.Schema()); err != nil {
+		return err
+	}
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	return eachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
 }

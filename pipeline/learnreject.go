@@ -2,6 +2,9 @@ package pipeline
 
 import (
 	"errors"
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -20,6 +23,19 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 	}
 	l.Log.Warn("a record cannot be learnt from", "partition", m.Partition.String(), "offset", m.Offset, "error", bad.Err)
 	return l.Rejects.allow(bad, l.inWindow(true))
+}
+
+// named stops at a feature that none of the first messages has, while there is no model: it is misspelt, and there will
+// never be one.
+func (l *Learn) named(schema *arrow.Schema) error {
+	if l.state.Published > 0 {
+		return nil
+	}
+	l.unusable.read(&l.features, schema)
+	if err := l.unusable.never(); err != nil && l.unusable.messages >= neverThere {
+		return &Stop{Err: fmt.Errorf("source.features has a name that none of %d messages has: %w", l.unusable.messages, err)}
+	}
+	return nil
 }
 
 // inWindow counts a message and returns how many of the last ones were rejected. A rewind begins with an empty

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/internal/flatipc"
+	"github.com/lca-stream/lca-stream/internal/nested"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -139,8 +140,9 @@ func (o *Output) prepare(in *arrow.Schema, k int) error {
 	var metadata *arrow.Metadata
 	if o.config.Passthrough {
 		fields = in.Fields()
-		m := in.Metadata()
-		metadata = &m
+		if m := in.Metadata(); !nested.IsOpen(in) { // an open schema has no metadata of its own
+			metadata = &m
+		}
 	}
 	for _, f := range o.fields(k) {
 		if o.config.Passthrough && in.HasField(f.Name) {

@@ -3,6 +3,10 @@ package pipeline
 import (
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -13,6 +17,32 @@ type Unusable struct {
 	Records uint64              // messages that could not be decoded, or lack a feature
 	Rows    uint64              // rows with a feature that is null, NaN or infinite
 	First   *source.RecordError // the first of the records
+
+	messages int              // that could be read
+	lacks    map[string]error // features that none of these has, and what to say of each
+}
+
+// neverThere is how many messages may lack a feature, each of them, before it is taken for misspelt.
+const neverThere = 100
+
+// read notes which features a message lacks, as JSON objects without the key do.
+func (p *Unusable) read(f *minibatch.Features, schema *arrow.Schema) {
+	if p.messages++; p.messages > 1 && len(p.lacks) == 0 {
+		return
+	}
+	lacks := f.Lacks(schema)
+	if p.messages == 1 {
+		p.lacks = lacks
+	}
+	maps.DeleteFunc(p.lacks, func(name string, _ error) bool { return lacks[name] == nil })
+}
+
+// never returns an error about the first feature that no message had, nil if there is none.
+func (p *Unusable) never() error {
+	for _, name := range slices.Sorted(maps.Keys(p.lacks)) {
+		return p.lacks[name]
+	}
+	return nil
 }
 
 func (p *Unusable) record(bad *source.RecordError) {
@@ -30,6 +60,8 @@ func (p *Unusable) nothing() *Stop {
 	switch {
 	case p.First != nil:
 		return &Stop{Err: fmt.Errorf("no rows to learn from: %d messages are unusable, the first: %w", p.Records, p.First)}
+	case p.never() != nil:
+		return &Stop{Err: fmt.Errorf("no rows to learn from: %w", p.never())}
 	case p.Rows > 0:
 		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
 	}

@@ -62,7 +62,7 @@ func (l *Learn) waiting() *Waiting {
 	switch {
 	case is.Constant:
 		w.Rows, w.Wanted = is.Rows, is.Wanted
-		w.kind, w.Reason = waitsForVariation, "no column varies"
+		w.kind, w.Reason = waitsForVariation, "no column varies: a model comes once one does, or after source.features names others (`lca-stream inspect` shows what they hold)"
 	case is.Gap > 0:
 		w.kind, w.Reason = waitsForIndependentRows, fmt.Sprintf("rows are autocorrelated over %d rows, so more are needed", is.Gap)
 	case l.unusable.Rows+l.unusable.Records > 0:
@@ -79,7 +79,10 @@ func (p *Unusable) text() string {
 		said = append(said, fmt.Sprintf("messages that cannot be learnt from: %d, the first: %s", p.Records, strings.ToValidUTF8(first[:min(len(first), whyBytes)], "")))
 	}
 	if p.Rows > 0 {
-		said = append(said, fmt.Sprintf("rows with a feature that is null, NaN or infinite: %d", p.Rows))
+		said = append(said, fmt.Sprintf("rows with a feature that is null, NaN or infinite: %d (`lca-stream inspect` shows which; they are not learnt)", p.Rows))
+	}
+	if err := p.never(); err != nil {
+		said = append(said, err.Error())
 	}
 	return strings.Join(said, "; ")
 }
@@ -119,5 +122,9 @@ func (l *Learn) sayWaiting(now time.Time) {
 	if because == "" {
 		because = "rows are being collected"
 	}
-	l.Log.Info("there is no model yet", "model_id", l.ModelID, "rows", w.Rows, "wanted", w.Wanted, "because", because)
+	log := l.Log.Info
+	if w.kind == waitsForUsableMessages || w.kind == waitsForValidRows && w.Rows == 0 || w.kind == waitsForVariation {
+		log = l.Log.Warn // more of the same rows will not do
+	}
+	log("there is no model yet", "model_id", l.ModelID, "rows", w.Rows, "wanted", w.Wanted, "because", because)
 }

@@ -41,13 +41,13 @@ func TestTheWarmupSaysWhatItWaitsFor(t *testing.T) {
 	}{
 		{"nothing", 0, 0, nil, "no model yet: no message with rows has come", 0},
 		{"three rows", 1, 3, func(i int) string { return twoColumns(float64(i), 1) }, "no model yet: 3 of 200 rows collected", 200},
-		{"constant columns", 10, 100, func(int) string { return twoColumns(4, 5) }, "no model yet: 200 of 200 rows collected; no column varies", 200},
+		{"constant columns", 10, 100, func(int) string { return twoColumns(4, 5) }, "no model yet: 200 of 200 rows collected; no column varies: a model comes once one does, or after source.features names others", 200},
 		{"a random walk", 15, 100, func(int) string {
 			walk += random.NormFloat64()
 			return twoColumns(walk, random.NormFloat64()+walk)
 		}, "rows are autocorrelated over ", 3000},
 		{"nulls", 2, 20, func(int) string { return `{"a":null,"b":1}` }, "no model yet: 0 of 200 rows collected", 200},
-		{"no feature", 2, 20, func(int) string { return `{"c":"text"}` }, "no model yet: messages that cannot be learnt from: 2, the first: ", 0},
+		{"text", 2, 20, func(int) string { return `{"a":"text","b":1}` }, "no model yet: messages that cannot be learnt from: 2, the first: ", 0},
 		{"rows that vary", 10, 100, func(int) string { return twoColumns(random.NormFloat64(), random.NormFloat64()) }, "", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestTheWarmupSaysWhatIsUnusable(t *testing.T) {
 	if err := loop.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := stage.Stats.Waiting().String(), "no model yet: 1 of 40 rows collected; rows with a feature that is null, NaN or infinite: 39"; got != want {
+	if got, want := stage.Stats.Waiting().String(), "no model yet: 1 of 40 rows collected; rows with a feature that is null, NaN or infinite: 39 (`lca-stream inspect` shows which; they are not learnt)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -11,6 +11,9 @@ import (
 // on the way, a list that is too short and a key that is not in a map give null. The caller releases the array. An error
 // says that offsets point outside of the record, or that values of the type cannot be taken out of lists, maps and unions.
 func (p *Path) Column(rec arrow.Record) (arrow.Array, error) {
+	if p.top < 0 {
+		return array.NewNull(int(rec.NumRows())), nil
+	}
 	w := walk{at: rec.Column(p.top)}
 	for i := range p.steps {
 		if err := w.follow(&p.steps[i]); err != nil {

@@ -6,6 +6,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/internal/nested"
 )
 
 // jsonFiller receives the values of one column in the second pass. Rows that do not come are null.
@@ -51,7 +53,7 @@ func (d *jsonDecoder) jsonSchema(fields []arrow.Field) *arrow.Schema {
 		same = f.Name == fields[i].Name && arrow.TypeEqual(f.Type, fields[i].Type)
 	}
 	if !same {
-		last = arrow.NewSchema(fields, nil)
+		last = nested.Open(fields)
 		d.last.Store(last)
 	}
 	return last
