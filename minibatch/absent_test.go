@@ -54,7 +54,7 @@ func TestGatherOfAnOpenSchema(t *testing.T) {
 func TestResolveOfAnOpenSchema(t *testing.T) {
 	open := nested.Open([]arrow.Field{{Name: "x", Type: f64}})
 	_, err := Resolve(open, []string{"v"})
-	checkFeatureError(t, err, CodeUnknown, "a number or a list")
+	checkFeatureError(t, err, CodeMissing, "")
 	f, err := Resolve(open, []string{"x", "y"})
 	if err != nil || !slices.Equal(f.Names, []string{"x", "y"}) {
 		t.Errorf("features %v, %v", f.Names, err)

@@ -55,11 +55,7 @@ func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 }
 
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
-	if len(columns) == 1 && absent(schema, columns[0]) {
-		_, err := find(schema, columns[0])
-		return Features{}, featureError(CodeUnknown, "", "it is not known yet whether the only feature is a number or a list: %v", err)
-	}
-	if len(columns) == 1 {
+	if len(columns) == 1 { // an absent key does not tell whether it is a list, so it is an error here
 		path, err := find(schema, columns[0])
 		if err != nil {
 			return Features{}, err

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -33,9 +35,6 @@ func (i *inspection) summary(topic string) error {
 	for _, code := range slices.Sorted(maps.Keys(i.rejected)) {
 		fmt.Fprintf(&b, "%s cannot: %s\n", plural.Count(i.rejected[code], "message"), code)
 	}
-	if i.usable+i.nulls+len(i.rejected) == 0 {
-		b.WriteString("the topic is empty\n")
-	}
 	if i.survey.Rows > 0 {
 		b.WriteByte('\n')
 		writeColumns(&b, &i.survey)
@@ -48,13 +47,66 @@ func (i *inspection) summary(topic string) error {
 	return errors.Join(err, i.verdict(topic))
 }
 
-// verdict returns an error if there are messages and none can be used.
+// constantRows is how many rows may be alike before that is said of them.
+const constantRows = 10
+
+// verdict returns an error if no model can be learnt from what is there: what it lacks, and what to do.
 func (i *inspection) verdict(topic string) error {
-	if i.usable == 0 && len(i.rejected) > 0 {
+	switch {
+	case i.usable == 0 && len(i.rejected) > 0:
 		return fmt.Errorf("%s: %w; the first, %d@%d: %s", topic, errNothingUsable, i.first.Partition, i.first.Offset, i.first.Error)
+	case i.usable+i.nulls == 0:
+		return fmt.Errorf("%s: the topic is empty: write some rows first", topic)
+	case i.allRows == 0:
+		return fmt.Errorf("%s: no message has a row: write some first", topic)
+	}
+	if err := i.barren(); err != nil {
+		return fmt.Errorf("%s: %w", topic, err)
 	}
 	return nil
 }
+
+// barren returns an error if there are rows, and nothing can be learnt from them.
+func (i *inspection) barren() error {
+	used := map[string]*minibatch.Column{}
+	for _, j := range i.survey.Judge() {
+		if i.features != nil && slices.Contains(i.features.Names, j.Column.Name) {
+			used[j.Column.Name] = j.Column
+		}
+	}
+	if i.allRows > 0 && int64(i.wasted) == i.allRows {
+		return fmt.Errorf("no row can be used, because each has a feature that is null, NaN, infinite or of another width%s: name columns in source.features that have numbers together",
+			i.nullest(used))
+	}
+	constant := i.allRows >= constantRows && len(used) > 0
+	for _, c := range used {
+		constant = constant && c.Distinct == 1
+	}
+	if constant {
+		return fmt.Errorf("no feature varies in %s: write rows that do, or name other columns in source.features", plural.Count(i.allRows, "row"))
+	}
+	return nil
+}
+
+// nullest says which features are null in most rows, at most three of them.
+func (i *inspection) nullest(used map[string]*minibatch.Column) string {
+	names := slices.SortedFunc(maps.Keys(used), func(a, b string) int {
+		return cmp.Or(numberless(used[b], i.survey.Rows)-numberless(used[a], i.survey.Rows), strings.Compare(a, b))
+	})
+	var said []string
+	for _, name := range names[:min(len(names), 3)] {
+		if n := numberless(used[name], i.survey.Rows); n > 0 {
+			said = append(said, fmt.Sprintf("%s in %d of %d", columnName(name), n, i.survey.Rows))
+		}
+	}
+	if said == nil {
+		return ""
+	}
+	return " (" + strings.Join(said, ", ") + ")"
+}
+
+// numberless is the number of rows in which a column has no number.
+func numberless(c *minibatch.Column, rows int) int { return rows - c.Rows + c.Nulls + c.Invalid }
 
 // choice writes which features source.features picks, and the line that names those that the columns propose.
 func (i *inspection) choice(b *strings.Builder) {
@@ -88,10 +140,13 @@ func writeColumns(w io.Writer, s *minibatch.Survey) {
 		if j.Feature {
 			verdict = strings.TrimSuffix("feature: "+j.Reason, ": ")
 		}
+		if j.Feature && !c.List && numberless(c, s.Rows) == s.Rows {
+			verdict = "no number in any row"
+		}
 		if c.Invalid > 0 {
 			verdict += fmt.Sprintf(" (%d NaN or infinite)", c.Invalid)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.Type, share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", columnName(c.Name), c.Type, share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), verdict)
 	}
 	_ = t.Flush() // w is memory
 }
@@ -100,7 +155,19 @@ func share(part, whole int) string {
 	if part == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%d (%.2g%%)", part, 100*float64(part)/float64(whole))
+	percent := 100 * float64(part) / float64(whole)
+	if percent < 10 {
+		return fmt.Sprintf("%d (%.2g%%)", part, percent)
+	}
+	return fmt.Sprintf("%d (%.0f%%)", part, math.Floor(percent)) // not 100% unless it is all
+}
+
+// columnName is a name as it stands, or quoted where that would not show what it is.
+func columnName(name string) string {
+	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || strings.TrimSpace(name) != name || name == "" {
+		return quoted
+	}
+	return name
 }
 
 func distinct(c *minibatch.Column) string {

@@ -262,6 +262,9 @@ func (d *doctor) messages(ctx context.Context) {
 		return
 	}
 	d.ok("messages", "%d of the newest can be used: %s of %s", i.usable, plural.Count(i.allRows, "row"), plural.Count(i.features.Dim(), "feature"))
+	if err := i.barren(); err != nil {
+		d.warn("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`", "%v", err)
+	}
 	d.features = i.features
 	for _, j := range i.survey.Judge() {
 		d.columns = append(d.columns, j.Column.Name)

@@ -7,11 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -72,26 +74,36 @@ func (p *program) report(output string) io.Writer {
 func (s *system) propose(ctx context.Context, messages int64, report io.Writer) (string, error) {
 	topic := s.config.Source.Topic
 	i := newInspection(s.config, io.Discard)
-	i.propose = true
 	if err := s.newest(ctx, topic, messages, i.message); err != nil {
 		return "", err
 	}
-	if err := i.verdict(topic); err != nil {
-		return "", err
-	}
 	if i.survey.Rows == 0 {
+		if i.usable == 0 && len(i.rejected) > 0 {
+			return "", i.verdict(topic)
+		}
 		return "", fmt.Errorf("topic %s has no rows to look at: write some, or begin with `lca-stream config example --minimal`", topic)
 	}
-	features, leftOut := i.survey.Features()
-	if len(features) == 0 {
-		return "", fmt.Errorf("topic %s has no column that could be a feature: %s", topic, strings.Join(reasons(leftOut), "; "))
-	}
-	if len(i.rejected) > 0 {
-		fmt.Fprintf(report, "Some messages cannot be used; `lca-stream inspect %s` says why.\n", topic)
-	}
 	writeColumns(report, &i.survey)
+	features, leftOut := proposed(&i.survey)
+	if len(features) == 0 {
+		return "", fmt.Errorf("topic %s has no column that could be a feature: %s", topic, strings.Join(leftOut, "; "))
+	}
 	s.config.Source.Features = features
-	starter := config.Starter{Config: s.config, LeftOut: reasons(leftOut)}
+	s.config.Transform.Column = freeColumn(s.config.Transform.Column, &i.survey)
+	used := newInspection(s.config, io.Discard) // by these names, as run reads it
+	if err := s.newest(ctx, topic, messages, used.message); err != nil {
+		return "", err
+	}
+	if err := used.verdict(topic); err != nil {
+		return "", err
+	}
+	if len(used.rejected) > 0 {
+		fmt.Fprintf(report, "\nSome messages cannot be used; `lca-stream inspect %s` says why.\n", topic)
+	}
+	if used.wasted > 0 {
+		fmt.Fprintf(report, "\n%s of %d lack a feature, and source.on_invalid says what becomes of them; leave out what is null too often.\n", plural.Count(used.wasted, "row"), used.allRows)
+	}
+	starter := config.Starter{Config: s.config, LeftOut: leftOut}
 	text := starter.String()
 	_, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})
 	if err != nil {
@@ -100,12 +112,37 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	return text, nil
 }
 
-func reasons(leftOut []minibatch.Judgement) []string {
-	all := make([]string, len(leftOut))
-	for i, j := range leftOut {
-		all[i] = printable([]byte(j.Column.Name)) + ": " + j.Reason // a name may hold anything, a line feed too
+// proposed returns the names of the features that a survey proposes, and why others are none. A column without any
+// number is not proposed, nor is one whose name a configuration cannot hold.
+func proposed(s *minibatch.Survey) (features, leftOut []string) {
+	for _, j := range s.Judge() {
+		why := j.Reason
+		switch {
+		case !j.Feature:
+		case config.FeatureName(j.Column.Name) != nil:
+			why = config.FeatureName(j.Column.Name).Error()
+		case !j.Column.List && numberless(j.Column, s.Rows) == s.Rows:
+			why = fmt.Sprintf("no number in %s", plural.Count(s.Rows, "row"))
+		default:
+			features = append(features, j.Column.Name)
+			continue
+		}
+		leftOut = append(leftOut, columnName(j.Column.Name)+": "+why)
 	}
-	return all
+	return features, leftOut
+}
+
+// freeColumn returns a name for the columns that the output gains: the given one, or another if the input has columns
+// of such names.
+func freeColumn(name string, s *minibatch.Survey) string {
+	for _, free := range []string{name, "white", "white2", "white3"} {
+		if !slices.ContainsFunc(s.Judge(), func(j minibatch.Judgement) bool {
+			return j.Column.Name == free || strings.HasPrefix(j.Column.Name, free+"_")
+		}) {
+			return free
+		}
+	}
+	return name
 }
 
 // writeNew writes a file that does not exist yet, and says how to go on; "" is standard output.

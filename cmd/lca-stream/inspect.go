@@ -17,7 +17,7 @@ func (p *program) inspectCommand() *cobra.Command {
 		Long: `Reads the newest messages of a topic as lca-stream would, and says of each whether it can be used, and
 if not, why. Then it shows each column, with what the values are and whether it is a feature, the newest
 message, and a line of features to paste into the configuration. Nothing is committed. Exit code 2 when
-there are messages and none can be used.`,
+no row can be used, or no feature varies.`,
 		Example: "  lca-stream inspect events -c stream.yaml -n 20",
 		Args:    takes(1, 1),
 	}

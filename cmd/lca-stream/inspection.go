@@ -55,7 +55,6 @@ type inspection struct {
 	output  *pipeline.Output // nil: the topic is not the source, and may have our columns
 	out     io.Writer
 	json    bool
-	propose bool // look for features that source.features can name, where it is empty and none is taken
 
 	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
 	survey   minibatch.Survey    // of all messages that can be decoded
@@ -132,11 +131,7 @@ func (i *inspection) gather(rec arrow.Record, v *verdict) {
 	err := i.survey.Add(rec, v.Partition)
 	if err == nil && i.features == nil {
 		var f minibatch.Features
-		f, _, err = minibatch.Choose(rec, i.columns)
-		if columns, _ := i.survey.Features(); i.propose && err != nil && len(columns) > 0 {
-			f, err = minibatch.ResolveRecord(rec, columns)
-		}
-		if err == nil {
+		if f, _, err = minibatch.Choose(rec, i.columns); err == nil {
 			i.features = &f
 		}
 	}

@@ -52,7 +52,7 @@ func wrongValues(k Key) []string {
 	case *secretValue:
 		return []string{strings.Repeat("a", 1025)}
 	case *listValue:
-		return []string{"[{a: 1}]", "[[a]]", "[a:1, a:1]", `["a\nb:1"]`, "[~]"}
+		return []string{"[{a: 1}]", "[[a]]", "[a:1, a:1]", `["", "b:1"]`, "[~]"}
 	case *partitionsValue:
 		return []string{"[x]", "[3-1]", "[-1]", "[100000]", "[1, 0-2]", "[[1]]"}
 	}

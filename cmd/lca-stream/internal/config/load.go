@@ -137,7 +137,11 @@ func (d *decoder) assign(assignment string) {
 		return
 	}
 	at.column, at.width = len([]rune(path))+2, max(1, len([]rune(text)))
-	if list, isList := k.value.(items); isList && strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+	list, isList := k.value.(items)
+	if open, closed := strings.HasPrefix(text, "["), strings.HasSuffix(text, "]"); isList && open && !closed {
+		d.faults = append(d.faults, at.fault(path, "begins with [ and does not end with ]", "write [a, b] or a,b, with quotes for the shell"))
+		return
+	} else if isList && open {
 		if texts, ok := d.flowList(text); ok {
 			d.setList(path, at, list, texts)
 			return

@@ -7,7 +7,7 @@ import (
 
 // Starter is what a first configuration says; everything else stays at its default.
 type Starter struct {
-	Config  *Config  // section kafka, source.topic and source.features are taken from it
+	Config  *Config  // section kafka, source.topic, source.features and transform.column are taken from it
 	LeftOut []string // why columns are no features, a line each; they become comments
 }
 
@@ -52,13 +52,24 @@ func (s Starter) String() string {
 	for _, t := range []struct{ section, suffix, more string }{
 		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
 		{"checkpoint", "-checkpoints", ""},
-		{"transform", "-whitened", ""},
+		{"transform", "-whitened", s.column()},
 		{"dead_letter", "-rejected", ""},
 	} {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
 	}
 	return b.String()
 }
+
+// column is the line that names the output's columns, "" where they have the default.
+func (s Starter) column() string {
+	if c := s.Config.Transform.Column; c != Default().Transform.Column {
+		return "  column: " + quote(c) + "   # the input has columns of the name that is the default\n"
+	}
+	return ""
+}
+
+// FeatureName returns an error if source.features cannot hold a name.
+func FeatureName(name string) error { return feature.check(name) }
 
 // FeaturesLine is the line of section source that names the features.
 func FeaturesLine(names []string) string {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,5 +30,37 @@ func TestStarterTakesTheLogin(t *testing.T) {
 				t.Errorf("%s\n%s", diff, text)
 			}
 		})
+	}
+}
+
+// Whatever the columns of a topic are called, the file that names them names the same.
+func TestStarterTakesAnyName(t *testing.T) {
+	names := []string{"plain", "a,b", `say "hi"`, "it's", "über", "a.b", "a: b", "a:", ":", "#x", "x #y", "{y}", "[0]", "- z", "-", "true", "null", "~", "1", "0x1f", "1e3",
+		"${HOME}", "$${HOME}", "$$${", "${", "$", `back\slash`, `\n`, "line\nbreak", "line\r\nbreak", "\n", " lead", "trail ", " ", "\t", "日本", "🙂", "e\u0301", "\u00a0", "\u2028", "\ufeff", "\u0085",
+		"%", "@a", "`", "!tag", "&a", "*a", "|", ">", "? a", "=", "<<", "a\\", `\"`, strings.Repeat("n", 1024)}
+	for c := range rune(0x7f) {
+		if name := "x" + string(c) + "y"; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	c := mustLoad(t, "", nil)
+	for _, name := range names {
+		if err := FeatureName(name); err != nil {
+			t.Errorf("%q is refused: %v", name, err)
+		}
+		c.Source.Features = []string{name}
+		if diff := cmp.Diff(c.Source.Features, mustLoad(t, Starter{Config: c}.String(), nil).Source.Features); diff != "" {
+			t.Errorf("%q alone: %s", name, diff)
+		}
+	}
+	c.Source.Features = names
+	text := Starter{Config: c, LeftOut: []string{`"line\nbreak": text`}}.String()
+	if diff := cmp.Diff(names, mustLoad(t, text, nil).Source.Features); diff != "" {
+		t.Errorf("%s\n%s", diff, text)
+	}
+	for _, name := range []string{"", "\xff", strings.Repeat("n", 1025)} {
+		if FeatureName(name) == nil {
+			t.Errorf("%q can be written, and is not UTF-8, or has no bytes or too many", name)
+		}
 	}
 }

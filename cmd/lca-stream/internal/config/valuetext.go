@@ -1,12 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/source/registry"
@@ -146,6 +148,7 @@ type rule struct {
 var (
 	anyText     = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
 	someText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
+	feature     = rule{pattern: regexp.MustCompile(`^[\s\S]+$`), max: 1024, remedy: "a column's name, not empty", more: utf8Text}
 	memberName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
 	topic       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
 	maybe       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
@@ -162,6 +165,13 @@ func registryAddress(s string) error {
 	}
 	_, err := registry.CheckURL(s)
 	return err
+}
+
+func utf8Text(s string) error {
+	if !utf8.ValidString(s) {
+		return errors.New("its name is not UTF-8")
+	}
+	return nil
 }
 
 func notDots(s string) error {
@@ -260,7 +270,7 @@ func quote(s string) string {
 	if plain.MatchString(s) && !strings.HasSuffix(s, ":") && !looksTyped(s) {
 		return s
 	}
-	return strconv.Quote(s)
+	return strconv.Quote(strings.ReplaceAll(s, "${", "$${"))
 }
 
 // looksTyped reports whether some YAML reader would take the plain text for something but a string.
