@@ -79,5 +79,6 @@ func (c *TransformConfig) checkChoices() error {
 		untilModels.Check(c.UntilModel, "pipeline: unknown transform.until_model"),
 		onInvalids.Check(c.OnInvalid, "pipeline: unknown source.on_invalid"),
 		layouts.Check(c.Output.Layout, "pipeline: unknown layout"),
+		formats.Check(c.Output.Format, unknownFormat),
 	)
 }

@@ -145,7 +145,7 @@ func TestOutputsDoNotDependOnTheirCompany(t *testing.T) {
 		values := companyValues(t, r, 60)
 		stage := func() *Transform {
 			tr := listTransform(t, []OnInvalid{NullRow, RejectRow, ImputeRow}[i%3], listDim-i/2%2)
-			tr.Output = OutputConfig{Score: i%3 > 0, P: i%2 > 0, Why: max(0, i%7-3), Imputed: i%3 == 2, Passthrough: i%5 > 0, Layout: Layout(i / 4 % 2)}
+			tr.Output = OutputConfig{Format: Format(i % 3), Score: i%3 > 0, P: i%2 > 0, Why: max(0, i%7-3), Imputed: i%3 == 2, Passthrough: i%5 > 0, Layout: Layout(i / 4 % 2)}
 			tr.DeadLetter.WarnOnly = true
 			if i >= 12 {
 				tr.Follow, tr.UntilModel = &Follow{ModelID: "m"}, []UntilModel{PassThrough, Drop}[i%2]

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"errors"
 
+	"github.com/lca-stream/lca-stream/internal/jsontext"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // write makes the output of a message, unless it has none. w is what the rows of the queue have become.
@@ -61,6 +63,10 @@ func (t *Transform) refuse(m *source.Message, bad *source.RecordError) error {
 
 // encode makes an output: as pieces of its input and of w, or else in one piece.
 func (t *Transform) encode(m *source.Message, w *Whitened) (value []byte, rest [][]byte, bad *source.RecordError) {
+	if t.Output.Format.of(m) == FormatJSON {
+		value, bad = t.encodeJSON(m, w)
+		return value, nil, bad
+	}
 	d := t.made
 	first := len(d.pieces)
 	if all, ok := t.output.Pieces(d.pieces, m.Record, w); ok {
@@ -79,6 +85,23 @@ func (t *Transform) encode(m *source.Message, w *Whitened) (value []byte, rest [
 	return value[:len(value):len(value)], rest, nil
 }
 
+// encodeJSON makes an output as JSON, in one piece.
+func (t *Transform) encodeJSON(m *source.Message, w *Whitened) ([]byte, *source.RecordError) {
+	const perNumber = jsontext.MostFloat32 * 2 / 3 // as a rule
+	d, room := t.made, len(m.Value)+(w.K+10)*perNumber*int(m.Record.NumRows())
+	value, err := d.values.room(min(room, leastApart)), error(nil)
+	if m.Format == format.JSON {
+		value, err = t.json.extend(value, m.Value, m.Record, w)
+	} else {
+		value, err = t.json.convert(value, m.Record, w)
+	}
+	if err != nil {
+		return nil, refused(m, err)
+	}
+	d.values.use(len(value))
+	return value[:len(value):len(value)], nil
+}
+
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.
 func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
 	if t.UntilModel == Drop {
@@ -93,11 +116,7 @@ func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte
 	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	value, rest, err = t.output.Encode(nil, m.Record, &Whitened{K: k})
-	if err != nil {
-		return nil, nil, refused(m, err)
-	}
-	return value, rest, nil
+	return t.encode(m, &Whitened{K: k})
 }
 
 // refused gives an error of a message the code under which the message is set aside.
@@ -109,6 +128,9 @@ func refused(m *source.Message, err error) *source.RecordError {
 	var output *OutputError
 	if errors.As(err, &output) {
 		return bad(m, output.Code, err)
+	}
+	if errors.Is(err, errTooLong) {
+		return bad(m, codeOutputTooLarge, err)
 	}
 	return bad(m, codeRefused, err)
 }

@@ -18,6 +18,7 @@ type engine struct {
 	slice    int // rows that are whitened between two checks of the context
 	features minibatch.Features
 	output   *Output
+	json     *jsonOutput
 	queue    queue
 }
 
@@ -27,7 +28,7 @@ func (e *engine) adopt(c *TransformConfig, m *PublishedModel) error {
 		if err := c.checkChoices(); err != nil {
 			return &Stop{Err: err}
 		}
-		e.output = NewOutput(c.Output)
+		e.output, e.json = NewOutput(c.Output), newJSONOutput(c.Output)
 	}
 	if m == nil || m == e.model {
 		return nil

@@ -16,7 +16,7 @@ type labels struct {
 }
 
 // ofSource is where the headers of a partition begin in fixed.
-const ofSource = 4
+const ofSource = 3
 
 func (l *labels) of(id, group string, model *PublishedModel, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
@@ -28,7 +28,6 @@ func (l *labels) of(id, group string, model *PublishedModel, p source.Partition)
 	}
 	l.model, l.partition = model, p
 	l.fixed = []source.Header{
-		text(contentType, "application/vnd.apache.arrow.stream"),
 		text("lca-model-id", id),
 		text("lca-model-version", strconv.FormatUint(version, 10)),
 		text("lca-group", group),
@@ -67,6 +66,7 @@ func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Me
 	d := t.made
 	first := len(d.headers)
 	d.headers = carry(d.headers, m.Headers, false)
+	d.headers = append(d.headers, mediaTypes[t.Output.Format.of(m)])
 	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
 	return t.sealed(m, value, rest, first)
 }

@@ -101,7 +101,7 @@ func decoded(p source.Partition, offset int64, m sink.Message) source.Message {
 	if err != nil {
 		panic(err)
 	}
-	rec, err := d.Decode(context.Background(), m.Value, "")
+	rec, as, err := d.DecodeIn(context.Background(), nil, m.Value, "")
 	if err != nil {
 		var cause *format.Error
 		if !errors.As(err, &cause) {
@@ -110,7 +110,7 @@ func decoded(p source.Partition, offset int64, m sink.Message) source.Message {
 		out.Err = &source.RecordError{Partition: p, Offset: offset, Code: cause.Code, Err: cause.Err}
 		return out
 	}
-	out.Record = rec
+	out.Record, out.Format = rec, as
 	return out
 }
 

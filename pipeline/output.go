@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 
 // OutputConfig says what an output message holds.
 type OutputConfig struct {
+	Format      Format // default FormatArrow
 	Column      string // name of the whitened column, and prefix of the others; default "lca"
 	Layout      Layout // default LayoutVector
 	Score       bool   // add the column lca_score: −log p(x), nats
@@ -39,7 +41,7 @@ func (e *OutputError) Error() string {
 	return fmt.Sprintf("pipeline: the input already has a column %q: set transform.column to another name, or transform.passthrough to false", e.Column)
 }
 
-// Output encodes output messages: one Arrow IPC stream each, with one batch, an uncompressed
+// Output encodes output messages as Arrow, whatever the Format: one Arrow IPC stream each, with one batch, an uncompressed
 // body and the end-of-stream mark. It keeps what depends on the schema alone from one message to
 // the next, and is for one goroutine.
 //
@@ -68,10 +70,12 @@ type Output struct {
 
 // NewOutput returns an Output for c.
 func NewOutput(c OutputConfig) *Output {
-	if c.Column == "" {
-		c.Column = "lca"
-	}
-	return &Output{config: c}
+	return &Output{config: c.withDefaults()}
+}
+
+func (c OutputConfig) withDefaults() OutputConfig {
+	c.Column = cmp.Or(c.Column, "lca")
+	return c
 }
 
 // Append appends to dst the message for rec, whose rows have become w. A row that has a reason in w.Invalid becomes
@@ -144,12 +148,11 @@ func (o *Output) prepare(in *arrow.Schema, k int) error {
 			metadata = &m
 		}
 	}
-	for _, f := range o.fields(k) {
-		if o.config.Passthrough && in.HasField(f.Name) {
-			return &OutputError{Code: CodeOutputColumnExists, Column: f.Name}
-		}
-		fields = append(fields, f)
+	ours := o.config.fields(k)
+	if err := o.config.place(in, ours); err != nil {
+		return err
 	}
+	fields = append(fields, ours...)
 	o.in, o.k, o.writer = in, k, nil
 	o.layouts.Forget()
 	o.out = arrow.NewSchema(fields, metadata)
@@ -160,28 +163,38 @@ func (o *Output) prepare(in *arrow.Schema, k int) error {
 	return nil
 }
 
-// fields are the columns that a message gains.
-func (o *Output) fields(k int) []arrow.Field {
-	var fields []arrow.Field
-	switch o.config.Layout {
-	case LayoutVector:
-		fields = append(fields, arrow.Field{Name: o.config.Column, Type: arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32), Nullable: true})
-	case LayoutColumns:
-		for j := range k {
-			fields = append(fields, arrow.Field{Name: fmt.Sprintf("%s_%d", o.config.Column, j), Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+// place returns an *OutputError if messages of a schema have no place for our columns.
+func (c *OutputConfig) place(in *arrow.Schema, ours []arrow.Field) error {
+	for _, f := range ours {
+		if c.Passthrough && in.HasField(f.Name) {
+			return &OutputError{Code: CodeOutputColumnExists, Column: f.Name}
 		}
 	}
-	if o.config.Score {
-		fields = append(fields, arrow.Field{Name: o.config.Column + "_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+	return nil
+}
+
+// fields are the columns that a message gains.
+func (c *OutputConfig) fields(k int) []arrow.Field {
+	var fields []arrow.Field
+	switch c.Layout {
+	case LayoutVector:
+		fields = append(fields, arrow.Field{Name: c.Column, Type: arrow.FixedSizeListOfNonNullable(int32(k), arrow.PrimitiveTypes.Float32), Nullable: true})
+	case LayoutColumns:
+		for j := range k {
+			fields = append(fields, arrow.Field{Name: fmt.Sprintf("%s_%d", c.Column, j), Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+		}
 	}
-	if o.config.P {
-		fields = append(fields, arrow.Field{Name: o.config.Column + "_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+	if c.Score {
+		fields = append(fields, arrow.Field{Name: c.Column + "_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
 	}
-	if o.config.Why > 0 {
-		fields = append(fields, arrow.Field{Name: o.config.Column + "_why", Type: whyType, Nullable: true})
+	if c.P {
+		fields = append(fields, arrow.Field{Name: c.Column + "_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
 	}
-	if o.config.Imputed {
-		fields = append(fields, arrow.Field{Name: o.config.Column + "_imputed", Type: arrow.PrimitiveTypes.Int16, Nullable: true})
+	if c.Why > 0 {
+		fields = append(fields, arrow.Field{Name: c.Column + "_why", Type: whyType, Nullable: true})
+	}
+	if c.Imputed {
+		fields = append(fields, arrow.Field{Name: c.Column + "_imputed", Type: arrow.PrimitiveTypes.Int16, Nullable: true})
 	}
 	return fields
 }

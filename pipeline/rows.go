@@ -25,8 +25,11 @@ const (
 
 // tooMuch refuses a message that whitens to more than mostWhitened.
 func (t *Transform) tooMuch(m *source.Message, features []string) *source.RecordError {
-	n := m.Record.NumRows()
-	if size := n * t.Output.added(features); size > mostWhitened {
+	n, each := m.Record.NumRows(), t.Output.added(features)
+	if t.Output.Format.of(m) == FormatJSON {
+		each = t.Output.addedText(features)
+	}
+	if size := n * each; size > mostWhitened {
 		return bad(m, codeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows per message", n, len(features), size, mostWhitened))
 	}
 	return nil

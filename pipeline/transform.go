@@ -97,8 +97,22 @@ func (t *Transform) takes(b *source.Batch) int64 {
 		features = m.Features
 	}
 	numbers := b.Rows() * (t.Output.added(features) + t.Alarms.bytes(features))
-	outputs := numbers + b.Memory
+	outputs := numbers + b.Memory + t.texts(b, features)
 	return numbers + 2*outputs
+}
+
+// texts is at most about how many bytes of JSON are made of a batch in addition to what its messages take.
+func (t *Transform) texts(b *source.Batch, features []string) (size int64) {
+	if t.Output.Format == FormatArrow {
+		return 0
+	}
+	each := t.Output.addedText(features)
+	for i := range b.Messages {
+		if m := &b.Messages[i]; m.Record != nil && t.Output.Format.of(m) == FormatJSON {
+			size += min(m.Record.NumRows()*each+converted(m), 2*mostWhitened)
+		}
+	}
+	return size
 }
 
 // Kept counts what was put; there is nothing else to keep.

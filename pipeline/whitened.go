@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/lca-stream/lca-stream/internal/jsontext"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
@@ -33,13 +34,31 @@ func (c *OutputConfig) added(features []string) int64 {
 		size += int16Bytes
 	}
 	if c.Why > 0 {
-		longest := 0
-		for _, name := range features {
-			longest = max(longest, len(name))
-		}
-		size += min(c.Why, len(features)) * (gainBytes + ends + float32Bytes + longest)
+		size += min(c.Why, len(features)) * (gainBytes + ends + float32Bytes + longest(features))
 	}
 	return int64(size)
+}
+
+// addedText is at most how many bytes our keys take per row of JSON, apart from names that have to be escaped.
+func (c *OutputConfig) addedText(features []string) int64 {
+	const key, item, number = 16, len(`{"feature":"","nats":},`), jsontext.MostFloat32 + 1
+	size := number * len(features)
+	if c.Layout == LayoutColumns {
+		size += (key + len(c.Column)) * len(features)
+	}
+	if c.Why > 0 {
+		size += min(c.Why, len(features)) * (item + number + longest(features))
+	}
+	const others = 5 // lca, lca_score, lca_p, lca_why and lca_imputed
+	return int64(size + others*(key+len(c.Column)+number))
+}
+
+// longest is the length of the longest name.
+func longest(names []string) (n int) {
+	for _, name := range names {
+		n = max(n, len(name))
+	}
+	return n
 }
 
 // scores reports whether the columns need scores.

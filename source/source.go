@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // Partition names one partition of a topic. For files, Topic is the name without directories, and ID the file's
@@ -86,9 +87,10 @@ type Message struct {
 	Key       []byte // nil and empty differ, as in Kafka; valid until Batch.Release, like the fields below
 	Value     []byte // the undecoded bytes
 	Headers   []Header
-	Record    arrow.Record // all batches of the value as one; nil if Err is set or the value is null
-	Err       *RecordError // why the value could not be decoded
-	Row       int          // number, from 1, of the first row in its file; 0: the message is of a topic
+	Record    arrow.Record  // all batches of the value as one; nil if Err is set or the value is null
+	Err       *RecordError  // why the value could not be decoded
+	Format    format.Format // of the value, where there is a Record
+	Row       int           // number, from 1, of the first row in its file; 0: the message is of a topic
 }
 
 // Identity returns what identifies the message's rows, together with its partition's number: the topic, the offset and

@@ -123,7 +123,7 @@ func (k *Kafka) message(ctx context.Context, b *Batch, p Partition, r *recordbat
 	if len(b.Messages) > 1 && k.config.End == nil {
 		ctx = noWait // what the batch has already does not wait for a schema: the message begins the next one
 	}
-	m.Record, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, LastHeader(r.Headers, "content-type"))
+	m.Record, m.Format, err = k.config.Decoder.DecodeIn(ctx, arena, r.Value, LastHeader(r.Headers, "content-type"))
 	var cause *format.Error
 	switch {
 	case err == nil:

@@ -256,5 +256,5 @@ func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 // outputOf is what an output message holds.
 func outputOf(c *config.Config) pipeline.OutputConfig {
 	t := c.Transform
-	return pipeline.OutputConfig{Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == pipeline.ImputeRow, Passthrough: t.Passthrough}
+	return pipeline.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == pipeline.ImputeRow, Passthrough: t.Passthrough}
 }

@@ -60,12 +60,13 @@ func NewDecoder(c Config) (*Decoder, error) {
 // decoded now: ctx has ended, or the schema registry refuses to answer. A nil value (a tombstone) is for the caller to leave out: it is
 // refused as empty.
 func (d *Decoder) Decode(ctx context.Context, value []byte, contentType string) (arrow.Record, error) {
-	return d.DecodeIn(ctx, nil, value, contentType)
+	rec, _, err := d.DecodeIn(ctx, nil, value, contentType)
+	return rec, err
 }
 
 // DecodeIn is Decode for one of several messages that are released together: what the record takes belongs
-// to the arena, and fits into its room.
-func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentType string) (rec arrow.Record, err error) {
+// to the arena, and fits into its room. It returns the format that the value was of, too.
+func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentType string) (rec arrow.Record, as Format, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			rec, err = nil, errorf(CodeDecodePanic, "decoding %d bytes: %v", len(value), p)
@@ -73,16 +74,17 @@ func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentT
 	}()
 	switch {
 	case len(value) == 0:
-		return nil, errorf(CodeEmpty, "no bytes; send %s", titles())
+		return nil, "", errorf(CodeEmpty, "no bytes; send %s", titles())
 	case len(value) > d.config.MaxBytes:
-		return nil, errorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
+		return nil, "", errorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
 	}
 	if _, _, ok := SchemaID(value); ok && d.named != nil {
 		return d.named.decode(ctx, value, a)
 	}
 	i, err := d.choose(value, contentType)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return d.decoders[i].decode(ctx, value, a)
+	rec, err = d.decoders[i].decode(ctx, value, a)
+	return rec, formats[i].name, err
 }

@@ -88,24 +88,25 @@ type registered struct {
 // plan reads the bodies of one schema; err says why it cannot.
 type plan struct {
 	valueDecoder
+	as  Format
 	err *Error
 }
 
-func (r *registered) decode(ctx context.Context, value []byte, a *Arena) (arrow.Record, error) {
+func (r *registered) decode(ctx context.Context, value []byte, a *Arena) (rec arrow.Record, as Format, err error) {
 	id, body, _ := SchemaID(value)
 	r.mu.RLock()
 	p := r.plans[id]
 	r.mu.RUnlock()
 	if p == nil {
-		var err error
 		if p, err = r.prepare(ctx, id); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if p.err != nil {
-		return nil, p.err
+		return nil, "", p.err
 	}
-	return p.decode(ctx, body, a)
+	rec, err = p.decode(ctx, body, a)
+	return rec, p.as, err
 }
 
 // prepare makes the plan of an id and keeps it. An unknown id is not kept: the registry may know it later.
@@ -140,7 +141,7 @@ func (r *registered) compile(s *Schema) *plan {
 		if err != nil {
 			return &plan{err: errorf(CodeSchemaInvalid, "schema %d: %w", s.ID, err)}
 		}
-		return &plan{valueDecoder: d}
+		return &plan{valueDecoder: d, as: f.name}
 	}
 	return &plan{err: errorf(CodeSchemaInvalid, "schema %d is of type %q, which is not read", s.ID, clip(string(s.Type)))}
 }

@@ -189,6 +189,7 @@ type Checkpoint struct {
 // Transform is the whitening of live rows.
 type Transform struct {
 	Topic       string              // output topic
+	Format      pipeline.Format     // what the values of the output are
 	Coordinates lca.Coordinates     // rotation of the result
 	Components  lca.Components      // which part of the metric the result carries
 	Score       bool                // add the column of −log p, nats

@@ -180,6 +180,7 @@ func transformKeys(c *Config) []Key {
 	t := &c.Transform
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
+		{"transform.format", "arrow", "Of the output: arrow; json: the input's text with our keys added where it is JSON, or else an array of objects; or input: as each message came.", oneOf(&t.Format, pipeline.Formats()...)},
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},

@@ -1,0 +1,74 @@
+package arrowjson
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/internal/jsontext"
+)
+
+// The forms of ISO 8601. Fractions of a second have as many digits as they need.
+const (
+	dateForm    = `"2006-01-02"`
+	timeForm    = `"15:04:05.999999999"`
+	localForm   = `"2006-01-02T15:04:05.999999999"`
+	instantForm = `"2006-01-02T15:04:05.999999999Z07:00"`
+)
+
+// moment returns what appends dates, times and spans of time; nil: the column has none.
+func moment(column arrow.Array) appender {
+	switch a := column.(type) {
+	case *array.Date32:
+		return func(dst []byte, i int) []byte { return a.Value(i).ToTime().AppendFormat(dst, dateForm) }
+	case *array.Date64:
+		return func(dst []byte, i int) []byte { return a.Value(i).ToTime().AppendFormat(dst, dateForm) }
+	case *array.Time32:
+		unit := a.DataType().(*arrow.Time32Type).Unit
+		return func(dst []byte, i int) []byte { return a.Value(i).ToTime(unit).AppendFormat(dst, timeForm) }
+	case *array.Time64:
+		unit := a.DataType().(*arrow.Time64Type).Unit
+		return func(dst []byte, i int) []byte { return a.Value(i).ToTime(unit).AppendFormat(dst, timeForm) }
+	case *array.Timestamp:
+		return instants(a)
+	case *array.Duration:
+		second := float64(time.Second / a.DataType().(*arrow.DurationType).Unit.Multiplier())
+		return func(dst []byte, i int) []byte { return jsontext.AppendFloat64(dst, float64(a.Value(i))/second) }
+	case *array.MonthInterval:
+		return func(dst []byte, i int) []byte { return interval(dst, int64(a.Value(i)), 0, 0) }
+	case *array.DayTimeInterval:
+		return func(dst []byte, i int) []byte {
+			v := a.Value(i)
+			return interval(dst, 0, int64(v.Days), int64(v.Milliseconds)*int64(time.Millisecond))
+		}
+	case *array.MonthDayNanoInterval:
+		return func(dst []byte, i int) []byte {
+			v := a.Value(i)
+			return interval(dst, int64(v.Months), int64(v.Days), v.Nanoseconds)
+		}
+	}
+	return nil
+}
+
+// instants appends timestamps, in their zone.
+func instants(a *array.Timestamp) appender {
+	t := a.DataType().(*arrow.TimestampType)
+	form, zone := instantForm, time.UTC
+	if t.TimeZone == "" {
+		form = localForm
+	} else if z, err := t.GetZone(); err == nil && z != nil { // one that is not known here is written as UTC
+		zone = z
+	}
+	return func(dst []byte, i int) []byte { return a.Value(i).ToTime(t.Unit).In(zone).AppendFormat(dst, form) }
+}
+
+// interval appends a span of the calendar.
+func interval(dst []byte, months, days, nanoseconds int64) []byte {
+	dst = append(dst, `"P`...)
+	dst = append(strconv.AppendInt(dst, months/12, 10), 'Y')
+	dst = append(strconv.AppendInt(dst, months%12, 10), 'M')
+	dst = append(strconv.AppendInt(dst, days, 10), "DT"...)
+	return append(strconv.AppendFloat(dst, float64(nanoseconds)/float64(time.Second), 'f', -1, 64), `S"`...)
+}

@@ -1,0 +1,91 @@
+// Package jsontext writes parts of JSON, and finds the places in JSON text where keys can be added.
+//
+// AppendString, AppendFloat32 and AppendFloat64 write values; Objects walks the rows of a text that is known to be valid.
+// Nothing here checks JSON.
+package jsontext
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Null is the text of a value that is missing.
+const Null = "null"
+
+// AppendFloat32 appends the shortest digits that float32 reads back as f; null if f is not finite, because JSON has no
+// such number.
+func AppendFloat32(dst []byte, f float32) []byte { return appendFloat(dst, float64(f), 32) }
+
+// AppendFloat64 is AppendFloat32 for float64.
+func AppendFloat64(dst []byte, f float64) []byte { return appendFloat(dst, f, 64) }
+
+// least and most are between which sizes numbers are written without an exponent.
+const least, most = 1e-6, 1e16
+
+// MostFloat32 is the largest number of bytes of what AppendFloat32 appends: a sign, 16 digits and a point, or a sign, nine
+// digits, a point and an exponent.
+const MostFloat32 = 18
+
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	abs := math.Abs(f)
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
+		return append(dst, Null...)
+	case abs == 0 || abs >= least && abs < most:
+		return strconv.AppendFloat(dst, f, 'f', -1, bits)
+	}
+	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
+	if n := len(dst); n >= 4 && dst[n-2] == '0' && (dst[n-3] == '-' || dst[n-3] == '+') { // e-09 to e-9
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+const hexDigits = "0123456789abcdef"
+
+// plain are the bytes of a string that stand for themselves, apart from those of runes beyond ASCII.
+var plain = func() (t [256]bool) {
+	for i := ' '; i < utf8.RuneSelf; i++ {
+		t[i] = i != '"' && i != '\\'
+	}
+	return t
+}()
+
+// AppendString appends s with quotes. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		if plain[s[i]] {
+			i++
+			continue
+		}
+		if s[i] >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				dst = append(append(dst, s[from:i]...), "\ufffd"...)
+				from = i + 1
+			}
+			i += size
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		switch b := s[i]; b {
+		case '"', '\\':
+			dst = append(dst, '\\', b)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(dst, s[from:]...), '"')
+}

@@ -1,0 +1,214 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/internal/arrowjson"
+	"github.com/lca-stream/lca-stream/internal/jsontext"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// jsonOutput writes outputs as JSON: the text of the input, with our keys at the end of each object. It keeps what depends
+// on the schema and the model alone from one message to the next, and is for one goroutine.
+type jsonOutput struct {
+	config   OutputConfig
+	in       *arrow.Schema  // the last one that has place for our keys
+	rows     arrowjson.Rows // of a message that is not JSON itself
+	k        int            // number of coordinates of the rows seen last
+	ours     []arrow.Field  // our columns with k coordinates
+	keys     [][]byte       // their names as keys, each with the comma before and the colon behind it
+	features []string       // of items
+	items    [][]byte       // for each feature, an entry of lca_why before its number
+}
+
+// errTooLong is an output that is larger than is written.
+var errTooLong = errors.New("the output is too large")
+
+func newJSONOutput(c OutputConfig) *jsonOutput { return &jsonOutput{config: c.withDefaults()} }
+
+// prepare makes the keys for messages of a schema, unless those of the last one serve.
+func (o *jsonOutput) prepare(in *arrow.Schema, w *Whitened) error {
+	if o.k != w.K {
+		o.k, o.ours, o.keys, o.in = w.K, o.config.fields(w.K), o.keys[:0], nil
+		for _, f := range o.ours {
+			o.keys = append(o.keys, append(jsontext.AppendString([]byte{','}, f.Name), ':'))
+		}
+	}
+	if o.in != in {
+		if err := o.config.place(in, o.ours); err != nil {
+			return err
+		}
+		o.in = in
+	}
+	if w.Why != nil && !slices.Equal(o.features, w.Features) {
+		o.features, o.items = w.Features, o.items[:0]
+		for _, name := range w.Features {
+			o.items = append(o.items, append(jsontext.AppendString([]byte(`{"feature":`), name), `,"nats":`...))
+		}
+	}
+	return nil
+}
+
+// extend appends to dst the JSON text that was decoded to rec, with what its rows have become. On error dst comes back
+// as it was.
+func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened) ([]byte, error) {
+	n := int(rec.NumRows())
+	w.check(n, &o.config)
+	if err := o.prepare(rec.Schema(), w); err != nil {
+		return dst, err
+	}
+	if !o.config.Passthrough {
+		return o.alone(dst, jsontext.IsArray(text), n, w), nil
+	}
+	from, row := 0, 0
+	for rows := jsontext.Walk(text, n); ; row++ {
+		end, empty := rows.Next()
+		if end < 0 {
+			return append(dst, text[from:]...), nil
+		}
+		dst = append(dst, text[from:end]...)
+		dst = o.row(dst, w, row, empty)
+		from = end
+	}
+}
+
+// alone appends our keys without those of the input, as an array or as lines.
+func (o *jsonOutput) alone(dst []byte, array bool, n int, w *Whitened) []byte {
+	between := byte('\n')
+	if array {
+		dst, between = append(dst, '['), ','
+	}
+	for row := range n {
+		if row > 0 {
+			dst = append(dst, between)
+		}
+		dst = append(o.row(append(dst, '{'), w, row, true), '}')
+	}
+	if array {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+// convert appends to dst the rows of rec as an array of objects, with what they have become. On error dst comes back
+// as it was.
+func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened) ([]byte, error) {
+	n := int(rec.NumRows())
+	w.check(n, &o.config)
+	if err := o.prepare(rec.Schema(), w); err != nil {
+		return dst, err
+	}
+	if !o.config.Passthrough {
+		return o.alone(dst, true, n, w), nil
+	}
+	if err := o.rows.Reset(rec); err != nil {
+		return dst, err
+	}
+	made := append(dst, '[')
+	for i := range n {
+		if i > 0 {
+			made = append(made, ',')
+		}
+		at := len(made) + 1
+		made = o.rows.Append(append(made, '{'), i)
+		made = append(o.row(made, w, i, len(made) == at), '}')
+		if len(made)-len(dst) > mostWhitened {
+			return dst, fmt.Errorf("%w: %d rows of %d columns make more than %d bytes of JSON; send fewer rows per message", errTooLong, n, rec.NumCols(), mostWhitened)
+		}
+	}
+	return append(made, ']'), nil
+}
+
+// converted is about how many bytes of JSON convert makes of a message; none of one that is JSON already.
+func converted(m *source.Message) (size int64) {
+	if m.Format == format.JSON {
+		return 0
+	}
+	const number, marks = 24, 4
+	for _, f := range m.Record.Schema().Fields() {
+		size += int64(len(f.Name) + number + marks)
+	}
+	return size*m.Record.NumRows() + 2*int64(len(m.Value))
+}
+
+// row appends our keys of one row; first: there are none before them.
+func (o *jsonOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
+	at, key := len(dst), 0
+	next := func(dst []byte) []byte { key++; return append(dst, o.keys[key-1]...) }
+	null := w.Y == nil || w.Invalid[i] != minibatch.ReasonNone
+	switch {
+	case o.config.Layout == LayoutColumns:
+		for j := range w.K {
+			dst = next(dst)
+			if null {
+				dst = append(dst, jsontext.Null...)
+			} else {
+				dst = jsontext.AppendFloat32(dst, w.Y[i*w.K+j])
+			}
+		}
+	case null:
+		dst = append(next(dst), jsontext.Null...)
+	default:
+		dst = append(next(dst), '[')
+		for _, y := range w.Y[i*w.K : (i+1)*w.K] {
+			dst = append(jsontext.AppendFloat32(dst, y), ',')
+		}
+		dst[len(dst)-1] = ']'
+	}
+	if o.config.Score {
+		dst = number(next(dst), w.Score, i, null)
+	}
+	if o.config.P {
+		dst = number(next(dst), w.P, i, null)
+	}
+	if o.config.Why > 0 {
+		dst = o.why(next(dst), w, i, null)
+	}
+	if o.config.Imputed {
+		dst = next(dst)
+		switch {
+		case null:
+			dst = append(dst, jsontext.Null...)
+		case w.Imputed == nil:
+			dst = append(dst, '0')
+		default:
+			dst = fmt.Append(dst, w.Imputed[i])
+		}
+	}
+	if first { // without the comma before them
+		dst = slices.Delete(dst, at, at+1)
+	}
+	return dst
+}
+
+// number appends an element of numbers; nil has nothing but nulls.
+func number(dst []byte, numbers []float32, i int, null bool) []byte {
+	if null || numbers == nil {
+		return append(dst, jsontext.Null...)
+	}
+	return jsontext.AppendFloat32(dst, numbers[i])
+}
+
+// why appends the features that lca_why names for a row.
+func (o *jsonOutput) why(dst []byte, w *Whitened, i int, null bool) []byte {
+	if null {
+		return append(dst, jsontext.Null...)
+	}
+	dst = append(dst, '[')
+	each := len(w.Why) / len(w.Invalid)
+	for j, gain := range w.Why[i*each : (i+1)*each] {
+		if j > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, o.items[gain.Column]...)
+		dst = append(jsontext.AppendFloat32(dst, float32(min(gain.Nats, math.MaxFloat32))), '}')
+	}
+	return append(dst, ']')
+}
