@@ -58,7 +58,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}
 	maps.Copy(l.offsets, c.Offsets) // also those of partitions that this learner does not read, because another one may read them again
-	if _, changed := changedSettings(c.Digest, l.digest()); len(changed) > 0 {
+	if _, changed := l.changed(c); len(changed) > 0 {
 		l.Log.Warn("the configuration has changed since the checkpoint; learning goes on from its state", "changed", strings.Join(changed, "; "))
 	}
 	if o, err := online.StateOrigin(c.Learner); err == nil && !o.SameBits() {
@@ -81,7 +81,7 @@ func (l *Learn) continues(c *Checkpoint) error {
 	if err := l.sameFeatures(c.Features); err != nil {
 		return err
 	}
-	return l.sameModel(c.Digest)
+	return l.sameModel(c)
 }
 
 // sameFeatures refuses to go on from a model of other features: their number and order count.

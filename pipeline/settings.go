@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -29,8 +30,9 @@ var settings = []setting{
 const auto = "auto"
 
 // changedSettings compares two digests. refused are the changes to another model, and changed the others, in words. A
-// field that one of them lacks was not there when it was written, and what is auto on one side is no other model.
-func changedSettings(was, is string) (refused, changed []string) {
+// field that one of them lacks was not there when it was written. kernel returns the kernel that the state of the former
+// configuration has, which the data may have chosen: that one may be named afterwards, and any may be left to the data.
+func changedSettings(was, is string, kernel func() string) (refused, changed []string) {
 	before, now := digestFields(was), digestFields(is)
 	for _, s := range settings {
 		a, known := before[s.field]
@@ -38,14 +40,46 @@ func changedSettings(was, is string) (refused, changed []string) {
 		if !known || !still || a == b {
 			continue
 		}
+		differs := s.shapes
+		switch {
+		case s.field == "Kind" && a == auto:
+			differs, a = !isAutoKind(b), auto+" ("+lca.KindAuto.Resolve().String()+")"
+		case s.field == "Kind" && b == auto:
+			differs, b = !isAutoKind(a), auto+" ("+lca.KindAuto.Resolve().String()+")"
+		case s.field == "Kernel" && a == auto:
+			k := kernel()
+			differs, a = b != k, auto+" ("+k+")"
+		case s.field == "Kernel" && b == auto:
+			differs = false
+		}
 		text := fmt.Sprintf("%s was %s and is now %s", s.key, a, b)
-		if s.shapes && a != auto && b != auto {
+		if differs {
 			refused = append(refused, text)
 		} else {
 			changed = append(changed, text)
 		}
 	}
 	return refused, changed
+}
+
+// isAutoKind reports whether a model is the one that auto stands for, with or without the search that auto brings.
+func isAutoKind(kind string) bool {
+	return kind == lca.KindAuto.Resolve().String() || kind == lca.KindLCAGaussRed.String()
+}
+
+// kernelOf returns the kernel of a checkpoint's state.
+func (l *Learn) kernelOf(c *Checkpoint) string {
+	free := *l
+	free.Learner.Kernel, free.Learner.DOF = lca.KernelAuto, 0
+	learner, _, err := free.newLearner(len(c.Features))
+	if err != nil {
+		return auto // restore says why, by the same error
+	}
+	defer learner.Close()
+	if err := learner.UnmarshalBinary(c.Learner); err != nil {
+		return auto
+	}
+	return learner.Kernel().String()
 }
 
 // digestFields returns the values of a digest by the names of their fields.
@@ -62,12 +96,17 @@ func digestFields(digest string) map[string]string {
 }
 
 // sameModel refuses to go on from the state of another model, metric or kernel than is configured.
-func (l *Learn) sameModel(digest string) error {
-	refused, _ := changedSettings(digest, l.digest())
+func (l *Learn) sameModel(c *Checkpoint) error {
+	refused, _ := l.changed(c)
 	if len(refused) == 0 {
 		return nil
 	}
 	return l.otherModel("the checkpoint of model %q is of another configuration: %s", l.ModelID, strings.Join(refused, "; "))
+}
+
+// changed compares the configuration with that of a checkpoint.
+func (l *Learn) changed(c *Checkpoint) (refused, changed []string) {
+	return changedSettings(c.Digest, l.digest(), func() string { return l.kernelOf(c) })
 }
 
 // sameMetric does so for a snapshot, which knows less of the configuration.

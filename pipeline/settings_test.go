@@ -34,6 +34,7 @@ func TestChangedModelIsRefused(t *testing.T) {
 		{"the kernel", func(c *online.Config) { c.Kernel = lca.KernelStudent }, "lca.kernel was gaussian and is now student", ""},
 		{"the kernel is left to the data", func(c *online.Config) { c.Kernel = lca.KernelAuto }, "", "lca.kernel was gaussian and is now auto"},
 		{"ν and γ", func(c *online.Config) { c.Nu, c.Gamma = 0.3, 0.5 }, "", "lca.nu was auto and is now 0.3; lca.gamma was 0.6 and is now 0.5"},
+		{"the model is left to the data, which is the same", func(c *online.Config) { c.Kind = lca.KindAuto }, "", "lca.model was lca_gauss and is now auto (lca_gauss)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
@@ -83,9 +84,42 @@ func TestSnapshotOfAnotherMetric(t *testing.T) {
 	}
 }
 
+// TestAutoAgainstNames holds what is another model where one side leaves it to the data: what auto chose may be named, and
+// any kernel may be left to the data; another value ends the learner, and so does a model that auto does not stand for.
+func TestAutoAgainstNames(t *testing.T) {
+	for _, c := range []struct{ was, is, chose, refused, changed string }{
+		{"Kernel:auto", "Kernel:student", "student", "", "lca.kernel was auto (student) and is now student"},
+		{"Kernel:auto", "Kernel:gaussian", "student", "lca.kernel was auto (student) and is now gaussian", ""},
+		{"Kernel:student", "Kernel:auto", "", "", "lca.kernel was student and is now auto"},
+		{"Kind:auto", "Kind:lca_gauss_red", "", "", "lca.model was auto (lca_gauss) and is now lca_gauss_red"},
+		{"Kind:auto", "Kind:lca", "", "lca.model was auto (lca_gauss) and is now lca", ""},
+		{"Kind:lca", "Kind:auto", "", "lca.model was lca and is now auto (lca_gauss)", ""},
+		{"Kind:auto Kernel:auto", "Kind:auto Kernel:auto", "", "", ""},
+	} {
+		refused, changed := changedSettings("{"+c.was+"}", "{"+c.is+"}", func() string { return c.chose })
+		if strings.Join(refused, "; ") != c.refused || strings.Join(changed, "; ") != c.changed {
+			t.Errorf("%s, now %s: refused %q, changed %q", c.was, c.is, refused, changed)
+		}
+	}
+	w := newWorld()
+	w.events(t, 1, 14, 30)
+	loop, _ := w.learnLoop(t, 2, func(l *Learn) { l.Learner.Kernel = lca.KernelAuto })
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for kernel, refused := range map[lca.Kernel]bool{lca.KernelAuto: false, lca.KernelGaussian: false, lca.KernelStudent: true} {
+		stage := w.learnStage(func(l *Learn) { l.Learner.Kernel = kernel })
+		if err := stage.Check(context.Background()); refused {
+			wantStop(t, err, "lca.kernel was auto (gaussian) and is now student", "set another snapshot.model_id")
+		} else if err != nil {
+			t.Errorf("%v: %v", kernel, err)
+		}
+	}
+}
+
 // TestDigestsOfOthers holds that settings which only one of two releases knows are no change.
 func TestDigestsOfOthers(t *testing.T) {
-	refused, changed := changedSettings("{Dim:0 Kind:lca_gauss Nu:-1 Gone:3}", "{Dim:0 Kind:lca_gauss Metric:full Kernel:student Nu:-1}")
+	refused, changed := changedSettings("{Dim:0 Kind:lca_gauss Nu:-1 Gone:3}", "{Dim:0 Kind:lca_gauss Metric:full Kernel:student Nu:-1}", nil)
 	if len(refused)+len(changed) > 0 {
 		t.Errorf("%v, %v", refused, changed)
 	}

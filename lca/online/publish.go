@@ -87,6 +87,9 @@ func (l *Learner) info() lca.Info {
 	return i
 }
 
+// Kernel returns the kernel that rows are scored with, which the data may have chosen.
+func (l *Learner) Kernel() lca.Kernel { return l.cfg.Kernel }
+
 // Info returns how far the learner has come; it is what the next Model would carry.
 func (l *Learner) Info() lca.Info {
 	if l.metric == nil {
