@@ -103,7 +103,10 @@ assert reduced.n_features_in_ == 3 and columns.shape == (30, 2) and np.nanmin(p)
 ours = df["lca_score"].to_numpy()
 assert np.abs(score(X) - ours)[then].max() < 1e-4 * np.abs(ours).max(), np.abs(score(X) - ours)[then].max()
 p = df["lca_p"].to_numpy()
-assert np.abs(p_value(ours) / p - 1)[then].max() < 1e-5 and (p < 0.5).any()
+# The program ranks scores before they are rounded to float32, which may carry one past a neighbour's.
+near = np.stack([p_value(np.nextafter(ours, np.float32(to))) for to in (-np.inf, np.inf)] + [p_value(ours)])
+assert (near.min(0) * (1 - 1e-5) < p).all() and (p < near.max(0) * (1 + 1e-5)).all(), (near, p)
+assert (p < 0.5).any()
 assert list(rare["lca_p"]) == [v for v in df["lca_p"] if v < 0.001], (sorted(p)[:5], len(rare))  # says which, should they differ
 gains = why(X)
 for row, named in zip(gains, df["lca_why"]):
