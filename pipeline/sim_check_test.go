@@ -24,24 +24,29 @@ type oracle struct {
 	checkpoint []byte
 }
 
-func newOracle(t *testing.T) *oracle {
+// newOracles returns what undisturbed runs leave behind, of a learner that chooses and of one that does not.
+func newOracles(t *testing.T) map[bool]*oracle {
 	t.Helper()
-	o := &oracle{}
-	synctest.Test(t, func(t *testing.T) {
-		s := newSim(simWorld{inputs: 1, pace: 3}, rand.New(rand.NewPCG(1, 1)))
-		s.run()
-		if len(s.broken) > 0 {
-			t.Fatalf("the undisturbed run: %v\n%s", s.broken, s.trace)
+	oracles := map[bool]*oracle{}
+	for _, chooses := range []bool{false, true} {
+		o := &oracle{}
+		synctest.Test(t, func(t *testing.T) {
+			s := newSim(simWorld{inputs: 1, pace: 3, chooses: chooses}, rand.New(rand.NewPCG(1, 1)))
+			s.run()
+			if len(s.broken) > 0 {
+				t.Fatalf("the undisturbed run: %v\n%s", s.broken, s.trace)
+			}
+			o.snapshots, o.checkpoint = s.published(), s.newest(t, "m")
+		})
+		if len(o.snapshots) < 3 {
+			t.Fatalf("%d snapshot messages: the run is too small to prove anything", len(o.snapshots))
 		}
-		o.snapshots, o.checkpoint = s.published(), s.newest(t, "m")
-	})
-	if len(o.snapshots) < 3 {
-		t.Fatalf("%d snapshot messages: the run is too small to prove anything", len(o.snapshots))
+		oracles[chooses] = o
 	}
-	return o
+	return oracles
 }
 
-func (s *sim) check(t *testing.T, calm *oracle) {
+func (s *sim) check(t *testing.T, undisturbed map[bool]*oracle) {
 	for len(s.open) > 0 {
 		s.fence(s.open[0].id)
 	}
@@ -67,6 +72,7 @@ func (s *sim) check(t *testing.T, calm *oracle) {
 	if !s.plain() || len(s.broken) > 0 {
 		return
 	}
+	calm := undisturbed[s.chooses]
 	want, got := calm.snapshots, s.published()
 	if len(want) != len(got) {
 		s.fault("%d snapshot messages, undisturbed %d", len(got), len(want))
@@ -223,7 +229,7 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 	if c == nil { // of little there may be none: then nothing was made of it
 		c = &Checkpoint{Offsets: pipe.learnt}
 	}
-	want, got := 0, learntRows(t, c)
+	want, got := 0, s.learntRows(t, c)
 	for p, next := range c.Offsets {
 		if !s.part(p).drained(next) && int(p.ID) < s.inputs { // one that was added is learnt from at the next start
 			s.fault("%s: %v was learnt up to %d only", pipe.name, p, next)
@@ -240,11 +246,11 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 }
 
 // learntRows are the rows that a checkpoint holds, those of the unfinished minibatch included.
-func learntRows(t *testing.T, c *Checkpoint) int {
+func (w *simWorld) learntRows(t *testing.T, c *Checkpoint) int {
 	if c.Learner == nil {
 		return 0
 	}
-	config := simLearner()
+	config := w.learner()
 	config.Dim = len(c.Features)
 	learner, err := online.NewLearner(config)
 	if err != nil {

@@ -35,6 +35,7 @@ type simWorld struct {
 	lags       bool // processes that transform hear of new models late, each in its own time
 	learnFirst bool // transforms are started when there is a model
 	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
+	chooses    bool // the learner compares forms of its model: much work, so few worlds do
 	taking     string
 }
 
@@ -73,7 +74,7 @@ func drawWorld(r *rand.Rand) simWorld {
 	w.latest = chance(5) && !w.retention && w.taking == ""
 	w.skips, w.inRun = chance(4), chance(2)
 	w.lags, w.pace = chance(2), []int{3, 10, 30}[r.IntN(3)]
-	w.byName, w.learnFirst = chance(4), chance(2)
+	w.byName, w.learnFirst, w.chooses = chance(4), chance(2), chance(8)
 	return w
 }
 

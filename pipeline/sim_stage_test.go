@@ -74,9 +74,12 @@ func (s *sim) decoded(at source.Partition, offset int64, e *simEntry) source.Mes
 	return m
 }
 
-func simLearner() online.Config {
+func (w *simWorld) learner() online.Config {
 	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 30, 10, 20, lca.Float64
+	if !w.chooses {
+		c.Kind = lca.KindLCAGauss
+	}
 	return c
 }
 
@@ -181,7 +184,7 @@ func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 		end = source.LatestStable
 	}
 	stage := &Learn{LearnConfig: LearnConfig{
-		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: simLearner(), Producer: "test",
+		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: s.learner(), Producer: "test",
 		Checkpoints: &Checkpoints{
 			Topic: "checkpoints", ModelID: pipe.model, Owner: Owner{Group: pipe.group, Topic: pipe.topic},
 			Open: me.log("", "checkpoints"), OpenAt: me.logAt("", "checkpoints"),

@@ -33,9 +33,9 @@ const simDecisions = 6000
 // the model of another; and everything comes to its end, or stops for what the world has taken away.
 func TestSimulation(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	calm := newOracle(t)
+	undisturbed := newOracles(t)
 	if *simSeed != 0 {
-		s := simulate(t, *simSeed, calm)
+		s := simulate(t, *simSeed, undisturbed)
 		t.Log(strings.Join(s.trace, "\n"))
 		return
 	}
@@ -49,7 +49,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(strconv.Itoa(w), func(t *testing.T) {
 				t.Parallel()
 				for seed := w + 1; seed <= *simSeeds && !t.Failed(); seed += workers {
-					s := simulate(t, uint64(seed), calm)
+					s := simulate(t, uint64(seed), undisturbed)
 					mu.Lock()
 					passed += s.passed
 					for what, n := range s.done {
@@ -70,9 +70,9 @@ func TestSimulation(t *testing.T) {
 
 // The same seed is the same execution.
 func TestSimulationReplays(t *testing.T) {
-	calm := newOracle(t)
+	undisturbed := newOracles(t)
 	for seed := range uint64(200) {
-		a, b := simulate(t, seed+1, calm), simulate(t, seed+1, calm)
+		a, b := simulate(t, seed+1, undisturbed), simulate(t, seed+1, undisturbed)
 		if !slices.Equal(a.trace, b.trace) {
 			t.Fatalf("two executions of seed %d differ: %s", seed+1, firstDifference(a.trace, b.trace))
 		}
@@ -90,8 +90,8 @@ func firstDifference(a, b []string) string {
 }
 
 // simulate runs one seed and reports what it leaves behind.
-func simulate(t *testing.T, seed uint64, calm *oracle) *sim {
-	s := execute(t, seed, calm, "")
+func simulate(t *testing.T, seed uint64, undisturbed map[bool]*oracle) *sim {
+	s := execute(t, seed, undisturbed, "")
 	if len(s.broken) > 0 {
 		last := s.trace[max(0, len(s.trace)-60):]
 		t.Errorf("seed %d, %+v: %s\nafter %d steps; again with: go test ./pipeline -run 'TestSimulation$' -seed %d\n%s",
@@ -101,14 +101,14 @@ func simulate(t *testing.T, seed uint64, calm *oracle) *sim {
 }
 
 // execute runs one seed, perhaps of a world with a mistake in it, and checks the outcome.
-func execute(t *testing.T, seed uint64, calm *oracle, mistake string) (s *sim) {
+func execute(t *testing.T, seed uint64, undisturbed map[bool]*oracle, mistake string) (s *sim) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 18))
 		s = newSim(drawWorld(random), random)
 		s.mistake = mistake
 		s.run()
 		if len(s.broken) == 0 {
-			s.check(t, calm)
+			s.check(t, undisturbed)
 		}
 	})
 	return s

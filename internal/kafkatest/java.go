@@ -25,7 +25,8 @@ type javaNode struct {
 	port       int
 	controller int
 	listeners  []javaListener
-	heap       int // MiB
+	heap       int    // MiB
+	classes    string // JVM option about the archive of classes
 	proc       *Process
 }
 
@@ -59,8 +60,12 @@ func newJavaCluster(t testing.TB, k Kind, s Setup) []*javaNode {
 	port := func() int { p := ports[0]; ports = ports[1:]; return p }
 	var nodes []*javaNode
 	var voters []string
+	classes := "-XX:ArchiveClassesAtExit=" + s.classes
+	if s.classes == "" {
+		classes = "-XX:SharedArchiveFile=" + classArchive(t, k)
+	}
 	for i := range s.Nodes {
-		j := &javaNode{kind: k, id: i + 1, port: port(), controller: port(), dir: keptOnFailure(t), heap: cmp.Or(s.HeapMiB, 160)}
+		j := &javaNode{kind: k, id: i + 1, port: port(), controller: port(), dir: keptOnFailure(t), heap: cmp.Or(s.HeapMiB, 160), classes: classes}
 		for _, l := range more {
 			way := javaListener{Listener: l, port: port()}
 			if l.Name == proxied {
@@ -149,10 +154,10 @@ func (j *javaNode) start(t testing.TB) {
 		t.Fatalf("kafkatest: %v", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(java(t), "-Xms32m", fmt.Sprintf("-Xmx%dm", j.heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+	cmd := exec.Command(java(t), "-Xms32m", fmt.Sprintf("-Xmx%dm", j.heap), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", j.classes,
 		"-Dlog4j.configuration=file:"+filepath.Join(j.dir, "log4j.properties"),
 		"-Dlog4j2.configurationFile="+filepath.Join(j.dir, "log4j2.xml"),
-		"-cp", Jars(t, string(j.kind))+"/*:"+j.dir, "kafka.Kafka", filepath.Join(j.dir, "server.properties"))
+		"-cp", Jars(t, string(j.kind))+"/*", "kafka.Kafka", filepath.Join(j.dir, "server.properties"))
 	cmd.Stdout, cmd.Stderr = log, log
 	j.proc = StartProcess(t, cmd, j.dir)
 	// A node that dies at once (a port taken meanwhile, a bad setting) should not be waited for.

@@ -92,6 +92,8 @@ type Setup struct {
 	HeapMiB       int        // of each JVM; default 160
 	Transactions2 bool       // of the embedded broker: see embedded.Config
 	Proxied       bool       // clients that know Proxied() only reach each node through its Proxy
+
+	classes string // makes the archive of classes: see classArchive
 }
 
 // Listener is a further port of every node. Its settings go into Setup.Properties, under
