@@ -28,7 +28,8 @@ const (
 //
 // A column is left out if it is no number, or if its name is that of an id, a label or a time. From 100 values on it is
 // also left out if most rows have no number, if it is constant, if it counts up, or if it holds whole numbers of which
-// at most 10 differ, as labels do. Where the values would leave out all columns, they do not count.
+// at most 10 differ, as labels do. Columns within structs are left out from the first row on if most rows have no number,
+// because structs stand for alternatives, such as a row before and after a change. Where the values would leave out all columns, they do not count.
 //
 // The zero value is ready to use. A Survey depends on the records and their order alone.
 type Survey struct {
@@ -239,7 +240,7 @@ func (c *Column) named(rows int) string {
 // valued says why a column of numbers is no feature by its values; "": they do not tell.
 func (c *Column) valued(rows int) string {
 	switch {
-	case rows >= judgedRows && 2*c.finite < rows:
+	case (rows >= judgedRows || c.Within) && 2*c.finite < rows:
 		return fmt.Sprintf("no number in %d of %d rows", rows-c.finite, rows)
 	case c.finite < judgedRows:
 		return ""

@@ -64,7 +64,7 @@ func (l *learnSource) open(ctx context.Context, start, end source.Offsets) (pipe
 func (l *learnSource) live(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 	k := l.template
 	k.Start, k.Epochs = start, l.epochs(start)
-	src, err := l.system.reader(ctx, k)
+	src, err := l.system.reader(ctx, k, l.system.featuresOnly())
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *system) merged(ctx context.Context, k source.KafkaConfig, from, to sour
 	readers, each := map[source.Partition]pipeline.Source{}, []*source.Kafka{}
 	for p, start := range from {
 		k.Start, k.End = source.Offsets{p: start}, source.Offsets{p: to[p]}
-		r, err := s.reader(ctx, k)
+		r, err := s.reader(ctx, k, s.featuresOnly())
 		if err != nil {
 			return nil, nil, errors.Join(err, pipeline.NewMerge(readers).Close())
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 func (p *program) inspectCommand() *cobra.Command {
@@ -96,7 +97,7 @@ func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n
 }
 
 func (s *system) each(ctx context.Context, start, end source.Offsets, each func(*source.Message) error) error {
-	k, err := s.reader(ctx, source.KafkaConfig{Start: start, End: end, GatherBytes: learnGather})
+	k, err := s.reader(ctx, source.KafkaConfig{Start: start, End: end, GatherBytes: learnGather}, format.Config{Columns: s.config.Source.Features, Nested: true})
 	if err != nil {
 		return err
 	}

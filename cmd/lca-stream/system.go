@@ -266,21 +266,27 @@ const ownerCheck = 5 * time.Second
 // learnIdle is the interval of the learner's empty batches while nothing comes.
 const learnIdle = time.Second
 
-// reader opens the input topic: k says where and for whom, the rest is the configuration's.
-func (s *system) reader(ctx context.Context, k source.KafkaConfig) (*source.Kafka, error) {
+// reader opens the input topic: k says where and for whom, f what of the values is needed, and the rest is the configuration's.
+func (s *system) reader(ctx context.Context, k source.KafkaConfig, f format.Config) (*source.Kafka, error) {
 	c := s.config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
 	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == config.ReadUncommitted, c.MaxMessageBytes
 	var err error
-	if k.Decoder, err = s.decoder(); err != nil {
+	if k.Decoder, err = s.decoder(f); err != nil {
 		return nil, err
 	}
 	return source.OpenKafka(ctx, k)
 }
 
-// decoder returns what reads the values of the input topic.
-func (s *system) decoder() (*format.Decoder, error) {
-	c := format.Config{Format: format.Format(s.config.Source.Format), MaxBytes: s.config.Source.MaxMessageBytes}
+// featuresOnly asks for nothing but the features. Where none are named, the first values decide, so that all is needed.
+func (s *system) featuresOnly() format.Config {
+	names := s.config.Source.Features
+	return format.Config{Columns: names, Only: len(names) > 0}
+}
+
+// decoder returns what reads the values of the input topic; c says what of them is needed.
+func (s *system) decoder(c format.Config) (*format.Decoder, error) {
+	c.Format, c.MaxBytes = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes
 	if s.registry != nil {
 		c.Registry = s.registry
 	}

@@ -171,10 +171,12 @@ func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
 func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
+	needed := o.featuresOnly()
+	needed.Only = needed.Only && !o.config.Transform.Passthrough // the output has all columns of the input
 	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 		GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
-	})
+	}, needed)
 	if err != nil {
 		return nil, err
 	}

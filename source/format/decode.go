@@ -16,6 +16,14 @@ type Config struct {
 
 	// Registry has the schemas of values that name one: see SchemaID. Nil: such values are refused.
 	Registry Registry
+	// Columns are the names or paths of the columns that will be read, such as payload.after.temp. A format whose records
+	// have no nested columns gives each path a column of its name.
+	Columns []string
+	// Only leaves out the columns that Columns does not name, as far as that saves work.
+	Only bool
+	// Nested makes columns with fields of nested values that are text otherwise. It is for showing what is there. With Only,
+	// the first values that lack one of Columns are read so, because an error will name what is similar.
+	Nested bool
 }
 
 // Decoder turns the value of a message into one Arrow record. Its input is hostile until proven

@@ -1,6 +1,8 @@
 package format
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -20,70 +22,195 @@ type jsonFiller interface {
 
 // fill is the second pass: it allocates what the first one measured, and reads the values.
 func (d *jsonDecoder) fill(t *jsonTable, value []byte) arrow.Record {
-	t.fillers, t.fields = resized(t.fillers, len(t.columns)), resized(t.fields, len(t.columns))
-	fillers, fields := t.fillers, t.fields
-	for i, c := range t.columns {
-		fields[i].Name, fields[i].Nullable = c.name, true
-		fillers[i], fields[i].Type = c.filler(len(t.rows))
+	rows := len(t.rows)
+	slab := make([]float64, solidNumbers(t.out, rows))
+	whole := slab
+	t.types = t.types[:0]
+	for i := range t.out {
+		var dt arrow.DataType
+		dt, slab = t.out[i].prepare(rows, slab)
+		t.types = append(t.types, dt)
 	}
 	for row, at := range t.rows {
-		t.next = 0
-		for c := (cursor{b: at.of(value), i: 1}); c.more('}'); {
-			key, v := c.pair()
-			t.column(key)
-			if v[0] != 'n' {
-				fillers[t.next-1].set(row, v)
-			}
+		t.fillObject(&cursor{b: value, i: int(at.from)}, &t.top, row)
+	}
+	schema := d.jsonSchema(t)
+	var rec arrow.Record
+	if t.flat(rows) {
+		rec = &jsonFlat{schema: schema, rows: rows, numbers: whole}
+	} else {
+		cols := make([]arrow.Array, len(t.out))
+		for i := range t.out {
+			cols[i] = array.MakeFromData(t.out[i].done(rows))
+		}
+		rec = array.NewRecord(schema, cols, int64(rows))
+	}
+	for _, c := range t.met {
+		c.filler, c.floats = nil, nil
+	}
+	return rec
+}
+
+// fillObject is the second pass over an object.
+func (t *jsonTable) fillObject(c *cursor, l *jsonLevel, row int) {
+	c.i++
+	var col *jsonColumn
+	for c.more('}') {
+		next := l.first
+		if col != nil {
+			next = col.after
+		}
+		if next != nil && bytes.HasPrefix(c.b[c.i:], next.key) {
+			c.i += len(next.key)
+		} else {
+			from := c.i
+			c.text()
+			next = t.column(l, col, c.b[from:c.i])
+		}
+		col = next
+		c.peek()
+		c.i++
+		c.peek()
+		t.fillValue(c, col, row)
+	}
+}
+
+func (t *jsonTable) fillValue(c *cursor, col *jsonColumn, row int) {
+	if col.floats != nil {
+		col.floats[row] = c.number()
+		return
+	}
+	from := c.i
+	switch first := c.b[from]; {
+	case first == '{' && col.inner != nil:
+		t.fillObject(c, &col.inner.object, row)
+	case first == '[' && col.inner != nil && len(col.inner.places) > 0:
+		t.fillArray(c, col.inner.places, row)
+	default:
+		c.pass()
+	}
+	if col.filler != nil && c.b[from] != 'n' {
+		col.filler.set(row, c.b[from:c.i])
+	}
+}
+
+func (t *jsonTable) fillArray(c *cursor, places []jsonPlace, row int) {
+	c.i++
+	for n := 0; c.more(']'); n++ {
+		if len(places) > 0 && places[0].at == n {
+			t.fillValue(c, places[0].column, row)
+			places = places[1:]
+		} else {
+			c.pass()
 		}
 	}
-	cols := make([]arrow.Array, len(fillers))
-	for i, f := range fillers {
-		cols[i] = array.MakeFromData(f.done(len(t.rows)))
-	}
-	return array.NewRecord(d.jsonSchema(fields), cols, int64(len(t.rows)))
 }
 
-// jsonSchema returns the schema of these fields: that of the last message, if it had the same. Small messages
+// jsonSchema is that of a message.
+type jsonSchema struct {
+	schema *arrow.Schema
+	names  []string
+	types  []arrow.DataType
+}
+
+// jsonSchema returns the schema of the record: that of the last message, if it had the same columns. Small messages
 // are smaller than their schema.
-func (d *jsonDecoder) jsonSchema(fields []arrow.Field) *arrow.Schema {
+func (d *jsonDecoder) jsonSchema(t *jsonTable) *arrow.Schema {
 	last := d.last.Load()
-	same := last != nil && last.NumFields() == len(fields)
-	for i := 0; same && i < len(fields); i++ {
-		f := last.Field(i)
-		same = f.Name == fields[i].Name && arrow.TypeEqual(f.Type, fields[i].Type)
+	if last != nil && last.of(t) {
+		return last.schema
 	}
-	if !same {
-		last = nested.Open(fields)
-		d.last.Store(last)
+	s := &jsonSchema{types: slices.Clone(t.types)}
+	fields := make([]arrow.Field, len(t.out))
+	for i := range t.out {
+		s.names = append(s.names, t.out[i].name)
+		fields[i] = arrow.Field{Name: t.out[i].name, Type: t.types[i], Nullable: true}
 	}
-	return last
+	s.schema = nested.Open(fields)
+	d.last.Store(s)
+	return s.schema
 }
 
-// filler returns what receives the values of c, and the type they will have.
-func (c *jsonColumn) filler(rows int) (jsonFiller, arrow.DataType) {
+func (s *jsonSchema) of(t *jsonTable) bool {
+	if len(s.names) != len(t.out) {
+		return false
+	}
+	for i, name := range s.names {
+		if name != t.out[i].name || s.types[i] != t.types[i] && !arrow.TypeEqual(s.types[i], t.types[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// prepare lets the column receive the values of the second pass, and returns its type. Numbers without a null among them
+// go to the slab, which is returned without what they take.
+func (o *jsonOut) prepare(rows int, slab []float64) (arrow.DataType, []float64) {
+	switch n := o.column.solid(rows); {
+	case len(o.within) > 0:
+		fields := make([]arrow.Field, len(o.within))
+		for i := range o.within {
+			fields[i] = arrow.Field{Name: o.within[i].name, Nullable: true}
+			fields[i].Type, slab = o.within[i].prepare(rows, slab)
+		}
+		return arrow.StructOf(fields...), slab
+	case n > 0 && o.column.kind == jsonNumber:
+		o.column.floats, slab = slab[:n:n], slab[n:]
+	default:
+		var dt arrow.DataType
+		o.column.filler, dt = o.column.newFiller(rows, slab[:n:n])
+		return dt, slab[n:]
+	}
+	return arrow.PrimitiveTypes.Float64, slab
+}
+
+// done returns the values of the column after the second pass.
+func (o *jsonOut) done(rows int) arrow.ArrayData {
+	switch c := o.column; {
+	case len(o.within) > 0:
+		fields := make([]arrow.Field, len(o.within))
+		children := make([]arrow.ArrayData, len(o.within))
+		for i := range o.within {
+			children[i] = o.within[i].done(rows)
+			fields[i] = arrow.Field{Name: o.within[i].name, Type: children[i].DataType(), Nullable: true}
+		}
+		return array.NewData(arrow.StructOf(fields...), rows, []*memory.Buffer{nil}, children, 0, 0)
+	case c.floats != nil:
+		return array.NewData(arrow.PrimitiveTypes.Float64, rows, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(c.floats))}, nil, 0, 0)
+	default:
+		return c.filler.done(rows)
+	}
+}
+
+// newFiller returns what receives the values of c, and the type they will have. A list of numbers without a null among
+// them is written to the slab.
+func (c *jsonColumn) newFiller(rows int, slab []float64) (jsonFiller, arrow.DataType) {
+	if c.kind == jsonList {
+		return c.listFiller(rows, slab)
+	}
 	v := newValidity(rows)
 	switch c.kind {
 	case jsonBool:
 		return &boolFiller{validity: v, bits: make([]byte, (rows+7)/8)}, arrow.FixedWidthTypes.Boolean
-	case jsonString, jsonText:
-		return &textFiller{
-			validity: v, quoted: c.kind == jsonString,
-			offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.text),
-		}, arrow.BinaryTypes.String
-	case jsonList:
-		return c.listFiller(rows, v)
+	case jsonString:
+		return &textFiller{validity: v, quoted: true, offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.text)}, arrow.BinaryTypes.String
+	case jsonText:
+		return &textFiller{validity: v, offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.raw)}, arrow.BinaryTypes.String
 	}
 	switch {
-	case c.whole && c.long && c.signed:
-		return newNumberFiller(v, rows, arrow.PrimitiveTypes.Int64, func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) })
-	case c.whole && c.long && c.unsigned:
-		return newNumberFiller(v, rows, arrow.PrimitiveTypes.Uint64, func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) })
+	case c.integers() && c.signed:
+		return newNumberFiller(v, rows, arrow.PrimitiveTypes.Int64, func(s []byte) (int64, error) { return strconv.ParseInt(aliased(s), 10, 64) })
+	case c.integers():
+		return newNumberFiller(v, rows, arrow.PrimitiveTypes.Uint64, func(s []byte) (uint64, error) { return strconv.ParseUint(aliased(s), 10, 64) })
 	}
-	return newNumberFiller(v, rows, arrow.PrimitiveTypes.Float64, parseFloat)
+	return newNumberFiller(v, rows, arrow.PrimitiveTypes.Float64, func(s []byte) (float64, error) {
+		c := cursor{b: s}
+		return c.number(), nil
+	})
 }
 
-// parseFloat reads a JSON number; one beyond float64 becomes an infinity.
-func parseFloat(s string) (float64, error) { return strconv.ParseFloat(s, 64) }
+// integers reports whether a column of numbers is one of int64 or uint64.
+func (c *jsonColumn) integers() bool { return c.whole && c.long && (c.signed || c.unsigned) }
 
 // validity is the bitmap of values that came.
 type validity struct {
@@ -114,18 +241,18 @@ func (v *validity) data(dt arrow.DataType, n int, children []arrow.ArrayData, bu
 type numberFiller[T int64 | uint64 | float64] struct {
 	validity
 	values []T
-	parse  func(string) (T, error)
+	parse  func([]byte) (T, error)
 	dt     arrow.DataType
 }
 
-func newNumberFiller[T int64 | uint64 | float64](v validity, rows int, dt arrow.DataType, parse func(string) (T, error)) (jsonFiller, arrow.DataType) {
+func newNumberFiller[T int64 | uint64 | float64](v validity, rows int, dt arrow.DataType, parse func([]byte) (T, error)) (jsonFiller, arrow.DataType) {
 	return &numberFiller[T]{validity: v, values: make([]T, rows), parse: parse, dt: dt}, dt
 }
 
-// set keeps the value that parse returns with a range error: an infinity.
+// set needs no error: the first pass has found that the integers fit.
 func (f *numberFiller[T]) set(row int, value []byte) {
 	f.mark(row)
-	f.values[row], _ = f.parse(aliased(value))
+	f.values[row], _ = f.parse(value)
 }
 
 func (f *numberFiller[T]) done(rows int) arrow.ArrayData {

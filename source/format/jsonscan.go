@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 	"unsafe"
 )
 
@@ -14,115 +13,140 @@ type span struct{ from, to int32 }
 
 func (s span) of(value []byte) []byte { return value[s.from:s.to] }
 
-// jsonRows cuts value into the texts of its rows: an object is one row, an array has one in each
-// element, and lines are a row each. It calls visit for each in order. All that visit sees is
-// valid JSON; that a row is an object is for visit to check.
-func jsonRows(value []byte, visit func(row int, at span) error) error {
-	from := len(value) - len(bytes.TrimLeft(bytes.TrimPrefix(value, []byte(byteOrderMark)), jsonSpace))
-	value = bytes.TrimRight(value, jsonSpace)
-	if from >= len(value) {
-		return errorf(CodeEmpty, "nothing but space; send an object or an array of objects")
-	}
-	if !utf8.Valid(value) {
-		return errorf(CodeJSONInvalid, "not UTF-8")
-	}
-	if !json.Valid(value[from:]) {
-		return jsonLines(value, from, visit)
-	}
-	if value[from] != '[' {
-		return visit(0, span{int32(from), int32(len(value))})
-	}
-	c := cursor{b: value, i: from + 1}
-	for row := 0; c.more(']'); row++ {
-		at := c.i
-		c.value()
-		if err := visit(row, span{int32(at), int32(c.i)}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func jsonLines(value []byte, from int, visit func(row int, at span) error) error {
-	row, whole := 0, value[from:]
-	for line := range bytes.Lines(whole) {
-		at := span{int32(from), int32(from + len(line))}
-		if from += len(line); len(bytes.Trim(line, jsonSpace)) == 0 {
-			continue
-		}
-		at.from += int32(len(line) - len(bytes.TrimLeft(line, jsonSpace)))
-		if !json.Valid(line) {
-			if row == 0 { // then it is no row a line; say where the whole breaks
-				return errorf(CodeJSONInvalid, "%w", syntaxError(whole))
-			}
-			return errorf(CodeJSONInvalid, "row %d: %w", row, syntaxError(line))
-		}
-		if err := visit(row, at); err != nil {
-			return err
-		}
-		row++
-	}
-	return nil
-}
-
 const (
 	jsonSpace     = " \t\r\n"
 	byteOrderMark = "\xef\xbb\xbf"
 )
 
-// syntaxError says what json.Valid only denies.
-func syntaxError(b []byte) error {
-	var raw json.RawMessage
-	err := json.Unmarshal(b, &raw)
-	var se *json.SyntaxError
-	if !errors.As(err, &se) {
-		return err
-	}
-	if at := b[min(max(se.Offset-1, 0), int64(len(b))):]; bytes.HasPrefix(at, []byte("NaN")) || bytes.HasPrefix(at, []byte("Inf")) || bytes.HasPrefix(at, []byte("inf")) {
-		return fmt.Errorf("%w at byte %d: JSON has no NaN and no infinity, write null", err, se.Offset)
-	}
-	return fmt.Errorf("%w at byte %d", err, se.Offset)
-}
-
-// cursor walks JSON that json.Valid has accepted, so it looks for ends, not for faults.
+// cursor walks JSON text. Its methods that return ok check what they pass, and take nothing that encoding/json would
+// not; the others are for text that was checked, so they look for ends, not for faults.
 type cursor struct {
 	b []byte
 	i int
 }
 
-func (c *cursor) space() {
-	for c.b[c.i] == ' ' || c.b[c.i] == '\n' || c.b[c.i] == '\t' || c.b[c.i] == '\r' {
-		c.i++
+// peek returns the next byte that is no space; 0 at the end.
+func (c *cursor) peek() byte {
+	for ; c.i < len(c.b); c.i++ {
+		if b := c.b[c.i]; b > ' ' {
+			return b
+		} else if b != ' ' && b != '\n' && b != '\t' && b != '\r' {
+			return 0
+		}
 	}
+	return 0
 }
 
-// more moves to the next element of an object or array, past the comma, or past end and reports
-// that there is none.
-func (c *cursor) more(end byte) bool {
-	c.space()
-	if c.b[c.i] == ',' {
-		c.i++
-		c.space()
+// plain are the bytes of a string that stand for themselves.
+var plain = func() (t [256]bool) {
+	for i := range t {
+		t[i] = i >= ' ' && i != '"' && i != '\\'
 	}
-	if c.b[c.i] == end {
+	return t
+}()
+
+// checkString passes a string with its quotes.
+func (c *cursor) checkString() (ok bool) {
+	b := c.b
+	for i := c.i + 1; i < len(b); i++ {
+		if plain[b[i]] {
+			continue
+		}
+		switch b[i] {
+		case '"':
+			c.i = i + 1
+			return true
+		case '\\':
+			if i++; i >= len(b) {
+				return false
+			}
+			switch b[i] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			case 'u':
+				if i += 4; i >= len(b) || !isHex(b[i-3]) || !isHex(b[i-2]) || !isHex(b[i-1]) || !isHex(b[i]) {
+					return false
+				}
+			default:
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+func isHex(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'a' && b <= 'f' || b >= 'A' && b <= 'F'
+}
+
+func isDigit(b byte) bool { return b-'0' <= 9 }
+
+// digits passes digits from i on.
+func (c *cursor) digits(i int) int {
+	for i < len(c.b) && isDigit(c.b[i]) {
+		i++
+	}
+	return i
+}
+
+// checkNumber passes a number, and reports whether it is written as an integer.
+func (c *cursor) checkNumber() (whole, ok bool) {
+	b, i := c.b, c.i
+	if b[i] == '-' {
+		i++
+	}
+	from := i
+	if i = c.digits(i); i == from || b[from] == '0' && i > from+1 {
+		return false, false
+	}
+	whole = true
+	if i < len(b) && b[i] == '.' {
+		from, whole = i+1, false
+		if i = c.digits(from); i == from {
+			return false, false
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		from, whole = i, false
+		if i = c.digits(i); i == from {
+			return false, false
+		}
+	}
+	c.i = i
+	return whole, true
+}
+
+// checkWord passes true, false or null.
+func (c *cursor) checkWord() (ok bool) {
+	for _, word := range [...]string{"true", "false", "null"} {
+		if len(c.b)-c.i >= len(word) && string(c.b[c.i:c.i+len(word)]) == word {
+			c.i += len(word)
+			return true
+		}
+	}
+	return false
+}
+
+// more moves to the next element of an object or array, past the comma, or past end and reports that there is none.
+func (c *cursor) more(end byte) bool {
+	b := c.peek()
+	if b == ',' {
+		c.i++
+		b = c.peek()
+	}
+	if b == end {
 		c.i++
 		return false
 	}
 	return true
 }
 
-// pair takes a key, quotes included, and the text of its value.
-func (c *cursor) pair() (key, value []byte) {
-	key = c.value()
-	c.space()
-	c.i++ // the colon
-	c.space()
-	return key, c.value()
-}
-
-// value takes the text of the value at the cursor.
-func (c *cursor) value() []byte {
-	start := c.i
+// pass moves past a value.
+func (c *cursor) pass() {
 	switch c.b[c.i] {
 	case '"':
 		c.text()
@@ -133,7 +157,6 @@ func (c *cursor) value() []byte {
 			c.i++
 		}
 	}
-	return c.b[start:c.i]
 }
 
 func (c *cursor) text() {
@@ -162,27 +185,6 @@ func (c *cursor) composite() {
 	}
 }
 
-// tooDeep reports whether brackets nest deeper than limit, without recursion.
-func tooDeep(text []byte, limit int) bool {
-	depth := 0
-	c := cursor{b: text}
-	for c.i < len(text) {
-		switch text[c.i] {
-		case '"':
-			c.text()
-			continue
-		case '{', '[':
-			if depth++; depth > limit {
-				return true
-			}
-		case '}', ']':
-			depth--
-		}
-		c.i++
-	}
-	return false
-}
-
 // unquote returns the text of a JSON string, which aliases it unless it has escapes.
 func unquote(quoted []byte) string {
 	inner := quoted[1 : len(quoted)-1]
@@ -198,3 +200,38 @@ func unquote(quoted []byte) string {
 
 // aliased returns b as a string without a copy, for calls that do not keep it.
 func aliased(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// jsonFault says why a value, from its first byte that is no space on, is not JSON; nil: it is.
+func jsonFault(whole []byte) error {
+	if json.Valid(whole) {
+		return nil
+	}
+	row := 0
+	for line := range bytes.Lines(whole) {
+		if len(bytes.Trim(line, jsonSpace)) == 0 {
+			continue
+		}
+		if !json.Valid(line) {
+			if row == 0 { // then it is no row a line; say where the whole breaks
+				return errorf(CodeJSONInvalid, "%w", syntaxError(whole))
+			}
+			return errorf(CodeJSONInvalid, "row %d: %w", row, syntaxError(line))
+		}
+		row++
+	}
+	return nil
+}
+
+// syntaxError says what json.Valid only denies.
+func syntaxError(b []byte) error {
+	var raw json.RawMessage
+	err := json.Unmarshal(b, &raw)
+	var se *json.SyntaxError
+	if !errors.As(err, &se) {
+		return err
+	}
+	if at := b[min(max(se.Offset-1, 0), int64(len(b))):]; bytes.HasPrefix(at, []byte("NaN")) || bytes.HasPrefix(at, []byte("Inf")) || bytes.HasPrefix(at, []byte("inf")) {
+		return fmt.Errorf("%w at byte %d: JSON has no NaN and no infinity, write null", err, se.Offset)
+	}
+	return fmt.Errorf("%w at byte %d", err, se.Offset)
+}

@@ -1,60 +1,56 @@
 package format
 
 import (
-	"slices"
-	"strings"
 	"sync"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
-// jsonTables are those that are not in use. Small messages are smaller than what reading them takes, and one
-// has the columns of the last.
+// jsonTable is the state of reading one value. The columns that it knows are those of former messages too.
+type jsonTable struct {
+	decoder *jsonDecoder
+	limits  ipcguard.Limits
+	message uint64 // counts them, so that what is known of a former one is told apart
+	rows    []span
+	top     jsonLevel     // the keys of rows
+	met     []*jsonColumn // that this message has, in the order they were met
+
+	found []*jsonColumn    // by the place of a name in Config.Columns: the column that it stands for
+	out   []jsonOut        // the columns of the record
+	types []arrow.DataType // also by column
+
+	known      int // columns, in all messages
+	knownBytes int // of their names
+}
+
+// jsonTables are those that are not in use. Small messages are smaller than what reading them takes.
 type jsonTables struct{ pool sync.Pool }
 
-// mostTableRows and mostTableColumns are what a table may have had to be used again.
-const mostTableRows, mostTableColumns = 4096, 256
+// What a table may have had, or know, to be used again.
+const (
+	mostTableRows    = 4096
+	mostTableColumns = 512
+	mostTableBytes   = 64 << 10
+)
 
-func (p *jsonTables) take() *jsonTable {
+func (p *jsonTables) take(d *jsonDecoder) *jsonTable {
 	t, ok := p.pool.Get().(*jsonTable)
 	if !ok {
-		t = &jsonTable{byName: map[string]int{}}
+		t = &jsonTable{decoder: d}
+		t.top = jsonLevel{wants: d.wants, nested: d.config.Nested}
 	}
 	t.limits = ipcguard.MessageLimits()
+	t.message++
 	return t
 }
 
-// give takes a table back. It lets go of the message.
+// give takes a table back. It has let go of the message.
 func (p *jsonTables) give(t *jsonTable) {
-	if cap(t.rows) > mostTableRows || cap(t.columns) > mostTableColumns {
+	if cap(t.rows) > mostTableRows || t.known > mostTableColumns || t.knownBytes > mostTableBytes {
 		return
 	}
-	for _, c := range t.columns {
-		c.key = nil
-	}
-	clear(t.fillers)
-	clear(t.byName)
-	t.rows, t.columns = t.rows[:0], t.columns[:0]
+	t.rows, t.met = t.rows[:0], t.met[:0]
 	p.pool.Put(t)
 }
-
-// add makes the next column, of a key, and returns its name. What a former message had there serves again.
-func (t *jsonTable) add(key []byte) (name string) {
-	n := len(t.columns)
-	t.columns = slices.Grow(t.columns, 1)[:n+1]
-	c := t.columns[n]
-	if c == nil {
-		c = new(jsonColumn)
-		t.columns[n] = c
-	}
-	if name = unquote(key); name == c.name {
-		name = c.name
-	} else {
-		name = strings.Clone(name)
-	}
-	*c = jsonColumn{name: name, key: key, row: -1, signed: true, unsigned: true, whole: true}
-	return name
-}
-
-// resized is s with n elements, which are to be written.
-func resized[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }

@@ -30,8 +30,8 @@ func TestTablesServeAgain(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if !got.Schema().Equal(want.Schema()) || fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%.60s: %v, want %v", v, got, want)
+			if !got.Schema().Equal(want.Schema()) || fmt.Sprint(describe(got)) != fmt.Sprint(describe(want)) {
+				t.Errorf("%.60s: %.200s, want %.200s", v, describe(got), describe(want))
 			}
 		}
 	}
