@@ -4,6 +4,9 @@ package pipeline
 type Readiness struct {
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"` // why it is not ready; or why a ready process has nothing to do
+
+	// Waiting is true where nothing is wrong, and the first model is not there yet.
+	Waiting bool `json:"-"`
 }
 
 // SetReady stores whether the work goes on, and if not, why.
@@ -43,6 +46,7 @@ func (s *Stats) Ready() Readiness {
 		if r.Reason != "" {
 			r.Reason += "; "
 		}
+		r.Waiting = false
 		r.Reason += *why
 	}
 	return r
@@ -52,7 +56,7 @@ func (s *Stats) Ready() Readiness {
 func (s *Stats) withoutModel(r Readiness) Readiness {
 	topic, waiting := s.hold.Load(), s.waiting.Load()
 	if topic != nil {
-		r = Readiness{Reason: "no model yet on topic " + *topic}
+		r = Readiness{Reason: "no model yet on topic " + *topic, Waiting: true}
 	}
 	if waiting != nil && (r.Ready || topic != nil) {
 		r.Reason = waiting.String()

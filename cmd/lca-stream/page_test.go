@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,7 +101,7 @@ func numbersAgree(t *testing.T, b *browser) {
 		"in": whole(s.Rows.In), "learnt": whole(s.Rows.Learnt), "skipped": whole(s.Rows.Skipped), "out": whole(s.Rows.Out),
 		"snapshots": whole(s.Rows.Snapshots), "version": whole(s.Model.Version),
 		"d": strconv.Itoa(s.Model.Dim), "dp": strconv.Itoa(s.Model.Parzen), "dg": strconv.Itoa(s.Model.Gaussian),
-		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": three(s.Learner.Effective),
+		"nll": three(s.Learner.NLL), "gnll": three(s.Learner.Gaussian), "gain": three(s.Learner.Gaussian - s.Learner.NLL), "eff": whole(uint64(math.Round(float64(s.Learner.Effective)))),
 		"lag": parts, "lag-sum": whole(uint64(behind)), "dead": "0", "state": "ready", "summary": s.Summary,
 	} {
 		if shown := seen.Shown[id]; shown != want {

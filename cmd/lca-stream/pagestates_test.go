@@ -23,6 +23,8 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 	for name, c := range map[string]struct{ change, shown, hidden, says string }{
 		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
 		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions, #card-choice, #card-scores`, `no message with rows has come`},
+		"the first model":      {`history: [{ ...latest.history[0], turned_radians: [] }]`, `#card-spectrum, #card-rows`, `#card-drift`, ``},
+		"collecting rows":      {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 58, wanted: 200, reason: 'rows with a null: 2'}`, `#card-warmup`, `#card-rows`, `58 of 200 rows collected; rows with a null: 2`},
 		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, `#card-rows`, `#card-instances`, ``},
 		"three instances":      {threeInstances, `#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},
 		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},

@@ -21,7 +21,10 @@ const (
 
 // summary says in one sentence how things are. past are the moments of the last hour.
 func summary(s *Status, past []moment, now time.Time) string {
-	if !s.Ready.Ready {
+	switch {
+	case s.Ready.Waiting:
+		return sentence(s.Ready.Reason)
+	case !s.Ready.Ready:
 		return sentence("not working: " + s.Ready.Reason)
 	}
 	var parts []string

@@ -19,12 +19,13 @@ func TestSummary(t *testing.T) {
 		past   []moment
 		want   string
 	}{
-		"all is well":      {Status{Ready: ready, Model: found, UptimeSeconds: day}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
-		"a young process":  {Status{Ready: ready, Model: found, UptimeSeconds: 60}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual since the start."},
-		"without a broker": {Status{Ready: pipeline.Readiness{Reason: "no broker has answered for 12s"}, Model: found}, quiet, "Not working: no broker has answered for 12s."},
-		"warming up":       {Status{Ready: pipeline.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},
-		"one direction":    {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 1, NLL: 3, GaussianNLL: 3.01}, UptimeSeconds: day}, quiet, "1 of 4 directions carries structure; no better than a Gaussian; nothing unusual in the last hour."},
-		"no structure":     {Status{Ready: ready, Model: &Model{Dim: 4, NLL: 3.25, GaussianNLL: 3}, UptimeSeconds: day}, quiet, "None of 4 directions carries structure; 0.25 nats per row worse than a Gaussian; nothing unusual in the last hour."},
+		"all is well":                 {Status{Ready: ready, Model: found, UptimeSeconds: day}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
+		"a young process":             {Status{Ready: ready, Model: found, UptimeSeconds: 60}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual since the start."},
+		"without a broker":            {Status{Ready: pipeline.Readiness{Reason: "no broker has answered for 12s"}, Model: found}, quiet, "Not working: no broker has answered for 12s."},
+		"held until there is a model": {Status{Ready: pipeline.Readiness{Reason: "no model yet: 3 of 500 rows collected", Waiting: true}}, quiet, "No model yet: 3 of 500 rows collected."},
+		"warming up":                  {Status{Ready: pipeline.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},
+		"one direction":               {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 1, NLL: 3, GaussianNLL: 3.01}, UptimeSeconds: day}, quiet, "1 of 4 directions carries structure; no better than a Gaussian; nothing unusual in the last hour."},
+		"no structure":                {Status{Ready: ready, Model: &Model{Dim: 4, NLL: 3.25, GaussianNLL: 3}, UptimeSeconds: day}, quiet, "None of 4 directions carries structure; 0.25 nats per row worse than a Gaussian; nothing unusual in the last hour."},
 		"all of them": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4}, UptimeSeconds: day}, quiet,
 			"All 4 directions carry structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"the learner knows the fit better": {Status{Ready: ready, Model: found, Learner: &Learner{NLL: 30, Gaussian: 30.7}, UptimeSeconds: day}, quiet,

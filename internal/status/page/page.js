@@ -200,7 +200,7 @@ function work(s) {
   if (s.last_error) put('trouble', 'Last error, ' + clock(s.last_error.time) + ': ' + s.last_error.text);
   $('card-warmup').hidden = !s.warmup;
   if (s.warmup) {
-    put('warmup', (s.warmup.wanted ? `${whole(s.warmup.rows)} of ${whole(s.warmup.wanted)} rows collected. ` : '') + s.warmup.reason);
+    put('warmup', (s.warmup.wanted ? `${whole(s.warmup.rows)} of ${whole(s.warmup.wanted)} rows collected` + (s.warmup.reason && '; ') : '') + s.warmup.reason);
     $('warmup-bar').max = s.warmup.wanted || 1; $('warmup-bar').value = s.warmup.rows;
   }
 }
@@ -227,7 +227,7 @@ function show(s) {
   put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
   const learns = l || s.warmup;
   for (const e of document.querySelectorAll('.learns, #card-curve')) e.hidden = !learns;
-  if (l) { put('eff', num(l.effective_neighbours)); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
+  if (l) { put('eff', whole(Math.round(l.effective_neighbours))); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
   else note('curve', 'no row has been learnt yet');
   for (const id of ['spectrum', 'drift', 'rows', 'directions', 'choice']) if (!m) $('card-' + id).hidden = true;
   if (!m) return;
@@ -235,7 +235,8 @@ function show(s) {
   put('d', m.d); put('dp', m.d_parzen); put('dg', m.d_gaussian);
   if (shown === m.version) return;
   shown = m.version;
-  $('card-spectrum').hidden = $('card-drift').hidden = false;
+  $('card-spectrum').hidden = false;
+  $('card-drift').hidden = !s.history.some(h => h.turned_radians.length); // the first model of all has not turned
   spectrum(s); drift(s.history); directions(m.directions); choice(m.choice); rows(s);
 }
 
