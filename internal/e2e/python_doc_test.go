@@ -99,7 +99,7 @@ assert features == ["b", "a", "c"] and len(df) == 40 * 30 - 6 * 3, len(df)
 then = (df["version"] == version).to_numpy()
 assert then.all(), (version, df["version"].unique())
 assert np.abs(offline - Y)[then].max() < 1e-5, np.abs(offline - Y)[then].max()
-assert reduced.n_features_in_ == 3 and columns.shape == (30, 2) and np.nanmin(p) > 0
+assert reduced.n_features_in_ == 3 and columns.shape == (40 * 30, 2) and np.nanmin(p) > 0
 ours = df["lca_score"].to_numpy()
 assert np.abs(score(X) - ours)[then].max() < 1e-4 * np.abs(ours).max(), np.abs(score(X) - ours)[then].max()
 p = df["lca_p"].to_numpy()
