@@ -24,6 +24,7 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 		"a transform":          {`learner: undefined, warmup: undefined`, `#card-rows, #card-spectrum`, `#card-curve, #card-warmup, .learns, #trouble`, ``},
 		"before the first row": {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 0, wanted: 0, reason: 'no message with rows has come'}`, `#card-warmup, #card-curve`, `#card-rows, #card-spectrum, #card-drift, #card-directions, #card-choice, #card-scores`, `no message with rows has come`},
 		"the first model":      {`history: [{ ...latest.history[0], turned_radians: [] }]`, `#card-spectrum, #card-rows`, `#card-drift`, ``},
+		"after a restart":      {`learner: { ...latest.learner, rows: 69800, curve: [] }`, `#card-curve`, `#card-warmup`, `69,800 rows learnt, none or few of them since the start`},
 		"collecting rows":      {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 58, wanted: 200, reason: 'rows with a null: 2'}`, `#card-warmup`, `#card-rows`, `58 of 200 rows collected; rows with a null: 2`},
 		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, `#card-rows`, `#card-instances`, ``},
 		"three instances":      {threeInstances, `#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},

@@ -92,7 +92,7 @@ func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snap
 	}
 	s, ok := a.Newest(modelID)
 	if !ok {
-		return nil, fmt.Errorf("the topic has no whole snapshot of model %q; it has models %q", modelID, a.Models())
+		return nil, fmt.Errorf("no whole snapshot of model %q; %s", modelID, others(a.Models()))
 	}
 	return s, nil
 }

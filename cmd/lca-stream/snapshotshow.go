@@ -8,6 +8,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -109,12 +110,16 @@ func chosen(c *lca.Choice) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row of the neighbours that a candidate was not fitted to:\n", shown.Taken, shown.Rows)
+	width := 0
+	for _, t := range shown.Candidates {
+		width = max(width, utf8.RuneCountInString(t.Name))
+	}
 	for _, t := range shown.Candidates {
 		nll := "collapsed"
 		if t.NLL != nil {
 			nll = known(*t.NLL)
 		}
-		fmt.Fprintf(&b, "  %-32s %10s  %d Parzen, ν %s (%s), %s\n", t.Name, nll, t.Parzen, regular(t.Nu), t.NuUnit, t.Kernel)
+		fmt.Fprintf(&b, "  %-*s %10s  %d Parzen, ν %s (%s), %s\n", width, t.Name, nll, t.Parzen, regular(t.Nu), t.NuUnit, t.Kernel)
 	}
 	return b.String()
 }

@@ -20,7 +20,7 @@ function spectrum(s) {
 
 function curve(l) {
   const c = l.curve.filter(q => q.nll != null);
-  if (c.length < 2) return note('curve', 'warming up: ' + whole(l.rows) + ' rows learnt');
+  if (c.length < 2) return note('curve', whole(l.rows) + ' rows learnt, none or few of them since the start');
   const ys = span(c.flatMap(q => [q.nll, q.gaussian]), .06), end = c[c.length - 1].rows;
   const p = plot('curve', [c[0].rows, end], ys, ticks(ys[0], ys[1], 5), v => +v.toPrecision(6));
   p.line(c.map(q => [q.rows, q.gaussian]), 'two');
