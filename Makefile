@@ -36,6 +36,7 @@ FUZZ ?= 30s
 test: tools
 	go vet ./...
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
+	go test ./source/format -run '^$$' -fuzz 'FuzzAvro$$' -fuzztime 5s
 	$(SUMMARY) -- $(LIMIT) ./...
 
 check: lint test

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -289,6 +290,13 @@ func (s *system) decoder(c format.Config) (*format.Decoder, error) {
 	c.Format, c.MaxBytes = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes
 	if s.registry != nil {
 		c.Registry = s.registry
+	}
+	if file := s.config.Source.SchemaFile; file != "" {
+		schema, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("source.schema_file: %w", err)
+		}
+		c.AvroSchema = string(schema)
 	}
 	return format.NewDecoder(c)
 }

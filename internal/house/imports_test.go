@@ -25,7 +25,7 @@ var layers = []layer{
 	{"lca/internal", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"minibatch", "internal/flatipc internal/nested internal/typo", "github.com/segmentio github.com/twmb os net log time", ""},
 	{"source", "source internal/recordbatch", "gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
-	{"source/format", "source/format internal/flatipc internal/nested", "github.com/segmentio github.com/twmb gonum.org github.com/goccy github.com/spf13 net log", ""},
+	{"source/format", "source/format internal/flatipc internal/nested", "github.com/segmentio github.com/twmb/franz-go gonum.org github.com/goccy github.com/spf13 net log", ""},
 	{"source/format/ipcguard", "source/format/ipcguard", "github.com/segmentio github.com/twmb gonum.org net os log", ""},
 	{"source/registry", "source/format source/kafkaconn internal/credentials", "github.com/segmentio github.com/apache gonum.org github.com/goccy github.com/spf13", ""},
 	{"sink", "source internal/enum internal/recordbatch internal/failpoint", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},

@@ -2,6 +2,7 @@ package format
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -16,6 +17,10 @@ type Config struct {
 
 	// Registry has the schemas of values that name one: see SchemaID. Nil: such values are refused.
 	Registry Registry
+
+	// AvroSchema is the schema of values that name none, with Format Avro; "": each names its schema.
+	AvroSchema string
+
 	// Columns are the names or paths of the columns that will be read, such as payload.after.temp. A format whose records
 	// have no nested columns gives each path a column of its name.
 	Columns []string
@@ -53,6 +58,15 @@ func NewDecoder(c Config) (*Decoder, error) {
 		if f.decoder != nil {
 			d.decoders[i] = f.decoder(c)
 		}
+	}
+	if c.AvroSchema != "" {
+		if c.Format != Avro {
+			return nil, fmt.Errorf("format: a schema for values that name none is given, so source.format must be %s", Avro)
+		}
+		if d.decoders[chosen], err = compileAvro(c, &Schema{Type: SchemaAvro, Text: c.AvroSchema}); err != nil {
+			return nil, fmt.Errorf("format: source.schema_file: %w", err)
+		}
+		return d, nil
 	}
 	if c.Registry != nil && (chosen < 0 || formats[chosen].compile != nil) {
 		d.named = &registered{config: c, chosen: chosen, plans: map[int]*plan{}}

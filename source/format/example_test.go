@@ -41,7 +41,7 @@ func Example() {
 	// json_type
 	//     row 1, key "id": a number, where earlier rows have a string
 	// format_unknown
-	//     these bytes are of no known format; send an Arrow IPC stream or JSON
+	//     these bytes are of no known format; send an Arrow IPC stream, JSON or Avro
 }
 
 // A file is read in batches: its own, which are cut where they have too many rows.

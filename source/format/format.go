@@ -19,12 +19,14 @@ const (
 	Auto  Format = "auto"
 	Arrow Format = "arrow"
 	JSON  Format = "json"
+	Avro  Format = "avro"
 )
 
 // formats is the table of all that is read. A new format is a file with its spec, and a line here.
 var formats = []spec{
 	arrowFormat,
 	jsonFormat,
+	avroFormat,
 	parquetFormat,
 }
 
@@ -84,7 +86,7 @@ func find(name Format) (int, error) {
 	return 0, fmt.Errorf("format: unknown format %q: use %s", name, either(Names()))
 }
 
-// titles lists what a value may be, for error texts: "an Arrow IPC stream or JSON".
+// titles lists what a value may be, for error texts: "an Arrow IPC stream, JSON or Avro".
 func titles() string {
 	var all []string
 	for _, f := range formats {

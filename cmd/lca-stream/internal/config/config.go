@@ -126,6 +126,7 @@ type Source struct {
 	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, NaN or Inf feature
 	OnGap           Choice             // what becomes of records that retention has deleted before they were read: Stop or Skip
 	MaxMessageBytes int                // largest message taken, bytes
+	SchemaFile      string             // Avro schema of values that name none; "": each names its schema
 	Registry        Registry
 }
 

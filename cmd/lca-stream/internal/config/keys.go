@@ -86,6 +86,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, AssignGroup, AssignStatic)},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
 		{"source.format", "auto", "Format of the input values; auto tells it by the first bytes of each.", oneOf(&s.Format, format.Names()...)},
+		{"source.schema_file", `""`, "Avro schema (.avsc) of values that name none, with source.format avro. Empty: each names its schema in the registry.", text(&s.SchemaFile, anyText)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: chosen from the first message, without labels, ids, times and constants (`init` and `inspect` say which). The model keeps them.", &listValue{&s.Features, feature, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature: keep it with a null result, dead-letter its message, stop, or impute: fill what is null or NaN by its conditional mean under the model, said in column <column>_imputed; a row with Inf then has a null result. It is never learnt.", oneOf(&s.OnInvalid, pipeline.OnInvalids()...)},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},

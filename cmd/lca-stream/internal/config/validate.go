@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -115,6 +116,9 @@ func (d *decoder) validateSource() {
 		d.clash("is set, but a static assignment has no members", "set source.assignment: group, or remove this", "source.instance_id", "source.assignment")
 	}
 	d.validateRegistry(&s.Registry)
+	if s.SchemaFile != "" && s.Format != string(format.Avro) {
+		d.clash("is set, but source.format is "+s.Format, "set source.format: avro, or remove this", "source.schema_file", "source.format")
+	}
 	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {
 		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
 	}
