@@ -83,6 +83,9 @@ func TestReadyWhenAllPartitionsAreOpen(t *testing.T) {
 		want("no broker", Readiness{Reason: "no broker has answered"})
 		stats.SetBroker(Readiness{Ready: true})
 		want("a broker again", Readiness{Ready: true, Reason: "standby: no partitions"})
+		stats.SetTopics(Readiness{Reason: "topic out is missing"})
+		want("an output that is gone", Readiness{Reason: "topic out is missing"})
+		stats.SetTopics(Readiness{Ready: true})
 		s.end[1]()
 		want("the next generation", Readiness{Reason: "opening partitions: 0 of 1 are open"})
 		open <- struct{}{}

@@ -23,6 +23,9 @@ func (s *Stats) SetBroker(r Readiness) { s.broker.Store(&r) }
 // schema is not known wait for it.
 func (s *Stats) SetRegistry(r Readiness) { s.registry.Store(&r) }
 
+// SetTopics stores whether the topics are there, and if not, which is missing.
+func (s *Stats) SetTopics(r Readiness) { s.topics.Store(&r) }
+
 // SetHold notes that nothing is read before the first model on that topic, so that the process is not ready before
 // it.
 func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
@@ -31,6 +34,9 @@ func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
 func (s *Stats) Ready() Readiness {
 	if b := s.broker.Load(); b != nil && !b.Ready {
 		return *b
+	}
+	if t := s.topics.Load(); t != nil && !t.Ready {
+		return *t
 	}
 	if r := s.registry.Load(); r != nil && !r.Ready {
 		return *r

@@ -40,6 +40,7 @@ type Stats struct {
 	ready          atomic.Pointer[Readiness]
 	broker         atomic.Pointer[Readiness]
 	registry       atomic.Pointer[Readiness]
+	topics         atomic.Pointer[Readiness]
 	passedOver     atomic.Pointer[string]
 	hold           atomic.Pointer[string] // topic of the first model, if nothing is read before it
 	waiting        atomic.Pointer[Waiting]

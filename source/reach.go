@@ -16,7 +16,7 @@ const reachWait = 4 * time.Second
 // limit the last error is returned. Credentials that a broker refuses end it at once.
 func Reach(ctx context.Context, c *kafkaconn.Cluster, limit time.Duration, failed func(error)) error {
 	r := newRetry(c, limit, "connect to "+strings.Join(c.Brokers(), ", "))
-	r.hangUps, r.quiet = hangUpGrace, 0
+	r.hangUps, r.quiet, r.started = hangUpGrace, 0, time.Now()
 	_, err := retrying(ctx, r, func(ctx context.Context) (struct{}, error) {
 		one, cancel := context.WithTimeout(ctx, reachWait)
 		defer cancel()

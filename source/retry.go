@@ -55,7 +55,7 @@ type retry struct {
 	grace   time.Duration // for unknown topics
 	hangUps time.Duration // how long brokers may only close connections; 0: as long as limit
 	quiet   time.Duration // how long the trouble may last before it is logged
-	started time.Time     // start of the trouble
+	started time.Time     // start of the trouble: of the first try, where it is known, or else its end
 	silence time.Time     // since when brokers have only closed connections
 	absence time.Time     // since when brokers have said that the topic does not exist
 	other   time.Time     // since when brokers have said that the name is another topic's
@@ -73,7 +73,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if r.tries == 0 {
+	if r.tries == 0 && r.started.IsZero() {
 		r.started = time.Now()
 	}
 	since := time.Since(r.started)

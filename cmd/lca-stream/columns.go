@@ -14,6 +14,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -68,10 +69,16 @@ func (i *inspection) verdict(topic string) error {
 
 // barren returns an error if there are rows, and nothing can be learnt from them.
 func (i *inspection) barren() error {
-	used := map[string]*minibatch.Column{}
+	used, names := map[string]*minibatch.Column{}, []string{}
 	for _, j := range i.survey.Judge() {
+		names = append(names, j.Column.Name)
 		if i.features != nil && slices.Contains(i.features.Names, j.Column.Name) {
 			used[j.Column.Name] = j.Column
+		}
+	}
+	for _, name := range i.columns {
+		if i.features != nil && len(i.columns) > 1 && int64(i.wasted) == i.allRows && !slices.Contains(names, name) {
+			return errors.New(strings.TrimSpace(fmt.Sprintf("no row has a column %q, which source.features names: %s", name, typo.Question(name, names))))
 		}
 	}
 	if i.allRows > 0 && int64(i.wasted) == i.allRows {

@@ -263,7 +263,11 @@ func (d *doctor) messages(ctx context.Context) {
 	}
 	d.ok("messages", "%d of the newest can be used: %s of %s", i.usable, plural.Count(i.allRows, "row"), plural.Count(i.features.Dim(), "feature"))
 	if err := i.barren(); err != nil {
-		d.warn("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`", "%v", err)
+		tell := d.warn
+		if int64(i.wasted) == i.allRows {
+			tell = d.fault
+		}
+		tell("messages", "see `lca-stream inspect "+d.system.config.Source.Topic+"`", "%v", err)
 	}
 	d.features = i.features
 	for _, j := range i.survey.Judge() {

@@ -119,11 +119,16 @@ func (g *guard) look(ctx context.Context) error {
 	}
 	g.silent = time.Time{}
 	g.system.stats.SetBroker(pipeline.Readiness{Ready: true})
+	there := pipeline.Readiness{Ready: true}
 	for _, f := range findings {
 		if err := g.missing(f); err != nil {
 			return err
 		}
+		if !f.OK() && there.Ready {
+			there = pipeline.Readiness{Reason: fmt.Sprintf("topic %s (%s) %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))}
+		}
 	}
+	g.system.stats.SetTopics(there)
 	return nil
 }
 

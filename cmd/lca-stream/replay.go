@@ -172,14 +172,14 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	if f.dryRun {
-		return r.describe(p.stdout)
-	}
-	if f.output == "" && !f.tune {
+	if f.output == "" && !f.tune && r.system != nil { // without it, what files hold is only counted
 		var err error
 		if r.must, err = r.system.fitsAtStart(ctx); err != nil {
 			return err
 		}
+	}
+	if f.dryRun {
+		return r.describe(p.stdout)
 	}
 	r.progress = newReplayScreen(p, r)
 	if f.tune {

@@ -68,7 +68,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate(buildInfo().String())
-	return group(root,
+	group(root,
 		p.initCommand(),
 		p.lintCommand(),
 		p.configCommand(),
@@ -85,6 +85,11 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.versionCommand(),
 		p.manCommand(),
 	)
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
+		group(c)
+	}
+	return root
 }
 
 // exitError ends a command with an exit code. An error of the command line that cobra finds has none.

@@ -113,7 +113,11 @@ func missing(c *config.Config, topic string, err error) error {
 	}
 	for _, w := range topics.Wanted(c) {
 		if w.Topic == topic {
-			return fmt.Errorf("%s (%s): %w: %s%s", topic, w.Path, source.ErrNoTopic, gone.question, w.CreateIt())
+			question := gone.question
+			if w.Path != "source.topic" { // a similar name is that of another stream's topic, which this one must not write to
+				question = ""
+			}
+			return fmt.Errorf("%s (%s): %w: %s%s", topic, w.Path, source.ErrNoTopic, question, w.CreateIt())
 		}
 	}
 	return err

@@ -135,6 +135,10 @@ func latest(w http.ResponseWriter, r *http.Request, c Config) {
 		http.Error(w, "no model yet", http.StatusNotFound)
 		return
 	}
+	if id := r.URL.Query().Get("model"); id != "" && id != m.ModelID {
+		http.Error(w, "this process has no model of that id, but "+m.ModelID, http.StatusNotFound)
+		return
+	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
 		writeJSON(w, http.StatusOK, model(m))
 		return

@@ -30,17 +30,19 @@ func TestPathsAnswer(t *testing.T) {
 		path, accept, kind, body string
 		code                     int
 	}{
-		"page":              {path: "/", kind: "text/html; charset=utf-8", body: "<!doctype html>", code: 200},
-		"alive":             {path: "/ping", kind: "text/plain; charset=utf-8", body: "pong", code: 200},
-		"ready":             {path: "/ready", kind: "application/json", body: `"ready": true`, code: 200},
-		"version":           {path: "/version", kind: "application/json", body: `"go_version": "go1`, code: 200},
-		"metrics":           {path: "/metrics", kind: "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", body: "lca_build_info", code: 200},
-		"status":            {path: "/api/v1/status", kind: "application/json", body: `"eigenvalues"`, code: 200},
-		"snapshot as JSON":  {path: "/api/v1/snapshots/latest", accept: "application/json", kind: "application/json", body: `"d": 3`, code: 200},
-		"snapshot as Arrow": {path: "/api/v1/snapshots/latest", kind: "application/vnd.apache.arrow.stream", body: "lca.model_id", code: 200},
-		"unknown":           {path: "/nothing", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
-		"no profiler":       {path: "/debug/pprof/", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
-		"no configuration":  {path: "/debug/config", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
+		"page":                      {path: "/", kind: "text/html; charset=utf-8", body: "<!doctype html>", code: 200},
+		"alive":                     {path: "/ping", kind: "text/plain; charset=utf-8", body: "pong", code: 200},
+		"ready":                     {path: "/ready", kind: "application/json", body: `"ready": true`, code: 200},
+		"version":                   {path: "/version", kind: "application/json", body: `"go_version": "go1`, code: 200},
+		"metrics":                   {path: "/metrics", kind: "text/plain; version=0.0.4; charset=utf-8; escaping=underscores", body: "lca_build_info", code: 200},
+		"status":                    {path: "/api/v1/status", kind: "application/json", body: `"eigenvalues"`, code: 200},
+		"snapshot as JSON":          {path: "/api/v1/snapshots/latest", accept: "application/json", kind: "application/json", body: `"d": 3`, code: 200},
+		"snapshot of a model":       {path: "/api/v1/snapshots/latest?model=m", accept: "application/json", kind: "application/json", body: `"d": 3`, code: 200},
+		"snapshot of another model": {path: "/api/v1/snapshots/latest?model=other", kind: "text/plain; charset=utf-8", body: "no model of that id", code: 404},
+		"snapshot as Arrow":         {path: "/api/v1/snapshots/latest", kind: "application/vnd.apache.arrow.stream", body: "lca.model_id", code: 200},
+		"unknown":                   {path: "/nothing", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
+		"no profiler":               {path: "/debug/pprof/", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
+		"no configuration":          {path: "/debug/config", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, header, body := fetch(t, http.MethodGet, serve(t, p, nil)+c.path, "Accept", c.accept)

@@ -238,7 +238,11 @@ func (v *textValue) check() error   { return v.r.check(*v.p) }
 func (v *textValue) String() string { return quote(*v.p) }
 func (v *textValue) want() string   { return v.r.remedy }
 func (v *textValue) schema() map[string]any {
-	return map[string]any{"type": "string", "maxLength": v.r.max}
+	s := map[string]any{"type": "string", "maxLength": v.r.max}
+	if of := v.r.pattern.String(); strings.HasPrefix(of, "^[A-Za-z0-9._-]") {
+		s["pattern"] = strings.Replace(of, "+$", "*$", 1) + `|\$\{` // a file may leave a name to a variable, or to --set
+	}
+	return s
 }
 
 // secretValue is text that is printed as asterisks, and never quoted in a fault.

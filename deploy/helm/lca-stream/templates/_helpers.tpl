@@ -166,7 +166,7 @@ spec:
       image: {{ include "lca-stream.image" $root | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
       {{- if $stays }}
-      args: [{{ .role | replace "learner" "learn" }}, -c, /etc/lca-stream/config/lca-stream.yaml]
+      args: [{{ .role | replace "learner" "learn" }}, -c, /etc/lca-stream/config/lca-stream.yaml{{ if .values.fromHistory }}, --from-history{{ end }}]
       {{- else }}
       args: [topics, init, -c, /etc/lca-stream/config/lca-stream.yaml, --replication, {{ .values.replication | quote }}]
       {{- end }}
