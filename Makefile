@@ -16,8 +16,9 @@
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
-# Packages run side by side, so one that waits for a download needs more than Go's default of 10 minutes.
-LIMIT   := -timeout 18m
+# Packages run next to each other, so one that waits for a download needs more than Go's default of 10 minutes. Those with
+# real brokers wait more than they compute: three at a time keep two cores busy.
+LIMIT   := -timeout 18m -p 3
 
 build:
 	go build -o bin/lca-stream ./cmd/lca-stream

@@ -44,6 +44,7 @@ func badBatches() []badBatch {
 // A batch that cannot be read never stops a pipeline that sets bad records aside: its bytes are the dead
 // letter, its offsets are passed over together, what is around it is whitened, and memory stays small.
 func TestBadBatchesAreSetAside(t *testing.T) {
+	t.Parallel()
 	const memoryBoundMiB = 256
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "batches", settings{partitions: 1, features: "[a, b, c]"})
@@ -127,6 +128,7 @@ func asProduced(b, was []byte) []byte {
 
 // Without a dead-letter topic such a batch stops the program as any bad record does.
 func TestBadBatchStopsByDefault(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "stopbatch", settings{partitions: 1, features: "[a, b, c]"})
 	if code := b.Produce(t, s.topic("in"), badBatches()[0].batch.Bytes(t)); code != 0 {

@@ -51,6 +51,7 @@ var badInput = []struct {
 
 // Bad input of every kind ends as documented, nothing else is lost, and memory stays bounded.
 func TestBadInputEndsAsDocumented(t *testing.T) {
+	t.Parallel()
 	const memoryBoundMiB = 400 // 17 MiB of input is held a few times over; a leak or a bomb is far above
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "bad", settings{partitions: 1, features: "[a, b, c]"})
@@ -110,6 +111,7 @@ func TestBadInputEndsAsDocumented(t *testing.T) {
 // Without a dead-letter topic the program stops at the first bad record, says where and what to do,
 // and loses nothing: once the topic is named, the next start goes on from that record.
 func TestBadInputStopsByDefault(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "stop", settings{partitions: 1, features: "[a, b, c]"})
 	var values [][]byte

@@ -22,6 +22,7 @@ import (
 // It is whitened where the output fits when it is compressed too, and set aside where it does not, cut if even the
 // dead letter does not fit. In no case does the process stop.
 func TestCompressedInput(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "packed", settings{partitions: 1, features: "[a, b, c]"})
 	rng := rand.New(rand.NewPCG(3, 4))

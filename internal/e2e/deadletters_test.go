@@ -16,6 +16,7 @@ import (
 // A dead-letter topic that takes little gets dead letters that are cut to it, whatever the size of their keys, headers and
 // values, and none stops the process. One that takes less than a cut dead letter is refused at the start, by its number.
 func TestNarrowDeadLetterTopic(t *testing.T) {
+	t.Parallel()
 	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "narrow", settings{partitions: 1, features: "[a, b, c]"})
 	limit := func(bytes int) {
 		s.AlterTopic(t, s.topic("dead"), map[string]string{"max.message.bytes": strconv.Itoa(bytes)})

@@ -5,4 +5,7 @@
 // topic, start `lca-stream run` (or learn and transform), do to it what the test is about, wait until
 // everything is read, stop it with SIGTERM, and let the judge read the topics. There is nothing in
 // this package but tests.
+//
+// Each test has a broker of its own and waits more than it computes, so all run next to each other, except those that
+// measure memory or set variables of the environment.
 package e2e

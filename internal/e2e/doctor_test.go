@@ -36,6 +36,7 @@ var rights = []right{
 
 // Doctor finds each fault, on a real broker, and says what to do about it.
 func TestDoctorFindsEachFault(t *testing.T) {
+	t.Parallel()
 	users := []string{"all", "none"}
 	for i := range rights {
 		users = append(users, fmt.Sprintf("without%d", i))

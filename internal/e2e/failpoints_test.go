@@ -25,6 +25,7 @@ var places = map[string][]string{
 // The program ends at each of the places where that would hurt most, again and again, at the first
 // time it comes by or a later one; then it goes on, and the judge finds everything once and right.
 func TestChaosFailpoints(t *testing.T) {
+	t.Parallel()
 	seed := chosenSeed()
 	random := rand.New(rand.NewPCG(seed, 2))
 	bin := filepath.Join(t.TempDir(), "lca-stream")

@@ -19,6 +19,7 @@ import (
 // A topic that the work would wait for without end, or that would lose what is written to it, ends the start
 // with exit code 2, by name and with the remedy.
 func TestTopicsAreCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "start", settings{partitions: 3, features: sensorColumns})
 	b.CreateTopic(t, "start-narrow", 2, nil)
@@ -51,6 +52,7 @@ func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 
 // A topic that is deleted under the program ends it within a bounded time, by name.
 func TestTopicDeletedWhileRunning(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for _, topic := range []string{"out", "check", "dead"} {
 		t.Run(topic, func(t *testing.T) {
@@ -79,6 +81,7 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 // Readiness is given once all partitions are open, is taken back with the reason while no broker answers, and
 // given again. An instance for which there is no partition is ready, too.
 func TestReadinessFollowsTheBrokers(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "ready", settings{partitions: 1, features: sensorColumns})
 	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})

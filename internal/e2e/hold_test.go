@@ -15,6 +15,7 @@ import (
 // Before the first model nothing is whitened, and the position is taken all the same: with start_offset latest,
 // what is written while the learner warms up is whitened when it is done, also if the transform dies meanwhile.
 func TestLatestBeforeTheFirstModel(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for name, static := range map[string]bool{"group": false, "static": true} {
 		t.Run(name, func(t *testing.T) {

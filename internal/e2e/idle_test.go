@@ -13,8 +13,10 @@ import (
 // A learner, or a static transform, whose stream is silent loses its work to an import, a replay, a reset of offsets or a second
 // process. It ends with exit code 3 though no record comes. Left alone it goes on.
 func TestIdleWorkersNoticeThatTheyAreFenced(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka38} {
 		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
 			s := newStream(t, kafkatest.Start(t, kind), "silent", settings{partitions: 1, static: true, features: "[a, b, c]"})
 			s.rows(0, 2000)
 			learn := s.program("learn")

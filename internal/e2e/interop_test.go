@@ -18,6 +18,7 @@ import (
 // What pyarrow, pandas and polars write is whitened, with every other column passed through equal; and
 // pyarrow, polars, DuckDB and ClickHouse read the output and the snapshots.
 func TestOtherProgramsReadAndWrite(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	s := newStream(t, b, "interop", settings{partitions: 1, why: 2, features: "[f_int8, f_int16, f_int32, f_int64, f_uint8, f_uint16, f_uint32, f_uint64, f_float16, f_float32, f_float64]"})
 	dir := t.TempDir()

@@ -16,6 +16,7 @@ import (
 // A program of another module reads, whitens and writes with our packages alone. It is built with what this module
 // has fetched already, and runs against a broker.
 func TestAnotherModule(t *testing.T) {
+	t.Parallel()
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 // What a learner finds of its past, on topics that it shares with others.
 func TestLearnersPast(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for name, body := range map[string]func(*testing.T, *kafkatest.Broker){
 		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "two-groups": testTwoGroups, "import": testImport,

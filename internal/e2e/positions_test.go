@@ -108,6 +108,7 @@ func (p *program) fails(says ...string) {
 // The source topic is deleted and created again under one of the stages alone, while it is down or while
 // it runs: it stops, and has read nothing of the new topic.
 func TestRecreatedTopic(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	for _, running := range []bool{false, true} {
 		for _, stage := range []string{"transform", "learn"} {
@@ -151,6 +152,7 @@ func TestRecreatedTopic(t *testing.T) {
 // Without its committed offsets a group that has begun does not begin again; and a group that is there has them
 // for as long as it lives, however quiet its partitions are.
 func TestOffsetsDoNotExpire(t *testing.T) {
+	t.Parallel()
 	const minute = 60 * time.Second
 	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{Properties: []string{"offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1000"}})
 	s := newStream(t, b, "quiet", settings{partitions: 2, static: true, features: "[a, b, c]"})
@@ -186,6 +188,7 @@ func TestOffsetsDoNotExpire(t *testing.T) {
 // With start_offset: latest nothing that is written after the first start is passed over: not by a death
 // before or within the first transaction, and not in a partition that is added.
 func TestLatest(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "lca-stream")
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -230,6 +233,7 @@ func TestLatest(t *testing.T) {
 
 // A partition that is added begins at its first record, whatever start_offset says.
 func TestLatestAddedPartition(t *testing.T) {
+	t.Parallel()
 	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "late", settings{partitions: 1, features: "[a, b, c]"})
 	s.rows(0, 2000)
 	learn := s.program("learn")
@@ -253,6 +257,7 @@ func TestLatestAddedPartition(t *testing.T) {
 // Retention passes the learner's checkpoint, though every record that it deletes was whitened: `run` goes
 // on, and says so. Records that have not been read stop it, unless source.on_gap is skip.
 func TestLearnerBehindRetention(t *testing.T) {
+	t.Parallel()
 	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "behind", settings{partitions: 1, static: true, features: "[a, b, c]"})
 	s.rows(0, 3000)
 	p := s.program("run")

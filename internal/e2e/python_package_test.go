@@ -15,6 +15,7 @@ import (
 // The package of python/, built as a wheel and installed from it, computes what a real run wrote; LCATransformer keeps
 // scikit-learn's conventions, by its own checks. The tests are those of python/tests.
 func TestPythonPackage(t *testing.T) {
+	t.Parallel()
 	installed := installPackage(t)
 	s := whitenedOnEmbedded(t, "student")
 	cmd := exec.Command(testtools.Python(t), "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error::RuntimeWarning", filepath.Join(packageSource, "tests"))

@@ -16,6 +16,7 @@ const sessionTimeout = 10 * time.Second
 // A process of the default configuration that is killed and started again on its host goes on at once: it
 // has a name that no configuration gave it. Two of them share the partitions. One that stops in order leaves at once.
 func TestRecoveryInPlace(t *testing.T) {
+	t.Parallel()
 	const kills, usual = 7, 3 * time.Second
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "place", settings{partitions: 4, features: sensorColumns})

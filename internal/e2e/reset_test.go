@@ -14,6 +14,7 @@ import (
 // A transform with a static assignment is a member of nothing. A reset sees it all the same, while it is at work and
 // when it was killed within a transaction, and harms nothing; once that has ended the positions are moved.
 func TestResetSeesStaticTransform(t *testing.T) {
+	t.Parallel()
 	bin := filepath.Join(t.TempDir(), "lca-stream")
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -77,6 +77,7 @@ func startSecured(t *testing.T) *secured {
 // Each way in works with the right credentials and is refused with the wrong ones: within seconds,
 // with exit code 2 and a word that says what to change. Kafka itself often just hangs up.
 func TestSecurityOfARealBroker(t *testing.T) {
+	t.Parallel()
 	b, tokens := startSecured(t), startIssuer(t)
 	b.CreateTopic(t, "events", 1, nil)
 	trusted := "tls: {enabled: true, ca_file: " + b.ca + "}"
@@ -161,6 +162,7 @@ func lastLine(out []byte) string {
 // their server says, and brokers end the connections that showed them and refuse them to new ones; new tokens are asked
 // for, and nothing is lost or doubled.
 func TestEveryLogin(t *testing.T) {
+	t.Parallel()
 	b, tokens := startSecured(t), startIssuer(t)
 	for _, c := range []struct {
 		name, listener, kafka string

@@ -15,6 +15,7 @@ import (
 // ask for the next: one that runs and one that was stopped meanwhile both end with exit code 2 and say so,
 // where an offset alone would fit the new records.
 func TestTruncatedLogIsNoticed(t *testing.T) {
+	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	streams := []*stream{
 		newStream(t, b, "runs", settings{partitions: 1, features: sensorColumns}),

@@ -28,6 +28,7 @@ func wrongBrokers(t *testing.T) map[string]string {
 
 // Every command says within 5 seconds that no broker answers, and that it tries again. Those that only look then end.
 func TestWrongBrokerIsSaid(t *testing.T) {
+	t.Parallel()
 	const stays = "run learn transform"
 	commands := []string{"run", "learn", "transform", "replay", "init events", "inspect events", "doctor", "topics init", "topics check", "offsets show",
 		"offsets reset --to earliest", "snapshot list", "snapshot show", "snapshot diff 1 2", "snapshot export -o model.json"}
