@@ -24,6 +24,9 @@ import (
 // more: a limit is a ceiling, not a budget to fill.
 const memoryBoundMiB = 256
 
+// outputOnDisk is how many times the bytes of its input the output of messages of one JSON row may take on disk.
+const outputOnDisk = 3
+
 // jsonColumns are the features of jsonRows.
 const jsonColumns = "[f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11]"
 
@@ -54,7 +57,8 @@ func (s *stream) jsonRows(messages, partitions int) {
 }
 
 // A backlog of small messages takes little memory in any number of partitions: what is read ahead, and what
-// is being worked on, have one bound for the process, and garbage is collected the sooner the more there is live.
+// is being worked on, have one bound for the process, and garbage is collected the sooner the more there is live. Their
+// output, one message for each, is small on disk.
 func TestMemoryOfSmallMessages(t *testing.T) {
 	for _, c := range []struct{ messages, partitions int }{
 		{300_000, 12}, {100_000, 1}, {100_000, 32}, {100_000, 100},
@@ -71,7 +75,11 @@ func TestMemoryOfSmallMessages(t *testing.T) {
 			if peak > memoryBoundMiB {
 				t.Errorf("%d MiB at the peak, more than %d", peak, memoryBoundMiB)
 			}
-			t.Logf("peak memory %d MiB, %.0f messages per second", peak, float64(c.messages)/took.Seconds())
+			in, out := b.LogBytes(t, s.topic("in")), b.LogBytes(t, s.topic("out"))
+			if ratio := float64(out) / float64(in); c.partitions == 1 && ratio > outputOnDisk {
+				t.Errorf("the output takes %d bytes on disk, %.2f times its input, more than %d times", out, ratio, outputOnDisk)
+			}
+			t.Logf("peak memory %d MiB, %.0f messages per second; %d bytes on disk in, %d out", peak, float64(c.messages)/took.Seconds(), in, out)
 		})
 	}
 }

@@ -33,3 +33,22 @@ func (b *Broker) LoseLogs(t testing.TB, topic string, nodes ...int) {
 		t.Fatalf("kafkatest: nothing of %s is there to be lost", topic)
 	}
 }
+
+// LogBytes returns how many bytes the records of a topic take on the disks of all nodes of Apache Kafka.
+func (b *Broker) LogBytes(t testing.TB, topic string) (size int64) {
+	t.Helper()
+	for _, n := range b.nodes {
+		logs, err := filepath.Glob(filepath.Join(n.(*javaNode).dir, "data", topic+"-[0-9]*", "*.log"))
+		for _, path := range logs {
+			info, statErr := os.Stat(path)
+			if statErr != nil {
+				t.Fatalf("kafkatest: the size of %s: %v", topic, statErr)
+			}
+			size += info.Size()
+		}
+		if err != nil || len(logs) == 0 {
+			t.Fatalf("kafkatest: nothing of %s is on disk: %v", topic, err)
+		}
+	}
+	return size
+}

@@ -107,6 +107,7 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 type Load struct {
 	Topic      string
 	Data       string // "sensors", or the path of digits.arrow
+	JSON       bool   // write JSON instead of Arrow: objects, arrays and lines in turn
 	Rows       int
 	PerMessage int
 	Rate       int     // rows per second; 0: as fast as it goes
@@ -127,7 +128,11 @@ type Loaded struct {
 // Load writes in the background; wait returns once all is acknowledged, and stop ends it early.
 func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 	t.Helper()
-	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data,
+	format := "arrow"
+	if l.JSON {
+		format = "json"
+	}
+	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data, "--format", format,
 		"--rows", strconv.Itoa(l.Rows), "--per-message", strconv.Itoa(max(1, l.PerMessage)), "--rate", strconv.Itoa(l.Rate),
 		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)))
 	var out, errs strings.Builder

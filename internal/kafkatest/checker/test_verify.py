@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 import verify
+import text
 from model import STREAM
 
 NOW = int(time.time() * 1000)  # brokers delete what is old
@@ -237,6 +238,43 @@ def header(r, name, value):
     r["headers"] = [(k, value if k == name else v) for k, v in r["headers"] if not (k == name and value is None)]
 
 
+def as_text(h):
+    """The same history in JSON: arrays, lines and objects of rows."""
+    values = {(m["partition"], m["offset"]): m for m in h["input"]}
+    for r in h["output"]:
+        at = dict(r["headers"])
+        source = values[int(at["lca-source-partition"]), int(at["lca-source-offset"])]
+        before, after = (pa.ipc.open_stream(m["value"]).read_all() for m in (source, r))
+        ours = after.select([n for n in after.column_names if n not in before.column_names])
+        passed = len(ours.column_names) < len(after.column_names)
+        rows = ["{" + ", ".join(f'"{k}":  {plain(v)}' for k, v in row.items()) for row in before.to_pylist()]
+        added = [",".join(f'"{k}":{plain(v)}' for k, v in row.items()) for row in ours.to_pylist()]
+        begin, between, end = [(" [", " ,", "] "), ("", "\n", "\n")][source["offset"] % 2]
+        source["text"] = (begin + between.join(row + "}" for row in rows) + end).encode()
+        r["value"] = (begin + between.join(f"{row},{more}}}" for row, more in zip(rows, added)) + end).encode()
+        if not passed:
+            begin, between, end = [("[", ",", "]"), ("", "\n", "")][source["offset"] % 2]
+            r["value"] = (begin + between.join(f"{{{more}}}" for more in added) + end).encode()
+        header(r, "content-type", text.JSON.encode())
+    for m in h["input"]:
+        m["value"] = m.pop("text", m["value"])
+    return h
+
+
+def plain(v):
+    if isinstance(v, (list, tuple)):
+        return "[" + ",".join(plain(w) for w in v) + "]"
+    if isinstance(v, dict):
+        return "{" + ",".join(f'"{k}":{plain(w)}' for k, w in v.items()) + "}"
+    return "null" if v is None or v != v else json.dumps(v)
+
+
+def replaced(h, i, *pairs):
+    for a, b in pairs:
+        assert a in h["output"][i]["value"], (a, h["output"][i]["value"])
+        h["output"][i]["value"] = h["output"][i]["value"].replace(a, b, 1)
+
+
 def edit(r, change):
     t = pa.ipc.open_stream(r["value"]).read_all()
     r["value"] = stream(change(t))
@@ -395,6 +433,23 @@ SPOILED_IMPUTED = [
 ]
 
 
+# The same for a history of JSON.
+SPOILED_TEXT = [
+    ("a space more", lambda h: replaced(h, 0, (b'"id":  ', b'"id": ')), {"ID"}),
+    ("a digit less", lambda h: replaced(h, 3, (b'"id":  1', b'"id":  ')), {"ID"}),
+    ("between rows", lambda h: replaced(h, 0, (b" ,", b",")), {"ID"}),
+    ("the end", lambda h: h["output"][0].update(value=h["output"][0]["value"] + b" "), {"ID"}),
+    ("a row less", lambda h: h["output"][1].update(value=b"\n".join(h["output"][1]["value"].split(b"\n")[1:])), {"ROWS"}),
+    ("a key twice", lambda h: replaced(h, 0, (b'"lca_score"', b'"lca"')), {"DECODE"}),
+    ("no values", lambda h: replaced(h, 0, (b'"lca"', b'"lcb"')), {"DECODE"}),
+    ("cut off", lambda h: h["output"][0].update(value=h["output"][0]["value"][:-9]), {"DECODE"}),
+    ("a value", lambda h: replaced(h, 0, (b'"lca":[-', b'"lca":[-1')), {"VALUE"}),
+    ("a score", lambda h: replaced(h, 0, (b'"lca_score":', b'"lca_score":1')), {"SCORE"}),
+    ("a null", lambda h: replaced(h, 0, (b'"lca_score":', b'"lca_score":null,"was":')), {"DECODE"}),
+    ("the type", lambda h: header(h["output"][0], "content-type", STREAM.encode()), {"NO_HEADER", "LOSS"}),
+]
+
+
 def retype(t):
     i = t.column_names.index("lca_imputed")
     return t.set_column(i, "lca_imputed", t["lca_imputed"].cast(pa.int32()))
@@ -505,6 +560,16 @@ class Good(unittest.TestCase):
         r = codes({"input": [], "output": [], "dead": [], "snapshots": []})
         self.assertEqual((dict(r.codes), r.rows), ({}, 0))
 
+    def test_text(self):
+        """JSON in and out, whatever the columns are."""
+        for more in ({}, {"shape": "columns"}, {"layout": "columns"}, {"passthrough": False, "why": 0}, {"impute": True}):
+            h = as_text(history(**more))
+            r = codes(h, layout=more.get("layout", "vector"), passthrough=more.get("passthrough", True), why=more.get("why", 2),
+                      on_invalid="impute" if "impute" in more else "null", p_below=0)
+            self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, set(), dict(r.examples))
+            self.assertEqual(r.rows, 2 * (PER - 1) * ROWS)
+            self.assertGreater(r.p_rows, 0)
+
     def test_before_the_first_model(self):
         h = history()
         edit(h["output"][0], nulls)
@@ -536,6 +601,14 @@ class Spoiled(unittest.TestCase):
                 spoil(h)
                 r = codes(h)
                 self.assertEqual(set(r.codes), want, dict(r.examples))
+
+    def test_text(self):
+        for name, spoil, want in SPOILED_TEXT:
+            with self.subTest(name):
+                h = as_text(history())
+                spoil(h)
+                r = codes(h, p_below=0)
+                self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, want, dict(r.examples))
 
     def test_every_code_is_shown(self):
         self.assertEqual(set().union(*(want for _, _, want in SPOILED + SPOILED_IMPUTED)), set(verify.CODES))

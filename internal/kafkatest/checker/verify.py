@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import model
+import text
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
 VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
@@ -102,7 +103,7 @@ def kind_of(message, names, options):
     if message["value"] is None:
         return 0
     try:
-        table = pa.ipc.open_stream(message["value"]).read_all()
+        table = table_of(message["value"])
     except Exception:  # pyarrow has many ways to refuse bytes
         return "bad"
     if table.num_rows == 0 or names is None:
@@ -111,6 +112,15 @@ def kind_of(message, names, options):
     if x is None or options.on_invalid == "dead_letter" and not np.isfinite(x).all():
         return "bad"
     return table.num_rows
+
+
+def table_of(value):
+    return text.table(value) if text.is_text(value) else pa.ipc.open_stream(value).read_all()
+
+
+def type_of(value):
+    """The content type of the output of a value: it has the format that its input has."""
+    return text.JSON if text.is_text(value) else model.STREAM
 
 
 def source_of(record, r, where):
@@ -138,8 +148,9 @@ def check_outputs(records, inputs, kinds, models, options, r):
         at, headers = source_of(rec, r, "output")
         try:
             version = int(headers["lca-model-version"])
-            if headers["lca-model-id"].decode() != options.model_id or headers["content-type"].decode() != model.STREAM:
+            if headers["lca-model-id"].decode() != options.model_id:
                 raise ValueError
+            kind = headers["content-type"].decode()
         except (KeyError, ValueError):
             r.fault("NO_HEADER", f"{where} lacks its model, version or content type")
             continue
@@ -147,6 +158,9 @@ def check_outputs(records, inputs, kinds, models, options, r):
             continue
         if at not in inputs:
             r.fault("UNKNOWN_SRC", f"{where} names input {at}, which does not exist")
+            continue
+        if kind != type_of(inputs[at]["value"]):
+            r.fault("NO_HEADER", f"{where} says that it is {kind}")
             continue
         seen[at] += 1
         if rec["partition"] != at[0]:
@@ -179,13 +193,15 @@ def check_outputs(records, inputs, kinds, models, options, r):
 
 
 def check_rows(where, rec, source, chosen, options, r):
-    before = pa.ipc.open_stream(source["value"]).read_all()
+    before = table_of(source["value"])
     try:
-        reader = pa.ipc.open_stream(rec["value"])
-        batches = list(reader)
-        after = pa.Table.from_batches(batches, reader.schema)
-        if len(batches) != 1:
-            raise ValueError(f"{len(batches)} batches")
+        if type_of(source["value"]) == text.JSON:
+            after = text.added(source["value"] if options.passthrough else bare(source["value"]), rec["value"], options.column, options.layout)
+            if after is None:
+                r.fault(*text_fault(where, before, rec["value"]))
+                return
+        else:
+            after = one_batch(rec["value"])
         y, score, p, why = columns_of(after, options, chosen)
         imputed = after[options.column + "_imputed"] if options.on_invalid == "impute" else None
     except Exception as e:  # pyarrow has many ways to refuse bytes
@@ -196,7 +212,7 @@ def check_rows(where, rec, source, chosen, options, r):
         return
     r.messages += 1
     r.rows += after.num_rows
-    if options.passthrough and not same_columns(before, after):
+    if options.passthrough and type_of(source["value"]) != text.JSON and not same_columns(before, after):
         r.fault(*id_fault(where, before, after))
         return
     if chosen is not None:
@@ -211,6 +227,28 @@ def check_rows(where, rec, source, chosen, options, r):
         check_why(where, x, y, why, chosen, options, r)
     elif y is not None:
         r.fault("VALUE", f"{where}: values without a model")
+
+
+def one_batch(value):
+    reader = pa.ipc.open_stream(value)
+    batches = list(reader)
+    if len(batches) != 1:
+        raise ValueError(f"{len(batches)} batches")
+    return pa.Table.from_batches(batches, reader.schema)
+
+
+def bare(value):
+    """The form of a message without its keys."""
+    whole, places = text.objects(value)
+    if whole.lstrip("\ufeff \t\r\n").startswith("["):
+        return ("[" + ",".join(["{}"] * len(places)) + "]").encode()
+    return "\n".join(["{}"] * len(places)).encode()
+
+
+def text_fault(where, before, value):
+    if len(text.objects(value)[1]) != before.num_rows:
+        return "ROWS", f"{where}: {len(text.objects(value)[1])} rows of {before.num_rows}"
+    return "ID", f"{where}: the input's text changed"
 
 
 def columns_of(table, options, chosen):

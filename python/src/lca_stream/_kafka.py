@@ -12,15 +12,17 @@ from lca_stream._model import Model
 from lca_stream._rows import rows_from_bytes
 
 
-def read_rows(topic: str, brokers: str, *, follow: bool = False, config: Mapping | None = None) -> Iterator[pa.Table]:
+def read_rows(
+    topic: str, brokers: str, *, follow: bool = False, config: Mapping | None = None, column: str = "lca"
+) -> Iterator[pa.Table]:
     """The rows of each output message that is there now, in order within a partition; with ``follow``, then of each new one.
 
     Only rows of committed transactions are read, and none is acknowledged: the next call begins at the beginning. A
-    tombstone of the input has no rows and is left out. ``config`` goes to confluent_kafka.Consumer: login, TLS, …
+    tombstone of the input has no rows and is left out. Messages may be Arrow or JSON; ``column`` is ``transform.column``. ``config`` goes to confluent_kafka.Consumer: login, TLS, …
     """
     for message in _messages(topic, brokers, follow, config):
         if message.value() is not None:
-            yield rows_from_bytes(message.value(), message.headers() or [])
+            yield rows_from_bytes(message.value(), message.headers() or [], column=column)
 
 
 def read_models(topic: str, brokers: str, *, version: int | None = None, config: Mapping | None = None) -> dict[str, Model]:

@@ -181,7 +181,7 @@ func transformKeys(c *Config) []Key {
 	t := &c.Transform
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
-		{"transform.format", "arrow", "Of the output: arrow; json: the input's text with our keys added where it is JSON, or else an array of objects; or input: as each message came.", oneOf(&t.Format, pipeline.Formats()...)},
+		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; arrow; or json: the text of a message that is JSON, or else an array of objects.", oneOf(&t.Format, pipeline.Formats()...)},
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},
@@ -190,7 +190,7 @@ func transformKeys(c *Config) []Key {
 		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, pipeline.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
-		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
+		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd where it makes them much smaller still (JSON), and for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
 		{"transform.max_delay", "auto", "Longest wait to fill a transaction, after its first message. auto: none while messages are few; a transaction takes what came while the one before it ran, so that its size follows the load, and all partitions of a process together begin at most 500 per second. A duration: each waits for so long unless it is full before.", duration(&t.MaxDelay, time.Millisecond, time.Minute, autoDuration()...)},
 		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},

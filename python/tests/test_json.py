@@ -1,0 +1,34 @@
+"""Rows of JSON messages have the types of Arrow messages."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+import lca_stream
+
+HEADERS = [(k, v.encode()) for k, v in {
+    "content-type": "application/json", "lca-model-id": "m", "lca-model-version": "7", "lca-source-topic": "t",
+    "lca-source-partition": "0", "lca-source-offset": "5"}.items()]
+WHY = [{"feature": "t", "nats": 2.5}]
+GOOD = {"id": 3, "long": 12345678901234567, "t": 1, "note": "a", "lca": [0.1, 2], "lca_score": 1.5, "lca_p": 0.25, "lca_why": WHY, "lca_imputed": 1}
+NULL = {"id": 4, "t": 2.5, "lca": None, "lca_score": None, "lca_p": None, "lca_why": None, "lca_imputed": None}
+OURS = {"lca_score": pa.float32(), "lca_p": pa.float32(), "lca_imputed": pa.int16()}
+
+
+@pytest.mark.parametrize("text", [json.dumps([GOOD, NULL]), f"{json.dumps(GOOD)}\n\n{json.dumps(NULL)}\n", "\ufeff" + json.dumps([GOOD, NULL])])
+def test_vectors(text):
+    rows = lca_stream.rows_from_bytes(text.encode(), HEADERS)
+    assert rows.schema.field("lca").type == pa.list_(pa.field("item", pa.float32(), nullable=False), 2)
+    assert all(rows.schema.field(n).type == t for n, t in OURS.items())
+    assert rows["lca_why"].to_pylist() == [WHY, None] and rows["lca_imputed"].to_pylist() == [1, None]
+    assert [rows.schema.field(n).type for n in ("id", "long", "t", "note")] == [pa.float64(), pa.int64(), pa.float64(), pa.string()]
+    assert rows["lca"].to_pylist() == [[pytest.approx(0.1), 2.0], None] and rows["lca_source_row"].to_pylist() == [0, 1]
+    assert rows["long"].to_pylist() == [12345678901234567, None]
+
+
+def test_columns():
+    row = {"id": 3, "y_0": 0.5, "y_1": None, "y_score": 3, "lca": "a column of the input"}
+    rows = lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS, column="y")
+    assert [rows.schema.field(n).type for n in ("y_0", "y_1", "y_score", "lca")] == [pa.float32()] * 3 + [pa.string()]
+    assert rows["lca_version"].to_pylist() == [7] and rows["y_1"].to_pylist() == [None]
