@@ -6,22 +6,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 )
 
-// avroColumn is what was read of a shape.
-type avroColumn struct {
-	n       int    // number of values, nulls included
-	nulls   int    // number of nulls
-	bits    []byte // validity; nil: there is no null
-	data    []byte // values of fixed width, bits of booleans, text, or the branches of a union
-	offsets []int32
-}
-
-// avroValueBytes is what a value takes in addition to its bytes, at most, while buffers grow.
-const avroValueBytes = 32
-
 // readColumns reads a row of any kind.
 func (p *avroPlan) readColumns(r *avroReader) arrow.Record {
-	cols := make([]avroColumn, p.shapes)
-	if !r.spend(avroRowBytes * int64(1+len(p.columns))) {
+	cols := make([]rowColumn, p.shapes)
+	if !r.spend(rowBytes * int64(1+len(p.columns))) {
 		return nil
 	}
 	r.value(p.root, cols)
@@ -53,12 +41,12 @@ func (p *avroPlan) readColumns(r *avroReader) arrow.Record {
 }
 
 // value reads a value into the column of its shape.
-func (r *avroReader) value(s *avroShape, cols []avroColumn) {
+func (r *avroReader) value(s *avroShape, cols []rowColumn) {
 	if s.null >= 0 && r.branch(2) == s.null {
 		r.absent(s, cols)
 		return
 	}
-	if r.err != nil || !r.spend(avroValueBytes) {
+	if r.err != nil || !r.spend(rowValueBytes) {
 		return
 	}
 	c, n := &cols[s.place], s.node
@@ -92,22 +80,14 @@ func (r *avroReader) value(s *avroShape, cols []avroColumn) {
 	}
 }
 
-func (r *avroReader) append(c *avroColumn, text []byte) {
+func (r *avroReader) append(c *rowColumn, text []byte) {
 	if r.spend(int64(len(text))) {
 		c.data = append(c.data, text...)
 		c.offset(len(c.data))
 	}
 }
 
-// offset notes where a text or a list ends.
-func (c *avroColumn) offset(end int) {
-	if c.offsets == nil {
-		c.offsets = append(c.offsets, 0)
-	}
-	c.offsets = append(c.offsets, int32(end))
-}
-
-func (r *avroReader) binary(s *avroShape, c *avroColumn) {
+func (r *avroReader) binary(s *avroShape, c *rowColumn) {
 	var v []byte
 	if s.node.kind == avroFixed {
 		v = r.take(s.node.size)
@@ -155,7 +135,7 @@ func (r *avroReader) decimal(dst, v []byte, width int) []byte {
 }
 
 // items reads the items of an array, or the entries of a map.
-func (r *avroReader) items(s *avroShape, cols []avroColumn) {
+func (r *avroReader) items(s *avroShape, cols []rowColumn) {
 	items := s.children[len(s.children)-1]
 	least := s.node.items.least + len(s.children) - 1 // a key has at least a byte
 	for {
@@ -177,7 +157,7 @@ func (r *avroReader) items(s *avroShape, cols []avroColumn) {
 }
 
 // choice reads a value of a union.
-func (r *avroReader) choice(s *avroShape, c *avroColumn, cols []avroColumn) {
+func (r *avroReader) choice(s *avroShape, c *rowColumn, cols []rowColumn) {
 	if s.typ.ID() != arrow.DENSE_UNION {
 		bits, null := r.anyNumber(s.node)
 		if null {
@@ -194,8 +174,8 @@ func (r *avroReader) choice(s *avroShape, c *avroColumn, cols []avroColumn) {
 }
 
 // absent adds a null, to what is within too.
-func (r *avroReader) absent(s *avroShape, cols []avroColumn) {
-	if !r.spend(avroValueBytes) {
+func (r *avroReader) absent(s *avroShape, cols []rowColumn) {
+	if !r.spend(rowValueBytes) {
 		return
 	}
 	c := &cols[s.place]
@@ -224,76 +204,13 @@ func (r *avroReader) absent(s *avroShape, cols []avroColumn) {
 	}
 }
 
-// mark counts a value, and notes whether it is valid. A value that was counted last may be counted again as a null.
-func (c *avroColumn) mark(valid bool) {
-	i := c.n
-	c.n++
-	if valid && c.bits == nil {
-		return
-	}
-	for len(c.bits)*8 <= i {
-		c.bits = append(c.bits, 0)
-	}
-	if c.nulls == 0 && !valid {
-		for k := range i {
-			c.bits[k/8] |= 1 << (k % 8)
-		}
-	}
-	if valid {
-		c.bits[i/8] |= 1 << (i % 8)
-	} else {
-		c.bits[i/8] &^= 1 << (i % 8)
-		c.nulls++
-	}
-}
-
-// setBit stores the value that was counted last, of a column of booleans.
-func (c *avroColumn) setBit(v bool) {
-	i := c.n - 1
-	for len(c.data)*8 <= i {
-		c.data = append(c.data, 0)
-	}
-	if v {
-		c.data[i/8] |= 1 << (i % 8)
-	}
-}
-
 // array makes the array of a shape.
-func (s *avroShape) array(cols []avroColumn) arrow.ArrayData {
-	c := &cols[s.place]
-	valid := []*memory.Buffer{nil}
-	if c.bits != nil {
-		valid[0] = memory.NewBufferBytes(c.bits)
-	}
-	switch s.typ.ID() {
-	case arrow.NULL:
-		return array.NewData(s.typ, c.n, []*memory.Buffer{nil}, nil, c.n, 0)
-	case arrow.STRUCT:
-		return array.NewData(s.typ, c.n, valid, s.within(cols), c.nulls, 0)
-	case arrow.LIST:
-		return array.NewData(s.typ, c.n, append(valid, c.ends()), s.within(cols), c.nulls, 0)
-	case arrow.MAP:
-		entries := array.NewData(s.typ.(*arrow.MapType).Elem(), cols[s.children[0].place].n, []*memory.Buffer{nil}, s.within(cols), 0, 0)
-		return array.NewData(s.typ, c.n, append(valid, c.ends()), []arrow.ArrayData{entries}, c.nulls, 0)
-	case arrow.DENSE_UNION:
-		places := memory.NewBufferBytes(arrow.GetBytes(c.offsets))
-		return array.NewData(s.typ, c.n, []*memory.Buffer{nil, memory.NewBufferBytes(c.data), places}, s.within(cols), 0, 0)
-	case arrow.STRING, arrow.BINARY:
-		return array.NewData(s.typ, c.n, append(valid, c.ends(), memory.NewBufferBytes(c.data)), nil, c.nulls, 0)
-	}
-	return array.NewData(s.typ, c.n, append(valid, memory.NewBufferBytes(c.data)), nil, c.nulls, 0)
-}
-
-// ends is the buffer of offsets, which has one even without values.
-func (c *avroColumn) ends() *memory.Buffer {
-	if c.offsets == nil {
-		return memory.NewBufferBytes(make([]byte, 4))
-	}
-	return memory.NewBufferBytes(arrow.GetBytes(c.offsets))
+func (s *avroShape) array(cols []rowColumn) arrow.ArrayData {
+	return cols[s.place].array(s.typ, s.within(cols))
 }
 
 // within makes the arrays of what is within a shape.
-func (s *avroShape) within(cols []avroColumn) (all []arrow.ArrayData) {
+func (s *avroShape) within(cols []rowColumn) (all []arrow.ArrayData) {
 	for _, child := range s.children {
 		if child != nil {
 			all = append(all, child.array(cols))

@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
@@ -21,7 +22,7 @@ const (
 func Codes() []string {
 	codes := []string{CodeEmpty, CodeTooLarge, CodeFormatUnknown, CodeDecodePanic, CodeSchemaUnknown, CodeSchemaInvalid}
 	for _, f := range formats {
-		if f.decoder != nil {
+		if f.decoder != nil && !slices.Contains(codes, f.invalid) { // bodies may have the codes of another format
 			codes = append(append(codes, f.invalid, f.tooLarge), f.otherCodes...)
 		}
 	}

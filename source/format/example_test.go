@@ -41,7 +41,7 @@ func Example() {
 	// json_type
 	//     row 1, key "id": a number, where earlier rows have a string
 	// format_unknown
-	//     these bytes are of no known format; send an Arrow IPC stream, JSON or Avro
+	//     these bytes are of no known format; send an Arrow IPC stream, JSON, Avro, Protobuf or JSON with a schema
 }
 
 // A file is read in batches: its own, which are cut where they have too many rows.

@@ -16,10 +16,12 @@ type Format string
 // The formats of a value. Auto looks at the first bytes, and at the content type where these do
 // not decide.
 const (
-	Auto  Format = "auto"
-	Arrow Format = "arrow"
-	JSON  Format = "json"
-	Avro  Format = "avro"
+	Auto       Format = "auto"
+	Arrow      Format = "arrow"
+	JSON       Format = "json"
+	Avro       Format = "avro"
+	Protobuf   Format = "protobuf"
+	JSONSchema Format = "json_schema"
 )
 
 // formats is the table of all that is read. A new format is a file with its spec, and a line here.
@@ -27,6 +29,8 @@ var formats = []spec{
 	arrowFormat,
 	jsonFormat,
 	avroFormat,
+	protobufFormat,
+	jsonSchemaFormat,
 	parquetFormat,
 }
 

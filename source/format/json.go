@@ -57,10 +57,11 @@ func looksJSON(value []byte) bool {
 
 // jsonDecoder reads JSON values.
 type jsonDecoder struct {
-	config Config
-	wants  []jsonWant
-	last   atomic.Pointer[jsonSchema]
-	tables jsonTables
+	config   Config
+	wants    []jsonWant
+	decimals map[string]bool // paths of numbers that are written as text
+	last     atomic.Pointer[jsonSchema]
+	tables   jsonTables
 
 	whole *jsonDecoder // of the first values that lack a column that is wanted: it shows all there is; nil: this one does
 	lacks atomic.Int64 // values that lack one

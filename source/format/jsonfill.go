@@ -77,7 +77,7 @@ func (t *jsonTable) fillObject(c *cursor, l *jsonLevel, row int) {
 
 func (t *jsonTable) fillValue(c *cursor, col *jsonColumn, row int) {
 	if col.floats != nil {
-		col.floats[row] = c.number()
+		col.floats[row] = c.numberOrText()
 		return
 	}
 	from := c.i
@@ -205,7 +205,7 @@ func (c *jsonColumn) newFiller(rows int, slab []float64) (jsonFiller, arrow.Data
 	}
 	return newNumberFiller(v, rows, arrow.PrimitiveTypes.Float64, func(s []byte) (float64, error) {
 		c := cursor{b: s}
-		return c.number(), nil
+		return c.numberOrText(), nil
 	})
 }
 

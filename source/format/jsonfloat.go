@@ -9,6 +9,17 @@ import (
 // exactPowers are the powers of ten that float64 holds exactly.
 var exactPowers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
+// numberOrText is number for one that may stand in quotes.
+func (c *cursor) numberOrText() float64 {
+	if c.b[c.i] != '"' {
+		return c.number()
+	}
+	c.i++
+	x := c.number()
+	c.i++
+	return x
+}
+
 // number reads a number of checked text as the nearest float64, and passes it. One beyond float64 is an infinity.
 //
 // Most numbers have at most 15 digits and a small exponent. Then both the digits and the power of ten are exact

@@ -105,6 +105,13 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 			return nil
 		}
 	}
+	if kind == jsonString && col.decimal {
+		n := cursor{b: c.b[from+1 : c.i-1]}
+		if !n.isNumber() {
+			return errorf(CodeJSONType, "row %d, key %q: the text is no number, and the schema says that it is a decimal", row, clip(col.name))
+		}
+		kind, col.whole = jsonNumber, false
+	}
 	if kind == jsonString {
 		col.text += int64(c.i - from - 2)
 	}

@@ -39,7 +39,7 @@ func (p *jsonTables) take(d *jsonDecoder) *jsonTable {
 	t, ok := p.pool.Get().(*jsonTable)
 	if !ok {
 		t = &jsonTable{decoder: d}
-		t.top = jsonLevel{wants: d.wants, nested: d.config.Nested}
+		t.top = jsonLevel{wants: d.wants, nested: d.config.Nested, decimals: d.decimals}
 	}
 	t.limits = ipcguard.MessageLimits()
 	t.message++

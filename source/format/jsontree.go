@@ -31,6 +31,7 @@ type jsonColumn struct {
 	key     []byte     // name as it was first written, with its quotes; nil for a place
 	level   *jsonLevel // of its object; nil for a place
 	after   *jsonColumn
+	decimal bool       // a text of it is a number
 	wanted  int        // place in Config.Columns of the name by which it is wanted; −1: by none
 	heads   []string   // the parts of that name before the last
 	inner   *jsonInner // what is looked for within; nil: nothing
@@ -79,11 +80,13 @@ type jsonPlace struct {
 
 // jsonLevel is the keys of objects in one place.
 type jsonLevel struct {
-	wants  []jsonWant
-	nested bool // all that is within objects is looked for
-	within bool // these are no rows
-	byName map[string]*jsonColumn
-	first  *jsonColumn // the first key of the object before
+	wants    []jsonWant
+	nested   bool            // all that is within objects is looked for
+	within   bool            // these are no rows
+	decimals map[string]bool // paths of numbers that are written as text
+	path     string          // of these objects, with a dot at the end; "" for rows
+	byName   map[string]*jsonColumn
+	first    *jsonColumn // the first key of the object before
 }
 
 // column finds the column of a key, which comes after the given one; if there is none, it makes one.
@@ -91,7 +94,10 @@ func (t *jsonTable) column(l *jsonLevel, before *jsonColumn, key []byte) *jsonCo
 	c := l.byName[unquote(key)]
 	if c == nil {
 		c = newJSONColumn(strings.Clone(unquote(key)), l.wants, l.nested)
-		c.key, c.level = bytes.Clone(key), l
+		c.key, c.level, c.decimal = bytes.Clone(key), l, l.decimals[l.path+c.name]
+		if c.inner != nil {
+			c.inner.object.decimals, c.inner.object.path = l.decimals, l.path+c.name+"."
+		}
 		if l.byName == nil {
 			l.byName = map[string]*jsonColumn{}
 		}

@@ -1,0 +1,94 @@
+package format
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// rowColumn is what was read of a column, or of a part of one, while a row is read value by value.
+type rowColumn struct {
+	n       int    // number of values, nulls included
+	nulls   int    // number of nulls
+	bits    []byte // validity; nil: there is no null
+	data    []byte // values of fixed width, bits of booleans, text, or the branches of a union
+	offsets []int32
+}
+
+// rowValueBytes is what a value takes in addition to its bytes, at most, while buffers grow.
+const rowValueBytes = 32
+
+// mark counts a value, and notes whether it is valid. A value that was counted last may be counted again as a null.
+func (c *rowColumn) mark(valid bool) {
+	i := c.n
+	c.n++
+	if valid && c.bits == nil {
+		return
+	}
+	for len(c.bits)*8 <= i {
+		c.bits = append(c.bits, 0)
+	}
+	if c.nulls == 0 && !valid {
+		for k := range i {
+			c.bits[k/8] |= 1 << (k % 8)
+		}
+	}
+	if valid {
+		c.bits[i/8] |= 1 << (i % 8)
+	} else {
+		c.bits[i/8] &^= 1 << (i % 8)
+		c.nulls++
+	}
+}
+
+// setBit stores the value that was counted last, of a column of booleans.
+func (c *rowColumn) setBit(v bool) {
+	i := c.n - 1
+	for len(c.data)*8 <= i {
+		c.data = append(c.data, 0)
+	}
+	if v {
+		c.data[i/8] |= 1 << (i % 8)
+	}
+}
+
+// offset notes where a text or a list ends.
+func (c *rowColumn) offset(end int) {
+	if c.offsets == nil {
+		c.offsets = append(c.offsets, 0)
+	}
+	c.offsets = append(c.offsets, int32(end))
+}
+
+// array makes an array of type t, of the arrays of what is within.
+func (c *rowColumn) array(t arrow.DataType, within []arrow.ArrayData) arrow.ArrayData {
+	valid := []*memory.Buffer{nil}
+	if c.bits != nil {
+		valid[0] = memory.NewBufferBytes(c.bits)
+	}
+	switch t.ID() {
+	case arrow.NULL:
+		return array.NewData(t, c.n, []*memory.Buffer{nil}, nil, c.n, 0)
+	case arrow.STRUCT:
+		return array.NewData(t, c.n, valid, within, c.nulls, 0)
+	case arrow.LIST:
+		return array.NewData(t, c.n, append(valid, c.ends()), within, c.nulls, 0)
+	case arrow.MAP:
+		entries := array.NewData(t.(*arrow.MapType).Elem(), within[0].Len(), []*memory.Buffer{nil}, within, 0, 0)
+		return array.NewData(t, c.n, append(valid, c.ends()), []arrow.ArrayData{entries}, c.nulls, 0)
+	case arrow.DENSE_UNION:
+		places := memory.NewBufferBytes(arrow.GetBytes(c.offsets))
+		return array.NewData(t, c.n, []*memory.Buffer{nil, memory.NewBufferBytes(c.data), places}, within, 0, 0)
+	case arrow.STRING, arrow.BINARY:
+		return array.NewData(t, c.n, append(valid, c.ends(), memory.NewBufferBytes(c.data)), nil, c.nulls, 0)
+	}
+	return array.NewData(t, c.n, append(valid, memory.NewBufferBytes(c.data)), nil, c.nulls, 0)
+}
+
+// ends is the buffer of offsets, which has one even without values.
+func (c *rowColumn) ends() *memory.Buffer {
+	if c.offsets == nil {
+		return memory.NewBufferBytes(make([]byte, 4))
+	}
+	return memory.NewBufferBytes(arrow.GetBytes(c.offsets))
+}
