@@ -126,6 +126,7 @@ func (d *doctor) tell(c check) {
 func (d *doctor) examine(ctx context.Context) error {
 	d.ok("settings", "the configuration has no faults")
 	d.listen()
+	d.registry(ctx)
 	if d.brokers(ctx) {
 		there := d.topics(ctx)
 		d.rights(ctx)

@@ -30,7 +30,7 @@ func Jars(t testing.TB, pomName string) string {
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
-	mvn := testtools.Tool(t, "mvn", "to fetch Kafka's jars from Maven Central, once", "apt-get install maven", "brew install maven")
+	mvn := testtools.Tool(t, "mvn", "to fetch Kafka and a schema registry from Maven Central, once", "apt-get install maven", "brew install maven")
 	pom, err := poms.ReadFile("poms/" + pomName + ".xml")
 	if err != nil {
 		t.Fatalf("kafkatest: no pom for %s: %v", pomName, err)

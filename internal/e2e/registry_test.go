@@ -1,0 +1,204 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	wire "encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/avro"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// Readings of a plant: the second schema has a field more and one less, and a wider number.
+const (
+	placeSchema   = `{"type":"record","name":"Place","namespace":"plant","fields":[{"name":"c","type":"float"},{"name":"room","type":"string"}]}`
+	readingSchema = `{"type":"record","name":"Reading","namespace":"plant","fields":[{"name":"id","type":"string"},{"name":"a","type":"int"},{"name":"b","type":["null","double"]},` +
+		`{"name":"place","type":"plant.Place"},{"name":"at","type":{"type":"long","logicalType":"timestamp-millis"},"default":0}]}`
+	laterSchema = `{"type":"record","name":"Reading","namespace":"plant","fields":[{"name":"id","type":"string"},{"name":"a","type":"double"},{"name":"b","type":["null","double"]},` +
+		`{"name":"place","type":"plant.Place"},{"name":"note","type":["null","string"],"default":null}]}`
+	plantFeatures = "[a, b, place.c]"
+)
+
+var placeReference = kafkatest.Reference{Name: "plant.Place", Subject: "place", Version: 1}
+
+// What is behind a schema registry is whitened by its own schemas, as other programs write it.
+func TestRegistry(t *testing.T) {
+	b, r := kafkatest.Start(t, kafkatest.Kafka41), kafkatest.StartRegistry(t)
+	r.Register("place", "AVRO", placeSchema)
+	t.Run("avro", func(t *testing.T) { testAvroTopic(t, b, r) })
+	t.Run("away", func(t *testing.T) { testRegistryAway(t, b, r) })
+}
+
+// registered is a stream whose programs are given the registry.
+func registered(r *kafkatest.Registry, args ...string) []string {
+	return append(args, "--set", "source.registry.url="+r.URL)
+}
+
+// readings are rows of a schema; each tenth has a null.
+func readings(n int, later bool) (rows []map[string]any) {
+	rng := rand.New(rand.NewPCG(uint64(n), 1))
+	for i := range n {
+		a := rng.NormFloat64() * 10
+		row := map[string]any{"id": fmt.Sprintf("r%d", i), "a": int32(a), "b": a + rng.NormFloat64(), "place": map[string]any{"c": float32(rng.NormFloat64()), "room": "hall"}}
+		if i%10 == 9 {
+			row["b"] = nil
+		}
+		if later {
+			row["a"], row["note"] = a, "later"
+		} else {
+			row["at"] = int64(1_700_000_000_000 + i)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// writeRows writes rows with the serializers of confluent-kafka.
+func (s *stream) writeRows(r *kafkatest.Registry, schemaType, schema string, rows []map[string]any, references ...kafkatest.Reference) {
+	s.t.Helper()
+	r.Register(s.topic("in")+"-value", schemaType, schema, references...) // what is written registers it again, under the same id
+	job, err := json.Marshal(map[string]any{
+		"brokers": strings.Join(s.Addrs(), ","), "registry": r.URL, "topic": s.topic("in"),
+		"type": schemaType, "schema": schema, "references": references, "rows": rows,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	testtools.RunPython(s.t, "testdata/registry_write.py", string(job))
+}
+
+// write writes values as they are.
+func (s *stream) write(values ...[]byte) {
+	s.t.Helper()
+	c, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	var all []*kgo.Record
+	for _, v := range values {
+		all = append(all, &kgo.Record{Topic: s.topic("in"), Value: v})
+	}
+	if err := c.ProduceSync(s.t.Context(), all...).FirstErr(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// deadCodes counts the dead letters by their codes.
+func (s *stream) deadCodes() map[string]int {
+	s.t.Helper()
+	codes := map[string]int{}
+	for _, d := range s.ReadCommitted(s.t, s.topic("dead")) {
+		for _, h := range d.Headers {
+			if h.Key == "lca-error-code" {
+				codes[string(h.Value)]++
+			}
+		}
+	}
+	return codes
+}
+
+// prefixed is a value that names a schema.
+func prefixed(id int, body ...byte) []byte {
+	return append(wire.BigEndian.AppendUint32([]byte{0}, uint32(id)), body...)
+}
+
+func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
+	s := newStream(t, b, "avro", settings{partitions: 1, features: plantFeatures})
+	s.writeRows(r, "AVRO", readingSchema, readings(400, false), placeReference)
+	s.writeRows(r, "AVRO", laterSchema, readings(300, true), placeReference)
+	id := r.Register("avro-in-value", "AVRO", readingSchema, placeReference)
+	s.write(prefixed(id), prefixed(id, 0xff, 0xff, 0xff), prefixed(99_999, 1, 2, 3), []byte{0, 1})
+	s.writeRows(r, "AVRO", readingSchema, readings(100, false), placeReference)
+	for command, says := range map[string]string{
+		"doctor":  "registry",
+		"inspect": "place.c",
+	} {
+		args := registered(r, command)
+		if command == "inspect" {
+			args = append(args, s.topic("in"), "-n", "3")
+		}
+		if out := s.command(args...); !strings.Contains(out, says) {
+			t.Errorf("%s does not say %q:\n%s", command, says, out)
+		}
+	}
+	run := s.program(registered(r, "run")...)
+	s.await(s.name, 804, run)
+	run.stop()
+	if diff := cmp.Diff(map[string]int{"avro_invalid": 2, "schema_unknown": 1, "format_unknown": 1}, s.deadCodes()); diff != "" {
+		t.Error("dead letters:", diff)
+	}
+	if out := len(s.ReadCommitted(t, s.topic("out"))); out != 800 {
+		t.Errorf("%d outputs of 800", out)
+	}
+}
+
+// ready asks the program whether it is.
+func (p *program) ready() (code int, said string) {
+	p.s.t.Helper()
+	log, err := os.ReadFile(p.log)
+	if err != nil {
+		p.s.t.Fatal(err)
+	}
+	page := regexp.MustCompile(`http://127\.0\.0\.1:\d+/`).Find(log)
+	answer, err := http.Get(string(page) + "ready")
+	if err != nil {
+		p.s.t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		p.s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// While the registry is away rows whose schema is known go on, and others wait: none is a dead letter.
+func testRegistryAway(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
+	s := newStream(t, b, "away", settings{partitions: 1, features: "[a]"})
+	first, second := `{"type":"record","name":"Row","fields":[{"name":"a","type":"double"}]}`, `{"type":"record","name":"Row","fields":[{"name":"a","type":"float"}]}`
+	of := func(schema string, n int) (values [][]byte) {
+		id, parsed := r.Register(fmt.Sprintf("away-%d", len(schema)), "AVRO", schema), avro.MustParse(schema)
+		rng := rand.New(rand.NewPCG(uint64(n), 2))
+		for range n {
+			body, err := parsed.Encode(map[string]any{"a": rng.Float32()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, prefixed(id, body...))
+		}
+		return values
+	}
+	known, later := of(first, 500), of(second, 100)
+	s.write(known[:300]...)
+	run := s.program(registered(r, "run", "--set", "http.listen=127.0.0.1:0")...)
+	s.await(s.name, 300, run)
+	r.Kill()
+	s.write(known[300:]...)
+	s.await(s.name, 500, run)
+	s.write(later...)
+	run.says("the schema registry does not answer")
+	if code, said := run.ready(); code != http.StatusServiceUnavailable || !strings.Contains(said, "schema registry") {
+		t.Errorf("/ready: %d %s", code, said)
+	}
+	r.Start()
+	s.await(s.name, 600, run)
+	run.stop()
+	run.says("the schema registry answers again")
+	if dead, out := s.deadCodes(), len(s.ReadCommitted(t, s.topic("out"))); len(dead) > 0 || out != 600 {
+		t.Errorf("dead letters %v, %d outputs of 600", dead, out)
+	}
+}

@@ -1,0 +1,157 @@
+//go:build unix
+
+package kafkatest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// apicurio names the pom of the registry.
+const apicurio = "apicurio-2.6.13"
+
+// registryWait is how long a registry may take to start.
+const registryWait = 90 * time.Second
+
+// Registry is an Apicurio schema registry, with its schemas in memory. It is for one goroutine.
+type Registry struct {
+	URL string // of Confluent's API
+
+	t          testing.TB
+	port       int
+	dir        string
+	proc       *Process
+	registered []registered
+}
+
+// registered is a schema that the registry was given, for the next start.
+type registered struct {
+	subject string
+	body    []byte
+	id      int
+}
+
+// Reference is a schema that another one refers to.
+type Reference struct {
+	Name    string `json:"name"`
+	Subject string `json:"subject"`
+	Version int    `json:"version"`
+}
+
+// StartRegistry starts a registry, which ends with the test.
+func StartRegistry(t testing.TB) *Registry {
+	t.Helper()
+	r := &Registry{t: t, port: freePorts(t, 1)[0], dir: keptOnFailure(t)}
+	r.URL = fmt.Sprintf("http://127.0.0.1:%d/apis/ccompat/v7", r.port)
+	t.Cleanup(r.Kill)
+	r.Start()
+	return r
+}
+
+// Kill ends the registry at once.
+func (r *Registry) Kill() {
+	if r.proc != nil {
+		r.proc.Kill()
+		r.proc = nil
+	}
+}
+
+// Start starts the registry again after Kill, with all that was registered, under the same ids.
+func (r *Registry) Start() {
+	r.t.Helper()
+	log, err := os.OpenFile(filepath.Join(r.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		r.t.Fatalf("kafkatest: %v", err)
+	}
+	defer func() { _ = log.Close() }()
+	home := registryHome(r.t)
+	cmd := exec.Command(java(r.t), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		fmt.Sprintf("-Dquarkus.http.port=%d", r.port), "-Dquarkus.http.host=127.0.0.1",
+		"-jar", filepath.Join(home, "apicurio-registry-app-2.6.13.Final-runner.jar"))
+	cmd.Dir = home
+	cmd.Stdout, cmd.Stderr = log, log
+	r.proc = StartProcess(r.t, cmd, r.dir)
+	for deadline := time.Now().Add(registryWait); ; time.Sleep(50 * time.Millisecond) {
+		if answer, err := http.Get(r.URL + "/subjects"); err == nil {
+			_ = answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatalf("kafkatest: the registry does not answer after %v:\n%s", registryWait, tail(filepath.Join(r.dir, "server.log"), 20))
+		}
+	}
+	for _, s := range r.registered {
+		if id := r.post(s.subject, s.body); id != s.id {
+			r.t.Fatalf("kafkatest: the registry gave id %d again as %d: something else has registered a schema", s.id, id)
+		}
+	}
+}
+
+// Register registers a schema, of type AVRO, PROTOBUF or JSON, and returns its id.
+func (r *Registry) Register(subject, schemaType, text string, references ...Reference) int {
+	r.t.Helper()
+	body, err := json.Marshal(map[string]any{"schema": text, "schemaType": schemaType, "references": references})
+	if err != nil {
+		r.t.Fatalf("kafkatest: %v", err)
+	}
+	id := r.post(subject, body)
+	r.registered = append(r.registered, registered{subject, body, id})
+	return id
+}
+
+func (r *Registry) post(subject string, body []byte) int {
+	r.t.Helper()
+	answer, err := http.Post(r.URL+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
+	if err != nil {
+		r.t.Fatalf("kafkatest: %v", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	var said struct {
+		ID int `json:"id"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &said)
+	}
+	if err != nil || answer.StatusCode != http.StatusOK {
+		r.t.Fatalf("kafkatest: registering under %s: %s %v: %s", subject, answer.Status, err, text)
+	}
+	return said.ID
+}
+
+// registryHome is where the registry is unpacked, once.
+func registryHome(t testing.TB) string {
+	t.Helper()
+	jars := Jars(t, apicurio)
+	home := testtools.CacheDir(t, "kafka", apicurio)
+	defer testtools.Lock(t, home)()
+	app := filepath.Join(home, "app")
+	if _, err := os.Stat(app); err == nil {
+		return app
+	}
+	part, err := os.MkdirTemp(home, "part-")
+	if err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	defer func() { _ = os.RemoveAll(part) }()
+	tar := testtools.Tool(t, "tar", "to unpack the registry", "apt-get install tar", "brew install gnu-tar")
+	if out, err := exec.Command(tar, "-xzf", filepath.Join(jars, "apicurio-registry-app-2.6.13.Final-all.tar.gz"), "-C", part).CombinedOutput(); err != nil {
+		t.Fatalf("kafkatest: unpacking the registry: %v\n%s", err, out)
+	}
+	if err := os.Rename(part, app); err != nil {
+		t.Fatalf("kafkatest: %v", err)
+	}
+	return app
+}
