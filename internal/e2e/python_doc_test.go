@@ -18,6 +18,7 @@ import (
 // The snippets of docs/python.md, run one after the other as they are printed, on the topics of a real
 // run, give what the program itself wrote, whatever the kernels of its density.
 func TestPythonPageRuns(t *testing.T) {
+	t.Setenv("PYTHONPATH", installPackage(t))
 	for _, kernel := range []string{"gaussian", "student"} {
 		t.Run(kernel, func(t *testing.T) { runPythonPage(t, kernel) })
 	}
@@ -28,7 +29,6 @@ func runPythonPage(t *testing.T, kernel string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PYTHONPATH", installPackage(t))
 	s := whitenedOnEmbedded(t, kernel)
 
 	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(string(page), -1) {
