@@ -39,6 +39,8 @@ func TestRegistry(t *testing.T) {
 	b, r := kafkatest.Start(t, kafkatest.Kafka41), kafkatest.StartRegistry(t)
 	r.Register("place", "AVRO", placeSchema)
 	t.Run("avro", func(t *testing.T) { testAvroTopic(t, b, r) })
+	t.Run("protobuf", func(t *testing.T) { testProtobufTopic(t, b, r) })
+	t.Run("json schema", func(t *testing.T) { testJSONSchemaTopic(t, b, r) })
 	t.Run("away", func(t *testing.T) { testRegistryAway(t, b, r) })
 }
 

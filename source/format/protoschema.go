@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"unicode"
 
 	"github.com/bufbuild/protocompile"
 	"google.golang.org/protobuf/proto"
@@ -60,7 +61,47 @@ func descriptor(text string) *descriptorpb.FileDescriptorProto {
 	if proto.Unmarshal(raw, d) != nil || len(d.MessageType) == 0 && len(d.EnumType) == 0 && len(d.Extension) == 0 {
 		return nil
 	}
+	nameJSON(d.Extension)
+	for _, m := range d.MessageType {
+		nameAllJSON(m)
+	}
 	return d
+}
+
+// nameAllJSON gives the fields of a message, and of those within it, the names that they have in JSON. protoc's Python code leaves
+// them out of its descriptors, and the compiler takes them for empty.
+func nameAllJSON(m *descriptorpb.DescriptorProto) {
+	nameJSON(m.Field)
+	nameJSON(m.Extension)
+	for _, inner := range m.NestedType {
+		nameAllJSON(inner)
+	}
+}
+
+func nameJSON(fields []*descriptorpb.FieldDescriptorProto) {
+	for _, f := range fields {
+		if f.JsonName == nil {
+			f.JsonName = proto.String(camel(f.GetName()))
+		}
+	}
+}
+
+// camel is a name without underscores, with an upper-case letter after each.
+func camel(name string) string {
+	var b strings.Builder
+	upper := false
+	for _, r := range name {
+		switch {
+		case r == '_':
+			upper = true
+			continue
+		case upper:
+			r = unicode.ToUpper(r)
+		}
+		b.WriteRune(r)
+		upper = false
+	}
+	return b.String()
 }
 
 // knownProtos are files that serializers import without registering them, in addition to those of google/protobuf.

@@ -11,7 +11,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 job = json.loads(sys.argv[1])
 registry = SchemaRegistryClient({"url": job["registry"]})
-references = [SchemaReference(r["name"], r["subject"], r["version"]) for r in job.get("references", [])]
+references = [SchemaReference(r["name"], r["subject"], r["version"]) for r in job["references"] or []]
 schema = Schema(job["schema"], job["type"], references)
 serialize = AvroSerializer(registry, schema) if job["type"] == "AVRO" else JSONSerializer(schema, registry)
 context = SerializationContext(job["topic"], MessageField.VALUE)
