@@ -227,6 +227,7 @@ func validate(t *testing.T, rendered string) {
 func TestChartRefuses(t *testing.T) {
 	for _, c := range []struct{ name, set, want string }{
 		{"a password in the ConfigMap", "config.kafka.sasl.password=secret", "auth.existingSecret"},
+		{"a registry's password in the ConfigMap", "config.source.registry.password=secret", "registry.existingSecret"},
 		{"a client's secret in the ConfigMap", "config.kafka.sasl.oauth.client_secret=secret", "auth.existingSecret"},
 		{"one name for several members", "config.source.instance_id=one,transform.replicas=2", "config.source.instance_id"},
 		{"two autoscalers", "autoscaling.enabled=true,keda.enabled=true", "choose one"},

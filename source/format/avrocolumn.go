@@ -8,7 +8,7 @@ import (
 
 // readColumns reads a row of any kind.
 func (p *avroPlan) readColumns(r *avroReader) arrow.Record {
-	cols := make([]rowColumn, p.shapes)
+	cols := newRowColumns(p.shapes)
 	if !r.spend(rowBytes * int64(1+len(p.columns))) {
 		return nil
 	}

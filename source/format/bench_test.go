@@ -88,3 +88,38 @@ func BenchmarkDecode(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDecodeAvro reads values of one row: 64 numbers, alone or next to a text, of which all is needed or the numbers alone.
+func BenchmarkDecodeAvro(b *testing.B) {
+	numbers := make([]string, 64)
+	row := map[string]any{"id": "device-17"}
+	for i := range numbers {
+		name := fmt.Sprintf("f%d", i)
+		numbers[i], row[name] = name, float64(i)*1.37
+	}
+	fields := make([]string, len(numbers))
+	for i, name := range numbers {
+		fields[i] = field(name, `"double"`)
+	}
+	for _, c := range []struct {
+		name   string
+		schema string
+		config Config
+	}{
+		{"64", record(fields...), Config{}},
+		{"64andText", record(append([]string{field("id", `"string"`)}, fields...)...), Config{}},
+		{"64of65", record(append([]string{field("id", `"string"`)}, fields...)...), Config{Columns: numbers, Only: true}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			d, value, a := avroOf(b, c.config, c.schema), written(b, 7, c.schema, row), new(Arena)
+			b.ReportAllocs()
+			for b.Loop() {
+				rec, _, err := d.DecodeIn(b.Context(), a, value, "")
+				if err != nil {
+					b.Fatal(err)
+				}
+				rec.Release()
+			}
+		})
+	}
+}

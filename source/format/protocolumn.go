@@ -33,7 +33,7 @@ func (p *protoPlan) read(r *protoReader, body []byte) arrow.Record {
 			return rec
 		}
 	}
-	cols := make([]rowColumn, p.shapes)
+	cols := newRowColumns(p.shapes)
 	for _, s := range p.columns {
 		r.write(s, f, cols)
 	}

@@ -18,6 +18,16 @@ type rowColumn struct {
 // rowValueBytes is what a value takes in addition to its bytes, at most, while buffers grow.
 const rowValueBytes = 32
 
+// newRowColumns returns n columns, each with room for its first value, which for most is the only one.
+func newRowColumns(n int) []rowColumn {
+	const room = 8
+	columns, slab := make([]rowColumn, n), make([]byte, room*n)
+	for i := range columns {
+		columns[i].data = slab[room*i : room*i : room*(i+1)]
+	}
+	return columns
+}
+
 // mark counts a value, and notes whether it is valid. A value that was counted last may be counted again as a null.
 func (c *rowColumn) mark(valid bool) {
 	i := c.n
@@ -62,7 +72,7 @@ func (c *rowColumn) offset(end int) {
 
 // array makes an array of type t, of the arrays of what is within.
 func (c *rowColumn) array(t arrow.DataType, within []arrow.ArrayData) arrow.ArrayData {
-	valid := []*memory.Buffer{nil}
+	valid := make([]*memory.Buffer, 1, 3)
 	if c.bits != nil {
 		valid[0] = memory.NewBufferBytes(c.bits)
 	}

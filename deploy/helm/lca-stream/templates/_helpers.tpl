@@ -61,6 +61,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- $_ := set $config "kafka" (merge (dict "sasl" $login) (default dict $config.kafka)) }}
 {{- end }}
+{{- if (($config.source).registry).password }}
+{{- fail "config.source.registry.password would stand in a ConfigMap: put it into a Secret and set registry.existingSecret" }}
+{{- end }}
+{{- if .Values.registry.existingSecret }}
+{{- $registry := dict }}
+{{- with .Values.registry.passwordKey }}
+{{- $_ := set $registry "password_file" (printf "/etc/lca-stream/registry/%s" .) }}
+{{- end }}
+{{- with .Values.registry.caKey }}
+{{- $_ := set $registry "ca_file" (printf "/etc/lca-stream/registry/%s" .) }}
+{{- end }}
+{{- $_ := set $config "source" (merge (dict "registry" $registry) (default dict $config.source)) }}
+{{- end }}
 {{- if .Values.tls.existingSecret }}
 {{- $tls := dict "enabled" true "ca_file" "/etc/lca-stream/tls/ca.crt" }}
 {{- if .Values.tls.client }}
@@ -201,6 +214,9 @@ spec:
         {{- if $root.Values.auth.existingSecret }}
         - {name: auth, mountPath: /etc/lca-stream/auth, readOnly: true}
         {{- end }}
+        {{- if $root.Values.registry.existingSecret }}
+        - {name: registry, mountPath: /etc/lca-stream/registry, readOnly: true}
+        {{- end }}
         {{- if $root.Values.tls.existingSecret }}
         - {name: tls, mountPath: /etc/lca-stream/tls, readOnly: true}
         {{- end }}
@@ -212,6 +228,10 @@ spec:
       configMap: {name: {{ include "lca-stream.fullname" $root }}{{ if not $stays }}-topics{{ end }}}
     {{- with $root.Values.auth.existingSecret }}
     - name: auth
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with $root.Values.registry.existingSecret }}
+    - name: registry
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     {{- with $root.Values.tls.existingSecret }}
