@@ -60,7 +60,7 @@ func outputs(b *testing.B, format Format, rows, size int) (recs []recordbatch.Re
 		rec := build.NewRecord()
 		value, err := o.Append(nil, rec, w)
 		if format == FormatJSON {
-			value, err = texts.convert(nil, rec, w)
+			value, err = texts.convert(nil, rec, w, true)
 		}
 		if err != nil {
 			b.Fatal(err)

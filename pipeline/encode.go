@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lca-stream/lca-stream/internal/jsontext"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -10,7 +12,7 @@ import (
 )
 
 // write makes the output of a message, unless it has none. w is what the rows of the queue have become.
-func (t *Transform) write(p *pending, w *Whitened) error {
+func (t *Transform) write(ctx context.Context, p *pending, w *Whitened) error {
 	m, bad := p.message, p.bad
 	if m.Tombstone() { // it passes: what it deletes in the input it deletes in the output
 		t.rejects.add(t.window(), false)
@@ -24,15 +26,18 @@ func (t *Transform) write(p *pending, w *Whitened) error {
 	case bad != nil:
 	case p.last > p.first:
 		rows := w.rows(p.first, p.last)
-		if value, rest, bad = t.encode(m, &rows); bad == nil {
+		if value, rest, bad = t.encode(ctx, m, &rows); bad == nil {
 			bad = t.tell(p, w)
 		}
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reasonNoRows, 1)
 	default:
-		value, rest, bad = t.withoutModel(m)
+		value, rest, bad = t.withoutModel(ctx, m)
 	}
 	if bad != nil {
+		if ctx.Err() != nil { // a schema was waited for
+			return ctx.Err()
+		}
 		return t.refuse(m, bad)
 	}
 	t.rejects.add(t.window(), false)
@@ -62,10 +67,14 @@ func (t *Transform) refuse(m *source.Message, bad *source.RecordError) error {
 }
 
 // encode makes an output: as pieces of its input and of w, or else in one piece.
-func (t *Transform) encode(m *source.Message, w *Whitened) (value []byte, rest [][]byte, bad *source.RecordError) {
-	if t.Output.Format.of(m) == FormatJSON {
-		value, bad = t.encodeJSON(m, w)
-		return value, nil, bad
+func (t *Transform) encode(ctx context.Context, m *source.Message, w *Whitened) (value []byte, rest [][]byte, bad *source.RecordError) {
+	if as := t.Output.Format.of(m); as != FormatArrow {
+		value, err := t.encodeAs(ctx, as, m, w)
+		if err != nil {
+			return nil, nil, refused(m, err)
+		}
+		t.made.values.use(len(value))
+		return value[:len(value):len(value)], nil, nil
 	}
 	d := t.made
 	first := len(d.pieces)
@@ -85,25 +94,35 @@ func (t *Transform) encode(m *source.Message, w *Whitened) (value []byte, rest [
 	return value[:len(value):len(value)], rest, nil
 }
 
-// encodeJSON makes an output as JSON, in one piece.
-func (t *Transform) encodeJSON(m *source.Message, w *Whitened) ([]byte, *source.RecordError) {
+// encodeAs makes an output that is not Arrow, in one piece.
+func (t *Transform) encodeAs(ctx context.Context, as Format, m *source.Message, w *Whitened) ([]byte, error) {
 	const perNumber = jsontext.MostFloat32 * 2 / 3 // as a rule
-	d, room := t.made, len(m.Value)+(w.K+10)*perNumber*int(m.Record.NumRows())
-	value, err := d.values.room(min(room, leastApart)), error(nil)
-	if m.Format == format.JSON {
-		value, err = t.json.extend(value, m.Value, m.Record, w)
-	} else {
-		value, err = t.json.convert(value, m.Record, w)
+	room := len(m.Value) + (w.K+10)*perNumber*int(m.Record.NumRows())
+	dst := t.made.values.room(min(room, leastApart))
+	switch {
+	case as == FormatInput:
+		return nil, &Stop{Err: fmt.Errorf("%s@%d is Protobuf, which is read and not written", m.Partition, m.Offset), Remedy: "set transform.format to json or arrow"}
+	case as == FormatAvro && m.Format != format.Avro:
+		return nil, &Stop{Err: fmt.Errorf("%s@%d is %s, of which no Avro is made", m.Partition, m.Offset, m.Format), Remedy: "set transform.format to input, json or arrow"}
+	case as == FormatAvro:
+		return t.named.record(ctx, dst, m, w)
+	case as == formatJSONSchema:
+		dst, body, err := t.named.prefix(ctx, dst, m, w.K)
+		if err != nil {
+			return nil, err
+		}
+		return t.json.extend(dst, body, m.Record, w)
+	case m.Format == format.JSON:
+		return t.json.extend(dst, m.Value, m.Record, w)
+	case m.Format == format.JSONSchema:
+		_, body, _ := format.SchemaID(m.Value)
+		return t.json.extend(dst, body, m.Record, w)
 	}
-	if err != nil {
-		return nil, refused(m, err)
-	}
-	d.values.use(len(value))
-	return value[:len(value):len(value)], nil
+	return t.json.convert(dst, m.Record, w, m.Format == format.Arrow || m.Format == "")
 }
 
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.
-func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
+func (t *Transform) withoutModel(ctx context.Context, m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
 	if t.UntilModel == Drop {
 		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil, nil
@@ -116,7 +135,7 @@ func (t *Transform) withoutModel(m *source.Message) (value []byte, rest [][]byte
 	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	return t.encode(m, &Whitened{K: k})
+	return t.encode(ctx, m, &Whitened{K: k})
 }
 
 // refused gives an error of a message the code under which the message is set aside.

@@ -19,6 +19,7 @@ type engine struct {
 	features minibatch.Features
 	output   *Output
 	json     *jsonOutput
+	named    *registeredOutput
 	queue    queue
 }
 
@@ -29,6 +30,7 @@ func (e *engine) adopt(c *TransformConfig, m *PublishedModel) error {
 			return &Stop{Err: err}
 		}
 		e.output, e.json = NewOutput(c.Output), newJSONOutput(c.Output)
+		e.named = newRegisteredOutput(c)
 	}
 	if m == nil || m == e.model {
 		return nil
@@ -117,7 +119,7 @@ func (t *Transform) flush(ctx context.Context) error {
 		return err
 	}
 	for i := range q.pending {
-		if err := t.write(&q.pending[i], &w); err != nil {
+		if err := t.write(ctx, &q.pending[i], &w); err != nil {
 			return err
 		}
 	}

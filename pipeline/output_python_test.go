@@ -36,7 +36,7 @@ func TestPythonReadsOutput(t *testing.T) {
 		reader string
 		write  func() ([]byte, error)
 	}{
-		{"read_json.py", func() ([]byte, error) { return texts.convert(nil, in, w) }},
+		{"read_json.py", func() ([]byte, error) { return texts.convert(nil, in, w, true) }},
 		{"read_output.py", func() ([]byte, error) { return arrows.Append(nil, in, w) }},
 		{"read_output.py", func() ([]byte, error) { return arrows.Append(nil, in, w) }},
 	} {

@@ -14,9 +14,12 @@ const (
 	FormatArrow Format = iota // an Arrow IPC stream
 	FormatJSON                // JSON text: that of the input with our keys added, or an array of objects
 	FormatInput               // as the message came
+	FormatAvro                // Avro by a schema in a registry: that of the input with our fields; only of what came as Avro
+
+	formatJSONSchema // JSON behind the prefix that names its schema
 )
 
-var formats = enum.Names[Format]{FormatArrow: "arrow", FormatJSON: "json", FormatInput: "input"}
+var formats = enum.Names[Format]{FormatArrow: "arrow", FormatJSON: "json", FormatInput: "input", FormatAvro: "avro"}
 
 // String returns the name that the configuration uses.
 func (f Format) String() string { return formats.Of(f) }
@@ -29,19 +32,32 @@ func ParseFormat(s string) (Format, error) { return formats.Parse(s, unknownForm
 
 const unknownFormat = "pipeline: unknown transform.format"
 
-// mediaTypes are the headers that say what a value is.
+// mediaTypes are the headers that say what a value is. What names its schema keeps the type that it came with.
 var mediaTypes = [...]source.Header{
 	FormatArrow: text(contentType, "application/vnd.apache.arrow.stream"),
 	FormatJSON:  text(contentType, "application/json"),
 }
 
-// of returns the format of the output of a message.
+// of returns the format of the output of a message; FormatInput where its own cannot be written.
 func (f Format) of(m *source.Message) Format {
-	switch {
-	case f != FormatInput:
+	if f != FormatInput {
 		return f
-	case m.Format == format.JSON:
+	}
+	switch m.Format {
+	case format.JSON:
 		return FormatJSON
+	case format.Avro:
+		return FormatAvro
+	case format.JSONSchema:
+		return formatJSONSchema
+	case format.Protobuf:
+		return FormatInput
 	}
 	return FormatArrow
 }
+
+// text reports whether values of a format are JSON.
+func (f Format) text() bool { return f == FormatJSON || f == formatJSONSchema }
+
+// named reports whether values of a format name their schema.
+func (f Format) named() bool { return f == FormatAvro || f == formatJSONSchema }

@@ -97,21 +97,24 @@ func (o *jsonOutput) alone(dst []byte, array bool, n int, w *Whitened) []byte {
 	return dst
 }
 
-// convert appends to dst the rows of rec as an array of objects, with what they have become. On error dst comes back
-// as it was.
-func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened) ([]byte, error) {
+// convert appends to dst the rows of rec as an array of objects, or its only row as an object, with what they have become.
+// On error dst comes back as it was.
+func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened, array bool) ([]byte, error) {
 	n := int(rec.NumRows())
 	w.check(n, &o.config)
 	if err := o.prepare(rec.Schema(), w); err != nil {
 		return dst, err
 	}
 	if !o.config.Passthrough {
-		return o.alone(dst, true, n, w), nil
+		return o.alone(dst, array, n, w), nil
 	}
 	if err := o.rows.Reset(rec); err != nil {
 		return dst, err
 	}
-	made := append(dst, '[')
+	made := dst
+	if array {
+		made = append(made, '[')
+	}
 	for i := range n {
 		if i > 0 {
 			made = append(made, ',')
@@ -123,12 +126,15 @@ func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened) ([]byte,
 			return dst, fmt.Errorf("%w: %d rows of %d columns make more than %d bytes of JSON; send fewer rows per message", errTooLong, n, rec.NumCols(), mostWhitened)
 		}
 	}
-	return append(made, ']'), nil
+	if array {
+		made = append(made, ']')
+	}
+	return made, nil
 }
 
 // converted is about how many bytes of JSON convert makes of a message; none of one that is JSON already.
 func converted(m *source.Message) (size int64) {
-	if m.Format == format.JSON {
+	if m.Format == format.JSON || m.Format == format.JSONSchema {
 		return 0
 	}
 	const number, marks = 24, 4

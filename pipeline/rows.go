@@ -26,7 +26,7 @@ const (
 // tooMuch refuses a message that whitens to more than mostWhitened.
 func (t *Transform) tooMuch(m *source.Message, features []string) *source.RecordError {
 	n, each := m.Record.NumRows(), t.Output.added(features)
-	if t.Output.Format.of(m) == FormatJSON {
+	if t.Output.Format.of(m).text() {
 		each = t.Output.addedText(features)
 	}
 	if size := n * each; size > mostWhitened {

@@ -27,6 +27,7 @@ type TransformConfig struct {
 	Alarms      Alarms
 	DeadLog     *DeadLog // nil: not logged
 	Follow      *Follow
+	Registry    Registry // of the schemas of outputs; nil: there is none
 	Engines     *Engines // nil: one engine of its own
 	Stats       *Stats
 	Log         *slog.Logger
@@ -108,7 +109,7 @@ func (t *Transform) texts(b *source.Batch, features []string) (size int64) {
 	}
 	each := t.Output.addedText(features)
 	for i := range b.Messages {
-		if m := &b.Messages[i]; m.Record != nil && t.Output.Format.of(m) == FormatJSON {
+		if m := &b.Messages[i]; m.Record != nil && t.Output.Format.of(m).text() {
 			size += min(m.Record.NumRows()*each+converted(m), 2*mostWhitened)
 		}
 	}

@@ -201,8 +201,13 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	if s.fromHistory {
 		until = pipeline.Hold
 	}
+	var registry pipeline.Registry
+	if s.registry != nil {
+		registry = s.registry
+	}
 	return pipeline.TransformConfig{
-		Group: c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
+		Registry: registry,
+		Group:    c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
 		Output:      outputOf(c),
 		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,

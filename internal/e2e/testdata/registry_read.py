@@ -1,0 +1,60 @@
+"""Reads a topic and its output with the deserializers of confluent-kafka, and compares them.
+
+usage: registry_read.py JOB: brokers, registry, input, output, type. Every output is its input with lca (a list of floats), lca_score and lca_p.
+Prints how many outputs there are, and how many of them have lca.
+"""
+
+import json
+import sys
+
+import confluent_kafka as ck
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+job = json.loads(sys.argv[1])
+registry = SchemaRegistryClient({"url": job["registry"]})
+
+
+def read(topic):
+    consumer = ck.Consumer({
+        "bootstrap.servers": job["brokers"], "group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False,
+        "enable.partition.eof": True, "auto.offset.reset": "earliest"})
+    consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+    records = {}
+    while (m := consumer.poll(30)) is not None:
+        if m.error() is None:
+            records[m.offset()] = m
+        elif m.error().code() == ck.KafkaError._PARTITION_EOF:
+            consumer.close()
+            return records
+        else:
+            raise ck.KafkaException(m.error())
+    raise TimeoutError(topic)
+
+
+def rows(topic, records):
+    if job["type"] == "AVRO":
+        deserializer = AvroDeserializer(registry)
+    else:
+        deserializer = JSONDeserializer(None, schema_registry_client=registry)
+    return {k: deserializer(m.value(), SerializationContext(topic, MessageField.VALUE)) for k, m in records.items()}
+
+
+written = read(job["output"])
+sources = {k: int(dict(m.headers())["lca-source-offset"]) for k, m in written.items()}
+before = read(job["input"])
+inputs = rows(job["input"], {k: before[k] for k in sources.values()})
+count = 0
+for k, row in rows(job["output"], written).items():
+    ours = [row.pop(name) for name in ("lca", "lca_score", "lca_p")]
+    assert row == inputs[sources[k]], (row, inputs[sources[k]])
+    lca, score, p = ours
+    missing = row.get("b", 0) is None
+    assert (lca is None) == (score is None) == missing, ours
+    if lca is not None:
+        assert len(lca) == job["width"] and all(isinstance(v, float | int) for v in lca), ours
+        count += 1
+    assert dict(written[k].headers()).get("content-type") == dict(before[sources[k]].headers() or []).get("content-type")
+print(len(written), count)

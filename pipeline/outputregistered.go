@@ -1,0 +1,151 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// Registry is a schema registry that outputs are registered with. Both calls wait for one that does not answer.
+type Registry interface {
+	format.Registry
+	Register(ctx context.Context, subject string, s *format.Schema) (id int, err error)
+}
+
+// registeredOutput writes outputs that name their schema: the body of the input with our fields at its end, and the
+// input's schema with them, registered under the output topic. It is for one goroutine.
+type registeredOutput struct {
+	config   OutputConfig
+	registry Registry
+	subject  string
+	ids      map[writerKey]int // of the schemas that are registered
+}
+
+// writerKey is what a schema depends on. Its fields depend on the coordinates with LayoutColumns.
+type writerKey struct{ schema, k int }
+
+// mostWriters bounds the schemas that are remembered. With more they are all looked up again.
+const mostWriters = 1000
+
+func newRegisteredOutput(c *TransformConfig) *registeredOutput {
+	return &registeredOutput{config: c.Output.withDefaults(), registry: c.Registry, subject: c.Topic + "-value", ids: map[writerKey]int{}}
+}
+
+// prefix appends the mark and the id of the output's schema, and returns the body of the input.
+func (o *registeredOutput) prefix(ctx context.Context, dst []byte, m *source.Message, k int) (made, body []byte, err error) {
+	writer, body, ok := format.SchemaID(m.Value)
+	if !ok || o.registry == nil {
+		return nil, nil, &Stop{Err: errors.New("the output would have a schema of its own, and there is no registry to have it"), Remedy: "set source.registry.url, or transform.format to json or arrow"}
+	}
+	key := writerKey{writer, k}
+	id, known := o.ids[key]
+	if !known {
+		if id, err = o.register(ctx, writer, k); err != nil {
+			return nil, nil, err
+		}
+		if len(o.ids) >= mostWriters {
+			clear(o.ids)
+		}
+		o.ids[key] = id
+	}
+	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(id)), body, nil
+}
+
+// record appends an output of Avro: the body of the input as it is, and our fields of its only row.
+func (o *registeredOutput) record(ctx context.Context, dst []byte, m *source.Message, w *Whitened) ([]byte, error) {
+	w.check(int(m.Record.NumRows()), &o.config)
+	if err := o.config.place(m.Record.Schema(), o.config.fields(w.K)); err != nil {
+		return nil, err
+	}
+	made, body, err := o.prefix(ctx, dst, m, w.K)
+	if err != nil {
+		return nil, err
+	}
+	if o.config.Passthrough {
+		made = append(made, body...)
+	}
+	return o.avro(made, w), nil
+}
+
+// register registers the schema of outputs for that of their inputs.
+func (o *registeredOutput) register(ctx context.Context, writer, k int) (int, error) {
+	s, err := o.registry.Schema(ctx, writer)
+	if err != nil {
+		return 0, err
+	}
+	extend := avroWith
+	if s.Type == format.SchemaJSON {
+		extend = jsonSchemaWith
+	}
+	text, err := extend(s.Text, o.config.fields(k), o.config.Passthrough)
+	if err != nil {
+		return 0, &Stop{Err: fmt.Errorf("schema %d: %w", writer, err), Remedy: "set transform.format to json or arrow"}
+	}
+	id, err := o.registry.Register(ctx, o.subject, &format.Schema{Type: s.Type, Text: text, References: s.References})
+	if err != nil && ctx.Err() == nil {
+		return 0, &Stop{Err: err, Remedy: "allow this schema in the registry, or set transform.format to json or arrow"}
+	}
+	return id, err
+}
+
+// avro appends our fields of a record's only row to its body.
+func (o *registeredOutput) avro(dst []byte, w *Whitened) []byte {
+	const null, some = 0, 2 // branches of the unions [null, T], as they are written
+	if w.Y == nil || w.Invalid[0] != minibatch.ReasonNone {
+		return append(dst, make([]byte, len(o.config.fields(w.K)))...) // null is 0
+	}
+	if o.config.Layout == LayoutColumns {
+		for _, y := range w.Y {
+			dst = avroFloat(append(dst, some), y)
+		}
+	} else {
+		dst = binary.AppendVarint(append(dst, some), int64(len(w.Y)))
+		for _, y := range w.Y {
+			dst = avroFloat(dst, y)
+		}
+		dst = append(dst, 0) // the last block
+	}
+	if o.config.Score {
+		dst = avroFloat(append(dst, some), w.Score[0])
+	}
+	switch {
+	case !o.config.P:
+	case w.P == nil:
+		dst = append(dst, null)
+	default:
+		dst = avroFloat(append(dst, some), w.P[0])
+	}
+	if o.config.Why > 0 {
+		dst = o.avroWhy(append(dst, some), w)
+	}
+	if o.config.Imputed {
+		filled := int64(0)
+		if w.Imputed != nil {
+			filled = int64(w.Imputed[0])
+		}
+		dst = binary.AppendVarint(append(dst, some), filled)
+	}
+	return dst
+}
+
+func (o *registeredOutput) avroWhy(dst []byte, w *Whitened) []byte {
+	if len(w.Why) > 0 {
+		dst = binary.AppendVarint(dst, int64(len(w.Why)))
+	}
+	for _, gain := range w.Why {
+		name := w.Features[gain.Column]
+		dst = append(binary.AppendVarint(dst, int64(len(name))), name...)
+		dst = avroFloat(dst, float32(min(gain.Nats, math.MaxFloat32)))
+	}
+	return append(dst, 0)
+}
+
+func avroFloat(dst []byte, f float32) []byte {
+	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(f))
+}
