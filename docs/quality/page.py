@@ -129,7 +129,7 @@ def clusters_part(rows):
     stability = [[title] + [show(r and r["stability"], 2) for r in (found.get((s, m)) for m in design.COORDINATES)]
                  for s, title in design.SETS.items() if any((s, m) in found for m in design.COORDINATES)]
     runs = {s: found[s, "raw"]["stability"]["runs"] for s in design.SETS if (s, "raw") in found}
-    return prose.CLUSTERS.format(runs=max(r for s, r in runs.items() if s not in design.NOISE), toys=max(r for s, r in runs.items() if s in design.NOISE),
+    return prose.CLUSTERS.format(runs=runs["wine"], mixings=runs["five"],
                                  river=rows[0]["ari_river"]["runs"], tables="\n\n".join(parts), stability=table(["agreement", *design.COORDINATES.values()], stability))
 
 
@@ -215,6 +215,45 @@ def decisions_part():
     return prose.DECISIONS.format(table=table(["decision", "instead", "figure", "as decided", "instead"], body))
 
 
+def lost(task, ours, rivals, digits=2):
+    """A row of the table of losses; None where no rival is better. rivals: name -> figure."""
+    name = max(rivals, key=lambda n: rivals[n]["mean"])
+    best = rivals[name]
+    if round(best["mean"], digits) <= round(ours["mean"], digits):
+        return None
+    error = ((ours["se"] or 0) ** 2 + (best["se"] or 0) ** 2) ** .5
+    return [task, show(ours, digits), show(best, digits), name, "" if best["mean"] - ours["mean"] > 2 * error else "within two standard errors"]
+
+
+def losses_part():
+    """Every figure above in which a rival is ahead of what the program does by default."""
+    rows = []
+    for figure, what in (("auc", "mean AUC"), ("ap", "mean AP")):
+        machine = {n: r for n, (r, _) in best_rows(store.load("valve")).items()}
+        others = {(r["method"], r["setting"]): r for r in store.load("others")}
+        for title, ours, rivals in [
+                ("the machine", next(r for r in machine.values() if r["method"] == "lca-stream"), {n: r for n, r in machine.items() if not r["method"].startswith("lca")}),
+                ("the other runs of SKAB", others["lca-stream", "shipped"], {METHODS[m, None]: r for (m, _), r in others.items() if not m.startswith("lca")})]:
+            rows.append(lost(f"{title}: {what}", with_error(ours, figure), {n: with_error(r, figure) for n, r in rivals.items()}, 3))
+    found = {(r["set"], r["coordinates"]): r for r in store.load("clusters")}
+    rivals = [c for c in design.COORDINATES if c not in design.SETTINGS]
+    for c, name in design.CLUSTERERS.items():
+        for s, title in design.SETS.items():
+            if (s, "auto") in found:
+                rows.append(lost(f"{title}: {name}", found[s, "auto"]["ari_" + c], {design.COORDINATES[r]: found[s, r]["ari_" + c] for r in rivals}))
+    found = {(r["set"], r["coordinates"]): r for r in store.load("spectral")}
+    for s in design.SPECTRAL:
+        for figure, name, digits in (("ari", "spectral clustering", 2), ("neighbours", "five nearest", 3)):
+            rows.append(lost(f"{design.SETS.get(s, s)}: {name}", found[s, "metric"][figure],
+                             {c: found[s, c][figure] for c in ("raw", "standard", "whitening")}, digits))
+    return prose.LOSSES.format(table=table(["what", "ours, by default", "best", "of", ""], [r for r in rows if r]))
+
+
+def with_error(row, figure):
+    """A figure of the machine, with its error between runs of the machine."""
+    return {"mean": row[figure]["mean"], "se": row[figure + "_error"]["mean"]}
+
+
 def growth_name(r):
     if r.get("more") == design.SINGLE:
         return r["more"]
@@ -238,7 +277,7 @@ def text():
         rows = store.load(name)
         if rows:
             parts.append(part(rows))
-    return "".join(parts) + decisions_part() + prose.TAIL
+    return "".join(parts) + decisions_part() + losses_part() + prose.TAIL
 
 
 def check():

@@ -52,12 +52,12 @@ def clusters(rows):
             for r in rows:
                 if (r["set"], r["coordinates"]) == (s, c):
                     at = sorted(int(k[7:]) for k in r if k.startswith("ari_at_"))
-                    ax.plot(at, [r[f"ari_at_{a}"]["mean"] for a in at], label=name, lw=1.2)
+                    ax.plot(at, [r[f"ari_at_{a}"]["mean"] for a in at], label=name, **({"lw": 2.2, "color": "black"} if c == "auto" else {"lw": 1.2}))
         ax.set_title(design.SETS[s], fontsize=8)
         ax.set_xlabel("% of the stream", fontsize=7)
         ax.tick_params(labelsize=7)
     axes[0][0].set_ylabel("ARI, MiniBatchKMeans", fontsize=7)
-    legend(figure, axes[0], 8)
+    legend(figure, axes[0], 5)
     save(figure, "clusters.svg")
 
 

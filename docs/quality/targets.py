@@ -57,6 +57,8 @@ def grouped(set, coordinates, run):
     fitted = coordinates.split(",")[0]
     if fitted in ("metric", "density", "alike"):
         settings = live.relative(design.ALIKE, X) if fitted == "alike" else [f"lca.preset={fitted}"]
+        if "relative" in coordinates:
+            settings.append("lca.nu_unit=relative")
         m = live.replay(X, settings, ["--algorithm", "lca-gauss", "--passes", "0"])
         Y = (X - m.mean) @ m.parzen.T if "Parzen" in coordinates else m.transform(X)
     else:

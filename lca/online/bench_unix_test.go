@@ -30,6 +30,7 @@ func BenchmarkLearn(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			l.free = freedom{} // the data choose nothing: that is BenchmarkChoice
 			x, _ := clusters(rows*40, dim)
 			learn := func(i int) {
 				at := i % 40 * rows
