@@ -167,7 +167,7 @@ def streams(runs):
     return keys + [dict(stream="skip", setting=f"one in {k}", run=r) for r in range(runs) for k in EVERY]
 
 
-USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "five passes": [], "batch": []}
+USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "one pass, drift off": ["lca.drift=off"], "five passes": [], "batch": []}
 
 
 def usps(runs):
