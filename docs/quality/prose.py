@@ -270,7 +270,7 @@ The figures are those of the tables above; of an NLL, a bias or a distance less 
 
 {table}
 
-What has no switch, and why:
+What has no switch, and why, measured for the first edition:
 
 - **The memory of μ and C_G** is the pool's: `pool` sets both (lca/online/runningmoments.go). Built so that they never forget, with the biased
   pool, the stream that turns slowly ends at 6.6 nats instead of 3.2 (means of the first five runs).

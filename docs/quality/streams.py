@@ -171,7 +171,7 @@ def gaussian(X, test):
 
 def near(settings, run):
     """Sensors that move slowly, AR(1) .99 in each of ten mixed columns: NLL above the truth of rows that are drawn from the law of
-    the stream, the share of the rows that was not learnt, and alarms."""
+    the stream, the number of rows that were not learnt, and alarms."""
     d = 2 + design.NOISE_COLUMNS
     rng, still = np.random.default_rng(run), .99
     X, mix = rng.normal(size=(LONG, d)), rng.normal(size=(d, d))
