@@ -293,6 +293,7 @@ func BenchmarkDecodeProtobuf(b *testing.B) {
 	}{
 		{"all", flat, []int{0}, text.String(), Config{}},
 		{"only", flat, []int{0}, text.String(), Config{Columns: names, Only: true}},
+		{"mixed", change, []int{1}, "op: \"u\" after {" + text.String() + "}", Config{}},
 		{"paths", change, []int{1}, "op: \"u\" after {" + text.String() + "}", Config{Columns: paths, Only: true}},
 	} {
 		value := protoValue(b, c.schema, c.index, c.text)

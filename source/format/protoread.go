@@ -192,6 +192,12 @@ func (f *protoField) decoded(bits uint64) uint64 {
 	return bits
 }
 
+// What an element takes at most, in the frame and in its column, while both grow.
+const (
+	numberItemBytes = 40
+	textItemBytes   = 104
+)
+
 // item appends an element of a repeated field.
 func (r *protoReader) item(field *protoField, items *protoItems, bits uint64, text []byte) {
 	switch {
@@ -202,13 +208,13 @@ func (r *protoReader) item(field *protoField, items *protoItems, bits uint64, te
 			r.message(field.message, element, text)
 		}
 	case field.wire() == protowire.BytesType:
-		if r.spend(48) {
+		if r.spend(textItemBytes) {
 			items.texts = append(items.texts, text)
 		}
 		if field.kind == protoreflect.StringKind && !utf8.Valid(text) {
 			r.fail(CodeProtobufInvalid, "a string of a list is not UTF-8")
 		}
-	case r.spend(16):
+	case r.spend(numberItemBytes):
 		items.bits = append(items.bits, field.decoded(bits))
 	}
 }
@@ -226,7 +232,7 @@ func (r *protoReader) packed(field *protoField, f *protoFrame, wire protowire.Ty
 		if n < 0 {
 			return n
 		}
-		if !r.spend(16) {
+		if !r.spend(numberItemBytes) {
 			return 0
 		}
 		text = text[n:]
