@@ -15,6 +15,8 @@ type Engines struct {
 	mu    sync.Mutex
 	spare []*made
 	bytes int // of spare
+
+	registered registrations // of all outputs
 }
 
 // NewEngines returns Engines with at most n engines at a time, which keep at most spareBytes of memory for later batches.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -24,7 +25,30 @@ type registeredOutput struct {
 	config   OutputConfig
 	registry Registry
 	subject  string
-	ids      map[writerKey]int // of the schemas that are registered
+	known    *registrations
+}
+
+// registrations are the ids of schemas that are registered. All outputs of a process share them, so that none of them asks
+// again while the registry is away.
+type registrations struct {
+	mu  sync.Mutex
+	ids map[writerKey]int
+}
+
+func (r *registrations) get(key writerKey) (id int, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, known = r.ids[key]
+	return id, known
+}
+
+func (r *registrations) set(key writerKey, id int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids == nil || len(r.ids) >= mostWriters {
+		r.ids = map[writerKey]int{}
+	}
+	r.ids[key] = id
 }
 
 // writerKey is what a schema depends on. Its fields depend on the coordinates with LayoutColumns.
@@ -34,7 +58,7 @@ type writerKey struct{ schema, k int }
 const mostWriters = 1000
 
 func newRegisteredOutput(c *TransformConfig) *registeredOutput {
-	return &registeredOutput{config: c.Output.withDefaults(), registry: c.Registry, subject: c.Topic + "-value", ids: map[writerKey]int{}}
+	return &registeredOutput{config: c.Output.withDefaults(), registry: c.Registry, subject: c.Topic + "-value", known: &c.Engines.registered}
 }
 
 // prefix appends the mark and the id of the output's schema, and returns the body of the input.
@@ -44,15 +68,12 @@ func (o *registeredOutput) prefix(ctx context.Context, dst []byte, m *source.Mes
 		return nil, nil, &Stop{Err: errors.New("the output would have a schema of its own, and there is no registry to have it"), Remedy: "set source.registry.url, or transform.format to json or arrow"}
 	}
 	key := writerKey{writer, k}
-	id, known := o.ids[key]
+	id, known := o.known.get(key)
 	if !known {
 		if id, err = o.register(ctx, writer, k); err != nil {
 			return nil, nil, err
 		}
-		if len(o.ids) >= mostWriters {
-			clear(o.ids)
-		}
-		o.ids[key] = id
+		o.known.set(key, id)
 	}
 	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(id)), body, nil
 }
