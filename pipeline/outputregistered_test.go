@@ -221,3 +221,19 @@ func (s waitingStore) Register(ctx context.Context, subject string, schema *form
 	s.stop()
 	return s.schemaStore.Register(ctx, subject, schema)
 }
+
+// What one engine has registered the others know: rows go on while the registry is away.
+func TestRegistrationsAreShared(t *testing.T) {
+	row := fmt.Sprintf(rowAvro, "")
+	s := &schemaStore{schemas: map[int]*format.Schema{7: {ID: 7, Type: format.SchemaAvro, Text: row}}}
+	m := s.named(t, 7, avroBody(t, row, map[string]any{"id": "a", "x": []float64{1, 2, 3, 4, 5, 6, 7, 8}}))
+	tr := listTransform(t, NullRow, listDim)
+	tr.Registry, tr.Engines, tr.Output.Format = s, NewEngines(3, 1<<20), FormatInput
+	for range 3 { // by an engine each
+		if _, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{m}}); err != nil {
+			t.Fatal(err)
+		}
+		tr.Kept()
+		s.refuses = errors.New("asked again")
+	}
+}
