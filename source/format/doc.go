@@ -3,8 +3,9 @@
 // Begin with [NewDecoder] for the values of messages: its Decode makes one record of a value, and tells the format
 // by the first bytes unless [Config] names it. [OpenFile] is the same for files, by their extension.
 //
-//	messages   Arrow IPC streams; JSON: an object, an array of objects, or an object per line; Avro by the schema that
-//	           a value names in a schema registry (Registry), or by one that is given (Config.AvroSchema)
+//	messages   Arrow IPC streams; JSON: an object, an array of objects, or an object per line; Avro, Protobuf and
+//	           JSON by the schema that a value names in a schema registry (Registry), Avro by one that is given too
+//	           (Config.AvroSchema)
 //	files      .arrow and .feather (Arrow IPC files), .arrows (streams), .parquet
 //
 // Whatever the bytes of a message are, there is no panic, and at most 64 MiB are taken in addition to them. Every length

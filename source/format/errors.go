@@ -14,7 +14,7 @@ import (
 const (
 	CodeEmpty         = "empty"          // no bytes at all
 	CodeTooLarge      = "too_large"      // more bytes than source.max_message_bytes
-	CodeFormatUnknown = "format_unknown" // of no format of the table: Protobuf, CSV, gzip, …
+	CodeFormatUnknown = "format_unknown" // of no format of the table: CSV, gzip, MessagePack, …
 	CodeDecodePanic   = "decode_panic"   // a fault of ours, or of a library; the bytes are worth a bug report
 )
 
