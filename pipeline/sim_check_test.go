@@ -3,9 +3,9 @@ package pipeline
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -22,6 +22,7 @@ import (
 type oracle struct {
 	snapshots  []sink.Message
 	checkpoint []byte
+	alarms     []alarm // of the learner
 }
 
 // newOracles returns what undisturbed runs leave behind, of a learner that chooses and of one that does not.
@@ -36,10 +37,14 @@ func newOracles(t *testing.T) map[bool]*oracle {
 			if len(s.broken) > 0 {
 				t.Fatalf("the undisturbed run: %v\n%s", s.broken, s.trace)
 			}
-			o.snapshots, o.checkpoint = s.published(), s.newest(t, "m")
+			o.snapshots, o.checkpoint, o.alarms = s.published(), s.newest(t, "m"), s.timeless(s.pipes[0])
 		})
-		if len(o.snapshots) < 3 {
-			t.Fatalf("%d snapshot messages: the run is too small to prove anything", len(o.snapshots))
+		kinds := map[string]int{}
+		for _, a := range o.alarms {
+			kinds[a.Type]++
+		}
+		if len(o.snapshots) < 3 || kinds[alarmDrift] == 0 || kinds[alarmReturned] == 0 {
+			t.Fatalf("%d snapshot messages, alarms %v: the run is too small to prove anything", len(o.snapshots), kinds)
 		}
 		oracles[chooses] = o
 	}
@@ -55,9 +60,12 @@ func (s *sim) check(t *testing.T, undisturbed map[bool]*oracle) {
 	}
 	models := s.versions()
 	for _, pipe := range s.pipes {
+		rare := map[*simTxn][]sink.Message{}
 		for _, p := range s.partitions(pipe.topic) {
-			s.checkOutput(pipe, p, models)
+			s.checkOutput(pipe, p, models, rare)
 		}
+		s.checkRowAlarms(pipe, rare)
+		s.checkModelAlarms(t, pipe)
 		if len(pipe.stopped) > 0 {
 			continue
 		}
@@ -83,6 +91,9 @@ func (s *sim) check(t *testing.T, undisturbed map[bool]*oracle) {
 			s.fault("snapshot message %d differs from the undisturbed run's", i)
 			return
 		}
+	}
+	if told := s.timeless(s.pipes[0]); !reflect.DeepEqual(calm.alarms, told) {
+		s.fault("the learner told %v, undisturbed %v", told, calm.alarms)
 	}
 	if !bytes.Equal(calm.checkpoint, s.newest(t, "m")) {
 		s.fault("the newest checkpoint differs from the undisturbed run's")
@@ -130,8 +141,8 @@ func (s *sim) versions() map[string]*simModel {
 }
 
 // checkOutput wants every message of a partition once, in order, in the output or the dead letters, with
-// the values of the version that it names.
-func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*simModel) {
+// the values of the version that it names. It adds the alarms of their rows to those of their transactions.
+func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*simModel, rare map[*simTxn][]sink.Message) {
 	last, version := int64(-1), uint64(0)
 	place := map[int]string{}
 	for _, e := range s.part(source.Partition{Topic: pipe.dead}).log {
@@ -159,7 +170,7 @@ func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*
 		case model.owner != pipe.owner() && s.second != "group": // a group without a learner may follow another one's
 			s.fault("%s: %v@%d: version %d is of %s", pipe.name, p, offset, v, model.owner)
 		case feed >= 0:
-			s.compare(pipe, p, offset, feed, model, e.Message)
+			rare[e.txn] = append(rare[e.txn], s.compare(pipe, p, offset, feed, model, e.Message)...)
 		}
 	}
 	if len(pipe.stopped) == 0 {
@@ -205,8 +216,8 @@ func (s *sim) place(place map[int]string, m sink.Message, where string) int {
 	return feed
 }
 
-// compare whitens an input again, with the model that its output names.
-func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) {
+// compare whitens an input again, with the model that its output names, and returns the alarms of its rows.
+func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) (alarms []sink.Message) {
 	follow := &Follow{ModelID: pipe.model, Log: quiet(), Stats: NewStats()}
 	follow.current.Store(&PublishedModel{Snapshot: model.Snapshot})
 	stage := &Transform{TransformConfig: simTransform(pipe, follow)}
@@ -214,13 +225,14 @@ func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int,
 	b := source.Batch{Messages: []source.Message{m}}
 	defer b.Release()
 	work, err := stage.Do(context.Background(), b)
-	if err != nil || len(work.Messages) != 1 {
+	if err != nil || len(work.Messages) == 0 {
 		s.fault("%v@%d: %d outputs, %v", p, offset, len(work.Messages), err)
-		return
+		return nil
 	}
 	if !bytes.Equal(work.Messages[0].Whole(), got.Value) {
 		s.fault("%s: the output of %v@%d is not what version %d gives", pipe.name, p, offset, model.Version)
 	}
+	return work.Messages[1:]
 }
 
 // checkLearnt wants every row learnt once: as many as the input has from where it was first read.
@@ -247,8 +259,22 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 
 // learntRows are the rows that a checkpoint holds, those of the unfinished minibatch included.
 func (w *simWorld) learntRows(t *testing.T, c *Checkpoint) int {
-	if c.Learner == nil {
+	learner := w.restored(t, c)
+	if learner == nil {
 		return 0
+	}
+	defer learner.Close()
+	batcher := minibatch.NewBatcher(len(c.Features), w.learner().Minibatch)
+	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
+		t.Fatal(err)
+	}
+	return int(learner.Info().Rows) + len(batcher.Rest().IDs)
+}
+
+// restored is the learner of a checkpoint; nil if there is none.
+func (w *simWorld) restored(t *testing.T, c *Checkpoint) *online.Learner {
+	if c == nil || c.Learner == nil {
+		return nil
 	}
 	config := w.learner()
 	config.Dim = len(c.Features)
@@ -256,12 +282,10 @@ func (w *simWorld) learntRows(t *testing.T, c *Checkpoint) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer learner.Close()
-	batcher := minibatch.NewBatcher(config.Dim, config.Minibatch)
-	if err := errors.Join(learner.UnmarshalBinary(c.Learner), batcher.UnmarshalBinary(c.Batcher)); err != nil {
+	if err := learner.UnmarshalBinary(c.Learner); err != nil {
 		t.Fatal(err)
 	}
-	return int(learner.Info().Rows) + len(batcher.Rest().IDs)
+	return learner
 }
 
 // published are the snapshot messages that a reader has seen.

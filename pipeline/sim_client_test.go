@@ -148,6 +148,8 @@ type simSink struct {
 	thread string
 	id     string
 	epoch  int
+
+	wrote, aborted bool // since it was opened; for mistakes
 }
 
 func (p *proc) open(ctx context.Context, thread, id string) (*simSink, error) {
@@ -190,7 +192,7 @@ func (m *simSink) Put(ctx context.Context, msgs []sink.Message, claim source.Cla
 				refused = sink.ErrFenced
 				return
 			}
-			m.epoch = m.p.sim.fence(m.id)
+			m.epoch, m.aborted = m.p.sim.fence(m.id), true
 		})
 		if refused != nil {
 			return refused
@@ -215,6 +217,8 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 	if t == nil {
 		t = s.simBroker.begin(m.id, simTimeout)
 	}
+	msgs = m.alarmMistake(t, msgs)
+	m.wrote = true
 	for _, msg := range msgs {
 		s.write(t, source.Partition{Topic: msg.Topic, ID: msg.Partition}, stored(msg), -1)
 	}

@@ -47,6 +47,7 @@ var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
 	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "models late", "metadata late", "checkpoint of a newer binary",
+	alarmAnomaly, alarmDrift, alarmReturned,
 }
 
 func drawWorld(r *rand.Rand) simWorld {
@@ -316,6 +317,14 @@ func (s *sim) excused(p *proc, err error) bool {
 		}
 	}
 	return true
+}
+
+// readOn reports whether the group of a transform has read what retention has deleted: a successor did, which may have
+// been killed since.
+func (s *sim) readOn(p *proc, gap *source.OffsetError) bool {
+	return kind(p.work) == "transform" && slices.ContainsFunc(s.pipes, func(pipe *simPipe) bool {
+		return pipe.name == p.work[:1] && s.offsets[pipe.group][gap.Partition].next >= gap.Start
+	})
 }
 
 // simStuck is longer than anything that a process waits for, transactions that hang included.

@@ -23,11 +23,13 @@ import (
 const (
 	simMessages, simRows = 10, 20
 	simBad               = 5 // the message that cannot be decoded
+	simChanged           = 3 // messages after it that are of another stream
 )
 
 // simPipe is one pipeline: a learner, and transforms that follow its model.
 type simPipe struct {
 	name, topic, group, model, out, dead string
+	told                                 string         // topic of its alarms
 	begun, learnt                        source.Offsets // where its transforms and its learner read first
 	stopped                              []string       // what its processes have stopped for
 	bereft                               string         // what it finds instead of what it had, which it must not go on with
@@ -37,12 +39,18 @@ type simPipe struct {
 // owner is the transactional id of its learner.
 func (p *simPipe) owner() string { return p.group + "/" + p.topic + "/learn/" + p.model }
 
-// simFeed is the input: it is the same for all seeds.
+// simFeed is the input: it is the same for all seeds. In the middle of it the stream is another one, and then what it was.
 var simFeed = sync.OnceValue(func() []simMessage {
 	w := newWorld()
+	events := source.Partition{Topic: "events"}
 	w.events(&testing.T{}, 1, simMessages, simRows)
+	w.changed(1, simChanged, simRows)
+	feed := w.topics[events][:simMessages]
+	for i, other := range w.topics[events][simMessages:] {
+		feed[simBad+1+i].Value = other.Value
+	}
 	var all []simMessage
-	for i, m := range w.topics[source.Partition{Topic: "events"}] {
+	for i, m := range feed {
 		if i == simBad {
 			m.Value = []byte("no Arrow")
 		}
@@ -76,7 +84,7 @@ func (s *sim) decoded(at source.Partition, offset int64, e *simEntry) source.Mes
 
 func (w *simWorld) learner() online.Config {
 	c := online.DefaultConfig(1)
-	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 30, 10, 20, lca.Float64
+	c.Neighbours, c.Minibatch, c.WarmupRows, c.DriftRows, c.Precision = 30, 4, 20, 20, lca.Float64
 	if !w.chooses {
 		c.Kind = lca.KindLCAGauss
 	}
@@ -193,7 +201,7 @@ func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			return s.newestOf(ctx, me, pipe, settled)
 		},
-		Stats: NewStats(), Log: quiet(), Now: time.Now,
+		Alarms: pipe.alarms(0), Stats: NewStats(), Log: quiet(), Now: time.Now,
 	}}
 	if s.mistake == "pipelines are mixed" {
 		stage.Checkpoints.Owner = Owner{}
@@ -307,7 +315,7 @@ func simTransform(pipe *simPipe, follow *Follow) TransformConfig {
 		Topic: pipe.out, Output: OutputConfig{Column: "lca", Score: true, Passthrough: true},
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: pipe.dead, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
-		Follow:     follow, Stats: follow.Stats, Log: quiet(), Now: time.Now,
+		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: quiet(), Now: time.Now,
 	}
 }
 

@@ -29,7 +29,8 @@ const simDecisions = 6000
 // Learners and transforms, with zombies, crashes and lost answers at moments that a seed chooses, in a
 // world that the seed chooses too: every message comes out once and in order, with the values of the
 // version that it names; a version is one content, and versions never go back; what is learnt, published
-// and checkpointed from one partition is what an undisturbed run gives, byte for byte; no process touches
+// and checkpointed from one partition is what an undisturbed run gives, byte for byte; each alarm comes once, in the
+// transaction of the row or of the version that it is about; no process touches
 // the model of another; and everything comes to its end, or stops for what the world has taken away.
 func TestSimulation(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -140,9 +141,10 @@ func newSim(w simWorld, random *rand.Rand) *sim {
 
 // pipe adds a pipeline: a learner, and as many processes that transform as the world says.
 func (s *sim) pipe(p *simPipe) {
-	p.out, p.dead, p.begun, p.learnt = "out of "+p.name, "dead of "+p.name, source.Offsets{}, source.Offsets{}
+	p.out, p.dead, p.told, p.begun, p.learnt = "out of "+p.name, "dead of "+p.name, "alarms of "+p.name, source.Offsets{}, source.Offsets{}
 	s.create(p.out, s.inputs+1)
 	s.create(p.dead, 1)
+	s.create(p.told, 1)
 	s.pipes = append(s.pipes, p)
 	s.work(p.name+"/learn", func(me *proc) error { return s.learn(me, p) })
 	processes := s.members
@@ -216,7 +218,7 @@ func (s *sim) reap() {
 		case errors.Is(p.err, sink.ErrFenced), errors.Is(p.err, source.ErrInstanceFenced):
 			s.done["fenced"]++ // another process has the work
 		case errors.Is(p.err, errCrash):
-		case errors.As(p.err, &offset) && (p.newer() || s.anyFor(p.work)): // it slept while another did its work, and what that had read was deleted
+		case errors.As(p.err, &offset) && (p.newer() || s.anyFor(p.work) || s.readOn(p, offset)): // it slept while another did its work, and what that had read was deleted
 		case s.excused(p, p.err):
 			s.finished[p.work] = true
 			s.done["stopped"]++
