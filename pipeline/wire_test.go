@@ -18,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -63,7 +64,7 @@ func wireWorld(t *testing.T) *world {
 	w := newWorld()
 	w.output = wireOutput(wireFormat)
 	w.events(t, 1, 14, 30)
-	w.topics[events][4].Value = []byte(`{"x": 1}`)
+	w.topics[events][4].Value = lacking(t)
 	w.topics[events][5].Value = []byte(`[{"a": 1, "b": null, "c": 3}, {"a": 4, "b": 5, "c": 60}]`)
 	learn, _ := w.learnLoop(t, 2)
 	if err := learn.Run(context.Background()); err != nil {
@@ -111,10 +112,21 @@ func readWire(t *testing.T, format int) *world {
 		for _, h := range line.Headers {
 			m.Headers = append(m.Headers, source.Header{Key: string(h[0]), Value: h[1]})
 		}
+		if m.Topic == "events" && string(m.Value) == `{"x": 1}` { // of the formats up to 6, when JSON was set aside for it too
+			m.Value = lacking(t)
+		}
 		p := source.Partition{Topic: m.Topic, ID: m.Partition}
 		w.topics[p] = append(w.topics[p], m)
 	}
 	return w
+}
+
+// lacking returns a message that is set aside because it has none of the features.
+func lacking(t *testing.T) []byte {
+	t.Helper()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Int64}}, nil))
+	b.Field(0).(*array.Int64Builder).Append(1)
+	return streamOf(t, b)
 }
 
 // Messages of every format ever written are read as they were meant: snapshots whiten to the output that
@@ -152,8 +164,8 @@ func TestWireFormatsOfOld(t *testing.T) {
 	}
 }
 
-// volatile headers depend on the last bits of what was learnt.
-var volatile = []string{"lca-crc32c"}
+// volatile headers depend on the last bits of what was learnt, or are words for people.
+var volatile = []string{"lca-crc32c", "lca-error"}
 
 func sameEnvelope(t *testing.T, want, got []sink.Message) {
 	t.Helper()
