@@ -29,7 +29,7 @@ func TestDeadLettersAreSaid(t *testing.T) {
 	for _, i := range []int{2, 3, 5} {
 		w.topics[events][i].Value = []byte("garbage")
 	}
-	w.topics[events][7].Value = []byte(`{"x": 1}`)
+	w.topics[events][7].Value = lacking(t)
 	loop := w.transformLoop(t, events, 100)
 	loop.Stage.(*Transform).DeadLog = &DeadLog{Log: saidLog(&out), Now: time.Now}
 	if err := loop.Run(context.Background()); err != nil {

@@ -211,7 +211,7 @@ func TestPoison(t *testing.T) {
 			for i := range 400 {
 				value := good
 				if i%every == every-1 {
-					value = [][]byte{good[:len(good)*2/3], []byte("\x01garbage"), {}, []byte(`{"x": 1}`), bytes.Repeat([]byte{0xff}, 300)}[i%5]
+					value = [][]byte{good[:len(good)*2/3], []byte("\x01garbage"), {}, lacking(t), bytes.Repeat([]byte{0xff}, 300)}[i%5]
 				}
 				w.topics[events] = append(w.topics[events], sink.Message{Topic: "events", Key: fmt.Append(nil, i), Value: value})
 			}
