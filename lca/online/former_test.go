@@ -202,17 +202,56 @@ func TestFormersContinue(t *testing.T) {
 			if !bytes.Equal(state, stateOf(t, s.l)) {
 				t.Fatalf("%v: after minibatch %d the interrupted learner has another state", kind, i)
 			}
-			restored, err := NewLearner(s.l.asked)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := restored.UnmarshalBinary(state); err != nil {
-				t.Fatal(err)
-			}
-			other.l = restored
+			other.l = restored(t, s.l, state)
 		}
 		if s.l.AlarmsOf(AlarmDrift) != 2 || s.l.AlarmsOf(AlarmRegimeReturned) != 2 {
 			t.Errorf("%v: %d changes and %d returns, want 2 and 2", kind, s.l.AlarmsOf(AlarmDrift), s.l.AlarmsOf(AlarmRegimeReturned))
 		}
 	}
+}
+
+// TestGateOpensBesideFormers holds that the gate of a young regime opens to a minibatch as it does without former metrics,
+// whose dimensions may be others: trying them leaves nothing behind.
+func TestGateOpensBesideFormers(t *testing.T) {
+	s := newSeasons(t, func(c *Config) { c.Preset = lca.PresetMetric })
+	narrow := func() *mat.Dense {
+		x := s.minibatch(3, 0)
+		x.Apply(func(_, k int, v float64) float64 { return v * float64(1-k/3) }, x)
+		return x
+	}
+	s.learn(40, narrow)
+	for s.l.AlarmsOf(AlarmDrift) == 0 {
+		s.learn(1, s.law(4))
+	}
+	state, far := stateOf(t, s.l), s.minibatch(4, 0)
+	far.Apply(func(_, _ int, v float64) float64 { return v + 1000 }, far)
+	with, without := restored(t, s.l, state), restored(t, s.l, state)
+	without.former.regimes = nil
+	a, err := with.Learn(far, sequence(s.next, s.b), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := without.Learn(far, sequence(s.next, s.b), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Opened || !b.Opened || a.Learnt != b.Learnt || a.Alone != b.Alone || a.NLL != b.NLL {
+		t.Errorf("%+v with former metrics, %+v without", a, b)
+	}
+	if !slices.Equal(with.metric.fresh, without.metric.fresh) {
+		t.Error("another C_L with former metrics")
+	}
+}
+
+// restored returns another learner of like's configuration, in a state.
+func restored(t *testing.T, like *Learner, state []byte) *Learner {
+	t.Helper()
+	l, err := NewLearner(like.asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.UnmarshalBinary(state); err != nil {
+		t.Fatal(err)
+	}
+	return l
 }

@@ -140,6 +140,10 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			b, m, far = l.judge(all, &s)
 		case anomalous:
 			return l.quarantine(all, s)
+		default: // trying the former metrics has taken the estimator's memory, and m with it
+			l.estimator.load(l.pool, l.metric, &l.work)
+			s.Alone = 0
+			b, m, far = l.judge(all, &s)
 		}
 	}
 	l.acceptNormal(far, b.len(), &s)
