@@ -139,10 +139,11 @@ func (r *avroReader) items(s *avroShape, cols []rowColumn) {
 	items := s.children[len(s.children)-1]
 	least := s.node.items.least + len(s.children) - 1 // a key has at least a byte
 	for {
-		count, _ := r.block(least)
+		count, size := r.block(least)
 		if count == 0 {
 			break
 		}
+		before := len(r.b)
 		for range count {
 			if s.node.kind == avroMap {
 				r.value(s.children[0], cols)
@@ -152,6 +153,7 @@ func (r *avroReader) items(s *avroShape, cols []rowColumn) {
 				return
 			}
 		}
+		r.counted(size, before)
 	}
 	cols[s.place].offset(cols[items.place].n)
 }

@@ -70,10 +70,11 @@ func (l *rowList) fill(r *avroReader, s *avroShape) bool {
 	items := s.children[0]
 	width := bytesOf(items.typ)
 	for {
-		count, _ := r.block(s.node.items.least)
+		count, size := r.block(s.node.items.least)
 		if count == 0 {
 			return l.n > 0 && r.err == nil
 		}
+		before := len(r.b)
 		if !r.spend(int64(count) * int64(width)) {
 			return false
 		}
@@ -81,6 +82,7 @@ func (l *rowList) fill(r *avroReader, s *avroShape) bool {
 		l.n += int32(count)
 		if items.null < 0 && items.node.exact == width { // they lie as in Arrow
 			l.data = append(l.data, r.take(count*width)...)
+			r.counted(size, before)
 			continue
 		}
 		for range count {
@@ -90,6 +92,7 @@ func (l *rowList) fill(r *avroReader, s *avroShape) bool {
 			}
 			l.data = appendNumber(l.data, bits, width)
 		}
+		r.counted(size, before)
 	}
 }
 

@@ -132,6 +132,13 @@ func (r *avroReader) block(least int) (count int, size int) {
 	return int(n), size
 }
 
+// counted refuses a block whose items took other bytes than its head says. before is what was left behind the head.
+func (r *avroReader) counted(size, before int) {
+	if took := before - len(r.b); size >= 0 && r.err == nil && took != size {
+		r.fail(CodeAvroInvalid, "the items of a block took %d bytes, and %d are announced", took, size)
+	}
+}
+
 // skip passes over a value.
 func (r *avroReader) skip(n *avroNode) {
 	if n.exact >= 0 {
