@@ -61,7 +61,7 @@ func newHistory(t *testing.T, kind kafkatest.Kind) *history {
 			case p == 0 && i == 4:
 				m.Value = []byte("\x01 neither Arrow nor JSON")
 			case p == 1 && i == 5:
-				m.Value = []byte(`{"a": 1, "b": 2}`)
+				m.Value = []byte(`{"a": 1, "b": "two", "c": 3}`)
 			case p == 1 && i == 6:
 				m.Value = append(m.Value, `{"a": null, "b": 2, "c": 3}`...)
 			case p == 2 && i == 7:

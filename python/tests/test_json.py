@@ -27,6 +27,12 @@ def test_vectors(text):
     assert rows["long"].to_pylist() == [12345678901234567, None]
 
 
+def test_messages_without_vectors():
+    both = [lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS) for row in (NULL, GOOD)]
+    rows = pa.concat_tables(both, promote_options="permissive")
+    assert rows["lca"].to_pylist() == [None, [pytest.approx(0.1), 2.0]] and rows["lca_why"].to_pylist() == [None, WHY]
+
+
 def test_columns():
     row = {"id": 3, "y_0": 0.5, "y_1": None, "y_score": 3, "lca": "a column of the input"}
     rows = lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS, column="y")

@@ -61,6 +61,8 @@ def _from_json(value: bytes, column: str) -> pa.Table:
 def _column(name: str, values: list, column: str) -> pa.Array:
     if name == column and any(isinstance(v, list) for v in values):
         return _vectors(values)
+    if name == column and all(v is None for v in values):
+        return pa.nulls(len(values))  # how long vectors are is known from other messages alone
     if name == column + "_why":
         item = pa.struct([pa.field("feature", pa.string(), nullable=False), pa.field("nats", pa.float32(), nullable=False)])
         return pa.array(values, pa.list_(pa.field("item", item, nullable=False)))

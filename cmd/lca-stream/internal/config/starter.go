@@ -7,39 +7,23 @@ import (
 
 // Starter is what a first configuration says; everything else stays at its default.
 type Starter struct {
-	Config  *Config  // section kafka, source.topic, source.features and transform.column are taken from it
+	Config  *Config  // section kafka, how source reads values, source.topic, source.features and transform.column are taken from it
 	LeftOut []string // why columns are no features, a line each; they become comments
 }
 
-// PasswordVariable is the environment variable that a Starter names in place of a password or secret, because a
-// configuration is no place to copy it to.
-const PasswordVariable = "KAFKA_PASSWORD"
+// PasswordVariable and RegistryVariable are the environment variables that a Starter names in place of passwords and
+// secrets, because a configuration is no place to copy them to.
+const (
+	PasswordVariable = "KAFKA_PASSWORD"
+	RegistryVariable = "REGISTRY_PASSWORD"
+)
 
 // String returns the file. Load takes it, and each topic and group has a name of its own, derived from the source's.
 func (s Starter) String() string {
 	topic := s.Config.Source.Topic
 	var b strings.Builder
 	b.WriteString("# What a first start needs; `lca-stream config example` has every setting with its default.\n\nkafka:\n")
-	section := "kafka"
-	defaults := Keys(Default())
-	for i, k := range Keys(s.Config) {
-		if !strings.HasPrefix(k.Path, "kafka.") {
-			break
-		}
-		value := k.String()
-		if k.Path != "kafka.brokers" && value == defaults[i].String() {
-			continue
-		}
-		if _, secret := k.value.(*secretValue); secret {
-			value = "${" + PasswordVariable + "}   # set it in the environment"
-		}
-		parent, name := parent(k.Path)
-		if parent != section {
-			fmt.Fprintf(&b, "%s%s:\n", indent(parent), parent[strings.LastIndexByte(parent, '.')+1:])
-			section = parent
-		}
-		fmt.Fprintf(&b, "%s%s: %s\n", indent(k.Path), name, value)
-	}
+	s.changed(&b, "kafka", "kafka.", PasswordVariable)
 	fmt.Fprintf(&b, "\nsource:\n  topic: %s\n  group: %s\n", quote(topic), quote(topic+"-lca"))
 	for _, line := range s.LeftOut {
 		fmt.Fprintf(&b, "  # left out: %s\n", line)
@@ -48,6 +32,9 @@ func (s Starter) String() string {
 		fmt.Fprintf(&b, "  features: []   # name the numeric columns: `lca-stream init %s` proposes them\n", topic)
 	} else {
 		b.WriteString("  " + FeaturesLine(s.Config.Source.Features) + "\n")
+	}
+	for _, how := range []string{"source.format", "source.schema_file", "source.registry."} {
+		s.changed(&b, "source", how, RegistryVariable)
 	}
 	for _, t := range []struct{ section, suffix, more string }{
 		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
@@ -58,6 +45,27 @@ func (s Starter) String() string {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
 	}
 	return b.String()
+}
+
+// changed writes the settings of a prefix that are not at their defaults, and the brokers in any case. section is the one that
+// has been opened.
+func (s Starter) changed(b *strings.Builder, section, prefix, variable string) {
+	defaults := Keys(Default())
+	for i, k := range Keys(s.Config) {
+		value := k.String()
+		if !strings.HasPrefix(k.Path, prefix) || k.Path != "kafka.brokers" && value == defaults[i].String() {
+			continue
+		}
+		if _, secret := k.value.(*secretValue); secret {
+			value = "${" + variable + "}   # set it in the environment"
+		}
+		parent, name := parent(k.Path)
+		if parent != section {
+			fmt.Fprintf(b, "%s%s:\n", indent(parent), parent[strings.LastIndexByte(parent, '.')+1:])
+			section = parent
+		}
+		fmt.Fprintf(b, "%s%s: %s\n", indent(k.Path), name, value)
+	}
 }
 
 // column is the line that names the output's columns, "" where they have the default.

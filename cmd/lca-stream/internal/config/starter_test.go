@@ -33,6 +33,18 @@ func TestStarterTakesTheLogin(t *testing.T) {
 	}
 }
 
+// How values are read is taken over too, without the password.
+func TestStarterTakesTheRegistry(t *testing.T) {
+	c := mustLoad(t, "", nil)
+	c.Source.Format = "avro"
+	c.Source.Registry.URL, c.Source.Registry.Username, c.Source.Registry.Password = "https://registry:8081/apis/ccompat/v7", "ann", "top secret"
+	text := Starter{Config: c}.String()
+	got := mustLoad(t, text, map[string]string{RegistryVariable: "top secret"}).Source
+	if got.Format != c.Source.Format || got.Registry != c.Source.Registry || strings.Contains(text, "top secret") {
+		t.Errorf("%+v\n%s", got, text)
+	}
+}
+
 // Whatever the columns of a topic are called, the file that names them names the same.
 func TestStarterTakesAnyName(t *testing.T) {
 	names := []string{"plain", "a,b", `say "hi"`, "it's", "über", "a.b", "a: b", "a:", ":", "#x", "x #y", "{y}", "[0]", "- z", "-", "true", "null", "~", "1", "0x1f", "1e3",
