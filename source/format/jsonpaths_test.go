@@ -102,7 +102,8 @@ func FuzzJSONColumns(f *testing.F) {
 		for _, c := range []Config{{Columns: []string{name, "a.b", "n", "a.0"}, Only: true}, {Columns: []string{name, "a"}}, {Nested: true}} {
 			c.Format = JSON
 			rec, e := newDecoder(t, c).Decode(t.Context(), in, "")
-			if errors.Is(e, errJSON.Err) || errors.As(e, new(*Error)) && e.(*Error).Code == CodeDecodePanic {
+			var refused *Error
+			if errors.Is(e, errJSON.Err) || errors.As(e, &refused) && refused.Code == CodeDecodePanic {
 				t.Fatalf("%+v: %v", c, e)
 			}
 			within := e != nil && strings.Contains(e.Error(), "is there twice")
