@@ -29,9 +29,13 @@ type drift struct {
 	quiet quietColumns
 }
 
+// young reports whether few minibatches have been learnt since the start or the last restart. far counts all of them; nll
+// counts those since the gate last opened, and a former regime has that of one that has settled.
+func (d *drift) young() bool { return max(d.nll.seen, d.far.seen) < driftSettle }
+
 // level is the running mean and variance of a figure.
 type level struct {
-	seen           uint64 // minibatches since the start or the last restart
+	seen           uint64 // minibatches observed
 	mean, variance float64
 }
 

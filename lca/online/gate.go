@@ -76,7 +76,7 @@ func (l *Learner) opensGate(far, rows int) bool {
 	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false
 	}
-	return l.cfg.Finite || l.drift.nll.seen < driftSettle && l.cfg.driftRows() <= l.cfg.warmupRows()
+	return l.cfg.Finite || l.drift.young() && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
 // countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.

@@ -141,3 +141,38 @@ func TestQuietColumn(t *testing.T) {
 		})
 	}
 }
+
+// TestOpenedGateHidesNoChange holds that a change that only the NLL of whole minibatches shows is seen although the
+// gate of the young stream has opened to a cluster that is hundreds of standard deviations away.
+func TestOpenedGateHidesNoChange(t *testing.T) {
+	const d, b, change = 6, 50, 60
+	config := fixed(DefaultConfig(d))
+	config.Neighbours, config.Minibatch = 400, b
+	l, err := NewLearner(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, opened := rand.New(rand.NewPCG(10, 16)), 0
+	for i := range change + 1 {
+		x := five(r, b, d-2)
+		if i == change {
+			x.Scale(1.4, x)
+		}
+		for k := 0; k < b && i >= 10; k += 5 {
+			x.Set(k, 0, x.At(k, 0)+300)
+		}
+		s, err := l.Learn(x, sequence(i*b, b), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Opened {
+			opened++
+		}
+		if changed := s.Z > driftAlarm; changed != (i == change) || changed && s.Quarantined != b {
+			t.Errorf("minibatch %d of %d: z = %.1f, %d rows set aside", i, change, s.Z, s.Quarantined)
+		}
+	}
+	if opened == 0 {
+		t.Error("the gate did not open: this is no test any more")
+	}
+}

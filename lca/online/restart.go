@@ -45,12 +45,18 @@ func (l *Learner) manyFar(far, rows int) bool {
 	return tooManyFar(far, rows)
 }
 
-// acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine.
+// acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine. Rows
+// to which the gate opens may be any number of nats away, and those before them are not all that there is. What is usual
+// shows in the minibatches that follow: the level of both would hide a change until it has forgotten them.
 func (l *Learner) acceptNormal(far, rows int, s *Step) {
 	l.drift.far.observe(float64(far) / float64(max(rows, 1)))
-	l.drift.nll.observe(s.NLL)
-	if l.cfg.Drift && !l.cfg.Finite && !s.Opened {
-		l.drift.quiet.observe(l.metric.Active)
+	if s.Opened {
+		l.drift.nll = level{}
+	} else {
+		l.drift.nll.observe(s.NLL)
+		if l.cfg.Drift && !l.cfg.Finite {
+			l.drift.quiet.observe(l.metric.Active)
+		}
 	}
 	forgotten := min(rows, l.warm.len())
 	l.warm.forget(forgotten, l.cfg.Dim)
