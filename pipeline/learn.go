@@ -79,6 +79,7 @@ type Learn struct {
 	rejects   rejects
 	compared  bool   // the checkpoint was compared with the newest snapshot
 	thin      uint64 // minibatches that LearnOneIn has counted
+	released  uint64 // rows of anomalous minibatches that were given up
 	curve     curve
 	before    *snapshot.Snapshot // published by another writer before this learner began
 	unusable  Unusable
@@ -221,19 +222,13 @@ func (l *Learn) rewind(ctx context.Context) (source.Offsets, error) {
 	return start, nil
 }
 
-// Restart begins another pass over the same rows: the model stays, the offsets go back.
-func (l *Learn) Restart(start source.Offsets) { l.offsets, l.unusable = start.Clone(), Unusable{} }
-
-// Unusable returns what could not be learnt from since the start or the last Restart.
-func (l *Learn) Unusable() Unusable { return l.unusable }
-
 func (l *Learn) reset(start source.Offsets) {
 	l.learner, l.batcher, l.features = nil, nil, minibatch.Features{}
 	l.offsets = start.Clone()
 	l.slots = snapshot.Slots{}
 	l.state = Checkpoint{ModelID: l.ModelID}
 	l.rejects = rejects{}
-	l.pending, l.published, l.sinceRows, l.thin = nil, 0, 0, 0
+	l.pending, l.published, l.sinceRows, l.thin, l.released = nil, 0, 0, 0, 0
 	l.before, l.unusable = nil, Unusable{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
@@ -322,6 +317,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
 	l.alarm(step)
+	l.released += uint64(step.Released)
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,8 +51,10 @@ Transforms of the model follow the new snapshot at once. A learner of that model
 code 3, as by a second learner: started again, it goes on from the new snapshot, at the place in the
 stream where it was. To leave it alone, give the snapshot an id of its own (--model-id). An interrupt leaves the topic as it was, and exit code 2.
 
-The algorithms are stochastic, the learner of the live stream, and the batch algorithms of the paper,
-on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
+The partitions of a topic are merged in the order of (timestamp, partition, offset). On them stochastic, the default, is the
+learner of the live stream: it sets aside what is far from all others, and changes that do not last for lca.drift rows, and
+starts again from one that does. Files may be sorted: there, a change that lasts is learnt with the rest. What was left out
+is printed. The others leave nothing out: the batch algorithms of the paper, on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
 Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
 kurtosis compete, and the rows held back by --fresh choose. lca-local is the paper's extension with a
 covariance for each point, found in at most 50 steps, or --passes. It has no metric to whiten with, so it makes
@@ -144,7 +144,8 @@ func (f *replayFlags) publishes() bool { return f.output == "" && !f.dryRun && !
 type replayResult struct {
 	Rows         uint64   `json:"rows"` // usable rows of the range, counted once for all passes
 	Passes       int      `json:"passes"`
-	NLL          *float64 `json:"nll"` // null if too few rows were learnt
+	NLL          *float64 `json:"nll"`          // null if too few rows were learnt
+	SingleNLL    *float64 `json:"gaussian_nll"` // of a single Gaussian
 	Gaussian     int      `json:"d_gaussian"`
 	Parzen       int      `json:"d_parzen"`
 	ModelVersion uint64   `json:"model_version"`
@@ -153,6 +154,11 @@ type replayResult struct {
 	LearntRows   uint64   `json:"learnt_rows"`      // handed to the algorithm, over all passes
 	Rejected     uint64   `json:"rejected_records"` // skipped: not decodable, or without a feature
 	Invalid      uint64   `json:"invalid_rows"`     // skipped: a feature is null, NaN or infinite
+
+	Outliers    uint64 `json:"outlier_rows"`     // not learnt: each is far from all others
+	Passing     uint64 `json:"passing_rows"`     // not learnt: of changes that did not last for lca.drift rows
+	Unconfirmed uint64 `json:"unconfirmed_rows"` // not learnt: of a change that the range ends with
+	Restarts    uint64 `json:"restarts"`         // changes that lasted: the model is of the rows since the last one
 
 	Tuning *tuning `json:"tuning,omitempty"`
 }
@@ -163,6 +169,7 @@ type refit struct {
 	passes       int
 	rows, learnt uint64
 	unusable     pipeline.Unusable
+	setAside     pipeline.SetAside
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
@@ -217,9 +224,10 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	}
 	m := snap.Model
 	return r.report(p.stdout, replayResult{
-		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
+		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), SingleNLL: finite(m.Info.GaussianNLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
 		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows, Tuning: r.tuning,
+		Outliers: made.setAside.Outliers, Passing: made.setAside.Passing, Unconfirmed: made.setAside.Unconfirmed, Restarts: m.Info.Alarms,
 	})
 }
 
@@ -227,18 +235,6 @@ func (r *replay) warnUnusable(u pipeline.Unusable) {
 	if u.First != nil {
 		r.log.Warn("records were passed over", "records", u.Records, "first", u.First)
 	}
-}
-
-func (r *replay) report(w io.Writer, result replayResult) error {
-	if r.flags.json {
-		return json.NewEncoder(w).Encode(result)
-	}
-	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s nats/row, %d Parzen and %d Gaussian directions\nversion %d to %s\nfingerprint %s\n",
-		result.Rows, result.Seconds, maybe(result.NLL), result.Parzen, result.Gaussian, result.ModelVersion, r.target(), result.Fingerprint)
-	if err == nil && result.Rejected+result.Invalid > 0 {
-		_, err = fmt.Fprintf(w, "passed over: %d records, and %d rows with a null, NaN or infinity\n", result.Rejected, result.Invalid)
-	}
-	return err
 }
 
 // stochastic runs the live learner over the range, pass after pass.
@@ -249,7 +245,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	if err != nil {
 		return nil, err
 	}
-	learner.Finite = true
+	learner.Finite = len(r.flags.inputs) > 0 // the rows of a topic come in the order of time, those of files perhaps sorted
 	if rows := r.rows / int64(r.flags.every); rows > 0 {
 		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
 	}
@@ -269,7 +265,9 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 			if err := r.source.Seek(ctx, r.start); err != nil {
 				return nil, err
 			}
-			stage.Restart(r.start)
+			if err := stage.Restart(r.start); err != nil {
+				return nil, err
+			}
 		}
 		stage.LearnRest = pass == passes-1
 		loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
@@ -280,7 +278,10 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	last.Number, last.Parent = 0, 0 // the snapshots before it were not published
 	last.Offsets = r.end.Clone()    // the range, not the last record that had rows; of files none, whose names do not matter
 	learnt := r.stats.LearntRows.Load()
-	return &refit{snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt, unusable: stage.Unusable()}, nil
+	return &refit{
+		snapshot: last, passes: passes, rows: (learnt + r.stats.SkippedRows.Load()) / uint64(passes), learnt: learnt,
+		unusable: stage.Unusable(), setAside: stage.SetAside(),
+	}, nil
 }
 
 // discard is the sink of a replay, which writes its one snapshot at the very end.

@@ -175,6 +175,7 @@ func TestReplayOfATopic(t *testing.T) {
 			t.Run("a covariance per point", h.testLocal)
 			t.Run("interrupt", h.testInterrupt)
 			t.Run("learner goes on", h.testLearnerGoesOn)
+			t.Run("a fault", h.testFault)
 			t.Run("end is fixed", h.testEndIsFixed)
 		})
 	}

@@ -41,7 +41,7 @@ end of the stream. "Refused" is the share of the rows after the warm-up that wer
 - **Slow sensors** (AR) have few independent rows: 12000 rows of AR(1) .998 are worth about 24. The first model waits for 3000 rows here. Most of what remains
   above the truth is the price of so few rows: a single Gaussian of all rows, which AR streams are, ends 0.21 ± 0.01 and 1.49 ± 0.08 above it.
 - **Rows that come sorted by cluster**, a thousand and more of each, are regimes to the learner: each has a metric of its own, which comes back with it.
-  A model of all clusters at once is then not what it has: this is worse than in the first edition. Shuffle such a stream, or learn it by `replay`.
+  A model of all clusters at once is then not what it has: this is worse than in the first edition. Shuffle such a stream, or write it to a file and learn that by `replay --input`.
 """
 
 VALVE = """
@@ -303,7 +303,7 @@ From the tables above:
   worth comes with the data's choice, after one and a half times `lca.neighbours` rows (4500). Fewer neighbours choose sooner: 1000 after 1500 rows.
 - **Where live rows come sorted by cluster, a thousand and more of each,** as from keyed partitions, and one model of all of them is wanted. Each cluster is taken for a
   regime, and the model of the last ones is far from the others: worse than in the first edition, in the first table and in "Rows come sorted by cluster". Without drift
-  it is less bad, and not good. Shuffle the stream, or learn it by `replay`.
+  it is less bad, and not good. Shuffle the stream, or write it to a file and learn that by `replay --input`.
 - **Where a first model is wanted at once from slow sensors.** Rows that are near in time count as few: a machine whose columns take hundreds of rows to move is given no
   model before 3000 rows (`lca.neighbours`), which is fifty minutes at a row per second. A number for `lca.warmup_rows` is obeyed, and the model is then that of little data.
 - **Where something downstream keeps state in the coordinates** (an online clusterer, an index) and cannot be rebuilt. When the data choose, rows move by kernel

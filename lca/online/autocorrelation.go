@@ -194,19 +194,31 @@ func (a *autocorrelation) correlation(j int) (rho, pairs float64) {
 	return rho, pairs
 }
 
-// moves reports whether adjacent rows are nearer to each other than rows some time apart: whether what remains of their
-// autocorrelation when the stream's level is left out is above 1/e. Few rows do not say.
+// moves reports whether adjacent rows are nearer to each other than rows some time apart. Few rows do not say.
 func (a *autocorrelation) moves() bool {
+	rho, pairs := a.movement()
+	return pairs == 0 || rho > 1/math.E
+}
+
+// surelyMoves reports whether adjacent rows are nearer to each other than rows some time apart by two standard errors more.
+func (a *autocorrelation) surelyMoves() bool {
+	rho, pairs := a.movement()
+	return pairs > 0 && rho-2*(1-rho)*math.Sqrt(2/pairs) > 1/math.E
+}
+
+// movement returns what remains of the autocorrelation of adjacent rows when the stream's level is left out, and from how many
+// pairs that is known; none if there are too few rows.
+func (a *autocorrelation) movement() (rho, pairs float64) {
 	for j := min(nearbyLevel, len(a.levels)-1); j >= nearbyLeast; j-- {
 		adjacent, apart := a.levels[0].apart, a.levels[j].apart
-		rho, pairs := a.median(j, nearbyPairs, func(k int) (float64, bool) {
+		rho, pairs = a.median(j, nearbyPairs, func(k int) (float64, bool) {
 			return 1 - adjacent[k]/apart[k], adjacent[k] > 0 && apart[k] > 0
 		})
 		if pairs > 0 {
-			return rho > 1/math.E
+			return rho, pairs
 		}
 	}
-	return true
+	return 0, 0
 }
 
 // median returns the median of a figure over the columns that have it and at least fewest pairs of a level, and the most

@@ -41,7 +41,7 @@ type Config struct {
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it only a learner that refuses most rows restarts (lockout.go); default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
-	Finite      bool    // the rows are a finite set, such as a replayed range: μ and C_G forget nothing, and there is no drift; default false
+	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (join.go); default false
 
 	Precision   lca.Precision // default Float32
 	Coordinates lca.Coordinates

@@ -68,15 +68,15 @@ func (c Config) kernelGate() float64 {
 // restart.go.
 func farLimit(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
 
-// opensGate reports whether the gate opens to a minibatch with that number of far rows. It does in a finite set, which
-// is learnt whole, and in a stream so young that its first rows may not have shown every cluster. It does not
+// opensGate reports whether the gate opens to a minibatch with that number of far rows. It does in a stream so young
+// that its first rows may not have shown every cluster. It does not
 // where a change must last longer than a warm-up (driftRows): there the first rows are the reference, and what is far
 // from them is anomalous. With Drift off it never opens.
 func (l *Learner) opensGate(far, rows int) bool {
 	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false
 	}
-	return l.cfg.Finite || l.drift.young() && l.cfg.driftRows() <= l.cfg.warmupRows()
+	return l.drift.young() && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
 // countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.

@@ -134,9 +134,10 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
 	if anomalous := l.lockout.tripped || l.isAnomalous(b, m, far, all.len(), &s); anomalous || s.Opened {
+		waiting := l.warm.len()
 		switch {
-		case l.regimeReturns(all, l.warm.len()+all.len() >= l.patience()):
-			s.Alarm, s.Alone = AlarmRegimeReturned, 0
+		case l.regimeReturns(all, waiting+all.len() >= l.patience()):
+			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
 			b, m, far = l.judge(all, &s)
 		case anomalous:
 			return l.quarantine(all, s)

@@ -17,13 +17,14 @@ import (
 // back; and a C_G of both periods together describes neither.
 //
 // With Drift off only far rows make a minibatch anomalous, and it is not kept; with a gate in kernel widths, that gate
-// alone decides, row by row. Such a learner restarts only when it is locked out (lockout.go). A finite set has no
-// anomalous minibatch.
+// alone decides, row by row. Such a learner restarts only when it is locked out (lockout.go).
+//
+// A finite set has no order: there a change that is believed is another part of the set, and joins the rest (join.go).
 
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
 func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step) bool {
 	switch {
-	case l.cfg.Finite || s.Opened:
+	case s.Opened:
 		return false
 	case l.cfg.Drift:
 		s.Z = l.drift.nll.z(s.NLL)
@@ -54,13 +55,18 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		l.drift.nll = level{}
 	} else {
 		l.drift.nll.observe(s.NLL)
-		if l.cfg.Drift && !l.cfg.Finite {
+		if l.cfg.Drift {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
-	forgotten := min(rows, l.warm.len())
-	l.warm.forget(forgotten, l.cfg.Dim)
-	l.counts.Gated += uint64(forgotten) // they are never learnt
+	s.Released += l.release(min(rows, l.warm.len()))
+}
+
+// release drops the oldest rows in quarantine, which are never learnt.
+func (l *Learner) release(rows int) int {
+	l.warm.forget(rows, l.cfg.Dim)
+	l.counts.Gated += uint64(rows)
+	return rows
 }
 
 // patience returns how many rows in quarantine make a restart.
@@ -82,11 +88,14 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {
-		s.Gated += b.len()
+		s.Gated, s.Released = s.Gated+b.len(), b.len()
 	}
 	if w.len() < want {
 		l.updateCounters(&s)
 		return s, nil
+	}
+	if l.cfg.Finite {
+		return l.join(s)
 	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)

@@ -9,8 +9,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
-	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // TestBurst holds that anomalous rows that are soon over change nothing: they are set aside, the metric and the
@@ -93,31 +91,6 @@ func TestPatience(t *testing.T) {
 				t.Errorf("believed after %d rows, want %d", believed, c.want)
 			}
 		})
-	}
-}
-
-// TestFiniteHasNoDrift holds that a set that is replayed is learnt whole, whatever its order.
-func TestFiniteHasNoDrift(t *testing.T) {
-	const d = 6
-	c := DefaultConfig(d)
-	c.Neighbours, c.Finite = 400, true
-	l, err := NewLearner(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := rand.New(rand.NewPCG(4, 13))
-	x := new(mat.Dense)
-	x.Stack(mixture(3, d, 4)(r, 1500), mixture(4, d, 4)(r, 1500))
-	feed(t, l, x, c.Minibatch)
-	want := make([]float64, d)
-	prop1.Mean(want, make([]float64, d), linalg.Elements(x), d)
-	if i := l.Info(); i.Alarms > 0 || i.Learnt < 2700 {
-		t.Errorf("%d alarms, %d of 3000 rows learnt", i.Alarms, i.Learnt)
-	}
-	for k := range want {
-		if off := l.moments.mean[k] - want[k]; off > 0.05 || off < -0.05 {
-			t.Errorf("mean of column %d is off by %g", k, off)
-		}
 	}
 }
 

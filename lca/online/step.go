@@ -13,6 +13,8 @@ type Step struct {
 	Alone       int  // rows without an admissible neighbour, left out
 	Copies      int  // pairs of a row and a neighbour left out as near copies or the same record
 	Quarantined int  // rows of an anomalous minibatch, which is kept and not learnt (restart.go)
+	Released    int  // rows of anomalous minibatches that are given up: the change did not last, or Drift is off
+	Joined      int  // rows of anomalous minibatches that are learnt with the others, because a finite set has no order (join.go)
 	Entered     int  // rows that entered the pool
 
 	NLL         float64 // mean over the rows that were not gated; NaN while warming up or where none is left

@@ -22,26 +22,23 @@ const (
 // the warm-up (warmUp), the growth of n (growth.go) and the patience with a change (restart.go) count rows/gap.
 //
 // Unless Config.TimeGap is a number, the gap is three times the lag at which the median column's autocorrelation falls
-// below 1/e, and 0 where that of adjacent rows is below it already, as in a stream whose rows are independent. A finite
-// set has no gap, because its order need not be that of time: it may be sorted, or read several times.
+// below 1/e, and 0 where that of adjacent rows is below it already, as in a stream whose rows are independent.
 //
 // A stream that jumps between levels has a gap too, because it shows a part of what it is at a time. But the first model
-// does not wait for it (moves).
+// does not wait for it (moves). A finite set with such jumps has none: it may be sorted, and is known whole at the end.
 type timeGap struct {
-	fixed bool   // Config.TimeGap is a number, or the rows are a finite set
-	rows  uint64 // the gap; 0 = none
-	most  uint64 // largest gap
+	fixed  bool   // Config.TimeGap is a number
+	finite bool   // Config.Finite
+	rows   uint64 // the gap; 0 = none
+	most   uint64 // largest gap
 
 	autocorrelation
 }
 
 func newTimeGap(c Config) timeGap {
-	g := timeGap{most: uint64(c.Neighbours)}
-	switch {
-	case c.TimeGap != lca.Auto:
+	g := timeGap{most: uint64(c.Neighbours), finite: c.Finite}
+	if c.TimeGap != lca.Auto {
 		g.fixed, g.rows = true, uint64(c.TimeGap)
-	case c.Finite:
-		g.fixed = true
 	}
 	return g
 }
@@ -83,6 +80,9 @@ func (g *timeGap) revise() {
 		return
 	}
 	rows := min(uint64(math.Ceil(gapLags*g.lag())), g.most, g.seen/gapShare)
+	if g.finite && rows > 0 && !g.surelyMoves() {
+		rows = 0
+	}
 	if math.Abs(float64(rows)-float64(g.rows)) > gapMargin*float64(g.rows) {
 		g.rows = rows
 	}
@@ -95,7 +95,7 @@ func (g *timeGap) write(w *writer) {
 
 // read reads a gap, which a configuration with a number replaces.
 func (g *timeGap) read(r *reader, dim int) {
-	was := timeGap{fixed: g.fixed, most: g.most, rows: r.u64()}
+	was := timeGap{fixed: g.fixed, finite: g.finite, most: g.most, rows: r.u64()}
 	was.autocorrelation.read(r, dim)
 	if !g.fixed {
 		*g = was

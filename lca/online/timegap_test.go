@@ -71,14 +71,14 @@ func TestTimeGap(t *testing.T) {
 	}
 }
 
-// TestTimeGapIsObeyed holds that a number is taken as it is, and that a finite set has no gap of its own.
+// TestTimeGapIsObeyed holds that a number is taken as it is.
 func TestTimeGapIsObeyed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		gap    int
 		finite bool
 		want   uint64
-	}{{"a number", 7, false, 7}, {"off", 0, false, 0}, {"a finite set", lca.Auto, true, 0}, {"a number for a finite set", 7, true, 7}} {
+	}{{"a number", 7, false, 7}, {"off", 0, false, 0}, {"a number for a finite set", 7, true, 7}} {
 		config := DefaultConfig(3)
 		config.TimeGap, config.Finite = c.gap, c.finite
 		l, err := NewLearner(config)
@@ -89,6 +89,36 @@ func TestTimeGapIsObeyed(t *testing.T) {
 		if l.gap.rows != c.want {
 			t.Errorf("%s: gap of %d rows, want %d", c.name, l.gap.rows, c.want)
 		}
+	}
+}
+
+// TestTimeGapOfAFiniteSet holds that a finite set of slow rows has the gap of a stream, and a sorted one, whose rows only jump, none.
+func TestTimeGapOfAFiniteSet(t *testing.T) {
+	const d, rows = 3, 3000
+	r := rand.New(rand.NewPCG(1, 15))
+	sorted := mat.NewDense(rows, d, nil)
+	sorted.Apply(func(i, _ int, _ float64) float64 { return 9*float64(i/1000) + r.NormFloat64() }, sorted)
+	gaps := func(x *mat.Dense) (stream, finite uint64) {
+		for _, f := range []bool{false, true} {
+			c := DefaultConfig(d)
+			c.Finite = f
+			l, err := NewLearner(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			feed(t, l, x, 100)
+			if stream, finite = finite, l.gap.rows; !f {
+				continue
+			}
+			l.Close()
+		}
+		return stream, finite
+	}
+	if stream, finite := gaps(slowRows(r, rows, d, 0.95)); stream == 0 || finite != stream {
+		t.Errorf("gap of %d slow rows in a finite set, %d in a stream", finite, stream)
+	}
+	if stream, finite := gaps(sorted); stream == 0 || finite != 0 {
+		t.Errorf("gap of %d rows in a sorted finite set, %d in a stream", finite, stream)
 	}
 }
 

@@ -103,15 +103,7 @@ func (l *Learner) fitFirst(b batch, s *Step) (used int, err error) {
 	l.moments.start(b.x, &l.work)
 	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.len()
-	f, cov := l.moments.columnScale(l.cfg.NuUnit), l.moments.full()
-	clear(l.cl)
-	for _, i := range f.Active {
-		for _, j := range f.Active {
-			l.cl[i*d+j] = cov[i*d+j]
-		}
-	}
-	l.split = false
-	if err := l.initMetric(); err != nil {
+	if err := l.startFromGlobal(); err != nil {
 		return 0, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
@@ -119,6 +111,19 @@ func (l *Learner) fitFirst(b batch, s *Step) (used int, err error) {
 		return 0, nil
 	}
 	return l.convergeOnPool(b, s)
+}
+
+// startFromGlobal sets C_L = C_G, and the metric that follows from it.
+func (l *Learner) startFromGlobal() error {
+	f, cov, d := l.moments.columnScale(l.cfg.NuUnit), l.moments.full(), l.cfg.Dim
+	clear(l.cl)
+	for _, i := range f.Active {
+		for _, j := range f.Active {
+			l.cl[i*d+j] = cov[i*d+j]
+		}
+	}
+	l.split = false
+	return l.initMetric()
 }
 
 // initMetric sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.

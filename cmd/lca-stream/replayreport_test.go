@@ -1,0 +1,20 @@
+package main
+
+import "testing"
+
+// TestReplayNotes holds that a replay says what is wrong with its model, and what it has not learnt, and nothing else.
+func TestReplayNotes(t *testing.T) {
+	low, high := 30.5, 32.4
+	for want, r := range map[string]replayResult{
+		"": {NLL: &low, SingleNLL: &high, Parzen: 3},
+		"worse than a single Gaussian, 30.5 nats/row\n":                               {NLL: &high, SingleNLL: &low, Parzen: 3},
+		"the stream changed 1 time: the model is of the rows since the last change\n": {Parzen: 3, Restarts: 1},
+		"not learnt: 1 row far from all others; 200 rows of changes that did not last (lca.drift); 7 rows of a change that the range ends with (lca.drift)\n": {
+			Outliers: 1, Passing: 200, Unconfirmed: 7},
+		"passed over: 2 records, and 3 rows with a null, NaN or infinity\n": {Rejected: 2, Invalid: 3},
+	} {
+		if got := r.notes(); got != want {
+			t.Errorf("%+v is said as %q, want %q", r, got, want)
+		}
+	}
+}
