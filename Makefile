@@ -70,7 +70,7 @@ BENCH := GOMAXPROCS=1 TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime
 bench:
 	@mkdir -p build/bench
 	@test -n "$$CELLS" || rm -f build/bench/*.md
-	$(BENCH) -bench 'Twin|Gonum|Threads' ./lca/internal/kernel
+	$(BENCH) -bench 'Twin|Gonum|Threads|Score' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca/online
 	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions' ./internal/bench
 	$(MAKE) bench-asm

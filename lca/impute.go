@@ -49,7 +49,7 @@ func (s *Scorer) Impute(ctx context.Context, x []float64, rows int) error {
 	if len(f.order) == 0 {
 		return nil
 	}
-	s.prepare()
+	s.pack()
 	s.blame.prepare(s.dim)
 	for left := f.order; len(left) > 0; {
 		same := 1

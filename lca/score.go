@@ -2,6 +2,9 @@ package lca
 
 import (
 	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -13,17 +16,21 @@ import (
 //	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) )
 //
 // over the model's N neighbours, or with KernelStudent as LogDensity has it. It is what a transform of a stream runs: after the first call it allocates nothing,
-// and what scores need is prepared when the first score is asked for. The Parzen sum runs in float64: in float32 the
-// small difference of two large squares would show in the fifth digit for rows far from the mean. A Scorer serves
+// and what scores need is prepared when the first score is asked for. The logarithm of the sum is right to two roundings of a
+// float32 of 64, or of itself: it is formed in float32 around centres of near neighbours, its large terms again in float64. A Scorer serves
 // one goroutine; make one for each. They share nothing but the model.
 type Scorer struct {
-	model                 *Model // nil once scores are prepared for
+	model                 *Model
 	dim, parzen, gaussian int
 	constant              float64
-	whiten, local, global kernel.Projection // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ)
-	neighbours            kernel.Neighbours[float64]
+	whiten, local, global kernel.Projection          // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ), c the mean of the neighbours
+	offset                []float64                  // c − μ
+	groups                kernel.Groups              // the neighbours, for scores
+	neighbours            kernel.Neighbours[float64] // the neighbours, for Why and Impute
 	scratch               kernel.Scratch[float64]
+	sums                  kernel.GroupScratch
 	z, g, lse             []float64
+	prepared              bool
 	blame                 blame
 	impute                impute
 }
@@ -35,40 +42,56 @@ func (m *Model) NewScorer() *Scorer {
 	return s
 }
 
-// prepare makes what scores need: the neighbours take more memory than all the rest.
+// prepare makes what scores, Why and Impute have in common.
 func (s *Scorer) prepare() {
-	m := s.model
-	if m == nil {
+	if s.prepared {
 		return
 	}
-	s.model = nil
+	s.prepared = true
+	m := s.model
 	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL}, m.shape())
 	if s.gaussian > 0 {
 		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
 	if s.parzen > 0 {
-		s.packNeighbours(m)
+		rows := linalg.Elements(m.offsets())
+		s.constant += math.Log(float64(len(rows) / m.Dim))
+		s.offset = make([]float64, m.Dim)
+		prop1.Mean(s.offset, make([]float64, m.Dim), rows, m.Dim)
+		centre := slices.Clone(m.Mean)
+		floats.Add(centre, s.offset)
+		s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
 	}
 }
 
-// packNeighbours centres the neighbours on their own mean c, which may be far from μ.
-func (s *Scorer) packNeighbours(m *Model) {
-	rows := make([]float64, len(m.Neighbours))
-	for k, v := range m.Neighbours {
-		rows[k] = float64(v)
+// coordinates returns B_Lᵀ(x_j−c) of the neighbours.
+func (s *Scorer) coordinates() (z []float64, n int) {
+	var local kernel.Projection
+	local.Pack(s.offset, linalg.Elements(s.model.BL.T()), s.dim, s.parzen)
+	n = len(s.model.Neighbours) / s.dim
+	z = make([]float64, n*s.parzen)
+	kernel.Project(&local, z, &s.scratch, s.model.Neighbours, n)
+	return z, n
+}
+
+// group prepares what scores need besides.
+func (s *Scorer) group() {
+	s.prepare()
+	if s.parzen > 0 && s.groups.Len() == 0 {
+		z, n := s.coordinates()
+		s.groups.Shape = s.model.shape()
+		s.groups.Pack(z, n, s.parzen)
 	}
-	n, offset := len(rows)/m.Dim, make([]float64, m.Dim) // c − μ
-	prop1.Mean(offset, make([]float64, m.Dim), rows, m.Dim)
-	z, basis := make([]float64, n*s.parzen), linalg.Elements(m.BL.T())
-	s.local.Pack(offset, basis, m.Dim, s.parzen)
-	kernel.Project(&s.local, z, &s.scratch, rows, n)
-	for k := range offset {
-		offset[k] += m.Mean[k]
+}
+
+// pack prepares what Why and Impute need besides.
+func (s *Scorer) pack() {
+	s.prepare()
+	if s.parzen > 0 && s.neighbours.Len() == 0 {
+		z, n := s.coordinates()
+		s.neighbours.Shape = s.model.shape()
+		s.neighbours.Pack(z, n, s.parzen, s.parzen)
 	}
-	s.local.Pack(offset, basis, m.Dim, s.parzen)
-	s.neighbours.Shape = m.shape()
-	s.neighbours.Pack(z, n, s.parzen, s.parzen)
-	s.constant += math.Log(float64(n))
 }
 
 // PropagatesNonFinite reports whether a NaN or an infinity in x always shows in y. It is false where W skips
@@ -94,13 +117,13 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 	if score == nil {
 		return finite
 	}
-	s.prepare()
+	s.group()
 	s.lse, s.g = linalg.Resize(s.lse, rows), linalg.Resize(s.g, rows*s.gaussian)
 	clear(s.lse)
 	if s.parzen > 0 {
 		s.z = linalg.Resize(s.z, rows*s.parzen)
 		kernel.Project(&s.local, s.z, &s.scratch, x, rows)
-		kernel.LSE(s.lse, &s.scratch, s.z, rows, &s.neighbours)
+		s.groups.LSE(s.lse, &s.sums, s.z, rows)
 	}
 	if s.gaussian > 0 {
 		kernel.Project(&s.global, s.g, &s.scratch, x, rows)

@@ -59,7 +59,7 @@ func (s *Scorer) Why(dst []Gain, x []float64, rows int) {
 	if rows == 0 {
 		return
 	}
-	s.prepare()
+	s.pack()
 	s.blame.prepare(s.dim)
 	p, b, most := s.parzen, &s.blame, len(dst)/rows
 	s.lse, s.g = linalg.Resize(s.lse, rows), linalg.Resize(s.g, rows*s.gaussian)
