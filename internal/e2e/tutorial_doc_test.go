@@ -3,6 +3,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,20 +12,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // docBlock is a fenced block of a page, and the name of a file if the line before it gives one.
-var docBlock = regexp.MustCompile("(?ms)^(?:`([a-z.]+)`:\n\n)?```(python|yaml|sh|text)\n(.*?)^```$")
+var docBlock = regexp.MustCompile("(?ms)^(?:`([a-z.]+)`:\n\n)?```(python|yaml|properties|sql|sh|text)\n(.*?)^```$")
 
 // walk is a reader who follows a page: saves its files, types its commands, and compares what it shows.
 type walk struct {
 	*stream
-	env    []string
-	said   string // what the last commands have printed
-	served *program
+	env     []string
+	said    string     // what the last commands have printed
+	heard   string     // what all of them have
+	running []*program // what runs on in other terminals
 }
 
 // The tutorial, followed to the letter in a fresh directory, and then the how-to pages that go on from it.
@@ -31,9 +35,9 @@ func TestTutorialRuns(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	dir := t.TempDir()
 	w := &walk{stream: &stream{Broker: b, t: t, name: "pump", dir: dir, file: filepath.Join(dir, "pump.yaml")}}
-	path := filepath.Dir(testtools.Python(t)) + ":" + filepath.Dir(w.path()) + ":" + os.Getenv("PATH")
+	programs := []string{filepath.Dir(testtools.Python(t)), filepath.Dir(w.path()), filepath.Dir(kafkatest.ConnectScript(t, t.TempDir())), os.Getenv("PATH")}
 	t.Setenv("KAFKA_BROKERS", b.Addrs()[0]) // instead of the page's localhost:9092
-	w.env = append(os.Environ(), "PATH="+path, "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1")
+	w.env = append(os.Environ(), "PATH="+strings.Join(programs, ":"), "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1")
 
 	w.page("tutorial.md")
 	score := regexp.MustCompile(`with a score above [\d.]+: (\d+) of 200`).FindStringSubmatch(w.said)
@@ -43,8 +47,13 @@ func TestTutorialRuns(t *testing.T) {
 	if !strings.Contains(w.said, "normal range: 0 of 200") {
 		t.Errorf("the page says that no sensor leaves its normal range:\n%s", w.said)
 	}
-	for _, page := range []string{"threshold.md", "bridges.md", "choose-model.md"} {
+	for _, page := range []string{"threshold.md", "bridges.md", "choose-model.md", "vector-stores.md"} {
 		w.page(page)
+	}
+	for _, collection := range []string{"pump-20200", "pump-42400"} {
+		if n := share(regexp.MustCompile(collection + `: (\d+) of 100 neighbours`).FindStringSubmatch(w.heard)); n < 80 {
+			t.Errorf("in %s %d of 100 neighbours of worn readings are worn ones", collection, n)
+		}
 	}
 }
 
@@ -69,6 +78,7 @@ func (w *walk) page(name string) {
 		case file == "":
 			w.t.Fatalf("%s: a block of %s has no file name before it:\n%s", name, kind, body)
 		default:
+			body = strings.ReplaceAll(body, "localhost:9092", w.Addrs()[0])
 			if err := os.WriteFile(filepath.Join(w.dir, file), []byte(body), 0o644); err != nil {
 				w.t.Fatal(err)
 			}
@@ -76,30 +86,93 @@ func (w *walk) page(name string) {
 	}
 }
 
+// runsOn matches a line that does not come to an end by itself; shown and ends those that a reader types until all is there.
+var (
+	runsOn = regexp.MustCompile(`lca-stream (run|transform) |^connect-standalone.sh `)
+	shown  = regexp.MustCompile(`^(?:VERSION=(\d+) )?lca-stream offsets show `)
+	ends   = regexp.MustCompile(`^tail -n 1 (\S+)$`)
+)
+
 // commands types the lines of a block, except that what runs on is started and left.
 func (w *walk) commands(name, block string) {
 	w.t.Helper()
 	var said strings.Builder
 	for line := range strings.Lines(block) {
 		line = strings.TrimSpace(line)
-		switch {
-		case line == "export KAFKA_BROKERS=localhost:9092": // this test's own is in the environment
-		case line == "lca-stream run -c pump.yaml --from-history":
-			w.served = w.program("run", "--from-history", "--set", "http.listen=")
-		default:
-			if line == "lca-stream offsets show -c pump.yaml" { // a reader types it until nothing is left
-				w.await(w.name, w.end("pump"), w.served)
-			}
-			cmd := exec.Command("sh", "-c", line)
-			cmd.Dir, cmd.Env = w.dir, w.env
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				w.t.Fatalf("%s: %s: %v\n%s", name, line, err, out)
-			}
-			said.Write(out)
+		if line == "export KAFKA_BROKERS=localhost:9092" { // this test's own is in the environment
+			continue
 		}
+		if runsOn.MatchString(line) {
+			w.start(line)
+			continue
+		}
+		if m := shown.FindStringSubmatch(line); m != nil {
+			w.awaitAll(m[1])
+		}
+		if m := ends.FindStringSubmatch(line); m != nil {
+			w.awaitLines(filepath.Join(w.dir, m[1]), w.end("pump"))
+		}
+		cmd := exec.Command("sh", "-c", line)
+		cmd.Dir, cmd.Env = w.dir, w.env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			w.t.Fatalf("%s: %s: %v\n%s", name, line, err, out)
+		}
+		said.Write(out)
 	}
 	w.said = said.String()
+	w.heard += w.said
+}
+
+// start types a line in a terminal of its own.
+func (w *walk) start(line string) {
+	w.t.Helper()
+	p := &program{s: w.stream, args: []string{line}, log: filepath.Join(w.dir, fmt.Sprintf("terminal%d.log", len(w.running)))}
+	log, err := os.Create(p.log)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	if strings.HasPrefix(line, "lca-stream run") {
+		line += " --set http.listen=" // the page's port may be in use on this machine
+	}
+	cmd := exec.Command("sh", "-c", "exec env "+line)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, w.env, log, log
+	p.Process = kafkatest.StartProcess(w.t, cmd, "")
+	w.running = append(w.running, p)
+	w.t.Cleanup(func() {
+		p.Kill()
+		if w.t.Failed() {
+			w.t.Logf("%s ended its log with:\n%s", line, lastLines(p.log, 40))
+		}
+	})
+}
+
+// awaitAll waits until all of the topic has been whitened by the group of a version, or by that of the tutorial.
+func (w *walk) awaitAll(version string) {
+	w.t.Helper()
+	group := w.name
+	if version != "" {
+		group = "vectors-" + version
+	}
+	w.await(group, w.end("pump"), w.running...)
+}
+
+// awaitLines waits until a file has as many lines.
+func (w *walk) awaitLines(path string, lines int64) {
+	w.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		text, _ := os.ReadFile(path) // it may not be there yet
+		if int64(bytes.Count(text, []byte("\n"))) >= lines {
+			return
+		}
+		for _, p := range w.running {
+			p.alive()
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s has %d of %d lines after 2 minutes", path, bytes.Count(text, []byte("\n")), lines)
+		}
+	}
 }
 
 // printed compares what a page shows with what the commands before it have printed, number for any number.
