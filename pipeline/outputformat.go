@@ -56,6 +56,29 @@ func (f Format) of(m *source.Message) Format {
 	return FormatArrow
 }
 
+// Copied returns the formats of which an output begins with the bytes of the input, so that of a record it needs no columns but those that
+// are whitened.
+func (f Format) Copied() []format.Format {
+	switch f {
+	case FormatInput:
+		return []format.Format{format.JSON, format.JSONSchema, format.Avro}
+	case FormatJSON:
+		return []format.Format{format.JSON, format.JSONSchema}
+	case FormatAvro:
+		return []format.Format{format.Avro}
+	}
+	return nil
+}
+
+// Names returns the names that an output of up to k coordinates gives to our columns: an input must not have them.
+func (c OutputConfig) Names(k int) (names []string) {
+	c = c.withDefaults()
+	for _, f := range c.fields(k) {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // text reports whether values of a format are JSON.
 func (f Format) text() bool { return f == FormatJSON || f == formatJSONSchema }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 func (p *program) transformCommand() *cobra.Command {
@@ -171,17 +172,26 @@ func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
 func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
-	needed := o.featuresOnly()
-	needed.Only = needed.Only && !o.config.Transform.Passthrough // the output has all columns of the input
 	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 		GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
-	}, needed)
+	}, o.whitened())
 	if err != nil {
 		return nil, err
 	}
 	o.lags.add(ctx, p, src)
 	return src, nil
+}
+
+// whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.
+// A column with a name of ours is asked for in any case, because such an input is set aside.
+func (s *system) whitened() format.Config {
+	needed, output := s.featuresOnly(), outputOf(s.config)
+	if output.Passthrough {
+		needed.OnlyOf, needed.Also = output.Format.Copied(), output.Names(len(needed.Columns))
+		needed.Only = needed.Only && len(needed.OnlyOf) > 0
+	}
+	return needed
 }
 
 // grace returns the shutdown timeout less some time for leaving the group and closing connections.

@@ -34,7 +34,13 @@ type avroShaper struct {
 func newAvroPlan(root *avroNode, c Config) *avroPlan {
 	p := &avroPlan{}
 	if c.Only {
-		p.root = (&avroShaper{plan: p}).only(root, c.Columns)
+		columns := slices.Clone(c.Columns)
+		for _, name := range c.Also {
+			if slices.Contains(root.names, name) {
+				columns = append(columns, name)
+			}
+		}
+		p.root = (&avroShaper{plan: p}).only(root, columns)
 	}
 	if p.root == nil {
 		p.columns, p.shapes = nil, 0

@@ -3,6 +3,7 @@ package format
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -24,11 +25,21 @@ type Config struct {
 	// Columns are the names or paths of the columns that will be read, such as payload.after.temp. A format whose records
 	// have no nested columns gives each path a column of its name.
 	Columns []string
-	// Only leaves out the columns that Columns does not name, as far as that saves work.
+	// Only leaves out the columns that neither Columns nor Also names, as far as that saves work.
 	Only bool
+	// OnlyOf are the formats that Only is for; nil: all.
+	OnlyOf []Format
+	// Also are names of fields of a row, not paths, that are columns with Only where a message has them. One that it lacks costs nothing.
+	Also []string
 	// Nested makes columns with fields of nested values that are text otherwise. It is for showing what is there. With Only,
 	// the first values that lack one of Columns are read so, because an error will name what is similar.
 	Nested bool
+}
+
+// of returns what a format's decoder takes.
+func (c Config) of(f Format) Config {
+	c.Only = c.Only && (c.OnlyOf == nil || slices.Contains(c.OnlyOf, f))
+	return c
 }
 
 // Decoder turns the value of a message into one Arrow record. Its input is hostile until proven
@@ -56,14 +67,14 @@ func NewDecoder(c Config) (*Decoder, error) {
 	d := &Decoder{config: c, chosen: chosen, decoders: make([]valueDecoder, len(formats))}
 	for i, f := range formats {
 		if f.decoder != nil {
-			d.decoders[i] = f.decoder(c)
+			d.decoders[i] = f.decoder(c.of(f.name))
 		}
 	}
 	if c.AvroSchema != "" {
 		if c.Format != Avro {
 			return nil, fmt.Errorf("format: a schema for values that name none is given, so source.format must be %s", Avro)
 		}
-		if d.decoders[chosen], err = compileAvro(c, &Schema{Type: SchemaAvro, Text: c.AvroSchema}); err != nil {
+		if d.decoders[chosen], err = compileAvro(c.of(Avro), &Schema{Type: SchemaAvro, Text: c.AvroSchema}); err != nil {
 			return nil, fmt.Errorf("format: source.schema_file: %w", err)
 		}
 		return d, nil

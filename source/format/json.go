@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -58,6 +59,7 @@ func looksJSON(value []byte) bool {
 // jsonDecoder reads JSON values.
 type jsonDecoder struct {
 	config   Config
+	columns  []string // names and paths: Config.Columns, and with Only those that a message may lack
 	wants    []jsonWant
 	decimals map[string]bool // paths of numbers that are written as text
 	last     atomic.Pointer[jsonSchema]
@@ -68,8 +70,11 @@ type jsonDecoder struct {
 }
 
 func newJSONDecoder(c Config) *jsonDecoder {
-	d := &jsonDecoder{config: c}
-	for i, name := range c.Columns {
+	d := &jsonDecoder{config: c, columns: c.Columns}
+	if c.Only { // otherwise they are columns anyway
+		d.columns = slices.Concat(c.Columns, c.Also)
+	}
+	for i, name := range d.columns {
 		d.wants = append(d.wants, jsonWant{name: i, rest: name})
 	}
 	if c.Only && !c.Nested {

@@ -17,7 +17,7 @@ type jsonTable struct {
 	top     jsonLevel     // the keys of rows
 	met     []*jsonColumn // that this message has, in the order they were met
 
-	found []*jsonColumn    // by the place of a name in Config.Columns: the column that it stands for
+	found []*jsonColumn    // by the place of a name in the decoder's columns: the column that it stands for
 	out   []jsonOut        // the columns of the record
 	types []arrow.DataType // also by column
 

@@ -32,7 +32,7 @@ type jsonColumn struct {
 	level   *jsonLevel // of its object; nil for a place
 	after   *jsonColumn
 	decimal bool       // a text of it is a number
-	wanted  int        // place in Config.Columns of the name by which it is wanted; −1: by none
+	wanted  int        // place in the decoder's columns of the name by which it is wanted; −1: by none
 	heads   []string   // the parts of that name before the last
 	inner   *jsonInner // what is looked for within; nil: nothing
 	message uint64     // the last one that has it
@@ -61,7 +61,7 @@ type jsonMeasured struct {
 
 // jsonWant is a name, or the rest of one, that is looked for in an object or array.
 type jsonWant struct {
-	name  int      // place in Config.Columns
+	name  int      // place in the decoder's columns
 	rest  string   // of the name
 	heads []string // the parts of the name before it
 }
@@ -161,7 +161,7 @@ type jsonOut struct {
 func (t *jsonTable) choose() (all bool) {
 	config := &t.decoder.config
 	t.found = t.found[:0]
-	for range config.Columns {
+	for range t.decoder.columns {
 		t.found = append(t.found, nil)
 	}
 	for _, c := range t.met {
@@ -173,10 +173,11 @@ func (t *jsonTable) choose() (all bool) {
 	if !config.Only {
 		t.out = t.outOf(t.out, &t.top)
 	}
-	for i, name := range config.Columns {
+	for i, name := range t.decoder.columns {
 		switch c := t.found[i]; {
 		case c == nil:
-			all = false
+			all = all && i >= len(config.Columns)
+		case i >= len(config.Columns) && len(c.heads) > 0: // within a field, and it is no path
 		case config.Only || len(c.heads) > 0:
 			t.out = append(t.out, jsonOut{name: name, column: c})
 		}

@@ -137,7 +137,7 @@ func (r *registered) compile(s *Schema) *plan {
 			want := formats[r.chosen]
 			return &plan{err: errorf(want.invalid, "schema %d is of %s; set source.format to auto or %s to read it", s.ID, f.title, f.name)}
 		}
-		d, err := f.compile(r.config, s)
+		d, err := f.compile(r.config.of(f.name), s)
 		if err != nil {
 			return &plan{err: errorf(CodeSchemaInvalid, "schema %d: %w", s.ID, err)}
 		}

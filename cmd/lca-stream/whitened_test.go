@@ -1,0 +1,46 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// A transform reads the features alone where its output repeats the bytes of the input, and a column with a name of ours
+// in any case; it reads all columns where its output is made of them.
+func TestWhitened(t *testing.T) {
+	const value = `{"id":"a","x":1.5,"y":2}`
+	for _, c := range []struct {
+		format      pipeline.Format
+		passthrough bool
+		layout      pipeline.Layout
+		value       string
+		columns     int64
+	}{
+		{pipeline.FormatInput, true, pipeline.LayoutVector, value, 2},
+		{pipeline.FormatJSON, true, pipeline.LayoutVector, value, 2},
+		{pipeline.FormatArrow, true, pipeline.LayoutVector, value, 3},
+		{pipeline.FormatArrow, false, pipeline.LayoutVector, value, 2},
+		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
+		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
+		{pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
+		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
+	} {
+		s := &system{config: config.Default()}
+		s.config.Source.Features = []string{"x", "y"}
+		s.config.Transform.Format, s.config.Transform.Passthrough, s.config.Transform.Layout = c.format, c.passthrough, c.layout
+		d, err := format.NewDecoder(s.whitened())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := d.Decode(t.Context(), []byte(c.value), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.NumCols() != c.columns {
+			t.Errorf("%v, passthrough %v, %v: %s is read as %v, want %d columns", c.format, c.passthrough, c.layout, c.value, rec.Schema(), c.columns)
+		}
+	}
+}
