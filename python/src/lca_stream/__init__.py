@@ -4,15 +4,17 @@
     model.whiten(X), model.score(X), model.p_value(X), model.why(X)
 
     for rows in lca_stream.read_rows("whitened", "localhost:9092"): ...
+    X = model.matrix(rows)
     newest = lca_stream.read_models("lca-snapshots", "localhost:9092")["default"]
 
 ``lca_stream.sklearn.LCATransformer`` is the same as a transformer of scikit-learn.
 """
 
+from lca_stream._columns import matrix
 from lca_stream._files import FormatError, model_from_bytes, read_model
 from lca_stream._kafka import read_models, read_rows
 from lca_stream._model import Model
 from lca_stream._rows import rows_from_bytes
 
 __version__ = "0.2.0"
-__all__ = ["FormatError", "Model", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]
+__all__ = ["FormatError", "Model", "matrix", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]

@@ -10,6 +10,8 @@ from math import lgamma, log, pi
 
 import numpy as np
 
+from lca_stream._columns import matrix
+
 BLOCK = 4 << 20  # numbers in the largest intermediate array: 32 MiB
 LEAST_P = 1e-12
 
@@ -48,6 +50,10 @@ class Model:
     @property
     def features(self) -> list[str]:
         return json.loads(self.metadata["lca.features"])
+
+    def matrix(self, rows) -> np.ndarray:
+        """X of a table of rows, or of several: :func:`lca_stream.matrix` with the model's features."""
+        return matrix(rows, self.features)
 
     def whiten(self, X) -> np.ndarray:
         """y = W (x − μ), float32, shape (rows, d): Euclidean distances mean something here."""
