@@ -66,8 +66,9 @@ func (f Format) Copied() []format.Format {
 		return []format.Format{format.JSON, format.JSONSchema}
 	case FormatAvro:
 		return []format.Format{format.Avro}
+	default: // made of columns
+		return nil
 	}
-	return nil
 }
 
 // Names returns the names that an output of up to k coordinates gives to our columns: an input must not have them.
