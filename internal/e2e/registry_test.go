@@ -145,6 +145,15 @@ func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
 		t.Error("dead letters:", diff)
 	}
 	s.readsBack(r, "AVRO", 3, "800 720")
+	whitened := 0
+	for _, line := range s.sinkReads(r, 800) {
+		if strings.HasPrefix(line, "Struct{id=r") && strings.Contains(line, ",lca=[") {
+			whitened++
+		}
+	}
+	if whitened != 720 {
+		t.Errorf("a sink of Kafka Connect has %d rows with lca, not 720", whitened)
+	}
 }
 
 // readsBack reads the output with the deserializers of confluent-kafka: it is the input with fields of ours.

@@ -3,8 +3,6 @@
 package e2e_test
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/internal/testtools"
@@ -103,14 +100,17 @@ func (w *walk) commands(name, block string) {
 			continue
 		}
 		if runsOn.MatchString(line) {
-			w.start(line)
+			if strings.HasPrefix(line, "lca-stream run") {
+				line += " --set http.listen=" // the page's port may be in use on this machine
+			}
+			w.running = append(w.running, w.terminal(line, w.env))
 			continue
 		}
 		if m := shown.FindStringSubmatch(line); m != nil {
 			w.awaitAll(m[1])
 		}
 		if m := ends.FindStringSubmatch(line); m != nil {
-			w.awaitLines(filepath.Join(w.dir, m[1]), w.end("pump"))
+			w.awaitLines(filepath.Join(w.dir, m[1]), w.end("pump"), w.running...)
 		}
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir, cmd.Env = w.dir, w.env
@@ -124,30 +124,6 @@ func (w *walk) commands(name, block string) {
 	w.heard += w.said
 }
 
-// start types a line in a terminal of its own.
-func (w *walk) start(line string) {
-	w.t.Helper()
-	p := &program{s: w.stream, args: []string{line}, log: filepath.Join(w.dir, fmt.Sprintf("terminal%d.log", len(w.running)))}
-	log, err := os.Create(p.log)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer func() { _ = log.Close() }()
-	if strings.HasPrefix(line, "lca-stream run") {
-		line += " --set http.listen=" // the page's port may be in use on this machine
-	}
-	cmd := exec.Command("sh", "-c", "exec env "+line)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = w.dir, w.env, log, log
-	p.Process = kafkatest.StartProcess(w.t, cmd, "")
-	w.running = append(w.running, p)
-	w.t.Cleanup(func() {
-		p.Kill()
-		if w.t.Failed() {
-			w.t.Logf("%s ended its log with:\n%s", line, lastLines(p.log, 40))
-		}
-	})
-}
-
 // awaitAll waits until all of the topic has been whitened by the group of a version, or by that of the tutorial.
 func (w *walk) awaitAll(version string) {
 	w.t.Helper()
@@ -156,23 +132,6 @@ func (w *walk) awaitAll(version string) {
 		group = "vectors-" + version
 	}
 	w.await(group, w.end("pump"), w.running...)
-}
-
-// awaitLines waits until a file has as many lines.
-func (w *walk) awaitLines(path string, lines int64) {
-	w.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		text, _ := os.ReadFile(path) // it may not be there yet
-		if int64(bytes.Count(text, []byte("\n"))) >= lines {
-			return
-		}
-		for _, p := range w.running {
-			p.alive()
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s has %d of %d lines after 2 minutes", path, bytes.Count(text, []byte("\n")), lines)
-		}
-	}
 }
 
 // printed compares what a page shows with what the commands before it have printed, number for any number.
