@@ -144,8 +144,7 @@ func (f *replayFlags) publishes() bool { return f.output == "" && !f.dryRun && !
 type replayResult struct {
 	Rows         uint64   `json:"rows"` // usable rows of the range, counted once for all passes
 	Passes       int      `json:"passes"`
-	NLL          *float64 `json:"nll"`          // null if too few rows were learnt
-	SingleNLL    *float64 `json:"gaussian_nll"` // of a single Gaussian
+	NLL          *float64 `json:"nll"` // null if too few rows were learnt
 	Gaussian     int      `json:"d_gaussian"`
 	Parzen       int      `json:"d_parzen"`
 	ModelVersion uint64   `json:"model_version"`
@@ -155,10 +154,11 @@ type replayResult struct {
 	Rejected     uint64   `json:"rejected_records"` // skipped: not decodable, or without a feature
 	Invalid      uint64   `json:"invalid_rows"`     // skipped: a feature is null, NaN or infinite
 
-	Outliers    uint64 `json:"outlier_rows"`     // not learnt: each is far from all others
-	Passing     uint64 `json:"passing_rows"`     // not learnt: of changes that did not last for lca.drift rows
-	Unconfirmed uint64 `json:"unconfirmed_rows"` // not learnt: of a change that the range ends with
-	Restarts    uint64 `json:"restarts"`         // changes that lasted: the model is of the rows since the last one
+	SingleNLL   *float64 `json:"gaussian_nll"`     // of a single Gaussian
+	Outliers    uint64   `json:"outlier_rows"`     // not learnt: each is far from all others
+	Passing     uint64   `json:"passing_rows"`     // not learnt: of changes that did not last for lca.drift rows
+	Unconfirmed uint64   `json:"unconfirmed_rows"` // not learnt: of a change that the range ends with
+	Restarts    uint64   `json:"restarts"`         // changes that lasted: the model is of the rows since the last one
 
 	Tuning *tuning `json:"tuning,omitempty"`
 }
