@@ -10,7 +10,7 @@ import (
 
 func TestPythonHasItsPackages(t *testing.T) {
 	python := Python(t)
-	out, err := exec.Command(python, "-c", "import pyarrow, numpy, confluent_kafka, polars, duckdb, chdb; print(pyarrow.__version__)").CombinedOutput()
+	out, err := exec.Command(python, "-c", "import pyarrow, numpy, confluent_kafka, polars, duckdb, qdrant_client, chdb; print(pyarrow.__version__)").CombinedOutput()
 	if err != nil || !strings.Contains(string(requirements), "pyarrow=="+strings.TrimSpace(string(out))) {
 		t.Errorf("%s: %v", out, err)
 	}
