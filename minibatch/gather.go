@@ -27,29 +27,30 @@ type Rows struct {
 // values under a null. If the record as a whole does not hold the features, the error is a *FeatureError and dst is
 // undefined.
 func (f *Features) Gather(dst *Rows, rec arrow.Record) error {
+	if err := f.gather(dst, rec); err != nil {
+		return err
+	}
+	dst.finish()
+	return nil
+}
+
+// gather is Gather, but rows that are not finite have no Reason yet.
+func (f *Features) gather(dst *Rows, rec arrow.Record) error {
 	p, err := f.planFor(rec.Schema())
 	if err != nil {
 		return err
 	}
 	dst.reset(int(rec.NumRows()), f.Dim())
-	if p.columns == nil {
+	switch {
+	case p.columns == nil:
 		dst.allNull()
 		return nil
-	}
-	if f.gatherPlain(dst, rec, p) {
-		dst.finish()
+	case f.gatherPlain(dst, rec, p):
 		return nil
+	case p.list:
+		return gatherList(dst, rec, p)
 	}
-	if p.list {
-		err = gatherList(dst, rec, p)
-	} else {
-		err = gatherColumns(dst, rec, p)
-	}
-	if err != nil {
-		return err
-	}
-	dst.finish()
-	return nil
+	return gatherColumns(dst, rec, p)
 }
 
 // AppendValid appends the rows without a Reason to x, and their identities to ids. first is the index in its record
@@ -154,7 +155,6 @@ func (r *Rows) allNull() {
 		r.Invalid[i] = ReasonNull
 		r.clearElements(i, nil, 0)
 	}
-	r.Bad = r.N
 }
 
 func markNulls(reasons []Reason, col arrow.Array) {

@@ -21,6 +21,23 @@ func (r *Rows) Missing(row int) int {
 	return n
 }
 
+// Unusable returns the names of the features that are null, NaN or infinite in a row of a record. It is for messages: it
+// reads the row once more.
+func (f *Features) Unusable(rec arrow.Record, row int) (names []string) {
+	one := rec.NewSlice(int64(row), int64(row)+1)
+	defer one.Release()
+	r := Rows{KeepMissing: true}
+	if err := f.gather(&r, one); err != nil {
+		return nil
+	}
+	for k, v := range r.X[:r.Dim] {
+		if v-v != 0 {
+			names = append(names, f.Names[k])
+		}
+	}
+	return names
+}
+
 // clearNulls writes NaN over what lies under the nulls of column j, if missing features are kept.
 func (r *Rows) clearNulls(j int, col arrow.Array) {
 	if !r.KeepMissing {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -66,15 +67,29 @@ func (l *DeadLog) say(s setAside) {
 		"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
 }
 
-// rows logs rows of kept messages that are not whitened, in the same way.
-func (l *DeadLog) rows(c counted) {
+// rows logs rows of kept messages that are not whitened, in the same way, with the first of the batch.
+func (l *DeadLog) rows(u *unusable) {
 	if l == nil {
 		return
 	}
-	if n, says := l.since(setAside{reason: "rows/" + c.reason, n: c.n}); says {
-		l.Log.WarnContext(logs.Unlimited(context.Background()), "rows are not whitened", "reason", c.reason, "rows", n)
+	n, says := l.since(setAside{reason: "rows/" + u.reason, n: u.n})
+	if !says {
+		return
 	}
+	about := []any{"reason", u.reason, "rows", n}
+	if u.row >= 0 {
+		about = append(about, "example", fmt.Sprintf("%s@%d, row %d", u.partition, u.offset, u.row))
+	}
+	if some := len(u.features); some > mostNamed {
+		about = append(about, "features", fmt.Sprintf("%s, and %d more", strings.Join(u.features[:mostNamed], ", "), some-mostNamed))
+	} else if some > 0 {
+		about = append(about, "features", strings.Join(u.features, ", "))
+	}
+	l.Log.WarnContext(logs.Unlimited(context.Background()), "rows are not whitened", about...)
 }
+
+// mostNamed is how many features a line names.
+const mostNamed = 8
 
 // since returns how many were set aside since the last line, if another line is due.
 func (l *DeadLog) since(s setAside) (n uint64, says bool) {

@@ -96,3 +96,25 @@ func TestThresholdWarns(t *testing.T) {
 		t.Errorf("no warning:\n%s", &out)
 	}
 }
+
+// Rows that are not whitened are said once a minute for each reason, with an example and the features to blame.
+func TestUnusableRowsAreSaid(t *testing.T) {
+	var out bytes.Buffer
+	w := learnt(t)
+	w.topics[events][2].Value = []byte(`[{"a":1,"b":2,"c":3},{"a":1,"b":null,"c":3},{"a":1,"b":2}]`)
+	w.topics[events][3].Value = []byte(`{"a":null,"b":null,"c":null}`)
+	w.topics[events][4].Value = []byte(`{"a":1e999,"b":1,"c":2}`)
+	loop := w.transformLoop(t, events, 100)
+	loop.Stage.(*Transform).DeadLog = &DeadLog{Log: saidLog(&out), Now: time.Now}
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`msg="rows are not whitened" reason=null rows=3 example="events/0@2, row 1" features=b` + "\n",
+		`msg="rows are not whitened" reason=inf rows=1 example="events/0@4, row 0" features=a` + "\n",
+	} {
+		if strings.Count(out.String(), want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, &out)
+		}
+	}
+}

@@ -9,13 +9,14 @@ import (
 // provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
 // is counted when it comes again.
 type provisional struct {
-	rows           uint64 // whitened
-	imputed        uint64 // those of them that lacked features
-	p              scoreCounts
-	strange        strangeRows
-	rejects, moved []counted
-	deads          []setAside
-	stamps         []stamp
+	rows    uint64 // whitened
+	imputed uint64 // those of them that lacked features
+	p       scoreCounts
+	strange strangeRows
+	moved   []counted
+	rejects []unusable
+	deads   []setAside
+	stamps  []stamp
 }
 
 // stamp is the time of n messages in a row.
@@ -46,8 +47,28 @@ func (p *provisional) read(messages []source.Message) {
 	}
 }
 
-func (p *provisional) rejected(reason string, n uint64) { p.rejects = count(p.rejects, reason, n) }
-func (p *provisional) passed(reason string, n uint64)   { p.moved = count(p.moved, reason, n) }
+// unusable is the number of rows for one reason, and where the first of them is.
+type unusable struct {
+	counted
+	partition source.Partition
+	offset    int64
+	row       int
+	features  []string // those that are to blame; nil: not known
+}
+
+// rejected counts rows, and returns the entry of the first ones for this reason, for the caller to say where they are.
+func (p *provisional) rejected(reason string, n uint64) (first *unusable) {
+	for i := range p.rejects {
+		if p.rejects[i].reason == reason {
+			p.rejects[i].n += n
+			return nil
+		}
+	}
+	p.rejects = append(p.rejects, unusable{counted: counted{reason, n}, row: -1})
+	return &p.rejects[len(p.rejects)-1]
+}
+
+func (p *provisional) passed(reason string, n uint64) { p.moved = count(p.moved, reason, n) }
 
 func count(all []counted, reason string, n uint64) []counted {
 	for i := range all {
@@ -67,7 +88,7 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.strangest.add(now, p.strange)
 	for _, c := range p.rejects {
 		s.reject.add(c.reason, c.n)
-		l.rows(c)
+		l.rows(&c)
 	}
 	for _, c := range p.deads {
 		s.dead.add(c.reason, c.n)
@@ -84,6 +105,7 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
+	clear(p.rejects)
 	p.rows, p.imputed, p.rejects, p.deads, p.moved, p.stamps = 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
 	p.p, p.strange = scoreCounts{}, nil
 }

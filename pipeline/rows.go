@@ -165,7 +165,9 @@ func (t *Transform) invalid(m *source.Message, reasons []minibatch.Reason) *sour
 		if reason == minibatch.ReasonNone {
 			continue
 		}
-		t.counts.rejected(reason.String(), 1)
+		if first := t.counts.rejected(reason.String(), 1); first != nil {
+			first.partition, first.offset, first.row, first.features = m.Partition, m.Offset, i, t.features.Unusable(m.Record, i)
+		}
 		count++
 		switch t.OnInvalid {
 		case NullRow, ImputeRow: // kept, with a null result
