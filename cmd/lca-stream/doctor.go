@@ -131,8 +131,10 @@ func (d *doctor) examine(ctx context.Context) error {
 		there := d.topics(ctx)
 		d.rights(ctx)
 		d.members(ctx)
-		if there {
-			d.positions(ctx)
+		if there.source {
+			if there.all { // otherwise topics init comes first, and there are none
+				d.positions(ctx)
+			}
 			d.messages(ctx)
 			d.models(ctx)
 		}
@@ -212,14 +214,19 @@ func (d *doctor) brokers(ctx context.Context) bool {
 	return true
 }
 
-// topics reports what topics check would report. It returns true if the source topic exists.
-func (d *doctor) topics(ctx context.Context) bool {
+// present says which topics exist.
+type present struct{ source, all bool }
+
+// topics reports what topics check would report.
+func (d *doctor) topics(ctx context.Context) (there present) {
 	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
 	if err != nil {
 		d.fault("topics", "the user needs DESCRIBE on the topics", "%v", err)
-		return false
+		return there
 	}
+	there.source, there.all = findings[0].Partitions > 0, true
 	for _, f := range findings {
+		there.all = there.all && f.Partitions > 0
 		if f.Denied {
 			d.denied = append(d.denied, f.Topic)
 			f.Remedy = "grant the rights that are named below"
@@ -245,7 +252,7 @@ func (d *doctor) topics(ctx context.Context) bool {
 	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {
 		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.config.Source.MaxMessageBytes)
 	}
-	return findings[0].Partitions > 0
+	return there
 }
 
 // messages reads the newest messages as the learner would, and compares the settings with their width.

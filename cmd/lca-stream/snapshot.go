@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -32,6 +34,7 @@ from a file (--file) in any format that export writes.`,
 type choice struct {
 	options *options
 	file    string
+	model   string // its id; "": that of the configuration
 	version uint64
 }
 
@@ -39,7 +42,17 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 	ch := &choice{options: p.configFlags(c)}
 	c.Flags().StringVar(&ch.file, "file", "", "read the snapshot `FILE` instead of the topic")
 	c.Flags().Uint64Var(&ch.version, "version", 0, "`VERSION` on the topic; 0: the newest")
-	c.PreRunE = func(*cobra.Command, []string) error {
+	c.Args = takes(0, 1)
+	c.PreRunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			ch.model = args[0]
+		}
+		if ext := filepath.Ext(ch.model); ext == ".yaml" || ext == ".yml" {
+			return fmt.Errorf("%q is no id of a model: did you mean -c %[1]s?", ch.model)
+		}
+		if ch.file != "" && ch.model != "" {
+			return errors.New("MODEL is of the topic: a file holds one")
+		}
 		if ch.file != "" && ch.options.file != "" || ch.file == "" && ch.options.path() == "" {
 			return errors.New("say where the snapshot is: either -c FILE, for the topic of a configuration, or --file PATH")
 		}
@@ -58,7 +71,7 @@ func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot
 	}
 	var s *snapshot.Snapshot
 	err := p.withTopic(ctx, c.options, func(id string, a *snapshot.Assembler) (err error) {
-		s, err = pick(a, id, c.version)
+		s, err = pick(a, cmp.Or(c.model, id), c.version)
 		return err
 	})
 	return s, err

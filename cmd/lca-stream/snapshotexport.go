@@ -13,11 +13,12 @@ import (
 
 func (p *program) snapshotExportCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "export",
+		Use:   "export [MODEL]",
 		Short: "Write a model for other programs: " + either(snapshot.Formats()...),
 		Long: `Writes a snapshot to a file (or standard output, -o -). Every format holds the same arrays under the same
 names: mean, whiten, parzen, gaussian, c_l, c_g, eigenvalues, neighbours; y = whiten (x - mean). An ONNX
-file is a graph with input x and output y. Without --format the ending of the file decides.`,
+file is a graph with input x and output y. Without --format the ending of the file decides.
+MODEL is the id of a model; without it, that of the configuration is written.`,
 		Example: `  lca-stream snapshot export -c stream.yaml -o model.onnx
   lca-stream snapshot export --file model.arrows --format npz -o model.npz`,
 	}

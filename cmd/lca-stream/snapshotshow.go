@@ -35,12 +35,14 @@ type shown struct {
 
 func (p *program) snapshotShowCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:   "show",
+		Use:   "show [MODEL]",
 		Short: "Show a model: dimensions, spectrum, directions, likelihood",
 		Long: `Shows where a model comes from, its likelihood, and the spectrum of C_G^(-1/2) C_L C_G^(-1/2): directions
 below 1 have local structure (Parzen), those from 1 on have none (Gaussian). For each of the most
-structured directions it names the features that weigh most, in standard deviations of the feature.`,
+structured directions it names the features that weigh most, in standard deviations of the feature.
+MODEL is the id of a model; without it, that of the configuration is shown.`,
 		Example: `  lca-stream snapshot show -c stream.yaml
+  lca-stream snapshot show january -c stream.yaml
   lca-stream snapshot show --file model.arrows --plot spectrum.svg
   lca-stream snapshot show --file model.arrows --json`,
 	}
@@ -83,14 +85,15 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	m, info := s.Model, s.Model.Info
 	fmt.Fprintf(&b, "model        %s, version %d", s.ModelID, s.Version)
 	if s.Parent > 0 {
-		fmt.Fprintf(&b, ", after %d", s.Parent)
+		fmt.Fprintf(&b, ", parent %d", s.Parent)
 	}
 	if !s.Time.IsZero() {
 		fmt.Fprintf(&b, ", published %s ago (%s)", age(now.Sub(s.Time)), s.Time.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
 	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
-	fmt.Fprintf(&b, "rows         %d seen, %d learnt, %d gated as outliers; minibatches of %d\n", info.Rows, info.Learnt, info.Gated, info.Minibatch)
+	fmt.Fprintf(&b, "rows         %d seen: %d learnt, %d gated as outliers, %d set aside or waiting; minibatches of %d\n", info.Rows, info.Learnt, info.Gated,
+		info.Rows-min(info.Rows, info.Learnt+info.Gated), info.Minibatch)
 	fmt.Fprintf(&b, "memory       γ %.4g, n %.4g rows; ν %s, ν_g %s (%s)\n", info.Gamma, info.PassRows, regular(info.Nu), regular(info.NuGaussian), info.NuUnit)
 	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), known(info.Effective))
 	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", known(info.NLL), known(info.GaussianNLL))
