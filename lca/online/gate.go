@@ -41,7 +41,7 @@ func (l *Learner) inliers(b batch) batch {
 	squares, counted := l.mahalanobis(b.x, l.moments.sparse)
 	l.kept = l.kept[:0]
 	for i, v := range squares {
-		if v <= outlierDistance*outlierDistance*float64(counted) {
+		if !isOutlier(v, counted) {
 			l.kept = append(l.kept, i)
 		}
 	}
@@ -51,6 +51,11 @@ func (l *Learner) inliers(b batch) batch {
 	b = l.inside.pick(b, l.kept, l.cfg.Dim)
 	l.estimator.project(b.x, l.moments.mean)
 	return b
+}
+
+// isOutlier reports whether a squared Mahalanobis distance by C_G over that number of columns is an outlier's.
+func isOutlier(square float64, columns int) bool {
+	return square > outlierDistance*outlierDistance*float64(columns)
 }
 
 // kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.
@@ -80,14 +85,9 @@ func (l *Learner) opensGate(far, rows int) bool {
 }
 
 // countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
-func (l *Learner) countFar(m *kernel.Moments) (rows int) {
+func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
-		for _, v := range l.densities(m) {
-			if v > l.gate.limit {
-				rows++
-			}
-		}
-		return rows
+		return l.refuse(b, m)
 	}
 	limit := math.Min(farLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {

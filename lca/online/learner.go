@@ -58,6 +58,7 @@ type buffers struct {
 	inside, sifted   batch
 	inTime           inTime
 	kept             []int
+	beyond           []bool
 	starts, excluded []int32
 	density, sorted  []float64
 	single, offset   []float64
@@ -204,7 +205,7 @@ func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(b)
 	ex.Gate = l.cfg.kernelGate()
 	m = l.estimator.update(ex)
-	return m, outliers + l.countFar(m)
+	return m, outliers + l.countFar(b, m)
 }
 
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, rows that are near in

@@ -38,7 +38,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 		return err
 	}
 	// While the pool holds all rows so far, outliers among the first can still be left out without losing any other.
-	if b := l.pool.batch(); l.pool.offered == uint64(b.len()) {
+	if b := l.pool.batch(); l.pool.offered == uint64(b.len()) && l.knowsScores() {
 		if kept := l.insideGate(b); len(kept) < b.len() {
 			if _, err := l.fitFirst(new(batch).pick(b, kept, l.cfg.Dim), s); err != nil {
 				return err

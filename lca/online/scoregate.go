@@ -25,6 +25,15 @@ func (l *Learner) usesScores() bool {
 	return l.cfg.OutlierGate == lca.Auto && len(l.moments.sparse) == 0
 }
 
+// knowsScores reports whether the pool's rows are enough for their scores to say what a fresh row scores. They are left out
+// of their own neighbours, but not of μ and C_G. Of few rows per column, each far one has a direction nearly to itself, and
+// its score is far below that of a fresh row that is as far out. Copies of a row count once: with c pairs of copies for each
+// row learnt, the pool has 1 + 2c of each.
+func (l *Learner) knowsScores() bool {
+	copies := float64(l.counts.Copies) / float64(max(1, l.counts.Learnt))
+	return float64(l.pool.len())/(1+2*copies) >= float64(min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active)))
+}
+
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
 func (l *Learner) reviseGate() {
 	if l.usesScores() && l.counts.Minibatches%gateMinibatches == 0 {
@@ -54,14 +63,31 @@ func (l *Learner) setGate(b batch) []float64 {
 	return scores
 }
 
-// closeGate takes the rows beyond the gate out of those that count, by the densities of the last E-step. Their part of the
-// moments is still to be taken out: see dropGated.
+// refuse marks the rows of the last E-step that are beyond the gate, and counts them. As long as the pool's scores say little, such a
+// row must be an outlier by C_G, too.
+func (l *Learner) refuse(b batch, m *kernel.Moments) (rows int) {
+	l.beyond = append(l.beyond[:0], make([]bool, b.len())...)
+	var squares []float64
+	if !l.knowsScores() {
+		squares = l.family.mahalanobis(l, b.x)
+	}
+	for i, v := range l.densities(m) {
+		if v > l.gate.limit && (squares == nil || isOutlier(squares[i], len(l.metric.Active))) {
+			l.beyond[i] = true
+			rows++
+		}
+	}
+	return rows
+}
+
+// closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out: see
+// dropGated.
 func (l *Learner) closeGate(m *kernel.Moments) {
 	if !l.usesScores() {
 		return
 	}
-	for i, v := range l.density {
-		if v > l.gate.limit {
+	for i, beyond := range l.beyond {
+		if beyond {
 			m.Used[i] = false
 			m.Rows--
 		}

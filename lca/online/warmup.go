@@ -66,21 +66,12 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	return l.initialise(first, s)
 }
 
-// initialise fits the first rows, and again without those that the gate then refuses, until there are none: rows far from
-// all others would otherwise set C_G by themselves for as long as they stay in the pool. A tail that belongs
-// passes the gate (tail.go).
+// initialise fits the first rows without outliers.
 func (l *Learner) initialise(b batch, s Step) (Step, error) {
-	all, used := b.len(), 0
-	for range trimRounds {
-		var err error
-		if used, err = l.fitFirst(b, &s); err != nil {
-			return Step{}, err
-		}
-		kept := l.insideGate(b)
-		if len(kept) == b.len() {
-			break
-		}
-		b = new(batch).pick(b, kept, l.cfg.Dim)
+	all := b.len()
+	b, used, err := l.fitInside(b, &s)
+	if err != nil {
+		return Step{}, err
 	}
 	s.Gated += all - b.len()
 	l.counts.Gated += uint64(all - b.len())
@@ -93,6 +84,44 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	l.counts.Since += uint64(used)
 	l.counts.Minibatches++
 	return s, l.aligned.advance(l)
+}
+
+// fitInside fits rows, and again without those that the gate then refuses, until there are none: rows far from
+// all others would otherwise set C_G by themselves for as long as they stay in the pool. A tail that belongs
+// passes the gate (tail.go). It returns the rows that were fitted, and how many the first update used.
+//
+// Where their scores say little (knowsScores), a row stays in unless it is also an outlier by the C_G of the others. By a
+// C_G that it has itself made wide it would hardly be one.
+func (l *Learner) fitInside(all batch, s *Step) (b batch, used int, err error) {
+	b = all
+	for range trimRounds {
+		if used, err = l.fitFirst(b, s); err != nil {
+			return b, 0, err
+		}
+		kept := l.insideGate(b)
+		if len(kept) == b.len() {
+			break
+		}
+		b = new(batch).pick(b, kept, l.cfg.Dim)
+	}
+	if b.len() == all.len() || l.knowsScores() {
+		return b, used, nil
+	}
+	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.project(all.x, l.moments.mean)
+	var inside []int
+	for i, v := range l.family.mahalanobis(l, all.x) {
+		if !isOutlier(v, len(l.metric.Active)) {
+			inside = append(inside, i)
+		}
+	}
+	if len(inside) > b.len() {
+		b = new(batch).pick(all, inside, l.cfg.Dim)
+		if used, err = l.fitFirst(b, s); err == nil {
+			l.insideGate(b)
+		}
+	}
+	return b, used, err
 }
 
 // fitFirst fills an empty pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first update
