@@ -272,3 +272,25 @@ func TestChoiceOfAnyRows(t *testing.T) {
 		})
 	}
 }
+
+// TestTargetRows holds that a kernel narrowed for more neighbours than the pool has keeps the split that the learner has found, for
+// metrics of each family, and that with as many neighbours it is better.
+func TestTargetRows(t *testing.T) {
+	const d, rows, many = 10, 4000, 4000
+	for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal} {
+		r := rand.New(rand.NewPCG(11, 17))
+		x, fresh, centres := five(r, rows, d-2), five(r, 1000, d-2), five(r, many, d-2)
+		learn := func(target int) *lca.Model {
+			c := DefaultConfig(d)
+			c.Preset, c.Metric, c.Neighbours, c.TargetRows = lca.PresetDensity, metric, 250, target
+			return learned(t, c, x, sequence(0, rows))
+		}
+		plain, narrow := learn(0), learn(many)
+		if metric == lca.MetricFull && plain.Parzen() == d || narrow.Parzen() != plain.Parzen() {
+			t.Errorf("%v: %d directions are Parzen, without a correction %d of %d", metric, narrow.Parzen(), plain.Parzen(), d)
+		}
+		if now, was := narrow.TestNLL(fresh, centres), plain.TestNLL(fresh, centres); !(now < was) {
+			t.Errorf("%v: NLL %.3f with %d neighbours, without a correction %.3f", metric, now, many, was)
+		}
+	}
+}

@@ -45,11 +45,11 @@ type fullFamily struct{}
 func (fullFamily) unconfined() bool { return true }
 
 func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
-	return m.proposition1(lca.KindLCA, m2, lca.Auto, 1, &l.work)
+	return m.proposition1(m2, allParzen, &l.work)
 }
 
 func (fullFamily) next(l *Learner, m *metricState, previous int) error {
-	return m.proposition1(l.cfg.Kind, l.m2, previous, l.poolShare(), &l.work)
+	return m.proposition1(l.m2, l.splitAfter(previous), &l.work)
 }
 
 func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
@@ -62,9 +62,17 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	if err := s.factorGlobal(l); err != nil {
 		return err
 	}
-	m2 := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu)
+	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)
+	if l.cfg.TargetRows > 0 {
+		if err := s.proposition1(m2, split, &l.work); err != nil {
+			return err
+		}
+		parzen := s.parzen
+		l.toTarget(cl, parzen)
+		m2, split = l.addNu(m2, &s.ColumnScale, cl, l.cfg.Nu), func([]float64) int { return parzen }
+	}
 	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(l.cfg.Kind, m2, l.metric.parzen, l.poolShare(), &l.work); err != nil {
+	if err := s.proposition1(m2, split, &l.work); err != nil {
 		return err
 	}
 	m.Ratio = s.ratio
@@ -135,7 +143,12 @@ func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 		pull.CG = global
 	}
 	m1 := pull.Add(global, l.cfg.NuGaussian)
-	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu))
+	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), lca.Auto)
+	if err == nil && l.cfg.TargetRows > 0 {
+		parzen := prop1.Columns(p.BL)
+		l.toTarget(cl, parzen)
+		p, sigma, err = c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), parzen)
+	}
 	if err != nil {
 		return err
 	}
@@ -145,7 +158,7 @@ func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 }
 
 // ridged is the M-step with the ridges that a singular matrix gets in a split.
-func (c confinedFamily) ridged(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense, error) {
+func (c confinedFamily) ridged(m1, m2 *mat.SymDense, parzen int) (prop1.Parts, *mat.SymDense, error) {
 	var root *mat.SymDense
 	var err error
 	for _, r := range prop1.Ridges {
@@ -155,7 +168,7 @@ func (c confinedFamily) ridged(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense
 		}
 		var p prop1.Parts
 		var sigma *mat.SymDense
-		if p, sigma, err = c.solver.Solve(one, root, two, lca.Auto); err == nil {
+		if p, sigma, err = c.solver.Solve(one, root, two, parzen); err == nil {
 			return p, sigma, nil
 		}
 	}

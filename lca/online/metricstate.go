@@ -117,11 +117,23 @@ func (l *Learner) previousParzen() int {
 // poolShare is the share of the pool that holds rows.
 func (l *Learner) poolShare() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
 
+// splitAfter returns the rule by which d_P follows a previous one, or Auto.
+func (l *Learner) splitAfter(previous int) func(e []float64) int {
+	if l.cfg.Kind == lca.KindLCA {
+		return allParzen
+	}
+	return func(e []float64) int { return parzenWithHysteresis(e, previous, l.poolShare()) }
+}
+
+func allParzen(e []float64) int { return len(e) }
+
 // proposition1 finds the split for M₂, which it overwrites, and M₁ = L Lᵀ by its Cholesky factor, which has the same solution
 // as the symmetric root and needs one eigendecomposition less:
 //
 //	L⁻¹ M₂ L⁻ᵀ = U diag(e) Uᵀ,  (B_L, B_G) = L⁻ᵀ U diag(e_P^−½, 1),  B⁻¹ = diag(e_P^½, 1) Uᵀ Lᵀ
-func (m *metricState) proposition1(kind lca.Kind, m2 []float64, previous int, filled float64, w *linalg.Workspace) error {
+//
+// split returns d_P for ascending e.
+func (m *metricState) proposition1(m2 []float64, split func(e []float64) int, w *linalg.Workspace) error {
 	n := len(m.Active)
 	m.ratio, m.basis, m.inverse = linalg.Resize(m.ratio, n), linalg.Resize(m.basis, n*n), linalg.Resize(m.inverse, n*n)
 	ridged, err := prop1.RatiosByFactor(m.ratio, m.basis, m.gaussian, m2, n, w)
@@ -129,10 +141,7 @@ func (m *metricState) proposition1(kind lca.Kind, m2 []float64, previous int, fi
 		return err
 	}
 	m.ridged = m.ridged || ridged
-	m.parzen = n
-	if kind != lca.KindLCA {
-		m.parzen = parzenWithHysteresis(m.ratio, previous, filled)
-	}
+	m.parzen = split(m.ratio)
 	low := linalg.Dense(m.gaussian, n)
 	w.Product(m.inverse, n, linalg.Dense(m.basis, n).T(), low.T(), n, n, n, linalg.Set)
 	w.SolveLeftTransposed(low, m.basis, n, n, n)

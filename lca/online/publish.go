@@ -20,12 +20,6 @@ func (l *Learner) Model() (*lca.Model, error) {
 	}
 	cl := make([]float64, len(l.cl))
 	l.metric.current(cl, l.cl, l.cfg.Dim, &l.work)
-	if l.cfg.TargetRows > 0 {
-		factor := prop1.WidthFactor(l.pool.len(), l.cfg.TargetRows, l.metric.parzen)
-		for k := range cl {
-			cl[k] *= factor
-		}
-	}
 	m := &lca.Model{
 		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.moments.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),
@@ -46,6 +40,15 @@ func (l *Learner) Model() (*lca.Model, error) {
 	var err error
 	m.W, err = l.aligned.whitening(m)
 	return m, err
+}
+
+// toTarget corrects the width of a C_L from the pool's rows to Config.TargetRows. The split must have been found before: by a
+// narrower C_L, directions of noise would be Parzen.
+func (l *Learner) toTarget(cl []float64, parzen int) {
+	factor := prop1.WidthFactor(l.pool.len(), l.cfg.TargetRows, parzen)
+	for k := range cl {
+		cl[k] *= factor
+	}
 }
 
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt.
