@@ -96,12 +96,12 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}()
 	r, err := newDemoRun(running, s, stream, f, show, failed)
 	if err != nil {
-		return stopped(ctx, err)
+		return p.demoStopped(ctx, err)
 	}
 	defer r.close()
 	report, back, err := r.run(running)
 	if err != nil {
-		return stopped(ctx, err)
+		return p.demoStopped(ctx, err)
 	}
 	going := make(chan error, 1)
 	if f.keep {
@@ -130,6 +130,14 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	}
 	stop()
 	return <-failed
+}
+
+// demoStopped is stopped, and says that there is no result.
+func (p *program) demoStopped(ctx context.Context, err error) error {
+	if err = stopped(ctx, err); err == nil {
+		fmt.Fprintln(p.stderr, "Stopped before all rows had come, so nothing was compared. Its broker and topics are gone with it.")
+	}
+	return err
 }
 
 // demoConfig is configs/demo.yaml, except for the addresses, which are not known beforehand, and what depends on the data.

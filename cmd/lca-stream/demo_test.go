@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,3 +28,27 @@ func TestDemoConfigIsTheExample(t *testing.T) {
 		t.Errorf("configs/demo.yaml is not what the demo runs with (-file +demo):\n%s", diff)
 	}
 }
+
+// A demo that is stopped before its end says that it has no result.
+func TestDemoStoppedEarly(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	p, stdout, _ := inTest()
+	var said bytes.Buffer
+	p.stderr = writerFunc(func(b []byte) (int, error) {
+		if bytes.Contains(b, []byte("Streaming")) {
+			stop()
+		}
+		return said.Write(b)
+	})
+	if code := p.run(ctx, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", "", "--log-level", "error"}); code != exitDone {
+		t.Errorf("exit code %d:\n%s", code, &said)
+	}
+	if !strings.Contains(said.String(), "Stopped before all rows had come, so nothing was compared.") || stdout.Len() > 0 {
+		t.Errorf("said\n%s\nand printed\n%s", &said, stdout)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

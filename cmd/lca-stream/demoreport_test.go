@@ -15,7 +15,7 @@ func TestDemoTellsAStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := opening(s, demoFlags{rows: 20000, pace: demoPace})
-	if diff := cmp.Diff(`Streaming 20,000 rows of five Gaussians in a plane, the middle one four times as heavy, and 10 noise columns, over 1m0s, through a broker inside this process.
+	if diff := cmp.Diff(`Streaming 20,000 rows of five Gaussians in a plane, the middle one four times as heavy, and 10 noise columns, and 1,000 more to judge by, over 1m0s, through a broker inside this process.
 The learner sees 12 columns of numbers, and is told neither which of them matter nor that there are 5 clusters.
 `, opened); diff != "" {
 		t.Error(diff)

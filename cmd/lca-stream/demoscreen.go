@@ -55,9 +55,9 @@ func opening(stream *demo.Stream, f demoFlags) string {
 	if f.pace > 0 {
 		how = "over " + f.pace.String()
 	}
-	return fmt.Sprintf(`Streaming %s rows of %s, %s, through a broker inside this process.
+	return fmt.Sprintf(`Streaming %s rows of %s, and %s more to judge by, %s, through a broker inside this process.
 The learner sees %d columns of numbers, and is told neither which of them matter nor that there are %d clusters.
-`, thousand(uint64(f.rows)), stream.About, how, stream.Dim, stream.Clusters)
+`, thousand(uint64(f.rows)), stream.About, thousand(judgeRows), how, stream.Dim, stream.Clusters)
 }
 
 // progress is called many times a second.

@@ -184,12 +184,16 @@ func (o *transforms) read(ctx context.Context, p source.Partition, claim source.
 }
 
 // whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.
-// A column with a name of ours is asked for in any case, because such an input is set aside.
+// A column with a name of ours is asked for in any case, because such an input is set aside; so all are, where these names are not known
+// because the only feature may be a list of any length.
 func (s *system) whitened() format.Config {
 	needed, output := s.featuresOnly(), outputOf(s.config)
-	if output.Passthrough {
-		needed.OnlyOf, needed.Also = output.Format.Copied(), output.Names(len(needed.Columns))
-		needed.Only = needed.Only && len(needed.OnlyOf) > 0
+	if !needed.Only || !output.Passthrough {
+		return needed
+	}
+	needed.OnlyOf = output.Format.Copied()
+	if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != pipeline.LayoutColumns); needed.Only {
+		needed.Also = output.Names(len(needed.Columns))
 	}
 	return needed
 }

@@ -12,24 +12,30 @@ import (
 // in any case; it reads all columns where its output is made of them.
 func TestWhitened(t *testing.T) {
 	const value = `{"id":"a","x":1.5,"y":2}`
+	two, list := []string{"x", "y"}, []string{"v"}
 	for _, c := range []struct {
+		features    []string
 		format      pipeline.Format
 		passthrough bool
 		layout      pipeline.Layout
 		value       string
 		columns     int64
 	}{
-		{pipeline.FormatInput, true, pipeline.LayoutVector, value, 2},
-		{pipeline.FormatJSON, true, pipeline.LayoutVector, value, 2},
-		{pipeline.FormatArrow, true, pipeline.LayoutVector, value, 3},
-		{pipeline.FormatArrow, false, pipeline.LayoutVector, value, 2},
-		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
-		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
-		{pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
-		{pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatJSON, true, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatArrow, true, pipeline.LayoutVector, value, 3},
+		{two, pipeline.FormatArrow, false, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
+		{two, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
+		{nil, pipeline.FormatInput, true, pipeline.LayoutVector, value, 3}, // the first rows decide on the features
+		{nil, pipeline.FormatArrow, false, pipeline.LayoutColumns, value, 3},
+		{list, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","v":[1,2,3]}`, 1},
+		{list, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","v":[1,2,3],"lca_2":0}`, 3},
 	} {
 		s := &system{config: config.Default()}
-		s.config.Source.Features = []string{"x", "y"}
+		s.config.Source.Features = c.features
 		s.config.Transform.Format, s.config.Transform.Passthrough, s.config.Transform.Layout = c.format, c.passthrough, c.layout
 		d, err := format.NewDecoder(s.whitened())
 		if err != nil {

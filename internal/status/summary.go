@@ -72,11 +72,11 @@ func fit(gain float64) string {
 // short writes two significant digits.
 func short(v float64) string { return fmt.Sprintf("%.*f", max(0, 1-int(math.Floor(math.Log10(v)))), v) }
 
-// unusual says what happened in the last hour, or since the start if that is later.
+// unusual says what happened in the last hour, or since the process began if that is later: it remembers nothing from before.
 func unusual(s *Status, past []moment, now time.Time) string {
 	when := "in the last hour"
 	if up := time.Duration(float64(s.UptimeSeconds) * float64(time.Second)); up < time.Hour-time.Minute {
-		when = "since the start"
+		when = "since this process began"
 	}
 	var said []string
 	count := func(n uint64, one, many string) {

@@ -20,7 +20,7 @@ func TestSummary(t *testing.T) {
 		want   string
 	}{
 		"all is well":                 {Status{Ready: ready, Model: found, UptimeSeconds: day}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
-		"a young process":             {Status{Ready: ready, Model: found, UptimeSeconds: 60}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual since the start."},
+		"a young process":             {Status{Ready: ready, Model: found, UptimeSeconds: 60}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual since this process began."},
 		"without a broker":            {Status{Ready: pipeline.Readiness{Reason: "no broker has answered for 12s"}, Model: found}, quiet, "Not working: no broker has answered for 12s."},
 		"held until there is a model": {Status{Ready: pipeline.Readiness{Reason: "no model yet: 3 of 500 rows collected", Waiting: true}}, quiet, "No model yet: 3 of 500 rows collected."},
 		"warming up":                  {Status{Ready: pipeline.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},

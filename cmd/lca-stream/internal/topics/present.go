@@ -15,7 +15,7 @@ import (
 func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
-		return nil, fmt.Errorf("topics: look: %w", cl.Explain(err))
+		return nil, fmt.Errorf("topics: %w", cl.Explain(err))
 	}
 	source := topic{partitions: len(metadata[wants[0].Topic].Partitions)}
 	findings := make([]Finding, len(wants))
