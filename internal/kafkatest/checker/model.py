@@ -55,8 +55,10 @@ class Model:
         self.mean = self.mean[0]
         if self.BG.shape[1] != int(meta["lca.d_gaussian"]):
             raise ValueError(f"{self.BG.shape[1]} gaussian directions, metadata say {meta['lca.d_gaussian']}")
-        # Parzen below 1, Gaussian from 1 on; a direction changes sides only beyond 0.98 and 1.02, so as not to flicker.
-        if meta.get("lca.kind") != "lca" and ((value[kind == "gaussian"] < 0.98).any() or (value[kind == "parzen"] > 1.02).any()):
+        # All Parzen directions are below the cut, all Gaussian ones beyond it. It is at 1, or beyond while the pool fills; a direction
+        # changes sides only beyond 0.98 and 1.02 of it, so as not to flicker.
+        below, beyond = value[kind == "parzen"], value[kind == "gaussian"]
+        if meta.get("lca.kind") != "lca" and ((beyond < 0.98).any() or below.max(initial=0) > beyond.min(initial=np.inf)):
             raise ValueError("a direction is in the wrong part for its eigenvalue")
         self.neighbours = rows_of(neighbours["x"], self.d).astype(np.float64)
         if int(meta["lca.format"]) == 1:

@@ -96,7 +96,8 @@ class Truth:
     def records(self):
         rows = [("mean", 0, 0.0, self.mean)]
         rows += [("whiten", i, 0.0, r) for i, r in enumerate(self.W)]
-        rows += [("parzen", i, 0.5, r) for i, r in enumerate(self.BL.T)] + [("gaussian", i, 1.5, r) for i, r in enumerate(self.BG.T)]
+        # 1.1: the cut is beyond 1 while the pool fills.
+        rows += [("parzen", i, 1.1 if i else 0.5, r) for i, r in enumerate(self.BL.T)] + [("gaussian", i, 1.5, r) for i, r in enumerate(self.BG.T)]
         meta = {"lca.format": str(self.format), "lca.model_version": str(self.version), "lca.d": str(D), "lca.d_gaussian": "2",
                 "lca.features": json.dumps(self.features), "lca.neighbours": str(N), "lca.kind": "lca_gauss"}
         parts = {"model": [pa.table({
@@ -397,6 +398,7 @@ SPOILED = [
     ("checksum", lambda h: header(h["snapshots"][0], "lca-crc32c", b"1"), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("infinite W", lambda h: snapshot_edit(h, 0, replace("vector", flat(set_at(D, lambda v: np.inf)))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("a direction in the wrong part", lambda h: snapshot_edit(h, 0, replace("eigenvalue", scalar_at(-1, lambda v: 0.9))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
+    ("a Parzen direction beyond a Gaussian one", lambda h: snapshot_edit(h, 0, replace("eigenvalue", scalar_at(1 + D, lambda v: 1.6))), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("one neighbour missing", lambda h: snapshot_edit(h, 1, lambda t: t.slice(1)), {"SNAP_BAD", "VERSION_UNKNOWN"}),
     ("neighbours of another model", lambda h: snapshot_edit(h, 1, replace("x", flat(set_at(np.s_[0:20], lambda v: v + 1)))), {"SCORE", "WHY"}),
     ("order of snapshots", lambda h: h.update(snapshots=h["snapshots"][3:] + h["snapshots"][:3]), {"SNAP_ORDER"}),
