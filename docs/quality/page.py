@@ -184,8 +184,14 @@ def floors_part(now):
         for other, digits in (("refused", 3), ("alarms", 1)):
             cells += [f"{v[other]['mean']:.{digits}f}" if v else "–" for v in (was, r)]
         body.append(cells)
-    return prose.FLOORS.format(runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], table=table(
+    why = table(["stream", "named first", "among three"], [[r["stream"], show(r["first"], 2), show(r["three"], 2)] for r in store.load("why")])
+    return prose.FLOORS.format(runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, table=table(
         ["stream", "preset", "figure", "first edition", "today", "floor", "refused: first", "today", "alarms: first", "today"], body))
+
+
+def tail():
+    named = {r["stream"]: show(r["first"], 2) for r in store.load("why")}
+    return prose.TAIL.format(collinear=named["collinear columns"], duplicated=named["duplicated columns"], noise=named["five + 8 noise, mixed"])
 
 
 def ablation_part(rows):
@@ -277,7 +283,7 @@ def text():
         rows = store.load(name)
         if rows:
             parts.append(part(rows))
-    return "".join(parts) + decisions_part() + losses_part() + prose.TAIL
+    return "".join(parts) + decisions_part() + losses_part() + tail()
 
 
 def check():

@@ -87,7 +87,7 @@ func TestBrokenRelation(t *testing.T) {
 }
 
 // learntRows is the model that a learner makes of rows.
-func learntRows(t *testing.T, c online.Config, x *mat.Dense) *lca.Model {
+func learntRows(t testing.TB, c online.Config, x *mat.Dense) *lca.Model {
 	t.Helper()
 	l, err := online.NewLearner(c)
 	if err != nil {

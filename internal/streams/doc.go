@@ -4,5 +4,6 @@
 // Begin with [All]; [Stream.Draw] gives the rows of one seed, and [Measure] learns them. The tests are short versions
 // with fixed seeds. The benchmark measures all streams with both presets and writes them to the file that FLOORS names:
 //
-//	FLOORS=docs/quality/results/floors.json go test ./internal/streams -run '^$' -bench Floors -benchtime 1x -timeout 2h
+//	FLOORS=docs/quality/results/floors.json go test ./internal/streams -run "^$" -bench Floors -benchtime 1x -timeout 2h
+//	WHY=docs/quality/results/why.json go test ./internal/streams -run "^$" -bench Why -benchtime 1x
 package streams

@@ -14,10 +14,7 @@ import (
 // BenchmarkFloors measures every stream with both presets, RUNS seeds each (20 unless said), and writes the means and
 // standard errors to the file FLOORS.
 func BenchmarkFloors(b *testing.B) {
-	runs := 20
-	if v, err := strconv.Atoi(os.Getenv("RUNS")); err == nil {
-		runs = v
-	}
+	runs := seeds()
 	var lines []map[string]any
 	for _, s := range All() {
 		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
@@ -47,7 +44,21 @@ func BenchmarkFloors(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	path := os.Getenv("FLOORS")
+	store(b, "FLOORS", lines)
+}
+
+// seeds is how many a benchmark measures.
+func seeds() int {
+	if v, err := strconv.Atoi(os.Getenv("RUNS")); err == nil {
+		return v
+	}
+	return 20
+}
+
+// store writes what a benchmark has measured to the file that a variable of the environment names.
+func store(b *testing.B, variable string, lines []map[string]any) {
+	b.Helper()
+	path := os.Getenv(variable)
 	if path == "" {
 		return
 	}

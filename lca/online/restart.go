@@ -19,19 +19,20 @@ import (
 // With Drift off only far rows make a minibatch anomalous, and it is not kept; with a gate in kernel widths, that gate
 // alone decides, row by row. Such a learner restarts only when it is locked out (lockout.go).
 //
-// A finite set has no order: there a change that is believed is another part of the set, and joins the rest (join.go).
+// A finite set has no order. So a stretch of it need not be as likely as those before it: only far rows make a minibatch
+// anomalous. A change that is believed is another part of the set, and joins the rest (join.go).
 
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
 func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step) bool {
 	switch {
 	case s.Opened:
 		return false
-	case l.cfg.Drift:
+	case l.cfg.Drift && !l.cfg.Finite:
 		s.Z = l.drift.nll.z(s.NLL)
 		if quiet := l.drift.quiet.measure(l, b, m); quiet || s.Z > driftAlarm {
 			return true
 		}
-	case l.cfg.OutlierGate != lca.Auto:
+	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
 	return l.manyFar(far, rows)
@@ -55,7 +56,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		l.drift.nll = level{}
 	} else {
 		l.drift.nll.observe(s.NLL)
-		if l.cfg.Drift {
+		if l.cfg.Drift && !l.cfg.Finite {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
