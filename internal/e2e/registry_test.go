@@ -120,7 +120,7 @@ func prefixed(id int, body ...byte) []byte {
 }
 
 func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
-	s := newStream(t, b, "avro", settings{partitions: 1, features: plantFeatures})
+	s := newStream(t, b, "avro", settings{partitions: 3, features: plantFeatures})
 	s.writeRows(r, "AVRO", readingSchema, readings(400, false), placeReference)
 	s.writeRows(r, "AVRO", laterSchema, readings(300, true), placeReference)
 	id := r.Register("avro-in-value", "AVRO", readingSchema, placeReference)

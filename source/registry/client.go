@@ -203,12 +203,28 @@ func (c *Client) Register(ctx context.Context, subject string, s *format.Schema)
 			registered.References = append(registered.References, sr.SchemaReference{Name: r.Name, Subject: r.Subject, Version: r.Version})
 		}
 	}
-	err = c.persist(ctx, func(ctx context.Context) error {
-		id, err = c.api.RegisterSchema(ctx, subject, registered, -1, -1)
-		return err
-	})
+	wait := firstWait
+	for range registerTimes {
+		err = c.persist(ctx, func(ctx context.Context) error {
+			id, err = c.api.RegisterSchema(ctx, subject, registered, -1, -1)
+			return err
+		})
+		if !conflicts(err) || sleep(ctx, wait) != nil {
+			break
+		}
+		wait = longer(wait)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("registry: registering a schema under %s: %w", subject, err)
 	}
 	return id, nil
+}
+
+// registerTimes is how often a schema is registered until a conflict counts. Where several clients register at once, some
+// registries answer all but one of them that the subject exists already; the next answer is its id.
+const registerTimes = 5
+
+func conflicts(err error) bool {
+	var answer *sr.ResponseError
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusConflict
 }

@@ -15,7 +15,8 @@
 //	                                remembered for 30 s
 //	401, 403, a certificate that    an error with its remedy: a person is needed
 //	does not fit, no registry there
-//	409, 422 to Register            an error with the registry's own words
+//	409 to Register                 asked again for a second, because several clients may register at once; then as 422
+//	422 to Register                 an error with the registry's own words
 //
 // Schemas never change, so they are remembered: at most 1000 of them, and 64 MiB. An answer may have 16 MiB. Schemas
 // that a schema refers to are fetched with it, at most 256. Calls for the same schema share one request.

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -301,10 +302,15 @@ func TestRegister(t *testing.T) {
 		if again, err := c.Register(t.Context(), "out-value", s); err != nil || again != first {
 			t.Errorf("id %d, then %d, %v", first, again, err)
 		}
-		r.faults = []any{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conflict := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = w.Write([]byte(`{"error_code":409,"message":"field a has no default"}`))
-		})}
+		})
+		r.faults = slices.Repeat([]any{conflict}, registerTimes-1) // others register it at this moment
+		if again, err := c.Register(t.Context(), "out-value", s); err != nil || again != first {
+			t.Errorf("after conflicts: id %d, %v", again, err)
+		}
+		r.faults = slices.Repeat([]any{conflict}, registerTimes)
 		if _, err := c.Register(t.Context(), "out-value", s); err == nil || !strings.Contains(err.Error(), "field a has no default") || !strings.Contains(err.Error(), "compatibility") {
 			t.Errorf("refused: %v", err)
 		}
