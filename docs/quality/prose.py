@@ -321,7 +321,6 @@ From the tables above:
 - **To name the one column to blame where columns nearly repeat each other.** `lca_why` names the guilty one first in a share of
   {collinear} of the rows with collinear columns, of {duplicated} with duplicated ones, and of {noise} on five clusters in noise, where it often names a column that it is
   mixed with: see the table of `lca_why` [above](#streams-whose-law-is-known). The guilty column is nearly always among three. So set `transform.why: 3`.
-- **In one pass over a few thousand rows of hundreds of columns, with `drift: auto`.** It takes minibatches for a change that are none (USPS). Take `drift: off` there.
 - **When a drift must be followed at once and anomalies flagged.** `preset: density` takes a change for a fault for 1000 rows. One
   model cannot do both: run two model ids on the topic.
 - **Where the data turn slowly and all the time, with the default pool.** It remembers 10000 rows, and alarms seldom tell. Take

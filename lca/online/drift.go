@@ -20,7 +20,8 @@ const (
 //
 //	z = (NLL − mean) / sd > 5
 //
-// with the mean and variance of the recent minibatches that were not, or if a column has become quiet. While the metric
+// with the mean and variance of the recent minibatches that were not, or if a column has become quiet; and if rows like the
+// pool's hardly ever give such a minibatch (bypool.go). While the metric
 // still improves, the NLL falls and z is negative. restart.go says what happens to anomalous minibatches.
 // Config.Drift turns this off.
 type drift struct {

@@ -19,7 +19,9 @@ const (
 //
 //   - five standard deviations below that of the recent minibatches, in its logarithm: heavy tails and slow
 //     columns vary much, and few minibatches of theirs are so far below the others;
-//   - and less than the local variance: no cluster is narrower than the kernel.
+//   - and less than the local variance: no cluster is narrower than the kernel;
+//   - and hardly ever that of B rows of the pool (bypool.go): a column that nearly always has one value is quiet
+//     where no row of a minibatch has another.
 //
 // The Gaussian directions as a whole have no clusters, so that a smaller change is enough there: half of the mean
 // square that they had.
@@ -53,10 +55,10 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 	for _, k := range l.metric.Active {
 		square := q.square[k] / float64(m.Rows)
 		q.square[k] = math.Log(square)
-		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm
+		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, m.Rows)
 	}
 	q.measurePart(l, m)
-	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm
+	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), m.Rows)
 }
 
 // measurePart takes the mean square of the Gaussian part.

@@ -6,7 +6,7 @@ import (
 )
 
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
-// above that of recent ones (drift.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
+// above that of recent ones (drift.go), unless the pool's own rows are like that (bypool.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
 // stays. Each normal minibatch is learnt and outweighs an anomalous one: as many of the oldest rows in quarantine are
 // dropped. So a burst has no effect, and neither has a fault that comes and goes.
 //
@@ -29,7 +29,7 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 		return false
 	case l.cfg.Drift && !l.cfg.Finite:
 		s.Z = l.drift.nll.z(s.NLL)
-		if quiet := l.drift.quiet.measure(l, b, m); quiet || s.Z > driftAlarm {
+		if quiet := l.drift.quiet.measure(l, b, m); quiet || s.Z > driftAlarm && l.rarelyUnlikely(m) {
 			return true
 		}
 	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:
@@ -39,12 +39,15 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
-// than there are now and then.
+// than there are now and then. By kernel distance more may be far from the first minibatch on.
 func (l *Learner) manyFar(far, rows int) bool {
 	if l.usesScores() {
 		return float64(far) > (manyRows+2*l.drift.far.mean)*float64(rows)
 	}
-	return tooManyFar(far, rows)
+	if !tooManyFar(far, rows) {
+		return false
+	}
+	return l.cfg.OutlierGate != lca.Auto || float64(far) > (manyRows+2*l.farOfPool())*float64(rows)
 }
 
 // acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine. Rows

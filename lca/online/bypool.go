@@ -1,0 +1,134 @@
+package online
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+// A minibatch that differs from the recent ones is compared with the pool's rows, each of them against the others, before it
+// counts as anomalous. There are few recent minibatches, and their figures are far from normal where few rows decide them:
+// rows of heavy tails, or those in which a column does not have the value that it nearly always has. The number of columns
+// counts too, because each is watched. Only suspected minibatches pay for the comparison.
+
+// rare is the logarithm of the probability that a normal deviate is beyond driftAlarm.
+const rare = -15.06
+
+// ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
+func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
+	was := l.estimator
+	l.estimator = newEstimator(l.cfg)
+	b := new(batch).sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
+	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.project(b.x, l.moments.mean)
+	f(b, l.estimator.update(l.exclusion(b)))
+	l.estimator = was
+}
+
+// rarelyUnlikely reports whether as many rows of the pool hardly ever have a mean NLL as high as the rows of the last E-step. The
+// pool's have been learnt and are more likely than others, so that only their differences count. One row in n + 1 is less
+// likely than the least likely of n, and counts as that: it may be any number of nats away, and says no more than that it is.
+func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
+	now := slices.Clone(l.densities(m))
+	var pool []float64
+	l.ofPool(func(_ batch, m *kernel.Moments) { pool = slices.Clone(l.densities(m)) })
+	usual, most := meanAtMost(pool, math.Inf(1))
+	for i := range now {
+		now[i] += usual - l.drift.nll.mean
+	}
+	nll, _ := meanAtMost(now, most)
+	return chance(append(pool, most), nll, float64(m.Rows)) < rare
+}
+
+// meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.
+func meanAtMost(values []float64, most float64) (mean, greatest float64) {
+	n := 0.0
+	greatest = math.Inf(-1)
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			n++
+			mean += float64((min(v, most) - mean) / n)
+			greatest = max(greatest, v)
+		}
+	}
+	return mean, greatest
+}
+
+// rarelyQuiet reports whether that number of rows of the pool hardly ever has so low a mean square in some column.
+func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
+	values := make([]float64, l.pool.len())
+	for i := range values {
+		v := l.pool.row(i)[column] - l.moments.mean[column]
+		values[i] = -float64(v * v)
+	}
+	return chance(values, -square, float64(rows)) < rare-math.Log(float64(len(l.metric.Active)))
+}
+
+// rarelyQuietOutside reports the same of the mean square of a Gaussian direction.
+func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
+	var values []float64
+	l.ofPool(func(batch, *kernel.Moments) { values = slices.Clone(l.estimator.halfSquares()) })
+	for i := range values {
+		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
+	}
+	return chance(values, -square, float64(rows)) < rare
+}
+
+// farOfPool returns the share of the pool's rows that are far from all others. It is more than a tenth where many columns have
+// one value nearly always: the kernels are as narrow as that.
+func (l *Learner) farOfPool() (share float64) {
+	l.ofPool(func(b batch, m *kernel.Moments) { share = float64(l.countFar(b, m)) / float64(b.len()) })
+	return share
+}
+
+// chance returns a bound of the logarithm of the probability that the mean of that number of independent draws from values
+// is at least mean (Chernoff):
+//
+//	ln P ≤ rows · min_θ ln (1/n) Σ_i exp θ(v_i − mean)
+//
+// It needs no law of the values. NaNs do not count.
+func chance(values []float64, mean, rows float64) float64 {
+	mean -= 1e-9 * math.Abs(mean) // that of equal values is rounded, and may be beyond all of them
+	differences, sum, upper := make([]float64, 0, len(values)), 0.0, math.Inf(-1)
+	for _, v := range values {
+		if d := v - mean; !math.IsNaN(d) {
+			differences, sum, upper = append(differences, d), sum+d, max(upper, d)
+		}
+	}
+	switch {
+	case !(sum < 0):
+		return 0
+	case upper < 0:
+		return math.Inf(-1)
+	}
+	const steps = 30
+	lo, hi := 0.0, 1/max(upper, -sum/float64(len(differences)))
+	for range steps {
+		if _, slope := tilted(differences, upper, hi); slope >= 0 {
+			break
+		}
+		lo, hi = hi, 2*hi
+	}
+	for range steps {
+		middle := 0.5 * (lo + hi)
+		if _, slope := tilted(differences, upper, middle); slope < 0 {
+			lo = middle
+		} else {
+			hi = middle
+		}
+	}
+	logarithm, _ := tilted(differences, upper, hi)
+	return rows * min(logarithm, 0)
+}
+
+// tilted returns ln (1/n) Σ_i exp θ v_i, a convex function of θ, and a number with the sign of its slope. No value is above upper.
+func tilted(values []float64, upper, theta float64) (logarithm, slope float64) {
+	sum := 0.0
+	for _, v := range values {
+		e := math.Exp(theta * (v - upper))
+		sum += e
+		slope += float64(v * e)
+	}
+	return math.Log(sum/float64(len(values))) + float64(theta*upper), slope
+}
