@@ -21,17 +21,21 @@ def read(topic):
     consumer = ck.Consumer({
         "bootstrap.servers": job["brokers"], "group.id": "reader", "isolation.level": "read_committed", "enable.auto.commit": False,
         "enable.partition.eof": True, "auto.offset.reset": "earliest"})
-    consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+    left = set(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+    consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in left])
     records = {}
-    while (m := consumer.poll(30)) is not None:
+    while left:
+        m = consumer.poll(30)
+        if m is None:
+            raise TimeoutError(topic)
         if m.error() is None:
-            records[m.offset()] = m
+            records[m.partition(), m.offset()] = m
         elif m.error().code() == ck.KafkaError._PARTITION_EOF:
-            consumer.close()
-            return records
+            left.discard(m.partition())
         else:
             raise ck.KafkaException(m.error())
-    raise TimeoutError(topic)
+    consumer.close()
+    return records
 
 
 def rows(topic, records):
@@ -43,7 +47,7 @@ def rows(topic, records):
 
 
 written = read(job["output"])
-sources = {k: int(dict(m.headers())["lca-source-offset"]) for k, m in written.items()}
+sources = {k: (k[0], int(dict(m.headers())["lca-source-offset"])) for k, m in written.items()}
 before = read(job["input"])
 inputs = rows(job["input"], {k: before[k] for k in sources.values()})
 count = 0
