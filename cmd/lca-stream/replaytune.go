@@ -118,7 +118,10 @@ func (r *replay) scoreOnline(base online.Config, train, fresh *mat.Dense, partit
 		if err != nil {
 			return nil, err
 		}
-		for range max(r.flags.passes, 1) {
+		for pass := range max(r.flags.passes, 1) {
+			if pass > 0 {
+				learner.NextPass()
+			}
 			for from := 0; from < n; from += base.Minibatch {
 				if err := ctx.Err(); err != nil {
 					return nil, err

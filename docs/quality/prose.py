@@ -239,9 +239,9 @@ shared with other work, a snapshot each 500 rows. The rows are read, learnt and 
   the two directions that matter and 0.04 nats above the truth. Larger pools choose later, and are better then: up to 2000 rows N = 1000 is the best, up to 10000 N = 3000.
   Before the choice a row more is worth what it is to EM: 0.3 nats from 500 to 2000.
 - **Next to a single Gaussian**: after 500 rows, fifty a column, the model is worse, after 1000 a little better.
-- **The correction** makes the kernel as narrow as 10000 centres want it. In the lines above it was also split by that width, so that with
-  N = 250 or 1000 noise became Parzen; since then the split is that of the pool. With 3000 the correction is worth 0.01 nats, and before any choice 0.1 to 0.2 nats with
-  many centres. With the pool's own centres it costs something: leave `target_rows` alone, unless a program scores with more centres than the pool has.
+- **The correction** makes the kernel as narrow as 10000 centres want it, and keeps the split that the pool's own centres have found. With as many centres it halves what
+  250 or 1000 neighbours cost. With the pool's own centres it costs something before the choice, and with N = 250 always: set `target_rows` for programs that score
+  with more centres than the pool has.
 - The time is that of a machine with a load of 25; the comparisons in the background are in it.
 """
 

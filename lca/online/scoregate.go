@@ -28,10 +28,13 @@ func (l *Learner) usesScores() bool {
 // knowsScores reports whether the pool's rows are enough for their scores to say what a fresh row scores. They are left out
 // of their own neighbours, but not of μ and C_G. Of few rows per column, each far one has a direction nearly to itself, and
 // its score is far below that of a fresh row that is as far out. Copies of a row count once: with c pairs of copies for each
-// row learnt, the pool has 1 + 2c of each.
+// row learnt, a pool that is not full has 1 + 2c of each. A full pool is as good as it will be.
 func (l *Learner) knowsScores() bool {
+	if l.pool.len() == l.cfg.Neighbours {
+		return true
+	}
 	copies := float64(l.counts.Copies) / float64(max(1, l.counts.Learnt))
-	return float64(l.pool.len())/(1+2*copies) >= float64(min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active)))
+	return float64(l.pool.len())/(1+2*copies) >= float64(replayRowsPerColumn*len(l.metric.Active))
 }
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
