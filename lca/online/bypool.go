@@ -38,7 +38,9 @@ func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 		now[i] += usual - l.drift.nll.mean
 	}
 	nll, _ := meanAtMost(now, most)
-	return chance(append(pool, most), nll, float64(m.Rows)) < rare
+	pool = append(pool, most)
+	allSuch := 0.9 * float64(m.Rows) * math.Log(2/float64(len(pool))) // nothing rarer can be seen in few rows
+	return chance(pool, nll, float64(m.Rows)) < max(rare, allSuch)
 }
 
 // meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.
