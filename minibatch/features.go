@@ -21,7 +21,8 @@ import (
 type Features struct {
 	Names []string // one per column of the matrix, in order
 
-	last *plan // mapping of the last schema
+	last *plan         // mapping of the last schema
+	seen *arrow.Schema // the last schema, which may be another one with the same columns
 }
 
 // Dim returns d, the number of features.
@@ -129,14 +130,15 @@ type plan struct {
 
 // planFor maps a schema by name, or returns the mapping of the last one if the columns are the same.
 func (f *Features) planFor(schema *arrow.Schema) (*plan, error) {
-	if f.last != nil && sameColumns(f.last.schema, schema) {
+	if f.last != nil && (schema == f.seen || sameColumns(f.last.schema, schema)) {
+		f.seen = schema
 		return f.last, nil
 	}
 	p, err := f.makePlan(schema)
 	if err != nil {
 		return nil, err
 	}
-	f.last = p
+	f.last, f.seen = p, schema
 	return p, nil
 }
 

@@ -22,7 +22,8 @@ import (
 //
 //	go test ./internal/bench -run '^$' -bench Formats -benchtime 1x -timeout 1h
 //
-// ROUNDS is how often each runs (3), CELLS a pattern of the cells such as avro/d=64, TABLES a directory for the table.
+// ROUNDS is how often each runs (3), CELLS a pattern of the cells such as avro/d=64, TABLES a directory for the
+// table, and PROFILE_DIR one for CPU profiles of lca-stream.
 func BenchmarkFormats(b *testing.B) {
 	h, chosen := newHall(b), regexp.MustCompile(os.Getenv("CELLS"))
 	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
@@ -67,6 +68,9 @@ func (f *formatCell) compete(b *testing.B) {
 	for i := range f.hall.rounds {
 		group := fmt.Sprintf("%s-ours-%d", id, i)
 		p := start(b, s.binary, []string{"transform", "-c", f.config(b, s, group, s.topic(b, group, s.partitions, nil))})
+		if dir := os.Getenv("PROFILE_DIR"); dir != "" && i == 0 {
+			go p.profile(b, filepath.Join(dir, id+".pprof"))
+		}
 		p.awaitCount(b, "lca_transform_rows_total", s.messages)
 		ours = append(ours, p.stop(b))
 		reads = append(reads, f.python(b, s, "read", fmt.Sprintf("%s-reads-%d", id, i)))

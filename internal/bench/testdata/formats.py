@@ -106,7 +106,7 @@ def consume(whiten):
                          "isolation.level": "read_committed", "fetch.min.bytes": 1 << 16, "fetch.wait.max.ms": 50})
     consumer.subscribe([job["input"]])
     if whiten:
-        producer = Producer({"bootstrap.servers": job["brokers"], "transactional.id": job["group"], "linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000})
+        producer = Producer({"bootstrap.servers": job["brokers"], "transactional.id": job["group"], "compression.type": "zstd", "linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000})
         producer.init_transactions(30)
     W, mean = np.eye(len(names), dtype=np.float32), np.zeros(len(names), np.float32)
     done, last = 0, {}
