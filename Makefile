@@ -38,6 +38,7 @@ test: tools
 	go vet ./...
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
 	go test ./source/format -run '^$$' -fuzz 'FuzzAvro$$' -fuzztime 5s
+	go test ./source/format -run '^$$' -fuzz 'FuzzJSONSchema$$' -fuzztime 2s
 	$(SUMMARY) -- $(LIMIT) ./...
 
 check: lint test
