@@ -249,8 +249,11 @@ func (f *Follow) sayModel(before, now *PublishedModel) {
 	}
 	f.said = time.Now()
 	m := now.Model
-	f.Log.Info(text, "model_id", now.ModelID, "version", now.Version, "published", now.Time, "d_parzen", m.Parzen(), "d_gaussian", m.Gaussian(),
-		"nll", fmt.Sprintf("%.4g", m.Info.NLL), "gaussian_nll", fmt.Sprintf("%.4g", m.Info.GaussianNLL))
+	about := []any{"model_id", now.ModelID, "version", now.Version, "published", now.Time, "d_parzen", m.Parzen(), "d_gaussian", m.Gaussian()}
+	if nll := m.Info.NLL; nll == nll { // not of a first model: no row has come after those that it was made of
+		about = append(about, "nll", fmt.Sprintf("%.4g", nll), "gaussian_nll", fmt.Sprintf("%.4g", m.Info.GaussianNLL))
+	}
+	f.Log.Info(text, about...)
 }
 
 // pinned decides about a pinned version that is not there: it may still come, unless newer versions have.

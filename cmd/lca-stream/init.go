@@ -85,7 +85,12 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	}
 	writeColumns(report, &i.survey)
 	features, leftOut := proposed(&i.survey)
-	if len(features) == 0 {
+	switch {
+	case len(features)+len(leftOut) == 0 && len(i.rejected) > 0:
+		return "", fmt.Errorf("topic %s: no row has a column, and some messages cannot be used; the first, %d@%d: %s", topic, i.first.Partition, i.first.Offset, i.first.Error)
+	case len(features)+len(leftOut) == 0:
+		return "", fmt.Errorf("topic %s: no row has a column", topic)
+	case len(features) == 0:
 		return "", fmt.Errorf("topic %s has no column that could be a feature: %s", topic, strings.Join(leftOut, "; "))
 	}
 	s.config.Source.Features = features

@@ -97,6 +97,9 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.watch(watching, "transform", true, lags.read)
+	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
+		return source.ListOffsets(ctx, s.cluster, parts, source.LatestStable)
+	})
 	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: o.open}
@@ -138,6 +141,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 				return o.read(ctx, p, claim, start)
 			}
 			claim.Next, claim.Epochs = start, o.positions.Epochs(start)
+			o.lags.hold(ctx, p, start[p])
 			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 				return o.read(ctx, p, claim, start)
 			}
