@@ -96,7 +96,7 @@ func (l *Learner) Kernel() lca.Kernel { return l.cfg.Kernel }
 // Info returns how far the learner has come; it is what the next Model would carry.
 func (l *Learner) Info() lca.Info {
 	if l.metric == nil {
-		return lca.Info{Rows: l.counts.Rows, NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN()}
+		return lca.Info{Rows: l.counts.Rows, Gated: l.counts.Gated, NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN()}
 	}
 	return l.info()
 }
