@@ -103,7 +103,7 @@ func (t *Transform) encodeAs(ctx context.Context, as Format, m *source.Message, 
 	case as == FormatInput:
 		return nil, &Stop{Err: fmt.Errorf("%s@%d is Protobuf, which is read and not written", m.Partition, m.Offset), Remedy: "set transform.format to json or arrow"}
 	case as == FormatAvro && m.Format != format.Avro:
-		return nil, &Stop{Err: fmt.Errorf("%s@%d is %s, of which no Avro is made", m.Partition, m.Offset, m.Format), Remedy: "set transform.format to input, json or arrow"}
+		return t.named.convert(ctx, dst, m, w)
 	case as == FormatAvro:
 		return t.named.record(ctx, dst, m, w)
 	case as == formatJSONSchema:
@@ -147,6 +147,9 @@ func refused(m *source.Message, err error) *source.RecordError {
 	var output *OutputError
 	if errors.As(err, &output) {
 		return bad(m, output.Code, err)
+	}
+	if errors.Is(err, errNotAvro) {
+		return bad(m, codeNotAvro, err)
 	}
 	if errors.Is(err, errTooLong) {
 		return bad(m, codeOutputTooLarge, err)

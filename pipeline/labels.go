@@ -65,10 +65,10 @@ func carry(dst, headers []source.Header, withType bool) []source.Header {
 func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
 	d := t.made
 	first := len(d.headers)
-	as := t.Output.Format.of(m)
-	d.headers = carry(d.headers, m.Headers, as.named())
-	if !as.named() {
-		d.headers = append(d.headers, mediaTypes[as])
+	keeps := t.Output.Format.keepsType(m)
+	d.headers = carry(d.headers, m.Headers, keeps)
+	if !keeps {
+		d.headers = append(d.headers, mediaTypes[t.Output.Format.of(m)])
 	}
 	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
 	return t.sealed(m, value, rest, first)

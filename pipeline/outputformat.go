@@ -14,7 +14,7 @@ const (
 	FormatArrow Format = iota // an Arrow IPC stream
 	FormatJSON                // JSON text: that of the input with our keys added, or an array of objects
 	FormatInput               // as the message came
-	FormatAvro                // Avro by a schema in a registry: that of the input with our fields; only of what came as Avro
+	FormatAvro                // Avro by a schema in a registry: that of the input with our fields, or one made of the columns of what came otherwise
 
 	formatJSONSchema // JSON behind the prefix that names its schema
 )
@@ -32,10 +32,11 @@ func ParseFormat(s string) (Format, error) { return formats.Parse(s, unknownForm
 
 const unknownFormat = "pipeline: unknown transform.format"
 
-// mediaTypes are the headers that say what a value is. What names its schema keeps the type that it came with.
+// mediaTypes are the headers that say what a value is.
 var mediaTypes = [...]source.Header{
 	FormatArrow: text(contentType, "application/vnd.apache.arrow.stream"),
 	FormatJSON:  text(contentType, "application/json"),
+	FormatAvro:  text(contentType, "application/avro"),
 }
 
 // of returns the format of the output of a message; FormatInput where its own cannot be written.
@@ -83,5 +84,8 @@ func (c OutputConfig) Names(k int) (names []string) {
 // text reports whether values of a format are JSON.
 func (f Format) text() bool { return f == FormatJSON || f == formatJSONSchema }
 
-// named reports whether values of a format name their schema.
-func (f Format) named() bool { return f == FormatAvro || f == formatJSONSchema }
+// keepsType reports whether the output of a message has the content type of its input, because it names its schema in the same way.
+func (f Format) keepsType(m *source.Message) bool {
+	as := f.of(m)
+	return as == FormatAvro && m.Format == format.Avro || as == formatJSONSchema
+}

@@ -26,6 +26,7 @@ type registeredOutput struct {
 	registry Registry
 	subject  string
 	known    *registrations
+	columns  columnSchema // of the messages seen last that came as no Avro
 }
 
 // registrations are the ids of schemas that are registered. All outputs of a process share them, so that none of them asks
@@ -51,8 +52,12 @@ func (r *registrations) set(key writerKey, id int) {
 	r.ids[key] = id
 }
 
-// writerKey is what a schema depends on. Its fields depend on the coordinates with LayoutColumns.
-type writerKey struct{ schema, k int }
+// writerKey is what a schema depends on.
+type writerKey struct {
+	schema int      // of the input; 0 for one that is made of columns
+	made   [32]byte // SHA-256 of the text of one that is made of columns
+	k      int      // coordinates: with LayoutColumns each is a field
+}
 
 // mostWriters bounds the schemas that are remembered. With more they are all looked up again.
 const mostWriters = 1000
@@ -61,21 +66,29 @@ func newRegisteredOutput(c *TransformConfig) *registeredOutput {
 	return &registeredOutput{config: c.Output.withDefaults(), registry: c.Registry, subject: c.Topic + "-value", known: &c.Engines.registered}
 }
 
+var errNoRegistry = &Stop{Err: errors.New("the output would have a schema of its own, and there is no registry to have it"), Remedy: "set source.registry.url, or transform.format to json or arrow"}
+
 // prefix appends the mark and the id of the output's schema, and returns the body of the input.
 func (o *registeredOutput) prefix(ctx context.Context, dst []byte, m *source.Message, k int) (made, body []byte, err error) {
 	writer, body, ok := format.SchemaID(m.Value)
 	if !ok || o.registry == nil {
-		return nil, nil, &Stop{Err: errors.New("the output would have a schema of its own, and there is no registry to have it"), Remedy: "set source.registry.url, or transform.format to json or arrow"}
+		return nil, nil, errNoRegistry
 	}
-	key := writerKey{writer, k}
+	made, err = o.head(dst, writerKey{schema: writer, k: k}, func() (int, error) { return o.register(ctx, writer, k) })
+	return made, body, err
+}
+
+// head appends the mark and the id that a schema has, or gets now.
+func (o *registeredOutput) head(dst []byte, key writerKey, register func() (int, error)) ([]byte, error) {
 	id, known := o.known.get(key)
 	if !known {
-		if id, err = o.register(ctx, writer, k); err != nil {
-			return nil, nil, err
+		var err error
+		if id, err = register(); err != nil {
+			return nil, err
 		}
 		o.known.set(key, id)
 	}
-	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(id)), body, nil
+	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(id)), nil
 }
 
 // record appends an output of Avro: the body of the input as it is, and our fields of its only row.
@@ -108,7 +121,12 @@ func (o *registeredOutput) register(ctx context.Context, writer, k int) (int, er
 	if err != nil {
 		return 0, &Stop{Err: fmt.Errorf("schema %d: %w", writer, err), Remedy: "set transform.format to json or arrow"}
 	}
-	id, err := o.registry.Register(ctx, o.subject, &format.Schema{Type: s.Type, Text: text, References: s.References})
+	return o.publish(ctx, &format.Schema{Type: s.Type, Text: text, References: s.References})
+}
+
+// publish registers a schema, or stops.
+func (o *registeredOutput) publish(ctx context.Context, s *format.Schema) (int, error) {
+	id, err := o.registry.Register(ctx, o.subject, s)
 	if err != nil && ctx.Err() == nil {
 		return 0, &Stop{Err: err, Remedy: "allow this schema in the registry, or set transform.format to json or arrow"}
 	}

@@ -183,7 +183,10 @@ func TestWhatHasNoSchemaToBeWrittenWith(t *testing.T) {
 		}, "not compatible: says the registry"},
 		{"no registry", FormatInput, 7, func(_ *schemaStore, tr *Transform, _ *source.Message) { tr.Registry = nil }, "source.registry.url"},
 		{"Protobuf", FormatInput, 7, func(_ *schemaStore, _ *Transform, m *source.Message) { m.Format = format.Protobuf }, "Protobuf, which is read and not written"},
-		{"Arrow to Avro", FormatAvro, 7, func(_ *schemaStore, _ *Transform, m *source.Message) { m.Format = format.Arrow }, "of which no Avro is made"},
+		{"Arrow to Avro without a registry", FormatAvro, 7, func(_ *schemaStore, tr *Transform, m *source.Message) { m.Format, tr.Registry = format.Arrow, nil }, "source.registry.url"},
+		{"Arrow to Avro, refused", FormatAvro, 7, func(s *schemaStore, _ *Transform, m *source.Message) {
+			m.Format, s.refuses = format.Arrow, errors.New("not compatible: says the registry")
+		}, "not compatible: says the registry"},
 		{"a union", FormatInput, 9, func(_ *schemaStore, _ *Transform, m *source.Message) {}, "no single record"},
 	} {
 		s, tr := store(), listTransform(t, NullRow, listDim)

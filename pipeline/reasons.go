@@ -10,6 +10,7 @@ import (
 const (
 	codeRowInvalid     = "row_invalid"      // a row with a bad feature, under source.on_invalid: dead_letter
 	codeOutputTooLarge = "output_too_large" // its output is larger than the output topic takes
+	codeNotAvro        = "output_not_avro"  // it has several rows, or a type that Avro does not have, under transform.format: avro
 	codeRefused        = "refused"          // an error without a code of its own
 )
 
@@ -36,5 +37,5 @@ var rowReasons = []string{
 var recordCodes = append(format.Codes(),
 	source.CodeBatchInvalid, source.CodeBatchDamaged,
 	minibatch.CodeMissing, minibatch.CodeWidth, minibatch.CodeType, minibatch.CodeAmbiguous, minibatch.CodeNone, minibatch.CodeUnknown, minibatch.CodeCorrupt,
-	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeRefused,
+	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeNotAvro, codeRefused,
 )

@@ -181,7 +181,7 @@ func transformKeys(c *Config) []Key {
 	t := &c.Transform
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
-		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; json: the text of a message that is JSON, or else objects; arrow; or avro, of what is Avro alone. Avro and JSON with a schema are registered under <topic>-value.", oneOf(&t.Format, pipeline.Formats()...)},
+		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; json: the text of a message that is JSON, or else objects; arrow; or avro, which needs one row per message and source.registry.url. Schemas are registered under <topic>-value.", oneOf(&t.Format, pipeline.Formats()...)},
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score.", &boolValue{&t.Score}},

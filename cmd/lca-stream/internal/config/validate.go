@@ -119,6 +119,9 @@ func (d *decoder) validateSource() {
 	if s.SchemaFile != "" && s.Format != string(format.Avro) {
 		d.clash("is set, but source.format is "+s.Format, "set source.format: avro, or remove this", "source.schema_file", "source.format")
 	}
+	if d.config.Transform.Format == pipeline.FormatAvro && s.Registry.URL == "" {
+		d.clash("avro needs a schema registry, which gives each output the id of its schema", "set source.registry.url, or set transform.format to json or arrow", "transform.format", "source.registry.url")
+	}
 	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {
 		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
 	}
