@@ -43,6 +43,7 @@ func TestRegistry(t *testing.T) {
 	t.Run("avro", func(t *testing.T) { testAvroTopic(t, b, r) })
 	t.Run("protobuf", func(t *testing.T) { testProtobufTopic(t, b, r) })
 	t.Run("json schema", func(t *testing.T) { testJSONSchemaTopic(t, b, r) })
+	t.Run("avro of json", func(t *testing.T) { testJSONAsAvroTopic(t, b, r) })
 }
 
 // registered is a stream whose programs are given the registry.
