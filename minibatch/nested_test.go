@@ -75,6 +75,35 @@ func TestSurveyNested(t *testing.T) {
 	checkFeatureError(t, err, CodeNone, `"payload.after.temp"`)
 }
 
+// Elements of lists of structs and values of maps are not proposed: how many there are, and under which keys, may differ in the next message.
+// Named by their paths they are features.
+func TestSurveyOfListsAndMaps(t *testing.T) {
+	rec := record(t, column{"temp", f32, `[1.5]`},
+		column{"readings", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "bar", Type: f32})), `[[{"bar": 2}, {"bar": 3}]]`},
+		column{"tags", arrow.MapOf(arrow.BinaryTypes.String, f32), `[[{"key": "room", "value": 4}]]`})
+	s := Survey{Nested: true}
+	if err := s.Add(rec, 0); err != nil {
+		t.Fatal(err)
+	}
+	columns, leftOut := s.Features()
+	if len(columns) != 1 || columns[0] != "temp" || len(leftOut) != 2 {
+		t.Fatalf("proposed %v, left out %v", columns, leftOut)
+	}
+	for i, want := range []string{"a list; an element is a feature if it is named by its place", "a map; a value is a feature if it is named by its key"} {
+		if leftOut[i].Reason != want {
+			t.Errorf("%s: %s, want %s", leftOut[i].Column.Name, leftOut[i].Reason, want)
+		}
+	}
+	f, err := ResolveRecord(rec, []string{"temp", "readings.1.bar", "tags.room"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows Rows
+	if err := f.Gather(&rows, rec); err != nil || fmt.Sprint(rows.X) != "[1.5 3 4]" {
+		t.Errorf("%v, %v", rows.X, err)
+	}
+}
+
 // Decimals are the nearest float64.
 func TestDecimals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -264,6 +264,10 @@ func notNumeric(t arrow.DataType) string {
 		return "a time"
 	case arrow.NULL:
 		return "it has no value"
+	case arrow.MAP:
+		return "a map; a value is a feature if it is named by its key"
+	case arrow.LIST, arrow.LARGE_LIST, arrow.FIXED_SIZE_LIST:
+		return "a list; an element is a feature if it is named by its place"
 	}
 	return "no number"
 }
