@@ -42,7 +42,7 @@ func (o *registeredOutput) convert(ctx context.Context, dst []byte, m *source.Me
 		return nil, err
 	}
 	if m.Format == format.JSON || m.Format == format.JSONSchema {
-		rec = withoutNulls(rec)
+		rec = typed(rec)
 	}
 	if err := o.prepare(rec.Schema(), w.K); err != nil {
 		return nil, err
@@ -65,13 +65,13 @@ func (o *registeredOutput) convert(ctx context.Context, dst []byte, m *source.Me
 	return o.avro(made, w), nil
 }
 
-// withoutNulls is a row without the columns that are null. What type they would have JSON does not say, and another one
-// than in the next message would be no schema that reads it.
-func withoutNulls(row arrow.Record) arrow.Record {
+// typed is a row without the columns of which JSON does not say the type: those that are null, and lists without a number.
+// Taken for one type here and for another in the next message, they would give schemas that do not read each other.
+func typed(row arrow.Record) arrow.Record {
 	var fields []arrow.Field
 	var columns []arrow.Array
 	for i, c := range row.Columns() {
-		if !c.IsNull(0) {
+		if saysType(c) {
 			fields, columns = append(fields, row.Schema().Field(i)), append(columns, c)
 		}
 	}
@@ -79,6 +79,22 @@ func withoutNulls(row arrow.Record) arrow.Record {
 		return row
 	}
 	return array.NewRecord(arrow.NewSchema(fields, nil), columns, 1)
+}
+
+// saysType reports whether the only row of a column has a value, or a list with one.
+func saysType(column arrow.Array) bool {
+	list, ok := column.(array.ListLike)
+	if !ok || column.IsNull(0) {
+		return !column.IsNull(0)
+	}
+	items := list.ListValues()
+	from, to := list.ValueOffsets(0)
+	for i := from; i < to; i++ {
+		if !items.IsNull(int(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // prepare makes the schema of messages with the given columns, unless that of the last one serves.

@@ -55,10 +55,10 @@ func TestAvroOutputOfOtherFormats(t *testing.T) {
 	s := &schemaStore{schemas: map[int]*format.Schema{}}
 	const list = `[1,2,3,4,5,6,7,8]`
 	inputs := []source.Message{
-		jsonMessage(t, `{"id":"a","x":`+list+`,"n":null,"at.ms":5,"in":{"deep":[1]}}`),
+		jsonMessage(t, `{"id":"a","x":`+list+`,"n":null,"at.ms":5,"tags":[],"in":{"deep":[1]}}`),
 		jsonMessage(t, `[{"id":"b","x":`+list+`,"n":2.5}]`),
-		jsonMessage(t, `{"id":"c","x":`+list+`,"n":7}`),
-		jsonMessage(t, `{"id":"d","x":[1,2,3,null,5,6,7,8],"n":null,"at.ms":6,"in":{}}`),
+		jsonMessage(t, `{"id":"c","x":`+list+`,"n":7,"tags":["t"]}`),
+		jsonMessage(t, `{"id":"d","x":[1,2,3,null,5,6,7,8],"n":null,"at.ms":6,"tags":[null],"in":{}}`),
 	}
 	fields := []arrow.Field{{Name: "x", Type: arrow.FixedSizeListOf(listDim, arrow.PrimitiveTypes.Float64)}, {Name: "at", Type: arrow.FixedWidthTypes.Timestamp_ms}}
 	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, arrow.NewSchema(fields, nil), strings.NewReader(`[{"x":`+list+`,"at":"2026-11-22T00:00:00Z"}]`))
@@ -72,11 +72,11 @@ func TestAvroOutputOfOtherFormats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.registered) != 3 || s.registered[0] != "out-value" {
+	if len(s.registered) != 4 || s.registered[0] != "out-value" {
 		t.Errorf("registered under %v", s.registered)
 	}
 	want := []map[string]any{
-		{"id": "a", "at_ms": 5., "in": `{"deep":[1]}`}, {"id": "b", "n": 2.5}, {"id": "c", "n": 7.}, {"id": "d", "at_ms": 6., "in": `{}`}, {"at": "2026-11-22T00:00:00Z"},
+		{"id": "a", "at_ms": 5., "in": `{"deep":[1]}`}, {"id": "b", "n": 2.5}, {"id": "c", "n": 7., "tags": `["t"]`}, {"id": "d", "at_ms": 6., "in": `{}`}, {"at": "2026-11-22T00:00:00Z"},
 	}
 	var first []byte
 	for i, m := range work.Messages {
