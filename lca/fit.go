@@ -61,19 +61,23 @@ func newFitting(x *mat.Dense, c Config) (*fitting, error) {
 	if c.Metric == MetricLowRank && c.Rank >= len(w.Active) {
 		return nil, fmt.Errorf("lca: fit: Rank is %d, want less than the %d columns that vary", c.Rank, len(w.Active))
 	}
+	return fittingOf(w, w.covariance(), w.rows.RawMatrix().Rows, c)
+}
+
+// fittingOf is newFitting for rows whose C_G is known.
+func fittingOf(w *working, global *mat.SymDense, rows int, c Config) (*fitting, error) {
 	family, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
 	if err != nil {
 		return nil, err
 	}
 	f := &fitting{Config: c, working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
 	f.solver = prop1.MStep{Family: family, Plain: c.Kind == KindLCA}
-	global := w.covariance()
 	if f.NuUnit == UnitCovariance {
 		f.pull.CG = global
 	}
 	f.cg = f.pull.Add(global, f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
-		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", x.RawMatrix().Rows, len(w.Active), err)
+		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", rows, len(w.Active), err)
 	}
 	return f, nil
 }
@@ -104,12 +108,18 @@ func (f *fitting) start() (state, error) {
 
 // gaussian is the model with no Parzen dimension: B_G = I_G, the baseline of section 6.2.
 func (f *fitting) gaussian() state {
+	s := f.noParzen()
+	s.NLL = f.nll(s.Parts, f.rows, nil)
+	s.Penalised = s.NLL + f.penalty(s.Parts)
+	return s
+}
+
+// noParzen is gaussian without its figures.
+func (f *fitting) noParzen() state {
 	s := state{Parts: prop1.Parts{BG: mat.DenseCopyOf(f.ig), BL: &mat.Dense{}, Ratio: make([]float64, len(f.Active))}, CL: f.cg}
 	for k := range s.Ratio {
 		s.Ratio[k] = 1
 	}
-	s.NLL = f.nll(s.Parts, f.rows, nil)
-	s.Penalised = s.NLL + f.penalty(s.Parts)
 	return s
 }
 
@@ -221,24 +231,31 @@ func (f *fitting) nextRun() int {
 	return f.runs - 1
 }
 
-// model brings what was found into the input's units.
+// model makes a model of what was found, with all rows as its neighbours.
 func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, error) {
 	n, _ := x.Dims()
+	m := f.out(s, Info{
+		Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
+		Gamma: f.Gamma, Minibatch: f.batchRows(), PassRows: float64(n),
+		Copies: uint64(s.Copies), Effective: s.Effective,
+	})
+	m.Neighbours = offsets(x, f.mean)
+	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies, Near: f.Near})
+	return m, ctx.Err()
+}
+
+// out brings what was found into the input's units, with the settings that it was found by. It has no neighbours yet.
+func (f *fitting) out(s state, info Info) *Model {
+	info.Nu, info.NuGaussian, info.NuUnit, info.Rank, info.Scales, info.Constant = f.Nu, f.NuGaussian, f.NuUnit, f.Rank, f.scales, f.constant
 	m := &Model{
 		Dim: f.dim, Mean: f.mean, Ratio: s.Ratio,
 		CG: f.CovarianceOut(f.cg, f.dim), CL: f.CovarianceOut(s.CL, f.dim),
 		BG: f.DirectionsOut(s.BG, f.dim), BL: f.DirectionsOut(s.BL, f.dim),
-		Neighbours: offsets(x, f.mean),
-		Kind:       f.Kind, Metric: f.Metric, Kernel: f.Kernel, DOF: f.DOF, Coordinates: f.Coordinates, Components: f.Components,
-		Info: Info{
-			Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
-			Gamma: f.Gamma, Nu: f.Nu, NuGaussian: f.NuGaussian, NuUnit: f.NuUnit, Minibatch: f.batchRows(), PassRows: float64(n),
-			Copies: uint64(s.Copies), Constant: f.constant, Effective: s.Effective,
-		},
+		Kind: f.Kind, Metric: f.Metric, Kernel: f.Kernel, DOF: f.DOF, Coordinates: f.Coordinates, Components: f.Components,
+		Info: info,
 	}
 	m.W = whitening(m.parts(), f.Coordinates, f.Components)
-	m.ScoreNeighbours(Admissible{Copies: !f.NearCopies, Near: f.Near})
-	return m, ctx.Err()
+	return m
 }
 
 // offsets returns x − μ of all rows, the model's neighbours.

@@ -47,15 +47,17 @@ type Info struct {
 	Nu          float64 // ν as configured
 	NuGaussian  float64 // ν_g as configured
 	NuUnit      Unit
-	Minibatch   int     // B
-	PassRows    float64 // the current n
-	Alarms      uint64  // drift alarms so far
-	Gated       uint64  // rows left out by the outlier gate
-	Copies      uint64  // pairs left out as near copies or the same record
-	Constant    []int   // indices of columns found constant
-	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
-	Choice      *Choice // the last choice by the data; nil before the first
-	Drift       float64 // largest principal angle between the Parzen subspaces of this and the previous reference, radians
+	Rank        int       // of MetricLowRank, 0 otherwise
+	Scales      []float64 // s of each column, of which ν is a multiple; nil where they follow from CG, as they do without sparse columns
+	Minibatch   int       // B
+	PassRows    float64   // the current n
+	Alarms      uint64    // drift alarms so far
+	Gated       uint64    // rows left out by the outlier gate
+	Copies      uint64    // pairs left out as near copies or the same record
+	Constant    []int     // indices of columns found constant
+	Effective   float64   // mean effective number of neighbours exp(H(λ_i))
+	Choice      *Choice   // the last choice by the data; nil before the first
+	Drift       float64   // largest principal angle between the Parzen subspaces of this and the previous reference, radians
 }
 
 // parts are B, with their eigenvalues.

@@ -23,6 +23,7 @@ type working struct {
 	dim      int
 	constant []int     // indices of the columns that do not vary: weight 0 everywhere
 	mean     []float64 // μ, dim of them, in the input's units
+	scales   []float64 // Info.Scales
 	rows     *mat.Dense
 }
 
@@ -32,7 +33,8 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
 	}
 	w := &working{dim: d, mean: make([]float64, d)}
-	left := prop1.SparseColumns(linalg.Elements(x), d)
+	sparse := prop1.SparseColumns(linalg.Elements(x), d)
+	left := sparse
 	for k := range d {
 		mean, variance := moments(x, k)
 		if math.IsNaN(variance) || math.IsInf(variance, 0) {
@@ -52,6 +54,9 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 	}
 	if len(w.Active) == 0 {
 		return nil, fmt.Errorf("lca: fit: all %d columns are constant, nothing to learn", d)
+	}
+	if unit != UnitAbsolute {
+		w.scales = w.Scales(d, sparse)
 	}
 	w.rows = w.of(x)
 	return w, nil

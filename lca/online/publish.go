@@ -76,10 +76,13 @@ func (m *metricState) columnsOut(from, to, dim int) *mat.Dense {
 func (l *Learner) info() lca.Info {
 	i := lca.Info{
 		Rows: l.counts.Rows, Learnt: l.counts.Learnt, NLL: math.NaN(), GaussianNLL: math.NaN(),
-		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit,
+		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit, Rank: l.cfg.Rank,
 		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.gap.rows),
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
 		Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
+	}
+	if l.cfg.NuUnit != lca.UnitAbsolute {
+		i.Scales = l.metric.Scales(l.cfg.Dim, l.moments.sparse)
 	}
 	if chosen := l.chosen; len(chosen.Candidates) > 0 {
 		i.Choice = &chosen

@@ -25,6 +25,9 @@ type field struct {
 	set      func(*Snapshot, string) error
 }
 
+// leftOut is what get returns where the key is not to be written.
+const leftOut = "\x00"
+
 // fields returns all keys in the order of the bytes, except lca.format and lca.part, which come first.
 func fields() []field {
 	model := func(s *Snapshot) *lca.Model { return s.Model }
@@ -52,6 +55,8 @@ func fields() []field {
 		float("lca.nu", func(s *Snapshot) *float64 { return &info(s).Nu }),
 		float("lca.nu_gaussian", func(s *Snapshot) *float64 { return &info(s).NuGaussian }),
 		named("lca.nu_unit", func(s *Snapshot) *lca.Unit { return &info(s).NuUnit }, lca.ParseUnit),
+		only(integer("lca.rank", false, func(s *Snapshot) *int { return &info(s).Rank }), "0"),
+		only(inJSON("lca.scales", func(s *Snapshot) *[]float64 { return &info(s).Scales }), "[]"),
 		integer("lca.minibatch", false, func(s *Snapshot) *int { return &info(s).Minibatch }),
 		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
 		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
@@ -66,6 +71,18 @@ func fields() []field {
 		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }},
 		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = v; return nil }},
 	}
+}
+
+// only is a key that is left out where it has a value that says nothing.
+func only(f field, nothing string) field {
+	get := f.get
+	f.get = func(s *Snapshot) string {
+		if v := get(s); v != nothing {
+			return v
+		}
+		return leftOut
+	}
+	return f
 }
 
 func unsigned(key string, required bool, at func(*Snapshot) *uint64) field {
@@ -211,7 +228,9 @@ func (s *Snapshot) Metadata() map[string]string {
 func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}
 	for _, f := range fields() {
-		keys, values = append(keys, f.key), append(values, f.get(s))
+		if v := f.get(s); v != leftOut {
+			keys, values = append(keys, f.key), append(values, v)
+		}
 	}
 	extra := make([]string, 0, len(s.Extra))
 	for key := range s.Extra {

@@ -27,6 +27,23 @@ func (f ColumnScale) Constant(dim int) []int {
 	return out
 }
 
+// Scales returns s of each of dim columns, 0 for constant ones, where they are not the columns' standard deviations because some are sparse;
+// nil otherwise.
+func (f ColumnScale) Scales(dim int, sparse []Sparse) []float64 {
+	rare := func(s Sparse) bool {
+		_, active := slices.BinarySearch(f.Active, s.Column)
+		return active && s.Share > 0 && s.Share < sparseShare
+	}
+	if !slices.ContainsFunc(sparse, rare) {
+		return nil
+	}
+	all := make([]float64, dim)
+	for a, k := range f.Active {
+		all[k] = f.Scale[a]
+	}
+	return all
+}
+
 // Sub copies the active rows and columns of a dim×dim matrix to dst and adds ν s² to its diagonal.
 func (f ColumnScale) Sub(dst, a []float64, dim int, nu float64) []float64 {
 	n := len(f.Active)
