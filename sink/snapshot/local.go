@@ -101,9 +101,6 @@ func (l *Local) batch(schema *arrow.Schema, from, to int) arrow.Record {
 		factors = append(factors, l.Model.Factor(j).RawMatrix().Data...)
 		logs = append(logs, l.Model.LogDet(j))
 	}
-	doubles := func(values []float64) *array.Data {
-		return flat(arrow.PrimitiveTypes.Float64, len(values), arrow.Float64Traits.CastToBytes(values))
-	}
 	matrix := schema.Field(1).Type
 	return array.NewRecord(schema, []arrow.Array{
 		lists(schema.Field(0).Type, n, doubles(x)), lists(matrix, n, doubles(covariances)), lists(matrix, n, doubles(factors)),
