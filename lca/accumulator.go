@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 	"runtime"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -62,11 +63,15 @@ func newResponses[T kernel.Float](m *Model) *responsesIn[T] {
 }
 
 func (r *responsesIn[T]) of(z []float64, n int) *kernel.Moments {
-	r.rounded = linalg.Resize(r.rounded, len(z))
-	for i, v := range z {
-		r.rounded[i] = T(v)
+	q, exact := any(z).([]T)
+	if !exact {
+		r.rounded = linalg.Resize(r.rounded, len(z))
+		q = r.rounded
+		for i, v := range z {
+			q[i] = T(v)
+		}
 	}
-	kernel.Update(&r.moments, &r.scratch, r.rounded, n, &r.pool, r.exclusion)
+	kernel.Update(&r.moments, &r.scratch, q, n, &r.pool, r.exclusion)
 	return &r.moments
 }
 
@@ -94,7 +99,7 @@ func (m *Model) poolRows() int { return len(m.Neighbours) / m.Dim }
 
 // Begin ends the part before it, and begins one with a number of its own. Rows can be added from then on.
 func (a *Accumulator) Begin(part uint64) {
-	a.end()
+	a.flush()
 	a.taken = 0
 	a.parts = append(a.parts, newStatistics(part, len(a.step.Mean)))
 }
@@ -106,11 +111,15 @@ func (a *Accumulator) Add(x []float64, ids []uint64, invalid int) {
 	a.part().Invalid += uint64(invalid)
 	for len(ids) > 0 {
 		n := min(kernelRows-len(a.ids), len(ids))
-		a.rows, a.ids = append(a.rows, x[:n*d]...), append(a.ids, ids[:n]...)
-		x, ids = x[n*d:], ids[n:]
-		if len(a.ids) == kernelRows {
-			a.expect()
+		if n == kernelRows {
+			a.expect(x[:n*d], ids[:n])
+		} else {
+			a.rows, a.ids = append(a.rows, x[:n*d]...), append(a.ids, ids[:n]...)
+			if len(a.ids) == kernelRows {
+				a.flush()
+			}
 		}
+		x, ids = x[n*d:], ids[n:]
 	}
 }
 
@@ -118,7 +127,7 @@ func (a *Accumulator) part() *Statistics { return a.parts[len(a.parts)-1] }
 
 // End ends the last part and returns the sums of all. The Accumulator is done with then.
 func (a *Accumulator) End() []*Statistics {
-	a.end()
+	a.flush()
 	of := make(map[uint64]*Statistics, len(a.parts))
 	for _, s := range a.parts {
 		of[s.Part] = s
@@ -130,35 +139,35 @@ func (a *Accumulator) End() []*Statistics {
 	return a.parts
 }
 
-// end adds the last rows of a part.
-func (a *Accumulator) end() {
+// flush adds the rows that have gathered.
+func (a *Accumulator) flush() {
 	if len(a.ids) > 0 {
-		a.expect()
+		a.expect(a.rows, a.ids)
 	}
+	a.rows, a.ids = a.rows[:0], a.ids[:0]
 }
 
 // expect adds the rows of a step to the part.
-func (a *Accumulator) expect() {
-	n, d := len(a.ids), len(a.step.Mean)
-	a.offer()
+func (a *Accumulator) expect(x []float64, ids []uint64) {
+	n, d := len(ids), len(a.step.Mean)
+	a.offer(x, ids)
 	a.z = linalg.Resize(a.z, n*d)
-	kernel.Project(&a.projection, a.z, &a.project, a.rows, n)
+	kernel.Project(&a.projection, a.z, &a.project, x, n)
 	s := a.step
 	*s = Statistics{Rows: uint64(n), Mean: s.Mean, Scatter: s.Scatter, Local: s.Local}
 	a.scatter(n, d)
 	a.local(n, d)
 	a.part().add(s)
-	a.rows, a.ids = a.rows[:0], a.ids[:0]
 }
 
 // offer offers the rows of a step as neighbours of the next model.
-func (a *Accumulator) offer() {
+func (a *Accumulator) offer(x []float64, ids []uint64) {
 	d, most, part := a.model.Dim, a.model.poolRows(), a.part().Part
-	for i, id := range a.ids {
+	for i, id := range ids {
 		c := partCandidate{PoolCandidate{ID: id, Row: a.taken}, part}
 		a.taken++
 		if a.kept.wants(&c, most) {
-			c.X = append([]float64(nil), a.rows[i*d:(i+1)*d]...)
+			c.X = slices.Clone(x[i*d : (i+1)*d])
 			a.kept.offer(c, most)
 		}
 	}

@@ -74,6 +74,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.configCommand(),
 		p.runCommand(),
 		p.replayCommand(),
+		p.emCommand(),
 		p.learnCommand(),
 		p.transformCommand(),
 		p.demoCommand(),

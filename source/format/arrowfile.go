@@ -21,7 +21,6 @@ type arrowFile struct {
 	size    int64
 	limits  ipcguard.Limits
 	maxRows int
-	schema  *arrow.Schema
 	loader  *loader
 	codecs  codecs
 
@@ -195,6 +194,24 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 	return h, skip + n, err
 }
 
+// loaderOf returns the loader of the batches that follow a schema message.
+func loaderOf(frame []byte, limits ipcguard.Limits, c *codecs) (*loader, error) {
+	guard := ipcguard.NewStream(limits)
+	m, _, err := guard.Next(frame)
+	if err != nil {
+		return nil, err
+	}
+	if m.Kind != ipcguard.SchemaMessage {
+		return nil, errorf(CodeArrowInvalid, "it does not begin with its schema")
+	}
+	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
+	if err != nil {
+		return nil, errorf(CodeArrowUnsupported, "schema: %w", err)
+	}
+	defer r.Release()
+	return newLoader(guard, plainSchema(r.Schema()), c, limits.Decoded), nil
+}
+
 // open reads the schema message at an offset and returns where the next message begins.
 func (a *arrowFile) open(at, end int64) (int64, error) {
 	_, n, err := a.head(at, end)
@@ -208,21 +225,9 @@ func (a *arrowFile) open(at, end int64) (int64, error) {
 	if _, err := a.f.ReadAt(frame, at); err != nil {
 		return 0, err
 	}
-	guard := ipcguard.NewStream(a.limits)
-	m, _, err := guard.Next(frame)
-	if err != nil {
+	if a.loader, err = loaderOf(frame, a.limits, &a.codecs); err != nil {
 		return 0, err
 	}
-	if m.Kind != ipcguard.SchemaMessage {
-		return 0, errorf(CodeArrowInvalid, "it does not begin with its schema")
-	}
-	r, err := ipc.NewReader(bytes.NewReader(m.Frame))
-	if err != nil {
-		return 0, errorf(CodeArrowUnsupported, "schema: %w", err)
-	}
-	defer r.Release()
-	a.schema = plainSchema(r.Schema())
-	a.loader = newLoader(guard, a.schema, &a.codecs, a.limits.Decoded)
 	return at + n, nil
 }
 

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+func (p *program) emCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "em",
+		Short: "Refit a model to more data than one process takes, step by step",
+		Long: `Expectation maximization (EM) in pieces that any engine can run: expect sums what a step needs of some files under
+a model, maximize makes the next model of the sums of all. The sums of a part depend on its rows alone and are
+folded by the parts' numbers, so that neither the workers nor their order change a bit of the result.
+
+The first model comes from a sample, which also sets the features, ν and the number of neighbours:
+
+  lca-stream replay --algorithm lca-gauss --passes 1 --sample 3000 --input a.parquet --input b.parquet -o model.arrows
+
+Then, until the NLL that maximize prints no longer falls:
+
+  lca-stream em expect --model model.arrows --input a.parquet --output a.sums.arrows
+  lca-stream em expect --model model.arrows --input b.parquet --part 1 --output b.sums.arrows
+  lca-stream em maximize --model model.arrows --input a.sums.arrows --input b.sums.arrows --output model.arrows
+
+From the second step on, each is one step of replay --algorithm lca-gauss (or lca, as the model is) over all rows,
+with a sample of them as neighbours. Publish the last model with lca-stream snapshot import.`,
+	}
+	group(c, p.expectCommand(), p.maximizeCommand())
+	return c
+}
+
+// expectFlags are the flags of `lca-stream em expect`.
+type expectFlags struct {
+	model, output string
+	inputs        []string
+	part          int32
+	precision     string
+}
+
+func (p *program) expectCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "expect",
+		Short: "Sum what an EM step needs of some rows under a model (the E-step)",
+		Long: `Reads .arrow, .arrows and .parquet files, or an Arrow IPC stream on standard input (-), and writes the sums of
+each as a part: one row of Arrow. Rows with a feature that is null, NaN or infinite are counted and left out; whatever else
+cannot be read ends the command with exit code 2, and nothing is written.`,
+		Example: `  lca-stream em expect --model model.arrows --input 2026-01.parquet --input 2026-02.parquet -o sums.arrows
+  duckdb -c "COPY (SELECT * FROM 'events/*.parquet') TO '/dev/stdout' (FORMAT arrows)" | lca-stream em expect --model model.arrows --input - -o -`,
+	}
+	f := expectFlags{}
+	c.Flags().StringVar(&f.model, "model", "", "the model `FILE`, as replay, snapshot export and em maximize write it")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE`, or standard input (-); may be repeated: each is a part")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write the sums to `FILE`, or to standard output (-)")
+	c.Flags().Int32Var(&f.part, "part", 0, "`NUMBER` of the first input; those that follow count on from it")
+	c.Flags().StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of the E-step: "+either(lca.Precisions()...)+"; float32 is about twice as fast and right to some 1e-5")
+	choices(c, "precision", lca.Precisions()...)
+	required(c, "model", "input", "output")
+	return command(c, func(ctx context.Context, _ []string) error { return p.expect(ctx, f) })
+}
+
+// required marks flags without which a command cannot run.
+func required(c *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := c.MarkFlagRequired(name); err != nil {
+			panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
+		}
+	}
+}
+
+func (p *program) expect(ctx context.Context, f expectFlags) error {
+	precision, err := lca.ParsePrecision(f.precision)
+	if err != nil {
+		return usageError("--precision is %q; want %s", f.precision, either(lca.Precisions()...))
+	}
+	if last := int64(f.part) + int64(len(f.inputs)) - 1; f.part < 0 || last > math.MaxInt32 {
+		return usageError("--part is %d with %d inputs; parts have numbers from 0 to %d", f.part, len(f.inputs), math.MaxInt32)
+	}
+	model, err := readSnapshotFile(f.model)
+	if err != nil {
+		return err
+	}
+	if len(model.Model.Neighbours) == 0 {
+		return fmt.Errorf("%s has no neighbours, which the next model's are as many as: export it with them", f.model)
+	}
+	sums, err := snapshot.StatisticsOf(model, producer())
+	if err != nil {
+		return err
+	}
+	stage := &pipeline.Expect{Features: model.Features, Sums: model.Model.NewAccumulator(precision)}
+	for i, input := range f.inputs {
+		stage.Part(f.part + int32(i))
+		if err := p.readInput(ctx, input, stage.Take); err != nil {
+			return err
+		}
+	}
+	sums.Parts = stage.Sums.End()
+	return p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, sums) })
+}
+
+// readInput hands over the messages of a file, or of standard input.
+func (p *program) readInput(ctx context.Context, path string, take func(*source.Message) error) error {
+	var in interface {
+		Read(ctx context.Context) (source.Batch, error)
+		Close() error
+	}
+	var err error
+	if path == "-" {
+		in, err = source.OpenPipe("standard input", p.stdin)
+	} else {
+		in, err = source.OpenFiles([]string{path})
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	for {
+		b, err := in.Read(ctx)
+		switch {
+		case errors.Is(err, source.ErrEnd):
+			return nil
+		case err != nil:
+			return err
+		}
+		for i := range b.Messages {
+			if err := take(&b.Messages[i]); err != nil {
+				return err
+			}
+		}
+		b.Release()
+	}
+}
+
+// writeOutput writes a file as a whole, or to standard output.
+func (p *program) writeOutput(path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(p.stdout)
+	}
+	return writeWhole(path, write)
+}

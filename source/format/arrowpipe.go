@@ -1,0 +1,148 @@
+package format
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
+)
+
+// Pipe reads an Arrow IPC stream as it comes, such as from a pipe. It holds one message in memory at a time, as [File] does, and is as strict.
+// What ends without the mark of the end is refused, because the program that wrote it may have stopped in the middle.
+//
+// A Pipe is for one goroutine.
+type Pipe struct {
+	r       *bufio.Reader
+	limits  ipcguard.Limits
+	maxRows int64
+	codecs  codecs
+	loader  *loader
+	record  arrow.Record // the message that was loaded last
+	from    int64        // its rows that were returned
+}
+
+// OpenPipe reads the schema of a stream, whose records will have at most maxRows rows.
+func OpenPipe(r io.Reader, maxRows int) (p *Pipe, err error) {
+	defer func() {
+		if v := recover(); v != nil { // of a library
+			p, err = nil, errorf(CodeDecodePanic, "decoding the schema: %v", v)
+		}
+	}()
+	p = &Pipe{r: bufio.NewReaderSize(r, 1<<16), limits: ipcguard.BatchLimits(), maxRows: int64(maxRows)}
+	frame, err := p.frame()
+	if errors.Is(err, io.EOF) {
+		return nil, errorf(CodeArrowInvalid, "no schema")
+	}
+	if err == nil {
+		p.loader, err = loaderOf(frame, p.limits, &p.codecs)
+	}
+	if err != nil {
+		return nil, orError(err)
+	}
+	return p, nil
+}
+
+// orError returns the fault of the bytes as an *Error, and others as they are.
+func orError(err error) error {
+	if e := errorOf(err); e != nil {
+		return e
+	}
+	return err
+}
+
+// Read returns the next rows, which the caller releases; io.EOF at the end. An error about the bytes is an *Error, and nothing can be
+// read after it.
+func (p *Pipe) Read() (rec arrow.Record, err error) {
+	defer func() {
+		if v := recover(); v != nil { // of a library
+			rec, err = nil, errorf(CodeDecodePanic, "decoding: %v", v)
+		}
+	}()
+	for p.record == nil || p.from >= p.record.NumRows() {
+		p.record, p.from = nil, 0 // let go before the next is loaded
+		if err := p.next(); err != nil {
+			return nil, orError(err)
+		}
+	}
+	to := min(p.record.NumRows(), p.from+p.maxRows)
+	rec = p.record.NewSlice(p.from, to)
+	p.from = to
+	return rec, nil
+}
+
+// next loads the next message: a batch, or a dictionary.
+func (p *Pipe) next() error {
+	frame, err := p.frame()
+	if err != nil {
+		return err
+	}
+	p.loader.guard.Renew()
+	p.loader.mem.left = p.limits.Decoded
+	m, _, err := p.loader.guard.Next(frame)
+	switch {
+	case err != nil:
+		return err
+	case m.Kind == ipcguard.DictionaryMessage:
+		return p.loader.dictionary(&m.Batch)
+	case m.Kind != ipcguard.BatchMessage:
+		return errorf(CodeArrowInvalid, "a message of type %d where a batch should be", m.Kind)
+	}
+	p.record, err = p.loader.record(&m.Batch)
+	return err
+}
+
+// frame reads a whole message: its prefix, metadata and body; io.EOF at the mark of the end.
+func (p *Pipe) frame() ([]byte, error) {
+	prefix := make([]byte, 4, 8)
+	if err := p.fill(prefix); err != nil {
+		return nil, err
+	}
+	if string(prefix) == "ARRO" {
+		return nil, errorf(CodeArrowFileFormat, "this is an Arrow file (Feather); write the stream format: pa.ipc.new_stream(sink, schema) in pyarrow, write_ipc_stream in polars")
+	}
+	n := int64(int32(binary.LittleEndian.Uint32(prefix)))
+	if n == -1 {
+		prefix = prefix[:8]
+		if err := p.fill(prefix[4:]); err != nil {
+			return nil, err
+		}
+		n = int64(int32(binary.LittleEndian.Uint32(prefix[4:])))
+	}
+	switch {
+	case n == 0:
+		return nil, io.EOF
+	case n < 0 || n > p.limits.Metadata:
+		return nil, errorf(CodeArrowInvalid, "metadata of %d bytes; the bytes are no Arrow stream", n)
+	}
+	head := append(prefix, make([]byte, n)...)
+	meta := head[len(prefix):]
+	if err := p.fill(meta); err != nil {
+		return nil, err
+	}
+	h, err := ipcguard.ReadHead(meta)
+	if err != nil {
+		return nil, err
+	}
+	if h.Body > p.limits.Decoded {
+		return nil, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones", h.Body, p.limits.Decoded)
+	}
+	frame := make([]byte, int64(len(head))+h.Body)
+	copy(frame, head)
+	return frame, p.fill(frame[len(head):])
+}
+
+// fill reads all of b.
+func (p *Pipe) fill(b []byte) error {
+	switch n, err := io.ReadFull(p.r, b); {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return errorf(CodeArrowTruncated, "the stream ends after %d of %d bytes, without its mark of the end: what wrote it has stopped in the middle", n, len(b))
+	case err != nil:
+		return fmt.Errorf("read the stream: %w", err)
+	}
+	return nil
+}
