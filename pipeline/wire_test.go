@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -325,7 +327,7 @@ func TestWireFormatPage(t *testing.T) {
 	for _, h := range (DeadLetter{}).headers(&source.Message{Err: &source.RecordError{Offsets: 2}}, "", "") { // of a whole batch
 		there[h.Key] = true
 	}
-	for _, k := range localKeys(t) {
+	for _, k := range append(localKeys(t), keysOfFewModels(t)...) {
 		there[k] = true
 	}
 	named := map[string]bool{}
@@ -363,10 +365,38 @@ func localKeys(t *testing.T) []string {
 	if _, err := snapshot.WriteLocal(&b, &snapshot.Local{Model: m, Rows: x, Features: []string{"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	r, err := ipc.NewReader(&b)
+	return keysOf(t, &b)
+}
+
+// keysOfFewModels returns the metadata keys of a snapshot that has those which most have not, and of statistics under it.
+func keysOfFewModels(t *testing.T) []string {
+	t.Helper()
+	x := mat.NewDense(30, 3, nil)
+	for i := range 30 {
+		x.SetRow(i, []float64{math.Sin(float64(i)), math.Cos(2 * float64(i)), float64(max(0, i%10-8))})
+	}
+	c := lca.DefaultConfig()
+	c.Metric, c.Rank = lca.MetricLowRank, 1
+	m, err := lca.Fit(t.Context(), x, c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.Release()
-	return r.Schema().Metadata().Keys()
+	s := &snapshot.Snapshot{Model: m, ModelID: "m", Version: 30, Features: []string{"a", "b", "c"}}
+	var model, sums bytes.Buffer
+	statistics, err := snapshot.StatisticsOf(s, "")
+	if err := errors.Join(err, snapshot.WriteFile(&model, s), snapshot.WriteStatistics(&sums, statistics)); err != nil {
+		t.Fatal(err)
+	}
+	return append(keysOf(t, &model), keysOf(t, &sums)...)
+}
+
+// keysOf returns the metadata keys of the first stream.
+func keysOf(t *testing.T, r io.Reader) []string {
+	t.Helper()
+	stream, err := ipc.NewReader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Release()
+	return stream.Schema().Metadata().Keys()
 }

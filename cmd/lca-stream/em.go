@@ -56,7 +56,7 @@ func (p *program) expectCommand() *cobra.Command {
 each as a part: one row of Arrow. Rows with a feature that is null, NaN or infinite are counted and left out; whatever else
 cannot be read ends the command with exit code 2, and nothing is written.`,
 		Example: `  lca-stream em expect --model model.arrows --input 2026-01.parquet --input 2026-02.parquet -o sums.arrows
-  duckdb -c "COPY (SELECT * FROM 'events/*.parquet') TO '/dev/stdout' (FORMAT arrows)" | lca-stream em expect --model model.arrows --input - -o -`,
+  python3 rows.py | lca-stream em expect --model model.arrows --part 7 --input - -o 7.sums.arrows`,
 	}
 	f := expectFlags{}
 	c.Flags().StringVar(&f.model, "model", "", "the model `FILE`, as replay, snapshot export and em maximize write it")
