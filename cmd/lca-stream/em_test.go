@@ -40,8 +40,12 @@ func emFiles(t *testing.T) (dir string) {
 		from, to int64
 		write    func(*os.File) error
 	}{
-		"a.arrow":  {0, 401, func(f *os.File) error { return cut(ipc.NewFileWriter(f, ipc.WithSchema(schema)))(rec.NewSlice(0, 401), 100) }},
-		"b.arrows": {401, 902, func(f *os.File) error { return cut(ipc.NewWriter(f, ipc.WithSchema(schema)), nil)(rec.NewSlice(401, 902), 77) }},
+		"a.arrow": {0, 401, func(f *os.File) error {
+			return cut(ipc.NewFileWriter(f, ipc.WithSchema(schema)))(rec.NewSlice(0, 401), 100)
+		}},
+		"b.arrows": {401, 902, func(f *os.File) error {
+			return cut(ipc.NewWriter(f, ipc.WithSchema(schema)), nil)(rec.NewSlice(401, 902), 77)
+		}},
 	} {
 		f, err := os.Create(filepath.Join(dir, name))
 		if err == nil {
