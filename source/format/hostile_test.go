@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	flatbuffers "github.com/google/flatbuffers/go"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -35,6 +36,16 @@ func allocated() uint64 {
 // nothing escapes but an Error, no library panics, and memory is bounded.
 func decodeHostile(t testing.TB, d *Decoder, in []byte) error {
 	t.Helper()
+	rec, err := keepHostile(t, d, in)
+	if err == nil {
+		rec.Release()
+	}
+	return err
+}
+
+// keepHostile is decodeHostile that returns the record.
+func keepHostile(t testing.TB, d *Decoder, in []byte) (arrow.Record, error) {
+	t.Helper()
 	before := allocated()
 	rec, err := d.Decode(t.Context(), in, "")
 	if n := allocated() - before; n > memoryLimit {
@@ -44,13 +55,12 @@ func decodeHostile(t testing.TB, d *Decoder, in []byte) error {
 		if de := (*Error)(nil); !errors.As(err, &de) || de.Code == CodeDecodePanic {
 			t.Errorf("%v", err)
 		}
-		return err
+		return nil, err
 	}
 	if cells := rec.NumRows() * (rec.NumCols() + 1); cells < 1<<14 {
 		dumpRecord(rec)
 	}
-	rec.Release()
-	return nil
+	return rec, nil
 }
 
 // bombs are small inputs that ask for much.
@@ -351,7 +361,7 @@ func FuzzDecodeNumbers(f *testing.F) {
 
 // BenchmarkMutants is FuzzDecodeNumbers without a fuzzer in the way, for many executions:
 //
-//	go test ./source -run - -bench Mutants -benchtime 10000000x
+//	go test ./source/format -run - -bench BenchmarkMutants -benchtime 10000000x
 func BenchmarkMutants(b *testing.B) {
 	all, d := seeds(b), newDecoder(b, Config{})
 	rng := rand.New(rand.NewPCG(uint64(b.N), 2))

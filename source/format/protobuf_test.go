@@ -216,6 +216,17 @@ func TestProtobufRefuses(t *testing.T) {
 	}
 }
 
+// libraryTakes reads a body with the official library, which panics on some that are hostile, such as a map's entry with a
+// key of another type.
+func libraryTakes(body []byte, m proto.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a panic: %v", p)
+		}
+	}()
+	return proto.Unmarshal(body, m)
+}
+
 // What the library takes is taken, with the same numbers; and nothing makes a panic.
 func FuzzDecodeProtobuf(f *testing.F) {
 	s := &Schema{ID: 1, Type: SchemaProtobuf, Text: protoAll}
@@ -227,20 +238,21 @@ func FuzzDecodeProtobuf(f *testing.F) {
 		f.Add(protoValue(f, s, []int{0}, text)[6:])
 	}
 	number := func(v float64) string { return fmt.Sprintf("f%016x", math.Float64bits(v)) }
-	whole, only := newDecoder(f, Config{Registry: protoRegistry{1: s}}), newDecoder(f, Config{Registry: protoRegistry{1: s}, Columns: []string{"after.temp", "whole", "inner.bar", "signed"}, Only: true})
+	r := protoRegistry{1: s, 2: {ID: 2, Type: SchemaProtobuf, Text: protoTwo}}
+	whole, only := newDecoder(f, Config{Registry: r}), newDecoder(f, Config{Registry: r, Columns: []string{"after.temp", "whole", "inner.bar", "signed"}, Only: true})
 	f.Fuzz(func(t *testing.T, body []byte) {
+		for id := range byte(2) { // with indexes of the fuzzer's own
+			_ = decodeHostile(t, whole, append([]byte{0, 0, 0, 0, 1 + id}, body...))
+		}
 		value := append([]byte{0, 0, 0, 0, 1, 0}, body...)
-		rec, err := whole.Decode(t.Context(), value, "")
-		few, errFew := only.Decode(t.Context(), value, "")
+		err := decodeHostile(t, whole, value)
+		few, errFew := keepHostile(t, only, value)
 		m := dynamicpb.NewMessage(file.Messages().Get(0))
-		theirs := proto.Unmarshal(body, m)
+		theirs := libraryTakes(body, m)
 		for _, e := range []error{err, errFew} {
-			if e != nil && strings.Contains(e.Error(), CodeDecodePanic) || e != nil && theirs == nil && !strings.Contains(e.Error(), "decimal") && !strings.Contains(e.Error(), CodeProtobufTooLarge) {
+			if e != nil && theirs == nil && !strings.Contains(e.Error(), "decimal") && !strings.Contains(e.Error(), CodeProtobufTooLarge) {
 				t.Fatalf("%v; the library: %v", e, theirs)
 			}
-		}
-		if err == nil {
-			dumpRecord(rec)
 		}
 		if err != nil || errFew != nil || theirs != nil {
 			return
