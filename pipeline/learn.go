@@ -253,7 +253,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	if l.Rejects != nil {
 		l.inWindow(false)
 	}
-	if err := l.named(m.Record.Schema()); err != nil {
+	if err := l.named(m); err != nil {
 		return err
 	}
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt

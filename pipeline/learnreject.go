@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/apache/arrow/go/v15/arrow"
-
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -27,13 +25,19 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 
 // named stops at a feature that none of the first messages has, while there is no model: it is misspelt, and there will
 // never be one.
-func (l *Learn) named(schema *arrow.Schema) error {
+func (l *Learn) named(m *source.Message) error {
 	if l.state.Published > 0 {
 		return nil
 	}
-	l.unusable.read(&l.features, schema)
+	if l.unusable.messages == 0 {
+		l.unusable.since = fmt.Sprintf("%s at offset %d", m.Partition, m.Offset)
+	}
+	l.unusable.read(&l.features, m.Record.Schema())
 	if err := l.unusable.never(); err != nil && l.unusable.messages >= neverThere {
-		return &Stop{Err: fmt.Errorf("source.features has a name that none of %d messages has: %w", l.unusable.messages, err)}
+		return &Stop{
+			Err:    fmt.Errorf("source.features has a name that none of %d messages has, from %s on: %w", l.unusable.messages, l.unusable.since, err),
+			Remedy: "where newer messages have it, begin with them: `lca-stream offsets reset --to TIME` moves a learner that has no model yet, too",
+		}
 	}
 	return nil
 }

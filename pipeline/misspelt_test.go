@@ -48,7 +48,7 @@ func TestMisspeltFeaturesEndTheLearner(t *testing.T) {
 		want     string
 		waits    string
 	}{
-		{"misspelt", neverThere, func(int) string { return `{"a":1,"tmep":2}` }, `did you mean "tmep"?`, ""},
+		{"misspelt", neverThere, func(int) string { return `{"a":1,"tmep":2}` }, `from events/0 at offset 0 on: minibatch: column "temp": is not in the record, which has 2 columns ("a" float64, "tmep" float64): did you mean "tmep"?`, ""},
 		{"misspelt, and few messages", neverThere - 1, func(int) string { return `{"a":1,"tmep":2}` }, "", `did you mean "tmep"?`},
 		{"comes late", neverThere + 20, func(i int) string {
 			if i == neverThere-2 {

@@ -235,7 +235,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 		begun = false // a learner without a checkpoint has nothing to lose
 	}
 	switch {
-	case begun && p.Start == source.Earliest:
+	case begun && p.Start == source.Earliest && !first.Chosen:
 		return earliest, nil, nil
 	case begun:
 		for part, start := range earliest {
@@ -258,7 +258,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			return nil, nil, err
 		}
 	}
-	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at)}, nil
+	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at, false)}, nil
 }
 
 // Metadata returns what is committed with the offsets, once Open or Resume has seen the topic.

@@ -266,6 +266,14 @@ func TestResume(t *testing.T) {
 	if diff := cmp.Diff(source.Offsets{at(0): 25, at(1): 12}, resume(t, town, "m", source.Latest, source.Offsets{at(0): 25})); diff != "" {
 		t.Errorf("a partition that the checkpoint does not know (-want +got):\n%s", diff)
 	}
+	for _, start := range []source.At{source.Earliest, source.Latest} {
+		if err := town.positions(start, "new").Reset(t.Context(), town, source.Offsets{at(0): 7}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(source.Offsets{at(0): 7, at(1): 12}, resume(t, town, "new", start, nil)); diff != "" {
+			t.Errorf("an operator has said where a model begins that has no checkpoint, start %v (-want +got):\n%s", start, diff)
+		}
+	}
 	clear(town.committed)
 	if next := resume(t, town, "m", source.Latest, source.Offsets{at(0): 25, at(1): 26}); next[at(0)] != 25 {
 		t.Errorf("without committed offsets the checkpoint is not enough: %v", next)

@@ -54,7 +54,7 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 			return err
 		}
 		maps.Copy(at, to)
-		msgs = append(msgs, p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at))
+		msgs = append(msgs, p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at, true))
 	}
 	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()

@@ -20,7 +20,7 @@ import (
 //
 //	start/<group>/<topic>/<partition>    {"v":1,"topic_id":"…","offset":7}             the group has begun here; where it was when this was written
 //	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
-//	start/<group>/<topic>/first/<model>  the same for the learner of a model
+//	start/<group>/<topic>/first/<model>  the same for the learner of a model; "chosen":true if offsets reset has written it
 //
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
@@ -43,6 +43,7 @@ type Start struct {
 	TopicID string           `json:"topic_id,omitempty"`
 	Offset  int64            `json:"offset"`
 	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset; only in "first"
+	Chosen  bool             `json:"chosen,omitempty"`  // an operator has set Offsets, whatever source.start_offset says
 }
 
 const startVersion = 1
@@ -138,9 +139,9 @@ func (s *Starts) marker(group string, p source.Partition, id string, next int64)
 	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next})
 }
 
-// first returns the record that says where every partition begins.
-func (s *Starts) first(group, topic, model, id string, at source.Offsets) sink.Message {
-	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at))}
+// first returns the record that says where every partition begins, and whether an operator has said so.
+func (s *Starts) first(group, topic, model, id string, at source.Offsets, chosen bool) sink.Message {
+	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at)), Chosen: chosen}
 	for p, next := range at {
 		v.Offsets[strconv.Itoa(int(p.ID))] = next
 	}

@@ -19,6 +19,7 @@ type Unusable struct {
 	First   *source.RecordError // the first of the records
 
 	messages int              // that could be read
+	since    string           // where the first of these is
 	lacks    map[string]error // features that none of these has, and what to say of each
 }
 
