@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,9 +13,10 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// DeadLog logs which messages are set aside: the first of each reason at once, then at most one line a minute for
-// each reason, with the last message and the number since the previous line. All partitions of a process share one. A
-// nil DeadLog logs nothing. The number of reasons is bounded, see recordCodes.
+// DeadLog logs which messages are set aside and which rows are not whitened: the first of each reason at once, then at most one line a minute
+// for each reason, with the number since the previous line. What is left when the minute is over is said then, whether more comes or not, and
+// a feature that no line has named is said at once. All partitions of a process share one. A nil DeadLog logs nothing. The number of reasons is
+// bounded, see recordCodes.
 type DeadLog struct {
 	Log *slog.Logger
 	Now func() time.Time
@@ -23,9 +25,14 @@ type DeadLog struct {
 	said map[string]*deadLines // by reason
 }
 
+// deadLines is what a reason has had.
 type deadLines struct {
-	at   time.Time // of the last line
-	held uint64    // dead letters since then
+	at       time.Time                            // of the last line
+	held     uint64                               // dead letters or rows since then
+	features []string                             // to blame for them
+	named    map[string]bool                      // features that a line has named
+	write    func(held uint64, features []string) // writes a line about the last of them
+	waits    bool                                 // for the end of the minute
 }
 
 // deadEvery is the interval between two lines of one reason.
@@ -55,58 +62,109 @@ func (p *provisional) dead(bad *source.RecordError) {
 
 // say logs what was set aside, now that it is committed.
 func (l *DeadLog) say(s setAside) {
-	if l == nil {
-		return
-	}
-	records, says := l.since(s)
-	if !says {
-		return
-	}
-	why := logs.Plain(s.err.Error())
-	l.Log.WarnContext(logs.Unlimited(context.Background()), "messages are set aside on dead_letter.topic", "reason", s.reason, "messages", records,
-		"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
+	l.hold(s.reason, s.n, nil, func(held uint64, _ []string) {
+		why := logs.Plain(s.err.Error())
+		l.warn("messages are set aside on dead_letter.topic", "reason", s.reason, "messages", held,
+			"last_partition", s.partition.String(), "last_offset", s.offset, "last_error", strings.ToValidUTF8(why[:min(len(why), whyBytes)], ""))
+	})
 }
 
-// rows logs rows of kept messages that are not whitened, in the same way, with the first of the batch.
+// rows logs rows of kept messages that are not whitened, in the same way, with the first of the last batch.
 func (l *DeadLog) rows(u *unusable) {
-	if l == nil {
-		return
-	}
-	n, says := l.since(setAside{reason: "rows/" + u.reason, n: u.n})
-	if !says {
-		return
-	}
-	about := []any{"reason", u.reason, "rows", n}
-	if u.row >= 0 {
-		about = append(about, "example", fmt.Sprintf("%s@%d, row %d", u.partition, u.offset, u.row))
-	}
-	if some := len(u.features); some > mostNamed {
-		about = append(about, "features", fmt.Sprintf("%s, and %d more", strings.Join(u.features[:mostNamed], ", "), some-mostNamed))
-	} else if some > 0 {
-		about = append(about, "features", strings.Join(u.features, ", "))
-	}
-	l.Log.WarnContext(logs.Unlimited(context.Background()), "rows are not whitened", about...)
+	last := *u
+	l.hold("rows/"+u.reason, u.n, slices.Clone(u.features), func(held uint64, features []string) {
+		about := []any{"reason", last.reason, "rows", held}
+		if last.row >= 0 {
+			about = append(about, "example", fmt.Sprintf("%s@%d, row %d", last.partition, last.offset, last.row))
+		}
+		if some := len(features); some > mostNamed {
+			about = append(about, "features", fmt.Sprintf("%s, and %d more", strings.Join(features[:mostNamed], ", "), some-mostNamed))
+		} else if some > 0 {
+			about = append(about, "features", strings.Join(features, ", "))
+		}
+		l.warn("rows are not whitened", about...)
+	})
+}
+
+func (l *DeadLog) warn(message string, about ...any) {
+	l.Log.WarnContext(logs.Unlimited(context.Background()), message, about...)
 }
 
 // mostNamed is how many features a line names.
 const mostNamed = 8
 
-// since returns how many were set aside since the last line, if another line is due.
-func (l *DeadLog) since(s setAside) (n uint64, says bool) {
+// hold counts what has come for a reason, and writes a line, or sees to it that one is written when it is due.
+func (l *DeadLog) hold(reason string, n uint64, features []string, write func(uint64, []string)) {
+	if l == nil {
+		return
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.said == nil {
-		l.said = make(map[string]*deadLines)
-	}
-	now, lines := l.Now(), l.said[s.reason]
+	lines := l.said[reason]
 	if lines == nil {
-		lines = &deadLines{at: now.Add(-deadEvery)}
-		l.said[s.reason] = lines
+		lines = &deadLines{at: l.Now().Add(-deadEvery), named: map[string]bool{}}
+		if l.said == nil {
+			l.said = make(map[string]*deadLines)
+		}
+		l.said[reason] = lines
 	}
-	lines.held += s.n
-	if now.Sub(lines.at) < deadEvery {
-		return 0, false
+	line := lines.add(l.Now(), n, features, write)
+	if line == nil && !lines.waits {
+		l.wait(lines)
 	}
-	n, lines.held, lines.at = lines.held, 0, now
-	return n, true
+	l.mu.Unlock()
+	if line != nil {
+		line()
+	}
+}
+
+// wait has the line of what is held written when the minute is over.
+func (l *DeadLog) wait(lines *deadLines) {
+	lines.waits = true
+	time.AfterFunc(deadEvery-l.Now().Sub(lines.at), func() { l.due(lines) })
+}
+
+// due writes the line of what is held, or waits on where there was one in between.
+func (l *DeadLog) due(lines *deadLines) {
+	var line func()
+	l.mu.Lock()
+	lines.waits = false
+	if now := l.Now(); now.Sub(lines.at) >= deadEvery {
+		line = lines.line(now)
+	} else if lines.held > 0 {
+		l.wait(lines)
+	}
+	l.mu.Unlock()
+	if line != nil {
+		line()
+	}
+}
+
+// add returns the line that is due with what has come; nil: none.
+func (d *deadLines) add(now time.Time, n uint64, features []string, write func(uint64, []string)) func() {
+	d.held += n
+	d.write = write
+	fresh := false
+	for _, name := range features {
+		fresh = fresh || !d.named[name]
+		if !slices.Contains(d.features, name) {
+			d.features = append(d.features, name)
+		}
+	}
+	if !fresh && now.Sub(d.at) < deadEvery {
+		return nil
+	}
+	return d.line(now)
+}
+
+// line returns the line of what is held; nil: nothing is.
+func (d *deadLines) line(now time.Time) func() {
+	if d.held == 0 {
+		return nil
+	}
+	held, features, write := d.held, d.features, d.write
+	for _, name := range features {
+		d.named[name] = true
+	}
+	d.held, d.features, d.at = 0, nil, now
+	return func() { write(held, features) }
 }

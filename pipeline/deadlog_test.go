@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lca-stream/lca-stream/source"
@@ -110,11 +111,49 @@ func TestUnusableRowsAreSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`msg="rows are not whitened" reason=null rows=3 example="events/0@2, row 1" features=b` + "\n",
+		`msg="rows are not whitened" reason=null rows=3 example="events/0@2, row 1" features="b, c, a"` + "\n",
 		`msg="rows are not whitened" reason=inf rows=1 example="events/0@4, row 0" features=a` + "\n",
 	} {
 		if strings.Count(out.String(), want) != 1 {
 			t.Errorf("%q is not there once:\n%s", want, &out)
 		}
 	}
+}
+
+// What is held back is said when the minute is over, though nothing more comes, and a feature that no line has named is said at once: a key that a
+// producer has renamed does not hide behind a few nulls of another.
+func TestWhatIsHeldIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		l := &DeadLog{Log: saidLog(&out), Now: time.Now}
+		rows := func(offset int64, n uint64, features ...string) {
+			u := unusable{counted: counted{"null", n}, partition: at(0), offset: offset}
+			u.blame(features)
+			l.rows(&u)
+		}
+		steps := []struct {
+			do   func()
+			want string
+		}{
+			{func() { rows(1, 1, "a") }, `rows=1 example="events/0@1, row 0" features=a`},
+			{func() { time.Sleep(20 * time.Second); rows(2, 5, "a") }, ""},
+			{func() { time.Sleep(20 * time.Second); rows(3, 7, "b", "a") }, `rows=12 example="events/0@3, row 0" features="a, b"`},
+			{func() { rows(4, 2, "b") }, ""},
+			{func() { time.Sleep(30 * time.Second) }, ""}, // the minute that has begun with the second line
+			{func() { time.Sleep(31 * time.Second) }, `rows=2 example="events/0@4, row 0" features=b`},
+			{func() { time.Sleep(time.Hour) }, ""},
+			{func() { rows(5, 1, "b") }, `rows=1 example="events/0@5, row 0" features=b`},
+		}
+		for i, s := range steps {
+			out.Reset()
+			s.do()
+			synctest.Wait()
+			if s.want != "" {
+				s.want = `msg="rows are not whitened" reason=null ` + s.want + "\n"
+			}
+			if out.String() != s.want {
+				t.Errorf("step %d: said %q, want %q", i, &out, s.want)
+			}
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lca-stream/lca-stream/source"
@@ -53,15 +54,27 @@ type unusable struct {
 	partition source.Partition
 	offset    int64
 	row       int
-	features  []string // those that are to blame; nil: not known
+	features  []string // those that are to blame in the first rows; nil: not known
 }
 
-// rejected counts rows, and returns the entry of the first ones for this reason, for the caller to say where they are.
-func (p *provisional) rejected(reason string, n uint64) (first *unusable) {
+// looked is how many rows of a batch are looked at for the features that are to blame, for each reason.
+const looked = 32
+
+// blame adds the features to blame in one more row.
+func (u *unusable) blame(features []string) {
+	for _, name := range features {
+		if !slices.Contains(u.features, name) {
+			u.features = append(u.features, name)
+		}
+	}
+}
+
+// rejected counts rows, and returns the entry for this reason, for the caller to say where the first of them is and why.
+func (p *provisional) rejected(reason string, n uint64) *unusable {
 	for i := range p.rejects {
 		if p.rejects[i].reason == reason {
 			p.rejects[i].n += n
-			return nil
+			return &p.rejects[i]
 		}
 	}
 	p.rejects = append(p.rejects, unusable{counted: counted{reason, n}, row: -1})

@@ -165,8 +165,12 @@ func (t *Transform) invalid(m *source.Message, reasons []minibatch.Reason) *sour
 		if reason == minibatch.ReasonNone {
 			continue
 		}
-		if first := t.counts.rejected(reason.String(), 1); first != nil {
-			first.partition, first.offset, first.row, first.features = m.Partition, m.Offset, i, t.features.Unusable(m.Record, i)
+		u := t.counts.rejected(reason.String(), 1)
+		if u.n == 1 {
+			u.partition, u.offset, u.row = m.Partition, m.Offset, i
+		}
+		if u.n <= looked {
+			u.blame(t.features.Unusable(m.Record, i))
 		}
 		count++
 		switch t.OnInvalid {
