@@ -19,6 +19,25 @@ const (
 	rareRows  = 10
 )
 
+// What share of the newest rows must be unusable to be said in the first place, as the alert LcaStreamUnusableRows has it, and how many rows say what
+// the share is.
+const (
+	unusableShare = 0.1
+	unusableRows  = 100
+)
+
+// unusableLately returns the share of rows without a usable value among the newest, and their number; 0 where there are too few.
+func unusableLately(past []moment) (share float64, rows uint64) {
+	for i := len(past) - 2; i >= 0; i-- {
+		a, b := past[i], past[len(past)-1]
+		unusable := b.rejected - a.rejected
+		if rows = b.out - a.out + unusable; rows >= unusableRows {
+			return float64(unusable) / float64(rows), rows
+		}
+	}
+	return 0, rows
+}
+
 // summary says in one sentence how things are. past are the moments of the last hour.
 func summary(s *Status, past []moment, now time.Time) string {
 	switch {
@@ -30,6 +49,9 @@ func summary(s *Status, past []moment, now time.Time) string {
 	var parts []string
 	if s.Ready.Reason != "" {
 		parts = append(parts, s.Ready.Reason)
+	}
+	if share, rows := unusableLately(past); share >= unusableShare {
+		parts = append(parts, fmt.Sprintf("%.0f %% of the last %d rows have no usable value: see the log", 100*share, rows))
 	}
 	if s.Model != nil {
 		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim))
