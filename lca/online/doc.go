@@ -45,5 +45,8 @@
 //     (TestDriftIsFollowed, TestBurst, TestPatience)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
 //     once (former.go). (TestRegimeReturns, TestNoFalseReturn)
+//   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over
+//     (transition.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
+//     (brief.go). (TestSlowTransition, TestBriefRegimes)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

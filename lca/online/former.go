@@ -76,6 +76,7 @@ type former struct {
 type formers struct {
 	regimes []former
 	turned  uint64 // counts.Minibatches at the last return
+	left    bool   // the current regime began when the last of them was left, from later rows alone
 }
 
 // swap exchanges the current regime with a former one.
@@ -110,7 +111,7 @@ func (l *Learner) regimeReturns(b batch, restart bool) bool {
 	l.remember()
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
-	l.former.turned = l.counts.Minibatches
+	l.former.turned, l.former.left = l.counts.Minibatches, false
 	l.leave()
 	l.estimator.load(l.pool, l.metric, &l.work)
 	return true
@@ -133,16 +134,18 @@ func (l *Learner) leave() {
 	l.warm, l.held, l.lockout = batch{}, batch{}, lockout{}
 }
 
-// remember adds the current regime to the former ones.
-func (l *Learner) remember() {
-	if l.cfg.Finite {
-		return
+// remember adds the current regime to the former ones, if that can be.
+func (l *Learner) remember() (added bool) {
+	kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
+	if l.cfg.Finite || kept == 0 {
+		return false
 	}
-	if f, ok := l.thinned(); ok {
+	f, ok := l.thinned()
+	if ok {
 		all := append(l.former.regimes, f)
-		kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
 		l.former.regimes = slices.Delete(all, 0, max(0, len(all)-kept))
 	}
+	return ok
 }
 
 // thinned returns the current regime with fewer neighbours.
@@ -204,6 +207,7 @@ func (d *level) moveTo(was, now []float64, rows float64) {
 // write appends the former regimes. Their metrics follow from the rest, and are found again by read.
 func (f *formers) write(w *writer) {
 	w.u64(f.turned)
+	w.flag(f.left)
 	w.count(len(f.regimes))
 	for i := range f.regimes {
 		r := &f.regimes[i]
@@ -225,6 +229,7 @@ func (f *formers) write(w *writer) {
 func (l *Learner) readFormers(r *reader) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
 	l.former.turned = r.u64()
+	l.former.left = r.version > 5 && r.flag()
 	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
 		l.counts.Since = r.u64()
 		l.regime = emptyRegime(l.cfg)

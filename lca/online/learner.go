@@ -176,6 +176,11 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	if err := l.replayPool(before, &s); err != nil {
 		return Step{}, err
 	}
+	if l.transitionDue(before) {
+		if err := l.leaveOutFormer(b, &s); err != nil {
+			return Step{}, err
+		}
+	}
 	if err := l.stepChoice(b, before, &s); err != nil {
 		return Step{}, err
 	}

@@ -101,6 +101,10 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	if l.cfg.Finite {
 		return l.join(s)
 	}
+	if l.formerOnItsWay(b) {
+		l.updateCounters(&s)
+		return s, nil
+	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
 	moments := newRunningMoments(l.cfg.momentsMemory(), d)
@@ -115,12 +119,43 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	}
 	s.Gated += w.len() - len(kept)
 	l.updateCounters(&s)
-	l.remember()
-	w.forget(w.len(), d) // all of them are learnt or counted
+	w.forget(w.len(), d) // all of them are counted
+	return l.restart(first, s)
+}
+
+// restart leaves the current regime, and begins with the given rows: with them alone, or with those of a brief regime (brief.go). Rows of
+// the regime that is left may be among them (transition.go).
+func (l *Learner) restart(first batch, s Step) (Step, error) {
+	brief, was := l.briefRows(first.len()), former{l.regime, l.counts.Since}
+	begin := func() {
+		l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: newTimeGap(l.cfg)})
+		l.gap.learn(first, l.cfg.Dim)
+		l.gap.revise()
+	}
 	l.leave()
 	l.counts.Since = 0
-	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: l.aligned, cl: make([]float64, d*d), gap: newTimeGap(l.cfg)})
-	l.gap.learn(first, d)
-	l.gap.revise()
-	return l.initialise(first, s)
+	begin()
+	alone := s
+	b, used, err := l.fitInside(first, &alone)
+	if err != nil {
+		return Step{}, err
+	}
+	alone.Gated, alone.Learnt = alone.Gated+first.len()-b.len(), used
+	if brief.len() > 0 && used > 0 {
+		if both, ok := l.learnTogether(begin, brief, first, s); ok {
+			l.former.left = false
+			return l.begun(both, both.Gated-s.Gated)
+		}
+	}
+	l.swap(&was)
+	l.former.left = l.remember()
+	l.swap(&was)
+	if s, err = l.begun(alone, alone.Gated-s.Gated); err != nil {
+		return Step{}, err
+	}
+	recent := make([]int, first.len()/transitionRecent)
+	for i := range recent {
+		recent[i] = first.len() - len(recent) + i
+	}
+	return s, l.leaveOutFormer(new(batch).pick(first, recent, l.cfg.Dim), &s)
 }

@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 5
+//	 8  4  version of the layout, 6
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -55,7 +55,7 @@ import (
 //	gate      limit of the score f64, revisions u64
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
 //	lockout   rows u64, refused u64, tripped flag
-//	formers   minibatches at the last return u64, number of former regimes u64, and of each
+//	formers   minibatches at the last return u64, flag whether the last one was left for the current one, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
 //
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
@@ -66,11 +66,13 @@ import (
 // Until version 4 there were no lockouts and no returns among the counts, no settings, nothing chosen and no formers, and choice
 // had after the places d_P u64 and C_L f×d² or f×0. A lag had pairs f64, lag f64, sums, squares and products.
 //
+// Until version 5 formers had no flag.
+//
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 5
+	stateVersion = 6
 	stateHeader  = 24
 )
 

@@ -68,20 +68,24 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 
 // initialise fits the first rows without outliers.
 func (l *Learner) initialise(b batch, s Step) (Step, error) {
-	all := b.len()
-	b, used, err := l.fitInside(b, &s)
+	inside, used, err := l.fitInside(b, &s)
 	if err != nil {
 		return Step{}, err
 	}
-	s.Gated += all - b.len()
-	l.counts.Gated += uint64(all - b.len())
+	out := b.len() - inside.len()
+	s.Gated, s.Learnt = s.Gated+out, used
+	return l.begun(s, out)
+}
+
+// begun counts the rows of a first fit: those that s has learnt, and those that were left out.
+func (l *Learner) begun(s Step, out int) (Step, error) {
+	l.counts.Gated += uint64(out)
 	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
-	if used == 0 {
+	if !l.split {
 		return s, nil
 	}
-	s.Learnt = used
-	l.counts.Learnt += uint64(used)
-	l.counts.Since += uint64(used)
+	l.counts.Learnt += uint64(s.Learnt)
+	l.counts.Since += uint64(s.Learnt)
 	l.counts.Minibatches++
 	return s, l.aligned.advance(l)
 }
