@@ -151,7 +151,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 			return s, nil
 		}
 		last, was = s.Penalised, prop1.Columns(s.BL)
-		if err := f.mStep(&s, e.CL); err != nil { // B_G and B_L
+		if err := f.mStep(&s, e.CL, Auto); err != nil { // B_G and B_L
 			return state{}, err
 		}
 	}
@@ -169,9 +169,9 @@ func (f *fitting) shape() kernel.Shape { return kernel.Shape{DOF: f.DOF} }
 func (f *fitting) fewer(was int, s state) bool { return f.DOF > 0 && prop1.Columns(s.BL) != was }
 
 // mStep replaces the parts of s by those that minimise the bound for the local covariance cl,
-// without ν: M₂ = C_L + ν I, or C_L + ν C_G.
-func (f *fitting) mStep(s *state, cl *mat.SymDense) error {
-	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), Auto)
+// without ν: M₂ = C_L + ν I, or C_L + ν C_G. parzen is d_P, or Auto.
+func (f *fitting) mStep(s *state, cl *mat.SymDense, parzen int) error {
+	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), parzen)
 	if err != nil {
 		return fmt.Errorf("lca: fit: step %d (raise Nu; where rows repeat, set NearCopies): %w", s.Iter+1, err)
 	}

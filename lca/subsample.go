@@ -54,7 +54,7 @@ func (f *fitting) stochastic(ctx context.Context, s state, most int) (state, err
 			s.Copies += e.Copies
 			used += e.Used
 			cl = discounted(cl, e.CL, f.Gamma, len(rows), f.count())
-			if err := f.mStep(&s, cl); err != nil {
+			if err := f.mStep(&s, cl, Auto); err != nil {
 				return state{}, err
 			}
 			if prop1.Columns(s.BL) == 0 {
@@ -91,10 +91,10 @@ func discounted(cl, now *mat.SymDense, gamma float64, batch, pass int) *mat.SymD
 }
 
 // settle corrects the kernel width for the number of neighbours that the model will be used with,
-// and evaluates the result on all rows.
+// and evaluates the result on all rows. d_P stays: by the narrower C_L, directions of noise would be Parzen.
 func (f *fitting) settle(ctx context.Context, s state, cl *mat.SymDense) (state, error) {
 	if parzen := prop1.Columns(s.BL); f.TargetRows > 0 && parzen > 0 {
-		if err := f.mStep(&s, smallPool(cl, f.neighbourRows(), f.TargetRows, parzen)); err != nil {
+		if err := f.mStep(&s, smallPool(cl, f.neighbourRows(), f.TargetRows, parzen), parzen); err != nil {
 			return state{}, err
 		}
 	}

@@ -65,3 +65,25 @@ func TestTargetRows(t *testing.T) {
 	want.ScaleSym(math.Pow(100./300, 2./6), plain.CL)
 	near(t, "C_L", fit(t, x, c).CL, &want, 1e-12)
 }
+
+// TestTargetRowsKeepsTheSplit holds that a narrower kernel does not make directions of noise Parzen, for metrics of each family, and that it
+// is better with as many neighbours.
+func TestTargetRowsKeepsTheSplit(t *testing.T) {
+	x, _ := toy("five", 800, 6, 5)
+	fresh, _ := toy("five", 500, 6, 6)
+	centres, _ := toy("five", 4000, 6, 7)
+	for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal} {
+		c := lca.DefaultConfig()
+		c.Kind, c.Metric, c.Nu, c.NuUnit = lca.KindLCAGaussRed, metric, 1e-2, lca.UnitCovariance
+		c.Minibatch, c.Neighbours, c.Gamma, c.MaxIter = 100, 250, 0.6, 12
+		plain := fit(t, x, c)
+		c.TargetRows = 4000
+		narrow := fit(t, x, c)
+		if plain.Parzen() == 8 || narrow.Parzen() != plain.Parzen() {
+			t.Errorf("%v: %d directions are Parzen, without a correction %d", metric, narrow.Parzen(), plain.Parzen())
+		}
+		if now, was := narrow.TestNLL(fresh, centres), plain.TestNLL(fresh, centres); !(now < was) {
+			t.Errorf("%v: NLL %.3f with 4000 neighbours, without a correction %.3f", metric, now, was)
+		}
+	}
+}
