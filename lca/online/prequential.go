@@ -9,24 +9,32 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
+// A row with a larger squared Mahalanobis distance per direction, 10,000 standard deviations in the root mean square, is outside of what
+// the rows before it span.
+const offSpan = 1e8
+
 // evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
 //
 //	−log p(x_i) = ½|B_Gᵀ(x_i−μ)|² + ½ d log 2π − log|det B| − log[(1/m) Σ_j exp(−½|B_Lᵀ(x_i−x_j)|²)]
 //
 // with m the number of admissible neighbours (t kernels as in lca.Model.LogDensity), averaged over the rows that the gate let pass: a single row at
-// 1000 standard deviations would hide all others.
+// 1000 standard deviations would hide all others. Where the gate leaves columns out, a row may pass that is in none of the
+// directions of those before it. Columns that first moved in the same row, for one, are the same column until the next row tells them
+// apart. Such a row has no likelihood, and is left out as well.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	half := l.estimator.halfSquares()
 	squares := l.family.mahalanobis(l, rows)
-	var nll, gaussian, effective float64
+	n := float64(len(l.metric.Active))
+	var nll, gaussian, effective, counted float64 // none counted: 0/0 is the NaN that stands for no figure
 	var neighbours, sums logSum
 	for i, used := range m.Used {
 		if m.Admissible[i] == 0 {
 			s.Alone++
 		}
-		if !used {
+		if !used || squares[i] > offSpan*n {
 			continue
 		}
+		counted++
 		nll += half[i] - m.LogNearest(i)
 		neighbours.add(float64(m.Admissible[i]))
 		sums.add(m.Sum[i])
@@ -34,11 +42,9 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		effective += m.Effective[i]
 	}
 	nll += neighbours.total() - sums.total()
-	used := float64(m.Rows) // none: 0/0 is the NaN that stands for no figure
-	n := len(l.metric.Active)
-	constant := 0.5 * float64(n) * math.Log(2*math.Pi)
-	s.NLL, s.Effective = constant+l.cfg.shape().Excess(l.metric.parzen)-l.metric.logVolume()+nll/used, effective/used
-	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, n) + gaussian/used
+	constant := 0.5 * n * math.Log(2*math.Pi)
+	s.NLL, s.Effective = constant+l.cfg.shape().Excess(l.metric.parzen)-l.metric.logVolume()+nll/counted, effective/counted
+	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
 }
 
 // logSum is a sum of logarithms of numbers from 1 to 2³²: it takes one logarithm of the product of many.
