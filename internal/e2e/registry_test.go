@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
@@ -42,6 +41,7 @@ func TestRegistry(t *testing.T) {
 	t.Run("away", func(t *testing.T) { testRegistryAway(t, b, r) })
 	t.Run("avro", func(t *testing.T) { testAvroTopic(t, b, r) })
 	t.Run("protobuf", func(t *testing.T) { testProtobufTopic(t, b, r) })
+	t.Run("kinds", func(t *testing.T) { testKinds(t, b, r) })
 	t.Run("json schema", func(t *testing.T) { testJSONSchemaTopic(t, b, r) })
 	t.Run("avro of json", func(t *testing.T) { testJSONAsAvroTopic(t, b, r) })
 }
@@ -139,6 +139,7 @@ func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
 			t.Errorf("%s does not say %q:\n%s", command, says, out)
 		}
 	}
+	s.refusesAnotherServer(r)
 	run := s.program(registered(r, "run")...)
 	s.await(s.name, 804, run)
 	run.stop()
@@ -189,41 +190,4 @@ func (p *program) ready() (code int, said string) {
 		p.s.t.Fatal(err)
 	}
 	return answer.StatusCode, string(text)
-}
-
-// While the registry is away rows whose schema is known go on, and others wait: none is a dead letter.
-func testRegistryAway(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
-	s := newStream(t, b, "away", settings{partitions: 1, features: "[a]"})
-	first, second := `{"type":"record","name":"Row","fields":[{"name":"a","type":"double"}]}`, `{"type":"record","name":"Row","fields":[{"name":"a","type":"float"}]}`
-	of := func(schema string, n int) (values [][]byte) {
-		id, parsed := r.Register(fmt.Sprintf("away-%d", len(schema)), "AVRO", schema), avro.MustParse(schema)
-		rng := rand.New(rand.NewPCG(uint64(n), 2))
-		for range n {
-			body, err := parsed.Encode(map[string]any{"a": rng.Float32()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			values = append(values, prefixed(id, body...))
-		}
-		return values
-	}
-	known, later := of(first, 500), of(second, 100)
-	s.write(known[:300]...)
-	run := s.program(registered(r, "run", "--set", "http.listen=127.0.0.1:0", "--set", "transform.format=arrow")...)
-	s.await(s.name, 300, run)
-	r.Kill()
-	s.write(known[300:]...)
-	s.await(s.name, 500, run)
-	s.write(later...)
-	run.says("the schema registry does not answer")
-	if code, said := run.ready(); code != http.StatusServiceUnavailable || !strings.Contains(said, "schema registry") {
-		t.Errorf("/ready: %d %s", code, said)
-	}
-	r.Start()
-	s.await(s.name, 600, run)
-	run.stop()
-	run.says("the schema registry answers again")
-	if dead, out := s.deadCodes(), len(s.ReadCommitted(t, s.topic("out"))); len(dead) > 0 || out != 600 {
-		t.Errorf("dead letters %v, %d outputs of 600", dead, out)
-	}
 }
