@@ -2,7 +2,6 @@ package format
 
 import (
 	"math/big"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -58,34 +57,4 @@ func FuzzAvro(f *testing.F) {
 			}
 		}
 	})
-}
-
-// BenchmarkAvroMutants is FuzzAvro without a fuzzer in the way, for many executions:
-//
-//	go test ./source/format -run - -bench AvroMutants -benchtime 10000000x
-func BenchmarkAvroMutants(b *testing.B) {
-	decoders, seeds := hostileAvro(b)
-	rng := rand.New(rand.NewPCG(uint64(b.N), 3))
-	accepted := 0
-	for b.Loop() {
-		in := append([]byte(nil), seeds[rng.IntN(len(seeds))]...)
-		for range 1 + rng.IntN(4) {
-			at := prefixBytes + rng.IntN(len(in)-prefixBytes)
-			switch rng.IntN(3) {
-			case 0:
-				in[at] = byte(rng.IntN(256))
-			case 1:
-				in = append(in[:at], in[min(at+1+rng.IntN(4), len(in)):]...)
-			default:
-				in = append(in[:at:at], append([]byte{0xff, 0xff, byte(rng.IntN(256))}, in[at:]...)...)
-			}
-			if len(in) <= prefixBytes {
-				break
-			}
-		}
-		if decodeHostile(b, decoders[rng.IntN(len(decoders))], in) == nil {
-			accepted++
-		}
-	}
-	b.ReportMetric(100*float64(accepted)/float64(b.N), "%accepted")
 }

@@ -359,21 +359,6 @@ func FuzzDecodeNumbers(f *testing.F) {
 	})
 }
 
-// BenchmarkMutants is FuzzDecodeNumbers without a fuzzer in the way, for many executions:
-//
-//	go test ./source/format -run - -bench BenchmarkMutants -benchtime 10000000x
-func BenchmarkMutants(b *testing.B) {
-	all, d := seeds(b), newDecoder(b, Config{})
-	rng := rand.New(rand.NewPCG(uint64(b.N), 2))
-	accepted := 0
-	for b.Loop() {
-		if decodeHostile(b, d, mutant(all, rng)) == nil {
-			accepted++
-		}
-	}
-	b.ReportMetric(100*float64(accepted)/float64(b.N), "%accepted")
-}
-
 // mutate replaces one aligned number by one that is likely to be a boundary of something.
 func mutate(in []byte, rng *rand.Rand) {
 	if len(in) < 8 {

@@ -216,6 +216,15 @@ func TestProtobufRefuses(t *testing.T) {
 	}
 }
 
+// hostileProtobuf are values of protoAll to begin with.
+func hostileProtobuf(t testing.TB, s *Schema) (values [][]byte) {
+	t.Helper()
+	for _, text := range []string{`after { temp: 1.5 bar: 2 unit: BAR }`, `vec: [1, 2] unpacked: [3] list { temp: 1 }`, `tags { key: "a" value: 1 } text: "x"`, `at { seconds: 1 } wrapped { value: 3 } price { value: "1.5" } cost { value: "\x01" scale: 3 }`, `inner { bar: 1 } fixed: 7`} {
+		values = append(values, protoValue(t, s, []int{0}, text))
+	}
+	return values
+}
+
 // libraryTakes reads a body with the official library, which panics on some that are hostile, such as a map's entry with a
 // key of another type.
 func libraryTakes(body []byte, m proto.Message) (err error) {
@@ -234,8 +243,8 @@ func FuzzDecodeProtobuf(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, text := range []string{`after { temp: 1.5 bar: 2 unit: BAR }`, `vec: [1, 2] unpacked: [3] list { temp: 1 }`, `tags { key: "a" value: 1 } text: "x"`, `at { seconds: 1 } wrapped { value: 3 } price { value: "1.5" } cost { value: "\x01" scale: 3 }`, `inner { bar: 1 } fixed: 7`} {
-		f.Add(protoValue(f, s, []int{0}, text)[6:])
+	for _, value := range hostileProtobuf(f, s) {
+		f.Add(value[6:])
 	}
 	number := func(v float64) string { return fmt.Sprintf("f%016x", math.Float64bits(v)) }
 	r := protoRegistry{1: s, 2: {ID: 2, Type: SchemaProtobuf, Text: protoTwo}}
