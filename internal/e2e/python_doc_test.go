@@ -25,30 +25,46 @@ func TestPythonPageRuns(t *testing.T) {
 }
 
 func runPythonPage(t *testing.T, kernel string) {
-	page, err := os.ReadFile("../../docs/python.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, page := pythonPage(t)
 	s := whitenedOnEmbedded(t, kernel)
 
-	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^    lca-stream (snapshot export .*)$`).FindAllStringSubmatch(page, -1) {
 		cmd := exec.Command(s.path(), strings.Fields(m[1])...)
 		cmd.Dir = s.dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", m[0], err, out)
 		}
 	}
-	var program strings.Builder
-	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		program.WriteString(m[1])
-	}
-	program.WriteString(pythonPageChecks)
-	code := strings.ReplaceAll(program.String(), "localhost:9092", s.Addrs()[0])
+	code := strings.ReplaceAll(pythonIn(page)+pythonPageChecks, "localhost:9092", s.Addrs()[0])
 	path := filepath.Join(s.dir, "page.py")
 	if err := os.WriteFile(path, []byte("import os\nos.chdir(os.path.dirname(__file__))\n"+code), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(testtools.RunPython(t, path))
+}
+
+// pythonPage is docs/python.md: the section that needs a schema registry, which TestRegistry runs, and the rest.
+func pythonPage(t *testing.T) (registered, rest string) {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/python.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(page), "\n## Avro and JSON Schema\n")
+	registered, after, more := strings.Cut(after, "\n## ")
+	if !found || !more {
+		t.Fatal("docs/python.md has no section on Avro and JSON Schema, or nothing after it")
+	}
+	return registered, before + "\n## " + after
+}
+
+// pythonIn is the Python of a page, as one program.
+func pythonIn(page string) string {
+	var program strings.Builder
+	for _, m := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		program.WriteString(m[1])
+	}
+	return program.String()
 }
 
 // whitenedRows is how many rows whitenedOnEmbedded whitens.

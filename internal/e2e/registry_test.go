@@ -121,7 +121,7 @@ func prefixed(id int, body ...byte) []byte {
 }
 
 func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
-	s := newStream(t, b, "avro", settings{partitions: 3, features: plantFeatures})
+	s := newStream(t, b, "avro", settings{partitions: 3, features: plantFeatures, why: 2})
 	s.writeRows(r, "AVRO", readingSchema, readings(400, false), placeReference)
 	s.writeRows(r, "AVRO", laterSchema, readings(300, true), placeReference)
 	id := r.Register("avro-in-value", "AVRO", readingSchema, placeReference)
@@ -147,6 +147,7 @@ func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
 		t.Error("dead letters:", diff)
 	}
 	s.readsBack(r, "AVRO", 3, "800 720")
+	s.packageReads(r, 800, 720)
 	whitened := 0
 	for _, line := range s.sinkReads(r, 800) {
 		if strings.HasPrefix(line, "Struct{id=r") && strings.Contains(line, ",lca=[") {

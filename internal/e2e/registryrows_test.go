@@ -126,7 +126,7 @@ func testProtobufTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry)
 
 // JSON with a schema, which says that a text is a number.
 func testJSONSchemaTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
-	s := newStream(t, b, "jsonschema", settings{partitions: 1, features: "[after.a, after.price]"})
+	s := newStream(t, b, "jsonschema", settings{partitions: 1, features: "[after.a, after.price]", why: 2})
 	const schema = `{"$schema":"http://json-schema.org/draft-07/schema#","title":"Change","type":"object","properties":{"op":{"type":"string"},
 		"after":{"oneOf":[{"type":"null"},{"type":"object","properties":{"a":{"type":"number"},"price":{"type":"string","format":"decimal"}}}]}}}`
 	var rows []map[string]any
@@ -155,6 +155,7 @@ func testJSONSchemaTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registr
 		t.Error("dead letters:", diff)
 	}
 	s.readsBack(r, "JSON", 2, "500 460")
+	s.packageReads(r, 500, 460)
 }
 
 // Plain JSON becomes Avro that confluent-kafka reads, also where keys come and go; several rows in one message do not.

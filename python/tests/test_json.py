@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -31,6 +32,16 @@ def test_messages_without_vectors():
     both = [lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS) for row in (NULL, GOOD)]
     rows = pa.concat_tables(both, promote_options="permissive")
     assert rows["lca"].to_pylist() == [None, [pytest.approx(0.1), 2.0]] and rows["lca_why"].to_pylist() == [None, WHY]
+
+
+def test_messages_without_a_value():
+    """What is null in one message joins with what other messages say."""
+    texts = [{"after": None, "note": None}, {"after": {"temp": 21.5}, "note": "a"}]
+    tables = [lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS) for row in texts]
+    rows = pa.concat_tables(tables, promote_options="permissive")
+    assert rows["after"].to_pylist() == [None, {"temp": 21.5}] and rows["note"].to_pylist() == [None, "a"]
+    for given in (tables, rows):
+        assert np.array_equal(lca_stream.matrix(given, ["after.temp"]), [[np.nan], [21.5]], equal_nan=True)
 
 
 def test_columns():

@@ -14,7 +14,8 @@ from lca_stream._columns import matrix
 from lca_stream._files import FormatError, model_from_bytes, read_model
 from lca_stream._kafka import read_models, read_rows
 from lca_stream._model import Model
+from lca_stream._registry import Registry
 from lca_stream._rows import rows_from_bytes
 
 __version__ = "0.2.0"
-__all__ = ["FormatError", "Model", "matrix", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]
+__all__ = ["FormatError", "Model", "Registry", "matrix", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]

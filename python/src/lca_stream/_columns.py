@@ -52,7 +52,7 @@ def _splits(name: str) -> Iterable[tuple[str, str]]:
 
 def _within(column: pa.Array, path: str) -> pa.Array | None:
     """What is at a path within a column; None if nothing can be."""
-    if not path:
+    if not path or pa.types.is_null(column.type):  # within a null all is null
         return column
     for head, rest in _splits(path):
         inner = None

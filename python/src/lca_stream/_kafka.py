@@ -9,20 +9,21 @@ import pyarrow as pa
 
 from lca_stream._files import WANTED_PARTS, FormatError, model_from_parts
 from lca_stream._model import Model
-from lca_stream._rows import rows_from_bytes
+from lca_stream._rows import Schemas, rows_from_bytes
 
 
 def read_rows(
-    topic: str, brokers: str, *, follow: bool = False, config: Mapping | None = None, column: str = "lca"
+    topic: str, brokers: str, *, follow: bool = False, config: Mapping | None = None, column: str = "lca", registry: Schemas | None = None
 ) -> Iterator[pa.Table]:
     """The rows of each output message that is there now, in order within a partition; with ``follow``, then of each new one.
 
     Only rows of committed transactions are read, and none is acknowledged: the next call begins at the beginning. A
-    tombstone of the input has no rows and is left out. Messages may be Arrow or JSON; ``column`` is ``transform.column``. ``config`` goes to confluent_kafka.Consumer: login, TLS, …
+    tombstone of the input has no rows and is left out. ``config`` goes to confluent_kafka.Consumer: login, TLS, … ``column`` and
+    ``registry`` are as in rows_from_bytes.
     """
     for message in _messages(topic, brokers, follow, config):
         if message.value() is not None:
-            yield rows_from_bytes(message.value(), message.headers() or [], column=column)
+            yield rows_from_bytes(message.value(), message.headers() or [], column=column, registry=registry)
 
 
 def read_models(topic: str, brokers: str, *, version: int | None = None, config: Mapping | None = None) -> dict[str, Model]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 
+from lca_stream import _avro
 from lca_stream._files import FormatError
+from lca_stream._registry import Registry
+
+Schemas = Registry | Mapping[int, str | tuple[str, ...]]
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
 
 
-def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, column: str = "lca") -> pa.Table:
-    """The rows of one output message, Arrow or JSON: the input's columns and ours, then where they are from.
+def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, column: str = "lca", registry: Schemas | None = None) -> pa.Table:
+    """The rows of one output message, whatever its format: the input's columns and ours, then where they are from.
 
-    ``column`` is ``transform.column``: in JSON, it names the columns that get the types which they have in Arrow. The other
-    numbers of JSON are float64, but integers of more than 15 digits int64 or uint64; its objects are structs.
+    ``column`` is ``transform.column``: in JSON and Avro, it names the columns that get the types which they have in Arrow. Other
+    columns of Avro have the types of Arrow output too. Other numbers of JSON are float64, but integers of more than 15 digits
+    int64 or uint64; its objects are structs, and what is null in all rows of the message has the type null.
+
+    ``registry`` has the schemas of Avro and JSON Schema: a Registry, or a mapping from ids to texts of schemas. A schema that
+    refers to others is a tuple there: those, each before it is used, and then itself.
 
     The last columns are ``lca_model_id`` (utf8), ``lca_version`` (int64, 0 where no model was known yet), ``lca_source_topic``
     (utf8), ``lca_source_partition`` (int32), ``lca_source_offset`` (int64) and ``lca_source_row`` (int64): the row within the
@@ -28,12 +37,14 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
     if "lca-source-offset" not in h:
         raise FormatError("this message was not written by lca-stream: it has no header lca-source-offset")
     content = h.get("content-type", "")
-    if content == JSON:
+    if value[:1] == b"\0":  # neither Arrow nor JSON begins so; the content-type is that of the input
+        table = _from_registered(value, column, registry)
+    elif content == JSON:
         table = _from_json(value, column)
     elif content == ARROW:
         table = pa.ipc.open_stream(value).read_all()
     else:
-        raise FormatError(f"this message has content-type {content!r}; this package reads {ARROW} and {JSON}")
+        raise FormatError(f"this message has content-type {content!r} and names no schema; this package reads {ARROW}, {JSON} and what names its schema")
     n = table.num_rows
     for name, type_, v in (
         ("lca_model_id", pa.string(), h.get("lca-model-id")),
@@ -44,6 +55,39 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
     ):
         table = table.append_column(pa.field(name, type_), pa.repeat(pa.scalar(v, type_), n))
     return table.append_column("lca_source_row", pa.array(range(n), pa.int64()))
+
+
+def _from_registered(value: bytes, column: str, registry: Schemas | None) -> pa.Table:
+    """The rows of a value that names its schema: Avro, or JSON with a schema."""
+    if len(value) < 5:
+        raise FormatError("this message is cut off within the id of its schema")
+    number, body = int.from_bytes(value[1:5], "big"), value[5:]
+    if registry is None:
+        raise FormatError(f"this message names schema {number} of a schema registry: say which, as in registry=lca_stream.Registry('http://localhost:8081')")
+    try:
+        texts = registry[number]
+    except KeyError as err:
+        raise FormatError(f"this message names schema {number}, which was not given") from err
+    reader = _reader((texts,) if isinstance(texts, str) else tuple(texts))
+    if reader is None:
+        return _from_json(body, column)
+    columns = reader.columns(body)
+    for name in (column, column + "_why", column + "_imputed"):  # more is known of their types than Avro says
+        if name in columns:
+            columns[name] = _column(name, columns[name].to_pylist(), column)
+    return pa.table(columns)
+
+
+@functools.lru_cache(1000)
+def _reader(texts: tuple[str, ...]) -> _avro.Reader | None:
+    """Reads rows of the last of these schemas. None: it is a JSON Schema, which is not needed to read them."""
+    try:
+        schemas = [json.loads(text) for text in texts]
+        return _avro.Reader(schemas) if schemas[-1].get("type") == "record" else None
+    except FormatError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as err:
+        raise FormatError(f"the schema of this message cannot be read: {err!r}: {texts[-1][:200]}") from err
 
 
 def _from_json(value: bytes, column: str) -> pa.Table:
@@ -71,7 +115,7 @@ def _column(name: str, values: list, column: str) -> pa.Array:
     if name in (column, column + "_score", column + "_p") or name.removeprefix(column + "_").isdigit():
         return pa.array(values, pa.float32())
     some = [v for v in values if v is not None]
-    if not any(isinstance(v, bool) or not isinstance(v, int | float) for v in some):
+    if some and not any(isinstance(v, bool) or not isinstance(v, int | float) for v in some):
         whole = all(isinstance(v, int) for v in some) and any(abs(v) >= 10**15 for v in some)
         return pa.array(values, None if whole else pa.float64())
     return pa.array(values)
