@@ -38,8 +38,8 @@ test: tools
 	go vet ./...
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
 	go test ./source/format -run '^$$' -fuzz 'FuzzAvro$$' -fuzztime 5s
-	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeProtobuf$$' -fuzztime 5s
-	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeJSON$$' -fuzztime 5s
+	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeProtobuf$$' -fuzztime 2s
+	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeJSON$$' -fuzztime 2s
 	go test ./source/format -run '^$$' -fuzz 'FuzzJSONSchema$$' -fuzztime 2s
 	$(SUMMARY) -- $(LIMIT) ./...
 
