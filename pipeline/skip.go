@@ -85,8 +85,12 @@ func (s *skipped) say(log *slog.Logger, now time.Time, k uint64) {
 		*s = skipped{}
 		return
 	}
+	share := 1 - 1/float64(k) // of what comes now: the rows that the first line could count are too few to tell
+	if !s.at.IsZero() {
+		share = float64(s.rows) / float64(s.rows+s.learnt)
+	}
 	log.WarnContext(logs.Unlimited(context.Background()), "rows are skipped evenly, because they come faster than they are learnt", "skipped", s.rows, "learnt", s.learnt,
-		"share", fmt.Sprintf("%.0f %%", 100*float64(s.rows)/float64(s.rows+s.learnt)), "learnt_one_minibatch_in", k,
+		"share", fmt.Sprintf("%.0f %%", 100*share), "learnt_one_minibatch_in", k,
 		"remedy", "none is needed for an even sample; to learn all of a backlog, begin with --from-history, or lca.skip_when_behind: false")
 	*s = skipped{at: now}
 }

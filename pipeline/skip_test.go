@@ -61,14 +61,14 @@ func TestSkippedRowsAreSaid(t *testing.T) {
 		if second >= 10 && second < 100 {
 			s.rows += 300
 		}
-		s.say(logger, now.Add(time.Duration(second)*time.Second), 4)
+		s.say(logger, now.Add(time.Duration(second)*time.Second), 2)
 	}
 	var got []string
 	for line := range strings.Lines(log.String()) {
 		_, line, _ = strings.Cut(line, "msg=")
 		got = append(got, strings.TrimSpace(line[:min(len(line), 160)]))
 	}
-	for i, want := range []string{"skipped=300 learnt=100 share=\"75 %\"", "skipped=18000 learnt=6000", "skipped=8700 learnt=6000", "keeps up again"} {
+	for i, want := range []string{"share=\"50 %\" learnt_one_minibatch_in=2", "skipped=18000 learnt=6000 share=\"75 %\"", "skipped=8700 learnt=6000", "keeps up again"} {
 		if i >= len(got) || !strings.Contains(got[i], want) {
 			t.Errorf("line %d is not about %q\n%s", i, want, &log)
 		}

@@ -80,7 +80,7 @@ is published, and only with --output is a snapshot made, of all rows with the be
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic; - is standard output")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
 	f.batch.add(c.Flags())
 	choices(c, "precision", lca.Precisions()...)
@@ -116,6 +116,9 @@ func (f *replayFlags) check(configFile string) error {
 	}
 	if err := f.batch.check(f.algorithm, f.passes); err != nil {
 		return err
+	}
+	if f.output == "-" && f.json {
+		return errors.New("--json and --output - would both go to standard output")
 	}
 	if f.tune && f.algorithm == search {
 		return fmt.Errorf("--tune is not for %s, whose candidates have rows of their own to judge them; tune lca-gauss-red", search)
@@ -173,8 +176,11 @@ type refit struct {
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
-	start := time.Now()
-	r := &replay{flags: f, config: cfg, log: p.logger(cfg.Logger), stats: pipeline.NewStats()}
+	start, said := time.Now(), p.stdout
+	if f.output == "-" {
+		said = p.stderr
+	}
+	r := &replay{program: p, flags: f, config: cfg, log: p.logger(cfg.Logger), stats: pipeline.NewStats()}
 	defer r.close()
 	if err := r.open(ctx); err != nil {
 		return err
@@ -186,18 +192,18 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		}
 	}
 	if f.dryRun {
-		return r.describe(p.stdout)
+		return r.describe(said)
 	}
 	r.progress = newReplayScreen(p, r)
 	if f.tune {
-		if err := r.tuned(ctx, p.stdout); err != nil || f.output == "" {
+		if err := r.tuned(ctx, said); err != nil || f.output == "" {
 			return err
 		}
 		r.stats = pipeline.NewStats()
 		r.progress = newReplayScreen(p, r)
 	}
 	if f.algorithm == local {
-		return r.local(ctx, p.stdout, start)
+		return r.local(ctx, said, start)
 	}
 	fit := r.stochastic
 	if f.algorithm != stochastic {
@@ -223,7 +229,7 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return err
 	}
 	m := snap.Model
-	return r.report(p.stdout, replayResult{
+	return r.report(said, replayResult{
 		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), SingleNLL: finite(m.Info.GaussianNLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
 		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows, Tuning: r.tuning,

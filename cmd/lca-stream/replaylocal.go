@@ -30,7 +30,7 @@ func (r *replay) local(ctx context.Context, stdout io.Writer, start time.Time) e
 	r.progress.end()
 	r.warnUnusable(rows.unusable)
 	var fingerprint string
-	err = writeWhole(r.flags.output, func(w io.Writer) (err error) {
+	err = r.program.writeOutput(r.flags.output, func(w io.Writer) (err error) {
 		fingerprint, err = snapshot.WriteLocal(w, &snapshot.Local{Model: m, Rows: rows.x, Features: rows.features, Seen: rows.seen, Producer: producer()})
 		return err
 	})
@@ -46,6 +46,6 @@ func (r *replay) local(ctx context.Context, stdout io.Writer, start time.Time) e
 		return r.report(stdout, result)
 	}
 	_, err = fmt.Fprintf(stdout, "%d rows in %.1f s: NLL %s nats/row with a covariance for each of %d points, %s with one for all\npoints and covariances to %s\nfingerprint %s\n",
-		result.Rows, result.Seconds, maybe(result.NLL), points, known(m.Shared.Info.NLL), r.flags.output, fingerprint)
+		result.Rows, result.Seconds, maybe(result.NLL), points, known(m.Shared.Info.NLL), r.target(), fingerprint)
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 // replay is one refit: where it reads, and where its snapshot goes.
 type replay struct {
+	program  *program
 	flags    replayFlags
 	config   *config.Config
 	log      *slog.Logger
@@ -140,7 +141,11 @@ func (r *replay) describe(w io.Writer) error {
 }
 
 func (r *replay) target() string {
-	if r.flags.output != "" {
+	switch r.flags.output {
+	case "":
+	case "-":
+		return "standard output"
+	default:
 		return r.flags.output
 	}
 	return "topic " + r.config.Snapshot.Topic
@@ -149,7 +154,7 @@ func (r *replay) target() string {
 // write writes the snapshot to a file, whole or not at all, or publishes it in one transaction.
 func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	if r.flags.output != "" {
-		return writeSnapshotFile(r.flags.output, s)
+		return r.program.writeOutput(r.flags.output, func(w io.Writer) error { return snapshot.WriteFile(w, s) })
 	}
 	_, err := r.system.publish(ctx, s)
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 
@@ -39,10 +40,7 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 		if err != nil {
 			return err
 		}
-		if out == "-" {
-			return snapshot.Export(p.stdout, s, f)
-		}
-		return exportSnapshotFile(out, s, f)
+		return p.writeOutput(out, func(w io.Writer) error { return snapshot.Export(w, s, f) })
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,28 +74,7 @@ func plotSnapshot(path string, s *snapshot.Snapshot) error {
 			p.Draw(tiles.At(draw.Crop(all, plotWidth-half+5*vg.Millimeter, 0, 0, 0), 0, i))
 		}
 	}
-	return writePlot(path, picture)
-}
-
-// writePlot writes to a temporary file next to the target, so that no partial picture is left.
-func writePlot(path string, picture io.WriterTo) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".plot-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(tmp.Name()) }()
-	if _, err := picture.WriteTo(tmp); err != nil {
-		_ = tmp.Close()
-		return err
-	}
-	if err := tmp.Chmod(0o644); err != nil {
-		_ = tmp.Close()
-		return err
-	}
-	if err := tmp.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
+	return writeFile(path, func(w io.Writer) error { _, err := picture.WriteTo(w); return err })
 }
 
 // Readers who cannot tell red from green can tell blue from orange.
