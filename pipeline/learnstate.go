@@ -46,11 +46,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 		return err
 	}
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
-		return &Stop{
-			Err: fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err),
-			Remedy: "set it back, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +
-				"`lca-stream snapshot export -o FILE` with the former configuration and `lca-stream snapshot import --file FILE` with the new one",
-		}
+		return otherPool(fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
 	} else if err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
 	}
@@ -113,7 +109,7 @@ func (l *Learn) Check(ctx context.Context) error {
 		if l.WarmStart != nil {
 			l.Log.Warn("there is a checkpoint: the learner goes on from there, and not from the snapshot that it was given; to have it go on from that one, import it", "model_id", l.ModelID)
 		}
-		return l.continues(c)
+		return l.GoesOn(c, nil)
 	}
 	s := l.WarmStart
 	if s == nil && l.Published != nil {
@@ -124,7 +120,15 @@ func (l *Learn) Check(ctx context.Context) error {
 			return err
 		}
 	}
-	if s == nil {
+	return l.GoesOn(nil, s)
+}
+
+// GoesOn returns whether this learner could go on from a checkpoint, or without one from a snapshot; both may be nil.
+func (l *Learn) GoesOn(c *Checkpoint, s *snapshot.Snapshot) error {
+	switch {
+	case c != nil:
+		return l.continues(c)
+	case s == nil:
 		return nil
 	}
 	if err := l.sameFeatures(s.Features); err != nil || s == l.WarmStart {

@@ -57,9 +57,9 @@ func TestAnotherPool(t *testing.T) {
 		return err
 	}
 	err := restart(func(l *Learn) { l.Learner.Neighbours = 50 })
-	wantStop(t, err, "lca.neighbours or lca.pool has changed", "Neighbours is 60, the configuration's 50", "snapshot.model_id", "snapshot export -o FILE", "snapshot import --file FILE")
+	wantStop(t, err, "lca.neighbours was 60 and is now 50", "snapshot.model_id", "snapshot export -o FILE", "snapshot import --file FILE")
 	err = restart(func(l *Learn) { l.Learner.Pool = online.PoolSliding })
-	wantStop(t, err, "lca.neighbours or lca.pool has changed", "snapshot.model_id")
+	wantStop(t, err, "lca.pool was auto and is now sliding", "snapshot import")
 	if err := restart(func(l *Learn) { l.Learner.Minibatch = 30 }); err != nil {
 		t.Errorf("another minibatch: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -17,6 +18,7 @@ type setting struct {
 
 var settings = []setting{
 	{"Kind", "lca.model", true}, {"Metric", "lca.metric", true}, {"Rank", "lca.rank", true}, {"Kernel", "lca.kernel", true},
+	{"Neighbours", "lca.neighbours", true}, {"Pool", "lca.pool", true},
 	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "lca.nu_gaussian", false}, {"NuUnit", "lca.nu_unit", false},
 	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false}, {"HalfLifeRows", "lca.half_life_rows", false},
 	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
@@ -51,6 +53,8 @@ func changedSettings(was, is string, kernel func() string) (refused, changed []s
 			differs, a = b != k, auto+" ("+k+")"
 		case s.field == "Kernel" && b == auto:
 			differs = false
+		case s.field == "Pool" && (a == auto || b == auto):
+			differs = biased(a) != biased(b)
 		}
 		text := fmt.Sprintf("%s was %s and is now %s", s.key, a, b)
 		if differs {
@@ -61,6 +65,9 @@ func changedSettings(was, is string, kernel func() string) (refused, changed []s
 	}
 	return refused, changed
 }
+
+// biased reports whether a pool is the one that auto stands for.
+func biased(pool string) bool { return pool == auto || pool == online.PoolAuto.Resolve().String() }
 
 // isAutoKind reports whether a model is the one that auto stands for, with or without the search that auto brings.
 func isAutoKind(kind string) bool {
@@ -101,7 +108,16 @@ func (l *Learn) sameModel(c *Checkpoint) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	return l.otherModel("the checkpoint of model %q is of another configuration: %s", l.ModelID, strings.Join(refused, "; "))
+	err := fmt.Errorf("the checkpoint of model %q is of another configuration: %s", l.ModelID, strings.Join(refused, "; "))
+	if slices.ContainsFunc(refused, func(text string) bool { return !ofPool(text) }) {
+		return otherModel(err)
+	}
+	return otherPool(err)
+}
+
+// ofPool reports whether the text of a change is of the pool, which an exported model can take with it.
+func ofPool(text string) bool {
+	return strings.HasPrefix(text, "lca.neighbours ") || strings.HasPrefix(text, "lca.pool ")
 }
 
 // changed compares the configuration with that of a checkpoint.
@@ -114,15 +130,23 @@ func (l *Learn) sameMetric(s *snapshot.Snapshot) error {
 	c := l.Learner
 	switch {
 	case s.Model.Metric != c.Metric:
-		return l.otherModel("version %d of model %q has the metric %s, and lca.metric is now %s", s.Version, s.ModelID, s.Model.Metric, c.Metric)
+		return otherModel(fmt.Errorf("version %d of model %q has the metric %s, and lca.metric is now %s", s.Version, s.ModelID, s.Model.Metric, c.Metric))
 	case c.Kernel.String() != auto && s.Model.Kernel != c.Kernel:
-		return l.otherModel("version %d of model %q has the kernel %s, and lca.kernel is now %s", s.Version, s.ModelID, s.Model.Kernel, c.Kernel)
+		return otherModel(fmt.Errorf("version %d of model %q has the kernel %s, and lca.kernel is now %s", s.Version, s.ModelID, s.Model.Kernel, c.Kernel))
 	}
 	return nil
 }
 
-func (l *Learn) otherModel(format string, args ...any) error {
-	return &Stop{Err: fmt.Errorf(format, args...), Remedy: "set it back to go on, or set another snapshot.model_id to learn a new model"}
+func otherModel(err error) error {
+	return &Stop{Err: err, Remedy: "set it back to go on, or set another snapshot.model_id to learn a new model"}
+}
+
+func otherPool(err error) error {
+	return &Stop{
+		Err: err,
+		Remedy: "set it back to go on, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +
+			"`lca-stream snapshot export -o FILE` with the former configuration and `lca-stream snapshot import --file FILE` with the new one",
+	}
 }
 
 // OtherFeatures says which features a model was learnt from, and which are asked for instead.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -339,6 +340,7 @@ func (d *doctor) models(ctx context.Context) {
 		d.warn("models", "run `lca-stream learn`, or correct snapshot.model_id", "no model %q yet; %s", c.Snapshot.ModelID, others(a.Models()))
 		return
 	}
+	d.goesOn(ctx, s)
 	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, age(time.Since(s.Time)), s.Model.Dim)
 	const remedy = "set another snapshot.model_id to learn a new model, or correct source.features"
 	if !minibatch.Chosen(c.Source.Features, s.Features) {
@@ -355,6 +357,22 @@ func (d *doctor) models(ctx context.Context) {
 		d.fault("models", remedy, "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), shortened(missing, 5))
 	case len(added) > 0:
 		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn a new model", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), shortened(added, 5))
+	}
+}
+
+// goesOn reports whether a learner of this configuration could go on from what is there.
+func (d *doctor) goesOn(ctx context.Context, newest *snapshot.Snapshot) {
+	stage, c, err := d.system.checkpointOf(ctx, newest.ModelID, (*pipeline.Checkpoints).Peek)
+	if err == nil {
+		stage.Columns = newest.Features // models says what source.features is about
+		err = stage.GoesOn(c, newest)
+	}
+	var stop *pipeline.Stop
+	switch {
+	case errors.As(err, &stop):
+		d.fault("learner", stop.Remedy, "one of this configuration (run, learn) could not go on: %v", stop.Err)
+	case err != nil:
+		d.fault("learner", "the user needs READ on the checkpoint topic", "%v", d.system.cluster.Explain(err))
 	}
 }
 

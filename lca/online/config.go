@@ -76,7 +76,7 @@ func (c Config) resolved() Config {
 	c.Kind = c.Kind.Resolve()
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
-	c.Pool = c.Pool.resolved()
+	c.Pool = c.Pool.Resolve()
 	return c
 }
 

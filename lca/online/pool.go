@@ -29,8 +29,8 @@ func PoolKinds() []PoolKind { return poolNames.All() }
 // ParsePoolKind is the inverse of PoolKind.String.
 func ParsePoolKind(s string) (PoolKind, error) { return poolNames.Parse(s, "lca: unknown pool") }
 
-// resolved replaces PoolAuto by what it means.
-func (p PoolKind) resolved() PoolKind {
+// Resolve replaces PoolAuto by what it means.
+func (p PoolKind) Resolve() PoolKind {
 	if p == PoolAuto {
 		return PoolBiased
 	}
