@@ -43,6 +43,7 @@ type Follow struct {
 	misfit *Stop               // why the newest version with other features cannot be used
 	unfit  uint64              // that version
 	said   time.Time           // when a model was logged
+	lost   bool                // the topic could not be followed, and that was logged
 
 	mu      sync.Mutex // guards the fields below; never held while waiting
 	next    int64
@@ -72,10 +73,13 @@ func (f *Follow) Run(ctx context.Context) error {
 		if sink.Permanent(err) || errors.As(err, new(*Stop)) {
 			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
 		}
+		f.lost = true
 		if replaced(err) {
 			f.read, f.passed = nil, 0
+			f.Log.Warn("the snapshot topic is not the one that was read: it is read from its beginning, and the current model stays until there is a newer one", "topic", f.Topic)
+		} else {
+			f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
 		}
-		f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
 		sleep(ctx, wait)
 	}
 	return nil
@@ -117,6 +121,10 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 			return err
 		}
 		*wait = firstRetry
+		if f.lost {
+			f.lost = false
+			f.Log.Info("the snapshot topic is followed again", "topic", f.Topic)
+		}
 		for _, r := range got.Records {
 			if err := f.read.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				f.Log.Error("a snapshot chunk is unusable; the current model stays", "offset", r.Offset, "error", err)

@@ -80,7 +80,7 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	}
 	<-live.Done() // fenced or idle: wait for the next generation instead of spinning
 	if ctx.Err() == nil {
-		t.Log.Info("partitions are given back, because the group moves them", "partitions", partitionList(own.Owned()))
+		t.Log.Info("partitions are given back until the group divides them again", "partitions", partitionList(own.Owned()))
 	}
 	return nil
 }

@@ -26,12 +26,17 @@ type waits struct {
 type wait struct {
 	since atomic.Int64 // unix nanoseconds; 0: it does not wait
 	held  atomic.Bool  // a record was read, and is neither committed nor given back
+	next  atomic.Int64 // what is committed, or where it was resumed; noNext: not known
 }
+
+const noNext = -1
 
 func (w *waits) of(p StagePartition) *wait {
 	one, ok := w.parts.Load(p)
 	if !ok {
-		one, _ = w.parts.LoadOrStore(p, new(wait))
+		fresh := new(wait)
+		fresh.next.Store(noNext)
+		one, _ = w.parts.LoadOrStore(p, fresh)
 	}
 	return one.(*wait)
 }
@@ -53,8 +58,10 @@ func (w *waits) taken(stage string, b *source.Batch) {
 // resumed notes that partitions are read from their committed offsets. What was read before is read again, unless it
 // was committed after all: then SetBehind finds nothing to read, and the wait is over.
 func (w *waits) resumed(stage string, at source.Offsets) {
-	for p := range at {
-		w.of(StagePartition{stage, p}).held.Store(false)
+	for p, next := range at {
+		one := w.of(StagePartition{stage, p})
+		one.held.Store(false)
+		one.next.Store(next)
 	}
 }
 
@@ -73,9 +80,10 @@ func (s *Stats) LastCommit() (time.Time, bool) {
 // committed notes that everything read so far is committed. Records behind it begin to wait when they are read, or
 // seen to exist.
 func (w *waits) committed(stage string, c source.Claim) {
-	for p := range c.Next {
+	for p, next := range c.Next {
 		one := w.of(StagePartition{stage, p})
 		one.held.Store(false)
+		one.next.Store(next)
 		one.since.Store(0)
 	}
 }
@@ -91,6 +99,19 @@ func (s *Stats) SetBehind(stage string, behind map[source.Partition]int64) {
 			one.since.Store(0)
 		}
 	}
+}
+
+// Uncommitted returns where a stage is committed in the partitions of which it has read more than that.
+func (s *Stats) Uncommitted(stage string) source.Offsets {
+	at := source.Offsets{}
+	s.waits.parts.Range(func(key, value any) bool {
+		p, one := key.(StagePartition), value.(*wait)
+		if next := one.next.Load(); p.Stage == stage && next != noNext && one.held.Load() {
+			at[p.Partition] = next
+		}
+		return true
+	})
+	return at
 }
 
 // SetOwned stores which partitions a stage has by the latest word of its group. The others belong to other processes

@@ -100,3 +100,28 @@ func TestSinceCommitOutlivesAGeneration(t *testing.T) {
 		}
 	})
 }
+
+// What a loop has read and not committed is known, with the place from which it waits: a put that hangs is lag too.
+func TestUncommitted(t *testing.T) {
+	a, b := source.Partition{Topic: "events", ID: 0}, source.Partition{Topic: "events", ID: 1}
+	s := NewStats()
+	want := func(when string, at source.Offsets) {
+		t.Helper()
+		if diff := cmp.Diff(at, s.Uncommitted("transform")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	s.waits.resumed("transform", source.Offsets{a: 5, b: 7})
+	want("nothing was read", source.Offsets{})
+	s.waits.taken("transform", &source.Batch{Messages: []source.Message{{Partition: a, Offset: 5}, {Partition: a, Offset: 6}}})
+	want("two were read", source.Offsets{a: 5})
+	s.committed("transform", source.Claim{Next: source.Offsets{a: 7}})
+	want("they are committed", source.Offsets{})
+	s.waits.taken("transform", &source.Batch{Messages: []source.Message{{Partition: a, Offset: 7}, {Partition: b, Offset: 7}}})
+	want("and more were read", source.Offsets{a: 7, b: 7})
+	s.SetOwned("transform", []source.Partition{b})
+	want("a is another process's", source.Offsets{b: 7})
+	if got := s.Uncommitted("learn"); len(got) > 0 {
+		t.Errorf("another stage has %v", got)
+	}
+}

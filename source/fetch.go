@@ -133,6 +133,7 @@ func (f *Fetcher) Next() int64 { return f.next }
 // checksum is fetched again several times within a few seconds, because the network may have damaged it.
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	r := newRetry(f.config.Cluster, f.config.RetryFor, fmt.Sprintf("fetch %s@%d", f.config.Partition, f.next))
+	r.grace = readGrace
 	for {
 		if err := f.foresee(ctx); err != nil {
 			return Fetched{}, err

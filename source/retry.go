@@ -25,6 +25,9 @@ const (
 	// topicGrace is how long a topic may be unknown. A topic that was just created is not known to all brokers at
 	// once, and to kafka-go's transport only after its metadata have aged.
 	topicGrace = 5 * time.Second
+	// readGrace is topicGrace for a topic that is being read. It is longer than programs wait that watch over their
+	// topics, because these know which setting names the topic, and what to do.
+	readGrace = 20 * time.Second
 
 	// lookupGrace is the same for requests that do not use the transport's metadata.
 	lookupGrace = time.Second
@@ -96,10 +99,10 @@ func (r *retry) again(ctx context.Context, err error) error {
 	return r.pause(ctx)
 }
 
-// say logs the trouble, and when it will be given up if that is in sight.
+// say logs the trouble, and at the start of a program when it will be given up: later what has given up is begun again.
 func (r *retry) say(err error, since time.Duration) {
 	about := []any{"what", r.what, "error", r.cluster.Explain(err), "for", since.Round(time.Second)}
-	if r.limit < 24*time.Hour {
+	if r.quiet == 0 {
 		about = append(about, "gives_up_after", r.limit)
 	}
 	r.cluster.Log().Warn("retrying", about...)

@@ -31,7 +31,7 @@ func TestHeldPartitionsHaveLag(t *testing.T) {
 			if got := left(mine); got != want {
 				t.Errorf("after %d looks %d records wait, want %d", i, got, want)
 			}
-			time.Sleep(heldEvery)
+			time.Sleep(endsEvery)
 			synctest.Wait()
 		}
 		if left(gone) != 7 {

@@ -7,12 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// alive runs work, and logs its beginning and its end. What is left is what was behind when the metrics of the lag were
-// last updated, at most a second before the end.
+// alive runs work, and logs its beginning and its end. What cannot be finished after a signal because no broker answers is no fault: it was not
+// committed, and the next start does it again.
 func (s *system) alive(ctx context.Context, command string, work func(context.Context) error) error {
 	c := s.config
 	s.log.Info("starting", "command", command, "version", buildInfo().Version, "topic", c.Source.Topic, "group", c.Source.Group, "model_id", c.Snapshot.ModelID)
@@ -25,11 +26,49 @@ func (s *system) alive(ctx context.Context, command string, work func(context.Co
 	if !unsaid() {
 		<-said
 	}
-	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		left, by := leftOf(s.stats.Tables().Lag)
-		s.log.Info("stopped", "records_left", left, "by_partition", by)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		s.log.Warn("what was in progress could not be finished; none of it is committed, and the next start does it again", "error", err)
+		err = nil
+	}
+	if err == nil {
+		s.log.Info("stopped", s.left(context.WithoutCancel(ctx), command)...)
 	}
 	return err
+}
+
+// leftWithin is how long the brokers have to say what is left.
+const leftWithin = 2 * time.Second
+
+// left asks what is left of the partitions that this process has had: records that are not committed.
+func (s *system) left(ctx context.Context, command string) []any {
+	last, group := s.stats.Tables().Lag, s.config.Source.Group
+	if command == "learn" {
+		group = learnGroup(s.config)
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leftWithin)
+	defer cancel()
+	parts := slices.SortedFunc(maps.Keys(last), source.Partition.Compare)
+	committed, err := source.Committed(ctx, s.cluster, group, parts)
+	if err == nil {
+		var ends source.Offsets
+		if ends, err = source.ListOffsets(ctx, s.cluster, parts, source.Latest); err == nil {
+			for _, p := range parts {
+				last[p] = max(ends[p]-max(committed[p].Next, 0), 0)
+			}
+		}
+	}
+	left, by := leftOf(last)
+	about := []any{"records_left", left}
+	if err != nil {
+		about = []any{"records_left_at_least", left, "because", "no broker says how many there are now"}
+	}
+	if by != "" {
+		about = append(about, "by_partition", by)
+	}
+	return about
 }
 
 // leftOf returns the number of records left, and that of each partition that has any.

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
@@ -149,85 +147,3 @@ func (m *staticMembers) Owned() []source.Partition { return m.parts }
 
 // Done does nothing.
 func (m *staticMembers) Done() {}
-
-// lags collects the lags of this process's readers, one per partition, and those of the partitions that are held until there is
-// a model: they have no reader yet.
-type lags struct {
-	mu      sync.Mutex
-	readers map[source.Partition]*source.Kafka
-	held    map[source.Partition]source.Lag
-}
-
-func newLags() *lags {
-	return &lags{readers: map[source.Partition]*source.Kafka{}, held: map[source.Partition]source.Lag{}}
-}
-
-// hold reports the lag of a partition that is read from an offset on as soon as there is a model, or until ctx ends.
-func (l *lags) hold(ctx context.Context, p source.Partition, next int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.held[p] = source.Lag{High: next, Stable: next, Next: next}
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.held, p)
-	})
-}
-
-// heldEvery is the interval at which the ends of held partitions are asked for.
-const heldEvery = 5 * time.Second
-
-// measure asks for the ends of held partitions until ctx ends. Where they cannot be had, they stay as they were.
-func (l *lags) measure(ctx context.Context, ends func(context.Context, []source.Partition) (source.Offsets, error)) {
-	tick := time.NewTicker(heldEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			l.mu.Lock()
-			parts := slices.Collect(maps.Keys(l.held))
-			l.mu.Unlock()
-			if len(parts) == 0 {
-				continue
-			}
-			at, err := ends(ctx, parts)
-			if err != nil {
-				continue
-			}
-			l.mu.Lock()
-			for p, end := range at {
-				if one, held := l.held[p]; held {
-					l.held[p] = source.Lag{High: end, Stable: end, Next: one.Next}
-				}
-			}
-			l.mu.Unlock()
-		}
-	}
-}
-
-// add reports a partition's lag until ctx ends. After that another instance has it, and reports it.
-func (l *lags) add(ctx context.Context, p source.Partition, k *source.Kafka) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.readers[p] = k
-	delete(l.held, p)
-	context.AfterFunc(ctx, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.readers[p] == k {
-			delete(l.readers, p)
-		}
-	})
-}
-
-func (l *lags) read() map[source.Partition]source.Lag {
-	l.mu.Lock()
-	readers, all := maps.Clone(l.readers), maps.Clone(l.held)
-	l.mu.Unlock()
-	for _, k := range readers {
-		maps.Copy(all, k.Lag())
-	}
-	return all
-}

@@ -306,7 +306,7 @@ func (s *system) decoder(c format.Config) (*format.Decoder, error) {
 }
 
 // watch keeps the metrics of a stage's unread records up to date until ctx ends. In a process with two stages, the
-// lag is that of only one of them.
+// lag is that of only one of them. What a transform has read and not committed is lag too, because it may hang there.
 func (s *system) watch(ctx context.Context, stage string, first bool, lag func() map[source.Partition]source.Lag) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -316,11 +316,19 @@ func (s *system) watch(ctx context.Context, stage string, first bool, lag func()
 			return
 		case <-tick.C:
 			behind, readable, open := map[source.Partition]int64{}, map[source.Partition]int64{}, int64(0)
+			uncommitted := s.stats.Uncommitted("transform")
 			for p, l := range lag() {
-				behind[p], readable[p] = max(l.High-l.Next, 0), l.Stable-l.Next
+				next, held := uncommitted[p]
+				if !held {
+					next = l.Next
+				}
+				behind[p], readable[p] = max(l.High-min(next, l.Next), 0), l.Stable-l.Next
 				if l.Stable < l.High {
 					open++
 				}
+			}
+			if ctx.Err() != nil { // the partitions are given back, and their last lag is what is left
+				return
 			}
 			s.stats.SetBehind(stage, readable)
 			if first {

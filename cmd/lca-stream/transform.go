@@ -98,7 +98,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	defer stop()
 	go s.watch(watching, "transform", true, lags.read)
 	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
-		return source.ListOffsets(ctx, s.cluster, parts, source.LatestStable)
+		return source.ListOffsets(ctx, s.cluster, parts, source.Latest)
 	})
 	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
