@@ -140,11 +140,3 @@ func (p *program) readInput(ctx context.Context, path string, take func(*source.
 		b.Release()
 	}
 }
-
-// writeOutput writes a file as a whole, or to standard output.
-func (p *program) writeOutput(path string, write func(io.Writer) error) error {
-	if path == "-" {
-		return write(p.stdout)
-	}
-	return writeWhole(path, write)
-}
