@@ -28,7 +28,7 @@ var (
 	sourceRecords   = desc("lca_source_records_total", "Records read from the source topic, by partition.", "topic", "partition")
 	sourceRows      = desc("lca_source_rows_total", "Rows read from the source topic.")
 	sourceBytes     = desc("lca_source_bytes_total", "Bytes of record values read from the source topic.")
-	sourceLag       = desc("lca_source_lag_records", "Records between the reader and the end of its partition (read_uncommitted), by partition.", "partition")
+	sourceLag       = desc("lca_source_lag_records", "Records that are not committed, up to the end of the partition (read_uncommitted), by partition.", "partition")
 	sinceCommit     = desc("lca_seconds_since_commit", "Time that records of the partition have waited for a commit; 0 where none do.", "stage", "partition")
 	registryUp      = desc("lca_registry_up", "Whether the schema registry has answered what it was last asked: 1 or 0.")
 	brokerUp        = desc("lca_broker_up", "Whether any broker answers: 1 or 0.")
