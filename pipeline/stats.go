@@ -53,6 +53,7 @@ type Stats struct {
 	strangest strangest
 
 	waits   waits
+	owned   sync.Map // stage → []source.Partition, see SetOwned
 	records tally[source.Partition]
 	reject  tally[string]
 	dead    tally[string]
@@ -233,7 +234,7 @@ func (s *Stats) CheckpointAge() (time.Duration, bool) {
 // Tables are the counters that have labels.
 type Tables struct {
 	Records     map[source.Partition]uint64 // Records read, by partition.
-	Lag         map[source.Partition]int64  // Records between the reader and the end of its partition (read_uncommitted).
+	Lag         map[source.Partition]int64  // Records that are not committed, up to the end of the partition (read_uncommitted).
 	Rejected    map[string]uint64           // Rows that could not be whitened or learnt, by reason.
 	DeadLetters map[string]uint64           // Records set aside, by reason.
 	Passed      map[string]uint64           // Records that were not whitened and are no fault, by reason.

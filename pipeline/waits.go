@@ -117,12 +117,20 @@ func (s *Stats) Uncommitted(stage string) source.Offsets {
 // SetOwned stores which partitions a stage has by the latest word of its group. The others belong to other processes
 // by now.
 func (s *Stats) SetOwned(stage string, owned []source.Partition) {
+	s.owned.Store(stage, owned)
 	s.waits.parts.Range(func(key, _ any) bool {
 		if p := key.(StagePartition); p.Stage == stage && !slices.Contains(owned, p.Partition) {
 			s.waits.parts.Delete(p)
 		}
 		return true
 	})
+}
+
+// Owned returns the partitions that SetOwned has stored.
+func (s *Stats) Owned(stage string) []source.Partition {
+	owned, _ := s.owned.Load(stage)
+	parts, _ := owned.([]source.Partition)
+	return parts
 }
 
 // SinceCommit returns how long the records of each partition have waited for a commit; 0 if none wait.

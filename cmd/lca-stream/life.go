@@ -41,34 +41,42 @@ const leftWithin = 2 * time.Second
 
 // left asks what is left of the partitions that this process has had: records that are not committed.
 func (s *system) left(ctx context.Context, command string) []any {
-	last, group := s.stats.Tables().Lag, s.config.Source.Group
-	if command == "learn" {
-		group = learnGroup(s.config)
-	}
-	if len(last) == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
-	parts := slices.SortedFunc(maps.Keys(last), source.Partition.Compare)
-	committed, err := source.Committed(ctx, s.cluster, group, parts)
-	if err == nil {
-		var ends source.Offsets
-		if ends, err = source.ListOffsets(ctx, s.cluster, parts, source.Latest); err == nil {
-			for _, p := range parts {
-				last[p] = max(ends[p]-max(committed[p].Next, 0), 0)
-			}
-		}
-	}
-	left, by := leftOf(last)
-	about := []any{"records_left", left}
+	lag, err := s.uncommitted(ctx, command)
 	if err != nil {
-		about = []any{"records_left_at_least", left, "because", "no broker says how many there are now"}
+		return []any{"records_left", "not known: no broker says it"}
 	}
+	if len(lag) == 0 {
+		return nil // it has had no partition
+	}
+	left, by := leftOf(lag)
+	about := []any{"records_left", left}
 	if by != "" {
 		about = append(about, "by_partition", by)
 	}
 	return about
+}
+
+func (s *system) uncommitted(ctx context.Context, command string) (map[source.Partition]int64, error) {
+	group, parts := s.config.Source.Group, s.stats.Owned("transform")
+	if command == "learn" {
+		all, err := s.input(ctx)
+		if err != nil {
+			return nil, err
+		}
+		group, parts = learnGroup(s.config), all
+	}
+	committed, err := source.Committed(ctx, s.cluster, group, parts)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := source.ListOffsets(ctx, s.cluster, parts, source.Latest)
+	lag := map[source.Partition]int64{}
+	for _, p := range parts {
+		lag[p] = max(ends[p]-max(committed[p].Next, 0), 0)
+	}
+	return lag, err
 }
 
 // leftOf returns the number of records left, and that of each partition that has any.
