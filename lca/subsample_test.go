@@ -69,8 +69,8 @@ func TestTargetRows(t *testing.T) {
 // TestTargetRowsKeepsTheSplit holds that a narrower kernel does not make directions of noise Parzen, for metrics of each family, and that it
 // is better with as many neighbours.
 func TestTargetRowsKeepsTheSplit(t *testing.T) {
-	x, _ := toy("five", 800, 6, 5)
-	fresh, _ := toy("five", 500, 6, 6)
+	x, _ := toy("five", 500, 6, 5)
+	fresh, _ := toy("five", 300, 6, 6)
 	centres, _ := toy("five", 4000, 6, 7)
 	for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal} {
 		c := lca.DefaultConfig()
