@@ -7,6 +7,13 @@ type Choice struct {
 	Taken      int // index of the candidate that was taken; 0 is what was there before
 }
 
+// Other reports whether the candidate that was taken has other settings than the one before it, or another split. If not,
+// the same model was fitted again.
+func (c *Choice) Other() bool {
+	was, now := c.Candidates[0], c.Candidates[c.Taken]
+	return was.Parzen != now.Parzen || was.Nu != now.Nu || was.NuUnit != now.NuUnit || was.Kernel != now.Kernel
+}
+
 // Trial is a candidate of a Choice.
 type Trial struct {
 	Name   string  // "current", "gaussian", what Search calls its candidates, or the settings that it changes

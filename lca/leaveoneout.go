@@ -18,7 +18,8 @@ type Admissible struct {
 }
 
 // ScoreNeighbours sets Scores from the model's neighbours, or from 4000 of them that are evenly spaced: each is scored by
-// −log p without itself, its near copies and those that Near names. The bits depend on neither time nor GOMAXPROCS.
+// −log p without itself, its near copies and those that Near names. A row with many near copies that is far from all others has these
+// as its neighbours: fresh rows like it will have them, too. The bits depend on neither time nor GOMAXPROCS.
 func (m *Model) ScoreNeighbours(a Admissible) {
 	m.Scores = nil
 	if len(m.Neighbours) > 0 {
@@ -46,7 +47,7 @@ func (m *Model) leaveOneOut(a Admissible) []float64 {
 	// No pair passes the gate, because only the sums are wanted. A row is scored all the same.
 	ex := kernel.Exclusion{Start: []int32{0}, Gate: math.SmallestNonzeroFloat64}
 	if !a.Copies {
-		ex.NearCopy = kernel.NearCopy * float64(d)
+		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(d), kernel.AtomCopies
 	}
 	q := make([]float64, 0, len(rows)*d)
 	for _, row := range rows {

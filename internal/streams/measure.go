@@ -58,11 +58,11 @@ type run struct {
 func (r *run) add(s online.Step, rows int) {
 	r.path = append(r.path, s.NLL)
 	switch s.Alarm {
-	case online.AlarmDrift, online.AlarmLockout:
+	case online.AlarmDrift, online.AlarmLockout, online.AlarmRecurring:
 		r.alarms++
 	case online.AlarmRegimeReturned:
 		r.returns++
-	case online.AlarmNone:
+	case online.AlarmNone, online.AlarmRefused:
 	}
 	if r.first == 0 {
 		if !s.Warmup || s.Learnt > 0 {

@@ -2,7 +2,7 @@ package online
 
 import "github.com/lca-stream/lca-stream/internal/enum"
 
-// Alarm says why a learner has left its metric for another one.
+// Alarm says why a learner has left its metric for another one, or that it refuses many rows.
 type Alarm uint8
 
 // The alarms.
@@ -11,9 +11,11 @@ const (
 	AlarmDrift                       // the stream has changed: the learner restarted from the rows since (restart.go)
 	AlarmRegimeReturned              // a former metric explains the rows, and is current again
 	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (lockout.go)
+	AlarmRecurring                   // rows that were refused came again and again: the learner restarted from both kinds (recurring.go)
+	AlarmRefused                     // many rows have been refused for long; the metric goes on (lockout.go)
 )
 
-var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout"}
+var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout", AlarmRecurring: "recurring", AlarmRefused: "refused"}
 
 // String returns the name that records of alarms use.
 func (a Alarm) String() string { return alarmNames.Of(a) }
@@ -26,6 +28,11 @@ func (c *counts) count(a Alarm) {
 	case AlarmLockout:
 		c.Alarms++
 		c.Lockouts++
+	case AlarmRecurring:
+		c.Alarms++
+		c.Recurrences++
+	case AlarmRefused:
+		c.Refusals++
 	case AlarmRegimeReturned:
 		c.Returns++
 	case AlarmNone:
@@ -38,11 +45,15 @@ func (l *Learner) AlarmsOf(kind Alarm) uint64 {
 	c := &l.counts
 	switch kind {
 	case AlarmDrift:
-		return c.Alarms - c.Lockouts
+		return c.Alarms - c.Lockouts - c.Recurrences
 	case AlarmLockout:
 		return c.Lockouts
 	case AlarmRegimeReturned:
 		return c.Returns
+	case AlarmRecurring:
+		return c.Recurrences
+	case AlarmRefused:
+		return c.Refusals
 	case AlarmNone:
 	}
 	return 0

@@ -39,8 +39,9 @@ func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 	}
 	nll, _ := meanAtMost(now, most)
 	pool = append(pool, most)
-	allSuch := 0.9 * float64(m.Rows) * math.Log(2/float64(len(pool))) // nothing rarer can be seen in few rows
-	return chance(pool, nll, float64(m.Rows)) < max(rare, allSuch)
+	rows := float64(m.Rows + m.Atoms)
+	allSuch := 0.9 * rows * math.Log(2/float64(len(pool))) // nothing rarer can be seen in few rows
+	return chance(pool, nll, rows) < max(rare, allSuch)
 }
 
 // meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.

@@ -70,8 +70,9 @@ func (c *comparison) wait() outcome {
 	return c.found
 }
 
-// stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt.
-func (l *Learner) stepChoice(b batch, before uint64, s *Step) (err error) {
+// stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt. filling says that the pool was not full
+// before: it may be full later than a comparison was due.
+func (l *Learner) stepChoice(b batch, before uint64, filling bool, s *Step) (err error) {
 	if !l.free.any() {
 		return nil
 	}
@@ -85,7 +86,8 @@ func (l *Learner) stepChoice(b batch, before uint64, s *Step) (err error) {
 		}
 		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	}
-	if l.pool.len() == l.cfg.Neighbours && choiceDue(before, l.counts.Since, pool) {
+	late := filling && l.counts.Since >= pool
+	if l.pool.len() == l.cfg.Neighbours && (late || choiceDue(before, l.counts.Since, pool)) {
 		l.startChoice()
 	}
 	return nil
@@ -130,6 +132,21 @@ func (l *Learner) endChoice() (*lca.Choice, error) {
 	}
 	l.chosen = found.Choice
 	return &found.Choice, nil
+}
+
+// EndOfSet ends a set of rows after which no more come. If its rows were too few for a first choice, or for that to take effect, it
+// is made now, and judged by the pool's rows. It returns nil if there is none to make.
+func (l *Learner) EndOfSet() (*lca.Choice, error) {
+	if l.metric == nil || l.counts.Minibatches == 0 || !l.free.any() || len(l.chosen.Candidates) > 0 {
+		return nil, nil
+	}
+	if l.choice.began == 0 {
+		l.startChoice()
+	}
+	l.choice.wait()
+	l.choice.rows = batch{}
+	l.choice.rows.append(new(batch).sample(l.pool.batch(), choiceJudge, 0, l.cfg.Dim))
+	return l.endChoice()
 }
 
 // adopt makes a candidate current, unless the rows are not explained better by it.

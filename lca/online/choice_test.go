@@ -294,3 +294,78 @@ func TestTargetRows(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfSet holds that rows too few for a choice in a stream have it at their end, once: white noise is then no worse than a single
+// Gaussian, and clusters are better than before.
+func TestEndOfSet(t *testing.T) {
+	const d, n, b = 8, 1000, 100
+	for _, c := range []struct {
+		name string
+		draw source
+		most float64 // nats above the Gaussian
+	}{
+		{"white noise", func(r *rand.Rand, n int) *mat.Dense {
+			x := mat.NewDense(n, d, nil)
+			x.Apply(func(_, _ int, _ float64) float64 { return r.NormFloat64() }, x)
+			return x
+		}, 0.05},
+		{"clusters in noise", func(r *rand.Rand, n int) *mat.Dense { return five(r, n, d-2) }, -0.5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config := DefaultConfig(d)
+			config.Preset, config.Finite = lca.PresetDensity, true
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			r := rand.New(rand.NewPCG(18, 8))
+			if chosen, err := l.EndOfSet(); chosen != nil || err != nil {
+				t.Fatalf("a choice without rows: %v, %v", chosen, err)
+			}
+			x, fresh := c.draw(r, n), c.draw(r, 3000)
+			for i := 0; i < n; i += b {
+				if _, err := l.Learn(x.Slice(i, i+b, 0, d).(*mat.Dense), sequence(i, b), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			above := func() float64 {
+				m, err := l.Model()
+				if err != nil {
+					t.Fatal(err)
+				}
+				single := *m
+				single.BL, single.BG = &mat.Dense{}, gaussianOf(t, m)
+				return stat.Mean(single.LogDensity(nil, fresh), nil) - stat.Mean(m.LogDensity(nil, fresh), nil)
+			}
+			before := above()
+			chosen, err := l.EndOfSet()
+			if err != nil || chosen == nil || chosen.Taken == 0 {
+				t.Fatalf("chosen %v: %v", chosen, err)
+			}
+			after := above()
+			t.Logf("%.3f nats above the Gaussian, %.3f before", after, before)
+			if after > c.most || after >= before {
+				t.Errorf("%.3f nats above the Gaussian, %.3f before, want at most %v", after, before, c.most)
+			}
+			if again, err := l.EndOfSet(); again != nil || err != nil {
+				t.Errorf("a second choice: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+// gaussianOf returns B_G with B_G B_Gᵀ = C_G⁻¹.
+func gaussianOf(t *testing.T, m *lca.Model) *mat.Dense {
+	t.Helper()
+	var factor mat.Cholesky
+	if !factor.Factorize(mat.NewSymDense(m.Dim, linalg.Elements(m.CG))) {
+		t.Fatal("C_G is not positive definite")
+	}
+	var low, inverse mat.TriDense
+	factor.LTo(&low)
+	if err := inverse.InverseTri(&low); err != nil {
+		t.Fatal(err)
+	}
+	return mat.DenseCopyOf(inverse.T())
+}

@@ -48,5 +48,7 @@
 //   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over
 //     (transition.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
 //     (brief.go). (TestSlowTransition, TestBriefRegimes)
+//   - Rows that are refused for less than a change must last, but again and again, are learnt with the current regime
+//     (recurring.go), and many that are refused for long are an alarm (lockout.go). (TestRecurringRows, TestHeldRows)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

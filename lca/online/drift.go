@@ -38,6 +38,7 @@ func (d *drift) young() bool { return max(d.nll.seen, d.far.seen) < driftSettle 
 type level struct {
 	seen           uint64 // minibatches observed
 	mean, variance float64
+	floor          float64 // of the variance: see recurring
 }
 
 // z returns by how many standard deviations a figure exceeds the recent mean; 0 until enough
@@ -46,7 +47,7 @@ func (d *level) z(figure float64) float64 {
 	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(figure) {
 		return 0
 	}
-	return (figure - d.mean) / math.Sqrt(d.variance)
+	return (figure - d.mean) / math.Sqrt(max(d.variance, d.floor))
 }
 
 // observe adds the figure of a minibatch that is learnt.

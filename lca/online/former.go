@@ -123,7 +123,7 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	b, m, far := l.judge(all, &s)
 	quiet := l.drift.quiet.measure(l, b, m)
-	ok = !quiet && !l.manyFar(far, all.len()) && m.Rows > 0 && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
+	ok = !quiet && !l.manyFar(far, all.len()) && m.Rows+m.Atoms > 0 && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
 	return s.NLL, ok
 }
 
@@ -131,7 +131,7 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout = batch{}, batch{}, lockout{}
+	l.warm, l.held, l.lockout, l.recurring = batch{}, batch{}, lockout{}, recurring{}
 }
 
 // remember adds the current regime to the former ones, if that can be.

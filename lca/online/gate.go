@@ -9,8 +9,6 @@ import (
 
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
-	farFloor        = 40 // squared kernel distance
-	farDimension    = 10 // times d_P
 	manyRows        = 0.10
 )
 
@@ -66,13 +64,6 @@ func (c Config) kernelGate() float64 {
 	return c.OutlierGate
 }
 
-// farLimit returns the squared kernel distance to the nearest neighbour beyond which a row is far: max(40, 10·d_P).
-// Once EM has converged, the mean squared distance of a row to its neighbours, weighted by λ, is at most d_P: that is
-// what Σ = C_L means. To the nearest it is less. So by Markov's inequality no distribution, however heavy its tails,
-// has more than a tenth of its rows beyond 10·d_P. A minibatch with more is not of the data that were learnt: see
-// restart.go.
-func farLimit(parzen int) float64 { return math.Max(farFloor, farDimension*float64(parzen)) }
-
 // opensGate reports whether the gate opens to a minibatch with that number of far rows. It does in a stream so young
 // that its first rows may not have shown every cluster. It does not
 // where a change must last longer than a warm-up (driftRows): there the first rows are the reference, and what is far
@@ -89,7 +80,7 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
-	limit := math.Min(farLimit(l.metric.parzen), l.cfg.kernelGate())
+	limit := math.Min(kernel.FarLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
 			rows++

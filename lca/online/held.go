@@ -10,7 +10,8 @@ import (
 // Refused rows are held until there are as many as the metric preset warms up on. Then each is scored against the others, as if they
 // were in the pool: outliers stay alone, but the rows of a cluster that was never seen before have each other, and
 // enter the pool. So a few rows of a new kind do not pass as if they were known, and a kind that lasts is learnt,
-// without a restart that would forget the others.
+// without a restart that would forget the others. Equal rows are company if there are many, and not all at once: those
+// of a sensor that is stuck come in a row, and those of a machine that is off come again.
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
@@ -53,7 +54,7 @@ func (l *Learner) withCompany(b batch) batch {
 	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.len()))
 	var known []int
 	for i := range b.ids {
-		sum := 0.0
+		sum, equal := 0.0, 0.0
 		for j := range b.ids {
 			if b.ids[i] == b.ids[j] || b.places[i].near(b.places[j], l.gap.rows) {
 				continue
@@ -65,7 +66,12 @@ func (l *Learner) withCompany(b batch) batch {
 			}
 			if distance >= near {
 				sum += math.Exp(-0.5 * distance)
+			} else if !b.places[i].near(b.places[j], uint64(l.cfg.Minibatch)) {
+				equal++
 			}
+		}
+		if equal >= kernel.AtomCopies {
+			sum += equal
 		}
 		if constant-math.Log(sum) <= l.gate.limit {
 			known = append(known, i)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -10,7 +11,7 @@ import (
 )
 
 // TestHeldRows holds that rows of a new cluster are refused until there are enough of them, and are then known, without
-// an alarm; and that as many outliers, each alone, never are.
+// an alarm; and that as many outliers, each alone, never are, and that there is one alarm which says so.
 func TestHeldRows(t *testing.T) {
 	const d, b, share = 6, 100, 5
 	for _, c := range []struct {
@@ -38,6 +39,7 @@ func TestHeldRows(t *testing.T) {
 			}
 			r := rand.New(rand.NewPCG(7, 16))
 			feed(t, l, five(r, 3000, d-2), b)
+			alarms := 0
 			refused := map[bool]int{} // by whether as many had come as are held
 			for i := range 100 {
 				x := five(r, b, d-2)
@@ -45,7 +47,9 @@ func TestHeldRows(t *testing.T) {
 					c.draw(r, x.RawRowView(k))
 				}
 				s, err := l.Learn(x, sequence(1<<20+i*b, b), nil)
-				if err != nil || s.Alarm != AlarmNone {
+				if s.Alarm == AlarmRefused && s.RefusedShare > 0.03 && s.RefusedShare < 0.07 && !c.known {
+					alarms++
+				} else if err != nil || s.Alarm != AlarmNone {
 					t.Fatalf("minibatch %d: alarm %v: %v", i, s.Alarm, err)
 				}
 				refused[i > 2*warmupRows/share] += s.Gated + s.Quarantined
@@ -53,8 +57,46 @@ func TestHeldRows(t *testing.T) {
 			if refused[false] < warmupRows {
 				t.Errorf("%d rows refused at first, want %d at least", refused[false], warmupRows)
 			}
+			if want := map[bool]int{false: 1}[c.known]; alarms != want {
+				t.Errorf("%d alarms of refused rows, want %d", alarms, want)
+			}
 			if late := refused[true]; c.known && late > 10 || !c.known && late < 50 {
 				t.Errorf("%d of 95 rows refused later", late)
+			}
+		})
+	}
+}
+
+// TestEqualRows holds that a row that comes again and again, exactly equal, is refused until there are enough of them and is then known,
+// by the gate and by the model, which goes on to refuse what is as far away.
+func TestEqualRows(t *testing.T) {
+	const d, b, minibatches, since, share = 6, 100, 100, 30, 4
+	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+		t.Run(preset.String(), func(t *testing.T) {
+			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.Minibatch = preset, 1000, b })
+			off := []float64{-30, 40, 25, -20, 30, 45}
+			for i := range minibatches {
+				s.learn(1, func() *mat.Dense {
+					x := five(s.r, b, d-2)
+					for k := range share {
+						if i >= since {
+							x.SetRow(7*k+3, off)
+						}
+					}
+					return x
+				})
+			}
+			if all := (minibatches - since) * share; s.l.counts.Gated >= uint64(all*9/10) || s.l.counts.Gated < warmupRows/2 {
+				t.Errorf("%d rows refused, %d were equal", s.l.counts.Gated, all)
+			}
+			m, err := s.l.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			score := make([]float32, 2)
+			m.NewScorer().Score(nil, score, append(slices.Clone(off), 40, -30, 25, 20, -30, 45), 2)
+			if p, far := m.Scores.P(float64(score[0])), m.Scores.P(float64(score[1])); p < 0.01 || far > 1e-4 {
+				t.Errorf("p is %.2g, and %.2g of another row that is as far away", p, far)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func (l *Learner) join(s Step) (Step, error) {
 // an unfinished change is given up, because the first rows do not follow the last ones. It returns how many rows that were.
 func (l *Learner) NextPass() (released int) {
 	released = l.release(l.Quarantined())
-	l.clocks, l.gap.tracks = nil, nil
+	l.clocks, l.gap.tracks, l.recurring = nil, nil, recurring{} // the same rows do not recur
 	return released
 }
 

@@ -35,13 +35,14 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	warm    batch  // collected rows: of the warm-up, or in quarantine (restart.go)
-	clocks  clocks // rows seen of each partition
-	held    batch  // refused rows (held.go)
-	lockout lockout
-	choice  choice
-	counts  counts
-	running running
+	warm      batch  // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks    clocks // rows seen of each partition
+	held      batch  // refused rows (held.go)
+	lockout   lockout
+	recurring recurring // rows released from quarantine
+	choice    choice
+	counts    counts
+	running   running
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
@@ -71,6 +72,8 @@ type counts struct {
 	Alarms      uint64 // restarts
 	Lockouts    uint64 // those of them because most rows were refused
 	Returns     uint64 // former metrics that became current again
+	Recurrences uint64 // restarts because what had been refused came again and again
+	Refusals    uint64 // alarms because many rows were refused for long
 	Minibatches uint64 // calls of Learn that updated C_L
 	Since       uint64 // rows learnt since the start or the last restart
 }
@@ -134,7 +137,11 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, &l.work)
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
-	if anomalous := l.lockout.tripped || l.isAnomalous(b, m, far, all.len(), &s); anomalous || s.Opened {
+	anomalous := l.isAnomalous(b, m, far, all.len(), &s)
+	if l.lockout.tripped && !anomalous && !s.Opened && l.cfg.Drift && !l.cfg.Finite && 2*far <= all.len() {
+		l.lockout = lockout{} // it is over: the current metric knows the rows
+	}
+	if anomalous = anomalous || l.lockout.tripped; anomalous || s.Opened {
 		waiting := l.warm.len()
 		switch {
 		case l.regimeReturns(all, waiting+all.len() >= l.patience()):
@@ -153,7 +160,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
 	s.Copies = m.Copies
 	b, m = l.dropGated(b, m)
-	s.Learnt = m.Rows
+	s.Learnt = m.Rows + m.Atoms
 	s.Gated += all.len() - b.len()
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, &l.work)
@@ -163,6 +170,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
+	filling := l.pool.len() < l.cfg.Neighbours
 	s.Entered = l.offerToPool(b, l.kept)
 	l.moments.learn(b.x, &l.work)
 	s.Entered += l.admitHeld()
@@ -181,10 +189,13 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
-	if err := l.stepChoice(b, before, &s); err != nil {
+	if err := l.stepChoice(b, before, filling, &s); err != nil {
 		return Step{}, err
 	}
 	l.reviseGap(b)
+	if s, err = l.learnRecurring(s); err != nil {
+		return Step{}, err
+	}
 	return s, l.aligned.advance(l)
 }
 
@@ -205,7 +216,7 @@ func (l *Learner) judge(all batch, s *Step) (b batch, m *kernel.Moments, far int
 }
 
 // eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a
-// gate in kernel widths those beyond farLimit.
+// gate in kernel widths those beyond kernel.FarLimit.
 func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(b)
 	ex.Gate = l.cfg.kernelGate()
@@ -227,7 +238,7 @@ func (l *Learner) exclusion(b batch) kernel.Exclusion {
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
 	ex.Order, ex.Window = l.inTime.windows(l.pool.places, b.places, l.gap.rows)
 	if l.cfg.NearCopies && l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
-		ex.NearCopy = kernel.NearCopy * float64(len(l.metric.Active))
+		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(len(l.metric.Active)), kernel.AtomCopies
 	}
 	return ex
 }
@@ -303,7 +314,9 @@ func (l *Learner) updateCounters(s *Step) {
 	c.Gated += uint64(s.Gated)
 	c.Copies += uint64(s.Copies)
 	c.Minibatches++
-	l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows()))
+	if l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows())) && s.Alarm == AlarmNone {
+		s.Alarm = AlarmRefused
+	}
 	c.count(s.Alarm)
 	l.running.add(s)
 }

@@ -5,26 +5,50 @@ package online
 //
 // It counts as many rows as the pool holds, or twice those that a change must last for if that is more. When more than half of them were
 // refused, the rows that follow are collected, anomalous or not, as many as a warm-up's. The learner then restarts from
-// them with an alarm. Until then the metric stays.
+// them with an alarm. Until then the metric stays, and it is right after all if it knows the rows that follow, unless Drift is off.
+//
+// Fewer refused rows may be right: outliers are not to be learnt. But if they are more than one in fifty, where the gate expects one
+// in two thousand, all the time for refusedRows, this is an alarm, once until they have become half as many.
 type lockout struct {
 	rows, refused uint64
 	tripped       bool
+	lasting       uint64 // rows for which many have been refused
 }
 
-// watch counts a step, and judges each time that there are at least rows of them.
-func (k *lockout) watch(s *Step, rows int) {
+const (
+	refusedMany = 0.02
+	refusedRows = 9000
+)
+
+// watch counts a step, and judges each time that there are at least rows of them. It reports whether many have now been refused for long.
+func (k *lockout) watch(s *Step, rows int) (alarm bool) {
 	k.rows += uint64(s.Rows)
 	k.refused += uint64(s.Gated + s.Quarantined)
 	if k.rows >= uint64(rows) {
 		k.tripped = k.tripped || 2*k.refused > k.rows
+		switch share := float64(k.refused) / float64(k.rows); {
+		case share > refusedMany:
+			before := k.lasting
+			if k.lasting += k.rows; before < refusedRows && k.lasting >= refusedRows {
+				s.RefusedShare, alarm = share, true
+			}
+		case share < refusedMany/2 || k.lasting < refusedRows:
+			k.lasting = 0
+		}
 		k.rows, k.refused = 0, 0
 	}
+	return alarm
 }
 
 func (k *lockout) write(w *writer) {
 	w.u64(k.rows)
 	w.u64(k.refused)
 	w.flag(k.tripped)
+	w.u64(k.lasting)
 }
 
-func (k *lockout) read(r *reader) { *k = lockout{r.u64(), r.u64(), r.flag()} }
+func (k *lockout) read(r *reader) {
+	if *k = (lockout{rows: r.u64(), refused: r.u64(), tripped: r.flag()}); r.version > 6 {
+		k.lasting = r.u64()
+	}
+}

@@ -38,7 +38,7 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 	d := l.cfg.Dim
 	q.square = linalg.Resize(q.square, d)
 	clear(q.square)
-	square, mean := q.square[:d], l.moments.mean[:d]
+	square, mean, rows := q.square[:d], l.moments.mean[:d], m.Rows+m.Atoms
 	for i, used := range m.Used {
 		if !used {
 			continue
@@ -53,12 +53,12 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 		q.columns = make([]level, d)
 	}
 	for _, k := range l.metric.Active {
-		square := q.square[k] / float64(m.Rows)
+		square := q.square[k] / float64(rows)
 		q.square[k] = math.Log(square)
-		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, m.Rows)
+		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, rows)
 	}
 	q.measurePart(l, m)
-	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), m.Rows)
+	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), rows)
 }
 
 // measurePart takes the mean square of the Gaussian part.
@@ -73,7 +73,7 @@ func (q *quietColumns) measurePart(l *Learner, m *kernel.Moments) {
 			sum += half
 		}
 	}
-	q.part = math.Log(2 * sum / float64(m.Rows*directions))
+	q.part = math.Log(2 * sum / float64((m.Rows+m.Atoms)*directions))
 }
 
 // observe adds the minibatch that was measured last, which is learnt.

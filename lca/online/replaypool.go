@@ -3,6 +3,8 @@ package online
 import (
 	"math"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+
 	"github.com/lca-stream/lca-stream/lca"
 )
 
@@ -86,14 +88,14 @@ func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
 		l.estimator.project(b.x, l.moments.mean)
 		ex := l.exclusion(b)
 		if !l.usesScores() { // a gate narrower than far would shut out much of the data while C_L comes down
-			ex.Gate = math.Max(l.cfg.kernelGate(), farLimit(l.metric.parzen))
+			ex.Gate = math.Max(l.cfg.kernelGate(), kernel.FarLimit(l.metric.parzen))
 		}
 		m := l.estimator.update(ex)
 		var now Step
 		if l.evaluate(m, b.x, &now); m.Rows == 0 || !(last-now.NLL > least) {
 			break
 		}
-		used, last = m.Rows, now.NLL
+		used, last = m.Rows+m.Atoms, now.NLL
 		l.metric.average(m, 0, &l.work)
 		if _, err := l.updateMetric(1); err != nil {
 			return 0, err

@@ -1,6 +1,8 @@
 package online
 
 import (
+	"slices"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
@@ -8,7 +10,7 @@ import (
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
 // above that of recent ones (drift.go), unless the pool's own rows are like that (bypool.go). Anomalous minibatches are not learnt but kept in quarantine, and the metric
 // stays. Each normal minibatch is learnt and outweighs an anomalous one: as many of the oldest rows in quarantine are
-// dropped. So a burst has no effect, and neither has a fault that comes and goes.
+// dropped. So a burst has no effect, and neither has a fault that comes and goes, unless it is one row in ten (recurring.go).
 //
 // When Config.driftRows are in quarantine, the change is believed: this is the alarm. The learner then restarts from
 // those rows as a new one would start. They give the scales, μ, C_G, the pool and, with all directions Parzen, the
@@ -29,13 +31,34 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 		return false
 	case l.cfg.Drift && !l.cfg.Finite:
 		s.Z = l.drift.nll.z(s.NLL)
-		if quiet := l.drift.quiet.measure(l, b, m); quiet || s.Z > driftAlarm && l.rarelyUnlikely(m) {
+		if quiet := l.drift.quiet.measure(l, b, m); quiet || isStuck(b, l.pool, l.cfg.Dim) || s.Z > driftAlarm && l.rarelyUnlikely(m) {
 			return true
 		}
 	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
 	return l.manyFar(far, rows)
+}
+
+// isStuck reports whether all rows of a minibatch are equal, and hardly any row of the pool is: the sensors are stuck, at values that may be
+// as likely as any.
+func isStuck(b batch, p *pool, d int) bool {
+	if b.len() < kernel.AtomCopies {
+		return false
+	}
+	first := b.x[:d]
+	for i := 1; i < b.len(); i++ {
+		if !slices.Equal(b.x[i*d:(i+1)*d], first) {
+			return false
+		}
+	}
+	equal := 0
+	for i := range p.len() {
+		if slices.Equal(p.row(i), first) {
+			equal++
+		}
+	}
+	return equal < kernel.AtomCopies
 }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
@@ -68,6 +91,10 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 
 // release drops the oldest rows in quarantine, which are never learnt.
 func (l *Learner) release(rows int) int {
+	if rows > 0 && l.watchesRecurring() {
+		d, w := l.cfg.Dim, &l.warm
+		l.recurring.add(batch{w.x[:rows*d], w.ids[:rows], w.places[:rows]}, l.patience(), l.counts.Rows, d)
+	}
 	l.warm.forget(rows, l.cfg.Dim)
 	l.counts.Gated += uint64(rows)
 	return rows
@@ -89,6 +116,9 @@ func (l *Learner) patience() int {
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.patience()
 	if l.cfg.Drift || l.lockout.tripped {
+		if w.len() == 0 {
+			l.recurring.episode++
+		}
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {

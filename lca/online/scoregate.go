@@ -91,8 +91,11 @@ func (l *Learner) closeGate(m *kernel.Moments) {
 	}
 	for i, beyond := range l.beyond {
 		if beyond {
-			m.Used[i] = false
-			m.Rows--
+			if m.Used[i] = false; m.Atom[i] {
+				m.Atoms--
+			} else {
+				m.Rows--
+			}
 		}
 	}
 }

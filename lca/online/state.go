@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 6
+//	 8  4  version of the layout, 7
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -28,10 +28,10 @@ import (
 //	          what is learnt next are the same for every kernel, not for every GOARCH
 //	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, restarts, minibatches, learnt since the last restart,
-//	          lockouts, returns of former metrics                                             u64 each
+//	          lockouts, returns of former metrics, recurrences, refusals                      u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64,
-//	          and of each the same; of the Gaussian part the same
+//	          and of each the same; of the Gaussian part the same; least variance of the NLL f64
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
@@ -54,7 +54,9 @@ import (
 //	clocks    places: of each partition the number of rows seen
 //	gate      limit of the score f64, revisions u64
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
-//	lockout   rows u64, refused u64, tripped flag
+//	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
+//	recurring rows, identities u×n, places            released from quarantine; which time each was of u×n, times u64,
+//	          rows released since the first u64, rows seen at the first u64
 //	formers   minibatches at the last return u64, flag whether the last one was left for the current one, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
 //
@@ -68,11 +70,13 @@ import (
 //
 // Until version 5 formers had no flag.
 //
+// Until version 6 there were no recurrences and no refusals among the counts, no least variance, no rows of refusal, and no recurring.
+//
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 6
+	stateVersion = 7
 	stateHeader  = 24
 )
 
@@ -113,6 +117,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.gate.write(w)
 	l.held.write(w)
 	l.lockout.write(w)
+	l.recurring.write(w)
 	l.former.write(w)
 
 	b = w.b
@@ -260,6 +265,9 @@ func (l *Learner) read(r *reader) {
 			r.err = errors.New("refused rows and identities differ in number")
 		}
 		l.lockout.read(r)
+	}
+	if r.version > 6 {
+		l.recurring.read(r, d)
 	}
 	if r.version > 4 {
 		l.readFormers(r)

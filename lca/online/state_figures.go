@@ -2,9 +2,9 @@ package online
 
 // The counters and running figures of a state: see state.go.
 
-// fields are in the order of the layout; the last two came with version 5.
+// fields are in the order of the layout; lockouts and returns came with version 5, the last two with version 7.
 func (c *counts) fields() []*uint64 {
-	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns}
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Recurrences, &c.Refusals}
 }
 
 func (c *counts) write(w *writer) {
@@ -15,8 +15,11 @@ func (c *counts) write(w *writer) {
 
 func (c *counts) read(r *reader) {
 	fields := c.fields()
-	if r.version < 5 {
+	switch {
+	case r.version < 5:
 		fields = fields[:8]
+	case r.version < 7:
+		fields = fields[:10]
 	}
 	for _, f := range fields {
 		*f = r.u64()
@@ -35,12 +38,16 @@ func (d *drift) write(w *writer) {
 	d.nll.write(w)
 	d.far.write(w)
 	d.quiet.write(w)
+	w.f64(d.nll.floor)
 }
 
 func (d *drift) read(r *reader, dim int) {
 	if d.nll.read(r); r.version > 3 {
 		d.far.read(r)
 		d.quiet.read(r, dim)
+	}
+	if r.version > 6 {
+		d.nll.floor = r.f64()
 	}
 }
 

@@ -21,16 +21,17 @@ type Step struct {
 	GaussianNLL float64 // the same rows under a single Gaussian with the running μ and C_G + ν_g
 	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
 
-	Discount float64     // γ^(B/n): the weight C_L kept
-	PassRows float64     // n
-	Steps    int         // EM steps taken
-	Replayed int         // EM steps over the whole pool (replaypool.go)
-	Choice   *lca.Choice // what the data have chosen, where a comparison ended at this step (choice.go); nil elsewhere
-	Eigen    bool        // the split was computed again (Proposition 1); otherwise B_L changed within its span (spanupdate.go)
-	Ridged   bool        // C_G or C_L was singular and got a small ridge: raise ν or ν_g
-	Z        float64     // drift statistic
-	Alarm    Alarm       // why the metric is another one; AlarmNone: it is not
-	Gaussian int         // d_G after the step
-	Parzen   int         // d_P after the step
-	Pool     int         // rows in the pool after the step
+	Discount     float64     // γ^(B/n): the weight C_L kept
+	PassRows     float64     // n
+	Steps        int         // EM steps taken
+	Replayed     int         // EM steps over the whole pool (replaypool.go)
+	Choice       *lca.Choice // what the data have chosen, where a comparison ended at this step (choice.go); nil elsewhere
+	Eigen        bool        // the split was computed again (Proposition 1); otherwise B_L changed within its span (spanupdate.go)
+	Ridged       bool        // C_G or C_L was singular and got a small ridge: raise ν or ν_g
+	Z            float64     // drift statistic
+	Alarm        Alarm       // why the metric is another one, or AlarmRefused
+	RefusedShare float64     // of the last rows, at AlarmRefused; 0 elsewhere
+	Gaussian     int         // d_G after the step
+	Parzen       int         // d_P after the step
+	Pool         int         // rows in the pool after the step
 }

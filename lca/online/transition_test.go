@@ -50,3 +50,28 @@ func (s *seasons) blend(from, to uint64, share float64) *mat.Dense {
 	}
 	return x
 }
+
+// TestChoiceAfterSlowTransition holds that a regime from which rows of the former one were left out has its first choice as soon as its
+// pool is full, and does not wait until as many rows again have come.
+func TestChoiceAfterSlowTransition(t *testing.T) {
+	const pool, minibatches = 1500, 10
+	s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, pool })
+	s.learn(60, s.law(3))
+	turn := 0
+	s.learn(minibatches, func() *mat.Dense {
+		turn++
+		return s.blend(3, 4, float64(turn)/float64(minibatches+1))
+	})
+	if alarms, _ := s.learn(40, s.law(4)); !slices.Equal(alarms, []Alarm{AlarmDrift}) {
+		t.Fatalf("alarms %v, want a change", alarms)
+	}
+	for s.l.pool.len() < pool {
+		s.learn(1, s.law(4))
+	}
+	if s.l.counts.Since == pool {
+		t.Error("no rows were left out: this is no test any more")
+	}
+	if s.l.choice.began == 0 {
+		t.Errorf("no comparison although the pool is full after %d rows", s.l.counts.Since)
+	}
+}

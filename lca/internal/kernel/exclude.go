@@ -29,7 +29,8 @@ func excludeSlots[T Float](row []T, slots []int32) (excluded int) {
 // from a near point, because ½|q|² − s is the small difference of large numbers. So it computes the distance over
 // all coordinates for every pair whose logit could be that of a copy, given the rounding errors of a chain of parzen
 // terms. norm is |q|² over the coordinates of the kernel distance.
-func (s *Scratch[T]) excludeCopies(row, q []T, norm float64, top T) (copies int) {
+func (s *Scratch[T]) excludeCopies(w *workspace[T], row, q []T, norm float64, top T) (copies int) {
+	w.copied, w.copiedLogits = w.copied[:0], w.copiedLogits[:0]
 	p, limit := s.pool, s.ex.NearCopy
 	unit := 0x1p-24
 	if sizeOf[T]() == 8 {
@@ -46,8 +47,32 @@ func (s *Scratch[T]) excludeCopies(row, q []T, norm float64, top T) (copies int)
 			return copies
 		}
 		if p.distance(s.f, q, j, p.dim, limit) < limit {
+			s.keepCopy(w, j, row[j])
 			row[j] = T(math.Inf(-1))
 			copies++
 		}
 	}
+}
+
+// keepCopy remembers the logit of a near copy, where those of an atom count.
+func (s *Scratch[T]) keepCopy(w *workspace[T], slot int, logit T) {
+	if s.ex.Atom > 0 {
+		w.copied, w.copiedLogits = append(w.copied, slot), append(w.copiedLogits, logit)
+	}
+}
+
+// isAtom reports whether the row's near copies, which have been taken out, make it a row of an atom: there are as many as
+// Exclusion.Atom, and all other neighbours are far. top is the largest logit of these. The copies then get their logits back.
+func (s *Scratch[T]) isAtom(w *workspace[T], row, q []T, top T) bool {
+	p := s.pool
+	if s.ex.Atom <= 0 || len(w.copied) < s.ex.Atom {
+		return false
+	}
+	if !math.IsInf(float64(top), 0) && p.distance(s.f, q, s.f.findGE(row, top), p.parzen, math.Inf(1)) <= FarLimit(p.parzen) {
+		return false
+	}
+	for k, slot := range w.copied {
+		row[slot] = w.copiedLogits[k]
+	}
+	return true
 }

@@ -54,6 +54,9 @@ type workspace[T Float] struct {
 	q      []T       // queries of the rows, at a stride that suits the cache
 	norms  []float64 // |q|² of each query, over the coordinates of the kernel distance
 
+	copied       []int // slots of the near copies of the last row that was looked at
+	copiedLogits []T   // their logits
+
 	// Its dense rows, which use all of their weights. They move up to the top of logits.
 	dense   []int        // their indices in the minibatch
 	factors []factors[T] // of their weights

@@ -17,6 +17,9 @@ type Exclusion struct {
 	// NearCopy is the squared distance, over all coordinates, below which a pair is a near copy
 	// and not admissible; 0 = off.
 	NearCopy float64
+	// Atom is the number of near copies from which a row that is far from all other neighbours has these as its neighbours.
+	// It is scored with them, and left out of the moments, which they would draw to width 0; 0 = off.
+	Atom int
 	// Gate is the squared kernel distance to the nearest admissible neighbour above which a row is
 	// left out of the moments (it is still scored); 0 or +Inf = off.
 	Gate float64
@@ -25,15 +28,27 @@ type Exclusion struct {
 // NearCopy is the squared distance, per dimension of whitened coordinates, below which a pair of rows is a near copy.
 const NearCopy = 1e-6
 
+// AtomCopies is the number of near copies from which rows are those of an atom: a value that comes again and again, such as the row of
+// a machine that is off. Fewer may be the same record, delivered several times.
+const AtomCopies = 10
+
+// FarLimit is the squared kernel distance to the nearest neighbour beyond which a row is far: max(40, 10·d_P).
+// Once EM has converged, the mean squared distance of a row to its neighbours, weighted by λ, is at most d_P: that is
+// what Σ = C_L means. To the nearest it is less. So by Markov's inequality no distribution, however heavy its tails,
+// has more than a tenth of its rows beyond 10·d_P.
+func FarLimit(parzen int) float64 { return max(40, 10*float64(parzen)) }
+
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
-	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows, each pair times its Shape.Pull
+	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows that are of no atom, each pair times its Shape.Pull
 	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf if there is none
 	Sum        []float64 // Σ_j of the kernel relative to that of the nearest, over admissible j, at least 1; 0 if there is none
 	Effective  []float64 // effective number of neighbours, exp of the entropy of λ_i, for t kernels 1/Σ_j λ_ij²; 0 if there is none
 	Admissible []int32   // number of admissible neighbours
-	Used       []bool    // whether the row counts in Upper: it has a neighbour and passed the gate
-	Rows       int       // number of used rows
+	Used       []bool    // whether the row has a neighbour and passed the gate
+	Atom       []bool    // whether it is one of many equal rows, which does not count in Upper: see Exclusion
+	Rows       int       // number of rows that count in Upper: used and of no atom
+	Atoms      int       // number of used rows of atoms
 	Copies     int       // number of pairs left out as near copies
 
 	dim, parzen int
@@ -86,8 +101,8 @@ func checkQueries[T Float](q []T, rows int, p *Neighbours[T]) {
 func (m *Moments) reset(rows, dim int) {
 	m.Upper, m.dim = grow(m.Upper, dim*dim), dim
 	m.Sum, m.Nearest, m.Effective = grow(m.Sum, rows), grow(m.Nearest, rows), grow(m.Effective, rows)
-	m.Admissible, m.Used = grow(m.Admissible, rows), grow(m.Used, rows)
-	m.Rows, m.Copies = 0, 0
+	m.Admissible, m.Used, m.Atom = grow(m.Admissible, rows), grow(m.Used, rows), grow(m.Atom, rows)
+	m.Rows, m.Atoms, m.Copies = 0, 0, 0
 }
 
 // responsibilities forms Λ block by block, and keeps ΛZ, Q − ΛZ, λᵀ1 and the results per row.
@@ -110,8 +125,11 @@ func (s *Scratch[T]) responsibilities() {
 		s.m.Copies += s.copies[b]
 	}
 	s.compact()
-	for _, u := range s.m.Used {
-		if u {
+	for i, used := range s.m.Used {
+		switch {
+		case used && s.m.Atom[i]:
+			s.m.Atoms++
+		case used:
 			s.m.Rows++
 		}
 	}
@@ -188,11 +206,16 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (f factors[T], de
 	q := s.q[i*p.dim:][:p.dim]
 	excluded := s.exclude(row, i)
 	top := s.f.rowMax(row)
+	m.Atom[i] = false
 	if s.ex.NearCopy > 0 {
-		if c := s.excludeCopies(row, q, w.norms[r], top); c > 0 {
-			s.copies[block] += c
-			excluded += c
+		if c := s.excludeCopies(w, row, q, w.norms[r], top); c > 0 {
 			top = s.f.rowMax(row)
+			if m.Atom[i] = s.isAtom(w, row, q, top); m.Atom[i] {
+				top = s.f.rowMax(row)
+			} else {
+				s.copies[block] += c
+				excluded += c
+			}
 		}
 	}
 	m.Admissible[i] = int32(p.n - excluded)
@@ -206,7 +229,7 @@ func (s *Scratch[T]) softmax(w *workspace[T], r, i, block int) (f factors[T], de
 		f, dense = s.weighGaussian(w, row, q, r, i, top)
 	}
 	m.Used[i] = m.Nearest[i] <= s.ex.Gate
-	if !m.Used[i] { // only now, because a row that the gate leaves out is still scored
+	if !m.Used[i] || m.Atom[i] { // only now, because such a row is still scored
 		return factors[T]{}, false
 	}
 	return f, dense

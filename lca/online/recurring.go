@@ -1,0 +1,185 @@
+package online
+
+import (
+	"fmt"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+)
+
+const (
+	recurringEpisodes = 3   // at least as many times must rows have been released
+	recurringShare    = 0.1 // of the rows since the first of them
+	recurringWithin   = 2   // mean square of a direction in which rows are like those of other times
+	recurringRounding = 1e-12
+)
+
+// recurring keeps the rows that are released from quarantine: those of a change that did not last. One such change is a fault. But a
+// machine may have a second way to run, each time for less than a change must last. Its rows would be refused as often as they
+// come. So released rows are kept, as many as make a restart. When there are so many of them, from three times
+// at least, and one row in ten since the first of them was of that kind, those of every second time are compared with the others. If they
+// are alike, they are learnt with the current regime: the pool begins again with rows of both, each with its share of the
+// stream.
+//
+// Rows of one kind come in stretches, so that the NLL of a minibatch is that of its kind. The two kinds differ by a part of the
+// variance of the level that no number of minibatches of one kind makes less (level.floor).
+type recurring struct {
+	rows     batch
+	episodes []uint64 // which time each of the rows was of
+	episode  uint64   // times so far that quarantine began
+	released uint64   // rows that were released since
+	since    uint64   // counts.Rows when the first of the rows was released
+}
+
+// add keeps rows that are released, of each time no more than are needed of three, and forgets the oldest beyond that number.
+func (k *recurring) add(b batch, most int, now uint64, d int) {
+	if k.rows.len() == 0 {
+		k.since, k.released = now, 0
+	}
+	k.released += uint64(b.len())
+	room := most/recurringEpisodes + 1
+	for i := len(k.episodes); i > 0 && k.episodes[i-1] == k.episode; i-- {
+		room--
+	}
+	n := min(b.len(), max(room, 0))
+	k.rows.append(batch{b.x[:n*d], b.ids[:n], b.places[:n]})
+	for range n {
+		k.episodes = append(k.episodes, k.episode)
+	}
+	k.forget(max(0, k.rows.len()-most), now, d)
+}
+
+// forget drops the oldest rows, and as large a part of the time and of the rows released in it.
+func (k *recurring) forget(rows int, now uint64, d int) {
+	if rows == 0 {
+		return
+	}
+	part := float64(rows) / float64(k.rows.len())
+	k.since += uint64(float64(now-k.since) * part)
+	k.released -= uint64(float64(k.released) * part)
+	k.rows.forget(rows, d)
+	k.episodes = append([]uint64(nil), k.episodes[rows:]...)
+}
+
+// watchesRecurring says whether released rows are kept: with Drift on, and where a change must last longer than a warm-up. A learner that restarts
+// as soon as it can has learnt what lasts for a warm-up, and knows it when it returns.
+func (l *Learner) watchesRecurring() bool {
+	return l.cfg.Drift && !l.cfg.Finite && l.cfg.driftRows() > l.cfg.warmupRows()
+}
+
+// learnRecurring learns released rows with the current regime, if they are of one kind that recurs.
+func (l *Learner) learnRecurring(s Step) (Step, error) {
+	k, most := &l.recurring, l.patience()
+	if k.rows.len() < most || k.episodes[len(k.episodes)-1] < k.episodes[0]+recurringEpisodes-1 || l.warm.len() > 0 {
+		return s, nil
+	}
+	share := min(0.5, float64(k.released)/float64(l.counts.Rows-k.since))
+	if share < recurringShare || !l.alike() {
+		k.forget(k.rows.len()/2, l.counts.Rows, l.cfg.Dim)
+		return s, nil
+	}
+	n := min(l.pool.len(), l.cfg.Neighbours)
+	few := min(k.rows.len(), int(share*float64(n)))
+	kind := new(batch).sample(k.rows, few, 0, l.cfg.Dim)
+	var all batch
+	all.append(new(batch).sample(l.pool.batch(), n-few, 0, l.cfg.Dim))
+	all.append(kind)
+	before := l.regime
+	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: before.aligned, cl: make([]float64, len(before.cl)), gap: before.gap})
+	both := s
+	inside, used, err := l.fitInside(all, &both)
+	if err != nil {
+		return Step{}, err
+	}
+	if used == 0 || !l.split || !l.knows(kind) {
+		l.setRegime(before)
+		l.estimator = newEstimator(l.cfg)
+		k.forget(k.rows.len()/2, l.counts.Rows, l.cfg.Dim)
+		return s, nil
+	}
+	l.levelOfBoth(all, n-few, share)
+	l.leave()
+	l.counts.Since = uint64(inside.len())
+	l.counts.count(AlarmRecurring)
+	both.Alarm, l.former.left = AlarmRecurring, false
+	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	return both, nil
+}
+
+// alike reports whether the rows of every second time are where the Gaussian of the others would have them, and the other way round.
+func (l *Learner) alike() bool {
+	k, d := &l.recurring, l.cfg.Dim
+	var halves [2][]int
+	for i, e := range k.episodes {
+		halves[e%2] = append(halves[e%2], i)
+	}
+	for turn := range halves {
+		one, other := new(batch).pick(k.rows, halves[turn], d), new(batch).pick(k.rows, halves[1-turn], d)
+		if one.len() < 2*d || !l.within(other, one) {
+			return false
+		}
+	}
+	return true
+}
+
+// within reports whether rows are inside of the Gaussian of others: their mean squared distance is at most twice what those have.
+func (l *Learner) within(b, others batch) bool {
+	g := newRunningMoments(l.cfg.momentsMemory(), l.cfg.Dim)
+	g.start(others.x, &l.work)
+	d := l.cfg.Dim
+	cov := g.full()
+	for i := range d { // a column that is constant in the others may differ by rounding
+		cov[i*d+i] += recurringRounding * (g.mean[i]*g.mean[i] + l.moments.cov[i*d+i])
+		if cov[i*d+i] == 0 {
+			cov[i*d+i] = 1
+		}
+	}
+	factor := make([]float64, d*d)
+	if _, err := prop1.Factor(factor, cov, d, &l.work); err != nil {
+		return false
+	}
+	y := make([]float64, len(b.x))
+	for i, v := range b.x {
+		y[i] = v - g.mean[i%d]
+	}
+	l.work.SolveRight(linalg.Dense(factor, d), y, d, d, b.len())
+	return kernel.NormSquared(y) <= recurringWithin*float64(len(y))
+}
+
+// knows reports whether the gate lets most of the rows pass.
+func (l *Learner) knows(b batch) bool {
+	passed := 0
+	for _, v := range l.score(b) {
+		if v <= l.gate.limit {
+			passed++
+		}
+	}
+	return 2*passed > b.len()
+}
+
+// levelOfBoth sets the level of the NLL for a stream of two kinds in stretches: the first rows are of the one, and those of the other have that share.
+func (l *Learner) levelOfBoth(b batch, first int, share float64) {
+	scores := l.score(b)
+	one, other := level{}, level{}
+	one.moveTo(scores[:first], scores[:first], float64(l.cfg.Minibatch))
+	other.moveTo(scores[first:], scores[first:], float64(l.cfg.Minibatch))
+	between := share * (1 - share) * (one.mean - other.mean) * (one.mean - other.mean)
+	mean := one.mean + share*(other.mean-one.mean)
+	l.drift.nll = level{seen: driftSettle, mean: mean, variance: between + max(one.variance, other.variance), floor: between}
+}
+
+func (k *recurring) write(w *writer) {
+	k.rows.write(w)
+	w.words(k.episodes)
+	w.u64(k.episode)
+	w.u64(k.released)
+	w.u64(k.since)
+}
+
+func (k *recurring) read(r *reader, dim int) {
+	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64()}
+	if r.err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
+		r.err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
+	}
+}
