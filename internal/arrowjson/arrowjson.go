@@ -27,18 +27,21 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/internal/jsontext"
+	"github.com/lca-stream/lca-stream/internal/rowrecord"
 )
 
 // Rows are the rows of one record after the other. What depends on the schema alone is kept.
 type Rows struct {
 	schema *arrow.Schema
 	fields []field
+	row    rowrecord.Record // the only row; nil: the record has arrays
 }
 
 type field struct {
-	name  string
-	key   []byte // with the comma before and the colon behind it
-	value appender
+	name   string
+	key    []byte // with the comma before and the colon behind it
+	value  appender
+	single func(dst []byte, v rowrecord.Value) []byte // of a rowrecord.Record; nil: it does not show the value
 }
 
 // appender appends the value of a row, which may be null.
@@ -52,8 +55,26 @@ func (r *Rows) Reset(rec arrow.Record) (err error) {
 			return err
 		}
 		r.schema = schema
+		for i := range r.fields {
+			r.fields[i].single = single(schema.Field(i).Type)
+		}
+	}
+	if r.row, _ = rec.(rowrecord.Record); r.row != nil {
+		return r.fillNested()
 	}
 	return fill(r.fields, rec.Columns())
+}
+
+// fillNested gives the fields whose values the row does not show those of its columns.
+func (r *Rows) fillNested() error {
+	for i := range r.fields {
+		if f := &r.fields[i]; f.single == nil {
+			if err := f.fill(r.row.Column(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // keys returns fields without their values.
@@ -71,25 +92,52 @@ func keys(named []arrow.Field) ([]field, error) {
 }
 
 // fill gives fields the values of columns.
-func fill(fields []field, columns []arrow.Array) (err error) {
+func fill(fields []field, columns []arrow.Array) error {
 	for i := range fields {
-		if fields[i].value, err = values(columns[i]); err != nil {
-			return fmt.Errorf("arrowjson: column %q: %w", fields[i].name, err)
+		if err := fields[i].fill(columns[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+func (f *field) fill(column arrow.Array) (err error) {
+	if f.value, err = values(column); err != nil {
+		return fmt.Errorf("arrowjson: column %q: %w", f.name, err)
+	}
+	return nil
+}
+
 // Append appends the keys and values of a row, without the braces around them.
-func (r *Rows) Append(dst []byte, row int) []byte { return appendFields(dst, r.fields, row) }
+func (r *Rows) Append(dst []byte, row int) []byte {
+	if r.row == nil {
+		return appendFields(dst, r.fields, row)
+	}
+	for i := range r.fields {
+		f := &r.fields[i]
+		dst = append(dst, f.keyAt(i)...)
+		if f.single == nil {
+			dst = f.value(dst, row)
+		} else if v := r.row.Value(i); v.Valid {
+			dst = f.single(dst, v)
+		} else {
+			dst = append(dst, jsontext.Null...)
+		}
+	}
+	return dst
+}
 
 func appendFields(dst []byte, fields []field, row int) []byte {
 	for i := range fields {
-		key := fields[i].key
-		if i == 0 {
-			key = key[1:]
-		}
-		dst = fields[i].value(append(dst, key...), row)
+		dst = fields[i].value(append(dst, fields[i].keyAt(i)...), row)
 	}
 	return dst
+}
+
+// keyAt is the key of field i, the first of which has no comma before it.
+func (f *field) keyAt(i int) []byte {
+	if i == 0 {
+		return f.key[1:]
+	}
+	return f.key
 }

@@ -32,10 +32,11 @@ func moment(column arrow.Array) appender {
 		unit := a.DataType().(*arrow.Time64Type).Unit
 		return func(dst []byte, i int) []byte { return a.Value(i).ToTime(unit).AppendFormat(dst, timeForm) }
 	case *array.Timestamp:
-		return instants(a)
+		instant := instants(a.DataType().(*arrow.TimestampType))
+		return func(dst []byte, i int) []byte { return instant(dst, int64(a.Value(i))) }
 	case *array.Duration:
-		second := float64(time.Second / a.DataType().(*arrow.DurationType).Unit.Multiplier())
-		return func(dst []byte, i int) []byte { return jsontext.AppendFloat64(dst, float64(a.Value(i))/second) }
+		span := durations(a.DataType().(*arrow.DurationType))
+		return func(dst []byte, i int) []byte { return span(dst, int64(a.Value(i))) }
 	case *array.MonthInterval:
 		return func(dst []byte, i int) []byte { return interval(dst, int64(a.Value(i)), 0, 0) }
 	case *array.DayTimeInterval:
@@ -52,16 +53,23 @@ func moment(column arrow.Array) appender {
 	return nil
 }
 
-// instants appends timestamps, in their zone.
-func instants(a *array.Timestamp) appender {
-	t := a.DataType().(*arrow.TimestampType)
+// instants returns what appends timestamps of a type, in their zone.
+func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 	form, zone := instantForm, time.UTC
 	if t.TimeZone == "" {
 		form = localForm
 	} else if z, err := t.GetZone(); err == nil && z != nil { // one that is not known here is written as UTC
 		zone = z
 	}
-	return func(dst []byte, i int) []byte { return a.Value(i).ToTime(t.Unit).In(zone).AppendFormat(dst, form) }
+	return func(dst []byte, v int64) []byte {
+		return arrow.Timestamp(v).ToTime(t.Unit).In(zone).AppendFormat(dst, form)
+	}
+}
+
+// durations returns what appends durations of a type.
+func durations(t *arrow.DurationType) func(dst []byte, v int64) []byte {
+	second := float64(time.Second / t.Unit.Multiplier())
+	return func(dst []byte, v int64) []byte { return jsontext.AppendFloat64(dst, float64(v)/second) }
 }
 
 // interval appends a span of the calendar.

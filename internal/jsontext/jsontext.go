@@ -15,10 +15,34 @@ const Null = "null"
 
 // AppendFloat32 appends the shortest digits that float32 reads back as f; null if f is not finite, because JSON has no
 // such number.
-func AppendFloat32(dst []byte, f float32) []byte { return appendFloat(dst, float64(f), 32) }
+func AppendFloat32(dst []byte, f float32) []byte {
+	b := math.Float32bits(f)
+	exponent, rest := int(b>>23&0xff), b&(1<<23-1)
+	if abs := math.Abs(float64(f)); abs >= least && exponent <= bias32 && rest != 0 {
+		return appendShort(appendSign(dst, f < 0), uint64(rest|1<<23), exponent-bias32)
+	}
+	return appendFloat(dst, float64(f), 32)
+}
 
 // AppendFloat64 is AppendFloat32 for float64.
-func AppendFloat64(dst []byte, f float64) []byte { return appendFloat(dst, f, 64) }
+func AppendFloat64(dst []byte, f float64) []byte {
+	b := math.Float64bits(f)
+	exponent, rest := int(b>>52&0x7ff), b&(1<<52-1)
+	if abs := math.Abs(f); abs >= least && exponent <= bias64 && rest != 0 {
+		return appendShort(appendSign(dst, f < 0), rest|1<<52, exponent-bias64)
+	}
+	return appendFloat(dst, f, 64)
+}
+
+// The exponents, as they are stored, of floats whose last bit is 1.
+const bias32, bias64 = 127 + 23, 1023 + 52
+
+func appendSign(dst []byte, negative bool) []byte {
+	if negative {
+		return append(dst, '-')
+	}
+	return dst
+}
 
 // least and most are between which sizes numbers are written without an exponent.
 const least, most = 1e-6, 1e16
@@ -27,6 +51,7 @@ const least, most = 1e-6, 1e16
 // digits, a point and an exponent.
 const MostFloat32 = 18
 
+// appendFloat appends any number.
 func appendFloat(dst []byte, f float64, bits int) []byte {
 	abs := math.Abs(f)
 	switch {

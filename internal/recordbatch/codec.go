@@ -26,7 +26,10 @@ const (
 
 func (c codec) String() string {
 	names := [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
-	if int(c) < len(names) {
+	switch {
+	case c == ZstdHuffman:
+		return "zstd without matches"
+	case int(c) < len(names):
 		return names[c]
 	}
 	return fmt.Sprintf("codec %d", uint16(c))

@@ -39,7 +39,7 @@ func (c *Compressor) PackedSize(recs []Record, to Codec) int {
 // sealed sets the codec, the length and the checksum of a batch.
 func sealed(batch []byte, to Codec) {
 	be := binary.BigEndian
-	be.PutUint16(batch[atAttributes:], be.Uint16(batch[atAttributes:])&^codecMask|uint16(to))
+	be.PutUint16(batch[atAttributes:], be.Uint16(batch[atAttributes:])&^codecMask|uint16(to)&codecMask)
 	be.PutUint32(batch[atLength:], uint32(len(batch)-lengthStart))
 	be.PutUint32(batch[atCRC:], crc32.Checksum(batch[atAttributes:], castagnoli()))
 }
