@@ -126,6 +126,7 @@ type plan struct {
 	plain   bool         // a flatipc.Record of this schema can be read from its buffers
 	buffers []int        // index of each feature's buffer, or of the list's
 	types   []arrow.Type // element type of each of these buffers
+	shown   []int        // index of each feature's column, if a rowrecord.Record shows all of them; nil: it does not
 }
 
 // planFor maps a schema by name, or returns the mapping of the last one if the columns are the same.
@@ -214,6 +215,7 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 	}
 	if !p.lacks {
 		p.findBuffers()
+		p.findShown()
 	}
 	return p, nil
 }

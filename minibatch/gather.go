@@ -45,7 +45,7 @@ func (f *Features) gather(dst *Rows, rec arrow.Record) error {
 	case p.columns == nil:
 		dst.allNull()
 		return nil
-	case f.gatherPlain(dst, rec, p):
+	case f.gatherPlain(dst, rec, p), gatherShown(dst, rec, p):
 		return nil
 	case p.list:
 		return gatherList(dst, rec, p)

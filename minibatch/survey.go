@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// judgedRows is the number of values from which a column is judged by its values too. Fewer say little: in one row
+	// JudgedRows is the number of values from which a column is judged by its values too. Fewer say little: in one row
 	// every column is a constant.
-	judgedRows = 100
+	JudgedRows = 100
 	// labelValues is the most values of a whole-numbered column that is taken for a label.
 	labelValues = 10
 	// surveyedRows is how many rows of its first record a learner looks at.
@@ -26,7 +26,7 @@ const (
 // Survey gathers what the columns of records hold, and judges which of them can be features. Choose surveys one record;
 // programs that look at many records see more.
 //
-// A column is left out if it is no number, or if its name is that of an id, a label or a time. From 100 values on it is
+// A column is left out if it is no number, or if its name is that of an id, a label or a time, or of what we write next to the coordinates. From 100 values on it is
 // also left out if most rows have no number, if it is constant, if it counts up, or if it holds whole numbers of which
 // at most 10 differ, as labels do. Columns within structs are left out from the first row on if most rows have no number,
 // because structs stand for alternatives, such as a row before and after a change. Where the values would leave out all columns, they do not count.
@@ -240,9 +240,9 @@ func (c *Column) named(rows int) string {
 // valued says why a column of numbers is no feature by its values; "": they do not tell.
 func (c *Column) valued(rows int) string {
 	switch {
-	case (rows >= judgedRows || c.Within) && 2*c.finite < rows:
+	case (rows >= JudgedRows || c.Within) && 2*c.finite < rows:
 		return fmt.Sprintf("no number in %d of %d rows", rows-c.finite, rows)
-	case c.finite < judgedRows:
+	case c.finite < JudgedRows:
 		return ""
 	case c.Distinct == 1:
 		return fmt.Sprintf("a constant: %v in %d rows", c.Min, c.finite)
@@ -280,6 +280,7 @@ var (
 	timeWords  = map[string]bool{"timestamp": true, "ts": true, "epoch": true, "datetime": true}
 	timeNames  = map[string]bool{"time": true, "date": true}
 	labelWords = map[string]bool{"label": true, "labels": true}
+	ourNames   = map[string]bool{"lca_score": true, "lca_p": true, "lca_imputed": true, "lca_version": true}
 	labelNames = map[string]bool{"class": true, "target": true, "cluster": true, "category": true}
 )
 
@@ -291,6 +292,8 @@ func namedReason(name string) string {
 	}
 	last, alone := words[len(words)-1], len(words) == 1
 	switch {
+	case ourNames[name]:
+		return "made by lca-stream, by its name"
 	case idWords[last] || alone && idNames[last]:
 		return "an id, by its name"
 	case timeWords[last] || alone && timeNames[last]:

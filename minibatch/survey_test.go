@@ -46,6 +46,9 @@ func TestSurvey(t *testing.T) {
 		{"what is no number",
 			[]column{{"a", f64, `[1]`}, {"name", arrow.BinaryTypes.String, `["x"]`}, {"on", arrow.FixedWidthTypes.Boolean, `[true]`}, {"v", fixed(2, f32), `[[1,2]]`}},
 			"a; name: text; on: a boolean; v: a list next to columns of numbers: name it alone to learn it"},
+		{"an output of ours: its score is no measurement", []column{{"temp", f64, `[1.5]`}, {"lca", fixed(2, f32), `[[1,2]]`}, {"lca_score", f32, `[3]`}, {"lca_p", f32, `[0.5]`}},
+			"temp; lca: a list next to columns of numbers: name it alone to learn it; lca_score: made by lca-stream, by its name; lca_p: made by lca-stream, by its name"},
+		{"an output of ours that has nothing else", []column{{"lca", fixed(2, f32), `[[1,2]]`}, {"lca_score", f32, `[3]`}}, "lca; lca_score: made by lca-stream, by its name"},
 		{"a list next to an id is learnt", []column{{"id", i64, `[1]`}, {"v", fixed(2, f32), `[[1,2]]`}}, "id: an id, by its name; v"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

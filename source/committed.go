@@ -27,7 +27,7 @@ type Position struct {
 func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
 	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
-		found, err := committed(ctx, c, group, parts)
+		found, err := committed(ctx, c, group, parts, true)
 		if errors.Is(err, kafka.UnsupportedVersion) {
 			return nil, fmt.Errorf("brokers must be Apache Kafka 2.5 or newer, or speak its protocol: older ones cannot say which offsets are final: %w", err)
 		}
@@ -35,15 +35,23 @@ func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []
 	})
 }
 
+// CommittedSoFar is Committed for one who only looks: an open transaction, which may change the offsets, is not waited for.
+func CommittedSoFar(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
+	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
+		return committed(ctx, c, group, parts, false)
+	})
+}
+
 // stableVersion is the first version of OffsetFetch with RequireStable, and the last that asks about a single group.
 // Later ones add nothing that is needed here.
 const stableVersion = 7
 
-func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()
 	request := kmsg.NewPtrOffsetFetchRequest()
-	request.Group, request.RequireStable = group, true
+	request.Group, request.RequireStable = group, stable
 	at := make(map[string]int)
 	for _, p := range parts {
 		i, ok := at[p.Topic]

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sort"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
@@ -64,6 +66,9 @@ func duplicate(paths []string) string {
 
 // Rows returns the number of rows in all files.
 func (f *Files) Rows() int64 { return f.rows }
+
+// Schema is the schema of the first file's records.
+func (f *Files) Schema() *arrow.Schema { return f.files[0].Schema() }
 
 // Read returns the next batch as one message, or ErrEnd after the last one of the last file.
 func (f *Files) Read(ctx context.Context) (Batch, error) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
@@ -43,6 +45,9 @@ func (p *Pipe) Read(ctx context.Context) (Batch, error) {
 	p.rows += int(rec.NumRows())
 	return Batch{Messages: []Message{m}}, nil
 }
+
+// Schema is the schema of all messages' records.
+func (p *Pipe) Schema() *arrow.Schema { return p.pipe.Schema() }
 
 // Close does nothing: the reader is the caller's.
 func (p *Pipe) Close() error { return nil }

@@ -58,7 +58,11 @@ func recreated(t *testing.T, f *source.Fetcher, was, is string) {
 // a reader that was at work, nor by one that comes with an offset of the old topic and its id.
 func TestRecreatedTopicIsNotRead(t *testing.T) {
 	kafkatest.Each(t, testRecreated)
-	t.Run(string(kafkatest.Kafka38), func(t *testing.T) { testRecreated(t, kafkatest.Start(t, kafkatest.Kafka38)) })
+	t.Run(string(kafkatest.Kafka38), func(t *testing.T) {
+		b := kafkatest.Start(t, kafkatest.Kafka38)
+		testRecreated(t, b)
+		t.Run("an open transaction", func(t *testing.T) { testOpenTransaction(t, b) })
+	})
 }
 
 func testRecreated(t *testing.T, b *kafkatest.Broker) {

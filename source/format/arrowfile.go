@@ -233,7 +233,9 @@ func (a *arrowFile) open(at, end int64) (int64, error) {
 
 func (a *arrowFile) rows() int64  { return a.total }
 func (a *arrowFile) batches() int { return len(a.pieces) }
-func (a *arrowFile) close() error { return a.f.Close() }
+
+func (a *arrowFile) schema() *arrow.Schema { return a.loader.schema }
+func (a *arrowFile) close() error          { return a.f.Close() }
 
 func (a *arrowFile) read(i int) (arrow.Record, error) {
 	p := a.pieces[i]

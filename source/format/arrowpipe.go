@@ -47,6 +47,9 @@ func OpenPipe(r io.Reader, maxRows int) (p *Pipe, err error) {
 	return p, nil
 }
 
+// Schema is the schema of all records.
+func (p *Pipe) Schema() *arrow.Schema { return p.loader.schema }
+
 // orError returns the fault of the bytes as an *Error, and others as they are.
 func orError(err error) error {
 	if e := errorOf(err); e != nil {

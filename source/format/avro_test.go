@@ -1,7 +1,6 @@
 package format
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,16 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/avro"
 )
-
-// schemasByID is a registry.
-type schemasByID map[int]*Schema
-
-func (r schemasByID) Schema(_ context.Context, id int) (*Schema, error) {
-	if s := r[id]; s != nil {
-		return s, nil
-	}
-	return nil, fmt.Errorf("id %d: %w", id, ErrNoSchema)
-}
 
 // written is a value that names schema id, as a serializer of a registry writes it.
 func written(t testing.TB, id byte, schema string, v any) []byte {
@@ -286,6 +275,14 @@ func TestAvroWithoutARegistry(t *testing.T) {
 	if _, rows := shown(t, rec); rows != `[{"x":1.5}]` {
 		t.Error(rows)
 	}
+	d := newDecoder(t, Config{Format: Avro, AvroSchema: record(field("x", `{"type":"fixed","name":"F","size":8}`))})
+	for first := range 256 { // whatever it looks like
+		for _, rest := range []string{"\"a\":12}", "1,2,3,]", "\xff\xff\xff\x10\x00\x00\x00", "RROW1\x00\x00", "\x00\x00\x00\x07\x00\x00\x00"} {
+			if _, err := d.Decode(t.Context(), []byte(string([]byte{byte(first)})+rest), "application/json"); err != nil {
+				t.Errorf("%x%x: %v", first, rest, err)
+			}
+		}
+	}
 	for _, c := range []Config{{AvroSchema: schema}, {Format: Avro, AvroSchema: `"long"`}, {Format: Avro, AvroSchema: `{`}} {
 		if _, err := NewDecoder(c); err == nil {
 			t.Errorf("%+v is taken", c)
@@ -321,7 +318,9 @@ func TestAvroRefusals(t *testing.T) {
 		{"a branch that is not", Config{}, with(n+5, 4), CodeAvroInvalid, "choice 2 of 2"},
 		{"items that are not there", Config{}, with(n+6, 0xfe, 0xff, 0xff, 0x03), CodeAvroInvalid, "items are announced"},
 		{"an id that is not", Config{}, []byte{0, 0, 0, 0, 99, 1}, CodeSchemaUnknown, "schema 99"},
+		{"half an id", Config{}, []byte{0, 0, 0}, CodeFormatUnknown, "end before the id"},
 		{"a schema of another type", Config{}, []byte{0, 0, 0, 0, 8, 1}, CodeSchemaInvalid, "THRIFT"},
+		{"a schema beyond bounds", Config{}, []byte{0, 0, 0, 0, 12, 1}, CodeSchemaInvalid, "schema 12: the schema cannot be used"},
 		{"a schema that is none", Config{}, []byte{0, 0, 0, 0, 9, 1}, CodeSchemaInvalid, "schema 9"},
 		{"a schema of no rows", Config{}, []byte{0, 0, 0, 0, 10, 1}, CodeSchemaInvalid, "a row is a record, and this is a long"},
 		{"a union with others", Config{}, []byte{0, 0, 0, 0, 11, 1}, CodeSchemaInvalid, "a union with a long"},
@@ -333,7 +332,7 @@ func TestAvroRefusals(t *testing.T) {
 			if !strings.HasPrefix(c.name, "no registry") {
 				c.config.Registry = schemasByID{
 					7: {ID: 7, Type: SchemaAvro, Text: schema}, 8: {ID: 8, Type: "THRIFT"}, 9: {ID: 9, Type: SchemaAvro, Text: "{"},
-					10: {ID: 10, Type: SchemaAvro, Text: `"long"`}, 11: {ID: 11, Type: SchemaAvro, Text: `["long","string"]`},
+					10: {ID: 10, Type: SchemaAvro, Text: `"long"`}, 11: {ID: 11, Type: SchemaAvro, Text: `["long","string"]`}, 12: nil,
 				}
 			}
 			rec, err := newDecoder(t, c.config).Decode(t.Context(), c.value, "")

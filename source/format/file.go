@@ -9,6 +9,7 @@ import (
 type table interface {
 	rows() int64                      // of all batches
 	batches() int                     // number of them
+	schema() *arrow.Schema            // of all batches
 	read(i int) (arrow.Record, error) // batch i; going forward by one is cheap
 	close() error
 }
@@ -36,6 +37,9 @@ func OpenFile(path string, maxRows int) (*File, error) {
 
 // Rows is the number of rows in all batches.
 func (f *File) Rows() int64 { return f.table.rows() }
+
+// Schema is the schema of all batches.
+func (f *File) Schema() *arrow.Schema { return f.table.schema() }
 
 // Batches is the number of batches.
 func (f *File) Batches() int { return f.table.batches() }

@@ -75,11 +75,45 @@ func TestFilesHoldTheSameTable(t *testing.T) {
 						t.Errorf("max %d rows, column %s: %s", maxRows, col, diff)
 					}
 				}
-				if got["decimal"] != nil {
-					t.Error("decimals are said to be left out")
-				}
 			}
 		})
+	}
+}
+
+// Structs, lists of anything, maps and decimals are the same columns as in Arrow, wherever batches and pages end.
+func TestParquetHoldsNestedColumns(t *testing.T) {
+	texts := func(f *File) (columns []string, values map[string][]string) {
+		values = map[string][]string{}
+		for i := range f.Batches() {
+			rec, err := f.Read(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			columns = nil
+			for c, col := range rec.Columns() {
+				columns = append(columns, rec.ColumnName(c)+" "+col.DataType().String())
+				for k := range col.Len() {
+					values[rec.ColumnName(c)] = append(values[rec.ColumnName(c)], col.ValueStr(k))
+				}
+			}
+			rec.Release()
+		}
+		return columns, values
+	}
+	columns, want := texts(openFile(t, everyRow, "nested.arrow"))
+	if len(want) != 12 || len(want["map"]) != 250 {
+		t.Fatalf("nested.arrow: %d columns of %d rows", len(want), len(want["map"]))
+	}
+	for _, name := range []string{"nested.parquet", "nested1.parquet"} {
+		for _, maxRows := range []int{everyRow, 33, 1} {
+			gotColumns, got := texts(openFile(t, maxRows, name))
+			if diff := cmp.Diff(columns, gotColumns); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s, max %d rows: %s", name, maxRows, diff)
+			}
+		}
 	}
 }
 
@@ -130,7 +164,7 @@ func read(t testing.TB, name string) []byte {
 // the bytes, and never a panic.
 func TestFilesWithFlippedBytes(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"replaced.arrows", "table.arrow", "zstd.arrow", "zstd.parquet", "delta.parquet"} {
+	for _, name := range []string{"replaced.arrows", "table.arrow", "zstd.arrow", "zstd.parquet", "delta.parquet", "nested.parquet"} {
 		t.Run(name, func(t *testing.T) {
 			whole := read(t, name)
 			path := filepath.Join(dir, name)

@@ -25,7 +25,8 @@ import (
 // the whole.
 //
 // A value is read twice: the first pass checks it and finds out which columns there are, of which types and sizes
-// (jsonrows.go, jsonmeasure.go), so that the second allocates once, and exactly (jsonfill.go).
+// (jsonrows.go, jsonmeasure.go), so that the second allocates once, and exactly (jsonfill.go). One row of numbers is read
+// once (jsonfirst.go).
 
 // The codes of JSON.
 const (
@@ -89,16 +90,20 @@ func (d *jsonDecoder) decode(ctx context.Context, value []byte, a *Arena) (arrow
 	if err := t.measure(value); err != nil {
 		return nil, err
 	}
-	if !t.choose() && d.whole != nil && (len(t.out) == 0 || d.lacks.Add(1) <= mostShown) {
-		return d.whole.decode(ctx, value, a)
+	need := t.first.need
+	if !t.again() {
+		if !t.choose() && d.whole != nil && (len(t.out) == 0 || d.lacks.Add(1) <= mostShown) {
+			return d.whole.decode(ctx, value, a)
+		}
+		need = t.bytes()
+		t.remember(d, need)
 	}
-	need := t.bytes()
 	if need > t.limits.Decoded {
 		return nil, errorf(CodeJSONTooLarge, "%d rows of %d columns take %d bytes, at most %d are held; send fewer rows per message",
 			len(t.rows), len(t.out), need, t.limits.Decoded)
 	}
 	a.spend(need + int64(len(t.out))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
-	rec := d.fill(t, value)
+	rec := d.record(t, value)
 	d.tables.give(t) // not after a panic
 	return rec, nil
 }

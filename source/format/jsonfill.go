@@ -20,6 +20,14 @@ type jsonFiller interface {
 	done(rows int) arrow.ArrayData
 }
 
+// record makes the record of a value that was measured.
+func (d *jsonDecoder) record(t *jsonTable, value []byte) arrow.Record {
+	if t.first.schema != nil {
+		return t.row()
+	}
+	return d.fill(t, value)
+}
+
 // fill is the second pass: it allocates what the first one measured, and reads the values.
 func (d *jsonDecoder) fill(t *jsonTable, value []byte) arrow.Record {
 	rows := len(t.rows)

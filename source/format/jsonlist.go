@@ -43,7 +43,7 @@ func (f *listFiller) set(row int, value []byte) {
 			a.pass()
 		} else {
 			f.valid()
-			x = a.number()
+			x, _, _ = a.number()
 		}
 		f.values = append(f.values, x)
 	}

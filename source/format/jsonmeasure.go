@@ -87,7 +87,7 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 		}
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		kind = jsonNumber
-		whole, ok := c.checkNumber()
+		whole, ok := t.number(c, col, row)
 		if !ok {
 			return errJSON
 		}
@@ -107,7 +107,7 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 	}
 	if kind == jsonString && col.decimal {
 		n := cursor{b: c.b[from+1 : c.i-1]}
-		if !n.isNumber() {
+		if !t.isNumber(&n, col, row) {
 			return errorf(CodeJSONType, "row %d, key %q: the text is no number, and the schema says that it is a decimal", row, clip(col.name))
 		}
 		kind, col.whole = jsonNumber, false
@@ -121,6 +121,24 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 		return errorf(err.Code, "row %d, key %q: %w", row, clip(col.name), err.Err)
 	}
 	return nil
+}
+
+// number passes a number of a column.
+func (t *jsonTable) number(c *cursor, col *jsonColumn, row int) (whole, ok bool) {
+	if row > 0 {
+		return c.checkNumber()
+	}
+	col.at = len(t.first.numbers)
+	return t.first.number(c)
+}
+
+// isNumber reports whether all of the text is a number of a column.
+func (t *jsonTable) isNumber(c *cursor, col *jsonColumn, row int) bool {
+	if len(c.b) == 0 {
+		return false
+	}
+	_, ok := t.number(c, col, row)
+	return ok && c.i == len(c.b)
 }
 
 // scalar passes a string, a word or a number.
@@ -215,14 +233,24 @@ func (t *jsonTable) array(c *cursor, col *jsonColumn, row, depth int) (jsonKind,
 		places = col.inner.places
 	}
 	c.i++
+	keeps := row == 0 && col != nil // its numbers, one behind the other
+	if keeps {
+		col.at = len(t.first.numbers)
+	}
 	n, list, nulls := 0, true, false
 	for more := c.peek() != ']'; more; n++ {
 		var kind jsonKind
 		var err *Error
-		if c.peek(); len(places) > 0 && places[0].at == n {
+		switch c.peek(); {
+		case len(places) > 0 && places[0].at == n:
 			kind, err = t.element(c, places[0].column, row, depth)
 			places = places[1:]
-		} else {
+		case keeps && c.i < len(c.b) && (c.b[c.i] == '-' || isDigit(c.b[c.i])):
+			if _, ok := t.first.number(c); !ok {
+				err = errJSON
+			}
+			kind = jsonNumber
+		default:
 			kind, err = t.anything(c, row, depth)
 		}
 		if err != nil {

@@ -76,7 +76,7 @@ func TestJSONNumbers(t *testing.T) {
 	check := func(text string) {
 		c := cursor{b: []byte(text + ",1")}
 		want, _ := strconv.ParseFloat(text, 64)
-		if got := c.number(); f(got) != f(want) || c.i != len(text) {
+		if got, _, ok := c.number(); !ok || f(got) != f(want) || c.i != len(text) {
 			t.Errorf("%s is read as %v up to byte %d, want %v", text, got, c.i, want)
 		}
 	}
@@ -113,8 +113,10 @@ func FuzzJSONColumns(f *testing.F) {
 			if e != nil {
 				continue
 			}
-			dumpRecord(rec)
 			nested.Leaves(rec.Schema())
+			if got := describe(rec); rec.NumRows() == 1 && json.Valid(in) && in[0] == '{' {
+				checkTwice(t, c, in, got)
+			}
 			if i := rec.Schema().FieldIndices("n"); c.Only && len(i) == 1 && len(whole.Schema().FieldIndices("n")) == 1 && !cmp.Equal(dump(rec.Column(i[0]), 0), dump(whole.Column(whole.Schema().FieldIndices("n")[0]), 0)) {
 				t.Errorf("%+v: other values of n", c)
 			}
@@ -123,6 +125,48 @@ func FuzzJSONColumns(f *testing.F) {
 			t.Error("taken although it is not JSON")
 		}
 	})
+}
+
+// checkTwice compares what is read of one row with what is read of the row among others, in two passes.
+func checkTwice(t *testing.T, c Config, in []byte, want []string) {
+	t.Helper()
+	twice, err := newDecoder(t, c).Decode(t.Context(), fmt.Appendf(nil, "[%s,%s]", in, in), "")
+	if err != nil {
+		t.Fatalf("%+v: twice: %v", c, err)
+	}
+	if got := describe(twice.NewSlice(0, 1)); !cmp.Equal(got, want) {
+		t.Errorf("%+v: twice: %s", c, cmp.Diff(want, got))
+	}
+}
+
+// A decoder that has met other rows reads one as it is among others: rows of numbers with the keys of the last, or with one more, in another
+// order, with null or text in the place of a number, lists of other sizes, of nothing but numbers or not, and more numbers than are kept.
+func TestJSONOneRow(t *testing.T) {
+	numbers := func(n int) string { return strings.TrimSuffix(strings.Repeat("1.25,", n), ",") }
+	values := []string{
+		`{"a":1.5,"b":2}`, `{"a":2.5,"b":-3e5}`, `{"a":null,"b":2}`, `{"a":3.5,"b":4}`, `{"b":1,"a":2}`, `{"a":1,"b":2,"c":3}`, `{"a":1}`, `{"a":"x","b":2}`, `{"a":9007199254740993,"b":1}`, `{"a":1,"b":2}`,
+		`{"v":[1,2,3],"a":4}`, `{"v":[4,5,6],"a":7}`, `{"v":[1,2],"a":3}`, `{"v":[1,null],"a":3}`, `{"v":[1,[2,3]],"a":3}`, `{"v":[[1,2],3],"a":3}`, `{"v":[],"a":1}`, `{"v":[1,"2"],"a":1}`, `{"a":1,"v":[2,3,4]}`,
+		`{"a":{"b":1,"c":[5,6]},"n":2}`, `{"a":{"b":3,"c":[7,8]},"n":4}`, `{"a":[9,8],"n":1}`, `{"a":[7,6],"n":2}`, `{"a":[{"b":1},5],"n":2}`, `{"a":[{"b":1},5],"n":2}`, `{"price":"1.5","n":1}`, `{"price":"-2e3","n":2}`, `{"price":3,"n":2}`,
+		`{"v":[` + numbers(mostFirst-1) + `]}`, `{"v":[` + numbers(mostFirst) + `]}`, `{"v":[` + numbers(mostFirst) + `],"a":1}`, `{"v":[` + numbers(mostFirst-1) + `]}`,
+	}
+	decimal := schemasByID{1: {ID: 1, Type: SchemaJSON, Text: jsonSchemaText}}
+	for _, c := range []Config{{}, {Columns: []string{"a", "n"}, Only: true}, {Columns: []string{"a.b", "a.0", "v.1", "n"}, Only: true}, {Columns: []string{"a.b", "v.1"}}, {Nested: true}, {Registry: decimal}} {
+		d := newDecoder(t, c)
+		for _, v := range append(values, values...) {
+			prefix := ""
+			if c.Registry != nil {
+				prefix = "\x00\x00\x00\x00\x01"
+			}
+			got, err := d.Decode(t.Context(), []byte(prefix+v), "")
+			want, err2 := newDecoder(t, c).Decode(t.Context(), []byte(prefix+"["+v+","+v+"]"), "")
+			if err != nil || err2 != nil {
+				t.Fatalf("%.60s: %v, %v", v, err, err2)
+			}
+			if diff := cmp.Diff(describe(want.NewSlice(0, 1)), describe(got)); diff != "" {
+				t.Errorf("%+v, %.60s: %.500s", c.Columns, v, diff)
+			}
+		}
+	}
 }
 
 func BenchmarkJSONColumns(b *testing.B) {

@@ -120,15 +120,6 @@ func (c *cursor) checkNumber() (whole, ok bool) {
 	return whole, true
 }
 
-// isNumber reports whether all of the text is a number.
-func (c *cursor) isNumber() bool {
-	if len(c.b) == 0 {
-		return false
-	}
-	_, ok := c.checkNumber()
-	return ok && c.i == len(c.b)
-}
-
 // checkWord passes true, false or null.
 func (c *cursor) checkWord() (ok bool) {
 	for _, word := range [...]string{"true", "false", "null"} {

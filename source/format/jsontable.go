@@ -14,7 +14,8 @@ type jsonTable struct {
 	limits  ipcguard.Limits
 	message uint64 // counts them, so that what is known of a former one is told apart
 	rows    []span
-	top     jsonLevel     // the keys of rows
+	top     jsonLevel // the keys of rows
+	first   jsonFirst
 	met     []*jsonColumn // that this message has, in the order they were met
 
 	found []*jsonColumn    // by the place of a name in the decoder's columns: the column that it stands for
@@ -51,6 +52,6 @@ func (p *jsonTables) give(t *jsonTable) {
 	if cap(t.rows) > mostTableRows || t.known > mostTableColumns || t.knownBytes > mostTableBytes {
 		return
 	}
-	t.rows, t.met = t.rows[:0], t.met[:0]
+	t.rows, t.met, t.first.numbers = t.rows[:0], t.met[:0], t.first.numbers[:0]
 	p.pool.Put(t)
 }

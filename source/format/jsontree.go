@@ -46,6 +46,7 @@ type jsonColumn struct {
 type jsonMeasured struct {
 	kind     jsonKind
 	row      int   // last row that has it
+	at       int   // place of its first number among those of the first row
 	count    int   // values that are not null
 	objects  int   // of them that are objects
 	text     int64 // bytes of strings, at most

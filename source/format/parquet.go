@@ -1,9 +1,8 @@
 package format
 
 import (
-	"errors"
 	"fmt"
-	"io"
+	"math"
 	"os"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -22,20 +21,22 @@ var parquetFormat = spec{
 	open:       openParquetFile,
 }
 
-// parquetFile is a Parquet file whose flat columns, and lists of numbers, are read as Arrow. Other
-// nested columns and decimals are left out: no feature can be made of them.
+// parquetFile is a Parquet file whose columns are read as Arrow, one row group after the other and page by page: of each column
+// one page is in memory, and the values of one batch.
 //
 // Arrow's own reader, pqarrow, is not used because it would link gRPC and Thrift into the program.
 type parquetFile struct {
 	f       *os.File
 	file    *parquet.File
-	schema  *arrow.Schema
-	columns []parquetColumn
+	fields  *arrow.Schema
+	columns []parquetNode
+	leaves  []parquetLeaf
 	pieces  []groupPiece
 
-	group int           // row group that readers are in
-	row   int64         // row of the group they stand at
-	open  []*leafReader // one per column; nil: none
+	group  int           // row group that readers are in
+	row    int64         // row of the group they stand at
+	open   []*leafReader // one per leaf; nil: none
+	values []leafValues  // of the batch that is read, one per leaf
 }
 
 // groupPiece is a run of rows of one row group.
@@ -62,21 +63,21 @@ func openParquetFile(path string, maxRows int) (_ table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(false)); err != nil {
+	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true)); err != nil {
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
+	shape := parquetShape{halves: float16Leaves(p.file.Metadata())}
 	var fields []arrow.Field
-	halves := float16Leaves(p.file.Metadata())
 	for _, c := range p.file.Root().Columns() {
-		if col, ok := parquetColumnOf(c, halves); ok {
-			p.columns = append(p.columns, col)
-			fields = append(fields, arrow.Field{Name: c.Name(), Type: col.dt, Nullable: true})
+		if node, ok := shape.node(c, 0, 0); ok {
+			p.columns = append(p.columns, node)
+			fields = append(fields, arrow.Field{Name: c.Name(), Type: node.dt, Nullable: true})
 		}
 	}
 	if len(fields) == 0 {
-		return nil, errorf(CodeParquetInvalid, "no column is of a type that is read: numbers, text, bytes, times, or lists of numbers")
+		return nil, errorf(CodeParquetInvalid, "it has no columns")
 	}
-	p.schema = arrow.NewSchema(fields, nil)
+	p.leaves, p.fields = shape.leaves, arrow.NewSchema(fields, nil)
 	return p, p.cut(int64(maxRows))
 }
 
@@ -102,6 +103,8 @@ func (p *parquetFile) cut(maxRows int64) error {
 func (p *parquetFile) rows() int64  { return p.file.NumRows() }
 func (p *parquetFile) batches() int { return len(p.pieces) }
 
+func (p *parquetFile) schema() *arrow.Schema { return p.fields }
+
 func (p *parquetFile) close() error {
 	p.leave()
 	return p.f.Close()
@@ -109,135 +112,70 @@ func (p *parquetFile) close() error {
 
 func (p *parquetFile) leave() {
 	for _, r := range p.open {
-		_ = r.pages.Close()
+		r.close()
 	}
-	p.open, p.group = nil, -1
+	p.open, p.values, p.group = nil, nil, -1
 }
 
 func (p *parquetFile) read(i int) (arrow.Record, error) {
 	piece := p.pieces[i]
-	if p.group != piece.group || p.row != piece.from {
-		if err := p.enter(piece); err != nil {
-			p.leave()
-			return nil, errorf(CodeParquetInvalid, "row group %d, row %d: %w", piece.group, piece.from, err)
+	rec, err := p.piece(piece)
+	if err != nil {
+		p.leave()
+		return nil, errorf(CodeParquetInvalid, "row group %d, from row %d: %w", piece.group, piece.from, err)
+	}
+	return rec, nil
+}
+
+func (p *parquetFile) piece(piece groupPiece) (arrow.Record, error) {
+	if p.group != piece.group || p.row > piece.from {
+		p.enter(piece.group)
+	}
+	for p.row < piece.from { // a seek: a page says only once it is decoded how many rows it has
+		n := min(piece.from-p.row, 1<<10)
+		if err := p.gather(int(n)); err != nil {
+			return nil, err
 		}
 	}
 	n := int(piece.to - piece.from)
+	if err := p.gather(n); err != nil {
+		return nil, err
+	}
 	cols := make([]arrow.Array, len(p.columns))
-	for c := range cols {
-		data, err := p.columns[c].read(p.open[c], n)
+	for c := range p.columns {
+		data, err := p.columns[c].data(p.leaves, p.values)
+		if err == nil && data.Len() != n {
+			err = errLevels
+		}
 		if err != nil {
-			p.leave()
-			return nil, errorf(CodeParquetInvalid, "column %q, row group %d from row %d: %w", p.schema.Field(c).Name, piece.group, piece.from, err)
+			return nil, fmt.Errorf("column %q: %w", p.fields.Field(c).Name, err)
 		}
 		cols[c] = array.MakeFromData(data)
 	}
-	p.row = piece.to
-	return array.NewRecord(p.schema, cols, int64(n)), nil
+	return array.NewRecord(p.fields, cols, int64(n)), nil
 }
 
-// enter opens the columns of a row group at a row.
-func (p *parquetFile) enter(piece groupPiece) error {
+// enter opens the leaves of a row group.
+func (p *parquetFile) enter(group int) {
 	p.leave()
-	chunks := p.file.RowGroups()[piece.group].ColumnChunks()
-	for _, c := range p.columns {
-		r := &leafReader{pages: chunks[c.leaf].Pages()}
-		p.open = append(p.open, r)
-		if piece.from > 0 {
-			if err := r.pages.SeekToRow(piece.from); err != nil {
-				return err
-			}
-		}
+	chunks := p.file.RowGroups()[group].ColumnChunks()
+	for i := range p.leaves {
+		p.open = append(p.open, newLeafReader(&p.leaves[i], chunks[p.leaves[i].column]))
 	}
-	p.group, p.row = piece.group, piece.from
-	return nil
+	p.values = make([]leafValues, len(p.leaves))
+	p.group, p.row = group, 0
 }
 
-// leafReader gives the values of one column chunk, across its pages. It copies none: a value is
-// good until the next call.
-type leafReader struct {
-	pages  parquet.Pages
-	page   parquet.Page
-	values parquet.ValueReader
-	buffer [256]parquet.Value
-	ready  []parquet.Value // of buffer, not yet taken
-}
-
-// peek returns the next value without taking it; io.EOF after the last.
-func (r *leafReader) peek() (*parquet.Value, error) {
-	for len(r.ready) == 0 {
-		if r.values == nil {
-			page, err := r.pages.ReadPage()
-			if err != nil {
-				return nil, err
-			}
-			r.page, r.values = page, page.Values()
-		}
-		n, err := r.values.ReadValues(r.buffer[:])
-		r.ready = r.buffer[:n]
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if errors.Is(err, io.EOF) {
-			r.values = nil
-		} else if n == 0 {
-			return nil, io.ErrNoProgress
+// gather makes values those of the next n rows.
+func (p *parquetFile) gather(n int) error {
+	row := p.row
+	p.row = math.MaxInt64 // after a fault, or a panic of the library, the leaves stand at different rows
+	for i, r := range p.open {
+		p.values[i] = leafValues{}
+		if err := r.read(n, &p.values[i]); err != nil {
+			return fmt.Errorf("column %q: %w", p.leaves[i].path, err)
 		}
 	}
-	return &r.ready[0], nil
-}
-
-// take takes the value that peek returned.
-func (r *leafReader) take() { r.ready = r.ready[1:] }
-
-// read reads the next n rows of the column. A chunk that ends before is an error: some readers
-// give an encoding they do not know as an empty column.
-func (c *parquetColumn) read(r *leafReader, n int) (arrow.ArrayData, error) {
-	b := c.builder(n)
-	for i := range n {
-		v, err := r.peek()
-		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("it ends after %d of %d rows: %w", i, n, io.ErrUnexpectedEOF)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !c.list {
-			b.add(v, v.IsNull())
-			r.take()
-			continue
-		}
-		if err := c.readList(r, b); err != nil {
-			return nil, err
-		}
-	}
-	return b.done(), nil
-}
-
-// readList reads one row of a list: its first value has repetition level 0, the others more. The
-// definition level tells a null list, an empty list and a null item apart.
-func (c *parquetColumn) readList(r *leafReader, b *parquetBuilder) error {
-	for first := true; ; first = false {
-		v, err := r.peek()
-		if errors.Is(err, io.EOF) && !first {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if !first && v.RepetitionLevel() == 0 {
-			break
-		}
-		switch level := v.DefinitionLevel(); {
-		case level >= c.item:
-			b.add(v, v.IsNull())
-		case level < c.item-1: // the list itself, or what holds it
-			b.null()
-			r.take()
-			return nil
-		}
-		r.take()
-	}
-	b.endList()
+	p.row = row + int64(n)
 	return nil
 }

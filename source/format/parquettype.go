@@ -2,7 +2,7 @@ package format
 
 import (
 	"encoding/binary"
-	"math"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -11,21 +11,23 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// parquetColumn is how a column of a file becomes an Arrow column.
-type parquetColumn struct {
-	leaf  int            // number of the leaf that holds its values
-	dt    arrow.DataType // of the column
-	elem  arrow.DataType // of its values: dt, or the items of the list
-	width int            // bytes of a value; 0 for text and bytes
-	list  bool
-	item  int // least definition level at which a list has an item
+// parquetLeaf is a leaf of a file, and how its values become those of an Arrow array.
+type parquetLeaf struct {
+	path           string
+	column         int // its number among the leaves of the file
+	maxDef, maxRep byte
+
+	dt      arrow.DataType
+	stored  int                   // bytes of a value; 0 for text and bytes
+	bits    bool                  // values are stored as bits
+	convert func(dst, src []byte) // writes a value as dt has it; nil: as it is stored
 }
 
-// float16Leaves are the leaves of half-precision numbers, which parquet-go gives as bytes.
+// float16Leaves are the leaves of half-precision numbers.
 func float16Leaves(m *format.FileMetaData) map[int]bool {
 	leaves, n := map[int]bool{}, 0
 	for _, e := range m.Schema {
-		if e.NumChildren.Valid && e.NumChildren.V > 0 {
+		if !e.Type.Valid {
 			continue
 		}
 		if _, ok := e.LogicalType.Value.(*format.Float16Type); ok {
@@ -36,111 +38,135 @@ func float16Leaves(m *format.FileMetaData) map[int]bool {
 	return leaves
 }
 
-// parquetColumnOf maps a column; false for one that is left out.
-func parquetColumnOf(c *parquet.Column, halves map[int]bool) (parquetColumn, bool) {
-	if c.Leaf() && !c.Repeated() {
-		dt, width := leafType(c.Type())
-		if halves[c.Index()] {
-			dt, width = arrow.FixedWidthTypes.Float16, 2
+// parquetLeafOf maps a leaf; one that cannot be read has no type.
+func parquetLeafOf(c *parquet.Column, half bool) parquetLeaf {
+	l := parquetLeaf{
+		path: strings.Join(c.Path(), "."), column: c.Index(),
+		maxDef: byte(c.MaxDefinitionLevel()), maxRep: byte(c.MaxRepetitionLevel()),
+	}
+	t := c.Type()
+	if logical := t.LogicalType(); logical != nil {
+		if _, ok := logical.Value.(*format.NullType); ok { // it has no physical type here
+			l.dt, l.stored = arrow.Null, 1
+			return l
 		}
-		return parquetColumn{leaf: c.Index(), dt: dt, elem: dt, width: width}, dt != nil
 	}
-	if c.Leaf() { // repeated without a group: a list of the old form
-		dt, width := leafType(c.Type())
-		return listColumn(c, dt, width)
+	if l.physical(t); l.dt == nil {
+		return l
 	}
-	// group LIST { repeated group { leaf } }, or { repeated leaf }
-	if len(c.Columns()) != 1 || !isListGroup(c) {
-		return parquetColumn{}, false
+	if half && l.stored == 2 {
+		l.dt = arrow.FixedWidthTypes.Float16
+	} else if logical := t.LogicalType(); logical != nil {
+		l.logical(logical.Value, t.Kind())
 	}
-	inner := c.Columns()[0]
-	if !inner.Leaf() && inner.Repeated() && len(inner.Columns()) == 1 {
-		inner = inner.Columns()[0]
-	}
-	if !inner.Leaf() || inner.MaxRepetitionLevel() != 1 {
-		return parquetColumn{}, false
-	}
-	dt, width := leafType(inner.Type())
-	if halves[inner.Index()] {
-		dt, width = arrow.FixedWidthTypes.Float16, 2
-	}
-	return listColumn(inner, dt, width)
+	return l
 }
 
-func isListGroup(c *parquet.Column) bool {
-	t := c.Type().LogicalType()
-	if t == nil {
-		return false
+// physical takes the type that the values are stored in.
+func (l *parquetLeaf) physical(t parquet.Type) {
+	switch t.Kind() {
+	case parquet.Boolean:
+		l.dt, l.stored, l.bits = arrow.FixedWidthTypes.Boolean, 1, true
+	case parquet.Int32:
+		l.dt, l.stored = arrow.PrimitiveTypes.Int32, 4
+	case parquet.Int64:
+		l.dt, l.stored = arrow.PrimitiveTypes.Int64, 8
+	case parquet.Int96:
+		l.dt, l.stored, l.convert = &arrow.TimestampType{Unit: arrow.Nanosecond}, 12, fromInt96
+	case parquet.Float:
+		l.dt, l.stored = arrow.PrimitiveTypes.Float32, 4
+	case parquet.Double:
+		l.dt, l.stored = arrow.PrimitiveTypes.Float64, 8
+	case parquet.ByteArray:
+		l.dt = arrow.BinaryTypes.Binary
+	case parquet.FixedLenByteArray:
+		if n := t.Length(); n > 0 {
+			l.dt, l.stored = &arrow.FixedSizeBinaryType{ByteWidth: n}, n
+		}
 	}
-	_, ok := t.Value.(*format.ListType)
-	return ok
 }
 
-// listColumn is a list of fixed-width values. An item is there from the level of the repeated
-// node on: the last level, or the one before where items may be null.
-func listColumn(leaf *parquet.Column, dt arrow.DataType, width int) (parquetColumn, bool) {
-	if dt == nil || width == 0 {
-		return parquetColumn{}, false
-	}
-	item := leaf.MaxDefinitionLevel()
-	if leaf.Optional() {
-		item--
-	}
-	return parquetColumn{leaf: leaf.Index(), dt: arrow.ListOf(dt), elem: dt, width: width, list: true, item: item}, true
-}
-
-// leafType is the Arrow type of a leaf and its width in bytes; nil for what is left out.
-func leafType(t parquet.Type) (arrow.DataType, int) {
-	var logical format.LogicalTypeValue
-	if l := t.LogicalType(); l != nil {
-		logical = l.Value
-	}
-	switch v := logical.(type) {
+// logical takes what the values mean. A meaning that Arrow has no type of leaves them as they are stored.
+func (l *parquetLeaf) logical(v format.LogicalTypeValue, stored parquet.Kind) {
+	switch v := v.(type) {
 	case *format.IntType:
-		return intType(int(v.BitWidth), v.IsSigned)
+		if dt := intType(int(v.BitWidth), v.IsSigned); dt != nil {
+			l.dt = dt
+			if dt.(arrow.FixedWidthDataType).Bytes() < l.stored {
+				l.convert = func(dst, src []byte) { copy(dst, src) }
+			}
+		}
 	case *format.DateType:
-		return arrow.FixedWidthTypes.Date32, 4
+		l.dt = arrow.FixedWidthTypes.Date32
 	case *format.TimestampType:
 		dt := &arrow.TimestampType{Unit: timeUnit(v.Unit)}
 		if v.IsAdjustedToUTC {
 			dt.TimeZone = "UTC"
 		}
-		return dt, 8
+		l.dt = dt
 	case *format.TimeType:
 		if unit := timeUnit(v.Unit); unit == arrow.Millisecond {
-			return &arrow.Time32Type{Unit: unit}, 4
+			l.dt = &arrow.Time32Type{Unit: unit}
 		} else {
-			return &arrow.Time64Type{Unit: unit}, 8
+			l.dt = &arrow.Time64Type{Unit: unit}
 		}
 	case *format.StringType, *format.EnumType, *format.JsonType:
-		return arrow.BinaryTypes.String, 0
-	case nil, *format.UUIDType, *format.BsonType:
-		return physicalType(t)
+		l.dt = arrow.BinaryTypes.String
+	case *format.DecimalType:
+		l.decimal(v, stored)
 	}
-	return nil, 0 // decimals, maps, variants, geometry
 }
 
-func physicalType(t parquet.Type) (arrow.DataType, int) {
-	switch t.Kind() {
-	case parquet.Boolean:
-		return arrow.FixedWidthTypes.Boolean, 1
-	case parquet.Int32:
-		return arrow.PrimitiveTypes.Int32, 4
-	case parquet.Int64:
-		return arrow.PrimitiveTypes.Int64, 8
-	case parquet.Float:
-		return arrow.PrimitiveTypes.Float32, 4
-	case parquet.Double:
-		return arrow.PrimitiveTypes.Float64, 8
-	case parquet.ByteArray:
-		return arrow.BinaryTypes.Binary, 0
-	case parquet.FixedLenByteArray:
-		return arrow.BinaryTypes.Binary, 0
+// decimal makes the values 128 or 256 bits, whichever the precision needs.
+func (l *parquetLeaf) decimal(v *format.DecimalType, stored parquet.Kind) {
+	switch {
+	case v.Precision < 1 || v.Precision > 76:
+		return
+	case v.Precision > 38:
+		l.dt = &arrow.Decimal256Type{Precision: v.Precision, Scale: v.Scale}
+	default:
+		l.dt = &arrow.Decimal128Type{Precision: v.Precision, Scale: v.Scale}
 	}
-	return nil, 0 // INT96
+	l.convert = extend
+	if stored == parquet.ByteArray || stored == parquet.FixedLenByteArray {
+		l.convert = extendBigEndian
+	}
 }
 
-func intType(bits int, signed bool) (arrow.DataType, int) {
+// extend writes an integer with more bytes, the lowest first.
+func extend(dst, src []byte) {
+	n := copy(dst, src)
+	fillSign(dst[n:], src[len(src)-1])
+}
+
+// extendBigEndian writes an integer whose highest byte comes first with the lowest first.
+func extendBigEndian(dst, src []byte) {
+	if len(src) == 0 {
+		clear(dst)
+		return
+	}
+	high := src[0]
+	src = src[max(0, len(src)-len(dst)):]
+	for i := range src {
+		dst[i] = src[len(src)-1-i]
+	}
+	fillSign(dst[len(src):], high)
+}
+
+func fillSign(dst []byte, high byte) {
+	for i := range dst {
+		dst[i] = byte(int8(high) >> 7)
+	}
+}
+
+// fromInt96 writes a time of 64 bits, in nanoseconds since 1970, for one of nanoseconds in a Julian day and the day.
+func fromInt96(dst, src []byte) {
+	const epoch = 2440588 // the Julian day of 1970-01-01
+	day := int64(binary.LittleEndian.Uint32(src[8:])) - epoch
+	binary.LittleEndian.PutUint64(dst, uint64(day*24*3600*1e9+int64(binary.LittleEndian.Uint64(src))))
+}
+
+func intType(bits int, signed bool) arrow.DataType {
 	types := map[int][2]arrow.DataType{
 		8:  {arrow.PrimitiveTypes.Uint8, arrow.PrimitiveTypes.Int8},
 		16: {arrow.PrimitiveTypes.Uint16, arrow.PrimitiveTypes.Int16},
@@ -148,9 +174,9 @@ func intType(bits int, signed bool) (arrow.DataType, int) {
 		64: {arrow.PrimitiveTypes.Uint64, arrow.PrimitiveTypes.Int64},
 	}[bits]
 	if signed {
-		return types[1], bits / 8
+		return types[1]
 	}
-	return types[0], bits / 8
+	return types[0]
 }
 
 func timeUnit(u format.TimeUnit) arrow.TimeUnit {
@@ -163,127 +189,92 @@ func timeUnit(u format.TimeUnit) arrow.TimeUnit {
 	return arrow.Nanosecond
 }
 
-// parquetBuilder gathers the values of a column for one batch.
-type parquetBuilder struct {
-	column  *parquetColumn
-	values  []byte  // fixed-width values, or the bytes of text
-	offsets []int32 // of text
-	items   int
-	valid   []byte // bitmap of items
-	nulls   int
-
-	lists     []int32 // offsets of lists
-	listValid []byte
-	listNulls int
-}
-
-func (c *parquetColumn) builder(rows int) *parquetBuilder {
-	b := &parquetBuilder{column: c, values: make([]byte, 0, rows*max(c.width, 8)), valid: make([]byte, 0, rows/8+1)}
-	if c.width == 0 {
-		b.offsets = append(make([]int32, 0, rows+1), 0)
+// array returns the array of a leaf, of which the bitmap says where it is null.
+func (l *parquetLeaf) array(v *leafValues, bitmap *memory.Buffer, length, nulls int) (arrow.ArrayData, error) {
+	if v.count != length-nulls {
+		return nil, errLevels
 	}
-	if c.list {
-		b.lists = append(make([]int32, 0, rows+1), 0)
+	if l.dt == arrow.Null {
+		return array.NewData(l.dt, length, []*memory.Buffer{nil}, nil, length, 0), nil
 	}
-	return b
-}
-
-// add appends one value, or item of the list under way.
-func (b *parquetBuilder) add(v *parquet.Value, null bool) {
-	b.valid = appendBit(b.valid, b.items, !null)
-	b.items++
-	if null {
-		b.nulls++
-	}
-	switch {
-	case b.column.width == 0:
-		if !null {
-			b.values = append(b.values, v.ByteArray()...)
+	if l.convert == nil && l.stored == 0 {
+		if nulls > 0 {
+			v.offsets = spreadOffsets(v.offsets, bitmap.Bytes(), length)
 		}
-		b.offsets = append(b.offsets, int32(len(b.values)))
-	case null:
-		b.values = append(b.values, make([]byte, b.column.width)...)
+		buffers := []*memory.Buffer{bitmap, memory.NewBufferBytes(arrow.GetBytes(v.offsets)), memory.NewBufferBytes(v.dense)}
+		return array.NewData(l.dt, length, buffers, nil, nulls, 0), nil
+	}
+	values, width := v.dense, l.stored
+	if l.convert != nil {
+		width = l.dt.(arrow.FixedWidthDataType).Bytes()
+		values = l.converted(v, width)
+	}
+	if nulls > 0 {
+		values = spread(values, bitmap.Bytes(), length, width)
+	}
+	if l.bits {
+		values = packBits(values)
+	}
+	return array.NewData(l.dt, length, []*memory.Buffer{bitmap, memory.NewBufferBytes(values)}, nil, nulls, 0), nil
+}
+
+// converted returns the values in a width.
+func (l *parquetLeaf) converted(v *leafValues, width int) []byte {
+	values := make([]byte, v.count*width)
+	for i := range v.count {
+		from, to := i*l.stored, (i+1)*l.stored
+		if l.stored == 0 {
+			from, to = int(v.offsets[i]), int(v.offsets[i+1])
+		}
+		l.convert(values[i*width:(i+1)*width], v.dense[from:to])
+	}
+	return values
+}
+
+// spread gives nulls, which have no value in Parquet, one of zeros.
+func spread(dense, bitmap []byte, length, width int) []byte {
+	values := make([]byte, length*width)
+	switch width {
+	case 4:
+		spreadOver(arrow.GetData[uint32](values), arrow.GetData[uint32](dense), bitmap)
+	case 8:
+		spreadOver(arrow.GetData[uint64](values), arrow.GetData[uint64](dense), bitmap)
 	default:
-		b.values = appendFixed(b.values, v, b.column.width)
-	}
-}
-
-// appendFixed appends a value in the width of its Arrow type, which may be less than Parquet's.
-func appendFixed(dst []byte, v *parquet.Value, width int) []byte {
-	var bits uint64
-	switch v.Kind() {
-	case parquet.Boolean:
-		if v.Boolean() {
-			bits = 1
+		for i := range length {
+			if bitmap[i/8]>>(i%8)&1 == 1 {
+				copy(values[i*width:(i+1)*width], dense)
+				dense = dense[width:]
+			}
 		}
-	case parquet.Int32:
-		bits = uint64(uint32(v.Int32()))
-	case parquet.Int64:
-		bits = uint64(v.Int64())
-	case parquet.Float:
-		bits = uint64(math.Float32bits(v.Float()))
-	case parquet.Double:
-		bits = math.Float64bits(v.Double())
-	default: // float16
-		return append(dst, v.ByteArray()[:width]...)
 	}
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], bits)
-	return append(dst, b[:width]...)
+	return values
 }
 
-// null ends a row whose list is null.
-func (b *parquetBuilder) null() {
-	b.listValid = appendBit(b.listValid, len(b.lists)-1, false)
-	b.listNulls++
-	b.lists = append(b.lists, int32(b.items))
+func spreadOver[T uint32 | uint64](dst, dense []T, bitmap []byte) {
+	k := 0
+	for i := range dst {
+		if bitmap[i>>3]>>(i&7)&1 == 1 {
+			dst[i] = dense[k]
+			k++
+		}
+	}
 }
 
-// endList ends a row whose items were added.
-func (b *parquetBuilder) endList() {
-	b.listValid = appendBit(b.listValid, len(b.lists)-1, true)
-	b.lists = append(b.lists, int32(b.items))
+// spreadOffsets gives nulls texts of no bytes.
+func spreadOffsets(dense []int32, bitmap []byte, length int) []int32 {
+	offsets, k := make([]int32, length+1), 0
+	for i := range length {
+		k += int(bitmap[i/8] >> (i % 8) & 1)
+		offsets[i+1] = dense[k]
+	}
+	return offsets
 }
 
-func appendBit(bits []byte, i int, set bool) []byte {
-	if i%8 == 0 {
-		bits = append(bits, 0)
-	}
-	if set {
-		bits[i/8] |= 1 << (i % 8)
-	}
-	return bits
-}
-
-// done returns the column.
-func (b *parquetBuilder) done() arrow.ArrayData {
-	buffers := []*memory.Buffer{nil}
-	if b.nulls > 0 {
-		buffers[0] = memory.NewBufferBytes(b.valid)
-	}
-	if b.column.width == 0 {
-		buffers = append(buffers, memory.NewBufferBytes(arrow.GetBytes(b.offsets)))
-	}
-	if b.column.elem.ID() == arrow.BOOL {
-		b.values = packBits(b.values)
-	}
-	buffers = append(buffers, memory.NewBufferBytes(b.values))
-	values := array.NewData(b.column.elem, b.items, buffers, nil, b.nulls, 0)
-	if !b.column.list {
-		return values
-	}
-	bitmap := []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(b.lists))}
-	if b.listNulls > 0 {
-		bitmap[0] = memory.NewBufferBytes(b.listValid)
-	}
-	return array.NewData(b.column.dt, len(b.lists)-1, bitmap, []arrow.ArrayData{values}, b.listNulls, 0)
-}
-
-// packBits turns a byte a value into a bit a value.
+// packBits turns a byte per value into a bit per value.
 func packBits(values []byte) []byte {
-	bits := make([]byte, 0, len(values)/8+1)
+	bits := make([]byte, (len(values)+7)/8)
 	for i, v := range values {
-		bits = appendBit(bits, i, v != 0)
+		bits[i/8] |= v << (i % 8)
 	}
 	return bits
 }

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
 	"math/big"
@@ -33,14 +32,7 @@ func (p *protoPlan) read(r *protoReader, body []byte) arrow.Record {
 			return rec
 		}
 	}
-	cols := newRowColumns(p.shapes)
-	for _, s := range p.columns {
-		r.write(s, f, cols)
-	}
-	if r.err != nil {
-		return nil
-	}
-	return p.record(cols)
+	return p.row(r, f)
 }
 
 // give takes a frame back. It lets go of the value.
@@ -72,21 +64,16 @@ func (s *protoShape) present(f *protoFrame) bool {
 	return !s.nullable || f.set[s.field.slot]
 }
 
-// record makes a record of columns of one value. Lists of numbers have a fixed size, as in JSON.
-func (p *protoPlan) record(cols []rowColumn) arrow.Record {
-	schema, arrays := p.schema, make([]arrow.Array, len(p.columns))
-	for i, s := range p.columns {
-		data := s.array(cols)
-		if s.form == protoList && s.fields[0].form == protoScalar && isProtoNumber(s.field.kind) {
-			if items := &cols[s.fields[0].place]; items.n > 0 && cols[s.place].nulls == 0 {
-				t := arrow.FixedSizeListOf(int32(items.n), s.fields[0].typ)
-				data = array.NewData(t, 1, []*memory.Buffer{nil}, data.Children(), 0, 0)
-				schema = withType(schema, i, t)
-			}
-		}
-		arrays[i] = array.MakeFromData(data)
+// sized is the data of a list of numbers as a list of fixed size, as in JSON; nil: it is another column, empty or null.
+func (s *protoShape) sized(cols []rowColumn, data arrow.ArrayData) arrow.ArrayData {
+	if s.form != protoList || s.fields[0].form != protoScalar || !isProtoNumber(s.field.kind) {
+		return nil
 	}
-	return array.NewRecord(schema, arrays, 1)
+	items := &cols[s.fields[0].place]
+	if items.n == 0 || cols[s.place].nulls > 0 {
+		return nil
+	}
+	return array.NewData(arrow.FixedSizeListOf(int32(items.n), s.fields[0].typ), 1, []*memory.Buffer{nil}, data.Children(), 0, 0)
 }
 
 // array makes the array of a shape. What stands for a value has none of its fields.
@@ -127,28 +114,37 @@ func (r *protoReader) write(s *protoShape, f *protoFrame, cols []rowColumn) {
 		c.mark(true)
 		r.items(s, &f.items[s.field.list], cols)
 		c.offset(cols[s.fields[len(s.fields)-1].place].n)
+	default:
+		bits, text := r.value(s, f)
+		r.scalar(s, bits, text, c)
+	}
+}
+
+// mostSeconds is the longest google.protobuf.Duration; a Timestamp, of the years 1 to 9999, is less.
+const mostSeconds = 315_576_000_000
+
+// value is the single value of a field that is there. Of an enum it is the number.
+func (r *protoReader) value(s *protoShape, f *protoFrame) (bits uint64, text []byte) {
+	switch s.form {
 	case protoWrapper:
-		inner := *s.fields[0] // the value has the column of the wrapper
-		inner.place, inner.nullable, inner.above = s.place, false, nil
-		r.write(&inner, f, cols)
+		return r.value(s.fields[0], f)
 	case protoTimestamp, protoDuration:
-		c.mark(true)
 		seconds, nanos := int64(f.bits[s.fields[0].field.slot]), int64(f.bits[s.fields[1].field.slot])
-		c.data = binary.LittleEndian.AppendUint64(c.data, uint64(seconds*1_000_000+nanos/1000))
+		if seconds < -mostSeconds || seconds > mostSeconds || nanos <= -1e9 || nanos >= 1e9 {
+			r.fail(CodeProtobufInvalid, "a time of field %q is beyond 10,000 years or has more than a second of nanoseconds", clip(s.name))
+		}
+		return uint64(seconds*1_000_000 + nanos/1000), nil
 	case protoDecimal, protoDecimalText:
 		x, ok := s.decimal(f)
 		if !ok {
 			r.fail(CodeProtobufInvalid, "a decimal of field %q is none", clip(s.name))
 		}
-		c.mark(true)
-		c.data = binary.LittleEndian.AppendUint64(c.data, math.Float64bits(x))
-	default:
-		var text []byte
-		if s.field.wire() == protowire.BytesType {
-			text = f.texts[s.field.slot]
-		}
-		r.scalar(s, f.bits[s.field.slot], text, c)
+		return math.Float64bits(x), nil
 	}
+	if s.field.wire() == protowire.BytesType {
+		return 0, f.texts[s.field.slot]
+	}
+	return f.bits[s.field.slot], nil
 }
 
 // items appends the elements of a list or a map.
@@ -167,34 +163,23 @@ func (r *protoReader) items(s *protoShape, items *protoItems, cols []rowColumn) 
 	}
 }
 
-// scalar appends a value that is no message.
+// scalar appends a single value.
 func (r *protoReader) scalar(s *protoShape, bits uint64, text []byte, c *rowColumn) {
-	c.mark(true)
-	switch {
-	case s.form == protoEnum:
-		r.append(c, s.enumName(protoreflect.EnumNumber(int32(bits))))
-	case s.typ.ID() == arrow.STRING || s.typ.ID() == arrow.BINARY:
-		r.append(c, string(text))
-	case s.typ.ID() == arrow.BOOL:
-		c.setBit(bits == 1)
-	default:
-		c.data = appendNumber(c.data, bits, bytesOf(s.typ))
+	if s.form == protoEnum {
+		text = []byte(s.enumName(bits))
+	}
+	if r.spend(int64(len(text))) {
+		c.put(s.typ, bits, text)
 	}
 }
 
 // enumName is the name of a value, or its number where the schema has no name.
-func (s *protoShape) enumName(n protoreflect.EnumNumber) string {
+func (s *protoShape) enumName(bits uint64) string {
+	n := protoreflect.EnumNumber(int32(bits))
 	if v := s.enum.ByNumber(n); v != nil {
 		return string(v.Name())
 	}
 	return strconv.Itoa(int(n))
-}
-
-func (r *protoReader) append(c *rowColumn, text string) {
-	if r.spend(int64(len(text))) {
-		c.data = append(c.data, text...)
-		c.offset(len(c.data))
-	}
 }
 
 // absent appends a null, to what is within too.
@@ -203,20 +188,17 @@ func (r *protoReader) absent(s *protoShape, cols []rowColumn) {
 		return
 	}
 	c := &cols[s.place]
-	c.mark(false)
-	switch {
-	case s.form == protoStruct:
+	switch s.form {
+	case protoStruct:
+		c.mark(false)
 		for _, field := range s.fields {
 			r.absent(field, cols)
 		}
-	case s.form == protoList || s.form == protoMap:
+	case protoList, protoMap:
+		c.mark(false)
 		c.offset(cols[s.fields[len(s.fields)-1].place].n)
-	case s.typ.ID() == arrow.BOOL:
-		c.setBit(false)
-	case s.typ.ID() == arrow.STRING || s.typ.ID() == arrow.BINARY:
-		c.offset(len(c.data))
 	default:
-		c.data = append(c.data, make([]byte, bytesOf(s.typ))...)
+		c.null(s.typ)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lca-stream/lca-stream/internal/rowrecord"
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
@@ -22,13 +23,20 @@ type protoPlan struct {
 	shapes  int           // number of shapes, which number the state of writing columns
 	schema  *arrow.Schema
 	flat    bool // all columns are numbers
+	nested  bool // there is a column that has no single value
 }
 
 // protoMessage is the fields of a message that are read; all others are passed over.
 type protoMessage struct {
 	low      [64]*protoField // by number
 	high     map[protowire.Number]*protoField
-	required []*protoField
+	required []protoRequired
+}
+
+// protoRequired is a field that a message must have.
+type protoRequired struct {
+	slot int
+	name string
 }
 
 func (m *protoMessage) field(n protowire.Number) *protoField {
@@ -110,6 +118,7 @@ func newProtoPlan(m protoreflect.MessageDescriptor, c Config) *protoPlan {
 	p.flat = len(fields) > 0
 	for i, col := range p.columns {
 		p.flat = p.flat && col.form == protoScalar && isProtoNumber(col.field.kind)
+		p.nested = p.nested || !rowrecord.Shows(col.typ)
 		fields[i] = arrow.Field{Name: col.name, Type: col.typ, Nullable: true}
 	}
 	p.schema = arrow.NewSchema(fields, nil)
@@ -151,7 +160,7 @@ func (b *protoPlanner) fields(m protoreflect.MessageDescriptor, into *protoMessa
 			into.add(d.Number(), s.field)
 			known[d.Number()] = s.field
 			if d.Cardinality() == protoreflect.Required {
-				into.required = append(into.required, s.field)
+				into.required = append(into.required, protoRequired{s.field.slot, string(d.Name())})
 			}
 			all = append(all, s)
 		}

@@ -115,7 +115,7 @@ func (r *protoReader) message(m *protoMessage, f *protoFrame, b []byte) {
 	}
 	for _, field := range m.required {
 		if r.err == nil && !f.set[field.slot] {
-			r.fail(CodeProtobufInvalid, "a required field is missing: %s", field.kind)
+			r.fail(CodeProtobufInvalid, "the required field %q is missing", clip(field.name))
 		}
 	}
 }

@@ -48,12 +48,16 @@ type SchemaReference struct {
 // Registry knows the schemas of ids. It is used by several goroutines at once.
 type Registry interface {
 	// Schema returns the schema of an id, and waits for it until ctx ends, but returns one that it remembers whatever
-	// ctx is. ErrNoSchema means that there is none; any other error, that it could not be had now.
+	// ctx is. ErrNoSchema means that there is none, ErrUnusableSchema that there is one beyond what can be used; any other
+	// error, that it could not be had now.
 	Schema(ctx context.Context, id int) (*Schema, error)
 }
 
 // ErrNoSchema is a registry's answer that an id, or a schema that it refers to, is not known there.
 var ErrNoSchema = errors.New("the schema registry does not know it")
+
+// ErrUnusableSchema is what is wrong with a schema that the registry has, such as its size.
+var ErrUnusableSchema = errors.New("the schema cannot be used")
 
 // The codes of values whose writer's schema cannot be used.
 const (
@@ -114,6 +118,9 @@ func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
 	s, err := r.config.Registry.Schema(ctx, id)
 	if errors.Is(err, ErrNoSchema) {
 		return nil, errorf(CodeSchemaUnknown, "the value names schema %d: %w; was it written with another registry?", id, err)
+	}
+	if errors.Is(err, ErrUnusableSchema) {
+		return nil, errorf(CodeSchemaInvalid, "schema %d: %w", id, err)
 	}
 	if err != nil {
 		return nil, err

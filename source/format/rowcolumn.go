@@ -70,6 +70,33 @@ func (c *rowColumn) offset(end int) {
 	c.offsets = append(c.offsets, int32(end))
 }
 
+// put appends a single value of type t: a number or boolean by its bits, or a text.
+func (c *rowColumn) put(t arrow.DataType, bits uint64, text []byte) {
+	c.mark(true)
+	switch t.ID() {
+	case arrow.STRING, arrow.BINARY:
+		c.data = append(c.data, text...)
+		c.offset(len(c.data))
+	case arrow.BOOL:
+		c.setBit(bits == 1)
+	default:
+		c.data = appendNumber(c.data, bits, bytesOf(t))
+	}
+}
+
+// null appends a null to a column of single values of type t.
+func (c *rowColumn) null(t arrow.DataType) {
+	c.mark(false)
+	switch t.ID() {
+	case arrow.STRING, arrow.BINARY:
+		c.offset(len(c.data))
+	case arrow.BOOL:
+		c.setBit(false)
+	default:
+		c.data = append(c.data, make([]byte, bytesOf(t))...)
+	}
+}
+
 // array makes an array of type t, of the arrays of what is within.
 func (c *rowColumn) array(t arrow.DataType, within []arrow.ArrayData) arrow.ArrayData {
 	valid := make([]*memory.Buffer, 1, 3)

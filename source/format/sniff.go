@@ -8,8 +8,11 @@ import (
 
 // choose returns the place in formats of the one that value is to be read as. The first bytes decide, which
 // cannot be mistaken for another format; a content type only helps to say what is wrong with bytes that
-// are of none.
+// are of none. Values of a schema in a file are of any bytes: those of a number may look like the beginning of JSON.
 func (d *Decoder) choose(value []byte, contentType string) (int, error) {
+	if d.config.AvroSchema != "" {
+		return d.chosen, nil
+	}
 	seen := recognize(value)
 	if c := d.chosen; c >= 0 {
 		if seen >= 0 && seen != c {
@@ -44,6 +47,9 @@ func recognize(value []byte) int {
 
 // guess names formats that end up on such topics by mistake.
 func guess(value []byte) string {
+	if len(value) < prefixBytes && bytes.HasPrefix(value, []byte{0}) {
+		return "these bytes begin with 0 and end before the id of a schema, which has 4 more"
+	}
 	for _, known := range []struct{ magic, name string }{
 		{"\x1f\x8b", "these bytes are gzip (compress in the producer's settings instead, not the value)"},
 		{"\x28\xb5\x2f\xfd", "these bytes are zstd (compress in the producer's settings instead, not the value)"},

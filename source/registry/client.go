@@ -124,7 +124,7 @@ func (c *Client) Close() { c.end() }
 
 // Schema returns the schema of an id, with all that it refers to. It waits for as long as the registry does not
 // answer, until ctx ends; the question stays open for the next caller. The error wraps format.ErrNoSchema if the
-// registry does not know the id.
+// registry does not know the id, and format.ErrUnusableSchema if the schema is beyond what is taken.
 func (c *Client) Schema(ctx context.Context, id int) (*format.Schema, error) {
 	if id > math.MaxInt32 {
 		return nil, fmt.Errorf("registry: id %d is beyond those of any registry: %w", id, format.ErrNoSchema)
@@ -149,7 +149,7 @@ func (c *Client) Schema(ctx context.Context, id int) (*format.Schema, error) {
 	}
 }
 
-// ask fetches a schema and remembers it, or that there is none.
+// ask fetches a schema and remembers it, or that there is none that can be used.
 func (c *Client) ask(ctx context.Context, id int) (s *format.Schema, err error) {
 	var first time.Time
 	for wait := firstWait; ; wait = longer(wait) {
@@ -160,6 +160,10 @@ func (c *Client) ask(ctx context.Context, id int) (s *format.Schema, err error) 
 		if err == nil {
 			c.known.add(s)
 			return s, nil
+		}
+		if errors.Is(err, format.ErrUnusableSchema) {
+			c.known.lack(id, err)
+			return nil, err
 		}
 		if !errors.Is(err, format.ErrNoSchema) {
 			return nil, err
@@ -184,7 +188,7 @@ func (c *Client) Latest(ctx context.Context, subject string) (s *format.Schema, 
 		if err != nil {
 			return err
 		}
-		s, err = c.whole(ctx, newest.ID, newest.Schema)
+		s, err = c.whole(ctx, newest.ID, newest.Type.String(), newest.Schema.Schema, newest.References)
 		return err
 	})
 	return s, err

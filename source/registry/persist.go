@@ -51,6 +51,9 @@ func (c *Client) persist(ctx context.Context, request func(context.Context) erro
 		case meaning == unknown:
 			c.trouble.note(nil)
 			return fmt.Errorf("%w: %w", format.ErrNoSchema, err)
+		case meaning == unusable:
+			c.trouble.note(nil)
+			return err
 		case err != nil:
 			c.trouble.note(nil)
 			return c.refusal(err)
@@ -70,6 +73,7 @@ type meaning int
 const (
 	answered      meaning = iota
 	unknown               // there is no such schema
+	unusable              // it is beyond what is taken
 	noAnswer              // the registry is away: wait
 	strangeAnswer         // something else answers
 	refused               // a person is needed
@@ -90,6 +94,8 @@ func (c *Client) meaning(err error) meaning {
 		return answered
 	case errors.Is(err, format.ErrNoSchema):
 		return unknown
+	case errors.Is(err, format.ErrUnusableSchema):
+		return unusable
 	case errors.As(err, &certificate):
 		return refused
 	case !errors.As(err, &answer) && ofNetwork(err):
@@ -208,12 +214,24 @@ const mostAnswer = 16 << 20
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.transport.RoundTrip(r)
 	if err == nil {
-		answer.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(answer.Body, mostAnswer), answer.Body}
+		answer.Body = &limited{answer.Body, mostAnswer}
 	}
 	return answer, err
+}
+
+// limited is a body that fails behind its bound.
+type limited struct {
+	io.ReadCloser
+	left int
+}
+
+func (l *limited) Read(p []byte) (n int, err error) {
+	if l.left == 0 {
+		return 0, &beyondError{fmt.Sprintf("it has more than %d MiB", mostAnswer>>20)}
+	}
+	n, err = l.ReadCloser.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
 }
 
 // longer returns the next wait.

@@ -1,8 +1,12 @@
 package registry
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/sr"
 
@@ -12,22 +16,32 @@ import (
 // mostReferences bounds what a schema refers to, directly or not.
 const mostReferences = 256
 
+// answer is the registry's JSON of an id. Other registries have types that Confluent's has not, and sr would refuse the answer.
+type answer struct {
+	Schema     *string
+	SchemaType string
+	References []sr.SchemaReference
+}
+
 // fetch asks for the schema of an id once, and for all that it refers to.
 func (c *Client) fetch(ctx context.Context, id int) (*format.Schema, error) {
-	s, err := c.api.SchemaByID(ctx, id)
-	if err != nil {
+	var got answer
+	if err := c.api.Do(ctx, http.MethodGet, fmt.Sprintf("/schemas/ids/%d", id), nil, &got); err != nil {
 		return nil, err
 	}
-	return c.whole(ctx, id, s)
+	if got.Schema == nil {
+		return nil, errors.New("the answer has no schema")
+	}
+	return c.whole(ctx, id, strings.ToUpper(cmp.Or(got.SchemaType, string(format.SchemaAvro))), *got.Schema, got.References)
 }
 
 // whole adds what a schema refers to.
-func (c *Client) whole(ctx context.Context, id int, s sr.Schema) (*format.Schema, error) {
+func (c *Client) whole(ctx context.Context, id int, kind, text string, references []sr.SchemaReference) (*format.Schema, error) {
 	w := walk{client: c, seen: map[sr.SchemaReference]bool{}}
-	if err := w.add(ctx, s.References, true); err != nil {
+	if err := w.add(ctx, references, true); err != nil {
 		return nil, err
 	}
-	return &format.Schema{ID: id, Type: format.SchemaType(s.Type.String()), Text: s.Schema, References: w.found}, nil
+	return &format.Schema{ID: id, Type: format.SchemaType(kind), Text: text, References: w.found}, nil
 }
 
 // walk collects references, each after what it refers to itself.
@@ -44,7 +58,7 @@ func (w *walk) add(ctx context.Context, references []sr.SchemaReference, direct 
 			continue
 		}
 		if w.seen[r] = true; len(w.seen) > mostReferences {
-			return &tooManyError{}
+			return &beyondError{fmt.Sprintf("it refers to more than %d schemas", mostReferences)}
 		}
 		// A subject may have been deleted while there are still records of it.
 		s, err := w.client.api.SchemaByVersion(sr.WithParams(ctx, sr.ShowDeleted), r.Subject, r.Version)
@@ -68,12 +82,9 @@ func (w *walk) mark(r sr.SchemaReference, direct bool) {
 	}
 }
 
-// tooManyError is a schema with more references than are followed: its id counts as unknown.
-type tooManyError struct{}
+// beyondError is a schema that is beyond what is taken. Those who name it are set aside: they should not stop others.
+type beyondError struct{ what string }
 
-func (*tooManyError) Error() string {
-	return fmt.Sprintf("it refers to more than %d schemas", mostReferences)
-}
+func (e *beyondError) Error() string { return e.what }
 
-// Unwrap makes it an unknown schema, so that the records which name it are set aside.
-func (*tooManyError) Unwrap() error { return format.ErrNoSchema }
+func (*beyondError) Unwrap() error { return format.ErrUnusableSchema }

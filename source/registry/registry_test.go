@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -216,6 +217,7 @@ func TestWhatNeedsAPerson(t *testing.T) {
 		{"no rights", 403, "the right to read"},
 		{"another server", 404, "source.registry.url"},
 		{"a page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }), "source.registry.url"},
+		{"an answer without a schema", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"ok":true}`)) }), "source.registry.url"},
 		{"a request that it refuses", 400, "source.registry"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -353,16 +355,36 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-func TestAnswersAreBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T, r *rig) {
-		long := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"schema":"` + strings.Repeat("x", mostAnswer) + `"}`))
+// A message that names a schema beyond all bounds is set aside at once, and does not stop those behind it.
+func TestSchemasBeyondBounds(t *testing.T) {
+	var references []string
+	for i := range mostReferences + 1 {
+		references = append(references, fmt.Sprintf(`{"name":"n%d","subject":"events-value","version":1}`, i))
+	}
+	for text, want := range map[string]string{
+		`{"schema":"` + strings.Repeat("x", mostAnswer) + `"}`:                 "it has more than 16 MiB",
+		`{"schema":"{}","references":[` + strings.Join(references, ",") + `]}`: "it refers to more than 256 schemas",
+	} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+			c, began := r.open(t, Config{}), time.Now()
+			for range 2 { // the second is remembered
+				if _, err := c.Schema(t.Context(), 8); !errors.Is(err, format.ErrUnusableSchema) || !strings.Contains(err.Error(), want) || time.Since(began) > 0 {
+					t.Errorf("%v after %v, want %s", err, time.Since(began), want)
+				}
+			}
 		})
-		for range 100 {
-			r.faults = append(r.faults, long)
-		}
-		if _, err := r.open(t, Config{}).Schema(t.Context(), 7); err == nil || !strings.Contains(err.Error(), "source.registry.url") {
-			t.Error(err)
+	}
+}
+
+// Which types can be read, the decoder knows.
+func TestSchemasOfOtherTypes(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"schema":"<schema/>","schemaType":"XSD"}`))
+		}))
+		if s, err := r.open(t, Config{}).Schema(t.Context(), 8); err != nil || s.Type != "XSD" || s.Text != "<schema/>" {
+			t.Errorf("%+v, %v", s, err)
 		}
 	})
 }

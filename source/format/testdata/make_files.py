@@ -4,6 +4,7 @@ tests compare what is read from each with what is read from table.arrow.
     pip install pyarrow==26.0.1 numpy
     python make_files.py
 """
+import decimal
 import pathlib
 
 import numpy as np
@@ -37,6 +38,30 @@ def table():
     return pa.table(cols)
 
 
+def nested():
+    """Columns that Parquet stores in levels, or in another type than Arrow's."""
+    rng = np.random.default_rng(3)
+    some = lambda f: [None if rng.random() < 0.15 else f() for _ in range(ROWS)]
+    word = lambda: "wörd%d" % rng.integers(5)
+    several = lambda f: [None if rng.random() < 0.1 else f() for _ in range(rng.integers(5))]
+    point = lambda: {"temp": None if rng.random() < 0.2 else float(rng.integers(50)), "tags": None if rng.random() < 0.2 else several(word)}
+    point_type = pa.struct([("temp", pa.float32()), ("tags", pa.list_(pa.string()))])
+    digits = lambda n: decimal.Decimal(int(rng.integers(-10**9, 10**9)) * 10 ** (n - 9)).scaleb(-2)
+    cols = {
+        "struct": pa.array(some(lambda: {"after": None if rng.random() < 0.2 else point(), "id": int(rng.integers(9))}), pa.struct([("after", point_type), ("id", pa.int64())])),
+        "structs": pa.array(some(lambda: several(point)), pa.list_(point_type)),
+        "lists": pa.array(some(lambda: several(lambda: several(lambda: int(rng.integers(9))))), pa.list_(pa.list_(pa.int16()))),
+        "texts": pa.array(some(lambda: several(word)), pa.list_(pa.string())),
+        "map": pa.array(some(lambda: [(word(), None if rng.random() < 0.2 else float(k)) for k in range(rng.integers(4))]), pa.map_(pa.string(), pa.float64())),
+        "fixed": pa.array(some(lambda: rng.bytes(5)), pa.binary(5)),
+    }
+    for n in (9, 18, 38, 60):
+        cols["decimal%d" % n] = pa.array(some(lambda: digits(n)), (pa.decimal128 if n < 39 else pa.decimal256)(n, 2))
+    cols["nothing"] = pa.nulls(ROWS)
+    cols["nanoseconds"] = pa.array(some(lambda: int(rng.integers(-10**18, 10**18))), pa.timestamp("ns"))
+    return pa.table(cols)
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     for old in OUT.glob("*"):
@@ -64,6 +89,12 @@ def main():
                    column_encoding={"int32": "DELTA_BINARY_PACKED", "int64": "DELTA_BINARY_PACKED", "string": "DELTA_BYTE_ARRAY", "binary": "DELTA_LENGTH_BYTE_ARRAY"})
     pq.write_table(t, OUT / "pages.parquet", compression="zstd", data_page_size=256, write_batch_size=16, write_page_index=True, version="1.0")
     pq.write_table(t.append_column("decimal", t["int32"].cast(pa.decimal128(12, 0))), OUT / "decimal.parquet", compression="zstd")
+    t = nested()
+    with pa.ipc.new_file(OUT / "nested.arrow", t.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as w:
+        w.write_table(t)
+    pq.write_table(t, OUT / "nested.parquet", compression="zstd", row_group_size=120, data_page_size=64, write_batch_size=16)
+    pq.write_table(t, OUT / "nested1.parquet", compression="zstd", use_dictionary=False, store_decimal_as_integer=True, data_page_size=64,
+                   write_batch_size=16, use_compliant_nested_type=False, use_deprecated_int96_timestamps=True)
 
 
 main()
