@@ -19,7 +19,8 @@ const (
 	CompressZstd
 	// CompressAuto uses lz4 for topics where a sample shrinks to half or less, or zstd where that is much smaller
 	// still. Small Arrow messages, which all repeat the schema, take lz4, JSON takes zstd, and rows of numbers in
-	// Arrow rarely shrink enough. A message that is larger than its topic takes is compressed with zstd.
+	// Arrow rarely shrink enough. Where most of the text is digits, zstd looks for no repetitions. A message that is
+	// larger than its topic takes is compressed with zstd.
 	CompressAuto
 )
 
@@ -53,6 +54,10 @@ const (
 	// betterRatio is the ratio of zstd's size to lz4's in a sample below which zstd is used. It takes twice the time. Of
 	// digits, which have no repetitions for lz4 to find, it leaves 0.6, and of small Arrow messages 0.7.
 	betterRatio = 0.65
+
+	// matchRatio is the ratio of zstd's size to that without matches in a sample below which matches are worth five times
+	// the time. Of digits behind short keys matches leave 0.75 to 0.85.
+	matchRatio = 0.7
 )
 
 // packer compresses the batches of one producer.
@@ -115,11 +120,20 @@ func (p *packer) best(part []byte) recordbatch.Codec {
 	small, err := p.with.Encode(nil, part, recordbatch.Zstd)
 	switch lz4, zstd := float64(len(fast)), float64(len(small)); {
 	case err == nil && zstd <= betterRatio*lz4 && zstd <= worthRatio*float64(len(part)):
-		return recordbatch.Zstd
+		return p.zstd(part, zstd)
 	case lz4 <= worthRatio*float64(len(part)):
 		return recordbatch.LZ4
 	}
 	return recordbatch.None
+}
+
+// zstd returns how zstd compresses batches like a sample, of which it makes size bytes if it looks for matches.
+func (p *packer) zstd(part []byte, size float64) recordbatch.Codec {
+	coded, err := p.with.Encode(nil, part, recordbatch.ZstdHuffman)
+	if err == nil && size > matchRatio*float64(len(coded)) {
+		return recordbatch.ZstdHuffman
+	}
+	return recordbatch.Zstd
 }
 
 // encoding returns how batches for a topic are encoded; limit is the largest batch that it takes. A message that is
