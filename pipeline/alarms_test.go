@@ -200,9 +200,9 @@ func TestLearnerAlarms(t *testing.T) {
 	if err := loop.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	kept := lca.Choice{Candidates: []lca.Trial{{Name: "current"}, {Name: "student"}}}
-	taken := kept
-	taken.Taken = 1
+	kept := lca.Choice{Candidates: []lca.Trial{{Name: "current", Parzen: 2}, {Name: "student", Parzen: 2, Kernel: lca.KernelStudent}, {Name: "kurtosis 2", Parzen: 2}}}
+	taken, again := kept, kept
+	taken.Taken, again.Taken = 1, 2
 	for _, c := range []struct {
 		step online.Step
 		want string
@@ -210,8 +210,11 @@ func TestLearnerAlarms(t *testing.T) {
 		{online.Step{}, ""},
 		{online.Step{Choice: &kept}, ""},
 		{online.Step{Choice: &taken}, "model_changed: the data chose another model: student"},
+		{online.Step{Choice: &again}, ""},
 		{online.Step{Alarm: online.AlarmDrift}, "drift: the stream has changed: the learner restarted from the rows since"},
 		{online.Step{Alarm: online.AlarmLockout}, "drift: most rows were refused: the learner restarted from those that came next"},
+		{online.Step{Alarm: online.AlarmRecurring}, "drift: rows that were refused came again and again: the learner restarted from these and those that it knew"},
+		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 0.0512}, "drift: 5.1 % of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt"},
 		{online.Step{Alarm: online.AlarmRegimeReturned}, "regime_returned: a former regime has returned, and its metric is current again"},
 	} {
 		stage.pending = nil
@@ -227,7 +230,7 @@ func TestLearnerAlarms(t *testing.T) {
 				t.Errorf("%+v: %s", m, m.Value)
 			}
 		}
-		if got != c.want || changed(c.step) != (c.want != "") {
+		if got != c.want || changed(c.step) != (c.want != "" || c.step.Choice == &again) {
 			t.Errorf("%+v: %q, want %q", c.step, got, c.want)
 		}
 	}

@@ -16,9 +16,12 @@ func logChoice(log *slog.Logger, c *lca.Choice, modelID string, rows uint64) {
 		"model_id", modelID, "version", rows, "candidates", len(c.Candidates), "d_parzen", now.Parzen, "nu", now.Nu, "nu_unit", now.NuUnit.String(),
 		"kernel", now.Kernel.String(), "nll", now.NLL, "nll_before", was.NLL,
 	}
-	if c.Taken == 0 {
+	switch {
+	case c.Taken == 0:
 		log.Info("the data chose to keep the model: no candidate was better by two standard errors", attrs...)
-		return
+	case !c.Other():
+		log.Info("the data chose the same settings, fitted again", append(attrs, "taken", now.Name)...)
+	default:
+		log.Info("the data chose another model", append(attrs, "taken", now.Name)...)
 	}
-	log.Info("the data chose another model", append(attrs, "taken", now.Name)...)
 }

@@ -136,11 +136,16 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 				return Work{}, err
 			}
 		}
+		choice, err := l.learner.EndOfSet()
+		if err != nil {
+			return Work{}, err
+		}
+		logChoice(l.Log, choice, l.ModelID, l.learner.Info().Rows)
 		if err := l.publish(true); err != nil {
 			return Work{}, err
 		}
 		if l.state.Published == 0 {
-			return Work{}, &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features", l.learner.Info().Rows, len(l.features.Names)), Remedy: "replay a longer range"}
+			return Work{}, l.noModel()
 		}
 	}
 	return l.work()

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	"github.com/lca-stream/lca-stream/lca/online"
@@ -13,11 +14,11 @@ func changed(s online.Step) bool {
 	return s.Alarm != online.AlarmNone || s.Choice != nil && s.Choice.Taken > 0
 }
 
-// alarm logs why the learner has left its metric, and makes a record of that and of a choice, in the transaction of the
+// alarm logs why the learner has left its metric or refuses rows, and makes a record of that and of a choice, in the transaction of the
 // snapshot that is due.
 func (l *Learn) alarm(s online.Step) {
 	logChoice(l.Log, s.Choice, l.ModelID, l.learner.Info().Rows)
-	if s.Choice != nil && s.Choice.Taken > 0 {
+	if s.Choice != nil && s.Choice.Other() {
 		l.tell(alarmModel, "the data chose another model: "+s.Choice.Candidates[s.Choice.Taken].Name)
 	}
 	switch s.Alarm {
@@ -26,12 +27,16 @@ func (l *Learn) alarm(s online.Step) {
 		l.left(slog.LevelWarn, alarmDrift, "the stream has changed: the learner restarted from the rows since")
 	case online.AlarmLockout:
 		l.left(slog.LevelWarn, alarmDrift, "most rows were refused: the learner restarted from those that came next")
+	case online.AlarmRecurring:
+		l.left(slog.LevelWarn, alarmDrift, "rows that were refused came again and again: the learner restarted from these and those that it knew")
+	case online.AlarmRefused:
+		l.left(slog.LevelWarn, alarmDrift, fmt.Sprintf("%.1f %% of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt", 100*s.RefusedShare))
 	case online.AlarmRegimeReturned:
 		l.left(slog.LevelInfo, alarmReturned, "a former regime has returned, and its metric is current again")
 	}
 }
 
-// left says that the learner has left its metric.
+// left says that the learner has left its metric, or does not learn many rows.
 func (l *Learn) left(level slog.Level, kind, message string) {
 	l.Log.Log(context.Background(), level, message, "model_id", l.ModelID, "rows", l.learner.Info().Rows)
 	l.tell(kind, message)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,6 +110,65 @@ func TestMergeOrder(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// meeting is a source whose Reads wait for those of all others.
+type meeting struct {
+	partitionSource
+	came *sync.WaitGroup
+	all  chan struct{}
+	met  bool
+}
+
+func (s *meeting) Read(ctx context.Context) (source.Batch, error) {
+	if !s.met {
+		s.met = true
+		s.came.Done()
+	}
+	select {
+	case <-s.all:
+		return s.partitionSource.Read(ctx)
+	case <-ctx.Done():
+		return source.Batch{}, ctx.Err()
+	}
+}
+
+// Partitions that are read ahead are read side by side, an interrupt ends a Read that waits for them, and they can be read again.
+func TestMergeReadsAhead(t *testing.T) {
+	const n = 5
+	var came sync.WaitGroup
+	came.Add(n)
+	all, sources := make(chan struct{}), map[source.Partition]Source{}
+	for id := range int32(n) {
+		p := source.Partition{Topic: "t", ID: id}
+		messages := []source.Message{{Partition: p, Time: time.Unix(int64(id), 0)}}
+		sources[p] = ReadAhead(&meeting{partitionSource: partitionSource{p: p, all: messages, step: 1}, came: &came, all: all})
+	}
+	m := NewMerge(sources)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { came.Wait(); cancel() }()
+	if _, err := m.Read(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
+	}
+	close(all)
+	start := source.Offsets{}
+	for p := range sources {
+		start[p] = 0
+	}
+	for range 2 {
+		if b, err := m.Read(t.Context()); err != nil || len(b.Messages) != n {
+			t.Errorf("%d messages (%v), want %d", len(b.Messages), err, n)
+		}
+		if _, err := m.Read(t.Context()); !errors.Is(err, source.ErrEnd) {
+			t.Errorf("after the last: %v", err)
+		}
+		if err := m.Seek(t.Context(), start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

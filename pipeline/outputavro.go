@@ -41,8 +41,13 @@ func (o *registeredOutput) convert(ctx context.Context, dst []byte, m *source.Me
 	if err := o.config.place(rec.Schema(), o.config.fields(w.K)); err != nil {
 		return nil, err
 	}
-	if m.Format == format.JSON || m.Format == format.JSONSchema {
+	if o.config.Passthrough && (m.Format == format.JSON || m.Format == format.JSONSchema) {
 		rec = typed(rec)
+		all, err := o.known.columns.with(rec.Schema())
+		if err != nil {
+			return nil, err
+		}
+		rec = paddedRow(rec, all)
 	}
 	if err := o.prepare(rec.Schema(), w.K); err != nil {
 		return nil, err

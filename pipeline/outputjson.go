@@ -138,8 +138,9 @@ func converted(m *source.Message) (size int64) {
 		return 0
 	}
 	const number, marks = 24, 4
-	for _, f := range m.Record.Schema().Fields() {
-		size += int64(len(f.Name) + number + marks)
+	schema := m.Record.Schema()
+	for i := range schema.NumFields() { // Fields would copy them
+		size += int64(len(schema.Field(i).Name) + number + marks)
 	}
 	return size*m.Record.NumRows() + 2*int64(len(m.Value))
 }

@@ -34,6 +34,8 @@ type registeredOutput struct {
 type registrations struct {
 	mu  sync.Mutex
 	ids map[writerKey]int
+
+	columns columnsSoFar // of messages of JSON that become Avro
 }
 
 func (r *registrations) get(key writerKey) (id int, known bool) {

@@ -169,7 +169,8 @@ func TestWhatHasNoSchemaToBeWrittenWith(t *testing.T) {
 	row := fmt.Sprintf(rowAvro, "")
 	good := avroBody(t, row, map[string]any{"id": "a", "x": []float64{1, 2, 3, 4, 5, 6, 7, 8}})
 	store := func() *schemaStore {
-		return &schemaStore{schemas: map[int]*format.Schema{7: {ID: 7, Type: format.SchemaAvro, Text: row}, 9: {ID: 9, Type: format.SchemaAvro, Text: "[" + row + "]"}}}
+		return &schemaStore{schemas: map[int]*format.Schema{7: {ID: 7, Type: format.SchemaAvro, Text: row}, 9: {ID: 9, Type: format.SchemaAvro, Text: "[" + row + "]"},
+			11: {ID: 11, Type: format.SchemaAvro, Text: strings.Replace(row, `"fields":[`, `"fields":[{"name":"before","type":["null","Row"]},`, 1)}}}
 	}
 	for _, c := range []struct {
 		name   string
@@ -188,11 +189,12 @@ func TestWhatHasNoSchemaToBeWrittenWith(t *testing.T) {
 			m.Format, s.refuses = format.Arrow, errors.New("not compatible: says the registry")
 		}, "not compatible: says the registry"},
 		{"a union", FormatInput, 9, func(_ *schemaStore, _ *Transform, m *source.Message) {}, "no single record"},
+		{"a record within itself", FormatInput, 11, func(_ *schemaStore, _ *Transform, m *source.Message) {}, "contains itself"},
 	} {
 		s, tr := store(), listTransform(t, NullRow, listDim)
 		tr.Registry, tr.Output.Format = s, c.format
 		body := good
-		if c.id == 9 {
+		if c.id != 7 {
 			body = append([]byte{0}, good...)
 		}
 		m := s.named(t, c.id, body)

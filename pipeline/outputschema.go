@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -24,6 +27,8 @@ func avroWith(text string, ours []arrow.Field, passthrough bool) (string, error)
 	}
 	if !passthrough {
 		fields = nil
+	} else if containsItself(text) {
+		return "", errors.New("its record contains itself, and fields at the end of the row would be fields of the records within it as well")
 	}
 	for _, f := range ours {
 		name, typ := jsonName(f.Name), `"float"`
@@ -40,14 +45,72 @@ func avroWith(text string, ours []arrow.Field, passthrough bool) (string, error)
 	return withJSON(record, "fields", fields)
 }
 
+// containsItself reports whether the record at the top of an Avro schema is named within it.
+func containsItself(text string) bool {
+	var top map[string]any
+	if json.Unmarshal([]byte(text), &top) != nil {
+		return false
+	}
+	name, space := avroName(top, "")
+	return namesWithin(top["fields"], name, space)
+}
+
+// avroName is the full name of a type that is defined in a namespace, and the namespace of what is within it.
+func avroName(defined map[string]any, space string) (name, within string) {
+	name, _ = defined["name"].(string)
+	if at := strings.LastIndexByte(name, '.'); at >= 0 {
+		return name, name[:at]
+	}
+	if own, ok := defined["namespace"].(string); ok {
+		space = own
+	}
+	return inSpace(name, space), space
+}
+
+func inSpace(name, space string) string {
+	if space == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return space + "." + name
+}
+
+// namesWithin reports whether a type, or what is within it, refers to a full name. It is called with fields as well, whose names are none of types.
+func namesWithin(node any, name, space string) bool {
+	switch n := node.(type) {
+	case string:
+		return inSpace(n, space) == name
+	case []any:
+		return slices.ContainsFunc(n, func(one any) bool { return namesWithin(one, name, space) })
+	case map[string]any:
+		if n["fields"] != nil {
+			_, space = avroName(n, space)
+		}
+		for _, key := range [...]string{"fields", "items", "values"} {
+			if n[key] != nil {
+				return namesWithin(n[key], name, space)
+			}
+		}
+		return n["symbols"] == nil && n["size"] == nil && namesWithin(n["type"], name, space)
+	}
+	return false
+}
+
 // jsonSchemaWith is the schema of an object, or of an array of objects, with our properties.
 func jsonSchemaWith(text string, ours []arrow.Field, passthrough bool) (string, error) {
+	return jsonSchemaOf(text, text, ours, passthrough)
+}
+
+// jsonSchemaOf is jsonSchemaWith for a part of a whole schema.
+func jsonSchemaOf(whole, text string, ours []arrow.Field, passthrough bool) (string, error) {
 	var schema map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &schema); err != nil {
 		return "", errors.New("it is no object, to which properties could be added")
 	}
+	if err := inline(whole, schema); err != nil {
+		return "", err
+	}
 	if string(schema["type"]) == `"array"` && schema["items"] != nil {
-		items, err := jsonSchemaWith(string(schema["items"]), ours, passthrough)
+		items, err := jsonSchemaOf(whole, string(schema["items"]), ours, passthrough)
 		if err != nil {
 			return "", err
 		}
@@ -75,6 +138,33 @@ func jsonSchemaWith(text string, ours []arrow.Field, passthrough bool) (string, 
 		properties[f.Name] = json.RawMessage(typ)
 	}
 	return withJSON(schema, "properties", properties)
+}
+
+// inline puts what the $ref of a schema refers to within the whole into its place: our properties would be next to it, where they mean
+// nothing, and what it refers to may allow no others.
+func inline(whole string, schema map[string]json.RawMessage) error {
+	const most = 16 // a $ref to a $ref, and so on
+	for range most {
+		var ref string
+		if json.Unmarshal(schema["$ref"], &ref) != nil || !strings.HasPrefix(ref, "#/") {
+			return nil
+		}
+		part := json.RawMessage(whole)
+		for _, key := range strings.Split(ref[2:], "/") {
+			var within map[string]json.RawMessage
+			if json.Unmarshal(part, &within) != nil {
+				return nil
+			}
+			part = within[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
+		}
+		var target map[string]json.RawMessage
+		if json.Unmarshal(part, &target) != nil || target == nil {
+			return nil
+		}
+		delete(schema, "$ref")
+		maps.Copy(schema, target)
+	}
+	return fmt.Errorf("its $ref leads to more than %d others", most)
 }
 
 // withJSON is the text of an object in which one value is another.

@@ -1,6 +1,10 @@
 package pipeline
 
-import "github.com/lca-stream/lca-stream/source"
+import (
+	"fmt"
+
+	"github.com/lca-stream/lca-stream/source"
+)
 
 // Restart begins another pass over the same rows: the model stays, the offsets go back. What is left of the pass before is
 // learnt at once, because the first rows do not follow the last ones.
@@ -16,6 +20,19 @@ func (l *Learn) Restart(start source.Offsets) error {
 	}
 	l.offsets, l.unusable = start.Clone(), Unusable{}
 	return nil
+}
+
+// noModel says why the rows of a replay make no model.
+func (l *Learn) noModel() *Stop {
+	i, features := l.learner.Info(), len(l.features.Names)
+	switch w, _ := l.learner.Waiting(); {
+	case w.Constant:
+		return &Stop{Err: fmt.Errorf("all %d features are constant in %d rows, or vary by less than rounding shows", features, i.Rows), Remedy: "name features that vary, in units in which their squares are numbers"}
+	case 2*i.Gated > i.Rows:
+		return &Stop{Err: fmt.Errorf("%d of %d rows have numbers whose squares are too large", i.Gated, i.Rows), Remedy: "give the features in other units, or leave them out"}
+	default:
+		return &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features: the first takes %d", i.Rows, features, w.Wanted), Remedy: "replay a longer range, or fit these rows with --algorithm lca-gauss, which takes fewer"}
+	}
 }
 
 // Unusable returns what could not be learnt from since the start or the last Restart.

@@ -1,5 +1,10 @@
 package pipeline
 
+import (
+	"fmt"
+	"time"
+)
+
 // Readiness says whether the process does its work, and if not, what it waits for.
 type Readiness struct {
 	Ready  bool   `json:"ready"`
@@ -30,8 +35,14 @@ func (s *Stats) SetTopics(r Readiness) { s.topics.Store(&r) }
 // it.
 func (s *Stats) SetHold(topic string) { s.hold.Store(&topic) }
 
+// SetStopping notes that the process finishes what is in progress, and ends.
+func (s *Stats) SetStopping() { s.stopping.Store(true) }
+
 // Ready returns what was stored last; before that the process is not ready.
 func (s *Stats) Ready() Readiness {
+	if s.stopping.Load() {
+		return Readiness{Reason: "it is stopping"}
+	}
 	if b := s.broker.Load(); b != nil && !b.Ready {
 		return *b
 	}
@@ -40,6 +51,9 @@ func (s *Stats) Ready() Readiness {
 	}
 	if r := s.registry.Load(); r != nil && !r.Ready {
 		return *r
+	}
+	if waited := s.longestWait("transform"); waited >= stuckAfter && s.currentModel.Load() != nil {
+		return Readiness{Reason: fmt.Sprintf("no transaction has been committed for %v, though records wait: see the log", waited.Round(time.Second))}
 	}
 	r := Readiness{Reason: "starting"}
 	if said := s.ready.Load(); said != nil {
@@ -56,6 +70,20 @@ func (s *Stats) Ready() Readiness {
 		r.Reason += *why
 	}
 	return r
+}
+
+// stuckAfter is how long records may wait for a commit in a process that is ready: longer than a transaction may last by default, and much longer
+// than one takes. Brokers may answer all the while, such as where a coordinator or a leader hangs, a disk is full, or a quota is used up.
+const stuckAfter = time.Minute
+
+// longestWait returns how long records of a stage have waited for a commit.
+func (s *Stats) longestWait(stage string) (longest time.Duration) {
+	for p, waited := range s.SinceCommit() {
+		if p.Stage == stage {
+			longest = max(longest, waited)
+		}
+	}
+	return longest
 }
 
 // withoutModel returns the readiness before the first model. What a learner of this process waits for is the reason.

@@ -136,7 +136,10 @@ func (s *sim) checkModelAlarms(t *testing.T, pipe *simPipe) {
 		return
 	}
 	defer learner.Close()
-	drifts := int(learner.AlarmsOf(online.AlarmDrift) + learner.AlarmsOf(online.AlarmLockout))
+	drifts := 0
+	for _, kind := range []online.Alarm{online.AlarmDrift, online.AlarmLockout, online.AlarmRecurring, online.AlarmRefused} {
+		drifts += int(learner.AlarmsOf(kind))
+	}
 	if returns := int(learner.AlarmsOf(online.AlarmRegimeReturned)); told[alarmDrift] != drifts || told[alarmReturned] != returns {
 		s.fault("%s: %d changes and %d returns were told, the learner has seen %d and %d", pipe.name, told[alarmDrift], told[alarmReturned], drifts, returns)
 	}

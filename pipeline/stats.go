@@ -41,6 +41,7 @@ type Stats struct {
 	broker         atomic.Pointer[Readiness]
 	registry       atomic.Pointer[Readiness]
 	topics         atomic.Pointer[Readiness]
+	stopping       atomic.Bool
 	passedOver     atomic.Pointer[string]
 	hold           atomic.Pointer[string] // topic of the first model, if nothing is read before it
 	waiting        atomic.Pointer[Waiting]

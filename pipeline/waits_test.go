@@ -2,12 +2,15 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -123,5 +126,40 @@ func TestUncommitted(t *testing.T) {
 	want("a is another process's", source.Offsets{b: 7})
 	if got := s.Uncommitted("learn"); len(got) > 0 {
 		t.Errorf("another stage has %v", got)
+	}
+}
+
+// A process whose commits hang is not ready, although brokers answer. Before the first model it waits for that.
+func TestNotReadyWithoutCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := source.Partition{Topic: "events", ID: 0}
+		s := NewStats()
+		s.SetReady(Readiness{Ready: true})
+		s.SetBroker(Readiness{Ready: true})
+		s.SetBehind("transform", map[source.Partition]int64{a: 5})
+		s.SetBehind("learn", map[source.Partition]int64{a: 5})
+		time.Sleep(2 * stuckAfter)
+		if r := s.Ready(); !r.Ready {
+			t.Errorf("before the first model: %+v", r)
+		}
+		s.setCurrentModel(&PublishedModel{Snapshot: &snapshot.Snapshot{Model: &lca.Model{}}}, nil)
+		if r := s.Ready(); r.Ready || !strings.Contains(r.Reason, "committed for 2m0s") {
+			t.Errorf("while nothing is committed: %+v", r)
+		}
+		s.committed("transform", source.Claim{Next: source.Offsets{a: 5}})
+		if r := s.Ready(); !r.Ready {
+			t.Errorf("after a commit, of which the learner has none: %+v", r)
+		}
+	})
+}
+
+// A process that ends says so, whatever else is wrong.
+func TestReadyWhileStopping(t *testing.T) {
+	var s Stats
+	s.SetReady(Readiness{Ready: true})
+	s.SetBroker(Readiness{Reason: "no broker answers"})
+	s.SetStopping()
+	if got, want := s.Ready(), (Readiness{Reason: "it is stopping"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -54,7 +54,7 @@ func summary(s *Status, past []moment, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%.0f %% of the last %d rows have no usable value: see the log", 100*share, rows))
 	}
 	if s.Model != nil {
-		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim))
+		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim, s.Model.Choice != nil))
 		nll, gaussian := s.Model.NLL, s.Model.GaussianNLL
 		if s.Learner != nil {
 			nll, gaussian = s.Learner.NLL, s.Learner.Gaussian
@@ -69,8 +69,11 @@ func summary(s *Status, past []moment, now time.Time) string {
 	return sentence(strings.Join(append(parts, unusual(s, past, now)), "; "))
 }
 
-func structure(parzen, dim int) string {
+// structure says what has been found. Without a choice by the data, all directions are Parzen by assumption.
+func structure(parzen, dim int, chosen bool) string {
 	switch {
+	case parzen == dim && !chosen:
+		return fmt.Sprintf("all %d directions count as structure", dim)
 	case parzen == 0:
 		return fmt.Sprintf("none of %d directions carries structure", dim)
 	case parzen == dim:

@@ -1,0 +1,68 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// Keys that come and go in all ways give a version of the subject for each key at most, whichever engine meets them, and each row is read
+// as it was.
+func TestKeysThatComeAndGo(t *testing.T) {
+	const keys, messages = 10, 400
+	s, rng := &schemaStore{schemas: map[int]*format.Schema{}}, rand.New(rand.NewPCG(1, 2))
+	tr := avroTransform(t, s)
+	tr.Engines = NewEngines(3, 1<<20)
+	for i := range messages {
+		row := map[string]any{"x": []float64{1, 2, 3, 4, 5, 6, 7, 8}}
+		for k := range keys {
+			if rng.IntN(2) == 0 {
+				row[fmt.Sprint("k", k)] = float64(i)
+			}
+		}
+		value, err := json.Marshal(row)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{jsonMessage(t, string(value))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.row(t, stored(work.Messages[0]))
+		maps.DeleteFunc(got, func(name string, v any) bool { return v == nil || strings.HasPrefix(name, "lca") })
+		if back, err := json.Marshal(got); err != nil || string(back) != string(value) {
+			t.Fatalf("message %d: %s, want %s", i, back, value)
+		}
+	}
+	if len(s.registered) > keys+1 {
+		t.Errorf("%d schemas for %d keys", len(s.registered), keys)
+	}
+}
+
+// Where each message has keys of its own, as where ids are keys, those beyond the bound are set aside, and others go on.
+func TestEndlessKeys(t *testing.T) {
+	const row = `{"x":[1,2,3,4,5,6,7,8]`
+	var many strings.Builder
+	for i := range mostColumns - 2 {
+		fmt.Fprintf(&many, `,"id%d":1`, i)
+	}
+	tr := avroTransform(t, &schemaStore{schemas: map[int]*format.Schema{}})
+	for i, c := range []struct{ keys, topic string }{
+		{many.String(), "out"}, {`,"one":1,"more":1`, "dead"}, {`,"one":1`, "out"}, {`,"id7":1`, "out"}, {`,"more":1`, "dead"}, {"", "out"},
+	} {
+		work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{jsonMessage(t, row+c.keys+"}")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := stored(work.Messages[0])
+		if m.Topic != c.topic || c.topic == "dead" && (header(m, "lca-error-code") != codeNotAvro || !strings.Contains(header(m, "lca-error"), "more than 1000 keys")) {
+			t.Errorf("message %d: %s %v", i, m.Topic, m.Headers)
+		}
+	}
+}
