@@ -78,7 +78,11 @@ func (i *inspection) barren() error {
 	}
 	for _, name := range i.columns {
 		if i.features != nil && len(i.columns) > 1 && int64(i.wasted) == i.allRows && !slices.Contains(names, name) {
-			return errors.New(strings.TrimSpace(fmt.Sprintf("no row has a column %q, which source.features names: %s", name, typo.Question(name, names))))
+			question := typo.Question(name, names)
+			if question != "" {
+				question = ": " + question
+			}
+			return fmt.Errorf("no row has a column %q, which source.features names%s", name, question)
 		}
 	}
 	if i.allRows > 0 && int64(i.wasted) == i.allRows {
@@ -128,6 +132,8 @@ func (i *inspection) choice(b *strings.Builder) {
 	switch {
 	case len(proposed) == 0:
 	case i.features != nil && minibatch.Chosen(proposed, i.features.Names) && len(i.columns) > 0:
+	case len(i.columns) > 0 && i.features != nil && i.survey.Rows < minibatch.JudgedRows && i.has(i.columns):
+		// So few rows do not tell a feature from a constant or a label.
 	case len(i.columns) > 0:
 		b.WriteString("\nThe columns propose others; for a new model:\n\n  " + config.FeaturesLine(proposed) + "\n")
 	case i.features != nil && !minibatch.Chosen(proposed, i.features.Names):
@@ -135,6 +141,15 @@ func (i *inspection) choice(b *strings.Builder) {
 	default:
 		b.WriteString("\nTo name them, paste this under source:\n\n  " + config.FeaturesLine(proposed) + "\n")
 	}
+}
+
+// has says whether a row has each of the columns.
+func (i *inspection) has(columns []string) bool {
+	var names []string
+	for _, j := range i.survey.Judge() {
+		names = append(names, j.Column.Name)
+	}
+	return !slices.ContainsFunc(columns, func(name string) bool { return !slices.Contains(names, name) })
 }
 
 // writeColumns writes a table with a line for each column.

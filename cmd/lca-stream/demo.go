@@ -69,7 +69,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	broker, err := embedded.Start(embedded.Config{RetentionBytes: 256 << 20, SegmentBytes: 16 << 20})
+	broker, err := embedded.Start(embedded.Config{RetentionBytes: 16 << 20, SegmentBytes: 4 << 20})
 	if err != nil {
 		return err
 	}

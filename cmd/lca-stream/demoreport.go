@@ -104,7 +104,7 @@ func (a demoARI) verdict() string {
 	case a.LCA < best-clearly:
 		return fmt.Sprintf("LCA loses here: %s give better clusters (%.2f against %.2f).", name, best, a.LCA)
 	}
-	return fmt.Sprintf("LCA does not win here: %s do as well (%.2f against %.2f).", name, best, a.LCA) +
+	return fmt.Sprintf("LCA does not win here: %s do about as well (%.2f against %.2f).", name, best, a.LCA) +
 		"\n  Where all columns have one unit and all matter, as pixels do, plain distances are hard to beat."
 }
 

@@ -56,10 +56,10 @@ What to try next
 func TestDemoVerdict(t *testing.T) {
 	const hard = "\n  Where all columns have one unit and all matter, as pixels do, plain distances are hard to beat."
 	for want, a := range map[string]demoARI{
-		"LCA wins: it shows clusters that noise hides in the other two.":                          {Raw: 0.14, Whitened: 0.03, LCA: 0.98},
-		"LCA does not win here: raw records do as well (0.71 against 0.69)." + hard:               {Raw: 0.71, Whitened: 0.30, LCA: 0.69},
-		"LCA does not win here: globally whitened records do as well (0.71 against 0.74)." + hard: {Raw: 0.70, Whitened: 0.71, LCA: 0.74},
-		"LCA loses here: raw records give better clusters (0.71 against 0.50).":                   {Raw: 0.71, Whitened: 0.30, LCA: 0.50},
+		"LCA wins: it shows clusters that noise hides in the other two.":                                {Raw: 0.14, Whitened: 0.03, LCA: 0.98},
+		"LCA does not win here: raw records do about as well (0.71 against 0.69)." + hard:               {Raw: 0.71, Whitened: 0.30, LCA: 0.69},
+		"LCA does not win here: globally whitened records do about as well (0.71 against 0.74)." + hard: {Raw: 0.70, Whitened: 0.71, LCA: 0.74},
+		"LCA loses here: raw records give better clusters (0.71 against 0.50).":                         {Raw: 0.71, Whitened: 0.30, LCA: 0.50},
 	} {
 		if got := a.verdict(); got != want {
 			t.Errorf("%q, want %q", got, want)

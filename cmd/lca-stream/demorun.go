@@ -24,6 +24,7 @@ import (
 const (
 	demoMessageRows = 100
 	judgeRows       = 1000
+	demoAhead       = 50_000           // most rows that are sent and not yet learnt and read back, so that the broker needs little memory
 	demoPatience    = 10 * time.Minute // far beyond any machine: a demo that hangs must end
 )
 
@@ -35,10 +36,9 @@ type demoRun struct {
 	screen *screen
 	failed <-chan error
 
-	labels   [][]int // by message: the true labels, which never enter Kafka; not kept after the judging
-	judged   bool
-	known    *labelBook // for the page
-	sent     int        // messages sent; the number of each is its key
+	labels   map[int][]int // by message: the true labels of the rows to judge, which never enter Kafka; nil for others
+	known    *labelBook    // for the page
+	sent     int           // messages sent; the number of each is its key
 	producer *sink.Kafka
 	schema   *arrow.Schema
 }
@@ -73,7 +73,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 		return nil, nil, d.why(err)
 	}
 	seconds := time.Since(start).Seconds()
-	out.keep = true
+	out.keep, d.labels = true, map[int][]int{}
 	if err := d.produce(ctx, judgeRows); err != nil {
 		return nil, nil, d.why(err)
 	}
@@ -81,7 +81,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 		return nil, nil, d.why(err)
 	}
 	d.screen.end()
-	d.judged, d.labels = true, nil
+	d.labels = nil
 	return d.found(out, rows, seconds), out, nil
 }
 
@@ -93,6 +93,8 @@ func (d *demoRun) paced(ctx context.Context, out *demoReader, rows int) error {
 		if past := time.Since(start); past < d.flags.pace {
 			due = int(float64(rows)*past.Seconds()/d.flags.pace.Seconds()) / demoMessageRows * demoMessageRows
 		}
+		done := min(out.rows, int(d.system.stats.LearntRows.Load()))
+		due = max(sent, min(due, (done+demoAhead)/demoMessageRows*demoMessageRows))
 		if err := d.produce(ctx, due-sent); err != nil {
 			return err
 		}
@@ -118,6 +120,10 @@ func (d *demoRun) goOn(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		stats := d.system.stats
+		if d.sent*demoMessageRows > int(min(stats.LearntRows.Load(), stats.TransformRows.Load()))+demoAhead {
+			continue
 		}
 		if err := d.produce(ctx, demoMessageRows); err != nil && ctx.Err() == nil {
 			return d.why(err)
@@ -150,8 +156,8 @@ func (d *demoRun) produce(ctx context.Context, rows int) error {
 				return err
 			}
 			p := d.sent % demoPartitions
-			if !d.judged {
-				d.labels = append(d.labels, labels)
+			if d.labels != nil {
+				d.labels[d.sent] = labels
 			}
 			d.known.add(x, labels)
 			msgs = append(msgs, sink.Message{Topic: d.system.config.Source.Topic, Partition: int32(p), Key: strconv.AppendInt(nil, int64(d.sent), 10), Value: value})

@@ -99,6 +99,7 @@ type view struct {
 	learnt          uint64
 	nll, gaussian   float64 // NaN while the learner warms up
 	dParzen, dGauss int
+	chosen          bool   // the data have chosen the directions
 	version         uint64 // 0: no model yet
 	address         string
 }
@@ -112,7 +113,7 @@ func (s *screen) mind(rows, of int, took time.Duration) view {
 		v.learnt, v.nll, v.gaussian = l.Version, l.NLL, l.GaussianNLL
 	}
 	if m := s.system.stats.CurrentModel(); m != nil {
-		v.dParzen, v.dGauss, v.version = m.Model.Parzen(), m.Model.Gaussian(), m.Version
+		v.dParzen, v.dGauss, v.version, v.chosen = m.Model.Parzen(), m.Model.Gaussian(), m.Version, m.Model.Info.Choice != nil
 	}
 	return v
 }
@@ -133,6 +134,9 @@ func (v view) fit() string {
 func (v view) metric() string {
 	if v.version == 0 {
 		return "no model yet"
+	}
+	if v.dGauss == 0 && !v.chosen {
+		return fmt.Sprintf("all %d directions count as structure, so far", v.dParzen)
 	}
 	return fmt.Sprintf("%d of %d directions carry structure", v.dParzen, v.dParzen+v.dGauss)
 }

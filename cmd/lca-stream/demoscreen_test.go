@@ -42,7 +42,7 @@ func TestDemoPanel(t *testing.T) {
 func TestDemoLines(t *testing.T) {
 	for want, v := range map[string]view{
 		"0 rows learnt, no model yet: rows are whitened from the first model on": {of: 21000, nll: math.NaN(), gaussian: math.NaN()},
-		"0 of 21,000 rows whitened, 2,000 learnt: 12 of 12 directions carry structure, 0.25 nats per row worse than a single Gaussian, so far": {
+		"0 of 21,000 rows whitened, 2,000 learnt: all 12 directions count as structure, so far, 0.25 nats per row worse than a single Gaussian, so far": {
 			of: 21000, learnt: 2000, nll: 30.5, gaussian: 30.25, dParzen: 12, version: 2000,
 		},
 		"14,500 of 21,000 rows whitened, 15,000 learnt: 2 of 12 directions carry structure, 0.75 nats per row better than a single Gaussian": {

@@ -185,7 +185,11 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		return false
 	}
 	if err := d.system.reach(ctx, lookFor); err != nil {
-		d.fault("brokers", "check kafka.tls and kafka.sasl against the listener's protocol", "a broker is there, but %v", err)
+		remedy := "check kafka.tls and kafka.sasl against the listener's protocol"
+		if errors.Is(err, kafka.SASLAuthenticationFailed) {
+			remedy = "correct the credentials in kafka.sasl"
+		}
+		d.fault("brokers", remedy, "a broker is there, but %v", err)
 		return false
 	}
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{d.system.config.Source.Topic}})
@@ -260,7 +264,12 @@ func (d *doctor) topics(ctx context.Context) (there present) {
 func (d *doctor) messages(ctx context.Context) {
 	i := newInspection(d.system.config, io.Discard)
 	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
-		d.fault("messages", "see what is said of rights above", "%v", err)
+		var said *kafkaconn.Error
+		if errors.As(err, &said) {
+			d.fault("messages", said.Remedy, "%v", said.Err)
+		} else {
+			d.fault("messages", "see what is said of rights above", "%v", err)
+		}
 		return
 	}
 	d.unusable(i)
@@ -337,7 +346,7 @@ func (d *doctor) models(ctx context.Context) {
 	}
 	s, ok := a.Newest(c.Snapshot.ModelID)
 	if !ok {
-		d.warn("models", "run `lca-stream learn`, or correct snapshot.model_id", "no model %q yet; %s", c.Snapshot.ModelID, others(a.Models()))
+		d.warn("models", "start `lca-stream run`, or `learn` where transforms run apart, or correct snapshot.model_id", "no model %q yet; %s", c.Snapshot.ModelID, others(a.Models()))
 		return
 	}
 	d.goesOn(ctx, s)

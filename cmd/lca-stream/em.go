@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -110,20 +111,30 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 
 // readInput hands over the messages of a file, or of standard input.
 func (p *program) readInput(ctx context.Context, path string, take func(*source.Message) error) error {
-	var in interface {
-		Read(ctx context.Context) (source.Batch, error)
-		Close() error
-	}
-	var err error
-	if path == "-" {
-		in, err = source.OpenPipe("standard input", p.stdin)
-	} else {
-		in, err = source.OpenFiles([]string{path})
-	}
+	in, err := p.openInput(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
+	return eachMessage(ctx, in, take)
+}
+
+// input is a file or a pipe of rows.
+type input interface {
+	Read(ctx context.Context) (source.Batch, error)
+	Schema() *arrow.Schema
+	Close() error
+}
+
+// openInput opens a file, or standard input for "-".
+func (p *program) openInput(path string) (input, error) {
+	if path == "-" {
+		return source.OpenPipe("standard input", p.stdin)
+	}
+	return source.OpenFiles([]string{path})
+}
+
+func eachMessage(ctx context.Context, in input, take func(*source.Message) error) error {
 	for {
 		b, err := in.Read(ctx)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,14 +110,21 @@ func TestEM(t *testing.T) {
 		mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "--input", "b.arrows", "-o", "both.sums")
 		mustRun[any](t, dir, "b.arrows", "em", "expect", "--model", "m.arrows", "--part", "1", "--input", "-", "-o", "b.sums")
 		mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "a.sums")
-		together := mustRun[maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "both.sums", "-o", "together.arrows", "--json")
-		last = mustRun[maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "b.sums", "--input", "a.sums", "-o", "m.arrows", "--json")
+		maximize := []string{"em", "maximize", "--model", "m.arrows", "--json"}
+		if steps == "1" {
+			maximize = append(maximize, "--metadata", "rows=[a=1, b]") // stays in the models of the later steps
+		}
+		together := mustRun[maximized](t, dir, "", append(slices.Clone(maximize), "--input", "both.sums", "-o", "together.arrows")...)
+		last = mustRun[maximized](t, dir, "", append(slices.Clone(maximize), "--input", "b.sums", "--input", "a.sums", "-o", "m.arrows")...)
 		if last != together {
 			t.Errorf("step %s: %+v in pieces, %+v together", steps, last, together)
 		}
 		if !(math.Abs(last.NLL-*want.NLL) < 1e-6) || last.Rows != 900 || last.Invalid != 2 || last.Parts != 2 || last.Neighbours != 900 {
 			t.Errorf("step %s: %+v; replay has the NLL %v", steps, last, *want.NLL)
 		}
+	}
+	if noted := mustRun[shown](t, dir, "", "snapshot", "show", "--file", "m.arrows", "--json").Metadata["rows"]; noted != "[a=1, b]" {
+		t.Errorf("the metadata say %q", noted)
 	}
 	sampled := mustRun[maximized](t, dir, "", "em", "expect", "--model", "m.arrows", "--precision", "float32", "--input", "a.arrow", "-o", "-")
 	if sampled.Rows != 0 {
@@ -161,6 +169,8 @@ func TestEMRefuses(t *testing.T) {
 		"a negative part":      {"", append(expect, "a.arrow", "--part", "-1"), "exit status 1"},
 		"a misspelt precision": {"", append(expect, "a.arrow", "--precision", "float16"), "exit status 1"},
 		"no input":             {"", maximize[:4], "exit status 1"},
+		"a key of the format":  {"", append(maximize, "m.arrows", "--input", "a.sums", "--metadata", "lca.rows_seen=1"), "exit status 1"},
+		"metadata, no value":   {"", append(maximize, "m.arrows", "--input", "a.sums", "--metadata", "table"), "exit status 1"},
 	} {
 		_, fault := lcaStream(t, dir, c.stdin, c.args...)
 		if !strings.Contains(fault, c.says) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -36,22 +38,40 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 		Example: `  lca-stream em maximize --model model.arrows --input a.sums.arrows --input b.sums.arrows -o next.arrows --json`,
 	}
 	var model, output string
-	var inputs []string
+	var inputs, notes []string
 	var asJSON bool
 	c.Flags().StringVar(&model, "model", "", "the model `FILE` that the sums were taken under")
 	c.Flags().StringArrayVar(&inputs, "input", nil, "read the sums of `FILE`, or standard input (-); may be repeated")
 	c.Flags().StringVarP(&output, "output", "o", "", "write the next model to `FILE`, or to standard output (-)")
+	c.Flags().StringArrayVar(&notes, "metadata", nil, "note `KEY=VALUE` in the model's metadata, such as where its rows come from; may be repeated. The models that follow keep it")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	required(c, "model", "input", "output")
 	return command(c, func(_ context.Context, _ []string) error {
 		if output == "-" && asJSON {
 			return usageError("--json and --output - would both go to standard output")
 		}
-		return p.maximize(model, inputs, output, asJSON)
+		extra, err := metadataOf(notes)
+		if err != nil {
+			return err
+		}
+		return p.maximize(model, inputs, extra, output, asJSON)
 	})
 }
 
-func (p *program) maximize(path string, inputs []string, output string, asJSON bool) error {
+// metadataOf parses KEY=VALUE. Keys that begin with lca. are those of the format, of this version or a later one.
+func metadataOf(notes []string) (map[string]string, error) {
+	extra := map[string]string{}
+	for _, note := range notes {
+		key, value, ok := strings.Cut(note, "=")
+		if !ok || key == "" || strings.HasPrefix(key, "lca.") || !utf8.ValidString(note) {
+			return nil, usageError("--metadata %q; want KEY=VALUE in UTF-8, and a key that does not begin with lca.", note)
+		}
+		extra[key] = value
+	}
+	return extra, nil
+}
+
+func (p *program) maximize(path string, inputs []string, extra map[string]string, output string, asJSON bool) error {
 	last, err := readSnapshotFile(path)
 	if err != nil {
 		return err
@@ -72,9 +92,14 @@ func (p *program) maximize(path string, inputs []string, output string, asJSON b
 	if err != nil {
 		return err
 	}
+	for key, value := range last.Extra {
+		if _, said := extra[key]; !said {
+			extra[key] = value
+		}
+	}
 	next := &snapshot.Snapshot{
 		Model: model, ModelID: last.ModelID, Version: last.Version + model.Info.Learnt, Parent: last.Version, Features: last.Features,
-		Producer: producer(), Extra: last.Extra,
+		Producer: producer(), Extra: extra,
 	}
 	if err := p.writeOutput(output, func(w io.Writer) error { return snapshot.WriteFile(w, next) }); err != nil {
 		return err

@@ -101,6 +101,9 @@ func (l *learnSource) behind() (records int64) {
 	return records
 }
 
+// aheadMost bounds the partitions that are read ahead: more of them are decoded no faster, and each holds a batch.
+const aheadMost = 32
+
 // merged opens a reader for each partition of a range, merged by time, and returns their lags as well. k has all but the
 // range.
 func (s *system) merged(ctx context.Context, k source.KafkaConfig, from, to source.Offsets) (*pipeline.Merge, func() map[source.Partition]source.Lag, error) {
@@ -111,7 +114,9 @@ func (s *system) merged(ctx context.Context, k source.KafkaConfig, from, to sour
 		if err != nil {
 			return nil, nil, errors.Join(err, pipeline.NewMerge(readers).Close())
 		}
-		readers[p] = r
+		if readers[p] = r; len(readers) <= aheadMost {
+			readers[p] = pipeline.ReadAhead(r)
+		}
 		each = append(each, r)
 	}
 	lag := func() map[source.Partition]source.Lag {

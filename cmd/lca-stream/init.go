@@ -31,22 +31,16 @@ The table of the columns goes to standard error if the configuration goes to sta
 		Args: takes(1, 1),
 	}
 	o := p.configFlags(c)
-	brokers := c.Flags().String("brokers", "", "`LIST` of brokers, host:port,…; default localhost:9092, or those of -c, whose login is taken too")
+	o.brokersFlag(c)
 	output := c.Flags().StringP("output", "o", "", "new `FILE` to write; default: standard output")
 	n := c.Flags().IntP("messages", "n", 200, "most `MESSAGES` of each partition, 1 … 10000")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *n < 1 || *n > 10000 {
 			return fmt.Errorf("-n is %d; want 1 … 10000", *n)
 		}
-		if *brokers != "" && o.file != "" {
-			return errors.New("--brokers and -c both say where the brokers are: leave out one")
-		}
-		return nil
+		return o.reached()
 	}
 	return command(c, func(ctx context.Context, args []string) error {
-		if *brokers != "" {
-			o.set = append(o.set, "kafka.brokers="+*brokers)
-		}
 		s, err := p.connect(ctx, o)
 		if err != nil {
 			return err

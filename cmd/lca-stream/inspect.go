@@ -19,18 +19,20 @@ func (p *program) inspectCommand() *cobra.Command {
 if not, why. Then it shows each column, with what the values are and whether it is a feature, the newest
 message, and a line of features to paste into the configuration. Nothing is committed. Exit code 2 when
 no row can be used, or no feature varies.`,
-		Example: "  lca-stream inspect events -c stream.yaml -n 20",
-		Args:    takes(1, 1),
+		Example: `  lca-stream inspect events -c stream.yaml -n 20
+  lca-stream inspect events --brokers kafka-1:9092`,
+		Args: takes(1, 1),
 	}
 	o := p.configFlags(c)
 	o.needed = true
+	o.brokersFlag(c)
 	n := c.Flags().IntP("messages", "n", 10, "most `MESSAGES` of each partition, 1 … 10000")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a message")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if *n < 1 || *n > 10000 {
 			return fmt.Errorf("-n is %d; want 1 … 10000", *n)
 		}
-		return nil
+		return o.reached()
 	}
 	return command(c, func(ctx context.Context, args []string) error {
 		s, err := p.connect(ctx, o)
@@ -97,7 +99,11 @@ func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n
 }
 
 func (s *system) each(ctx context.Context, start, end source.Offsets, each func(*source.Message) error) error {
-	k, err := s.reader(ctx, source.KafkaConfig{Start: start, End: end, GatherBytes: learnGather}, format.Config{Columns: s.config.Source.Features, Nested: true})
+	all := format.Config{Columns: s.config.Source.Features, Nested: true}
+	if s.registry != nil {
+		all.Registry = briefRegistry{s.registry}
+	}
+	k, err := s.reader(ctx, source.KafkaConfig{Start: start, End: end, GatherBytes: learnGather}, all)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ func (s *system) alive(ctx context.Context, command string, work func(context.Co
 	said := make(chan struct{})
 	unsaid := context.AfterFunc(ctx, func() {
 		defer close(said)
+		s.stats.SetStopping()
 		s.log.Info("stopping: what is in progress is finished first", "within", c.ShutdownTimeout.String())
 	})
 	err := work(ctx)
@@ -67,7 +68,7 @@ func (s *system) uncommitted(ctx context.Context, command string) (map[source.Pa
 		}
 		group, parts = learnGroup(s.config), all
 	}
-	committed, err := source.Committed(ctx, s.cluster, group, parts)
+	committed, err := source.CommittedSoFar(ctx, s.cluster, group, parts)
 	if err != nil {
 		return nil, err
 	}

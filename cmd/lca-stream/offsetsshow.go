@@ -74,11 +74,16 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 
 func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 	c := s.config
-	transform, err := s.positions(c.Source.Group, "").Known(ctx)
+	known := func(group, model string) (pipeline.Known, error) {
+		p := s.positions(group, model)
+		p.Places = places{cluster: s.cluster, looks: true}
+		return p.Known(ctx)
+	}
+	transform, err := known(c.Source.Group, "")
 	if err != nil {
 		return nil, err
 	}
-	learn, err := s.positions(learnGroup(c), c.Snapshot.ModelID).Known(ctx)
+	learn, err := known(learnGroup(c), c.Snapshot.ModelID)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -22,6 +23,8 @@ type options struct {
 	set      []string
 	logLevel string
 	needed   bool // without a configuration the command cannot do anything
+	brokers  string
+	registry string
 	getenv   func(string) (string, bool)
 }
 
@@ -35,6 +38,28 @@ func (p *program) configFlags(c *cobra.Command) *options {
 	completes(c, "set", completeSetting)
 	choices(c, "log-level", config.Levels()...)
 	return o
+}
+
+// brokersFlag adds --brokers and --registry to a command that needs no more of a configuration.
+func (o *options) brokersFlag(c *cobra.Command) {
+	c.Flags().StringVar(&o.brokers, "brokers", "", "`LIST` of brokers, host:port,…; default localhost:9092, or those of -c, whose login is taken too")
+	c.Flags().StringVar(&o.registry, "registry", "", "`URL` of the schema registry, where messages name their schema; for source.registry.url")
+}
+
+// reached checks --brokers and --registry, and makes settings of them.
+func (o *options) reached() error {
+	if o.registry != "" {
+		o.set = append(o.set, "source.registry.url="+o.registry)
+	}
+	if o.brokers == "" {
+		return nil
+	}
+	if o.file != "" {
+		return errors.New("--brokers and -c both say where the brokers are: leave out one")
+	}
+	o.needed = false
+	o.set = append(o.set, "kafka.brokers="+o.brokers)
+	return nil
 }
 
 // path returns the configuration file of the command line, or of the environment; "": neither names one.

@@ -17,12 +17,16 @@ func learnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 
 // positions decides where the partitions of a group are read from; model is set for a learner.
 func (s *system) positions(group, model string) *pipeline.Positions {
-	at := source.Earliest
+	at, stage := source.Earliest, "transform"
+	if model != "" {
+		stage = "learn"
+	}
 	if s.config.Source.StartOffset == config.StartLatest {
 		at = source.Latest
 	}
 	return &pipeline.Positions{
-		Places: places{s.cluster}, Starts: s.starts, Group: group, Topic: s.config.Source.Topic, Start: at, Model: model, Log: s.log,
+		Places: places{cluster: s.cluster}, Starts: s.starts, Group: group, Topic: s.config.Source.Topic, Start: at, Model: model,
+		Log: s.log.With("stage", stage),
 	}
 }
 
@@ -42,10 +46,16 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 }
 
 // places implements pipeline.Places with the brokers.
-type places struct{ cluster *kafkaconn.Cluster }
+type places struct {
+	cluster *kafkaconn.Cluster
+	looks   bool // what is committed so far counts: nothing is read by it
+}
 
 // Committed asks the group's coordinator.
 func (p places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {
+	if p.looks {
+		return source.CommittedSoFar(ctx, p.cluster, group, parts)
+	}
 	return source.Committed(ctx, p.cluster, group, parts)
 }
 

@@ -86,6 +86,10 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		p.versionCommand(),
 		p.manCommand(),
 	)
+	root.InitDefaultHelpCmd()
+	if c, _, err := root.Find([]string{"help"}); err == nil && c != root {
+		helps(c)
+	}
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil && c != root {
 		group(c)

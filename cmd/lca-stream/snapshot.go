@@ -50,6 +50,9 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 		if ext := filepath.Ext(ch.model); ext == ".yaml" || ext == ".yml" {
 			return fmt.Errorf("%q is no id of a model: did you mean -c %[1]s?", ch.model)
 		}
+		if ext := filepath.Ext(ch.model); ch.file == "" && (ext == ".arrows" || ext == ".npz") {
+			return fmt.Errorf("%q is no id of a model: did you mean --file %[1]s?", ch.model)
+		}
 		if ch.file != "" && ch.model != "" {
 			return errors.New("MODEL is of the topic: a file holds one")
 		}

@@ -127,26 +127,29 @@ func missing(c *config.Config, topic string, err error) error {
 // there.
 func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
 	o := p.configFlags(c)
+	return command(c, func(ctx context.Context, _ []string) error { return p.onTopics(ctx, c, o, needed, work) })
+}
+
+// onTopics opens the system of a configuration, whose topics must be there, and works on them.
+func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, needed func(*config.Config) []string, work func(context.Context, *system) error) error {
 	o.needed = true
-	return command(c, func(ctx context.Context, _ []string) error {
-		cfg, err := p.load(o)
-		if err != nil {
-			return err
-		}
-		names := needed(cfg)
-		p.log = p.logger(cfg.Logger)
-		s, err := openSystem(ctx, cfg, p.log, names...)
-		if err != nil {
-			return stopped(ctx, err)
-		}
-		defer s.close()
-		wants := topics.Of(topics.Wanted(cfg), names)
-		if err := s.checkTopics(ctx, wants); err != nil {
-			return stopped(ctx, err)
-		}
-		return s.alive(ctx, c.Name(), func(ctx context.Context) error {
-			return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
-		})
+	cfg, err := p.load(o)
+	if err != nil {
+		return err
+	}
+	names := needed(cfg)
+	p.log = p.logger(cfg.Logger)
+	s, err := openSystem(ctx, cfg, p.log, names...)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer s.close()
+	wants := topics.Of(topics.Wanted(cfg), names)
+	if err := s.checkTopics(ctx, wants); err != nil {
+		return stopped(ctx, err)
+	}
+	return s.alive(ctx, c.Name(), func(ctx context.Context) error {
+		return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
 	})
 }
 
@@ -292,17 +295,23 @@ func (s *system) featuresOnly() format.Config {
 // decoder returns what reads the values of the input topic; c says what of them is needed.
 func (s *system) decoder(c format.Config) (*format.Decoder, error) {
 	c.Format, c.MaxBytes = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes
-	if s.registry != nil {
+	if s.registry != nil && c.Registry == nil {
 		c.Registry = s.registry
 	}
-	if file := s.config.Source.SchemaFile; file != "" {
-		schema, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("source.schema_file: %w", err)
-		}
-		c.AvroSchema = string(schema)
+	file := s.config.Source.SchemaFile
+	if file == "" {
+		return format.NewDecoder(c)
 	}
-	return format.NewDecoder(c)
+	schema, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &kafkaconn.Error{Err: fmt.Errorf("source.schema_file: %w", err), Remedy: "correct the path, or let the process read the file"}
+	}
+	c.AvroSchema = string(schema)
+	d, err := format.NewDecoder(c)
+	if err != nil {
+		return nil, &kafkaconn.Error{Err: fmt.Errorf("%s: %w", file, err), Remedy: "give source.schema_file a schema of Avro in JSON (.avsc), of one record or a union of records"}
+	}
+	return d, nil
 }
 
 // watch keeps the metrics of a stage's unread records up to date until ctx ends. In a process with two stages, the

@@ -19,17 +19,31 @@ import (
 func (p *program) transformCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transform",
-		Short: "Whiten live records with the newest snapshot",
+		Short: "Whiten live records with the newest snapshot, or files with any",
 		Long: `Whitens every record of the source topic with the newest snapshot and writes it to the output topic,
 exactly once. Run up to as many as there are partitions: they share the consumer group source.group.
 Where a partition is read from is committed before it is read; "lca-stream offsets" shows and moves it.
-Stops in order on SIGTERM, within shutdown_timeout.`,
-		Example: "  lca-stream transform -c stream.yaml",
+Stops in order on SIGTERM, within shutdown_timeout.
+
+With --input it whitens files and pipes instead, in order, with one model: that of --model, or of the snapshot
+topic of -c. The output has the columns of the input and those that the output topic would have, with the same
+values. Nothing is committed, and no broker is needed with --model. -c and --set say which columns: transform.score,
+transform.why, transform.layout, source.on_invalid, …`,
+		Example: `  lca-stream transform -c stream.yaml
+  lca-stream transform --model model.arrows --input 2026-01.arrow --input 2026-02.arrow -o whitened.arrow
+  python3 rows.py | lca-stream transform --model model.arrows --input - --output - | python3 use.py`,
 	}
 	topics := func(c *config.Config) []string {
 		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
 	}
-	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
+	o := p.configFlags(c)
+	f := offlineFlagsOf(c)
+	return command(c, func(ctx context.Context, _ []string) error {
+		if f.given() {
+			return p.transformFiles(ctx, o, f)
+		}
+		return p.onTopics(ctx, c, o, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
+	})
 }
 
 // withOptional adds the topics that a configuration may leave out.
@@ -102,7 +116,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	})
 	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
-	t := &pipeline.Transforms{Members: members, Log: s.log, Stats: s.stats, Open: o.open}
+	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "transform"), Stats: s.stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
 }
 
@@ -152,7 +166,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	if err != nil {
 		return nil, o.cluster.Explain(err)
 	}
-	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("stage", "transform", "partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, o.renew, o.positions.Epochs(loop.Start)
 	if o.config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck

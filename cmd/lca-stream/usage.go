@@ -40,6 +40,19 @@ func unknownCommand(c *cobra.Command, name string) error {
 	return fmt.Errorf("%s has no command %q: %s", c.CommandPath(), name, remedy)
 }
 
+// helps makes help refuse a command that does not exist: cobra prints the help of the root.
+func helps(c *cobra.Command) {
+	c.Run = nil
+	c.RunE = func(c *cobra.Command, args []string) error {
+		found, rest, _ := c.Root().Find(args)
+		if len(rest) > 0 && found.HasAvailableSubCommands() {
+			return unknownCommand(found, rest[0])
+		}
+		found.InitDefaultHelpFlag()
+		return found.Help()
+	}
+}
+
 // anyNumber is the most arguments of a command that takes any number of them.
 const anyNumber = math.MaxInt
 

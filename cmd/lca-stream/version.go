@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -65,7 +66,7 @@ func (p *program) versionCommand() *cobra.Command {
 
 // String is the answer of the version command and of --version.
 func (b build) String() string {
-	revision := b.Revision
+	revision := cmp.Or(b.Revision, "unknown")
 	if b.Modified {
 		revision += " (modified)"
 	}

@@ -7,7 +7,7 @@ import (
 
 // Starter is what a first configuration says; everything else stays at its default.
 type Starter struct {
-	Config  *Config  // section kafka, how source reads values, source.topic, source.features and transform.column are taken from it
+	Config  *Config  // section kafka, how source reads values, source.topic, source.features, transform.column and transform.format are taken from it
 	LeftOut []string // why columns are no features, a line each; they become comments
 }
 
@@ -43,6 +43,9 @@ func (s Starter) String() string {
 		{"dead_letter", "-rejected", ""},
 	} {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
+		if t.section == "transform" {
+			s.changed(&b, t.section, "transform.format", "")
+		}
 	}
 	return b.String()
 }

@@ -45,6 +45,15 @@ func TestStarterTakesTheRegistry(t *testing.T) {
 	}
 }
 
+// Values that name no schema come out as something else, which a file that lint accepts has to say.
+func TestStarterTakesTheSchemaFile(t *testing.T) {
+	c := mustLoad(t, "source: {format: avro, schema_file: row.avsc}\ntransform: {format: json}", nil)
+	got := mustLoad(t, Starter{Config: c}.String(), nil)
+	if got.Source.SchemaFile != "row.avsc" || got.Transform.Format != c.Transform.Format {
+		t.Errorf("%+v %v", got.Source, got.Transform.Format)
+	}
+}
+
 // Whatever the columns of a topic are called, the file that names them names the same.
 func TestStarterTakesAnyName(t *testing.T) {
 	names := []string{"plain", "a,b", `say "hi"`, "it's", "über", "a.b", "a: b", "a:", ":", "#x", "x #y", "{y}", "[0]", "- z", "-", "true", "null", "~", "1", "0x1f", "1e3",

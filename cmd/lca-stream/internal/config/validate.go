@@ -119,7 +119,10 @@ func (d *decoder) validateSource() {
 	if s.SchemaFile != "" && s.Format != string(format.Avro) {
 		d.clash("is set, but source.format is "+s.Format, "set source.format: avro, or remove this", "source.schema_file", "source.format")
 	}
-	if d.config.Transform.Format == pipeline.FormatAvro && s.Registry.URL == "" {
+	switch f := d.config.Transform.Format; {
+	case s.SchemaFile != "" && s.Format == string(format.Avro) && (f == pipeline.FormatInput || f == pipeline.FormatAvro):
+		d.clash("values that name no schema cannot come out as Avro, and transform.format is "+f.String(), "set transform.format to json or arrow", "source.schema_file", "transform.format")
+	case f == pipeline.FormatAvro && s.Registry.URL == "":
 		d.clash("avro needs a schema registry, which gives each output the id of its schema", "set source.registry.url, or set transform.format to json or arrow", "transform.format", "source.registry.url")
 	}
 	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {

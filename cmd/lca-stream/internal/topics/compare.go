@@ -74,7 +74,8 @@ func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
 func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 	switch {
 	case w.Compact && have.policy != "compact":
-		faults.add(alter(w.Topic, "cleanup.policy=compact"), "has cleanup.policy %s, must be compact: the newest model would be deleted", have.policy)
+		faults.add(fmt.Sprintf("name a topic of its own in %s; only where nothing else was ever written to this one, %s", w.Path, alter(w.Topic, "cleanup.policy=compact")),
+			"has cleanup.policy %s, must be compact: the newest model would be deleted", have.policy)
 	case !w.Compact && w.Path != sourcePath && strings.Contains(have.policy, "compact"):
 		faults.add(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: messages of one key would replace each other", have.policy)
 	}
@@ -86,7 +87,7 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 		warnings.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", least)),
 			"has max.message.bytes %d: what is made of the largest messages of the source may need %d", have.messageBytes, least)
 	}
-	if w.Compact && have.segmentBytes > largestSegment {
+	if w.Compact && have.policy == "compact" && have.segmentBytes > largestSegment {
 		warnings.add(alter(w.Topic, fmt.Sprintf("segment.bytes=%d,segment.ms=%d,min.cleanable.dirty.ratio=%s", segmentBytes, segmentMillis, dirtyRatio)),
 			"has segment.bytes %d: the newest segment is never compacted, and each start reads all of it", have.segmentBytes)
 	}

@@ -96,7 +96,7 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	b.CreateTopic(t, "wrong-in", 3, nil)
 	b.CreateTopic(t, "wrong-out", 2, nil)
 	b.CreateTopic(t, "wrong-snapshots", 2, map[string]string{"segment.bytes": "1073741824"})
-	b.CreateTopic(t, "wrong-checkpoints", 1, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "500000"})
+	b.CreateTopic(t, "wrong-checkpoints", 1, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "500000", "segment.bytes": "1073741824"})
 	b.CreateTopic(t, "wrong-dead", 3, map[string]string{"cleanup.policy": "compact", "max.message.bytes": "9000000"})
 	findings, err := Check(t.Context(), cl, Wanted(configured("wrong")))
 	if err != nil {
@@ -105,8 +105,8 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	for i, want := range [][]string{
 		nil,
 		{"has 2 partitions, the source has 3", "has max.message.bytes", "--partitions 3"},
-		{"warning ", "has 2 partitions, of which 1 is used", "has cleanup.policy delete, must be compact", "has segment.bytes 1073741824", "segment.bytes=33554432,segment.ms=3600000,min.cleanable.dirty.ratio=0.1"},
-		{"has max.message.bytes 500000, must be at least 1000000", "--add-config max.message.bytes=1000000"},
+		{"warning ", "has 2 partitions, of which 1 is used", "has cleanup.policy delete, must be compact", "name a topic of its own in snapshot.topic"},
+		{"has max.message.bytes 500000, must be at least 1000000", "--add-config max.message.bytes=1000000", "has segment.bytes 1073741824", "segment.bytes=33554432,segment.ms=3600000,min.cleanable.dirty.ratio=0.1"},
 		{"has cleanup.policy compact: messages of one key would replace each other"},
 	} {
 		got := findings[i].String()

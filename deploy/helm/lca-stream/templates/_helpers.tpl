@@ -135,13 +135,35 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $named $several (not (contains "${" $id)) }}
 {{- fail (printf "config.source.instance_id is %q in each pod, and they would take the partitions from each other: leave it out, or use ${HOSTNAME}" $id) }}
 {{- end }}
+{{- if and (eq (((.Values.config.source).assignment) | default "group") "static") $several }}
+{{- fail "config.source.assignment is static, so each pod would take the same partitions from the others: use one replica without autoscaling, or the default, group" }}
+{{- end }}
 {{- .Values.transform.kind | default (ternary "StatefulSet" "Deployment" $named) }}
+{{- end }}
+
+{{- /* The seconds of a duration such as 1m30s; 0 where it is not one, which the configuration's own check says. */ -}}
+{{- define "lca-stream.seconds" -}}
+{{- $s := 0 }}
+{{- $whole := regexReplaceAll "[0-9.]+[mun]s" . "" }}
+{{- range $unit, $each := dict "h" 3600 "m" 60 "s" 1 }}
+{{- $s = add $s (mul $each (regexFind (printf "[0-9]+%s" $unit) $whole | trimSuffix $unit | default "0" | atoi)) }}
+{{- end }}
+{{- $s }}
 {{- end }}
 
 {{- /* One pod of a role: (dict "root" . "role" "transform" "values" .Values.transform) */ -}}
 {{- define "lca-stream.pod" -}}
 {{- $root := .root }}
 {{- $stays := ne .role "topics" }}
+{{- range list "name" "instance" "component" }}
+{{- if hasKey ($.values.podLabels | default dict) (printf "app.kubernetes.io/%s" .) }}
+{{- fail (printf "podLabels has app.kubernetes.io/%s, which the chart sets: the selectors need it" .) }}
+{{- end }}
+{{- end }}
+{{- $shutdown := include "lca-stream.seconds" ($root.Values.config.shutdown_timeout | default "30s") | int }}
+{{- if ge $shutdown (int $root.Values.terminationGracePeriodSeconds) }}
+{{- fail (printf "terminationGracePeriodSeconds is %v, and must be longer than config.shutdown_timeout, %d s: what is in flight would be killed" $root.Values.terminationGracePeriodSeconds $shutdown) }}
+{{- end }}
 metadata:
   annotations:
     checksum/config: {{ include "lca-stream.config" $root | sha256sum }}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/rowfile"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// offlineFlags are the flags of `lca-stream transform` on files.
+type offlineFlags struct {
+	inputs        []string
+	output, model string
+	version       uint64
+	force         bool
+}
+
+func offlineFlagsOf(c *cobra.Command) *offlineFlags {
+	f := &offlineFlags{}
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "whiten `FILE` (.arrow, .arrows, .parquet), or an Arrow IPC stream on standard input (-); may be repeated")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write the rows of --input to `FILE` (.arrow, .arrows, .parquet), or as an Arrow IPC stream to standard output (-)")
+	c.Flags().StringVar(&f.model, "model", "", "the model `FILE` for --input; default: that of the snapshot topic of -c")
+	c.Flags().Uint64Var(&f.version, "version", 0, "`VERSION` on the snapshot topic, for --input; 0: transform.pin_version, or the newest")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite the file of --output")
+	return f
+}
+
+// given says whether any of the flags is there.
+func (f *offlineFlags) given() bool {
+	return len(f.inputs) > 0 || f.output != "" || f.model != "" || f.version != 0 || f.force
+}
+
+// check refuses flags that contradict each other, and returns the format of the output.
+func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
+	switch {
+	case len(f.inputs) == 0:
+		return 0, usageError("--output, --model, --version and --force are of --input, which is missing")
+	case f.output == "":
+		return 0, usageError("--input needs --output: a file, or - for standard output")
+	case f.model == "" && o.path() == "":
+		return 0, usageError("which model? name its file with --model, or the configuration of its topic with -c")
+	case f.model != "" && f.version != 0:
+		return 0, usageError("--version is of the snapshot topic: a file holds one model")
+	}
+	seen := map[string]bool{}
+	for _, path := range f.inputs {
+		if seen[path] {
+			return 0, usageError("--input %s is named twice", path)
+		}
+		seen[path] = true
+	}
+	if f.output == "-" {
+		return rowfile.Stream, nil
+	}
+	switch info, err := os.Stat(f.output); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return 0, err
+	case !info.Mode().IsRegular(): // a pipe or a device has no extension
+		return rowfile.Stream, nil
+	default:
+		if err := f.overwrites(info); err != nil {
+			return 0, err
+		}
+	}
+	kind, err := rowfile.KindOf(f.output)
+	if err != nil {
+		return 0, usageError("--output %s: %v", f.output, err)
+	}
+	return kind, nil
+}
+
+// overwrites refuses to write over a file without --force, and over an input in any case.
+func (f *offlineFlags) overwrites(output os.FileInfo) error {
+	for _, path := range append(slices.Clone(f.inputs), f.model) {
+		if in, err := os.Stat(path); err == nil && os.SameFile(in, output) {
+			return usageError("--output %s is %s, which is read", f.output, path)
+		}
+	}
+	if !f.force {
+		return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", f.output)
+	}
+	return nil
+}
+
+// transformFiles whitens the rows of files and pipes with one model.
+func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlags) error {
+	kind, err := f.check(o)
+	if err != nil {
+		return err
+	}
+	cfg, err := p.load(o)
+	if err != nil {
+		return err
+	}
+	model, err := p.offlineModel(ctx, o, f, cfg)
+	if err != nil {
+		return err
+	}
+	t := &fileTransform{program: p, flags: f, stats: new(pipeline.Stats), screen: newFileScreen(p)}
+	t.offline = pipeline.NewOffline(model, pipeline.TransformConfig{
+		Output: outputOf(cfg), Coordinates: cfg.Transform.Coordinates, Components: cfg.Transform.Components,
+		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.logger(cfg.Logger), Now: time.Now,
+	})
+	var fault error // of an input
+	err = p.writeOutput(f.output, func(w io.Writer) error {
+		err := t.run(ctx, kind, w)
+		if t.unwritten == nil {
+			fault = err
+		}
+		return err
+	})
+	t.screen.end()
+	if err := cmp.Or(fault, err); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.stderr, t.summary(model))
+	return err
+}
+
+// offlineModel reads the model.
+func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags, cfg *config.Config) (s *snapshot.Snapshot, err error) {
+	if f.model != "" {
+		return readSnapshotFile(f.model)
+	}
+	version := f.version
+	if version == 0 {
+		version = cfg.Transform.PinVersion
+	}
+	err = p.withTopic(ctx, o, func(id string, a *snapshot.Assembler) error {
+		s, err = pick(a, id, version)
+		return err
+	})
+	return s, err
+}
+
+// fileTransform whitens files.
+type fileTransform struct {
+	program *program
+	flags   *offlineFlags
+	offline *pipeline.Offline
+	stats   *pipeline.Stats
+	screen  *fileScreen
+	schema  *arrow.Schema // of the inputs
+	writer  rowfile.Writer
+
+	unwritten error // of the output
+}
+
+// run reads the inputs one after the other.
+func (t *fileTransform) run(ctx context.Context, kind rowfile.Kind, w io.Writer) error {
+	buffered := bufio.NewWriterSize(w, 1<<16)
+	for _, path := range t.flags.inputs {
+		if err := t.file(ctx, path, kind, buffered); err != nil {
+			return err
+		}
+	}
+	t.unwritten = errors.Join(t.writer.Close(), buffered.Flush())
+	return t.unwritten
+}
+
+func (t *fileTransform) write(pieces ...[]byte) error {
+	t.unwritten = t.writer.Write(pieces...)
+	return t.unwritten
+}
+
+func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind, w io.Writer) error {
+	in, err := t.program.openInput(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	if t.schema == nil {
+		t.schema = in.Schema()
+		out, err := t.offline.Schema(t.schema)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		if t.writer, err = rowfile.New(kind, w, out); err != nil {
+			return err
+		}
+	}
+	if err := sameColumns(t.schema, in.Schema()); err != nil {
+		return fmt.Errorf("%s: %w: all inputs need the columns of the first, %s", path, err, t.flags.inputs[0])
+	}
+	return eachMessage(ctx, in, func(m *source.Message) error {
+		if m.Record != nil && in.Schema() != t.schema { // only the metadata differ, such as the number of rows that pandas notes there
+			same := array.NewRecord(t.schema, m.Record.Columns(), m.Record.NumRows())
+			m.Record.Release()
+			m.Record = same
+		}
+		if err := t.offline.Take(ctx, m, t.write); err != nil {
+			return err
+		}
+		t.screen.rows(m.Record.NumRows())
+		return nil
+	})
+}
+
+// sameColumns says where two schemas differ.
+func sameColumns(first, other *arrow.Schema) error {
+	for i, field := range first.Fields() {
+		switch {
+		case i >= len(other.Fields()):
+			return fmt.Errorf("it has no column %q", field.Name)
+		case !field.Equal(other.Field(i)):
+			return fmt.Errorf("column %d is %v, and not %v", i+1, other.Field(i), field)
+		}
+	}
+	if more := other.Fields()[len(first.Fields()):]; len(more) > 0 {
+		return fmt.Errorf("it has one more column, %q", more[0].Name)
+	}
+	return nil
+}
+
+// summary says what became of the rows.
+func (t *fileTransform) summary(model *snapshot.Snapshot) string {
+	rejected := t.stats.Tables().Rejected
+	var why []string
+	for _, reason := range slices.Sorted(maps.Keys(rejected)) {
+		if n := rejected[reason]; n > 0 {
+			why = append(why, fmt.Sprintf("%s: %d", reason, n))
+		}
+	}
+	whitened := t.stats.TransformRows.Load()
+	text := fmt.Sprintf("%s whitened with version %d of %q", plural.Count(whitened, "row"), model.Version, model.ModelID)
+	if why != nil {
+		text += fmt.Sprintf(", %d not (%s)", uint64(t.screen.read)-whitened, strings.Join(why, ", "))
+	}
+	return fmt.Sprintf("%s, in %.1f s", text, time.Since(t.screen.start).Seconds())
+}
