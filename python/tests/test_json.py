@@ -49,3 +49,41 @@ def test_columns():
     rows = lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS, column="y")
     assert [rows.schema.field(n).type for n in ("y_0", "y_1", "y_score", "lca")] == [pa.float32()] * 3 + [pa.string()]
     assert rows["lca_version"].to_pylist() == [7] and rows["y_1"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize(("text", "column", "kind"), [
+    ('{"v":123456789012345678901234567890,"t":1}', ["123456789012345678901234567890"], pa.string()),
+    ('[{"v":1,"t":1},{"v":1e400,"t":1}]', [1.0, np.inf], pa.float64()),
+    ('{"v":{"y":[1,"a",null]},"t":1}', ['{"y": [1, "a", null]}'], pa.string()),
+    ('[{"v":1,"t":1},{"v":"a","t":1},{"v":null,"t":1}]', ["1", '"a"', None], pa.string()),
+    ('{"v":"\\ud800","t":1}', ['"\\ud800"'], pa.string()),
+    ('{"v":"a\u2028\u0085b","t":1}\n{"v":"c","t":1}', ["a\u2028\u0085b", "c"], pa.string()),
+    ('{"v":' + "9" * 5000 + ',"t":1}', ["9" * 5000], pa.string()),
+    ('{"v":{"n":[{}]},"t":1} {"v":{},"t":1}', [{"n": [{}]}, {"n": None}], pa.struct([("n", pa.list_(pa.struct([])))])),
+])
+def test_values_that_arrow_has_no_type_for_are_text(text, column, kind):
+    rows = lca_stream.rows_from_bytes(text.encode(), HEADERS)
+    assert rows["v"].type == kind and rows["v"].to_pylist() == column
+    assert set(rows["t"].to_pylist()) == {1.0}
+
+
+def test_a_large_integer_is_a_feature():
+    rows = lca_stream.rows_from_bytes(b'{"v":123456789012345678901234567890,"t":1}', HEADERS)
+    assert lca_stream.matrix(rows, ["v", "t"]).tolist() == [[123456789012345678901234567890.0, 1.0]]
+
+
+def test_a_name_may_be_half_of_a_pair():
+    assert "\\ud800" in lca_stream.rows_from_bytes(b'{"\\ud800":1}', HEADERS).column_names
+
+
+@pytest.mark.parametrize("body", [b"42", b"[1]", b"null", b'"a"', b"{", b'{"a":1}x', b"\xff\xfe", b'{"a":1}\n2', b"[" * 100_000])
+def test_what_is_no_row_is_a_format_error(body):
+    with pytest.raises(lca_stream.FormatError, match="this message is"):
+        lca_stream.rows_from_bytes(body, HEADERS)
+
+
+def test_an_arrow_message_that_is_cut_is_a_format_error():
+    headers = [(k, b"application/vnd.apache.arrow.stream" if k == "content-type" else v) for k, v in HEADERS]
+    for body in (b"", b"ARROW1", b"\xff\xff\xff\xff\x10\0\0\0abc"):
+        with pytest.raises(lca_stream.FormatError, match="this message is no Arrow stream"):
+            lca_stream.rows_from_bytes(body, headers)

@@ -34,6 +34,21 @@ def test_rows_that_are_not_finite_have_nan(learnt):
         assert list(np.isnan(result)) == [False, True, True, False]
 
 
+def test_rows_beyond_float32(learnt):
+    """What is too large to be whitened has NaN, as it has null on the topic; a score goes no further than float32."""
+    model, _, X = learnt
+    x = X[:4].copy()
+    x[1, 0], x[2, 3], x[3, 1] = 1e154, -1e300, 1e25
+    y, score, p = model.whiten(x), model.score(x), model.p_value(x)
+    assert np.isnan(y[1:3]).all() and np.isnan(score[1:3]).all() and np.isnan(p[1:3]).all()
+    assert np.isfinite(y[[0, 3]]).all() and score[3] == np.finfo(np.float32).max and p[3] == 1e-12
+
+
+def test_a_model_shows_itself_in_a_line(learnt):
+    model, _, _ = learnt
+    assert repr(model).startswith(f"<lca_stream.Model {model.model_id!r} version {model.version}: {len(model.mean)} features, ")
+
+
 def test_whitened_neighbours_are_local(learnt):
     model, _, X = learnt
     assert model.whiten(X).dtype == np.float32

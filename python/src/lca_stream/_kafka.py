@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
@@ -13,17 +13,36 @@ from lca_stream._rows import Schemas, rows_from_bytes
 
 
 def read_rows(
-    topic: str, brokers: str, *, follow: bool = False, config: Mapping | None = None, column: str = "lca", registry: Schemas | None = None
+    topic: str,
+    brokers: str,
+    *,
+    follow: bool = False,
+    config: Mapping | None = None,
+    column: str = "lca",
+    registry: Schemas | None = None,
+    on_fault: Callable[[FormatError], object] | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of each output message that is there now, in order within a partition; with ``follow``, then of each new one.
 
     Only rows of committed transactions are read, and none is acknowledged: the next call begins at the beginning. A
     tombstone of the input has no rows and is left out. ``config`` goes to confluent_kafka.Consumer: login, TLS, … ``column`` and
     ``registry`` are as in rows_from_bytes.
+
+    A message that cannot be read ends it with a FormatError that names its topic, partition and offset. With ``on_fault``,
+    that is called with the FormatError instead, and the message is left out.
     """
     for message in _messages(topic, brokers, follow, config):
-        if message.value() is not None:
-            yield rows_from_bytes(message.value(), message.headers() or [], column=column, registry=registry)
+        if message.value() is None:
+            continue
+        try:
+            rows = rows_from_bytes(message.value(), message.headers() or [], column=column, registry=registry)
+        except FormatError as err:
+            fault = FormatError(f"{topic}/{message.partition()}@{message.offset()}: {err}")
+            if on_fault is None:
+                raise fault from err
+            on_fault(fault)
+            continue
+        yield rows
 
 
 def read_models(topic: str, brokers: str, *, version: int | None = None, config: Mapping | None = None) -> dict[str, Model]:

@@ -16,12 +16,13 @@ BLOCK = 4 << 20  # numbers in the largest intermediate array: 32 MiB
 LEAST_P = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Model:
     """One version of a model, of d features, d_P directions of the Parzen part and d_G = d − d_P of the Gaussian part.
 
     Methods take ``X`` of shape (rows, d), with columns in the order of ``features``. A row with a value that is NaN or
-    infinite has NaN in every result, as it has null on the topic; ``impute`` fills what is NaN.
+    infinite, or too large to be whitened in float32, has NaN in every result, as it has null on the topic; ``impute`` fills
+    what is NaN.
     """
 
     metadata: Mapping[str, str]
@@ -38,6 +39,10 @@ class Model:
     """x_j − μ, shape (N, d), float32."""
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
     """Scores of the neighbours, each without itself, ascending. Empty where the model has none."""
+
+    def __repr__(self) -> str:
+        d, p = self.parzen.shape
+        return f"<lca_stream.Model {self.model_id!r} version {self.version}: {d} features, {p} Parzen directions, {len(self.neighbours)} neighbours>"
 
     @property
     def model_id(self) -> str:
@@ -58,24 +63,23 @@ class Model:
     def whiten(self, X) -> np.ndarray:
         """y = W (x − μ), float32, shape (rows, d): Euclidean distances mean something here."""
         X = self._rows(X)
-        Y = np.full(X.shape, np.nan, np.float32)
-        finite = np.isfinite(X).all(1)
-        Y[finite] = (X[finite] - self.mean) @ self.whitening.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            Y = ((X - self.mean) @ self.whitening.T).astype(np.float32)
+        Y[~(np.isfinite(X) & np.isfinite(Y)).all(1)] = np.nan
         return Y
 
     def score(self, X) -> np.ndarray:
         """−log p(x) in nats, shape (rows,): high for rows that are unusual."""
         X = self._rows(X)
         result = np.full(len(X), np.nan)
-        finite = np.flatnonzero(np.isfinite(X).all(1))
-        for rows in self._blocks(finite):
+        for rows in self._blocks(self._known(X)):
             offset = X[rows] - self.mean
             g = offset @ self.gaussian
             log_parzen = np.zeros(len(rows))
             if self.parzen.shape[1]:
                 log_parzen = _log_mean_exp(self._log_kernels(self._distances(offset)))
             result[rows] = (g * g).sum(1) / 2 - log_parzen
-        return result + self._normaliser
+        return np.minimum(result + self._normaliser, np.finfo(np.float32).max)
 
     def p_value(self, X) -> np.ndarray:
         """The probability, under the model, of a score at least as high as that of each row, shape (rows,)."""
@@ -97,10 +101,10 @@ class Model:
         """Which features make the score of each row as high as it is: their numbers, shape (rows, most), and by how many
         nats the score would fall were that feature given its best other value, the largest first."""
         X = self._rows(X)
-        most = min(most, X.shape[1])
+        most = max(0, min(most, X.shape[1]))
         columns = np.zeros((len(X), most), int)
         nats = np.full((len(X), most), np.nan)
-        for rows in self._blocks(np.flatnonzero(np.isfinite(X).all(1))):
+        for rows in self._blocks(self._known(X)):
             gain = self._gains(X[rows] - self.mean)
             columns[rows] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
             nats[rows] = np.take_along_axis(gain, columns[rows], axis=1)
@@ -170,6 +174,10 @@ class Model:
         if X.ndim != 2 or X.shape[1] != len(self.mean):
             raise ValueError(f"X has shape {X.shape}; the model wants (rows, {len(self.mean)}), the columns {self.features}")
         return X
+
+    def _known(self, X: np.ndarray) -> np.ndarray:
+        """The numbers of the rows that have results."""
+        return np.flatnonzero(np.isfinite(self.whiten(X)).all(1))
 
     def _blocks(self, rows: np.ndarray) -> Sequence[np.ndarray]:
         size = max(1, BLOCK // max(1, len(self.neighbours)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ Schemas = Registry | Mapping[int, str | tuple[str, ...]]
 
 ARROW = "application/vnd.apache.arrow.stream"
 JSON = "application/json"
+_SPACE = re.compile(r"[ \t\r\n]*")
+MOST_DIGITS = 4000  # Python refuses to read much longer integers; they stay text
 
 
 def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, column: str = "lca", registry: Schemas | None = None) -> pa.Table:
@@ -24,7 +27,8 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
 
     ``column`` is ``transform.column``: in JSON and Avro, it names the columns that get the types which they have in Arrow. Other
     columns of Avro have the types of Arrow output too. Other numbers of JSON are float64, but integers of more than 15 digits
-    int64 or uint64; its objects are structs, and what is null in all rows of the message has the type null.
+    int64 or uint64; its objects are structs, and what is null in all rows of the message has the type null. What
+    Arrow has no type for, such as an integer beyond 64 bits or a list of numbers and text, makes its column JSON text.
 
     ``registry`` has the schemas of Avro and JSON Schema: a Registry, or a mapping from ids to texts of schemas. A schema that
     refers to others is a tuple there: those, each before it is used, and then itself.
@@ -32,6 +36,8 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
     The last columns are ``lca_model_id`` (utf8), ``lca_version`` (int64, 0 where no model was known yet), ``lca_source_topic``
     (utf8), ``lca_source_partition`` (int32), ``lca_source_offset`` (int64) and ``lca_source_row`` (int64): the row within the
     input message.
+
+    Raises FormatError for a message that cannot be read.
     """
     h = {k: v.decode() for k, v in headers if v is not None}
     if "lca-source-offset" not in h:
@@ -42,7 +48,10 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
     elif content == JSON:
         table = _from_json(value, column)
     elif content == ARROW:
-        table = pa.ipc.open_stream(value).read_all()
+        try:
+            table = pa.ipc.open_stream(value).read_all()
+        except (pa.ArrowException, OSError) as err:
+            raise FormatError(f"this message is no Arrow stream: {err}") from err
     else:
         raise FormatError(f"this message has content-type {content!r} and names no schema; this package reads {ARROW}, {JSON} and what names its schema")
     n = table.num_rows
@@ -92,14 +101,30 @@ def _reader(texts: tuple[str, ...]) -> _avro.Reader | None:
 
 def _from_json(value: bytes, column: str) -> pa.Table:
     """The rows of an object, an array of objects, or lines of objects."""
-    text = value.decode("utf-8-sig")
     try:
-        rows = json.loads(text)
-    except json.JSONDecodeError:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    rows = [rows] if isinstance(rows, dict) else rows
+        values = list(_values(value.decode("utf-8-sig")))
+    except (ValueError, RecursionError) as err:
+        raise FormatError(f"this message is no JSON: {err}") from err
+    rows = values[0] if len(values) == 1 and isinstance(values[0], list) else values
+    if not all(isinstance(row, dict) for row in rows):
+        raise FormatError("this message is JSON, but not of rows, which are objects")
     names = dict.fromkeys(name for row in rows for name in row)
-    return pa.table({name: _column(name, [row.get(name) for row in rows], column) for name in names})
+    return pa.table({_text(name): _column(name, [row.get(name) for row in rows], column) for name in names})
+
+
+def _values(text: str) -> Iterator[object]:
+    """The values of JSON that follow each other."""
+    decoder = json.JSONDecoder(parse_int=lambda digits: int(digits) if len(digits) < MOST_DIGITS else digits)
+    at = _SPACE.match(text).end()
+    while at < len(text):
+        value, end = decoder.raw_decode(text, at)
+        yield value
+        at = _SPACE.match(text, end).end()
+
+
+def _text(name: str) -> str:
+    """A name that Arrow can hold: JSON may have half of a surrogate pair in it."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _column(name: str, values: list, column: str) -> pa.Array:
@@ -117,8 +142,15 @@ def _column(name: str, values: list, column: str) -> pa.Array:
     some = [v for v in values if v is not None]
     if some and not any(isinstance(v, bool) or not isinstance(v, int | float) for v in some):
         whole = all(isinstance(v, int) for v in some) and any(abs(v) >= 10**15 for v in some)
-        return pa.array(values, None if whole else pa.float64())
-    return pa.array(values)
+        return _typed(values, None if whole else pa.float64())
+    return _typed(values)
+
+
+def _typed(values: list, kind: pa.DataType | None = None) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return pa.array([None if v is None else json.dumps(v) for v in values], pa.string())
 
 
 def _vectors(values: list) -> pa.Array:
