@@ -11,7 +11,8 @@ import (
 )
 
 // kill -9 a thousand times, each time inside a transaction: in the default configuration and in others, of one
-// process that does both, and of a learner and a transform; on every broker that is supported.
+// process that does both, and of a learner and a transform; on every broker that is supported; with messages that name
+// their schema, too.
 func TestChaosKill(t *testing.T) {
 	both := []string{"learn", "transform"}
 	for _, c := range []struct {
@@ -26,6 +27,8 @@ func TestChaosKill(t *testing.T) {
 		{"run, static", kafkatest.Kafka41, 100, settings{static: true}, []string{"run"}},
 		{"learn + transform, group with an instance id", kafkatest.Kafka41, 50, settings{instance: "pod-0"}, both},
 		{"learn + transform, group without instance ids", kafkatest.Kafka41, 30, settings{instance: "none"}, both},
+		{"run, Avro in and out", kafkatest.Kafka41, 30, settings{format: "avro", rate: 500}, []string{"run"}},
+		{"learn + transform, JSON Schema in and out", kafkatest.Kafka41, 30, settings{format: "json_schema"}, both},
 		{"run, as it is set up", kafkatest.Kafka39, 100, settings{}, []string{"run"}},
 		{"learn + transform, as they are set up", kafkatest.Kafka39, 70, settings{}, both},
 		{"run, as it is set up", kafkatest.Kafka38, 80, settings{}, []string{"run"}},
@@ -33,6 +36,9 @@ func TestChaosKill(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %s", c.name, c.kind), func(t *testing.T) {
 			c.settings.partitions = 3
+			if c.settings.format != "" {
+				c.settings.registry = kafkatest.StartRegistry(t)
+			}
 			s := newChaos(t, kafkatest.Start(t, c.kind), "kill", c.settings)
 			for _, command := range c.commands {
 				s.begin(command)

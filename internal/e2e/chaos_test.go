@@ -58,7 +58,10 @@ func newChaos(t *testing.T, b *kafkatest.Broker, name string, s settings) *chaos
 	}
 	c := &chaos{stream: newStream(t, b, name, s), seed: seed, random: rand.New(rand.NewPCG(seed, 0))}
 	l := load
-	l.Topic, l.Seed, l.Rate = c.topic("in"), int(seed%1e6)+1, cmp.Or(s.rate, l.Rate)
+	l.Topic, l.Seed, l.Rate, l.Format, l.Registry = c.topic("in"), int(seed%1e6)+1, cmp.Or(s.rate, l.Rate), s.format, c.registry
+	if l.Format == "avro" {
+		l.PerMessage = 1
+	}
 	c.wait, c.end = b.Load(t, l)
 	return c
 }

@@ -27,7 +27,7 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 		load kafkatest.Load
 	}{
 		{"digits", settings{partitions: 2, features: "[x]", why: 3},
-			kafkatest.Load{Data: digits, JSON: true, Rows: 2400, PerMessage: 25, Rate: 2000}},
+			kafkatest.Load{Data: digits, Format: "json", Rows: 2400, PerMessage: 25, Rate: 2000}},
 		{"sensors", settings{partitions: 3, features: sensorColumns, why: 2},
 			kafkatest.Load{Data: "sensors", Rows: 4000, PerMessage: 20, Rate: 4000, Bad: 0.02, Invalid: 0.05}},
 	} {
@@ -67,15 +67,15 @@ func TestKillNine(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		settings
-		json     bool
+		format   string
 		programs []string
 	}{
-		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, false, []string{"run"}},
-		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, true, []string{"learn", "transform"}},
+		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, "arrow", []string{"run"}},
+		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, "json", []string{"learn", "transform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
-			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", JSON: c.json, Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05})
+			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Format: c.format, Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05})
 			var programs []*program
 			for _, command := range c.programs {
 				programs = append(programs, s.program(command))

@@ -54,15 +54,18 @@ func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 func TestTopicDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	for _, topic := range []string{"out", "check", "dead"} {
+	for _, topic := range []string{"out", "check", "dead", "alarms"} {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel() // each waits for the time that brokers are given to find the topic again
-			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns})
+			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, pBelow: 1e-9})
 			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
 			defer func() { stop(); wait() }()
-			p := s.program("run", "--set", "shutdown_timeout=5s")
+			address := freeAddress(t)
+			p := s.program("run", "--set", "shutdown_timeout=5s", "--set", "http.listen="+address)
 			s.await(s.name, 20, p)
+			untilReady(t, address, true, "")
 			b.DeleteTopic(t, s.topic(topic))
+			untilReady(t, address, false, s.topic(topic))
 			select {
 			case <-p.Done():
 			case <-time.After(time.Minute):

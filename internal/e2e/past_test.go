@@ -279,14 +279,14 @@ func testLife(t *testing.T, b *kafkatest.Broker) {
 	s.await(s.name+".learn", 200, run)
 	run.stop()
 	run.inOrder(
-		`"starting","command":"run"`, `"joining the group"`, `"partitions are assigned","partitions":"0, 1"`,
+		`"starting","command":"run"`, `"joining the group"`, `"partitions are assigned","stage":"transform","partitions":"0, 1"`,
 		`"a partition is read from its committed offset"`, `"the first model is here","model_id":"default","version":`,
 		`"stopping: what is in progress is finished first"`, `"stopped","records_left":0`)
 	run.inOrder(`"the learner reads on","model_id":"default","offsets":"0=0, 1=0","because":"the model has no checkpoint"`, `"learning","features":8`,
 		`"the learner has stopped","model_id":"default","records_left":`)
 	run.says(`"messages are set aside on dead_letter.topic","reason":"`)
 	run.says(`"rows are not whitened","reason":"n`)
-	for _, debug := range []string{`"read","stage":"learn"`, `"committed","stage":"learn"`, `"committed","partition":"life-in/`} {
+	for _, debug := range []string{`"read","stage":"learn"`, `"committed","stage":"learn"`, `"committed","stage":"transform","partition":"life-in/`} {
 		run.says(`"level":"DEBUG","msg":` + debug)
 	}
 	log := lastLines(run.log, 1<<20)

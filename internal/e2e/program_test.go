@@ -52,6 +52,7 @@ type stream struct {
 	why       int     // transform.why
 	pBelow    float64 // alarms.p_below
 	onInvalid string  // source.on_invalid, if not the default
+	registry  string  // URL of the schemas that messages name
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -67,6 +68,8 @@ type settings struct {
 	brokers    []string // other addresses than the broker's plain ones
 	more       string   // further YAML
 	rate       int      // rows per second, of tests that load steadily
+	format     string   // of what tests load steadily; the default is arrow
+	registry   *kafkatest.Registry
 }
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
@@ -83,6 +86,10 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	if s.imputes {
 		st.onInvalid = "impute"
 		assignment += ", on_invalid: impute"
+	}
+	if s.registry != nil {
+		st.registry = s.registry.URL
+		assignment += ", registry: {url: " + st.registry + "}"
 	}
 	brokers := b.Addrs()
 	if s.brokers != nil {
@@ -114,7 +121,13 @@ func (s *stream) topic(suffix string) string { return s.name + "-" + suffix }
 // command runs a command to its end, which must be success.
 func (s *stream) command(args ...string) string {
 	s.t.Helper()
-	cmd := exec.Command(s.path(), append(args, "-c", s.file)...)
+	return s.tool(append(args, "-c", s.file)...)
+}
+
+// tool runs the program with arguments that name no configuration, or name it themselves.
+func (s *stream) tool(args ...string) string {
+	s.t.Helper()
+	cmd := exec.Command(s.path(), args...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("%v: %v\n%s", cmd, err, out)
@@ -289,7 +302,7 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	s.t.Helper()
 	c := kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
-		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid,
+		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid, Registry: s.registry,
 	}
 	if s.pBelow > 0 {
 		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow

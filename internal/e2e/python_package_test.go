@@ -26,6 +26,7 @@ func TestPythonPackage(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
+	s.whitensFiles(t)
 }
 
 const packageSource = "../../python"

@@ -43,6 +43,9 @@ func TestRegistry(t *testing.T) {
 	t.Run("protobuf", func(t *testing.T) { testProtobufTopic(t, b, r) })
 	t.Run("kinds", func(t *testing.T) { testKinds(t, b, r) })
 	t.Run("json schema", func(t *testing.T) { testJSONSchemaTopic(t, b, r) })
+	t.Run("killed", func(t *testing.T) { testRegistryKilled(t, b, r) })
+	t.Run("first", func(t *testing.T) { testRegistryFirst(t, b, r) })
+	t.Run("refuses", func(t *testing.T) { testRegistryRefuses(t, b, r) })
 	t.Run("avro of json", func(t *testing.T) { testJSONAsAvroTopic(t, b, r) })
 }
 

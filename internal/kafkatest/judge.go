@@ -3,6 +3,7 @@
 package kafkatest
 
 import (
+	"cmp"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ var checker embed.FS
 type Check struct {
 	Input, Output, Snapshots, DeadLetters string // topics; no DeadLetters: none is allowed
 	Alarms                                string // topic
+	Registry                              string // URL of the schemas that messages name
 	PBelow                                float64
 	ModelID                               string // default "default"
 	OnInvalid                             string // default "null"
@@ -79,7 +81,7 @@ func (b *Broker) Check(t testing.TB, c Check) Verdict {
 func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 	t.Helper()
 	args := []string{"--brokers", strings.Join(b.addrs, ","), "--input", c.Input, "--output", c.Output, "--snapshots", c.Snapshots}
-	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout} {
+	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--registry": c.Registry, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
@@ -107,7 +109,8 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 type Load struct {
 	Topic      string
 	Data       string // "sensors", or the path of digits.arrow
-	JSON       bool   // write JSON instead of Arrow: objects, arrays and lines in turn
+	Format     string // arrow, the default; json and json_schema: objects, arrays and lines in turn; avro: one row per message
+	Registry   string // URL, for avro and json_schema
 	Rows       int
 	PerMessage int
 	Rate       int     // rows per second; 0: as fast as it goes
@@ -128,11 +131,7 @@ type Loaded struct {
 // Load writes in the background; wait returns once all is acknowledged, and stop ends it early.
 func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 	t.Helper()
-	format := "arrow"
-	if l.JSON {
-		format = "json"
-	}
-	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data, "--format", format,
+	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data, "--format", cmp.Or(l.Format, "arrow"), "--registry", l.Registry,
 		"--rows", strconv.Itoa(l.Rows), "--per-message", strconv.Itoa(max(1, l.PerMessage)), "--rate", strconv.Itoa(l.Rate),
 		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)))
 	var out, errs strings.Builder

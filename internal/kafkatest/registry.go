@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,6 +110,24 @@ func (r *Registry) Register(subject, schemaType, text string, references ...Refe
 	id := r.post(subject, body)
 	r.registered = append(r.registered, registered{subject, body, id})
 	return id
+}
+
+// Compatibility sets what the next schema of a subject has to be, such as BACKWARD. Kill forgets it.
+func (r *Registry) Compatibility(subject, level string) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodPut, r.URL+"/config/"+subject, strings.NewReader(fmt.Sprintf(`{"compatibility":%q}`, level)))
+	if err != nil {
+		r.t.Fatalf("kafkatest: %v", err)
+	}
+	request.Header.Set("Content-Type", "application/vnd.schemaregistry.v1+json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		r.t.Fatalf("kafkatest: %v", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		r.t.Fatalf("kafkatest: the compatibility of %s: %s", subject, answer.Status)
+	}
 }
 
 func (r *Registry) post(subject string, body []byte) int {

@@ -12,6 +12,7 @@ import time
 
 import confluent_kafka as ck
 
+import registered
 import verify
 
 
@@ -98,6 +99,7 @@ def main():
     a.add_argument("--no-passthrough", action="store_true")
     a.add_argument("--on-invalid", default="null", choices=["null", "dead_letter", "impute"])
     a.add_argument("--without-model", action="store_true", help="until_model: pass_through, so version 0 is allowed")
+    a.add_argument("--registry", default="", help="URL of the schemas that messages name")
     a.add_argument("--min-rows", type=int, default=1)
     a.add_argument("--min-versions", type=int, default=1)
     a.add_argument("--patience", type=float, default=15, help="seconds to wait for open transactions to end")
@@ -106,9 +108,11 @@ def main():
     topics = {"input": a.input, "output": a.output, "dead": a.dead_letters, "alarms": a.alarms, "snapshots": a.snapshots}
     history = {k: read(a.brokers, t, "read_committed") if t else [] for k, t in topics.items()}
     history["open"] = {t: open_offsets(a.brokers, t, a.patience) for k, t in topics.items() if t and k != "input"}
+    values = [m["value"] for k in ("input", "output") for m in history[k] if a.registry and m["value"]]
+    schemas = registered.fetch(a.registry, {registered.number(v) for v in values if registered.named(v)})
     report = verify.verify(history, verify.Options(
         model_id=a.model_id, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, p_below=a.p_below, former=a.former, why=a.why, passthrough=not a.no_passthrough,
-        on_invalid=a.on_invalid, without_model=a.without_model))
+        on_invalid=a.on_invalid, without_model=a.without_model, schemas=schemas))
     result = report.as_dict()
     result["input_messages"] = len(history["input"])
     # Work that was begun and aborted: it shows that faults hit transactions, and not the gaps between.

@@ -15,8 +15,11 @@ import sys
 import time
 
 import confluent_kafka as ck
+import fastavro
 import numpy as np
 import pyarrow as pa
+
+import registered
 
 SENSORS = ["temperature", "pressure", "flow", "current", "voltage", "vibration", "speed", "humidity"]
 
@@ -82,11 +85,30 @@ def number(v):
     return None if v != v else v
 
 
-def bad(rng, table):
-    """One of the ways in which a message can be useless."""
+class Registered:
+    """Messages that name a schema, which is registered here."""
+
+    def __init__(self, kind, registry, topic):
+        avro = {"type": "record", "name": "Sensors", "fields": [{"name": "id", "type": "long"}] + [{"name": n, "type": ["null", "double"]} for n in SENSORS]}
+        rows = {"title": "Sensors", "type": "object", "properties": {"id": {"type": "integer"}} | {n: {"type": ["number", "null"]} for n in SENSORS}}
+        self.avro = fastavro.parse_schema(avro) if kind == "avro" else None
+        self.id = registered.register(registry, f"{topic}-value", *(("AVRO", avro) if self.avro else ("JSON", rows)))
+
+    def value(self, table):
+        """The only row as Avro, or rows as JSON in each of its forms."""
+        if self.avro is None:
+            return registered.prefixed(self.id, texts(table))
+        row, = table.to_pylist()
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, self.avro, row)
+        return registered.prefixed(self.id, out.getvalue())
+
+
+def bad(rng, table, named):
+    """One of the ways in which a message can be useless. It names a schema where others do."""
     value = stream(table)
     return [
-        lambda: value[: len(value) // 2], lambda: rng.bytes(200), lambda: b"", lambda: b"{\"not\": ",
+        lambda: named.value(table)[:9] if named else value[: len(value) // 2], lambda: rng.bytes(200), lambda: b"", lambda: b"{\"not\": ",
         lambda: stream(pa.table({"other": [1.0, 2.0]})), lambda: b"\xff\xff\xff\xff\x00\x00\x00\x7f" + b"\x00" * 64,
     ][int(rng.integers(6))]()
 
@@ -101,7 +123,8 @@ def main():
     a.add_argument("--rate", type=float, default=0, help="rows per second; 0: as fast as it goes")
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
-    a.add_argument("--format", default="arrow", choices=["arrow", "json"])
+    a.add_argument("--format", default="arrow", choices=["arrow", "json", "avro", "json_schema"])
+    a.add_argument("--registry", default="", help="URL, for avro (one row per message) and json_schema")
     a.add_argument("--invalid", type=float, default=0, help="share of messages with one null, NaN or Inf")
     a = a.parse_args()
     stop = []
@@ -112,6 +135,9 @@ def main():
     p = ck.Producer({"bootstrap.servers": a.brokers, "enable.idempotence": True, "linger.ms": 5, "queue.buffering.max.messages": 20000,
                      "message.max.bytes": 16 << 20, "delivery.timeout.ms": 300000, "log_level": 3})
     partitions = len(p.list_topics(a.topic, timeout=30).topics[a.topic].partitions)
+    named = Registered(a.format, a.registry, a.topic) if a.registry else None
+    kind = [] if named else [("content-type", b"application/vnd.apache.arrow.stream")]
+    value = named.value if named else {"arrow": stream, "json": texts}[a.format]
     done = {"rows": 0, "messages": 0, "bad": 0, "invalid": 0}
     began = time.monotonic()
     while done["rows"] < a.rows and not stop and not failed:
@@ -119,10 +145,10 @@ def main():
         spoil = rng.random(2)
         table, invalid = data.table(rng, done["rows"], n, spoil[1] < a.invalid)
         m = done["messages"]
-        send(p, a.topic, m % partitions, m, stream(table) if a.format == "arrow" else texts(table), failed)
+        send(p, a.topic, m % partitions, m, value(table), kind, failed)
         done["rows"], done["messages"], done["invalid"] = done["rows"] + n, m + 1, done["invalid"] + invalid
         if spoil[0] < a.bad:
-            send(p, a.topic, m % partitions, m, bad(rng, table), failed)
+            send(p, a.topic, m % partitions, m, bad(rng, table, named), kind, failed)
             done["bad"] += 1
         # poll ends with the first delivery report. Once for each message it would run ahead, and then stand still.
         while a.rate and not stop and (early := began + done["rows"] / a.rate - time.monotonic()) > 0:
@@ -133,8 +159,8 @@ def main():
     print(json.dumps(done))
 
 
-def send(p, topic, partition, m, value, failed):
-    headers = [("content-type", b"application/vnd.apache.arrow.stream"), ("trace", str(m).encode())]
+def send(p, topic, partition, m, value, kind, failed):
+    headers = kind + [("trace", str(m).encode())]
     key = None if m % 7 == 0 else f"k{m % 50}".encode()
     while True:
         try:

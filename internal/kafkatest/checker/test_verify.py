@@ -7,12 +7,14 @@ import json
 import time
 import unittest
 
+import fastavro
 import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-import verify
+import registered
 import text
+import verify
 from model import STREAM
 
 NOW = int(time.time() * 1000)  # brokers delete what is old
@@ -262,6 +264,57 @@ def as_text(h):
     return h
 
 
+def as_json_schema(h):
+    """The same history in JSON that names its schema: 7, and 8 in the output."""
+    h = as_text(h)
+    for part, number in (("input", 7), ("output", 8)):
+        for r in h[part]:
+            if r["value"] != b"rubbish":
+                r["value"] = registered.prefixed(number, r["value"])
+                header(r, "content-type", None)
+    into = {"title": "Row", "properties": {"id": {"type": "integer"}, "x": {"type": "array"}}, "required": ["id"]}
+    ours = {n: {"type": [t, "null"]} for n, t in (("lca", "array"), ("lca_score", "number"), ("lca_p", "number"), ("lca_why", "array"))}
+    return h, schemas("JSON", into, {**into, "properties": into["properties"] | ours})
+
+
+def as_avro(h):
+    """The rows of a history as Avro: each is a message, with schema 7, or 8 in the output."""
+    entry = {"type": "record", "name": "Entry", "fields": [{"name": "feature", "type": "string"}, {"name": "nats", "type": "float"}]}
+    ours = [("lca", {"type": "array", "items": "float"}), ("lca_score", "float"), ("lca_p", "float"), ("lca_why", {"type": "array", "items": entry})]
+    into = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}, {"name": "x", "type": {"type": "array", "items": "float"}}]}
+    known = schemas("AVRO", into, {**into, "fields": into["fields"] + [{"name": n, "type": ["null", t], "default": None} for n, t in ours]})
+    for part, number in (("input", 7), ("output", 8), ("dead", 0)):
+        messages = []
+        for r in h[part]:
+            rubbish = r["value"] == b"rubbish"
+            for i, row in enumerate([None] if rubbish else pa.ipc.open_stream(r["value"]).read_all().to_pylist()):
+                one = {**r, "offset": r["offset"] * ROWS + i, "value": r["value"] if rubbish else avro(number, known, row)}
+                if part != "input":
+                    header(one, "lca-source-offset", str(int(dict(r["headers"])["lca-source-offset"]) * ROWS + i).encode())
+                if part == "output":
+                    header(one, "content-type", b"arrow")  # that of the input
+                messages.append(one)
+        h[part] = messages
+    return h, known
+
+
+def avro(number, known, row):
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, known[number].avro, row)
+    return registered.prefixed(number, out.getvalue())
+
+
+def schemas(kind, into, out):
+    return {n: registered.Schema({"schema": json.dumps(s), "schemaType": kind}) for n, s in ((7, into), (8, out))}
+
+
+def rewritten(h, known, i, change):
+    """An output of Avro with another row."""
+    row = known[8].row(h["output"][i]["value"][5:])
+    change(row)
+    h["output"][i]["value"] = avro(8, known, row)
+
+
 def plain(v):
     if isinstance(v, (list, tuple)):
         return "[" + ",".join(plain(w) for w in v) + "]"
@@ -452,6 +505,43 @@ SPOILED_TEXT = [
 ]
 
 
+# The same for a history of Avro, in which each row is a message.
+SPOILED_AVRO = [
+    ("a number", lambda h, k: rewritten(h, k, 0, lambda row: row.update(id=row["id"] + 1)), {"ID"}),
+    ("a digit", lambda h, k: rewritten(h, k, 0, lambda row: row["x"].__setitem__(0, row["x"][0] + 0.01)), {"ID"}),
+    ("a value", lambda h, k: rewritten(h, k, 0, lambda row: row["lca"].__setitem__(3, row["lca"][3] + 0.01)), {"VALUE"}),
+    ("a value less", lambda h, k: rewritten(h, k, 0, lambda row: row["lca"].pop()), {"VALUE"}),
+    ("a score", lambda h, k: rewritten(h, k, 0, lambda row: row.update(lca_score=row["lca_score"] + 0.01)), {"SCORE"}),
+    ("a probability", lambda h, k: rewritten(h, k, -1, lambda row: row.update(lca_p=row["lca_p"] / 2)), {"P"}),
+    ("a gain", lambda h, k: rewritten(h, k, 0, lambda row: row["lca_why"][0].update(nats=row["lca_why"][0]["nats"] * 2)), {"WHY"}),
+    ("a null", lambda h, k: rewritten(h, k, 0, lambda row: row.update(lca_score=None)), {"DECODE"}),
+    ("no values", lambda h, k: rewritten(h, k, 0, lambda row: row.update(dict.fromkeys(["lca", "lca_score", "lca_p", "lca_why"]))), {"VALUE"}),
+    ("values for a NaN row", lambda h, k: rewritten(h, k, 4 * ROWS + 2, lambda row: row.update(lca=[0.0] * D, lca_score=1.0, lca_why=[])), {"BAD_PASSED"}),
+    ("the schema of the input", lambda h, k: h["output"][0].update(value=registered.prefixed(7, h["output"][0]["value"][5:])), {"DECODE"}),
+    ("an unknown schema", lambda h, k: h["output"][0].update(value=registered.prefixed(9, h["output"][0]["value"][5:])), {"DECODE"}),
+    ("no schema", lambda h, k: h["output"][0].update(value=h["output"][0]["value"][5:]), {"DECODE"}),
+    ("cut off", lambda h, k: h["output"][0].update(value=h["output"][0]["value"][:-1]), {"DECODE"}),
+    ("a byte more", lambda h, k: h["output"][0].update(value=h["output"][0]["value"] + b"\0"), {"DECODE"}),
+    ("a field without a default", lambda h, k: k[8].json["fields"][2].pop("default"), {"DECODE"}),
+    ("a schema with another field", lambda h, k: k[8].json["fields"][0].update(doc="new"), {"DECODE"}),
+    ("the type", lambda h, k: header(h["output"][0], "content-type", None), {"NO_HEADER", "LOSS"}),
+    ("twice", lambda h, k: clone(h, "output", 5), {"DUP"}),
+    ("lost", lambda h, k: h["output"].pop(5), {"LOSS"}),
+    ("passed over", lambda h, k: h["input"][0].update(value=h["input"][0]["value"][:-1]), {"BAD_PASSED"}),
+]
+
+# The same for a history of JSON with a schema.
+SPOILED_JSON_SCHEMA = [
+    ("a space more", lambda h, k: replaced(h, 0, (b'"id":  ', b'"id": ')), {"ID"}),
+    ("a row less", lambda h, k: h["output"][1].update(value=h["output"][1]["value"][:5] + b"\n".join(h["output"][1]["value"].split(b"\n")[1:])), {"ROWS"}),
+    ("a value", lambda h, k: replaced(h, 0, (b'"lca":[-', b'"lca":[-1')), {"VALUE"}),
+    ("no schema", lambda h, k: h["output"][0].update(value=h["output"][0]["value"][5:]), {"DECODE"}),
+    ("a schema without our keys", lambda h, k: h["output"][0].update(value=registered.prefixed(7, h["output"][0]["value"][5:])), {"DECODE"}),
+    ("a schema that changes a key", lambda h, k: k[8].json["properties"]["id"].update(type="string"), {"DECODE"}),
+    ("a type", lambda h, k: h["output"][0]["headers"].append(("content-type", text.JSON.encode())), {"NO_HEADER", "LOSS"}),
+]
+
+
 def retype(t):
     i = t.column_names.index("lca_imputed")
     return t.set_column(i, "lca_imputed", t["lca_imputed"].cast(pa.int32()))
@@ -572,6 +662,14 @@ class Good(unittest.TestCase):
             self.assertEqual(r.rows, 2 * (PER - 1) * ROWS)
             self.assertGreater(r.p_rows, 0)
 
+    def test_registered(self):
+        for make, messages in ((as_avro, ROWS), (as_json_schema, 1)):
+            h, known = make(history())
+            r = codes(h, p_below=0, schemas=known)
+            self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, set(), dict(r.examples))
+            self.assertEqual((r.rows, r.messages, r.dead_letters, r.null_rows), (2 * (PER - 1) * ROWS, 2 * (PER - 1) * messages, 2, 2))
+            self.assertTrue(r.p_rows > 0 and r.why_rows == r.rows - 2, (r.p_rows, r.why_rows))
+
     def test_before_the_first_model(self):
         h = history()
         edit(h["output"][0], nulls)
@@ -611,6 +709,15 @@ class Spoiled(unittest.TestCase):
                 spoil(h)
                 r = codes(h, p_below=0)
                 self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, want, dict(r.examples))
+
+    def test_registered(self):
+        for make, spoiled in ((as_avro, SPOILED_AVRO), (as_json_schema, SPOILED_JSON_SCHEMA)):
+            for name, spoil, want in spoiled:
+                with self.subTest(name, make=make.__name__):
+                    h, known = make(history())
+                    spoil(h, known)
+                    r = codes(h, p_below=0, schemas=known)
+                    self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, want, dict(r.examples))
 
     def test_every_code_is_shown(self):
         self.assertEqual(set().union(*(want for _, _, want in SPOILED + SPOILED_IMPUTED)), set(verify.CODES))

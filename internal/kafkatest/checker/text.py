@@ -47,9 +47,9 @@ def of_rows(rows):
     return pa.table({n: c.cast(pa.float64()) if pa.types.is_null(c.type) else c for n, c in columns.items()})
 
 
-def added(before, after, column, layout):
-    """The keys that after has in addition to before, as columns of the types that Arrow outputs have. None if after is anything else
-    than the text of before with keys at the end of each row."""
+def added(before, after, column, layout, width):
+    """The keys that after has in addition to before, as columns of the types that Arrow outputs have, where width is the length of
+    vectors. None if after is anything else than the text of before with keys at the end of each row."""
     (was, old), (now, new) = objects(before), objects(after)
     if len(old) != len(new):
         return None
@@ -64,7 +64,7 @@ def added(before, after, column, layout):
             return None
         rows.append(json.loads("{" + ours.removeprefix(",") + "}", object_pairs_hook=once))
         at, to = b, d
-    return typed(rows, column, layout) if was[at:] == now[to:] else None
+    return typed(rows, column, layout, width) if was[at:] == now[to:] else None
 
 
 def once(pairs):
@@ -73,7 +73,7 @@ def once(pairs):
     return dict(pairs)
 
 
-def typed(rows, column, layout):
+def typed(rows, column, layout, width):
     names = list(rows[0]) if rows else []
     if any(list(row) != names for row in rows):
         raise ValueError("rows have different keys")
@@ -81,7 +81,7 @@ def typed(rows, column, layout):
     for n in names:
         values = [row[n] for row in rows]
         if n == column and layout == "vector":
-            k = next((len(v) for v in values if v is not None), 0)
+            k = next((len(v) for v in values if v is not None), width)
             kind = pa.list_(pa.field("item", pa.float32(), nullable=False), k)
             numbers = np.array([np.zeros(k) if v is None else v for v in values], np.float32).reshape(-1)
             columns[n] = pa.FixedSizeListArray.from_arrays(pa.array(numbers), type=kind, mask=pa.array([v is None for v in values]))

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import model
+import registered
 import text
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
@@ -39,6 +40,7 @@ class Options:
         self.passthrough = True
         self.on_invalid = "null"  # or dead_letter, or impute
         self.without_model = False  # until_model: pass_through, version 0
+        self.schemas = {}  # of messages that name theirs, by id
         for name, value in given.items():
             if not hasattr(self, name):
                 raise TypeError(f"no option {name}")
@@ -103,7 +105,7 @@ def kind_of(message, names, options):
     if message["value"] is None:
         return 0
     try:
-        table = table_of(message["value"])
+        table = table_of(message["value"], options)
     except Exception:  # pyarrow has many ways to refuse bytes
         return "bad"
     if table.num_rows == 0 or names is None:
@@ -114,13 +116,17 @@ def kind_of(message, names, options):
     return table.num_rows
 
 
-def table_of(value):
+def table_of(value, options):
+    if registered.named(value):
+        return registered.table(value, options.schemas)
     return text.table(value) if text.is_text(value) else pa.ipc.open_stream(value).read_all()
 
 
-def type_of(value):
-    """The content type of the output of a value: it has the format that its input has."""
-    return text.JSON if text.is_text(value) else model.STREAM
+def type_of(message):
+    """The content type of a message's output, which has the format that the message has."""
+    if registered.named(message["value"]):
+        return dict(message["headers"]).get("content-type")  # the input's own
+    return (text.JSON if text.is_text(message["value"]) else model.STREAM).encode()
 
 
 def source_of(record, r, where):
@@ -150,16 +156,15 @@ def check_outputs(records, inputs, kinds, models, options, r):
             version = int(headers["lca-model-version"])
             if headers["lca-model-id"].decode() != options.model_id:
                 raise ValueError
-            kind = headers["content-type"].decode()
         except (KeyError, ValueError):
-            r.fault("NO_HEADER", f"{where} lacks its model, version or content type")
+            r.fault("NO_HEADER", f"{where} lacks its model or version")
             continue
         if at is None:
             continue
         if at not in inputs:
             r.fault("UNKNOWN_SRC", f"{where} names input {at}, which does not exist")
             continue
-        if kind != type_of(inputs[at]["value"]):
+        if (kind := headers.get("content-type")) != type_of(inputs[at]):
             r.fault("NO_HEADER", f"{where} says that it is {kind}")
             continue
         seen[at] += 1
@@ -193,12 +198,13 @@ def check_outputs(records, inputs, kinds, models, options, r):
 
 
 def check_rows(where, rec, source, chosen, options, r):
-    before = table_of(source["value"])
+    before = table_of(source["value"], options)
+    keeps = text.is_text(source["value"]) or registered.named(source["value"])  # the bytes that were there
     try:
-        if type_of(source["value"]) == text.JSON:
-            after = text.added(source["value"] if options.passthrough else bare(source["value"]), rec["value"], options.column, options.layout)
+        if keeps:
+            after = added(source["value"], rec["value"], len(chosen.W) if chosen else 1, options)
             if after is None:
-                r.fault(*text_fault(where, before, rec["value"]))
+                r.fault(*text_fault(where, before, rec["value"], options))
                 return
         else:
             after = one_batch(rec["value"])
@@ -212,7 +218,7 @@ def check_rows(where, rec, source, chosen, options, r):
         return
     r.messages += 1
     r.rows += after.num_rows
-    if options.passthrough and type_of(source["value"]) != text.JSON and not same_columns(before, after):
+    if options.passthrough and not keeps and not same_columns(before, after):
         r.fault(*id_fault(where, before, after))
         return
     if chosen is not None:
@@ -237,6 +243,18 @@ def one_batch(value):
     return pa.Table.from_batches(batches, reader.schema)
 
 
+def added(before, after, width, options):
+    """Our columns of an output that keeps its input's bytes; None if it does not."""
+    if not registered.named(before):
+        return text.added(before if options.passthrough else bare(before), after, options.column, options.layout, width)
+    if options.schemas[registered.number(before)].is_avro:
+        return registered.added(before, after, options.column, options.layout, width, options.passthrough, options.schemas)
+    ours = text.added(before[5:] if options.passthrough else bare(before[5:]), after[5:], options.column, options.layout, width)
+    if ours is not None:
+        registered.check_properties(before, after, ours.column_names, options.schemas)
+    return ours
+
+
 def bare(value):
     """The form of a message without its keys."""
     whole, places = text.objects(value)
@@ -245,10 +263,13 @@ def bare(value):
     return "\n".join(["{}"] * len(places)).encode()
 
 
-def text_fault(where, before, value):
-    if len(text.objects(value)[1]) != before.num_rows:
-        return "ROWS", f"{where}: {len(text.objects(value)[1])} rows of {before.num_rows}"
-    return "ID", f"{where}: the input's text changed"
+def text_fault(where, before, value, options):
+    named = registered.named(value)
+    if not named or not options.schemas[registered.number(value)].is_avro:
+        rows = len(text.objects(value[5:] if named else value)[1])
+        if rows != before.num_rows:
+            return "ROWS", f"{where}: {rows} rows of {before.num_rows}"
+    return "ID", f"{where}: the input's bytes changed"
 
 
 def columns_of(table, options, chosen):

@@ -1,0 +1,118 @@
+//go:build linux && lake
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
+)
+
+// table is a table of docs/lakes.md. It is left in the directory that TABLES names, if any, for .ci/bench-tables.
+type table struct {
+	t          *testing.T
+	name, text string
+}
+
+func newTable(t *testing.T, name string, heads ...string) *table {
+	r := &table{t: t, name: name}
+	r.row(heads...)
+	r.text += strings.Repeat("|---", len(heads)) + "|\n"
+	return r
+}
+
+func (r *table) row(cells ...string) { r.text += "| " + strings.Join(cells, " | ") + " |\n" }
+
+func (r *table) write() {
+	r.t.Helper()
+	r.t.Log("\n" + r.text)
+	if dir := os.Getenv("TABLES"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, r.name+".md"), []byte(r.text), 0o644); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestLakeCost measures what Spark takes next to the program: CPU time of the job, and of the program on the files themselves. What the job takes to start is in
+// both runs of a difference.
+func TestLakeCost(t *testing.T) {
+	l := newLake(t)
+	const files = 4
+	l.script("files", "events", strconv.Itoa(files), "250000", "64")
+	var inputs []string
+	for i := range files {
+		inputs = append(inputs, "--input", fmt.Sprintf("events/%d.parquet", i))
+	}
+	out := newTable(t, "cost", "", "without Spark", "on Spark", "of which Spark's own")
+	row := func(name string, program, job float64) {
+		out.row(name, fmt.Sprintf("%.1f", program), fmt.Sprintf("%.1f", job), fmt.Sprintf("%.0f %%", 100*(job-program)/job))
+	}
+	of := func(cmd *exec.Cmd) float64 { return l.cpu(cmd.Args...) }
+	for _, neighbours := range []int{256, 3000} {
+		l.first("first.arrows", 64, neighbours, "events/0.parquet")
+		program := l.cpu(append([]string{l.built, "em", "expect", "--model", "first.arrows", "-o", "sums.arrows"}, inputs...)...)
+		const steps = 3
+		all := of(l.job("local[2]", l.refitOf("first.arrows", "events", 1+steps)...)) - of(l.job("local[2]", l.refitOf("first.arrows", "events", 1)...))
+		row(fmt.Sprintf("a step of `refit`, %d neighbours", neighbours), program, all/steps)
+	}
+	score := func(input, output string) float64 {
+		return of(l.job("local[2]", absolute(t, sparkJob), "score", "--model", "first.arrows", "--input", input, "--output", output))
+	}
+	program := l.cpu(append([]string{l.built, "transform", "--model", "first.arrows", "-o", "scored.arrows"}, inputs...)...)
+	row("`score`, 3000 neighbours", program, (score("events", "all")-score("events/0.parquet", "one"))*files/(files-1))
+	out.write()
+}
+
+// TestLakeScore holds that score writes each row once, with the values of `transform --input`, bit for bit.
+func TestLakeScore(t *testing.T) {
+	l := newLake(t)
+	l.script("files", "events", "3", "20000", "8")
+	l.first("first.arrows", 8, 500, "events/0.parquet")
+	l.output(l.job("local-cluster[2,1,1024]", absolute(t, sparkJob), "score", "--model", "first.arrows", "--input", "events", "--output", "scored"))
+	l.tool("transform", "--model", "first.arrows", "--input", "events/0.parquet", "--input", "events/1.parquet", "--input", "events/2.parquet", "-o", "want.arrow")
+	if got := strings.TrimSpace(l.script("same", "scored", "want.arrow")); got != "60000 rows: id name f0 f1 f2 f3 f4 f5 f6 f7 lca lca_score lca_p" {
+		t.Error(got)
+	}
+}
+
+// cpu returns the CPU seconds of a command and all its descendants.
+func (l *lake) cpu(command ...string) float64 {
+	l.t.Helper()
+	seconds, err := strconv.ParseFloat(strings.TrimSpace(l.script(append([]string{"cpu"}, command...)...)), 64)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return seconds
+}
+
+// TestLakeIceberg holds that a refit reads one snapshot of an Iceberg table, names it in the model, and gives the same model when more has been written.
+func TestLakeIceberg(t *testing.T) {
+	l := newLake(t)
+	l.script("files", "january", "3", "40000", "8")
+	l.script("files", "february", "2", "30000", "8")
+	l.first("first.arrows", 8, 500, "january/0.parquet")
+	l.conf = []string{"--jars", testtools.IcebergJar(t), "--conf", "spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog",
+		"--conf", "spark.sql.catalog.lake.type=hadoop", "--conf", "spark.sql.catalog.lake.warehouse=" + filepath.Join(l.dir, "warehouse")}
+	script := absolute(t, "testdata/lake.py")
+	january := strings.TrimSpace(l.output(l.job("local[2]", script, "iceberg", "january")))
+	before := l.refit("local-cluster[2,1,1024]", "first.arrows", "lake.db.events", 2)
+	if before.Rows+before.Invalid != 120_000 || before.Parts < 6 {
+		t.Errorf("%+v", before)
+	}
+	if shown := l.tool("snapshot", "show", "--file", "next.arrows", "--json"); !strings.Contains(shown, `"lake.snapshot_id":"`+january+`"`) || !strings.Contains(shown, `"lake.table":"lake.db.events"`) {
+		t.Errorf("the model does not name the snapshot %s: %s", january, shown)
+	}
+	l.output(l.job("local[2]", script, "iceberg", "february"))
+	if after := l.refit("local[2]", "first.arrows", "lake.db.events.snapshot_id_"+january, 2); after != before {
+		t.Errorf("the snapshot %s gives %+v now, and gave %+v", january, after, before)
+	}
+	if newest := l.refit("local[2]", "first.arrows", "lake.db.events", 1); newest.Rows+newest.Invalid != 180_000 {
+		t.Errorf("the newest snapshot has other rows: %+v", newest)
+	}
+}
