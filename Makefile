@@ -5,6 +5,7 @@
 # make test    all tests, with everything they need, on a machine with Go and nothing else
 # make check   make test, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
+# make lake    the job of deploy/spark on Spark itself, with executors that are killed, and Iceberg: ten minutes; writes the tables of its page
 # make release-check   the same bytes twice, modules, licences, SBOM, known vulnerabilities; into build/
 # make lint    the linters alone
 # make image-check   the binary as uid 65532 in a read-only root, as the image runs it
@@ -12,7 +13,7 @@
 # make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
 # make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build man demo picture test check lint bench bench-asm bench-go paper quality image-check tools
+.PHONY: build man demo picture test check chaos lake lint bench bench-asm bench-go paper quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -55,13 +56,19 @@ chaos: tools
 	go test -tags chaos -count 1 -timeout 6h -v ./internal/e2e -run '$(RUN)' -seed $(SEED) -results $(CURDIR)/build/chaos.md
 	$(if $(filter TestChaos,$(RUN)),go test -count 1 -timeout 2h -v ./pipeline -run 'TestSimulation$$' -seeds 100000)
 
+lake:
+	@mkdir -p build/lake
+	@rm -f build/lake/*.md
+	TABLES=$(CURDIR)/build/lake go test -tags lake -count 1 -timeout 2h -v ./internal/e2e -run 'TestLake'
+	.ci/bench-tables build/lake deploy/spark/README.md
+
 release-check:
 	.ci/release-check
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
-	go vet -tags chaos ./internal/e2e
+	go vet -tags chaos,lake ./internal/e2e
 	$(GOTOOL) golangci-lint run
 
 image-check:
@@ -75,7 +82,7 @@ bench:
 	@test -n "$$CELLS" || rm -f build/bench/*.md
 	$(BENCH) -bench 'Twin|Gonum|Threads|Score' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca/online
-	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions|Formats' ./internal/bench
+	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions|Formats|Start' ./internal/bench
 	$(MAKE) bench-asm
 	.ci/bench-tables
 	@echo "load average: $$(cat /proc/loadavg)"

@@ -16,9 +16,10 @@ import (
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
-// BenchmarkFormats runs transform over messages of one row of numbers and a text, in each format that names a schema in a registry and in
-// JSON, and in turn two consumers in Python with the deserializers of confluent-kafka: one that only reads them into numpy, and one
-// that whitens and writes them too (testdata/formats.py). The figures are rows per second of processor time.
+// BenchmarkFormats runs two jobs over messages of one row of numbers and a text, in each format that names a schema in a registry, in JSON and in
+// Arrow, and in turn with consumers in Python that have the deserializers of confluent-kafka (testdata/formats.py). One job only
+// reads the numbers (testdata/reads), the other whitens them and writes each message again, exactly once (transform). The figures are
+// rows per second of processor time.
 //
 //	go test ./internal/bench -run '^$' -bench Formats -benchtime 1x -timeout 1h
 //
@@ -27,10 +28,13 @@ import (
 func BenchmarkFormats(b *testing.B) {
 	h, chosen := newHall(b), regexp.MustCompile(os.Getenv("CELLS"))
 	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
-	registry := kafkatest.StartRegistry(b)
+	registry, reader := kafkatest.StartRegistry(b), filepath.Join(b.TempDir(), "reads")
+	if out, err := exec.Command("go", "build", "-o", reader, "./testdata/reads").CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
 	for _, dim := range []int{12, 64} {
-		for _, format := range []string{"json", "avro", "json_schema", "protobuf"} {
-			f := formatCell{hall: h, registry: registry.URL, format: format, dim: dim, messages: 100_000}
+		for _, format := range []string{"arrow", "json", "avro", "json_schema", "protobuf"} {
+			f := formatCell{hall: h, registry: registry.URL, reader: reader, format: format, dim: dim, messages: 100_000}
 			if !chosen.MatchString(f.name()) {
 				continue
 			}
@@ -41,13 +45,14 @@ func BenchmarkFormats(b *testing.B) {
 			})
 		}
 	}
-	table(b, "formats", "| format | numbers | ours: rows/cpu-s | Python reads | Python whitens | ours / reads (lowest – highest) | ours / whitens | MiB: ours, Python |\n|---|---|---|---|---|---|---|---|\n", h.rows)
+	table(b, "formats", "| format | numbers | reading: ours, Python's | ratio (lowest – highest) | whitening: ours, Python's | ratio (lowest – highest) | our whitening / Python's reading | MiB, whitening: ours, Python's |\n|---|---|---|---|---|---|---|---|\n", h.rows)
 }
 
 // formatCell is one comparison.
 type formatCell struct {
 	hall     *hall
 	registry string
+	reader   string // the program of testdata/reads
 	format   string
 	dim      int
 	messages int
@@ -64,7 +69,7 @@ func (f *formatCell) compete(b *testing.B) {
 	learner := start(b, s.binary, []string{"learn", "-c", f.config(b, s, id+"-model", id+"-none")})
 	learner.await(b, `^lca_snapshots_total [1-9]`)
 	learner.stop(b)
-	var ours, reads, whitens []result
+	var ours, theirs versus
 	for i := range f.hall.rounds {
 		group := fmt.Sprintf("%s-ours-%d", id, i)
 		p := start(b, s.binary, []string{"transform", "-c", f.config(b, s, group, s.topic(b, group, s.partitions, nil))})
@@ -72,28 +77,43 @@ func (f *formatCell) compete(b *testing.B) {
 			go p.profile(b, filepath.Join(dir, id+".pprof"))
 		}
 		p.awaitCount(b, "lca_transform_rows_total", s.messages)
-		ours = append(ours, p.stop(b))
-		reads = append(reads, f.python(b, s, "read", fmt.Sprintf("%s-reads-%d", id, i)))
-		whitens = append(whitens, f.python(b, s, "whiten", fmt.Sprintf("%s-whitens-%d", id, i)))
+		ours.add(f.reads(b, s), p.stop(b))
+		theirs.add(f.python(b, s, "read", fmt.Sprintf("%s-reads-%d", id, i)), f.python(b, s, "whiten", fmt.Sprintf("%s-whitens-%d", id, i)))
 	}
+	f.report(b, &ours, &theirs)
+}
+
+// versus is what one side did, by round.
+type versus struct{ reads, whitens []result }
+
+func (v *versus) add(reads, whitens result) {
+	v.reads, v.whitens = append(v.reads, reads), append(v.whitens, whitens)
+}
+
+func (f *formatCell) report(b *testing.B, ours, theirs *versus) {
 	rates := func(of []result) (all []float64) {
 		for _, r := range of {
-			all = append(all, float64(s.messages)/r.CPU)
+			all = append(all, float64(f.messages)/r.CPU)
 		}
 		return all
 	}
-	var pairs []pairOfRates
-	for i, r := range rates(ours) {
-		pairs = append(pairs, pairOfRates{r, rates(reads)[i]})
+	compare := func(ours, theirs []result) (a, t float64, text string) {
+		var pairs []pairOfRates
+		for i, r := range rates(ours) {
+			pairs = append(pairs, pairOfRates{r, rates(theirs)[i]})
+		}
+		a, t = median(rates(ours)), median(rates(theirs))
+		low, high := bounds(pairs)
+		return a, t, fmt.Sprintf("%s, %s | **%.1f** (%.1f – %.1f)", thousands(a), thousands(t), a/t, low, high)
 	}
-	a, r, w := median(rates(ours)), median(rates(reads)), median(rates(whitens))
-	low, high := bounds(pairs)
-	b.ReportMetric(a, "rows/cpu-s")
-	b.ReportMetric(a/r, "x-reads")
-	b.ReportMetric(a/w, "x-whitens")
+	r, theirR, reading := compare(ours.reads, theirs.reads)
+	w, theirW, whitening := compare(ours.whitens, theirs.whitens)
+	b.ReportMetric(r, "reads/cpu-s")
+	b.ReportMetric(w, "rows/cpu-s")
+	b.ReportMetric(r/theirR, "x-reads")
+	b.ReportMetric(w/theirW, "x-whitens")
 	b.ReportMetric(0, "ns/op")
-	f.hall.rows = append(f.hall.rows, fmt.Sprintf("| %s | %d | %s | %s | %s | **%.1f** (%.1f – %.1f) | **%.1f** | %.0f, %.0f |\n", f.format, f.dim,
-		thousands(a), thousands(r), thousands(w), a/r, low, high, a/w, ours[0].RSS, whitens[0].RSS))
+	f.hall.rows = append(f.hall.rows, fmt.Sprintf("| %s | %d | %s | %s | %.1f | %.0f, %.0f |\n", f.format, f.dim, reading, whitening, w/theirR, ours.whitens[0].RSS, theirs.whitens[0].RSS))
 }
 
 // pairOfRates is ours and theirs of one round.
@@ -110,13 +130,20 @@ func bounds(pairs []pairOfRates) (low, high float64) {
 	return low, high
 }
 
-// config writes a configuration; Protobuf comes out as JSON, because it cannot come out as it came.
-func (f *formatCell) config(b *testing.B, s *stream, group, output string) string {
-	b.Helper()
-	var names []string
+// features are the names of the columns: in Arrow a list, as its producers send vectors.
+func (f *formatCell) features() (names []string) {
+	if f.format == "arrow" {
+		return []string{"x"}
+	}
 	for k := range f.dim {
 		names = append(names, fmt.Sprintf("f%d", k))
 	}
+	return names
+}
+
+// config writes a configuration; Protobuf comes out as JSON, because it cannot come out as it came.
+func (f *formatCell) config(b *testing.B, s *stream, group, output string) string {
+	b.Helper()
 	format := "input"
 	if f.format == "protobuf" {
 		format = "json"
@@ -129,26 +156,40 @@ snapshot: {topic: %s-snapshots}
 checkpoint: {topic: %s-checkpoints}
 transform: {topic: %s, format: %s, score: false, p_value: false}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}
-`, s.broker.Addrs()[0], s.id, group, strings.Join(names, ", "), f.registry, s.model, s.model, output, format)
+`, s.broker.Addrs()[0], s.id, group, strings.Join(f.features(), ", "), f.registry, s.model, s.model, output, format)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		b.Fatal(err)
 	}
 	return path
 }
 
-// python runs testdata/formats.py to its end.
-func (f *formatCell) python(b *testing.B, s *stream, what, group string) result {
+// reads runs testdata/reads to its end.
+func (f *formatCell) reads(b *testing.B, s *stream) result {
 	b.Helper()
-	job := map[string]any{"format": f.format, "dim": f.dim, "messages": s.messages, "partitions": s.partitions, "brokers": s.broker.Addrs()[0],
-		"registry": f.registry, "input": s.id + "-in", "output": "", "group": group}
-	if what == "whiten" {
-		job["output"] = s.topic(b, group, s.partitions, nil)
-	}
-	line, err := json.Marshal(job)
+	cmd := exec.Command(f.reader, f.job(b, s, "", ""))
+	cmd.Stderr = os.Stderr
+	return lastLine(b, cmd)
+}
+
+// job is the argument of testdata/reads and testdata/formats.py.
+func (f *formatCell) job(b *testing.B, s *stream, group, output string) string {
+	b.Helper()
+	line, err := json.Marshal(map[string]any{"format": f.format, "dim": f.dim, "features": f.features(), "messages": s.messages, "partitions": s.partitions, "brokers": s.broker.Addrs()[0],
+		"registry": f.registry, "input": s.id + "-in", "output": output, "group": group})
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(testtools.Python(b), "testdata/formats.py", what, string(line))
+	return string(line)
+}
+
+// python runs testdata/formats.py to its end.
+func (f *formatCell) python(b *testing.B, s *stream, what, group string) result {
+	b.Helper()
+	output := ""
+	if what == "whiten" {
+		output = s.topic(b, group, s.partitions, nil)
+	}
+	cmd := exec.Command(testtools.Python(b), "testdata/formats.py", what, f.job(b, s, group, output))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr

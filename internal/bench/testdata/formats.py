@@ -1,4 +1,4 @@
-"""Messages of one row in the formats of a schema registry, by confluent-kafka's own serializers and deserializers.
+"""Messages of one row as Arrow, JSON and in the formats of a schema registry, by confluent-kafka's own serializers and deserializers.
 
     formats.py write|read|whiten JSON
 
@@ -13,6 +13,7 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
@@ -50,9 +51,21 @@ def json_schema(vector):
     return json.dumps({"type": "object", "title": "Row", "properties": properties})
 
 
+def stream(row):
+    """A stream of Arrow with one batch of one row, whose numbers are one list."""
+    kinds = {"x": pa.list_(pa.float64(), len(names)), "lca": pa.list_(pa.float32(), len(names)), "note": pa.string()}
+    batch = pa.RecordBatch.from_arrays([pa.array([v], kinds[name]) for name, v in row.items()], list(row))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
 def serializer(topic, vector):
     """From a dict to the value of a message."""
     form, context = job["format"], SerializationContext(topic, MessageField.VALUE)
+    if form == "arrow":
+        return stream
     if form == "json":
         return lambda row: json.dumps(row, separators=(",", ":")).encode()
     registry = SchemaRegistryClient({"url": job["registry"]})
@@ -70,6 +83,8 @@ def serializer(topic, vector):
 def deserializer():
     """From the value of a message to a dict, or to a message of Protobuf."""
     form, context = job["format"], SerializationContext(job["input"], MessageField.VALUE)
+    if form == "arrow":
+        return lambda value: pa.ipc.open_stream(value).read_next_batch().to_pylist()[0]
     if form == "json":
         return json.loads
     registry = SchemaRegistryClient({"url": job["registry"]})
@@ -93,7 +108,7 @@ def write():
     for i in range(job["messages"]):
         x = rng.standard_normal(len(names))
         x[0] += 6 * rng.integers(2) - 3
-        row = dict(zip(names, x.tolist())) | {"note": f"row {i}"}
+        row = ({"x": x.tolist()} if job["format"] == "arrow" else dict(zip(names, x.tolist()))) | {"note": f"row {i}"}
         producer.produce(job["input"], serialize(row), partition=i % job["partitions"])
         producer.poll(0)
     if producer.flush(120):
@@ -107,7 +122,7 @@ def consume(whiten):
     consumer.subscribe([job["input"]])
     if whiten:
         producer = Producer({"bootstrap.servers": job["brokers"], "transactional.id": job["group"], "compression.type": "zstd", "linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000})
-        producer.init_transactions(30)
+        producer.init_transactions(300)
     W, mean = np.eye(len(names), dtype=np.float32), np.zeros(len(names), np.float32)
     done, last = 0, {}
     began, wall = cpu(), time.time()
@@ -118,6 +133,8 @@ def consume(whiten):
         rows = [deserialize(m.value()) for m in messages]
         if job["format"] == "protobuf":
             x = np.array([[getattr(r, n) for n in names] for r in rows], np.float32)
+        elif job["format"] == "arrow":
+            x = np.array([r["x"] for r in rows], np.float32)
         else:
             x = np.array([[r[n] for n in names] for r in rows], np.float32)
         y = (x - mean) @ W
@@ -129,8 +146,8 @@ def consume(whiten):
                 row["lca"] = v.tolist()
                 producer.produce(job["output"], serialize(row), key=m.key(), partition=m.partition())
                 last[m.partition()] = m.offset() + 1
-            producer.send_offsets_to_transaction([TopicPartition(job["input"], p, o) for p, o in last.items()], consumer.consumer_group_metadata())
-            producer.commit_transaction(30)
+            producer.send_offsets_to_transaction([TopicPartition(job["input"], p, o) for p, o in last.items()], consumer.consumer_group_metadata(), 300)
+            producer.commit_transaction(300)
         done += len(messages)
     spent = cpu() - began
     print(json.dumps({"messages": done, "cpu": spent, "wall": time.time() - wall, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
