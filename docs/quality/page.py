@@ -184,7 +184,7 @@ def floors_part(now):
         for other, digits in (("refused", 3), ("alarms", 1)):
             cells += [f"{v[other]['mean']:.{digits}f}" if v else "–" for v in (was, r)]
         body.append(cells)
-    why = table(["stream", "named first", "among three"], [[r["stream"], show(r["first"], 2), show(r["three"], 2)] for r in store.load("why")])
+    why = table(["stream", "moved by, sd", "named first", "among three"], [[r["stream"], f"{r['off']:.0f}", show(r["first"], 2), show(r["three"], 2)] for r in store.load("why")])
     return prose.FLOORS.format(runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, table=table(
         ["stream", "preset", "figure", "first edition", "today", "floor", "refused: first", "today", "alarms: first", "today"], body))
 
