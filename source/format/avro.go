@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/twmb/avro"
 
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
@@ -91,17 +90,6 @@ func compileAvro(c Config, s *Schema) (valueDecoder, error) {
 		}
 	}
 	return d, nil
-}
-
-// parseAvro parses a schema with all that it refers to.
-func parseAvro(s *Schema) (*avro.Schema, error) {
-	var known avro.SchemaCache
-	for _, r := range s.References {
-		if _, err := known.Parse(r.Text); err != nil {
-			return nil, fmt.Errorf("%q, version %d of %s, to which it refers: %w", clip(r.Name), r.Version, clip(r.Subject), err)
-		}
-	}
-	return known.Parse(s.Text)
 }
 
 // avroDecoder reads the bodies of one schema.

@@ -269,5 +269,5 @@ func (n *avroNode) long() arrow.DataType {
 
 // isDecimal reports whether n is a decimal that Arrow has a type for.
 func (n *avroNode) isDecimal() bool {
-	return n.logical == "decimal" && (n.kind == avroBytes || n.kind == avroFixed) && n.precision >= 1 && n.precision <= 76 && n.scale <= n.precision
+	return n.logical == "decimal" && (n.kind == avroBytes || n.kind == avroFixed) && n.precision >= 1 && n.precision <= mostDigitsOfDecimal && n.scale <= n.precision
 }
