@@ -126,7 +126,7 @@ func decimalOf(n map[string]any) (precision, scale int, ok bool) {
 	}
 	if n["type"] == "fixed" {
 		size, isSize := wholeOf(n["size"])
-		most := math.Floor(math.Log10(2) * float64(8*size-1)) // digits of the largest integer of so many bytes, less one
+		most := math.Floor(math.Log10(2) * float64(8*size-1)) // digits that integers of this size have whatever they are
 		ok = isSize && float64(precision) <= most
 	}
 	return precision, scale, ok
