@@ -51,7 +51,7 @@ func (c *columnsSoFar) with(in *arrow.Schema) (*arrow.Schema, error) {
 		return nil, fmt.Errorf("%w: the messages have had more than %d keys, which would all be fields; set transform.format to json", errNotAvro, mostColumns)
 	}
 	switch {
-	case slices.EqualFunc(fields, in.Fields(), arrow.Field.Equal):
+	case fields != nil && slices.EqualFunc(fields, in.Fields(), arrow.Field.Equal):
 		c.schema = in
 	case fields != nil:
 		c.schema = arrow.NewSchema(fields, nil)

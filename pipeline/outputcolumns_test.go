@@ -12,8 +12,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// Keys that come and go in all ways give a version of the subject for each key at most, whichever engine meets them, and each row is read
-// as it was.
+// Keys that come and go in all ways, also all at once, give a version of the subject for each key at most, whichever engine meets them, and each
+// row is read as it was.
 func TestKeysThatComeAndGo(t *testing.T) {
 	const keys, messages = 10, 400
 	s, rng := &schemaStore{schemas: map[int]*format.Schema{}}, rand.New(rand.NewPCG(1, 2))
@@ -25,6 +25,9 @@ func TestKeysThatComeAndGo(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				row[fmt.Sprint("k", k)] = float64(i)
 			}
+		}
+		if i%20 == 19 {
+			clear(row)
 		}
 		value, err := json.Marshal(row)
 		if err != nil {
