@@ -115,11 +115,12 @@ func (o *registeredOutput) register(ctx context.Context, writer, k int) (int, er
 	if err != nil {
 		return 0, err
 	}
-	extend := avroWith
+	var text string
 	if s.Type == format.SchemaJSON {
-		extend = jsonSchemaWith
+		text, err = jsonSchemaWith(s, o.config.fields(k), o.config.Passthrough)
+	} else {
+		text, err = avroWith(s.Text, o.config.fields(k), o.config.Passthrough)
 	}
-	text, err := extend(s.Text, o.config.fields(k), o.config.Passthrough)
 	if err != nil {
 		return 0, &Stop{Err: fmt.Errorf("schema %d: %w", writer, err), Remedy: "set transform.format to json or arrow"}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -93,78 +92,6 @@ func namesWithin(node any, name, space string) bool {
 		return n["symbols"] == nil && n["size"] == nil && namesWithin(n["type"], name, space)
 	}
 	return false
-}
-
-// jsonSchemaWith is the schema of an object, or of an array of objects, with our properties.
-func jsonSchemaWith(text string, ours []arrow.Field, passthrough bool) (string, error) {
-	return jsonSchemaOf(text, text, ours, passthrough)
-}
-
-// jsonSchemaOf is jsonSchemaWith for a part of a whole schema.
-func jsonSchemaOf(whole, text string, ours []arrow.Field, passthrough bool) (string, error) {
-	var schema map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &schema); err != nil {
-		return "", errors.New("it is no object, to which properties could be added")
-	}
-	if err := inline(whole, schema); err != nil {
-		return "", err
-	}
-	if string(schema["type"]) == `"array"` && schema["items"] != nil {
-		items, err := jsonSchemaOf(whole, string(schema["items"]), ours, passthrough)
-		if err != nil {
-			return "", err
-		}
-		return withJSON(schema, "items", json.RawMessage(items))
-	}
-	properties := map[string]json.RawMessage{}
-	if schema["properties"] != nil && passthrough {
-		if err := json.Unmarshal(schema["properties"], &properties); err != nil {
-			return "", fmt.Errorf("its properties: %w", err)
-		}
-	}
-	if !passthrough {
-		delete(schema, "required")
-	}
-	for _, f := range ours {
-		typ := `{"type":["number","null"]}`
-		switch f.Type.ID() {
-		case arrow.FIXED_SIZE_LIST:
-			typ = `{"type":["array","null"],"items":{"type":"number"}}`
-		case arrow.LIST:
-			typ = `{"type":["array","null"],"items":{"type":"object","properties":{"feature":{"type":"string"},"nats":{"type":"number"}}}}`
-		case arrow.INT16:
-			typ = `{"type":["integer","null"]}`
-		}
-		properties[f.Name] = json.RawMessage(typ)
-	}
-	return withJSON(schema, "properties", properties)
-}
-
-// inline puts what the $ref of a schema refers to within the whole into its place: our properties would be next to it, where they mean
-// nothing, and what it refers to may allow no others.
-func inline(whole string, schema map[string]json.RawMessage) error {
-	const most = 16 // a $ref to a $ref, and so on
-	for range most {
-		var ref string
-		if json.Unmarshal(schema["$ref"], &ref) != nil || !strings.HasPrefix(ref, "#/") {
-			return nil
-		}
-		part := json.RawMessage(whole)
-		for _, key := range strings.Split(ref[2:], "/") {
-			var within map[string]json.RawMessage
-			if json.Unmarshal(part, &within) != nil {
-				return nil
-			}
-			part = within[strings.NewReplacer("~1", "/", "~0", "~").Replace(key)]
-		}
-		var target map[string]json.RawMessage
-		if json.Unmarshal(part, &target) != nil || target == nil {
-			return nil
-		}
-		delete(schema, "$ref")
-		maps.Copy(schema, target)
-	}
-	return fmt.Errorf("its $ref leads to more than %d others", most)
 }
 
 // withJSON is the text of an object in which one value is another.

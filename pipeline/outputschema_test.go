@@ -6,6 +6,8 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // A record may be named within itself in many ways, and another may have its name in another namespace.
@@ -41,7 +43,7 @@ func TestPropertiesBehindReferences(t *testing.T) {
 		`{"$ref":"#/$defs/loop",` + defs + `}`:                             "",
 		`{"properties":{"self":{"$ref":"#"}},"additionalProperties":true}`: `{"properties":{"self":{"$ref":"#"}` + with + `,"additionalProperties":true}`,
 	} {
-		got, err := jsonSchemaWith(text, ours, true)
+		got, err := jsonSchemaWith(&format.Schema{Text: text}, ours, true)
 		if want == "" {
 			if err == nil {
 				t.Errorf("%s: %s, want an error", text, got)
