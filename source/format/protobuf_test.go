@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -149,6 +150,54 @@ func TestDecodeProtobuf(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What comes again is as in the library: of a oneof nothing is left of what it had before another of its fields came, and of a map the last
+// entry of a key counts.
+func TestFieldsThatComeAgain(t *testing.T) {
+	s := &Schema{ID: 1, Type: SchemaProtobuf, Text: `syntax = "proto3"; message Row {
+		message Part { int32 n = 1; optional double x = 2; string text = 3; repeated int32 list = 4; map<string, int32> tags = 5; Part2 deep = 6; oneof inner { int32 a = 7; Part2 b = 8; } }
+		message Part2 { repeated string names = 1; double y = 2; }
+		oneof one { Part p = 1; Part q = 2; int32 z = 3; string t = 4; } repeated int32 own = 5; }`}
+	texts := []string{
+		`p { n: 1 x: 2 text: "a" list: [1, 2] tags { key: "k" value: 1 } deep { names: "m" y: 3 } a: 4 }`, `p { x: 5 list: 3 }`, `p { }`, `p { deep { y: 6 } b { names: "o" } }`, `p { b { y: 1 } }`,
+		`q { n: 7 text: "b" }`, `q { list: 8 }`, `z: 9`, `t: "c"`, `own: 1`, `p { tags { key: "k" value: 2 } tags { key: "l" value: 3 } }`,
+	}
+	file, err := parseProtobuf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, columns := range [][]string{nil, {"p.n", "p.list", "p.deep.y", "z"}, {"p.deep.names", "q.list", "own"}} {
+		d := newDecoder(t, Config{Registry: protoRegistry{1: s}, Columns: columns, Only: columns != nil})
+		dumped := func(body []byte) [][]string {
+			rec, err := d.Decode(t.Context(), append([]byte{0, 0, 0, 0, 1, 0}, body...), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer rec.Release()
+			return dumpRecord(rec)
+		}
+		for range 300 {
+			var body []byte
+			var said []string
+			for range 1 + rng.IntN(5) {
+				text := texts[rng.IntN(len(texts))]
+				body, said = append(body, protoValue(t, s, []int{0}, text)[6:]...), append(said, text)
+			}
+			m := dynamicpb.NewMessage(file.Messages().Get(0))
+			if err := proto.Unmarshal(body, m); err != nil {
+				t.Fatal(err)
+			}
+			once, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(dumped(once), dumped(body)); diff != "" {
+				t.Fatalf("%v, %s: %s", columns, strings.Join(said, " | "), diff)
+			}
+		}
 	}
 }
 

@@ -112,12 +112,41 @@ func (r *protoReader) write(s *protoShape, f *protoFrame, cols []rowColumn) {
 		}
 	case protoList, protoMap:
 		c.mark(true)
+		if s.form == protoMap {
+			s.lastOfEachKey(&f.items[s.field.list])
+		}
 		r.items(s, &f.items[s.field.list], cols)
 		c.offset(cols[s.fields[len(s.fields)-1].place].n)
 	default:
 		bits, text := r.value(s, f)
 		r.scalar(s, bits, text, c)
 	}
+}
+
+// lastOfEachKey leaves out the entries of a map whose key comes again: the last one counts.
+func (s *protoShape) lastOfEachKey(items *protoItems) {
+	if len(items.frames) < 2 {
+		return
+	}
+	type key struct {
+		bits uint64
+		text string
+	}
+	slot, place := s.fields[0].field.slot, make(map[key]int, len(items.frames))
+	kept := items.frames[:0]
+	for _, entry := range items.frames {
+		k := key{bits: entry.bits[slot]}
+		if entry.text {
+			k.text = string(entry.texts[slot])
+		}
+		if at, again := place[k]; again {
+			kept[at] = entry
+			continue
+		}
+		place[k] = len(kept)
+		kept = append(kept, entry)
+	}
+	items.frames = kept
 }
 
 // mostSeconds is the longest google.protobuf.Duration; a Timestamp, of the years 1 to 9999, is less.

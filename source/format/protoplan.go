@@ -63,9 +63,11 @@ type protoField struct {
 	kind      protoreflect.Kind
 	slot, end int           // of the frame: its own, and behind those of its fields
 	list      int           // place among the lists of the frame; −1: it is not repeated
+	lists     [2]int        // of its fields, among the lists of the frame: the first, and behind the last
 	message   *protoMessage // nil: a scalar
 	frame     *protoFrame   // of an element; nil: elements are scalars
 	rivals    []*protoField // the other fields of its oneof
+	home      *protoFrame   // of a field of a oneof: an empty frame as that in which it is
 }
 
 // wire is the wire type of a value that is not packed.
@@ -188,10 +190,10 @@ func (b *protoPlanner) lift(m protoreflect.MessageDescriptor, into *protoMessage
 			}
 		}
 		if len(inner) > 0 && known[d.Number()] == nil && formOf(d) == protoStruct && !slices.Contains(b.path, d.Message().FullName()) {
-			f := &protoField{kind: d.Kind(), slot: frame.slots, list: -1, message: &protoMessage{}}
+			f := &protoField{kind: d.Kind(), slot: frame.slots, list: -1, lists: [2]int{frame.lists, 0}, message: &protoMessage{}}
 			frame.slots++
 			b.lift(d.Message(), f.message, frame, inner, names, append(slices.Clip(above), f.slot))
-			f.end = frame.slots
+			f.end, f.lists[1] = frame.slots, frame.lists
 			known[d.Number()] = f
 		}
 	}
@@ -226,6 +228,7 @@ func rivals(m protoreflect.MessageDescriptor, known map[protoreflect.FieldNumber
 			all = append(all, f)
 		}
 		for _, f := range all {
+			f.home = frame
 			f.rivals = slices.DeleteFunc(slices.Clone(all), func(g *protoField) bool { return g == f })
 		}
 	}
@@ -254,7 +257,7 @@ func (b *protoPlanner) one(name string, d protoreflect.FieldDescriptor, frame *p
 	if len(b.path) > limits.Depth-4 || b.plan.shapes > limits.Fields {
 		return nil
 	}
-	f := &protoField{kind: d.Kind(), slot: frame.slots, list: -1}
+	f := &protoField{kind: d.Kind(), slot: frame.slots, list: -1, lists: [2]int{frame.lists, 0}}
 	frame.slots++
 	s := b.new(name, formOfOne(d), f)
 	s.nullable = !inList && d.HasPresence() && !d.HasDefault()
@@ -274,7 +277,7 @@ func (b *protoPlanner) one(name string, d protoreflect.FieldDescriptor, frame *p
 		s.fields = b.fields(d.Message(), f.message, frame)
 		b.typed(s)
 	}
-	f.end = frame.slots
+	f.end, f.lists[1] = frame.slots, frame.lists
 	return s
 }
 

@@ -136,7 +136,7 @@ func (r *protoReader) field(field *protoField, f *protoFrame, number protowire.N
 	f.set[field.slot] = true
 	for _, rival := range field.rivals {
 		if f.set[rival.slot] {
-			clear(f.set[rival.slot:rival.end])
+			rival.forget(f)
 		}
 	}
 	if field.list >= 0 {
@@ -154,6 +154,18 @@ func (r *protoReader) field(field *protoField, f *protoFrame, number protowire.N
 		f.bits[field.slot] = field.decoded(bits)
 	}
 	return n
+}
+
+// forget makes a field of a oneof, and what is within it, as it was before it came, because it may come again.
+func (f *protoField) forget(in *protoFrame) {
+	clear(in.set[f.slot:f.end])
+	copy(in.bits[f.slot:f.end], f.home.bits[f.slot:f.end])
+	if in.text {
+		copy(in.texts[f.slot:f.end], f.home.texts[f.slot:f.end])
+	}
+	for i := f.lists[0]; i < f.lists[1]; i++ {
+		in.items[i] = protoItems{}
+	}
 }
 
 // consume reads a value.
