@@ -83,7 +83,7 @@ func Open(c Config) (*Client, error) {
 	}
 	options := []sr.ClientOpt{
 		sr.URLs(address.String()), sr.UserAgent("lca-stream"),
-		sr.HTTPClient(&http.Client{Transport: bounded{c.Transport}, Timeout: requestWait}),
+		sr.HTTPClient(&http.Client{Transport: bounded{c.Transport}, Timeout: requestWait, CheckRedirect: sameMethod}),
 	}
 	if c.Username != "" {
 		options = append(options, sr.BasicAuth(c.Username, password))
@@ -211,6 +211,9 @@ func (c *Client) Register(ctx context.Context, subject string, s *format.Schema)
 	for range registerTimes {
 		err = c.persist(ctx, func(ctx context.Context) error {
 			id, err = c.api.RegisterSchema(ctx, subject, registered, -1, -1)
+			if err == nil && (id < 1 || id > math.MaxInt32) {
+				err = fmt.Errorf("the answer has no id of a schema, but %d", id)
+			}
 			return err
 		})
 		if !conflicts(err) || sleep(ctx, wait) != nil {

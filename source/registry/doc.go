@@ -16,7 +16,8 @@
 //	a schema of more than 16 MiB,   format.ErrUnusableSchema, remembered for 30 s
 //	or with more than 256 references
 //	401, 403, a certificate that    an error with its remedy: a person is needed
-//	does not fit, no registry there
+//	does not fit, no registry there,
+//	a redirection of what is registered
 //	409 to Register                 asked again for a second, because several clients may register at once; then as 422
 //	422 to Register                 an error with the registry's own words
 //

@@ -89,6 +89,7 @@ const (
 func (c *Client) meaning(err error) meaning {
 	var answer *sr.ResponseError
 	var certificate *tls.CertificateVerificationError
+	var elsewhere *redirectError
 	switch {
 	case err == nil:
 		return answered
@@ -96,7 +97,7 @@ func (c *Client) meaning(err error) meaning {
 		return unknown
 	case errors.Is(err, format.ErrUnusableSchema):
 		return unusable
-	case errors.As(err, &certificate):
+	case errors.As(err, &certificate), errors.As(err, &elsewhere):
 		return refused
 	case !errors.As(err, &answer) && ofNetwork(err):
 		return noAnswer
@@ -121,15 +122,36 @@ func ofNetwork(err error) bool {
 	return errors.As(err, &request) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
+// redirectError is an answer that leads elsewhere, and would make a question of what was to be registered: HTTP clients follow
+// 301, 302 and 303 with a GET.
+type redirectError struct{ to string }
+
+func (e *redirectError) Error() string { return "it leads to " + e.to }
+
+// sameMethod follows redirections that ask the same there.
+func sameMethod(next *http.Request, former []*http.Request) error {
+	const most = 10
+	if len(former) >= most {
+		return fmt.Errorf("stopped after %d redirections", most)
+	}
+	if next.Method != former[0].Method {
+		return &redirectError{next.URL.Scheme + "://" + next.URL.Host}
+	}
+	return nil
+}
+
 // refusal adds to an error what to do about it.
 func (c *Client) refusal(err error) error {
 	var answer *sr.ResponseError
 	var certificate *tls.CertificateVerificationError
+	var elsewhere *redirectError
 	const nobody = "no schema registry answers there: check source.registry.url, its path included, such as /apis/ccompat/v7"
 	remedy := "check source.registry"
 	switch {
 	case errors.As(err, &certificate):
 		remedy = "the registry's certificate is not trusted here, or is for another name: set source.registry.ca_file, or correct source.registry.url"
+	case errors.As(err, &elsewhere):
+		remedy = "set source.registry.url to where it leads, with the path that it has there"
 	case !errors.As(err, &answer):
 		remedy = nobody
 	case answer.StatusCode == http.StatusUnauthorized:

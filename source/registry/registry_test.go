@@ -323,6 +323,48 @@ func TestRegister(t *testing.T) {
 	})
 }
 
+// An answer that is no id of a schema is not written into messages, and what is registered does not become a question on its way.
+func TestRegisterBelievesNoOtherAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, body, to string
+		status         int
+		remedy         string // "": it is registered
+	}{
+		{"no id", `{}`, "", 200, "source.registry.url"},
+		{"0", `{"id":0}`, "", 200, "source.registry.url"},
+		{"below 0", `{"id":-1}`, "", 200, "source.registry.url"},
+		{"beyond four bytes", `{"id":4294967301}`, "", 200, "source.registry.url"},
+		{"text", `{"id":"5"}`, "", 200, "source.registry.url"},
+		{"moved, to be asked by GET", "", "https://elsewhere.test/api", 301, "source.registry.url"},
+		{"found", "", "https://elsewhere.test/api", 302, "source.registry.url"},
+		{"moved, to be asked in the same way", "", "/subjects/out-value/versions", 308, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, r *rig) {
+				answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					if c.to != "" {
+						w.Header().Set("Location", c.to)
+					}
+					w.WriteHeader(c.status)
+					_, _ = w.Write([]byte(c.body))
+				})
+				r.faults = slices.Repeat([]any{answer}, 100)
+				if c.remedy == "" {
+					r.faults = []any{answer}
+				}
+				id, err := r.open(t, Config{}).Register(t.Context(), "out-value", &format.Schema{Type: format.SchemaAvro, Text: avroLong})
+				var said *kafkaconn.Error
+				switch {
+				case c.remedy == "" && (err != nil || id < 1):
+					t.Errorf("%d, %v", id, err)
+				case c.remedy != "" && (!errors.As(err, &said) || !strings.Contains(said.Remedy, c.remedy) || !strings.Contains(err.Error(), strings.TrimSuffix(c.to, "/api"))):
+					t.Errorf("%d, %v, want a remedy with %q", id, err, c.remedy)
+				}
+			})
+		})
+	}
+}
+
 // What is remembered is bounded, in number and in bytes.
 func TestTheOldestSchemaIsForgotten(t *testing.T) {
 	s := newSchemas()
