@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -24,7 +25,9 @@ type place struct {
 }
 
 func (p place) fault(path, message, remedy string) Fault {
-	return Fault{File: p.file, Line: p.line, Column: p.column, Path: path, Message: message, Remedy: remedy, text: p.text, width: p.width}
+	_, rest := cutColumn(p.text, p.column)
+	width := max(1, min(p.width, utf8.RuneCountInString(rest))) // not for each place: a line may hold very many
+	return Fault{File: p.file, Line: p.line, Column: p.column, Path: path, Message: message, Remedy: remedy, text: p.text, width: width}
 }
 
 // says reports whether the line has word at the place.
@@ -97,7 +100,7 @@ func (d *decoder) decode(file string, data []byte) {
 	}
 	var body []ast.Node
 	for _, doc := range tree.Docs {
-		if doc.Body != nil {
+		if doc.Body != nil && doc.Body.Type() != ast.DirectiveType { // such as %YAML 1.2
 			body = append(body, doc.Body)
 		}
 	}
@@ -126,7 +129,6 @@ func (d *decoder) placeOf(t *token.Token) place {
 	if t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType {
 		p.width += 2
 	}
-	p.width = max(1, min(p.width, len([]rune(p.text))-p.column+1))
 	return p
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/internal/typo"
@@ -37,10 +38,27 @@ func (f Fault) String() string {
 	if f.Remedy != "" {
 		b.WriteString("; " + f.Remedy)
 	}
-	return b.String()
+	return printable(b.String())
 }
 
-// Excerpt is the line with carets under the fault, ending in a line feed; "" where there is no place.
+// printable replaces control characters: a file that is no configuration must not command the terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+}
+
+// What an excerpt shows of a longer line: so much in all, of which so much before the fault.
+const (
+	excerptWidth  = 160
+	excerptBefore = 60
+)
+
+// Excerpt is the line with carets under the fault, ending in a line feed; "" where there is no place. Of a long line it
+// shows what is around the fault.
 func (f Fault) Excerpt() string {
 	if f.Line == 0 {
 		return ""
@@ -53,7 +71,19 @@ func (f Fault) Excerpt() string {
 		}
 		return ' '
 	}, before)
-	return fmt.Sprintf("%4d | %s\n     | %s%s\n", f.Line, hideSecrets(before+rest), under, strings.Repeat("^", max(1, f.width)))
+	line, indent, width := []rune(printable(hideSecrets(before+rest))), []rune(under), max(1, f.width)
+	if from := max(0, len(indent)-excerptBefore); len(line) > excerptWidth && from < len(line) {
+		to := min(from+excerptWidth, len(line))
+		tail := ""
+		if to < len(line) {
+			tail = "…"
+		}
+		if indent, width = indent[from:], min(width, to-len(indent)); from > 0 {
+			line[from] = '…'
+		}
+		line = append(line[from:to:to], []rune(tail)...)
+	}
+	return fmt.Sprintf("%4d | %s\n     | %s%s\n", f.Line, string(line), string(indent), strings.Repeat("^", max(1, width)))
 }
 
 // Faults is every fault that was found, in the order of the file.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -98,7 +99,10 @@ func read(in Input) (name string, data []byte, err error) {
 	if len(data) > maxFile {
 		return name, nil, Faults{{File: name, Message: fmt.Sprintf("is larger than %s", size(maxFile)), Remedy: "is this the configuration?"}}
 	}
-	return name, data, nil
+	if wide := bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")); wide || bytes.IndexByte(data, 0) >= 0 {
+		return name, nil, Faults{{File: name, Message: "is not UTF-8 text", Remedy: "save it as UTF-8; some editors and shells of Windows write UTF-16"}}
+	}
+	return name, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), nil // the mark that some editors put at the beginning
 }
 
 // fault turns an error of the file system into a Fault: the path once, then the reason.

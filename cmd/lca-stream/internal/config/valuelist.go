@@ -25,13 +25,15 @@ func (v *listValue) check() error {
 	if len(*v.p) < v.min {
 		return &wrong{what: "is empty"}
 	}
+	seen := make(map[string]bool, len(*v.p))
 	for i, s := range *v.p {
 		if err := v.r.check(s); err != nil {
 			return &itemError{i, err}
 		}
-		if slices.Contains((*v.p)[:i], s) {
+		if seen[s] {
 			return &itemError{i, &wrong{what: fmt.Sprintf("%q is there twice", s), remedy: "remove one"}}
 		}
+		seen[s] = true
 	}
 	return nil
 }
