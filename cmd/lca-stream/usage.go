@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,17 +28,21 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 
 // unknownCommand says which command of a group was probably meant.
 func unknownCommand(c *cobra.Command, name string) error {
-	var names []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
+	names := commandsOf(c)
 	remedy := typo.Question(name, names)
 	if remedy == "" {
 		remedy = "its commands are " + strings.Join(names, ", ")
 	}
 	return fmt.Errorf("%s has no command %q: %s", c.CommandPath(), name, remedy)
+}
+
+func commandsOf(c *cobra.Command) (names []string) {
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return names
 }
 
 // helps makes help refuse a command that does not exist: cobra prints the help of the root.
@@ -74,13 +79,18 @@ func takes(least, most int) cobra.PositionalArgs {
 
 // flagError says in plain words what is wrong with a flag; args is the whole command line.
 func flagError(c *cobra.Command, args []string, err error) error {
-	if c.HasSubCommands() { // the flags were meant for a command that does not exist
+	if c.HasSubCommands() { // the flags were meant for another command
 		depth := strings.Count(c.CommandPath(), " ")
-		for _, arg := range args[min(depth, len(args)):] {
-			if !strings.HasPrefix(arg, "-") {
-				return unknownCommand(c, arg)
-			}
+		if misplaced := notForGroup(c, args[min(depth, len(args)):]); misplaced != nil {
+			return misplaced
 		}
+	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && errors.Is(err, strconv.ErrRange) {
+		return fmt.Errorf("--%s %s is too large", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	if errors.As(err, &invalid) && errors.As(err, new(*strconv.NumError)) { // in the words of package strconv
+		return fmt.Errorf("--%s %s: want a number%s", invalid.GetFlag().Name, invalid.GetValue(), numbers[invalid.GetFlag().Value.Type()])
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -100,6 +110,28 @@ func flagError(c *cobra.Command, args []string, err error) error {
 		return fmt.Errorf("%s has no flag --%s: did you mean --%s?", c.CommandPath(), name, near)
 	}
 	return fmt.Errorf("%s has no flag --%s: see `%[1]s --help`", c.CommandPath(), name)
+}
+
+// numbers says which numbers a flag takes, by its type.
+var numbers = map[string]string{"uint64": ", 0 or more, without a fraction", "int": " without a fraction", "int64": " without a fraction"}
+
+// notForGroup says which command a group of commands does not have, or that it needs one; nil: perhaps only a flag is
+// misspelt.
+func notForGroup(c *cobra.Command, args []string) error {
+	values := false
+	for i, arg := range args {
+		switch {
+		case strings.HasPrefix(arg, "-"):
+		case i > 0 && strings.HasPrefix(args[i-1], "-"):
+			values = true // of a flag, such as -c
+		default:
+			return unknownCommand(c, arg)
+		}
+	}
+	if values {
+		return fmt.Errorf("%s needs a command: its commands are %s", c.CommandPath(), strings.Join(commandsOf(c), ", "))
+	}
+	return nil
 }
 
 // oneDash refuses a long flag with one dash, which would be read as letters: -config as -c onfig.
