@@ -3,6 +3,7 @@ package kafkaconn
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -46,6 +47,9 @@ type Question struct {
 
 	Patience Patience
 }
+
+// errNoBroker is what speaks Kafka's protocol and knows no topics.
+var errNoBroker = errors.New("no broker listens there")
 
 // maxAnswer bounds the bytes of one answer: the metadata of a large cluster take a few MiB.
 const maxAnswer = 64 << 20
@@ -94,7 +98,11 @@ func (x *asked) exchange(rw io.ReadWriter) (protocol.Message, error) {
 	if most == 0 || most > q.Request.MaxVersion() {
 		most = q.Request.MaxVersion()
 	}
-	version := min(most, offer.Newest(q.Request.Key()))
+	newest := offer.Newest(q.Request.Key())
+	if key := protocol.ApiKey(q.Request.Key()); newest < 0 && key == protocol.Metadata {
+		return nil, fmt.Errorf("%w: %w", errNoBroker, kafka.UnsupportedVersion)
+	}
+	version := min(most, newest)
 	if version < q.Least {
 		return nil, fmt.Errorf("%s v%d is needed and the broker speaks v%d: %w", kmsg.NameForKey(q.Request.Key()), q.Least, version, kafka.UnsupportedVersion)
 	}

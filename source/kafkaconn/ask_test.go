@@ -3,6 +3,7 @@ package kafkaconn_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/segmentio/kafka-go"
@@ -102,5 +103,24 @@ func TestAskAnOldBroker(t *testing.T) {
 		if topics, err := cl.Metadata(within(t), "old"); err != nil || len(topics["old"].Partitions) != 2 {
 			t.Errorf("%s: %+v, %v", versions.VersionGuess(), topics["old"], err)
 		}
+	}
+}
+
+// The port of a controller speaks the protocol too, and is not what kafka.brokers should name.
+func TestAskNoBroker(t *testing.T) {
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.Metadata), -1)
+	c, err := kfake.NewCluster(kfake.MaxVersions(versions), kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: c.ListenAddrs(), ClientID: "controller"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err = cl.Ping(within(t)); !strings.Contains(cl.Explain(err).Error(), "controller") || !strings.Contains(err.Error(), "no broker listens there") {
+		t.Errorf("%v", cl.Explain(err))
 	}
 }

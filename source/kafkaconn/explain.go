@@ -49,6 +49,10 @@ func (c *Cluster) remedy(err error) string {
 		return "the broker refuses the credentials: check kafka.sasl.username, password and mechanism"
 	case errors.Is(err, kafka.UnsupportedSASLMechanism):
 		return "the broker does not offer this mechanism: check kafka.sasl.mechanism"
+	case errors.Is(err, kafka.IllegalSASLState):
+		return "this listener asks for no login: set kafka.sasl.mechanism: none, or use the port of a SASL listener"
+	case errors.Is(err, errNoBroker):
+		return "it may be the port of a controller (KRaft): check kafka.brokers"
 	case errors.Is(err, kafka.TopicAuthorizationFailed):
 		return "the user needs READ on input topics, WRITE on output topics and DESCRIBE on both"
 	case errors.Is(err, kafka.GroupAuthorizationFailed):

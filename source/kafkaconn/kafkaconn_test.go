@@ -247,6 +247,9 @@ func TestExplain(t *testing.T) {
 	if timeout := cl.Explain(&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}); !strings.Contains(timeout.Error(), "firewall") {
 		t.Errorf("a timeout: %v", timeout)
 	}
+	if login := cl.Explain(kafka.IllegalSASLState); !strings.Contains(login.Error(), "kafka.sasl.mechanism: none") {
+		t.Errorf("a login that is not asked for: %v", login)
+	}
 	once := cl.Explain(io.ErrUnexpectedEOF)
 	if twice := cl.Explain(once); twice.Error() != once.Error() || !errors.Is(once, io.ErrUnexpectedEOF) {
 		t.Errorf("explained twice: %v", twice)
