@@ -87,6 +87,10 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 		warnings.add(alter(w.Topic, fmt.Sprintf("max.message.bytes=%d", least)),
 			"has max.message.bytes %d: what is made of the largest messages of the source may need %d", have.messageBytes, least)
 	}
+	if w.SourceTimes && !have.ownTimes && source.keeps().longerThan(have.keeps()) {
+		warnings.add(alter(w.Topic, "retention.ms="+source.keeps().setting()),
+			"keeps records for %v, the source for %v: rows have the times of their input, so what is made of older ones is deleted soon after it is written", have.keeps(), source.keeps())
+	}
 	if w.Compact && have.policy == "compact" && have.segmentBytes > largestSegment {
 		warnings.add(alter(w.Topic, fmt.Sprintf("segment.bytes=%d,segment.ms=%d,min.cleanable.dirty.ratio=%s", segmentBytes, segmentMillis, dirtyRatio)),
 			"has segment.bytes %d: the newest segment is never compacted, and each start reads all of it", have.segmentBytes)

@@ -94,6 +94,9 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 			kafka.ConfigEntry{ConfigName: "segment.ms", ConfigValue: strconv.Itoa(segmentMillis)},
 			kafka.ConfigEntry{ConfigName: "min.cleanable.dirty.ratio", ConfigValue: dirtyRatio})
 	}
+	if w.SourceTimes && source.keeps().longerThan(usualRetention) {
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: source.keeps().setting()})
+	}
 	if least := w.leastBytes(source); least > largestChunk { // every broker's default meets a smaller need
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(least)})
 	}

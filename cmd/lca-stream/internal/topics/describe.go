@@ -23,7 +23,9 @@ type topic struct {
 	policy       string
 	messageBytes int
 	segmentBytes int
-	inSync       int  // min.insync.replicas
+	inSync       int // min.insync.replicas
+	retention    retention
+	ownTimes     bool // message.timestamp.type is LogAppendTime: records have the time at which they are appended
 	unclean      bool // unclean.leader.election.enable
 }
 
@@ -33,6 +35,8 @@ var settings = map[string]func(t *topic, value string) error{
 	"max.message.bytes":              func(t *topic, v string) (err error) { t.messageBytes, err = strconv.Atoi(v); return err },
 	"segment.bytes":                  func(t *topic, v string) (err error) { t.segmentBytes, err = strconv.Atoi(v); return err },
 	"min.insync.replicas":            func(t *topic, v string) (err error) { t.inSync, err = strconv.Atoi(v); return err },
+	"message.timestamp.type":         func(t *topic, v string) error { t.ownTimes = v == "LogAppendTime"; return nil },
+	"retention.ms":                   func(t *topic, v string) (err error) { t.retention, err = parseRetention(v); return err },
 	"unclean.leader.election.enable": func(t *topic, v string) error { t.unclean = v == "true"; return nil },
 }
 

@@ -47,6 +47,7 @@ type Want struct {
 	Compact      bool // cleanup.policy must be compact: the newest value of each key is the state
 	MessageBytes int  // least max.message.bytes; 0: any
 	FromSource   int  // least max.message.bytes as a multiple of the source topic's, plus headers
+	SourceTimes  bool // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
 }
 
 // Wanted lists the topics of a configuration, the source first.
@@ -54,12 +55,12 @@ func Wanted(c *config.Config) []Want {
 	wants := []Want{
 		{Path: sourcePath, Topic: c.Source.Topic},
 		// A whitened row may double a row's size: float32 coordinates next to float32 columns.
-		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, Least: leastOutput(c)},
+		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, SourceTimes: true, Least: leastOutput(c)},
 		{Path: "snapshot.topic", Topic: c.Snapshot.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 	}
 	if c.DeadLetter.Topic != "" {
-		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1}
+		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true}
 		if c.DeadLetter.OnTooLarge != config.Stop { // it is cut instead, and what is left must fit
 			dead.MessageBytes = pipeline.DeadLetterBytes
 		}

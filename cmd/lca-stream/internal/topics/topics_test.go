@@ -56,6 +56,7 @@ func TestInitThenCheck(t *testing.T) {
 				t.Errorf("%v", findings)
 			}
 		})
+		t.Run("the source is kept for long", func(t *testing.T) { keptForLong(t, b, cl) })
 		t.Run("wrong topics", func(t *testing.T) { wrongTopics(t, b, cl) })
 	})
 }
@@ -87,6 +88,41 @@ func initOnce(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	for _, f := range again {
 		if f.Created || !f.OK() {
 			t.Errorf("second init: %v", f)
+		}
+	}
+}
+
+// Output and dead letters have the times of the source's records. Where these are kept for longer than the brokers' default,
+// a topic with that default would lose the history as soon as it is whitened.
+func keptForLong(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
+	for i, c := range []struct {
+		source map[string]string
+		want   retention // of output and dead letters; 0: the brokers' default
+	}{
+		{nil, 0},
+		{map[string]string{"retention.ms": "3600000"}, 0},
+		{map[string]string{"retention.ms": "-1"}, forever},
+		{map[string]string{"retention.ms": "31536000000"}, 365 * day},
+		{map[string]string{"cleanup.policy": "compact"}, forever},
+	} {
+		name := fmt.Sprintf("kept%d", i)
+		b.CreateTopic(t, name+"-in", 1, c.source)
+		wants := Wanted(configured(name))
+		findings, err := Init(t.Context(), cl, wants, Creation{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := describe(t.Context(), cl, wants)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, f := range findings[1:] {
+			if !f.OK() || strings.Contains(f.Warning(), "keeps records") {
+				t.Errorf("%v: %v", c.source, f)
+			}
+			if got := have[f.Topic].retention; wants[j+1].SourceTimes && c.want != 0 && got != c.want || !wants[j+1].SourceTimes && got == c.want {
+				t.Errorf("%v: %s keeps for %v, want %v", c.source, f.Topic, got, c.want)
+			}
 		}
 	}
 }
@@ -144,11 +180,12 @@ func TestRoomForDeadLetters(t *testing.T) {
 
 // What is a risk, or costs something, and works.
 func TestWarnings(t *testing.T) {
-	source := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 1 << 20, inSync: 2}
+	source := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 1 << 20, inSync: 2, retention: 7 * day}
 	sound := topic{partitions: 3, replication: 3, policy: "delete", messageBytes: 4 << 20, inSync: 2}
 	compacted := topic{partitions: 1, replication: 3, policy: "compact", messageBytes: 1 << 20, inSync: 2, segmentBytes: segmentBytes}
-	out := Want{Path: "transform.topic", Topic: "out", FromSource: 2}
-	dead := Want{Path: "dead_letter.topic", Topic: "dead", Fewer: true, FromSource: 1}
+	out := Want{Path: "transform.topic", Topic: "out", FromSource: 2, SourceTimes: true}
+	dead := Want{Path: "dead_letter.topic", Topic: "dead", Fewer: true, FromSource: 1, SourceTimes: true}
+	alarms := Want{Path: "alarms.topic", Topic: "alarms", Fewer: true}
 	snap := Want{Path: "snapshot.topic", Topic: "snap", Partitions: 1, Compact: true, MessageBytes: largestChunk}
 	with := func(have topic, change func(*topic)) topic { change(&have); return have }
 	for _, c := range []struct {
@@ -170,6 +207,12 @@ func TestWarnings(t *testing.T) {
 		{"settings that may not be read", out, topic{partitions: 3, replication: 3, unknown: kafka.TopicAuthorizationFailed}, 3, []string{"were not checked", "--operation DescribeConfigs --topic out"}},
 		{"little room for large messages", out, with(sound, func(t *topic) { t.messageBytes = 1 << 20 }), 3, []string{"may need 2162688", "max.message.bytes=2162688"}},
 		{"segments of a gigabyte", snap, with(compacted, func(t *topic) { t.segmentBytes = 1 << 30 }), 3, []string{"each start reads all of it", "segment.bytes=33554432"}},
+		{"kept for as long as the source", out, with(sound, func(t *topic) { t.retention = 7 * day }), 3, nil},
+		{"kept for longer", out, with(sound, func(t *topic) { t.retention = forever }), 3, nil},
+		{"kept for less", out, with(sound, func(t *topic) { t.retention = 90 * 60 * 1000 }), 3, []string{"keeps records for 1h30m0s, the source for 7 days", "--add-config retention.ms=604800000"}},
+		{"dead letters kept for less", dead, with(sound, func(t *topic) { t.retention = day }), 3, []string{"keeps records for 1 day, the source for 7 days"}},
+		{"kept for less, by times of its own", out, with(sound, func(t *topic) { t.retention, t.ownTimes = day, true }), 3, nil},
+		{"alarms have times of their own", alarms, with(sound, func(t *topic) { t.retention = day }), 3, nil},
 		{"more partitions than are used", snap, with(compacted, func(t *topic) { t.partitions = 3 }), 3, []string{"has 3 partitions, of which 1 is used"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
