@@ -66,6 +66,9 @@ func openParquetFile(path string, maxRows int) (_ table, err error) {
 	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true)); err != nil {
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
+	if err := decodeInPlace(p.file.Root()); err != nil {
+		return nil, errorf(CodeParquetInvalid, "%w", err)
+	}
 	shape := parquetShape{halves: float16Leaves(p.file.Metadata())}
 	var fields []arrow.Field
 	for _, c := range p.file.Root().Columns() {
