@@ -66,6 +66,7 @@ func (d *arrowDecoder) decode(_ context.Context, value []byte, a *Arena) (arrow.
 	if l := d.layouts.Match(value); l != nil {
 		f := a.flat()
 		f.layout, f.value, f.decoder = l, value, d
+		f.init(f, l.Schema, l.Rows)
 		return f, nil
 	}
 	rec, err := d.decodeBatches(value, a)

@@ -10,7 +10,7 @@ import (
 
 // readFlat reads a row if nothing of it is null and no list is empty.
 func (p *avroPlan) readFlat(r *avroReader) (arrow.Record, bool) {
-	f := &rowFlat{schema: p.schema, numbers: make([]uint64, p.numbers)}
+	f := newRowFlat(p.schema, p.numbers)
 	if p.lists > 0 {
 		f.lists = make([]rowList, p.lists)
 	}

@@ -45,7 +45,7 @@ func (d *jsonDecoder) fill(t *jsonTable, value []byte) arrow.Record {
 	schema := d.jsonSchema(t)
 	var rec arrow.Record
 	if t.flat(rows) {
-		rec = &jsonFlat{schema: schema, rows: rows, numbers: whole}
+		rec = newJSONFlat(schema, rows, whole)
 	} else {
 		cols := make([]arrow.Array, len(t.out))
 		for i := range t.out {

@@ -69,5 +69,5 @@ func (t *jsonTable) row() *jsonFlat {
 		at := t.out[i].column.at
 		numbers = append(numbers, t.first.numbers[at:at+n]...)
 	}
-	return &jsonFlat{schema: t.first.schema, rows: 1, numbers: numbers}
+	return newJSONFlat(t.first.schema, 1, numbers)
 }

@@ -1,8 +1,6 @@
 package format
 
 import (
-	"sync"
-
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
@@ -14,14 +12,17 @@ import (
 // made only when they are needed: the rows are read from the numbers, and of a small message the arrays would cost
 // more than all else.
 type jsonFlat struct {
-	schema  *arrow.Schema
-	rows    int
+	lazyRecord
 	numbers []float64 // column by column
-	once    sync.Once
-	whole   arrow.Record
 }
 
 var _ flatipc.Record = (*jsonFlat)(nil)
+
+func newJSONFlat(schema *arrow.Schema, rows int, numbers []float64) *jsonFlat {
+	f := &jsonFlat{numbers: numbers}
+	f.init(f, schema, int64(rows))
+	return f
+}
 
 // solid is how many numbers the column has, of which none is null; 0 if it is another column.
 func (c *jsonColumn) solid(rows int) int {
@@ -73,7 +74,7 @@ func (f *jsonFlat) Buffers(dst [][]byte) [][]byte {
 		for range flatipc.Count(t) - 1 {
 			dst = append(dst, nil)
 		}
-		to := from + f.rows*f.width(i)
+		to := from + int(f.rows)*f.width(i)
 		dst = append(dst, arrow.GetBytes(f.numbers[from:to]))
 		from = to
 	}
@@ -84,41 +85,17 @@ func (f *jsonFlat) Buffers(dst [][]byte) [][]byte {
 func (f *jsonFlat) Buffer(i int) []byte { return f.Buffers(nil)[i] }
 
 func (f *jsonFlat) record() arrow.Record {
-	f.once.Do(func() {
-		cols := make([]arrow.Array, f.schema.NumFields())
-		from := 0
-		for i := range cols {
-			t := f.schema.Field(i).Type
-			n := f.rows * f.width(i)
-			data := array.NewData(arrow.PrimitiveTypes.Float64, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(f.numbers[from : from+n]))}, nil, 0, 0)
-			if t.ID() == arrow.FIXED_SIZE_LIST {
-				data = array.NewData(t, f.rows, []*memory.Buffer{nil}, []arrow.ArrayData{data}, 0, 0)
-			}
-			cols[i] = array.MakeFromData(data)
-			from += n
+	cols := make([]arrow.Array, f.schema.NumFields())
+	from := 0
+	for i := range cols {
+		t := f.schema.Field(i).Type
+		n := int(f.rows) * f.width(i)
+		data := array.NewData(arrow.PrimitiveTypes.Float64, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(f.numbers[from : from+n]))}, nil, 0, 0)
+		if t.ID() == arrow.FIXED_SIZE_LIST {
+			data = array.NewData(t, int(f.rows), []*memory.Buffer{nil}, []arrow.ArrayData{data}, 0, 0)
 		}
-		f.whole = array.NewRecord(f.schema, cols, int64(f.rows))
-	})
-	return f.whole
-}
-
-// Schema, NumRows, NumCols and ColumnName need no column.
-func (f *jsonFlat) Schema() *arrow.Schema   { return f.schema }
-func (f *jsonFlat) NumRows() int64          { return int64(f.rows) }
-func (f *jsonFlat) NumCols() int64          { return int64(f.schema.NumFields()) }
-func (f *jsonFlat) ColumnName(i int) string { return f.schema.Field(i).Name }
-
-// Retain and Release do nothing: the numbers belong to the collector.
-func (f *jsonFlat) Retain()  {}
-func (f *jsonFlat) Release() {}
-
-// Columns and the others make the arrays.
-func (f *jsonFlat) Columns() []arrow.Array           { return f.record().Columns() }
-func (f *jsonFlat) Column(i int) arrow.Array         { return f.record().Column(i) }
-func (f *jsonFlat) MarshalJSON() ([]byte, error)     { return f.record().MarshalJSON() }
-func (f *jsonFlat) NewSlice(i, j int64) arrow.Record { return f.record().NewSlice(i, j) }
-
-// SetColumn returns a record with another column i.
-func (f *jsonFlat) SetColumn(i int, col arrow.Array) (arrow.Record, error) {
-	return f.record().SetColumn(i, col)
+		cols[i] = array.MakeFromData(data)
+		from += n
+	}
+	return array.NewRecord(f.schema, cols, f.rows)
 }

@@ -44,7 +44,7 @@ func (p *protoPlan) give(f *protoFrame) {
 
 // numbers makes a record of numbers without a null; nil if there is one.
 func (p *protoPlan) numbers(f *protoFrame) arrow.Record {
-	row := &rowFlat{schema: p.schema, numbers: make([]uint64, len(p.columns))}
+	row := newRowFlat(p.schema, len(p.columns))
 	for i, s := range p.columns {
 		if !s.present(f) {
 			return nil

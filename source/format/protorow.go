@@ -1,8 +1,6 @@
 package format
 
 import (
-	"sync"
-
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
@@ -11,18 +9,17 @@ import (
 
 // protoRow is a row with columns of any kind. Those that hold a single value are made into arrays only when these are needed.
 type protoRow struct {
-	schema *arrow.Schema
+	lazyRecord
 	values []rowrecord.Value // by column, of those that show it
 	nested []arrow.Array     // by column, of the others
-	once   sync.Once
-	whole  arrow.Record
 }
 
 var _ rowrecord.Record = (*protoRow)(nil)
 
 // row makes a record of a message of any kind, or leaves an error in the reader.
 func (p *protoPlan) row(r *protoReader, f *protoFrame) arrow.Record {
-	row := &protoRow{schema: p.schema, values: make([]rowrecord.Value, len(p.columns))}
+	row := &protoRow{values: make([]rowrecord.Value, len(p.columns))}
+	row.init(row, p.schema, 1)
 	var cols []rowColumn
 	if p.nested {
 		cols, row.nested = newRowColumns(p.shapes), make([]arrow.Array, len(p.columns))
@@ -67,18 +64,15 @@ func (r *protoReader) single(s *protoShape, f *protoFrame) (v rowrecord.Value) {
 func (r *protoRow) Value(i int) rowrecord.Value { return r.values[i] }
 
 func (r *protoRow) record() arrow.Record {
-	r.once.Do(func() {
-		arrays := make([]arrow.Array, len(r.values))
-		for i := range arrays {
-			if t := r.schema.Field(i).Type; rowrecord.Shows(t) {
-				arrays[i] = array.MakeFromData(columnOf(t, r.values[i]))
-			} else {
-				arrays[i] = r.nested[i]
-			}
+	arrays := make([]arrow.Array, len(r.values))
+	for i := range arrays {
+		if t := r.schema.Field(i).Type; rowrecord.Shows(t) {
+			arrays[i] = array.MakeFromData(columnOf(t, r.values[i]))
+		} else {
+			arrays[i] = r.nested[i]
 		}
-		r.whole = array.NewRecord(r.schema, arrays, 1)
-	})
-	return r.whole
+	}
+	return array.NewRecord(r.schema, arrays, 1)
 }
 
 // columnOf makes a column of a single value.
@@ -92,30 +86,10 @@ func columnOf(t arrow.DataType, v rowrecord.Value) arrow.ArrayData {
 	return c.array(t, nil)
 }
 
-// Schema, NumRows, NumCols and ColumnName need no column.
-func (r *protoRow) Schema() *arrow.Schema   { return r.schema }
-func (r *protoRow) NumRows() int64          { return 1 }
-func (r *protoRow) NumCols() int64          { return int64(r.schema.NumFields()) }
-func (r *protoRow) ColumnName(i int) string { return r.schema.Field(i).Name }
-
-// Retain and Release do nothing: the values belong to the collector.
-func (r *protoRow) Retain()  {}
-func (r *protoRow) Release() {}
-
 // Column returns an array, which is made of all columns at once if this one has to be made.
 func (r *protoRow) Column(i int) arrow.Array {
 	if r.nested != nil && r.nested[i] != nil {
 		return r.nested[i]
 	}
-	return r.record().Column(i)
-}
-
-// Columns and the others make the arrays.
-func (r *protoRow) Columns() []arrow.Array           { return r.record().Columns() }
-func (r *protoRow) MarshalJSON() ([]byte, error)     { return r.record().MarshalJSON() }
-func (r *protoRow) NewSlice(i, j int64) arrow.Record { return r.record().NewSlice(i, j) }
-
-// SetColumn returns a record with another column i.
-func (r *protoRow) SetColumn(i int, col arrow.Array) (arrow.Record, error) {
-	return r.record().SetColumn(i, col)
+	return r.lazyRecord.Column(i)
 }

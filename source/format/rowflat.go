@@ -2,8 +2,6 @@ package format
 
 import (
 	"encoding/binary"
-	"sync"
-
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
@@ -14,11 +12,9 @@ import (
 // rowFlat is a row of numbers, and of lists of them, without a null. Arrays of its columns are made only when they are
 // needed, because of a single row they cost more than all else.
 type rowFlat struct {
-	schema  *arrow.Schema
+	lazyRecord
 	numbers []uint64  // of the columns that are numbers, in order, each from the beginning of its 8 bytes
 	lists   []rowList // of the columns that are lists, in order
-	once    sync.Once
-	whole   arrow.Record
 }
 
 // rowList is the numbers of a list.
@@ -28,6 +24,12 @@ type rowList struct {
 }
 
 var _ flatipc.Record = (*rowFlat)(nil)
+
+func newRowFlat(schema *arrow.Schema, numbers int) *rowFlat {
+	f := &rowFlat{numbers: make([]uint64, numbers)}
+	f.init(f, schema, 1)
+	return f
+}
 
 // rowBytes is what the objects of a row take.
 const rowBytes = 256
@@ -72,45 +74,21 @@ func (f *rowFlat) Buffer(i int) []byte {
 }
 
 func (f *rowFlat) record() arrow.Record {
-	f.once.Do(func() {
-		buffers := f.Buffers(nil)
-		cols := make([]arrow.Array, f.schema.NumFields())
-		lists := 0
-		for i := range cols {
-			t := f.schema.Field(i).Type
-			n := flatipc.Count(t)
-			data := []*memory.Buffer{nil, memory.NewBufferBytes(buffers[n-1])}
-			buffers = buffers[n:]
-			if list, ok := t.(*arrow.FixedSizeListType); ok {
-				items := array.NewData(list.Elem(), int(f.lists[lists].n), data, nil, 0, 0)
-				cols[i] = array.MakeFromData(array.NewData(t, 1, []*memory.Buffer{nil}, []arrow.ArrayData{items}, 0, 0))
-				lists++
-				continue
-			}
-			cols[i] = array.MakeFromData(array.NewData(t, 1, data, nil, 0, 0))
+	buffers := f.Buffers(nil)
+	cols := make([]arrow.Array, f.schema.NumFields())
+	lists := 0
+	for i := range cols {
+		t := f.schema.Field(i).Type
+		n := flatipc.Count(t)
+		data := []*memory.Buffer{nil, memory.NewBufferBytes(buffers[n-1])}
+		buffers = buffers[n:]
+		if list, ok := t.(*arrow.FixedSizeListType); ok {
+			items := array.NewData(list.Elem(), int(f.lists[lists].n), data, nil, 0, 0)
+			cols[i] = array.MakeFromData(array.NewData(t, 1, []*memory.Buffer{nil}, []arrow.ArrayData{items}, 0, 0))
+			lists++
+			continue
 		}
-		f.whole = array.NewRecord(f.schema, cols, 1)
-	})
-	return f.whole
-}
-
-// Schema, NumRows, NumCols and ColumnName need no column.
-func (f *rowFlat) Schema() *arrow.Schema   { return f.schema }
-func (f *rowFlat) NumRows() int64          { return 1 }
-func (f *rowFlat) NumCols() int64          { return int64(f.schema.NumFields()) }
-func (f *rowFlat) ColumnName(i int) string { return f.schema.Field(i).Name }
-
-// Retain and Release do nothing: the numbers belong to the collector.
-func (f *rowFlat) Retain()  {}
-func (f *rowFlat) Release() {}
-
-// Columns and the others make the arrays.
-func (f *rowFlat) Columns() []arrow.Array           { return f.record().Columns() }
-func (f *rowFlat) Column(i int) arrow.Array         { return f.record().Column(i) }
-func (f *rowFlat) MarshalJSON() ([]byte, error)     { return f.record().MarshalJSON() }
-func (f *rowFlat) NewSlice(i, j int64) arrow.Record { return f.record().NewSlice(i, j) }
-
-// SetColumn returns a record with another column i.
-func (f *rowFlat) SetColumn(i int, col arrow.Array) (arrow.Record, error) {
-	return f.record().SetColumn(i, col)
+		cols[i] = array.MakeFromData(array.NewData(t, 1, data, nil, 0, 0))
+	}
+	return array.NewRecord(f.schema, cols, 1)
 }
