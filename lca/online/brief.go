@@ -45,12 +45,6 @@ func (l *Learner) learnTogether(begin func(), brief, first batch, s Step) (Step,
 
 // costsAtMost reports whether a is not above b by more than that and two standard errors of their difference, row by row.
 func costsAtMost(a, b []float64, nats float64) bool {
-	var n, squares float64
-	mean := meanDifference(a, b)
-	for i := range a {
-		if d := a[i] - b[i]; !math.IsNaN(d) {
-			n, squares = n+1, squares+float64((d-mean)*(d-mean))
-		}
-	}
+	mean, squares, n := differences(a, b)
 	return mean <= nats+choiceSurely*math.Sqrt(squares)/n
 }

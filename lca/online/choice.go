@@ -188,15 +188,20 @@ func (l *Learner) independent(rows int) float64 {
 // surelyLower says whether a is below b by two standard errors of their difference, row by row. The rows count as
 // independent ones.
 func surelyLower(a, b []float64, independent float64) bool {
-	var n, squares float64
-	mean := meanDifference(a, b)
+	mean, squares, n := differences(a, b)
+	independent *= n / float64(len(a))
+	return independent > 1 && mean < -choiceSurely*math.Sqrt(squares/n/(independent-1))
+}
+
+// differences returns the mean of a − b over the n rows that both know, and the sum of the squares from that mean.
+func differences(a, b []float64) (mean, squares, n float64) {
+	mean = meanDifference(a, b)
 	for i := range a {
 		if d := a[i] - b[i]; !math.IsNaN(d) {
 			n, squares = n+1, squares+float64((d-mean)*(d-mean))
 		}
 	}
-	independent *= n / float64(len(a))
-	return independent > 1 && mean < -choiceSurely*math.Sqrt(squares/n/(independent-1))
+	return mean, squares, n
 }
 
 // meanDifference returns the mean of a − b over the rows that both know.

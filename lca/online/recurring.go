@@ -16,10 +16,10 @@ const (
 )
 
 // recurring keeps the rows that are released from quarantine: those of a change that did not last. One such change is a fault. But a
-// machine may have a second way to run, each time for less than a change must last. Its rows would be refused as often as they
-// come. So released rows are kept, as many as make a restart. When there are so many of them, from three times
-// at least, and one row in ten since the first of them was of that kind, those of every second time are compared with the others. If they
-// are alike, they are learnt with the current regime: the pool begins again with rows of both, each with its share of the
+// machine may have a second way to run, each time for less than a change must last, and its rows would be refused as often as they
+// come. So released rows are kept, up to the number that a restart takes. Once there are that many, from at least three episodes, and
+// at least one row in ten since the first of them was of that kind, the rows of even episodes are compared with those of odd ones.
+// If they are alike, they are learnt with the current regime: the pool begins again with rows of both, each with its share of the
 // stream.
 //
 // Rows of one kind come in stretches, so that the NLL of a minibatch is that of its kind. The two kinds differ by a part of the
