@@ -25,9 +25,18 @@ type Position struct {
 // and 4.0, Kafka makes them visible after it has answered (KAFKA-17507). So only stable offsets are requested, and
 // unstable ones waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
 func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	return committed(ctx, c, group, parts, true)
+}
+
+// CommittedSoFar is Committed for one who only looks: an open transaction, which may change the offsets, is not waited for.
+func CommittedSoFar(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	return committed(ctx, c, group, parts, false)
+}
+
+func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
 	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
 	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
-		found, err := committed(ctx, c, group, parts, true)
+		found, err := askCommitted(ctx, c, group, parts, stable)
 		if errors.Is(err, kafka.UnsupportedVersion) {
 			return nil, fmt.Errorf("brokers must be Apache Kafka 2.5 or newer, or speak its protocol: older ones cannot say which offsets are final: %w", err)
 		}
@@ -35,19 +44,11 @@ func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []
 	})
 }
 
-// CommittedSoFar is Committed for one who only looks: an open transaction, which may change the offsets, is not waited for.
-func CommittedSoFar(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
-	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
-	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
-		return committed(ctx, c, group, parts, false)
-	})
-}
-
 // stableVersion is the first version of OffsetFetch with RequireStable, and the last that asks about a single group.
 // Later ones add nothing that is needed here.
 const stableVersion = 7
 
-func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
+func askCommitted(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()
 	request := kmsg.NewPtrOffsetFetchRequest()
