@@ -47,10 +47,10 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 		if len(args) > 0 {
 			ch.model = args[0]
 		}
-		if ext := filepath.Ext(ch.model); ext == ".yaml" || ext == ".yml" {
+		switch ext := filepath.Ext(ch.model); {
+		case ext == ".yaml" || ext == ".yml":
 			return fmt.Errorf("%q is no id of a model: did you mean -c %[1]s?", ch.model)
-		}
-		if ext := filepath.Ext(ch.model); ch.file == "" && (ext == ".arrows" || ext == ".npz") {
+		case ch.file == "" && (ext == ".arrows" || ext == ".npz"):
 			return fmt.Errorf("%q is no id of a model: did you mean --file %[1]s?", ch.model)
 		}
 		if ch.file != "" && ch.model != "" {

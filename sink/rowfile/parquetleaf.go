@@ -22,11 +22,11 @@ func each(value func(arrow.Array) func(i int) parquet.Value) leafReader {
 		value := value(a)
 		return func(dst []parquet.Value, of []entry, column int) {
 			for k, e := range of {
-				dst[k] = parquet.Value{}
+				var v parquet.Value
 				if e.at >= 0 {
-					dst[k] = value(int(e.at))
+					v = value(int(e.at))
 				}
-				dst[k] = dst[k].Level(int(e.rep), int(e.def), column)
+				dst[k] = v.Level(int(e.rep), int(e.def), column)
 			}
 		}
 	}

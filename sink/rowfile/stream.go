@@ -14,10 +14,7 @@ import (
 
 // An encapsulated message begins with a continuation mark and the length of its metadata; a stream ends with a mark
 // and a length of 0 (Arrow columnar format, "IPC Streaming Format").
-const (
-	prefixBytes = 8
-	endBytes    = 8
-)
+const prefixBytes = 8
 
 var endMark = []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}
 
@@ -46,14 +43,17 @@ func (s *stream) Write(pieces ...[]byte) error {
 	case !bytes.Equal(s.schema, first[:n]):
 		return errors.New("rowfile: a message has another schema than those before it")
 	}
-	pieces = slices.Clone(pieces)
-	pieces[0] = first[n:]
 	last := len(pieces) - 1
-	if !bytes.HasSuffix(pieces[last], endMark) {
-		return fmt.Errorf("rowfile: the last of %d pieces of a message has no mark of the end", len(pieces))
-	}
-	pieces[last] = pieces[last][:len(pieces[last])-endBytes]
-	for _, piece := range pieces {
+	for i, piece := range pieces {
+		if i == 0 {
+			piece = piece[n:]
+		}
+		if i == last {
+			var ends bool
+			if piece, ends = bytes.CutSuffix(piece, endMark); !ends {
+				return fmt.Errorf("rowfile: the last of %d pieces of a message has no mark of the end", len(pieces))
+			}
+		}
 		if _, err := s.w.Write(piece); err != nil {
 			return err
 		}
