@@ -101,8 +101,8 @@ random matrix, another in each run. A fifth of the rows is never streamed. Each 
 the clusterer. Ours are the rows of the output topic of `lca-stream run`, all settings by default. ARI over the second half of
 the stream. "KMeans, all at once" has the same rows of the second half together, and ten starts: what the coordinates are worth
 apart from an online clusterer's luck; "rows that were never streamed" are given to its clusters in the coordinates of the last
-model. "LCA" is `model: lca`, "LCA-Gauss" `model: lca_gauss`, which keep the split that EM finds. By default the data choose another one after 4500 rows, which
-only the toys have. Runs: {mixings} of the Gaussians, {runs} of the others, with other orders of the rows; {river} of River's clusterers on the Gaussians.
+model. "LCA" is `model: lca`, "LCA-Gauss" `model: lca_gauss`, which keep the split that EM finds. By default the data choose another one early, at an eighth, a quarter
+and half of 3000 rows, and after 4500. Runs: {mixings} of the Gaussians, {runs} of the others, with other orders of the rows; {river} of River's clusterers on the Gaussians.
 
 {tables}
 
@@ -195,9 +195,9 @@ One setting changed, on the stream where it matters. "excess" is NLL in nats per
 
 ABLATIONS = {
     "stream": "**A young stream**: NLL above EM's fixed point (see above) after 1000, 2000 and 5000 rows, with the same 3000 centres; and above the truth, "
-              "with each model's own pool. The data choose after 1.5 N = 4500 rows, unless `inner_steps` or the model is set, which is what the last two columns show.",
+              "with each model's own pool. The data choose at N/8 … N rows, each time with effect after half as many more, unless `inner_steps` or the model is set, which is what the last two columns show.",
     "drift": "**Everything changes after 8000 rows**: 2000 rows later, distance of the metric from where EM comes to with the settings that the learner begins with "
-             "(rms log eigenvalue), NLL above the truth, and alarms. The data choose again 4500 rows after the change.",
+             "(rms log eigenvalue), NLL above the truth, and alarms. The data choose again soon after the restart.",
     "slow": "**After 45000 rows the mixing matrix turns by an eighth of a circle** while 15000 come, a little with each: NLL of rows as at the end, above that of "
             "a stream that was always so. Each minibatch is much like those before, so there is seldom an alarm, and the model lags as far behind as the pool is old.",
     "bursts": "**Rows come sorted by cluster**, 1500 or more in a row: NLL above that of the same rows well mixed. Each cluster outlasts the patience, so it is taken for a "
@@ -236,7 +236,7 @@ shared with other work, a snapshot each 500 rows. The rows are read, learnt and 
 {seconds}
 
 - ± is mostly between mixings, which all lines share; lines differ by more than it says.
-- **What decides is the data's choice**, which comes after 1.5 N rows: from a Gaussian part that EM leaves nearly empty, and an NLL hardly below a single Gaussian's, to
+- **What decides is the data's choice**, which comes when the pool holds N/8, N/4, N/2 and N rows, with effect half as many later: from a Gaussian part that EM leaves nearly empty, and an NLL hardly below a single Gaussian's, to
   the two directions that matter and 0.04 nats above the truth. Larger pools choose later, and are better then: up to 2000 rows N = 1000 is the best, up to 10000 N = 3000.
   Before the choice a row more is worth what it is to EM: 0.3 nats from 500 to 2000.
 - **Next to a single Gaussian**: after 500 rows, fifty a column, the model is worse, after 1000 a little better.
@@ -306,7 +306,7 @@ From the tables above:
 - **For k-means in a few dozen clean columns.** StandardScaler does as well on wine and much better on breast_cancer, and costs nothing. Where far rows
   belong to the data, `lca.outlier_gate: off` at least keeps them from taking a cluster for themselves.
 - **As a density, with fewer than 100 rows per column.** Up to 50 it is no better than the covariance, and 100 rows per column is where it begins to be; what it is
-  worth comes with the data's choice, after one and a half times `lca.neighbours` rows (4500), or at the end of a replay. Fewer neighbours choose sooner: 1000 after 1500 rows.
+  worth comes with the data's choice, the first after some 700 rows with the default pool, each later one of more rows, or at the end of a replay.
 - **Where live rows come sorted by cluster, a thousand and more of each,** as from keyed partitions, and one model of all of them is wanted. Clusters that follow each other
   faster than the pool fills (`lca.neighbours` rows) are learnt together, if they overlap. Each that lasts longer is taken for a regime, and the model is then that of the last
   ones. Shuffle the stream, or write it to a file and learn that by `replay --input`.
@@ -320,7 +320,7 @@ From the tables above:
 - **Where a first model is wanted at once from slow sensors.** Rows that are near in time count as few: a machine whose columns take hundreds of rows to move is given no
   model before 3000 rows (`lca.neighbours`), which is fifty minutes at a row per second. A number for `lca.warmup_rows` is obeyed, and the model is then that of little data.
 - **Where something downstream keeps state in the coordinates** (an online clusterer, an index) and cannot be rebuilt. When the data choose, rows move by kernel
-  widths, once as a rule and early; an alarm does the same. Start it after `lca.neighbours` × 1.5 rows, or take `model: lca_gauss`.
+  widths, once as a rule and early; an alarm does the same. Start it after `lca.neighbours` × 1.5 rows, when a full pool has chosen, or take `model: lca_gauss`.
 - **For anomaly scores with the settings for clustering.** `preset: metric` believes a change after 200 rows and learns a lasting fault, and its wide kernels
   blur heavy tails. A burst of 150 to 250 faulty rows is over when it is believed, and the restart knows the normal rows that came last: 200 rows later they score 1.3 to 4.3 nats above
   the truth in most of eight streams of eight columns (not in a table), 0.4 before. After longer bursts the former regime returns at once, unless the fault is much wider than the

@@ -37,6 +37,29 @@ func TestDensityIsNoWorseThanAGaussian(t *testing.T) {
 	}
 }
 
+// TestYoungDensity holds that a stream has what the data choose long before its pool is full: from a third of N rows on, none is worse
+// off than with a single Gaussian, and structure is found.
+func TestYoungDensity(t *testing.T) {
+	const rows = 1000
+	for _, f := range []struct {
+		stream   string
+		gaussian float64 // nats above a single Gaussian
+	}{
+		{"white noise", 0.1},
+		{"t, 1.5 degrees", 0},
+		{"lognormal 1.5", 0},
+		{"five + 8 noise, mixed", -0.3},
+	} {
+		t.Run(f.stream, func(t *testing.T) {
+			var gaussian []float64
+			for seed := range uint64(testSeeds) {
+				gaussian = append(gaussian, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, rows).Gaussian)
+			}
+			atMost(t, "nats above a single Gaussian", gaussian, f.gaussian)
+		})
+	}
+}
+
 // TestClustersInNoise holds that k-means finds five clusters behind ten columns of noise, all of them mixed, in what
 // PresetMetric whitens.
 func TestClustersInNoise(t *testing.T) {

@@ -3,6 +3,8 @@ package streams
 import (
 	"testing"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
@@ -45,13 +47,23 @@ func TestFloors(t *testing.T) {
 // measured is what the shipped defaults make of a stream.
 func measured(t *testing.T, name string, preset lca.Preset, seed uint64) Result {
 	t.Helper()
+	return measuredRows(t, name, preset, seed, 0)
+}
+
+// measuredRows is the same of its first rows; 0: all.
+func measuredRows(t *testing.T, name string, preset lca.Preset, seed uint64, rows int) Result {
+	t.Helper()
 	for _, s := range All() {
 		if s.Name != name {
 			continue
 		}
 		c := online.DefaultConfig(s.Dim)
 		c.Preset = preset
-		r, err := Measure(c, s.Draw(seed))
+		trial := s.Draw(seed)
+		if rows > 0 {
+			trial.Rows = trial.Rows.Slice(0, rows, 0, s.Dim).(*mat.Dense)
+		}
+		r, err := Measure(c, trial)
 		if err != nil {
 			t.Fatal(err)
 		}

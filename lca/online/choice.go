@@ -13,14 +13,18 @@ import (
 const (
 	choiceJudge  = 1000 // newest rows of the stream that choose between the best candidate and the current metric
 	choiceSurely = 2    // standard errors by which a candidate must be better
+	choiceLeast  = 300  // rows that a pool must hold for a choice before it is full
+	choiceEarly  = 8    // the first choice is at one row in this many of a full pool
+	choiceWait   = 100  // least rows after which a choice takes effect, unless that is half the pool
 )
 
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
 // Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
 // "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
-// background (candidates.go). This starts when N, 2N, 4N … rows have been learnt, so that its cost per row goes to zero.
-// The best candidate takes effect N/2 rows later, if it explains the newest 1000 of them better than the current metric by
-// two standard errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
+// background (candidates.go). This starts when the pool holds N/8, N/4, N/2 and N rows, because a young metric may be far worse than
+// a single Gaussian, and then when 2N, 4N … rows have been learnt, so that its cost per row goes to zero.
+// The best candidate takes effect when half as many rows more have come, or N/2, if it explains the newest 1000 of them better than the
+// current metric by two standard errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
 // depends on the rows alone, and not on how fast the comparison was.
 //
 // A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
@@ -70,15 +74,17 @@ func (c *comparison) wait() outcome {
 	return c.found
 }
 
-// stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt. filling says that the pool was not full
-// before: it may be full later than a comparison was due.
-func (l *Learner) stepChoice(b batch, before uint64, filling bool, s *Step) (err error) {
+// stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt, before which since had been learnt and the
+// pool held that many.
+func (l *Learner) stepChoice(b batch, since uint64, held int, s *Step) (err error) {
 	if !l.free.any() {
 		return nil
 	}
-	pool := uint64(l.cfg.Neighbours)
+	if held < l.cfg.Neighbours && l.pool.len() == l.cfg.Neighbours {
+		l.choice.drop() // one of a smaller pool: the first of a full one may be due
+	}
 	if c := &l.choice; c.began > 0 {
-		if c.keep(b, l.cfg.Dim); l.counts.Since < c.began+pool/2 {
+		if c.keep(b, l.cfg.Dim); l.counts.Since < c.began+l.choiceWait() {
 			return nil
 		}
 		if s.Choice, err = l.endChoice(); err != nil {
@@ -86,16 +92,32 @@ func (l *Learner) stepChoice(b batch, before uint64, filling bool, s *Step) (err
 		}
 		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	}
-	late := filling && l.counts.Since >= pool
-	if l.pool.len() == l.cfg.Neighbours && (late || choiceDue(before, l.counts.Since, pool)) {
+	if l.choiceDue(since, held) {
 		l.startChoice()
 	}
 	return nil
 }
 
-// choiceDue says whether the rows learnt have just passed N·2^k.
-func choiceDue(before, now, pool uint64) bool {
-	return bits.Len64(now/pool) > bits.Len64(before/pool)
+// choiceWait is how many rows after its start a comparison takes effect.
+func (l *Learner) choiceWait() uint64 {
+	return min(max(l.choice.began/2, choiceWait), uint64(l.cfg.Neighbours)/2)
+}
+
+// choiceDue reports whether a comparison starts. Before the last minibatch, since rows had been learnt and the pool held that many. The
+// first fit may have filled the pool beyond N/8, and the pool may be full later than N rows have been learnt.
+func (l *Learner) choiceDue(since uint64, held int) bool {
+	full, now := l.cfg.Neighbours, l.pool.len()
+	if now < full {
+		first := len(l.chosen.Candidates) == 0
+		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
+	}
+	late := held < full && l.counts.Since >= uint64(full)
+	return late || doubled(since, l.counts.Since, uint64(full))
+}
+
+// doubled says whether a number has just passed unit·2^k.
+func doubled(before, now, unit uint64) bool {
+	return bits.Len64(now/unit) > bits.Len64(before/unit)
 }
 
 // keep appends rows and forgets the oldest.
@@ -134,13 +156,18 @@ func (l *Learner) endChoice() (*lca.Choice, error) {
 	return &found.Choice, nil
 }
 
-// EndOfSet ends a set of rows after which no more come. If its rows were too few for a first choice, or for that to take effect, it
-// is made now, and judged by the pool's rows. It returns nil if there is none to make.
+// EndOfSet ends a set of rows after which no more come. If its rows were too few for a choice of a full pool to take effect, one is made
+// now of all rows, and judged by the pool's. It returns nil if there is none to make.
 func (l *Learner) EndOfSet() (*lca.Choice, error) {
-	if l.metric == nil || l.counts.Minibatches == 0 || !l.free.any() || len(l.chosen.Candidates) > 0 {
+	full := uint64(l.cfg.Neighbours)
+	if l.metric == nil || l.counts.Minibatches == 0 || !l.free.any() {
 		return nil, nil
 	}
-	if l.choice.began == 0 {
+	if len(l.chosen.Candidates) > 0 && (l.counts.Since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {
+		return nil, nil
+	}
+	if l.choice.began < full { // none is running, or one of a smaller pool
+		l.choice.drop()
 		l.startChoice()
 	}
 	l.choice.wait()

@@ -32,7 +32,7 @@ func TestChoiceFindsTheSplit(t *testing.T) {
 		for i, s := range feed(t, l, x, c.Minibatch) {
 			if s.Choice != nil && s.Choice.Taken != 0 {
 				changes++
-				if i != 14 { // begun when 1000 rows were learnt, the warm-up's among them; it whitens from 1500
+				if i != 7 && i != 14 { // begun when the pool held 500 rows and 1000, the warm-up's among them; it whitens from 750 and 1500
 					t.Errorf("a choice replaced the metric at minibatch %d", i)
 				}
 			}
@@ -45,7 +45,7 @@ func TestChoiceFindsTheSplit(t *testing.T) {
 		nll[kind], parzen[kind] = -stat.Mean(m.LogDensity(nil, fresh), nil), m.Parzen()
 	}
 	t.Logf("NLL and d_P: %v, %v", nll, parzen)
-	if changes != 1 || parzen[lca.KindLCAGaussRed] > 3 || !(nll[lca.KindLCAGaussRed] < nll[lca.KindLCAGauss]-0.3) {
+	if changes < 1 || parzen[lca.KindLCAGaussRed] > 3 || !(nll[lca.KindLCAGaussRed] < nll[lca.KindLCAGauss]-0.3) {
 		t.Errorf("%d changes, NLL %v, d_P %v", changes, nll, parzen)
 	}
 }
@@ -53,10 +53,10 @@ func TestChoiceFindsTheSplit(t *testing.T) {
 // TestChoiceDependsOnRowsAlone holds that neither threads nor checkpoints, in the midst of a search or
 // not, change what LCA-Gauss-Red learns.
 func TestChoiceDependsOnRowsAlone(t *testing.T) {
-	const d, n = 6, 700
+	const d, n = 6, 1300
 	x := five(rand.New(rand.NewPCG(2, 12)), n, d-2)
 	c := DefaultConfig(d)
-	c.Kind, c.Neighbours, c.Preset = lca.KindLCAGaussRed, 200, lca.PresetDensity
+	c.Kind, c.Neighbours, c.Preset = lca.KindLCAGaussRed, 400, lca.PresetDensity
 	learn := func(looked bool) []byte {
 		l, err := NewLearner(c)
 		if err != nil {
@@ -89,7 +89,7 @@ func TestChoicesGetRare(t *testing.T) {
 	for _, step := range []uint64{1, 7, 100, 300} {
 		var at []uint64
 		for n := uint64(0); n < 70000; n += step {
-			if choiceDue(n, n+step, 256) {
+			if doubled(n, n+step, 256) {
 				at = append(at, (n+step)/256)
 			}
 		}
@@ -298,7 +298,7 @@ func TestTargetRows(t *testing.T) {
 // TestEndOfSet holds that rows too few for a choice in a stream have it at their end, once: white noise is then no worse than a single
 // Gaussian, and clusters are better than before.
 func TestEndOfSet(t *testing.T) {
-	const d, n, b = 8, 1000, 100
+	const d, n, b = 8, 600, 100
 	for _, c := range []struct {
 		name string
 		draw source

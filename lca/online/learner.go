@@ -170,7 +170,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
-	filling := l.pool.len() < l.cfg.Neighbours
+	held := l.pool.len()
 	s.Entered = l.offerToPool(b, l.kept)
 	l.moments.learn(b.x, &l.work)
 	s.Entered += l.admitHeld()
@@ -189,7 +189,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
-	if err := l.stepChoice(b, before, filling, &s); err != nil {
+	if err := l.stepChoice(b, before, held, &s); err != nil {
 		return Step{}, err
 	}
 	l.reviseGap(b)

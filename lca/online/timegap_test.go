@@ -97,11 +97,11 @@ func TestTimeGapOfAFiniteSet(t *testing.T) {
 	const d, rows = 3, 3000
 	r := rand.New(rand.NewPCG(1, 15))
 	sorted := mat.NewDense(rows, d, nil)
-	sorted.Apply(func(i, _ int, _ float64) float64 { return 9*float64(i/1000) + r.NormFloat64() }, sorted)
-	gaps := func(x *mat.Dense) (stream, finite uint64) {
+	sorted.Apply(func(i, _ int, _ float64) float64 { return 2*float64(i/1000) + r.NormFloat64() }, sorted)
+	gaps := func(x *mat.Dense, drift bool) (stream, finite uint64) {
 		for _, f := range []bool{false, true} {
 			c := DefaultConfig(d)
-			c.Finite = f
+			c.Finite, c.Drift = f, drift
 			l, err := NewLearner(c)
 			if err != nil {
 				t.Fatal(err)
@@ -114,10 +114,11 @@ func TestTimeGapOfAFiniteSet(t *testing.T) {
 		}
 		return stream, finite
 	}
-	if stream, finite := gaps(slowRows(r, rows, d, 0.95)); stream == 0 || finite != stream {
+	if stream, finite := gaps(slowRows(r, rows, d, 0.95), true); stream == 0 || finite != stream {
 		t.Errorf("gap of %d slow rows in a finite set, %d in a stream", finite, stream)
 	}
-	if stream, finite := gaps(sorted); stream == 0 || finite != 0 {
+	// Without alarms a stream does not begin again at a jump.
+	if stream, finite := gaps(sorted, false); stream == 0 || finite != 0 {
 		t.Errorf("gap of %d rows in a sorted finite set, %d in a stream", finite, stream)
 	}
 }

@@ -62,7 +62,7 @@ func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
 
 // transitionDue says whether the rows learnt have just passed the warm-up's number times a power of two.
 func (l *Learner) transitionDue(before uint64) bool {
-	return choiceDue(before, l.counts.Since, uint64(l.cfg.warmupRows()))
+	return doubled(before, l.counts.Since, uint64(l.cfg.warmupRows()))
 }
 
 // betterUnderFormer returns by how many nats the last former regime explains each row better than the current one; NaN for one that
