@@ -236,10 +236,10 @@ shared with other work, a snapshot each 500 rows. The rows are read, learnt and 
 {seconds}
 
 - ± is mostly between mixings, which all lines share; lines differ by more than it says.
-- **What decides is the data's choice**, which comes when the pool holds N/8, N/4, N/2 and N rows, with effect half as many later: from a Gaussian part that EM leaves nearly empty, and an NLL hardly below a single Gaussian's, to
-  the two directions that matter and 0.04 nats above the truth. Larger pools choose later, and are better then: up to 2000 rows N = 1000 is the best, up to 10000 N = 3000.
-  Before the choice a row more is worth what it is to EM: 0.3 nats from 500 to 2000.
-- **Next to a single Gaussian**: after 500 rows, fifty a column, the model is worse, after 1000 a little better.
+- **What decides is the data's choice**, which comes when the pool holds N/8, N/4, N/2 and N rows, with effect half as many later: from a Gaussian part that EM leaves nearly empty,
+  and an NLL hardly below a single Gaussian's, to the two directions that matter and 0.03 nats above the truth. Larger pools choose a little later, and are better then: up to 1000 rows
+  N = 1000 is the best, from 2000 on N = 3000.
+- **Next to a single Gaussian**: after 500 rows, fifty a column, the model is a little worse, because nothing has been chosen yet; after 1000 it is 0.6 nats better.
 - **The correction** makes the kernel as narrow as 10000 centres want it, and keeps the split that the pool's own centres have found. With as many centres it halves what
   250 or 1000 neighbours cost. With the pool's own centres it costs something before the choice, and with N = 250 always: set `target_rows` for programs that score
   with more centres than the pool has.
@@ -305,8 +305,8 @@ From the tables above:
   hundreds of pixels (USPS) better.
 - **For k-means in a few dozen clean columns.** StandardScaler does as well on wine and much better on breast_cancer, and costs nothing. Where far rows
   belong to the data, `lca.outlier_gate: off` at least keeps them from taking a cluster for themselves.
-- **As a density, with fewer than 100 rows per column.** Up to 50 it is no better than the covariance, and 100 rows per column is where it begins to be; what it is
-  worth comes with the data's choice, the first after some 700 rows with the default pool, each later one of more rows, or at the end of a replay.
+- **As a density, with fewer than 50 rows per column.** It is no better than the covariance there. What it is worth comes with the choice by the data: the first takes effect after
+  some 700 rows with the default pool, each later one knows more rows, and a replay chooses at its end.
 - **Where live rows come sorted by cluster, a thousand and more of each,** as from keyed partitions, and one model of all of them is wanted. Clusters that follow each other
   faster than the pool fills (`lca.neighbours` rows) are learnt together, if they overlap. Each that lasts longer is taken for a regime, and the model is then that of the last
   ones. Shuffle the stream, or write it to a file and learn that by `replay --input`.
