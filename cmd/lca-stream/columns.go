@@ -41,6 +41,10 @@ func (i *inspection) summary(topic string) error {
 		writeColumns(&b, &i.survey)
 		i.newest.write(&b)
 		i.choice(&b)
+		if i.survey.Rows < minibatch.JudgedRows {
+			fmt.Fprintf(&b, "\n%s: too few to judge columns by their values. From %d on that finds constants, labels and counters; -n looks at more messages.\n",
+				plural.Count(i.survey.Rows, "row"), minibatch.JudgedRows)
+		}
 	}
 	if _, e := io.WriteString(i.out, b.String()); e != nil {
 		err = errors.Join(err, e)
@@ -55,7 +59,9 @@ const constantRows = 10
 func (i *inspection) verdict(topic string) error {
 	switch {
 	case i.usable == 0 && len(i.rejected) > 0:
-		return fmt.Errorf("%s: %w; the first, %d@%d: %s", topic, errNothingUsable, i.first.Partition, i.first.Offset, i.first.Error)
+		// The error speaks of the key of a configuration, which there may not be yet.
+		why := strings.Replace(i.first.Error, "set source.registry.url", "set source.registry.url (here --registry URL)", 1)
+		return fmt.Errorf("%s: %w; the first, %d@%d: %s", topic, errNothingUsable, i.first.Partition, i.first.Offset, why)
 	case i.usable+i.nulls == 0:
 		return fmt.Errorf("%s: the topic is empty: write some rows first", topic)
 	case i.allRows == 0:

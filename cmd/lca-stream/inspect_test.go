@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -35,6 +36,19 @@ func TestInspectCountsMessages(t *testing.T) {
 			if want = want[max(0, len(want)-n):]; !slices.Equal(got[p], want) {
 				t.Errorf("-n %d of partition %d: messages %v, want %v", n, p, got[p], want)
 			}
+		}
+	}
+}
+
+// Before there is a configuration, the registry is a flag of init and inspect. What needs another remedy stays as it is.
+func TestVerdictNamesTheFlagOfTheRegistry(t *testing.T) {
+	for _, c := range []struct{ message, says string }{
+		{"begins with 0: set source.registry.url; send JSON", "begins with 0: set source.registry.url (here --registry URL); send JSON"},
+		{"no JSON", "the first, 3@7: no JSON"},
+	} {
+		i := &inspection{rejected: map[string]int{"format_unknown": 1}, first: &verdict{Partition: 3, Offset: 7, Error: c.message}}
+		if err := i.verdict("events"); !errors.Is(err, errNothingUsable) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("got %v, want %q", err, c.says)
 		}
 	}
 }

@@ -47,6 +47,7 @@ func TestPageInABrowser(t *testing.T) {
 	numbersAgree(t, b)
 	hovers(t, b)
 	withoutEmptyCards(t, b)
+	timesApart(t, b)
 	if *update {
 		b.look(t, "light", 1280)
 		b.do(t, protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 1040, DeviceScaleFactor: 1}))
@@ -63,6 +64,23 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	if faults := b.faults(); len(faults) > 0 {
 		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
+	}
+}
+
+// timesApart draws the turns of the first few models: their times stand next to each other, however many there are.
+func timesApart(t *testing.T, b *browser) {
+	t.Helper()
+	for models := 1; models <= 8; models++ {
+		overlap := eval[string](t, b, fmt.Sprintf(`(() => {
+			drift(Array.from({ length: %d }, (_, i) => ({ version: i, published: '2026-11-23T22:55:0' + i + 'Z', turned_radians: [.1] })));
+			const texts = [...document.querySelectorAll('#drift text')].map(e => [e.textContent, e.getBoundingClientRect()]);
+			const pair = texts.flatMap(([a, r], i) => texts.slice(i + 1).filter(([, s]) => r.left < s.right && s.left < r.right && r.top < s.bottom && s.top < r.bottom).map(([c]) => a + ' and ' + c));
+			drift(latest.history);
+			return pair.join(', ');
+		})()`, models))
+		if overlap != "" {
+			t.Errorf("of %d models %s overlap", models, overlap)
+		}
 	}
 }
 

@@ -26,10 +26,15 @@ func group(c *cobra.Command, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// unknownCommand says which command of a group was probably meant.
+// unknownCommand says which command of a group was probably meant, or that the name is one of a command elsewhere.
 func unknownCommand(c *cobra.Command, name string) error {
 	names := commandsOf(c)
 	remedy := typo.Question(name, names)
+	for _, other := range c.Root().Commands() {
+		if other != c && other.Name() == name && other.IsAvailableCommand() {
+			remedy = fmt.Sprintf("did you mean `%s`?", other.CommandPath())
+		}
+	}
 	if remedy == "" {
 		remedy = "its commands are " + strings.Join(names, ", ")
 	}

@@ -48,7 +48,8 @@ function drift(history) {
   }));
   v.forEach((all, i) => all.slice(0, -1).forEach(a => p.svg.append(el('path', { class: 'mark', d: `M${p.x(i - .32).toFixed(1)} ${p.y(a).toFixed(1)}H${p.x(i + .32).toFixed(1)}` }))));
   if (v.length) p.foot(-.5, clock(history[0].published), 'start');
-  if (v.length > 1) p.foot(v.length < 6 ? v.length - 1 : n - .5, clock(history[v.length - 1].published), v.length < 6 ? 'middle' : 'end');
+  if (v.length === 2) p.foot(1 - .32, clock(history[1].published), 'start'); // two bars are so near that the times would overlap
+  if (v.length > 2) p.foot(v.length < 6 ? v.length - 1 : n - .5, clock(history[v.length - 1].published), v.length < 6 ? 'middle' : 'end');
   hover(p.svg, v.map((all, i) => ({ x: p.x(i), y: p.y(all.length ? all[all.length - 1] : 0), text: `${clock(history[i].published)}, version ${whole(history[i].version)}\n${all.length ? 'turned by ' + all[all.length - 1].toFixed(2) + '°' : 'the first'}` })));
 }
 
