@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 
-from lca_stream._files import WANTED_PARTS, FormatError, model_from_parts
+from lca_stream._files import ARROW_FAULTS, WANTED_PARTS, FormatError, model_from_parts, read_stream
 from lca_stream._model import Model
-from lca_stream._rows import Schemas, rows_from_bytes
+from lca_stream._rows import Schemas, ours, rows_from_bytes
 
 
 def read_rows(
@@ -67,23 +67,27 @@ def _whole_versions(messages) -> dict[tuple[str, int], dict[str, pa.Table]]:
     found: dict[tuple[str, int], dict[str, dict[int, bytes]]] = {}
     sizes = {}
     for message in messages:
-        h = {k: v.decode() for k, v in message.headers() or [] if v is not None}
+        try:
+            h = ours(message.headers())
+            version = h["lca-model-id"], int(h["lca-model-version"])
+            i, n = map(int, h["lca-chunk"].split("/"))
+        except (KeyError, ValueError):  # what another program wrote
+            continue
         if "lca-part" not in h:
             continue
-        version = h["lca-model-id"], int(h["lca-model-version"])
-        i, n = map(int, h["lca-chunk"].split("/"))
         found.setdefault(version, {}).setdefault(h["lca-part"], {})[i] = message.value()
         sizes[version, h["lca-part"]] = n
     whole = {}
     for version, parts in found.items():
         complete = {part: chunks for part, chunks in parts.items() if len(chunks) == sizes[version, part]}
         if WANTED_PARTS <= complete.keys() and complete.keys() == parts.keys():
-            whole[version] = {part: _table(chunks) for part, chunks in complete.items()}
+            with contextlib.suppress(*ARROW_FAULTS):  # it is damaged
+                whole[version] = {part: _table(chunks) for part, chunks in complete.items()}
     return whole
 
 
 def _table(chunks: dict[int, bytes]) -> pa.Table:
-    return pa.concat_tables([pa.ipc.open_stream(chunks[i]).read_all() for i in sorted(chunks)])
+    return pa.concat_tables([read_stream(chunks[i]) for i in sorted(chunks)])
 
 
 def _messages(topic: str, brokers: str, follow: bool, config: Mapping | None) -> Iterator:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lca_stream import _avro
-from lca_stream._files import FormatError
+from lca_stream._files import ARROW_FAULTS, FormatError, read_stream
 from lca_stream._registry import Registry
 
 Schemas = Registry | Mapping[int, str | tuple[str, ...]]
@@ -22,7 +22,15 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 MOST_DIGITS = 4000  # Python refuses to read much longer integers; they stay text
 
 
-def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, column: str = "lca", registry: Schemas | None = None) -> pa.Table:
+def ours(headers: Iterable[tuple[str, bytes]] | None) -> dict[str, str]:
+    """The headers that the program writes, as text. Those of the input are there too, and may be any bytes."""
+    try:
+        return {k: v.decode() for k, v in headers or () if v is not None and (k == "content-type" or k.startswith("lca-"))}
+    except UnicodeDecodeError as err:
+        raise FormatError(f"a header of this message was not written by lca-stream: {err}") from err
+
+
+def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]] | None, *, column: str = "lca", registry: Schemas | None = None) -> pa.Table:
     """The rows of one output message, whatever its format: the input's columns and ours, then where they are from.
 
     ``column`` is ``transform.column``: in JSON and Avro, it names the columns that get the types which they have in Arrow. Other
@@ -39,9 +47,16 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
 
     Raises FormatError for a message that cannot be read.
     """
-    h = {k: v.decode() for k, v in headers if v is not None}
+    h = ours(headers)
+    try:
+        place = [h["lca-source-topic"], int(h["lca-source-partition"]), int(h["lca-source-offset"])] if "lca-source-offset" in h else []
+        version = int(h.get("lca-model-version", 0))
+    except (KeyError, ValueError) as err:
+        raise FormatError(f"the headers of this message were not written by lca-stream: {err!r}") from err
     if "lca-source-offset" not in h:
         raise FormatError("this message was not written by lca-stream: it has no header lca-source-offset")
+    if value is None:
+        raise FormatError("this message is a tombstone: it has no rows")
     content = h.get("content-type", "")
     if value[:1] == b"\0":  # neither Arrow nor JSON begins so; the content-type is that of the input
         table = _from_registered(value, column, registry)
@@ -49,18 +64,18 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]], *, colum
         table = _from_json(value, column)
     elif content == ARROW:
         try:
-            table = pa.ipc.open_stream(value).read_all()
-        except (pa.ArrowException, OSError) as err:
+            table = read_stream(value)
+        except ARROW_FAULTS as err:
             raise FormatError(f"this message is no Arrow stream: {err}") from err
     else:
         raise FormatError(f"this message has content-type {content!r} and names no schema; this package reads {ARROW}, {JSON} and what names its schema")
     n = table.num_rows
     for name, type_, v in (
         ("lca_model_id", pa.string(), h.get("lca-model-id")),
-        ("lca_version", pa.int64(), int(h.get("lca-model-version", 0))),
-        ("lca_source_topic", pa.string(), h["lca-source-topic"]),
-        ("lca_source_partition", pa.int32(), int(h["lca-source-partition"])),
-        ("lca_source_offset", pa.int64(), int(h["lca-source-offset"])),
+        ("lca_version", pa.int64(), version),
+        ("lca_source_topic", pa.string(), place[0]),
+        ("lca_source_partition", pa.int32(), place[1]),
+        ("lca_source_offset", pa.int64(), place[2]),
     ):
         table = table.append_column(pa.field(name, type_), pa.repeat(pa.scalar(v, type_), n))
     return table.append_column("lca_source_row", pa.array(range(n), pa.int64()))
