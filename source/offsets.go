@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,9 @@ func (e *OffsetError) Error() string {
 	}
 	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %d records that were not read", e.Partition, e.Offset, e.Start, e.Start-e.Offset)
 }
+
+// errNoAnswer says that the end of a partition is not known.
+var errNoAnswer = errors.New("its leader does not answer, or it has none")
 
 // Topic is a topic as a broker knows it now.
 type Topic struct {
@@ -101,6 +105,23 @@ func ListOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, a
 }
 
 func listOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, at At) (Offsets, error) {
+	request, at := offsetsRequest(parts, at)
+	r := newRetry(c, retryFor, "look up offsets")
+	return retrying(ctx, r, func(ctx context.Context) (Offsets, error) { return answered(ctx, c, request, at, parts) })
+}
+
+// Ends returns the ends of the partitions whose leaders answer, in one try: one without a leader does not hide those of
+// the others.
+func Ends(ctx context.Context, c *kafkaconn.Cluster, parts []Partition) Offsets {
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
+	defer cancel()
+	request, at := offsetsRequest(parts, Latest)
+	ends, _ := answered(ctx, c, request, at, parts)
+	return ends
+}
+
+// offsetsRequest returns the request for a place, and how kafka-go calls that.
+func offsetsRequest(parts []Partition, at At) (*kafka.ListOffsetsRequest, At) {
 	request := &kafka.ListOffsetsRequest{Topics: make(map[string][]kafka.OffsetRequest)}
 	if at == LatestStable {
 		request.IsolationLevel, at = kafka.ReadCommitted, Latest
@@ -108,24 +129,36 @@ func listOffsets(ctx context.Context, c *kafkaconn.Cluster, parts []Partition, a
 	for _, p := range parts {
 		request.Topics[p.Topic] = append(request.Topics[p.Topic], kafka.OffsetRequest{Partition: int(p.ID), Timestamp: int64(at)})
 	}
-	r := newRetry(c, retryFor, "look up offsets")
-	return retrying(ctx, r, func(ctx context.Context) (Offsets, error) {
-		response, err := c.Client().ListOffsets(ctx, request)
-		if err != nil {
-			return nil, err
-		}
-		offsets := make(Offsets, len(parts))
-		for topic, list := range response.Topics {
-			for _, o := range list {
-				p := Partition{Topic: topic, ID: int32(o.Partition)}
-				if o.Error != nil {
-					return nil, fmt.Errorf("%s: %w", p, o.Error)
-				}
+	return request, at
+}
+
+// answered returns what the leaders have said, and the error of the first partition without an answer.
+func answered(ctx context.Context, c *kafkaconn.Cluster, request *kafka.ListOffsetsRequest, at At, parts []Partition) (Offsets, error) {
+	response, err := c.Client().ListOffsets(ctx, request)
+	if errors.Is(err, kafka.BrokerNotAvailable) { // kafka-go: none of them has a leader
+		return nil, fmt.Errorf("%s: %w", parts[0], errNoAnswer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	offsets := make(Offsets, len(parts))
+	for topic, list := range response.Topics {
+		for _, o := range list {
+			p := Partition{Topic: topic, ID: int32(o.Partition)}
+			switch {
+			case errors.Is(o.Error, kafka.Unknown): // kafka-go: the request to the leader failed, and its error is lost
+				err = fmt.Errorf("%s: %w", p, errNoAnswer)
+			case o.Error != nil:
+				err = fmt.Errorf("%s: %w", p, o.Error)
+			default:
 				offsets[p] = listed(o, at)
 			}
 		}
-		return offsets, missing(offsets, parts)
-	})
+	}
+	if err == nil {
+		err = missing(offsets, parts)
+	}
+	return offsets, err
 }
 
 // listed returns the answer from kafka-go's structure; -1 if there is none.

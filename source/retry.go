@@ -195,6 +195,7 @@ func retriable(err error) bool {
 		protocol.ErrNoTopic,                        // the transport's layout is older than the topic
 		protocol.ErrNoPartition,                    // … than the partition
 		protocol.ErrNoLeader,                       // … or shows the moment between two leaders
+		errNoAnswer,                                // a part of ListOffsets failed
 		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, // the broker restarts, or has closed an idle connection
 		context.DeadlineExceeded, os.ErrDeadlineExceeded, // of our own request: no answer in time
 		syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE, // the broker is down or going down
@@ -227,7 +228,6 @@ func retriableCode(code kafka.Error) bool {
 	case kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup: // the coordinator starts or moves
 	case kafka.UnstableOffsetCommit: // a transaction of the group is about to end
 	case kafka.ThrottlingQuotaExceeded: // asked to slow down
-	case kafka.Unknown: // kafka-go: a part of ListOffsets got no answer, the cause is lost
 	default:
 		return false
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -132,7 +131,7 @@ func (d *doctor) examine(ctx context.Context) error {
 		there := d.topics(ctx)
 		d.rights(ctx)
 		d.members(ctx)
-		if there.source {
+		if there.source && there.led {
 			if there.all { // otherwise topics init comes first, and there are none
 				d.positions(ctx)
 			}
@@ -217,47 +216,6 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		_ = conn.Close()
 	}
 	return true
-}
-
-// present says which topics exist.
-type present struct{ source, all bool }
-
-// topics reports what topics check would report.
-func (d *doctor) topics(ctx context.Context) (there present) {
-	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
-	if err != nil {
-		d.fault("topics", "the user needs DESCRIBE on the topics", "%v", err)
-		return there
-	}
-	there.source, there.all = findings[0].Partitions > 0, true
-	for _, f := range findings {
-		there.all = there.all && f.Partitions > 0
-		if f.Denied {
-			d.denied = append(d.denied, f.Topic)
-			f.Remedy = "grant the rights that are named below"
-		}
-		if f.OK() {
-			d.ok("topics", "%s: %s, %s", f.Topic, plural.Count(f.Partitions, "partition"), f.Policy)
-		} else {
-			d.fault("topics", f.Remedy, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))
-		}
-		if len(f.Warnings) > 0 {
-			d.warn("topics", f.Advice, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Warnings, ", "))
-		}
-	}
-	inner, err := topics.Inner(ctx, d.system.cluster)
-	if err != nil {
-		d.warn("topics", "run doctor again", "offsets and transactions: %v", err)
-	}
-	for _, f := range inner {
-		if len(f.Warnings) > 0 {
-			d.warn("topics", f.Advice, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Warnings, ", "))
-		}
-	}
-	if largest := findings[0].MessageBytes; largest > d.system.config.Source.MaxMessageBytes {
-		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.config.Source.MaxMessageBytes)
-	}
-	return there
 }
 
 // messages reads the newest messages as the learner would, and compares the settings with their width.

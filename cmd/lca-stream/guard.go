@@ -55,10 +55,10 @@ func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 
 // guarded does the work, and ends it when a topic that it needs is gone. The work itself cannot tell a deleted topic
 // from one whose leader moves, and would retry forever.
-func (s *system) guarded(ctx context.Context, wants []topics.Want, work func(context.Context) error) error {
+func (s *system) guarded(ctx context.Context, command string, wants []topics.Want, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	g := &guard{system: s, wants: wants, gone: map[string]time.Time{}}
+	g := &guard{system: s, wants: wants, learns: command != "transform", gone: map[string]time.Time{}}
 	watching, leave := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	var gone error
@@ -81,9 +81,11 @@ func (s *system) guarded(ctx context.Context, wants []topics.Want, work func(con
 type guard struct {
 	system *system
 	wants  []topics.Want
+	learns bool // it reads all partitions of the source
 
-	silent time.Time            // since when no broker has answered; zero: one has
-	gone   map[string]time.Time // topic → since when brokers say that it is not as needed
+	silent  time.Time            // since when no broker has answered; zero: one has
+	gone    map[string]time.Time // topic → since when brokers say that it is not as needed
+	leaders leaders
 }
 
 // watch returns nil when ctx ends, and earlier only with a reason to stop.
@@ -119,7 +121,7 @@ func (g *guard) look(ctx context.Context) error {
 	}
 	g.silent = time.Time{}
 	g.system.stats.SetBroker(pipeline.Readiness{Ready: true})
-	there := pipeline.Readiness{Ready: true}
+	there := g.led(findings)
 	for _, f := range findings {
 		if err := g.missing(f); err != nil {
 			return err

@@ -38,8 +38,9 @@ func (l *lags) hold(ctx context.Context, p source.Partition, next int64) {
 // endsEvery is the interval at which the ends of partitions are asked for.
 const endsEvery = 5 * time.Second
 
-// measure asks for the ends of all partitions until ctx ends. Where they cannot be had, they stay as they were.
-func (l *lags) measure(ctx context.Context, ends func(context.Context, []source.Partition) (source.Offsets, error)) {
+// measure asks for the ends of all partitions until ctx ends. One that cannot be had stays as it was, and does not hide
+// the others: a partition without a leader may be one of many.
+func (l *lags) measure(ctx context.Context, ends func(context.Context, []source.Partition) source.Offsets) {
 	tick := time.NewTicker(endsEvery)
 	defer tick.Stop()
 	for {
@@ -53,11 +54,16 @@ func (l *lags) measure(ctx context.Context, ends func(context.Context, []source.
 			if len(parts) == 0 {
 				continue
 			}
-			at, err := ends(ctx, parts)
-			if err != nil {
-				continue
-			}
+			now := ends(ctx, parts)
 			l.mu.Lock()
+			at := source.Offsets{} // not l.ends, which read may be using
+			for _, p := range parts {
+				if end, known := now[p]; known {
+					at[p] = end
+				} else if end, known := l.ends[p]; known {
+					at[p] = end
+				}
+			}
 			l.ends = at
 			l.mu.Unlock()
 		}

@@ -149,7 +149,7 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 		return stopped(ctx, err)
 	}
 	return s.alive(ctx, c.Name(), func(ctx context.Context) error {
-		return s.guarded(ctx, wants, func(ctx context.Context) error { return work(ctx, s) })
+		return s.guarded(ctx, c.Name(), wants, func(ctx context.Context) error { return work(ctx, s) })
 	})
 }
 

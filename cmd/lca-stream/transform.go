@@ -111,8 +111,8 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go s.watch(watching, "transform", true, lags.read)
-	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
-		return source.ListOffsets(ctx, s.cluster, parts, source.Latest)
+	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) source.Offsets {
+		return source.Ends(ctx, s.cluster, parts)
 	})
 	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)

@@ -18,9 +18,24 @@ import (
 // CreateTopic creates a topic and returns once every partition has a leader.
 func (b *Broker) CreateTopic(t testing.TB, name string, partitions int, configs map[string]string) {
 	t.Helper()
+	b.create(t, kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: len(b.nodes)}, partitions, configs)
+}
+
+// PlaceTopic creates a topic with one partition per node, in that order, of which there is no other replica.
+func (b *Broker) PlaceTopic(t testing.TB, name string, nodes ...int) {
+	t.Helper()
+	topic := kafka.TopicConfig{Topic: name, NumPartitions: -1, ReplicationFactor: -1}
+	for i, node := range nodes {
+		topic.ReplicaAssignments = append(topic.ReplicaAssignments, kafka.ReplicaAssignment{Partition: i, Replicas: []int{node + 1}}) // see javaNode.id
+	}
+	b.create(t, topic, len(nodes), map[string]string{"min.insync.replicas": "1"})
+}
+
+func (b *Broker) create(t testing.TB, topic kafka.TopicConfig, partitions int, configs map[string]string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	topic := kafka.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: len(b.nodes)}
+	name := topic.Topic
 	for _, k := range slices.Sorted(maps.Keys(configs)) {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: configs[k]})
 	}

@@ -31,7 +31,7 @@ func (w Want) CreateIt() string {
 // compare reports what is wrong with a topic in a cluster of that many brokers.
 func compare(w Want, have, source topic, brokers int) Finding {
 	f := Finding{
-		Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, MessageBytes: have.messageBytes,
+		Path: w.Path, Topic: w.Topic, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, MessageBytes: have.messageBytes, Leaderless: have.leaderless,
 		Faults: []string{}, Warnings: []string{},
 	}
 	if have.denied != nil {
@@ -44,6 +44,7 @@ func compare(w Want, have, source topic, brokers int) Finding {
 		return f
 	}
 	var faults, warnings verdict
+	compareLeaders(w, have, &warnings)
 	comparePartitions(w, have, source, &faults, &warnings)
 	if have.unknown != nil {
 		warnings.add(fmt.Sprintf("kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:NAME --operation DescribeConfigs --topic %s", w.Topic),
@@ -55,6 +56,18 @@ func compare(w Want, have, source topic, brokers int) Finding {
 	f.Faults, f.Remedy = append(f.Faults, faults.what...), faults.remedy()
 	f.Warnings, f.Advice = append(f.Warnings, warnings.what...), warnings.remedy()
 	return f
+}
+
+// compareLeaders warns of partitions without a leader. That is no fault of the topic, and the work waits for its end.
+func compareLeaders(w Want, have topic, warnings *verdict) {
+	if n := len(have.leaderless); n > 0 {
+		which := fmt.Sprint("partition ", have.leaderless[0])
+		if n > 1 {
+			which = fmt.Sprintf("%d partitions (%d and others)", n, have.leaderless[0])
+		}
+		warnings.add(fmt.Sprintf("start the brokers that have its replicas, or see to their disks: `kafka-topics.sh --bootstrap-server BROKER --describe --unavailable-partitions --topic %s`", w.Topic),
+			"has no leader for %s, which is neither read nor written until there is one", which)
+	}
 }
 
 func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {

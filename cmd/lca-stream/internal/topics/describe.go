@@ -18,6 +18,7 @@ type topic struct {
 	partitions  int   // 0: missing, or denied
 	denied      error // why the user may not see the topic; nil: it may
 	replication int   // of the partition with the fewest replicas
+	leaderless  []int32
 
 	unknown      error // why the settings are not known; nil: they are known
 	policy       string
@@ -68,7 +69,7 @@ func describe(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) (map[str
 		case len(t.Partitions) == 0:
 			continue
 		}
-		found[name] = topic{partitions: len(t.Partitions), replication: fewest(t)}
+		found[name] = topic{partitions: len(t.Partitions), replication: fewest(t), leaderless: leaderless(t)}
 		resource := kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: name}
 		for setting := range settings {
 			resource.ConfigNames = append(resource.ConfigNames, setting)
@@ -89,6 +90,17 @@ func fewest(t kafkaconn.Topic) int {
 		}
 	}
 	return least
+}
+
+// leaderless returns the partitions that no broker leads, in order.
+func leaderless(t kafkaconn.Topic) (ids []int32) {
+	for id, p := range t.Partitions {
+		if p.Leader < 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // settingsWithin bounds how long a broker may not know a topic that another one has just shown. Brokers learn of a

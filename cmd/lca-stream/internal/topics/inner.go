@@ -21,8 +21,9 @@ func Inner(ctx context.Context, cl *kafkaconn.Cluster) ([]Finding, error) {
 		if err != nil {
 			return nil, err
 		}
-		f := Finding{Path: w.Path, Topic: name, Partitions: have.partitions, Replication: have.replication, Policy: have.policy}
+		f := Finding{Path: w.Path, Topic: name, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, Leaderless: have.leaderless}
 		var warnings verdict
+		compareLeaders(w, have, &warnings)
 		compareReplicas(w, have, n, &warnings)
 		f.Warnings, f.Advice = warnings.what, warnings.remedy()
 		findings = append(findings, f)

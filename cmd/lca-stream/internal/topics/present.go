@@ -10,8 +10,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// Present checks whether the topics still exist, with as many partitions as they need, and nothing else: one small
-// request, which is repeated while the work goes on. It returns an error if the brokers cannot be reached.
+// Present checks whether the topics still exist, with as many partitions as they need, and which of these have no
+// leader. It checks nothing else: one small request, which is repeated while the work goes on. It returns an error if the brokers cannot be reached.
 func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding, error) {
 	metadata, err := cl.Metadata(ctx, names(wants)...)
 	if err != nil {
@@ -34,6 +34,7 @@ func Present(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Findin
 		case have.partitions > 0: // otherwise an election is under way, and the work itself waits for it
 			comparePartitions(w, have, source, &faults, &warnings)
 		}
+		findings[i].Leaderless = leaderless(t)
 		findings[i].Partitions, findings[i].Faults, findings[i].Remedy = have.partitions, faults.what, faults.remedy()
 	}
 	return findings, nil

@@ -101,7 +101,8 @@ type Finding struct {
 	Replication  int      `json:"replication"`      // of the partition with the fewest replicas
 	Policy       string   `json:"cleanup_policy"`
 	MessageBytes int      `json:"max_message_bytes"`
-	Faults       []string `json:"faults"` // none: the topic can be used
+	Leaderless   []int32  `json:"leaderless,omitempty"` // partitions without a leader: they can be neither read nor written
+	Faults       []string `json:"faults"`               // none: the topic can be used
 	Remedy       string   `json:"remedy,omitempty"`
 	Warnings     []string `json:"warnings"`
 	Advice       string   `json:"advice,omitempty"` // what to do about the warnings
