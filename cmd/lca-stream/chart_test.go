@@ -260,6 +260,25 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
+// A release may have names that a Service may not have.
+func TestChartNamesServices(t *testing.T) {
+	release := func(name string) []string {
+		args := render()
+		args[1] = name
+		return args
+	}
+	out, err := helm(t, release("my.streams")...)
+	if err != nil || !strings.Contains(out, "name: my-streams-lca-stream-learner") || strings.Contains(out, "name: my.streams-") {
+		t.Errorf("a release with a dot: %v\n%s", err, out)
+	}
+	if out, err := helm(t, release("2nd")...); err == nil || !strings.Contains(out, "fullnameOverride") {
+		t.Errorf("a release that begins with a digit: %v\n%s", err, out)
+	}
+	if out, err := helm(t, append(release("2nd"), "--set", "fullnameOverride=second")...); err != nil || !strings.Contains(out, "name: second-learner") {
+		t.Errorf("a release that begins with a digit, renamed: %v\n%s", err, out)
+	}
+}
+
 // The chart's schema holds the configuration's, word for word.
 func TestChartSchemaIsTheConfigurations(t *testing.T) {
 	const path = chart + "/values.schema.json"

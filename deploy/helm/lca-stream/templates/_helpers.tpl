@@ -2,8 +2,17 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
-{{- /* Names of at most 52 characters: the longest of what is added is "-transform". */ -}}
+{{- /* Names of at most 52 characters: the longest of what is added is "-transform". They are names of Services too, and so
+have no dots, which a release may have, and begin with a letter. */ -}}
 {{- define "lca-stream.fullname" -}}
+{{- $name := include "lca-stream.ownname" . | replace "." "-" }}
+{{- if not (regexMatch "^[a-z]" $name) }}
+{{- fail (printf "%q cannot be the name of a Service, which begins with a letter: set fullnameOverride" $name) }}
+{{- end }}
+{{- $name }}
+{{- end }}
+
+{{- define "lca-stream.ownname" -}}
 {{- if .Values.fullnameOverride }}
 {{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
 {{- else }}
@@ -181,7 +190,7 @@ spec:
   enableServiceLinks: false
   {{- if $stays }}
   serviceAccountName: {{ include "lca-stream.serviceAccountName" $root }}
-  terminationGracePeriodSeconds: {{ $root.Values.terminationGracePeriodSeconds }}
+  terminationGracePeriodSeconds: {{ int64 $root.Values.terminationGracePeriodSeconds }}
   {{- else }}
   # It runs before the chart's own account exists, and asks nothing of Kubernetes.
   serviceAccountName: {{ ternary "default" (include "lca-stream.serviceAccountName" $root) $root.Values.serviceAccount.create }}
