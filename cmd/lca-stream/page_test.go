@@ -62,6 +62,7 @@ func TestPageInABrowser(t *testing.T) {
 			b.screenshot(t, fmt.Sprintf("build/screenshots/status-%s-%d.png", scheme, width), chromedp.FullScreenshot(100))
 		}
 	}
+	longNames(t, b)
 	if faults := b.faults(); len(faults) > 0 {
 		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
 	}

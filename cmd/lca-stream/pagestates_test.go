@@ -45,3 +45,26 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 		}
 	}
 }
+
+// longNames gives topics, hosts, features and errors the longest names that there may be: nothing hangs over the edge of a
+// narrow screen.
+func longNames(t *testing.T, b *browser) {
+	t.Helper()
+	eval[bool](t, b, `(() => {
+		const name = 'n'.repeat(249), before = ask;
+		ask = async what => {
+			const a = await before(what);
+			for (const r of a.rows.length ? a.rows : []) { r.source.topic = name; for (const f of r.why) f.feature = name }
+			return what !== 'status' ? a : { ...a, source: name, output: name, group: name, instance: name, model_id: name, members: 2,
+				instances: [{name, host: name, partitions: [0, 1, 2], this: true}, {name, host: name, partitions: []}],
+				lag_records: Object.fromEntries([...Array(300).keys()].map(i => [i, 123456789])),
+				ready: {ready: false, reason: name}, summary: 'Not working: ' + name, last_error: {time: '2026-11-22T12:00:00Z', text: name} };
+		};
+		return true;
+	})()`)
+	b.wait(t, `['summary', 'names', 'trouble', 'strangest', 'instances'].every(id => document.getElementById(id).innerText.includes('n'.repeat(249)))`)
+	for _, width := range []int64{400, 1280} {
+		b.look(t, "light", width)
+		legible(t, b, "light", width)
+	}
+}
