@@ -47,7 +47,7 @@ func TestPartitionsWithoutLeader(t *testing.T) {
 	if took := time.Since(began); exitCode(err) != 2 || took > 20*time.Second {
 		t.Errorf("doctor ended with exit code %d after %v", exitCode(err), took)
 	}
-	for _, says := range []string{"lone-source (source.topic): has no leader for partition 1,", "lone-target (transform.topic): has no leader for partition 2,", "--unavailable-partitions"} {
+	for _, says := range []string{"lone-source (source.topic): has no leader for partition 1:", "lone-target (transform.topic): has no leader for partition 2:", "--unavailable-partitions"} {
 		if !strings.Contains(string(out), says) {
 			t.Errorf("doctor does not say %q:\n%s", says, out)
 		}

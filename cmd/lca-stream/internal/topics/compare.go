@@ -66,7 +66,7 @@ func compareLeaders(w Want, have topic, warnings *verdict) {
 			which = fmt.Sprintf("%d partitions (%d and others)", n, have.leaderless[0])
 		}
 		warnings.add(fmt.Sprintf("start the brokers that have its replicas, or see to their disks: `kafka-topics.sh --bootstrap-server BROKER --describe --unavailable-partitions --topic %s`", w.Topic),
-			"has no leader for %s, which is neither read nor written until there is one", which)
+			"has no leader for %s: neither read nor written until there is one", which)
 	}
 }
 

@@ -213,8 +213,8 @@ func TestWarnings(t *testing.T) {
 		{"dead letters kept for less", dead, with(sound, func(t *topic) { t.retention = day }), 3, []string{"keeps records for 1 day, the source for 7 days"}},
 		{"kept for less, by times of its own", out, with(sound, func(t *topic) { t.retention, t.ownTimes = day, true }), 3, nil},
 		{"alarms have times of their own", alarms, with(sound, func(t *topic) { t.retention = day }), 3, nil},
-		{"a partition without a leader", out, with(sound, func(t *topic) { t.leaderless = []int32{2} }), 3, []string{"has no leader for partition 2,", "--unavailable-partitions --topic out"}},
-		{"partitions without leaders", snap, with(compacted, func(t *topic) { t.leaderless = []int32{0, 1} }), 3, []string{"has no leader for 2 partitions (0 and others),"}},
+		{"a partition without a leader", out, with(sound, func(t *topic) { t.leaderless = []int32{2} }), 3, []string{"has no leader for partition 2:", "--unavailable-partitions --topic out"}},
+		{"partitions without leaders", snap, with(compacted, func(t *topic) { t.leaderless = []int32{0, 1} }), 3, []string{"has no leader for 2 partitions (0 and others):"}},
 		{"more partitions than are used", snap, with(compacted, func(t *topic) { t.partitions = 3 }), 3, []string{"has 3 partitions, of which 1 is used"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
