@@ -75,5 +75,11 @@ want = whole.filter(pa.compute.greater(whole["flow"], 0)).sort_by("id")
 assert 1000 < len(want) < len(whole) == 6000
 assert scored["id"].to_list() == want["id"].to_pylist() and scored["name"].to_list() == want["name"].to_pylist()
 assert scored["lca_score"].to_list() == want["lca_score"].to_pylist()
+# what polars writes is read, compressed with LZ4 too
+frame.write_ipc("polars.arrow")
+frame.write_parquet("polars.parquet", compression="lz4")
+for file in ("polars.arrow", "polars.parquet"):
+    subprocess.run(["lca-stream", "transform", "--model", "model.arrows", "--input", file, "--output", "again.arrows", "--force"], check=True)
+    assert pa.ipc.open_stream("again.arrows").read_all()["lca_score"].to_pylist() == scored["lca_score"].to_list(), file
 assert [id for id, _ in strangest] == want.sort_by([("lca_score", "descending")])["id"].to_pylist()[:3], strangest
 `

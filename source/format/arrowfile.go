@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -99,7 +100,7 @@ func (a *arrowFile) indexFile() error {
 	if err != nil {
 		return fmt.Errorf("footer: %w", err)
 	}
-	if _, err := a.open(ipcguard.FileHead, end); err != nil {
+	if _, err := a.open(ipcguard.FileHead, end); err != nil && a.openBare(footer, end) != nil {
 		return err
 	}
 	if !a.loader.guard.Schema().Same(footer.Schema) {
@@ -229,6 +230,27 @@ func (a *arrowFile) open(at, end int64) (int64, error) {
 		return 0, err
 	}
 	return at + n, nil
+}
+
+// openBare reads a schema message that stands at the beginning of a file without its length, as polars 2 writes it. Other readers pass
+// over it and take the footer's.
+func (a *arrowFile) openBare(footer *ipcguard.Footer, end int64) (err error) {
+	for _, blocks := range [][]ipcguard.Block{footer.Dictionaries, footer.Batches} {
+		for _, b := range blocks {
+			end = min(end, b.Offset)
+		}
+	}
+	n := end - ipcguard.FileHead
+	if n <= 0 || n > a.limits.Metadata {
+		return errorf(CodeArrowInvalid, "a schema of %d bytes", n)
+	}
+	frame := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, math.MaxUint32), uint32(n))
+	frame = append(frame, make([]byte, n)...)
+	if _, err := a.f.ReadAt(frame[len(frame)-int(n):], ipcguard.FileHead); err != nil {
+		return err
+	}
+	a.loader, err = loaderOf(frame, a.limits, &a.codecs)
+	return err
 }
 
 func (a *arrowFile) rows() int64  { return a.total }

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // everyRow is more rows than any of the files has.
@@ -77,6 +80,38 @@ func TestFilesHoldTheSameTable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// bare is an Arrow file whose schema at the beginning stands there without its length, as polars writes it.
+func bare(t testing.TB, name string) []byte {
+	t.Helper()
+	b := read(t, name)
+	const prefix = 8
+	n := int(binary.LittleEndian.Uint32(b[ipcguard.FileHead+4:]))
+	copy(b[ipcguard.FileHead:], b[ipcguard.FileHead+prefix:][:n])
+	clear(b[ipcguard.FileHead+n:][:prefix])
+	return b
+}
+
+func TestArrowFilesWithoutTheLengthOfTheirSchema(t *testing.T) {
+	for _, name := range []string{"table.arrow", "zstd.arrow"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, bare(t, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, maxRows := range []int{everyRow, 33} {
+			f, err := OpenFile(path, maxRows)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(rowsOf(t, openFile(t, maxRows, name)), rowsOf(t, f)); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
@@ -164,9 +199,13 @@ func read(t testing.TB, name string) []byte {
 // the bytes, and never a panic.
 func TestFilesWithFlippedBytes(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"replaced.arrows", "table.arrow", "zstd.arrow", "zstd.parquet", "delta.parquet", "nested.parquet"} {
+	for _, name := range []string{"replaced.arrows", "table.arrow", "bare table.arrow", "zstd.arrow", "zstd.parquet", "delta.parquet", "nested.parquet"} {
 		t.Run(name, func(t *testing.T) {
+			name, isBare := strings.CutPrefix(name, "bare ")
 			whole := read(t, name)
+			if isBare {
+				whole = bare(t, name)
+			}
 			path := filepath.Join(dir, name)
 			step := max(1, len(whole)/97) // a few seconds in all
 			for at := 0; at < len(whole); at += step {
