@@ -66,6 +66,9 @@ func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, 
 		return rejected.Last + 1, false, nil
 	}
 	b.Messages = append(b.Messages, Message{})
+	if len(b.Messages) == 1 || k.config.End != nil { // it may wait for a schema
+		k.askAhead(p)
+	}
 	fits, err := k.message(ctx, b, p.partition, r, int64(room))
 	if !fits && err == nil && len(b.Messages) == 1 {
 		fits, err = k.alone(ctx, b, p.partition, r)
@@ -78,6 +81,27 @@ func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, 
 	b.space.hold(p.block)
 	size.add(recordbatch.RecordSize(r), int(b.space.arena.Spent()))
 	return r.Offset + 1, false, nil
+}
+
+// mostAsked bounds the schemas that are asked for at once.
+const mostAsked = 100
+
+// askAhead asks for the schemas of the messages behind the next one as well, if that has to wait for its own. A registry that does not know an
+// id is asked for seconds, and one after the other a few wrong messages would hold up a partition.
+func (k *Kafka) askAhead(p *portion) {
+	d := k.config.Decoder
+	if d == nil || d.Ask(p.records[0].Value) {
+		return
+	}
+	asked := 1
+	for _, r := range p.records[1:] {
+		if !d.Ask(r.Value) {
+			asked++
+		}
+		if asked == mostAsked {
+			return
+		}
+	}
 }
 
 func (t *taken) add(bytes, decoded int) {

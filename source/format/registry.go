@@ -48,7 +48,7 @@ type SchemaReference struct {
 // Registry knows the schemas of ids. It is used by several goroutines at once.
 type Registry interface {
 	// Schema returns the schema of an id, and waits for it until ctx ends, but returns one that it remembers whatever
-	// ctx is. ErrNoSchema means that there is none, ErrUnusableSchema that there is one beyond what can be used; any other
+	// ctx is. The question may stay open when ctx ends. ErrNoSchema means that there is none, ErrUnusableSchema that there is one beyond what can be used; any other
 	// error, that it could not be had now.
 	Schema(ctx context.Context, id int) (*Schema, error)
 }
@@ -112,6 +112,28 @@ func (r *registered) decode(ctx context.Context, value []byte, a *Arena) (rec ar
 	rec, err = p.decode(ctx, body, a)
 	return rec, p.as, err
 }
+
+// Ask begins to ask the registry for the schema that a value names, and does not wait for it. known: there is nothing to ask for.
+func (d *Decoder) Ask(value []byte) (known bool) {
+	id, _, ok := SchemaID(value)
+	if !ok || d.named == nil {
+		return true
+	}
+	d.named.mu.RLock()
+	known = d.named.plans[id] != nil
+	d.named.mu.RUnlock()
+	if !known {
+		_, _ = d.config.Registry.Schema(noWait, id) // the question stays open, and the next call for this id gets the answer
+	}
+	return known
+}
+
+// noWait is a context in which nothing is waited for.
+var noWait = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // prepare makes the plan of an id and keeps it. An unknown id is not kept: the registry may know it later.
 func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
