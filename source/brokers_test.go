@@ -29,6 +29,7 @@ func TestBrokers(t *testing.T) {
 			{"offsets", testOffsets},
 			{"unknown", testUnknown},
 			{"bounded", testBounded},
+			{"sampled", testSampled},
 			{"live", testLive},
 			{"group", testGroup},
 			{"static", testStaticMember},

@@ -42,6 +42,9 @@ const batchesPerMessage = 4
 // transactions, 16 bytes each.
 const responseOverhead = 1 << 20
 
+// leastWanted is the least that is requested where only some more offsets are wanted: fewer bytes cost as much.
+const leastWanted = 64 << 10
+
 func (c FetcherConfig) withDefaults() FetcherConfig {
 	c.MaxBytes = orDefault(c.MaxBytes, 4<<20)
 	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, format.DefaultMaxBytes)
@@ -91,7 +94,9 @@ type Rejected struct {
 type Fetcher struct {
 	config  FetcherConfig
 	next    int64
-	ask     int // bytes to request next, see nextRequestBytes
+	until   int64 // offset behind what is wanted next; 0: there is no such bound
+	each    int64 // bytes per offset of the last response
+	ask     int   // bytes to request next, see nextRequestBytes
 	pace    pace
 	least   int  // lower bound of ask after a damaged batch: the batch and the header behind it
 	doubts  int  // how often the batch at the position was damaged
@@ -190,6 +195,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		return Fetched{}, err
 	}
 	part := f.part()
+	ask := f.wanted()
 	ctx, end := context.WithTimeout(ctx, longestAnswer)
 	defer end()
 	request := fetchRequest{
@@ -197,7 +203,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		topic:           f.topic,
 		trail:           f.trail,
 		offset:          f.next,
-		maxBytes:        int32(max(f.pace.limit(min(f.ask, part.response)), f.least)),
+		maxBytes:        int32(max(f.pace.limit(min(ask, part.response)), f.least)),
 		patience:        kafkaconn.Patience{Quiet: quiet},
 		maxWaitMs:       int32(f.config.MaxWait.Milliseconds()),
 		readUncommitted: f.config.ReadUncommitted,
@@ -214,14 +220,25 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		f.grant.back(0)
 		return Fetched{}, err
 	}
-	unpaced := f.pace.bytes >= f.ask
+	unpaced := f.pace.bytes >= f.ask && ask == f.ask
 	f.pace.took(time.Since(began), len(response.records))
 	got, err := f.take(response, part, unpaced)
 	if err != nil {
 		f.grant.back(0)
 		response.block.drop()
+	} else if got.Next > f.next {
+		f.each = int64(len(response.records)) / (got.Next - f.next)
 	}
 	return got, err
+}
+
+// wanted returns the bytes to request: fewer than usual where only some more offsets are wanted.
+func (f *Fetcher) wanted() int {
+	if f.until <= f.next || f.each == 0 {
+		return f.ask
+	}
+	about := f.each * min(f.until-f.next, int64(f.ask)) // no offset has less than a byte
+	return min(f.ask, max(int(about+about/4), leastWanted))
 }
 
 // take converts a response to the result of Fetch. unpaced: the response is not small because of the link.

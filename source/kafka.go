@@ -31,6 +31,10 @@ type KafkaConfig struct {
 	// in a mirror with timestamps of its own (LogAppendTime).
 	End Offsets
 
+	// OneIn, if it is more than 1, reads one offset in as many of a range with an end: stretches of consecutive offsets, spread
+	// evenly over each partition, and the same whenever the range is the same. What lies between is not fetched.
+	OneIn int64
+
 	// OnGap is called before records are skipped that retention deleted before they were read. If it returns nil,
 	// reading goes on at gap.Start; otherwise Read returns its error. If OnGap is nil, Read returns gap.
 	OnGap func(ctx context.Context, gap *OffsetError) error

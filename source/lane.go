@@ -15,6 +15,7 @@ const leastFetch = 256 << 10
 type lane struct {
 	fetcher *Fetcher
 	end     int64 // offset behind the last one to read; negative: none
+	part    stretches
 	out     chan *portion
 
 	head *portion // owned by Read, for a range with an end
@@ -108,6 +109,7 @@ func (k *Kafka) start() {
 		l.fetcher.share(k.config.Memory, k.config.End != nil)
 		if k.config.End != nil {
 			l.end, l.out = k.config.End[p], make(chan *portion)
+			l.part = stretchesOf(k.config.Start[p], l.end, k.config.OneIn)
 		}
 		k.lanes = append(k.lanes, l)
 		k.wait.Go(func() { k.run(ctx, l) })
@@ -135,6 +137,7 @@ func (k *Kafka) halt() {
 func (k *Kafka) run(ctx context.Context, l *lane) {
 	partition := l.fetcher.config.Partition
 	for {
+		l.move()
 		p := &portion{lane: l, partition: partition, after: l.fetcher.Next(), epoch: l.fetcher.trail.last}
 		if l.end >= 0 && l.fetcher.Next() >= l.end {
 			p.last = true
@@ -160,6 +163,7 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 			}
 			p.records, p.rejected, p.after, p.epoch, p.err, p.block = got.Records, got.Rejected, got.Next, got.Epoch, err, got.block
 			p.cut(l.end)
+			l.part.thin(p)
 		}
 		select {
 		case l.out <- p:
@@ -172,6 +176,17 @@ func (k *Kafka) run(ctx context.Context, l *lane) {
 			return
 		}
 	}
+}
+
+// move leaves out what is not read.
+func (l *lane) move() {
+	if l.part.period == 0 {
+		return
+	}
+	if next := min(l.part.next(l.fetcher.Next()), l.end); next > l.fetcher.Next() {
+		l.fetcher.Move(next)
+	}
+	_, l.fetcher.until = l.part.of(l.fetcher.Next())
 }
 
 // passGap moves the lane past records that are gone, if OnGap allows it. The result then holds only the next offset,

@@ -78,7 +78,7 @@ is published, and only with --output is a snapshot made, of all rows with the be
 	choices(c, "algorithm", algorithms()...)
 	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
-	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows")
+	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows. Of a long range of a topic one of K messages is read, in stretches, and the rest is not fetched")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic; - is standard output")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
@@ -145,7 +145,7 @@ func (f *replayFlags) publishes() bool { return f.output == "" && !f.dryRun && !
 
 // replayResult is the JSON object of --json.
 type replayResult struct {
-	Rows         uint64   `json:"rows"` // usable rows of the range, counted once for all passes
+	Rows         uint64   `json:"rows"` // usable rows of the range, or of what --every reads of it; counted once for all passes
 	Passes       int      `json:"passes"`
 	NLL          *float64 `json:"nll"` // null if too few rows were learnt
 	Gaussian     int      `json:"d_gaussian"`
@@ -255,8 +255,12 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	if rows := r.rows / int64(r.flags.every); rows > 0 {
 		learner.PassRowsCap = int(max(min(rows, 1<<31-1), 1)) // on a finite range the memory may grow to all of it
 	}
+	oneIn := r.flags.every
+	if r.sampled { // already: all that is read is learnt
+		oneIn = 1
+	}
 	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
-		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: r.flags.every,
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: oneIn,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: producer(),
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },

@@ -27,6 +27,7 @@ type replay struct {
 	rows       int64    // rows in the range; 0 if not known beforehand
 	must       []string // features that the rows must have for the snapshot to be published; nil: any
 	messages   int64    // messages in the range, counting the gaps that compaction and transactions left
+	sampled    bool     // one in --every of it is read, in stretches, instead of one minibatch in --every learnt
 
 	tuning *tuning // with --tune
 }
@@ -72,7 +73,12 @@ func (r *replay) openRange(ctx context.Context) error {
 			r.messages += r.end[p] - start
 		}
 	}
-	merged, _, err := r.system.merged(ctx, source.KafkaConfig{GatherBytes: replayGather}, from, r.end)
+	k := source.KafkaConfig{GatherBytes: replayGather}
+	if every := int64(min(r.flags.every, 1<<62)); len(from) > 0 && source.WorthSampling(r.messages/int64(len(from)), every) {
+		k.OneIn, r.sampled = every, true
+		r.messages /= every
+	}
+	merged, _, err := r.system.merged(ctx, k, from, r.end)
 	if err != nil {
 		return err
 	}
@@ -133,6 +139,11 @@ func (r *replay) describe(w io.Writer) error {
 	}
 	for _, p := range r.start.Partitions() {
 		if _, err := fmt.Fprintf(w, "%s from %d to %d: %d messages\n", p, r.start[p], r.end[p], max(r.end[p]-r.start[p], 0)); err != nil {
+			return err
+		}
+	}
+	if r.sampled {
+		if _, err := fmt.Fprintf(w, "one in %d of them is read, in stretches\n", r.flags.every); err != nil {
 			return err
 		}
 	}
