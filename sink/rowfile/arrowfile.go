@@ -2,59 +2,169 @@ package rowfile
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+	flatbuffers "github.com/google/flatbuffers/go"
 )
 
-// arrowFile writes an Arrow IPC file.
-type arrowFile struct{ f *ipc.FileWriter }
+// An Arrow IPC file is a stream between a mark and a footer, which has the schema again and says where each batch stands
+// (Arrow columnar format, "IPC File Format").
+var fileMark = []byte("ARROW1\x00\x00") // padded to 8 bytes at the beginning; 6 bytes at the end
 
-// seeker knows where it is, which is all that the writer of files asks for.
-type seeker struct {
-	w  io.Writer
-	at int64
+// arrowFile writes an Arrow IPC file: the batches of messages byte for byte, as stream does, and the footer.
+type arrowFile struct {
+	stream stream
+	out    *counter
+	footer []byte // of a file without batches
+	blocks []block
 }
 
-func (s *seeker) Write(b []byte) (int, error) {
-	n, err := s.w.Write(b)
-	s.at += int64(n)
+// block is where a batch stands.
+type block struct {
+	offset int64
+	meta   int32 // with the prefix
+	body   int64
+}
+
+// counter knows how much was written.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
 	return n, err
 }
 
-func (s *seeker) Seek(offset int64, whence int) (int64, error) {
-	if offset != 0 || whence != io.SeekCurrent {
-		return 0, errors.New("rowfile: a file is written from its beginning to its end")
+func newArrowFile(w io.Writer, schema *arrow.Schema) (Writer, error) {
+	if hasDictionary(schema) {
+		return newEncodedFile(w, schema) // a file has each dictionary once, and a message its own
 	}
-	return s.at, nil
-}
-
-func newArrowFile(w io.Writer, schema *arrow.Schema) (*arrowFile, error) {
-	f, err := ipc.NewFileWriter(&seeker{w: w}, ipc.WithSchema(schema))
+	footer, err := emptyFooter(schema)
 	if err != nil {
 		return nil, fmt.Errorf("rowfile: %w", err)
 	}
-	return &arrowFile{f}, nil
+	out := &counter{w: w}
+	if _, err := out.Write(fileMark); err != nil {
+		return nil, err
+	}
+	return &arrowFile{stream: stream{w: out, of: schema}, out: out, footer: footer}, nil
 }
 
-func (a *arrowFile) Write(pieces ...[]byte) error { return eachBatch(pieces, a.f.Write) }
-
-func (a *arrowFile) Close() error { return a.f.Close() }
-
-// eachBatch decodes the batch of a message.
-func eachBatch(pieces [][]byte, use func(arrow.Record) error) error {
-	r, err := ipc.NewReader(bytes.NewReader(bytes.Join(pieces, nil)))
-	if err != nil {
-		return fmt.Errorf("rowfile: %w", err)
-	}
-	defer r.Release()
-	for r.Next() {
-		if err := use(r.Record()); err != nil {
-			return err
+func hasDictionary(schema *arrow.Schema) bool {
+	for _, f := range schema.Fields() {
+		if within(f.Type) {
+			return true
 		}
 	}
-	return r.Err()
+	return false
+}
+
+// within reports whether a type is a dictionary, or holds one.
+func within(t arrow.DataType) bool {
+	if t.ID() == arrow.DICTIONARY {
+		return true
+	}
+	if e, ok := t.(arrow.ExtensionType); ok {
+		return within(e.StorageType())
+	}
+	nested, ok := t.(arrow.NestedType)
+	if !ok {
+		return false
+	}
+	for _, f := range nested.Fields() {
+		if within(f.Type) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *arrowFile) Write(pieces ...[]byte) error {
+	before, begun := a.out.n, a.stream.schema != nil
+	if err := a.stream.Write(pieces...); err != nil {
+		return err
+	}
+	at := before
+	if !begun {
+		at += int64(len(a.stream.schema))
+	}
+	prefix := pieces[0][len(a.stream.schema):] // of the batch, which follows the schema
+	for i := 1; len(prefix) < prefixBytes && i < len(pieces); i++ {
+		prefix = append(prefix[:len(prefix):len(prefix)], pieces[i]...)
+	}
+	if len(prefix) < prefixBytes {
+		return errors.New("rowfile: the batch of a message is cut")
+	}
+	meta := prefixBytes + int64(binary.LittleEndian.Uint32(prefix[4:]))
+	body := a.out.n - at - meta
+	if at%8 != 0 || meta%8 != 0 || body < 0 || body%8 != 0 {
+		return fmt.Errorf("rowfile: a batch of %d and %d bytes at %d is not aligned", meta, body, at)
+	}
+	a.blocks = append(a.blocks, block{at, int32(meta), body})
+	return nil
+}
+
+func (a *arrowFile) Close() error {
+	if err := a.stream.Close(); err != nil {
+		return err
+	}
+	footer := withBlocks(a.footer, a.blocks)
+	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))
+	_, err := a.out.Write(append(footer, fileMark[:6]...))
+	return err
+}
+
+// emptyFooter returns the footer of a file without batches.
+func emptyFooter(schema *arrow.Schema) ([]byte, error) {
+	var file bytes.Buffer
+	w, err := ipc.NewFileWriter(&seeker{w: &file}, ipc.WithSchema(schema))
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	b := file.Bytes()
+	end := len(b) - 4 - 6
+	footer := b[end-int(binary.LittleEndian.Uint32(b[end:])) : end]
+	if batches(footer) == 0 {
+		return nil, errors.New("the footer has no list of batches")
+	}
+	return footer, nil
+}
+
+// batches returns where a footer refers to its list of batches, its fourth field; 0: it has none.
+func batches(footer []byte) flatbuffers.UOffsetT {
+	const recordBatches = 4 + 2*3
+	t := flatbuffers.Table{Bytes: footer, Pos: flatbuffers.GetUOffsetT(footer)}
+	field := t.Offset(recordBatches)
+	if field == 0 {
+		return 0
+	}
+	return t.Pos + flatbuffers.UOffsetT(field)
+}
+
+// withBlocks returns a footer with other batches: their list stands behind all else, and the footer refers to it.
+func withBlocks(footer []byte, blocks []block) []byte {
+	reference := batches(footer)
+	out := bytes.Clone(footer)
+	for len(out)%8 != 4 { // the elements, behind their number, are aligned
+		out = append(out, 0)
+	}
+	binary.LittleEndian.PutUint32(out[reference:], uint32(len(out))-uint32(reference))
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(blocks)))
+	for _, b := range blocks {
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.offset))
+		out = binary.LittleEndian.AppendUint64(out, uint64(uint32(b.meta)))
+		out = binary.LittleEndian.AppendUint64(out, uint64(b.body))
+	}
+	return out
 }

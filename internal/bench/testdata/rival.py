@@ -1,6 +1,6 @@
 """What an experienced Python programmer would write instead of lca-stream, for the benchmarks.
 
-    rival.py transform|learn|pass|alone|compare  JSON
+    rival.py transform|learn|pass|alone|file|compare  JSON
 
 The same topics, the same output, exactly once: outputs and input offsets in one transaction, a few
 megabytes or 100 ms at a time. It is written for speed: librdkafka for Kafka; Arrow messages are
@@ -467,6 +467,23 @@ def alone(config):
     return {"messages": config["messages"], "cpu": cpu() - began}
 
 
+def file(config):
+    """Whitens an Arrow file, mapped into memory, batch by batch."""
+    model, began = Model(config), cpu()
+    with pa.memory_map(config["file"]) as source:
+        rows = pa.ipc.open_file(source)
+        batches = (rows.get_batch(i) for i in range(rows.num_record_batches))
+        d = rows.schema.field(config["column"]).type.list_size
+        fields = [*rows.schema, pa.field("lca", pa.list_(pa.field("item", pa.float32(), nullable=False), d))]
+        schema = pa.schema(fields + [pa.field("lca_score", pa.float32())] * config["score"])
+        with pa.OSFile(config["output"], "wb") as sink, pa.ipc.new_file(sink, schema) as out:
+            for batch in batches:
+                x = batch.column(config["column"]).flatten().to_numpy().reshape(-1, d)
+                y = pa.FixedSizeListArray.from_arrays(pa.array(model.whiten(x).ravel()), type=schema.field("lca").type)
+                out.write_batch(pa.record_batch([*batch.columns, y] + ([pa.array(model.score(x))] if config["score"] else []), schema=schema))
+    return {"cpu": cpu() - began, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
 def compare(config):
     """Reads two output topics and compares the numbers of the messages that both have."""
     def read(topic):
@@ -505,8 +522,8 @@ def main():
     if what == "compare":
         print(json.dumps(compare(config)))
         return
-    if what == "alone":
-        print(json.dumps(alone(config)))
+    if what in ("alone", "file"):
+        print(json.dumps({"alone": alone, "file": file}[what](config)))
         return
     if what == "learn":
         import scipy.linalg  # before the clock starts
