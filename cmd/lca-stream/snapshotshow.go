@@ -92,8 +92,12 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
 	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
-	fmt.Fprintf(&b, "rows         %d seen: %d learnt, %d gated as outliers, %d set aside or waiting; minibatches of %d\n", info.Rows, info.Learnt, info.Gated,
-		info.Rows-min(info.Rows, info.Learnt+info.Gated), info.Minibatch)
+	if info.Gamma == 0 { // a batch algorithm, or em: nothing is left out but by --sample
+		fmt.Fprintf(&b, "rows         %d learnt at once; %d read for it and for the models before it\n", info.Learnt, info.Rows)
+	} else {
+		fmt.Fprintf(&b, "rows         %d seen: %d learnt, %d gated as outliers, %d set aside or waiting; minibatches of %d\n", info.Rows, info.Learnt, info.Gated,
+			info.Rows-min(info.Rows, info.Learnt+info.Gated), info.Minibatch)
+	}
 	fmt.Fprintf(&b, "memory       γ %.4g, n %.4g rows; ν %s, ν_g %s (%s)\n", info.Gamma, info.PassRows, regular(info.Nu), regular(info.NuGaussian), info.NuUnit)
 	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), known(info.Effective))
 	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", known(info.NLL), known(info.GaussianNLL))

@@ -164,6 +164,7 @@ func TestOpenFileRefuses(t *testing.T) {
 	arrow, parquet, stream := read(t, "table.arrow"), read(t, "zstd.parquet"), read(t, "table.arrows")
 	for _, c := range []struct{ name, path, says string }{
 		{"missing", filepath.Join(dir, "none.arrow"), "no such file"},
+		{"a directory", t.TempDir(), `it is a directory: name each of its files`},
 		{"an unknown type", write("a.csv", []byte("a,b\n")), `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet`},
 		{"JSON, which is read from messages only", write("a.json", []byte("{}")), `".json" are not read`},
 		{"an empty file", write("empty.arrow", nil), "0 bytes"},
