@@ -58,7 +58,10 @@ def pipe(command: list[str], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
     with tempfile.TemporaryFile() as words:
         one_core = {"GOMAXPROCS": "1", **os.environ}  # a task has one; the results are the same for any
-        program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=one_core)
+        try:
+            program = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words, env=one_core)
+        except OSError as err:
+            raise Failed(f"{command[0]} does not run on this machine ({err.strerror}): ship it with spark-submit --files bin/lca-stream, or say where it is with --lca-stream") from err
         feeder = threading.Thread(target=feed, args=[program.stdin], daemon=True)
         feeder.start()
         broken = None
@@ -229,6 +232,7 @@ def open_lake(spark, inputs: list[str]):
 
 
 def refit_on(spark, args: argparse.Namespace) -> dict:
+    features = json.loads(metadata_of(local(args.model))["lca.features"])
     rows, notes = open_lake(spark, args.input)
     found = sorted((r[FILE], r[ROW], r["rows"]) for r in rows.select(FILE, ROW).mapInArrow(parts, spark_schema(PARTS)).collect())
     numbers = {(file, row): i for i, (file, row, _) in enumerate(found)}
@@ -236,7 +240,6 @@ def refit_on(spark, args: argparse.Namespace) -> dict:
         raise Failed(f"{args.input} has no rows" if not found else f"{args.input} names a file twice")
     if "lake.files" in notes:
         notes["lake.listing_sha256"] = hashlib.sha256(json.dumps(found).encode()).hexdigest()
-    features = json.loads(metadata_of(local(args.model))["lca.features"])
     wanted = [c for c in rows.columns if any(f == c or f.startswith((c + ".", c + "[")) for f in features)]
     rows = rows.select(FILE, ROW, *(f"`{c}`" for c in wanted))
 
@@ -281,16 +284,21 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     args = arguments()
-    from pyspark.sql import SparkSession
+    try:
+        from pyspark.errors import AnalysisException
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as err:
+        print(f"lca_spark: {err}: run it with spark-submit", file=sys.stderr)
+        return 2
 
     spark = SparkSession.builder.appName(f"lca-stream {args.command}").getOrCreate()
     try:
         result = (refit_on if args.command == "refit" else score_on)(spark, args)
     except Exception as err:
         words = re.search(r"^(?:\w+\.)*Failed: (.*)$", str(err), re.MULTILINE)  # Spark hands over an executor's fault as text
-        if not words and not isinstance(err, Failed):
+        if not words and not isinstance(err, (Failed, OSError, AnalysisException)):
             raise
-        print(f"lca_spark: {words[1] if words else err}", file=sys.stderr)
+        print(f"lca_spark: {words[1] if words else str(err).splitlines()[0]}", file=sys.stderr)
         return 2
     finally:
         spark.stop()
