@@ -194,7 +194,7 @@ def tails(settings, run):
 
 
 def jump(setting, run):
-    """How far fixed points move in y from one snapshot to the next, in kernel widths: median when the data choose after 4500 rows;
+    """How far fixed points move in y from one snapshot to the next, in kernel widths: median where the choice of a full pool takes effect, after 4500 rows;
     median and 99th percentile after that."""
     source = Source(run)
     X, points = source.draw(8000), source.draw(500)
