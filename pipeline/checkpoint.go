@@ -63,12 +63,14 @@ const (
 const CheckpointLimit = 1 << 30
 
 // CheckpointBytes returns the size of a checkpoint with the given pool: a lower bound, which is the rows of the pool,
-// an estimate, which adds the matrices, and another for a learner that has collected all the former metrics that it keeps.
+// an estimate, which adds the matrices and half of what the data's choice adds while it compares, and another for a learner that
+// has collected all the former metrics that it keeps.
 func CheckpointBytes(neighbours, columns int) (least, about, later int) {
-	const besides = 20  // per neighbour: its identity, its weight, …
-	const matrices = 12 // of float64, columns by columns; fewer before the first fit
+	const besides = 20    // per neighbour: its identity, its weight, …
+	const matrices = 12   // of float64, columns by columns; fewer before the first fit
+	const compared = 1000 // rows of float64 by which a choice is judged, at most
 	least = 4 * neighbours * columns
-	about = least + besides*neighbours + 8*matrices*columns*columns
+	about = least + besides*neighbours + 8*matrices*columns*columns + 8*min(neighbours/2, compared)*columns/2
 	return least, about, about + online.FormerBytes(neighbours, columns)
 }
 
