@@ -125,7 +125,7 @@ func (a *arrowFile) Close() error {
 // emptyFooter returns the footer of a file without batches.
 func emptyFooter(schema *arrow.Schema) ([]byte, error) {
 	var file bytes.Buffer
-	w, err := ipc.NewFileWriter(&seeker{w: &file}, ipc.WithSchema(schema))
+	w, err := ipc.NewFileWriter(&seeker{counter{w: &file}}, ipc.WithSchema(schema))
 	if err != nil {
 		return nil, err
 	}

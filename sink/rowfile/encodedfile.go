@@ -14,26 +14,17 @@ import (
 type encodedFile struct{ f *ipc.FileWriter }
 
 // seeker knows where it is, which is all that the writer of files asks for.
-type seeker struct {
-	w  io.Writer
-	at int64
-}
-
-func (s *seeker) Write(b []byte) (int, error) {
-	n, err := s.w.Write(b)
-	s.at += int64(n)
-	return n, err
-}
+type seeker struct{ counter }
 
 func (s *seeker) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekCurrent {
 		return 0, errors.New("rowfile: a file is written from its beginning to its end")
 	}
-	return s.at, nil
+	return s.n, nil
 }
 
 func newEncodedFile(w io.Writer, schema *arrow.Schema) (*encodedFile, error) {
-	f, err := ipc.NewFileWriter(&seeker{w: w}, ipc.WithSchema(schema))
+	f, err := ipc.NewFileWriter(&seeker{counter{w: w}}, ipc.WithSchema(schema))
 	if err != nil {
 		return nil, fmt.Errorf("rowfile: %w", err)
 	}
