@@ -222,22 +222,16 @@ func surelyLower(a, b []float64, independent float64) bool {
 
 // differences returns the mean of a − b over the n rows that both know, and the sum of the squares from that mean.
 func differences(a, b []float64) (mean, squares, n float64) {
-	mean = meanDifference(a, b)
 	for i := range a {
 		if d := a[i] - b[i]; !math.IsNaN(d) {
-			n, squares = n+1, squares+float64((d-mean)*(d-mean))
+			n, mean = n+1, mean+d
+		}
+	}
+	mean /= n
+	for i := range a {
+		if d := a[i] - b[i]; !math.IsNaN(d) {
+			squares += float64((d - mean) * (d - mean))
 		}
 	}
 	return mean, squares, n
-}
-
-// meanDifference returns the mean of a − b over the rows that both know.
-func meanDifference(a, b []float64) float64 {
-	var n, sum float64
-	for i := range a {
-		if d := a[i] - b[i]; !math.IsNaN(d) {
-			n, sum = n+1, sum+d
-		}
-	}
-	return sum / n
 }
