@@ -1,0 +1,135 @@
+package modelkey
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/internal/nested"
+)
+
+// The codes of a ColumnError: short and stable, fit for a header or a metric label.
+const (
+	CodeType      = "model_column_type"      // the column is there, but has no text, integers or booleans
+	CodeAmbiguous = "model_column_ambiguous" // two columns have the name
+	CodeCorrupt   = "model_column_corrupt"   // offsets or dictionary indices point outside the data
+)
+
+// ColumnError reports a record whose column gives no values. It concerns the whole record. A single row without a
+// value is no error.
+type ColumnError struct {
+	Code   string
+	Column string
+	Detail string
+}
+
+// Error says what was found.
+func (e *ColumnError) Error() string {
+	return fmt.Sprintf("modelkey: model.by: column %q: %s", e.Column, e.Detail)
+}
+
+// Values are the values of the rows of a record.
+type Values struct {
+	n     int
+	of    func(row int) (string, bool)
+	array arrow.Array // nil: no row has a value
+}
+
+// Column returns the values of a record's rows in the column. It takes text, dictionaries of text, integers and booleans,
+// which become decimals, true and false. In a record without the column no row has a value. The caller calls Release.
+func (b By) Column(rec arrow.Record) (Values, error) {
+	n := int(rec.NumRows())
+	path, count := nested.Find(rec.Schema(), b.Name)
+	switch {
+	case count == 0:
+		return Values{n: n}, nil
+	case count > 1:
+		return Values{}, &ColumnError{CodeAmbiguous, b.Name, "two columns have this name"}
+	}
+	col, err := path.Column(rec)
+	if err != nil {
+		return Values{}, &ColumnError{CodeCorrupt, b.Name, err.Error()}
+	}
+	of := valueOf(col)
+	if of == nil {
+		col.Release()
+		if col.DataType().ID() == arrow.NULL {
+			return Values{n: n}, nil
+		}
+		return Values{}, &ColumnError{CodeType, b.Name, fmt.Sprintf("its type is %s; a model's value is text, an integer or a boolean", col.DataType())}
+	}
+	return Values{n: n, of: of, array: col}, nil
+}
+
+// Len returns the number of rows.
+func (v *Values) Len() int { return v.n }
+
+// At returns the value of a row. It returns false for a null, and for text longer than MostBytes.
+func (v *Values) At(row int) (value string, ok bool) {
+	if v.array == nil || v.array.IsNull(row) {
+		return "", false
+	}
+	value, ok = v.of(row)
+	return value, ok && len(value) <= MostBytes
+}
+
+// Release releases the column.
+func (v *Values) Release() {
+	if v.array != nil {
+		v.array.Release()
+		v.array = nil
+	}
+}
+
+// valueOf returns what gives the value of a row that is not null; nil for other types.
+func valueOf(col arrow.Array) func(row int) (string, bool) {
+	switch col := col.(type) {
+	case *array.String:
+		return func(i int) (string, bool) { return col.Value(i), true }
+	case *array.LargeString:
+		return func(i int) (string, bool) { return col.Value(i), true }
+	case *array.Boolean:
+		return func(i int) (string, bool) { return strconv.FormatBool(col.Value(i)), true }
+	case *array.Dictionary:
+		return entryOf(col)
+	case *array.Int8:
+		return integers(col.Value)
+	case *array.Int16:
+		return integers(col.Value)
+	case *array.Int32:
+		return integers(col.Value)
+	case *array.Int64:
+		return integers(col.Value)
+	case *array.Uint8:
+		return integers(col.Value)
+	case *array.Uint16:
+		return integers(col.Value)
+	case *array.Uint32:
+		return integers(col.Value)
+	case *array.Uint64:
+		return func(i int) (string, bool) { return strconv.FormatUint(col.Value(i), 10), true }
+	}
+	return nil
+}
+
+func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](at func(int) T) func(int) (string, bool) {
+	return func(i int) (string, bool) { return strconv.FormatInt(int64(at(i)), 10), true }
+}
+
+// entryOf looks values up in a dictionary. An index outside of it, and one of a null entry, give no value.
+func entryOf(col *array.Dictionary) func(row int) (string, bool) {
+	entries := col.Dictionary()
+	of := valueOf(entries)
+	if of == nil {
+		return nil
+	}
+	return func(i int) (string, bool) {
+		k := col.GetValueIndex(i)
+		if k < 0 || k >= entries.Len() || entries.IsNull(k) {
+			return "", false
+		}
+		return of(k)
+	}
+}
