@@ -50,8 +50,8 @@ func newContest(l *Learner) *contest {
 		settings: l.settings, pool: l.pool.clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
 	}
-	c := &contest{learner: f, free: l.free}
-	n := min(pool-pool/contestHoldOut, max(contestRows, contestColumns*d))
+	c := &contest{learner: f, free: l.open()}
+	n := contestTrains(pool, d)
 	var train, rest []int
 	for i := range pool {
 		if i*n/pool < (i+1)*n/pool {
@@ -65,6 +65,11 @@ func newContest(l *Learner) *contest {
 	c.start, c.least = candidate{l.cfg.recipe(), l.metric.parzen, f.cl}, math.Inf(1)
 	c.out.Rows = l.counts.Learnt
 	return c
+}
+
+// contestTrains returns how many rows of a pool candidates are fitted to.
+func contestTrains(pool, dim int) int {
+	return min(pool-pool/contestHoldOut, max(contestRows, contestColumns*dim))
 }
 
 // run compares the candidates. It ends early, with nothing better, when ctx ends.

@@ -16,6 +16,9 @@ const (
 	choiceLeast  = 300  // rows that a pool must hold for a choice before it is full
 	choiceEarly  = 8    // the first choice is at one row in this many of a full pool
 	choiceWait   = 100  // least rows after which a choice takes effect, unless that is half the pool
+
+	searchYoung   = 2 // a search needs searchColumns rows per column once the stream has been this many pools long
+	searchColumns = 5 // rows per column to fit to
 )
 
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
@@ -92,10 +95,21 @@ func (l *Learner) stepChoice(b batch, since uint64, held int, s *Step) (err erro
 		}
 		s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	}
-	if l.choiceDue(since, held) {
+	if l.choiceDue(since, held) && l.open().any() {
 		l.startChoice()
 	}
 	return nil
+}
+
+// open returns what a comparison may change now. Of a pool with few rows per column, a search finds what is in these rows and not what
+// is in the stream. That is better than a metric that has learnt few rows itself, and worse than one that has learnt
+// more than the pool holds.
+func (l *Learner) open() freedom {
+	f := l.free
+	if l.counts.Since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
+		f.red, f.affine = false, false
+	}
+	return f
 }
 
 // choiceWait is how many rows after its start a comparison takes effect.
@@ -160,7 +174,7 @@ func (l *Learner) endChoice() (*lca.Choice, error) {
 // now of all rows, and judged by the pool's. It returns nil if there is none to make.
 func (l *Learner) EndOfSet() (*lca.Choice, error) {
 	full := uint64(l.cfg.Neighbours)
-	if l.metric == nil || l.counts.Minibatches == 0 || !l.free.any() {
+	if l.metric == nil || l.counts.Minibatches == 0 || !l.open().any() {
 		return nil, nil
 	}
 	if len(l.chosen.Candidates) > 0 && (l.counts.Since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {

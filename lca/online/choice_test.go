@@ -295,6 +295,40 @@ func TestTargetRows(t *testing.T) {
 	}
 }
 
+// TestChoiceOfFewRowsPerColumn holds that nothing is searched in a pool of few rows per column once the stream has been twice as long. What
+// needs no search is compared nevertheless.
+func TestChoiceOfFewRowsPerColumn(t *testing.T) {
+	const d, n, neighbours = 30, 900, 150
+	x := five(rand.New(rand.NewPCG(23, 12)), n, d-2)
+	for _, preset := range []lca.Preset{lca.PresetMetric, lca.PresetDensity} {
+		c := DefaultConfig(d)
+		c.Preset, c.Neighbours, c.WarmupRows = preset, neighbours, 100
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		young, late := 0, 0
+		for _, s := range feed(t, l, x, 50) {
+			if s.Choice == nil {
+				continue
+			}
+			searched := slices.ContainsFunc(s.Choice.Candidates, func(t lca.Trial) bool { return t.Name == "red" })
+			if s.Choice.Rows < 2*neighbours {
+				young++
+			} else {
+				late++
+			}
+			if searched != (s.Choice.Rows < 2*neighbours) {
+				t.Errorf("%v: after %d rows: %+v", preset, s.Choice.Rows, s.Choice.Candidates)
+			}
+		}
+		l.Close()
+		if young == 0 || (late > 0) != (preset == lca.PresetDensity) {
+			t.Errorf("%v: %d choices of a young stream, %d later", preset, young, late)
+		}
+	}
+}
+
 // TestEndOfSet holds that rows too few for a choice in a stream have it at their end, once: white noise is then no worse than a single
 // Gaussian, and clusters are better than before.
 func TestEndOfSet(t *testing.T) {
