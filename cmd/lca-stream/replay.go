@@ -176,6 +176,9 @@ type refit struct {
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
+	if err := oneModel(cfg, "replay"); err != nil {
+		return err
+	}
 	start, said := time.Now(), p.stdout
 	if f.output == "-" {
 		said = p.stderr

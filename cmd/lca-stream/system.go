@@ -137,6 +137,9 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 	if err != nil {
 		return err
 	}
+	if err := oneModel(cfg, c.Name()); err != nil {
+		return err
+	}
 	names := needed(cfg)
 	p.log = p.logger(cfg.Logger)
 	s, err := openSystem(ctx, cfg, p.log, names...)

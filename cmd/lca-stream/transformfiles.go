@@ -146,6 +146,9 @@ func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags,
 	if version == 0 {
 		version = cfg.Transform.PinVersion
 	}
+	if err := oneModel(cfg, "transform --input"); err != nil {
+		return nil, err
+	}
 	err = p.withTopic(ctx, o, func(id string, a *snapshot.Assembler) error {
 		s, err = pick(a, id, version)
 		return err

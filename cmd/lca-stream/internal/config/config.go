@@ -23,6 +23,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -33,6 +34,7 @@ type Config struct {
 	Kafka           Kafka
 	Source          Source
 	Minibatch       Minibatch
+	Model           Model
 	LCA             LCA
 	Snapshot        Snapshot
 	Checkpoint      Checkpoint
@@ -142,6 +144,13 @@ type Registry struct {
 // Minibatch is how rows are gathered for one step of the learner.
 type Minibatch struct {
 	Rows int // B of γ^(B/n), rows
+}
+
+// Model says which model a row belongs to.
+type Model struct {
+	By     modelkey.By   // where the value of a row is, by which it has a model of its own; the zero value: one model for all
+	Memory int           // most that models in memory take, in each stage, bytes
+	Idle   time.Duration // time without a row after which a model is retired; 0: never
 }
 
 // LCA is the model and how it is learnt.

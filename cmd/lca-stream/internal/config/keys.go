@@ -41,7 +41,7 @@ const (
 func Keys(c *Config) []Key {
 	var all []Key
 	for _, section := range []func(*Config) []Key{
-		kafkaKeys, sourceKeys, minibatchKeys, modelKeys, learningKeys, poolKeys, stepKeys, publishKeys, transformKeys, serviceKeys,
+		kafkaKeys, sourceKeys, minibatchKeys, valueKeys, modelKeys, learningKeys, poolKeys, stepKeys, publishKeys, transformKeys, serviceKeys,
 	} {
 		all = append(all, section(c)...)
 	}
@@ -102,6 +102,16 @@ func sourceKeys(c *Config) []Key {
 func minibatchKeys(c *Config) []Key {
 	return []Key{
 		{"minibatch.rows", "100", "B of γ^(B/n): rows of each step of the learner. Larger is smoother and cheaper per row, smaller follows sooner.", whole(&c.Minibatch.Rows, 1, 100_000)},
+	}
+}
+
+// valueKeys are those of a model for each value.
+func valueKeys(c *Config) []Key {
+	m := &c.Model
+	return []Key{
+		{"model.by", "none", "One model for all rows, or one for each value: of the message's key, of a header, or of a column of text, integers or booleans. A value that comes in two partitions has a model in each.", &byValue{&m.By}},
+		{"model.memory", "512MiB", "With model.by: most that the models in memory take, in the learner and in the transform alike; those least recently used are saved and read again when rows of theirs come. Not more than half of memory.limit.", &sizeValue{p: &m.Memory, low: 1 << 20, high: 512 << 30}},
+		{"model.idle", "0s", "With model.by: a model that has had no row for so long is retired, and begins again with the next; 0s: never.", duration(&m.Idle, 0, 3650*day)},
 	}
 }
 
