@@ -11,8 +11,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Stats counts what the loops of one process do. Everything in it is atomic: without a lock, a reader of the numbers
-// cannot hold up a writer.
+// Stats counts what the loops of one process do. Everything in it but Models is atomic: without a lock, a reader of the
+// numbers cannot hold up a writer.
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
 	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
@@ -32,6 +32,9 @@ type Stats struct {
 	Transform   Timing // Time to whiten one batch of records.
 	Transaction Timing // Time of one transaction, from its begin to its commit.
 	EndToEnd    Timing // Time from a record's timestamp to the commit of what was made of it.
+
+	Models ModelTable // Models that belong to one value each; empty without keys.
+	models sync.Map   // stage → *ModelCounts
 
 	lastCheckpoint atomic.Int64 // unix nanoseconds; 0 = none
 	lastCommit     atomic.Int64 // unix nanoseconds; 0 = none

@@ -1,0 +1,132 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+)
+
+// A page of the table is that of all rows sorted, for each order, both ways, and beyond the end.
+func TestModelTablePages(t *testing.T) {
+	var table ModelTable
+	random := rand.New(rand.NewPCG(1, 2))
+	const n = 500
+	for i := range n {
+		table.Update(modelkey.ID("m", int32(i%4), fmt.Appendf(nil, "key %d", i)), func(r *ModelRow) {
+			*r = ModelRow{
+				ID: r.ID, Partition: r.Partition, Value: r.Value, Version: random.Uint64N(9), RowsLearnt: random.Uint64N(20), InMemory: i%3 == 0,
+				LastRow: time.Unix(random.Int64N(30), 0), Gain: float64(random.IntN(7)), Alarms: random.Uint64N(3), Anomalies: random.Uint64N(4),
+			}
+		})
+	}
+	all, total := table.List(0, 10*n, "id", false)
+	if len(all) != n || total != n {
+		t.Fatalf("%d of %d rows, want %d", len(all), total, n)
+	}
+	for _, by := range ModelOrders() {
+		for _, descending := range []bool{false, true} {
+			want := slices.Clone(all) // sorted by id
+			slices.SortStableFunc(want, func(a, b ModelRow) int {
+				if descending {
+					return modelOrders[by](&b, &a)
+				}
+				return modelOrders[by](&a, &b)
+			})
+			for _, page := range []struct{ offset, limit int }{{0, 10}, {3, 1}, {490, 100}, {n, 5}, {0, 0}, {-4, 2}} {
+				from := min(max(page.offset, 0), n)
+				got, total := table.List(page.offset, page.limit, by, descending)
+				if diff := cmp.Diff(want[from:min(from+page.limit, n)], got); diff != "" || total != n {
+					t.Errorf("by %s, descending %v, from %d, %d rows, total %d (-want +got):\n%s", by, descending, page.offset, page.limit, total, diff)
+				}
+			}
+		}
+	}
+	if unknown, _ := table.List(0, 10*n, "colour", false); cmp.Diff(all, unknown) != "" {
+		t.Error("an order that does not exist is not that by id")
+	}
+}
+
+// A row knows the partition and the value of its model from the first update; Drop removes a partition's alone.
+func TestModelTableRows(t *testing.T) {
+	var table ModelTable
+	for _, one := range []struct {
+		partition int32
+		value     string
+		shown     string
+	}{
+		{0, "press 7/west", "press 7/west"}, {1, "", ""}, {1, "größe", "größe"}, {2, "\xff\x00", "%FF%00"}, {1, "%41", "%41"},
+	} {
+		id := modelkey.ID("fleet", one.partition, []byte(one.value))
+		table.Update(id, func(r *ModelRow) { r.Version++ })
+		table.Update(id, func(r *ModelRow) { r.Version++ })
+		got, ok := table.Get(id)
+		if want := (ModelRow{ID: id, Partition: one.partition, Value: one.shown, Version: 2}); got != want || !ok {
+			t.Errorf("%q: %+v, want %+v", one.value, got, want)
+		}
+	}
+	table.Drop(1)
+	rows, total := table.List(0, 9, "id", false)
+	if total != 2 || len(rows) != 2 || rows[0].Partition != 0 || rows[1].Partition != 2 {
+		t.Errorf("after partition 1 was given away: %+v", rows)
+	}
+	if _, ok := table.Get(modelkey.ID("fleet", 1, nil)); ok {
+		t.Error("a model of the partition that was given away is still there")
+	}
+}
+
+// The names in JSON are those that readers were promised, and a model without a row has no time of its last one.
+func TestModelRowNames(t *testing.T) {
+	text, err := json.Marshal(ModelRow{ID: "m/3/a"})
+	if want := `{"id":"m/3/a","partition":0,"value":"","version":0,"rows_learnt":0,"in_memory":false,"gain":0,"alarms":0,"anomalies":0}`; err != nil || string(text) != want {
+		t.Errorf("%s, %v; want %s", text, err, want)
+	}
+	if text, _ = json.Marshal(ModelRow{LastRow: time.Unix(7, 0).UTC()}); !strings.Contains(string(text), `"last_row":"1970-01-01T00:00:07Z"`) {
+		t.Errorf("%s lacks the time of the last row", text)
+	}
+}
+
+// Writers and readers work at the same time; the race detector watches.
+func TestModelTableIsShared(t *testing.T) {
+	var table ModelTable
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				id := modelkey.ID("m", int32(w), fmt.Append(nil, i%100))
+				table.Update(id, func(r *ModelRow) { r.RowsLearnt++ })
+				if i%500 == 0 {
+					table.List(0, 10, "rows_learnt", true)
+					table.Get(id)
+				}
+			}
+		})
+	}
+	all.Wait()
+	rows, total := table.List(0, 1000, "rows_learnt", false)
+	if total != 400 || rows[0].RowsLearnt != 20 || rows[399].RowsLearnt != 20 {
+		t.Errorf("%d models, rows learnt %d … %d; want 400 with 20 each", total, rows[0].RowsLearnt, rows[len(rows)-1].RowsLearnt)
+	}
+}
+
+// A stage that has no models by value has no counts, so that its metrics do not appear.
+func TestModelCounts(t *testing.T) {
+	s := NewStats()
+	if got := s.ModelStages(); len(got) != 0 {
+		t.Fatalf("counts without keys: %v", got)
+	}
+	s.ModelCounts("learn").Memory.Add(3)
+	s.ModelCounts("learn").Memory.Add(-1)
+	s.ModelCounts("learn").Evicted.Add(1)
+	if got := s.ModelStages(); len(got) != 1 || got["learn"].Memory.Load() != 2 || got["learn"].Evicted.Load() != 1 || got["learn"].Loaded.Load() != 0 {
+		t.Errorf("counts of the learner: %v", got)
+	}
+}
