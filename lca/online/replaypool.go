@@ -45,9 +45,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 			if _, err := l.fitFirst(new(batch).pick(b, kept, l.cfg.Dim), s); err != nil {
 				return err
 			}
-			l.split = true
-			s.Gated += b.len() - len(kept)
-			l.counts.Gated += uint64(b.len() - len(kept))
+			l.split = true // the rows left out were counted as learnt when they came, and stay counted so
 		}
 	}
 	l.estimator.load(l.pool, l.metric, &l.work)

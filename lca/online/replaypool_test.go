@@ -99,3 +99,30 @@ func TestSplitOfYoungPool(t *testing.T) {
 		})
 	}
 }
+
+// TestRowsAreCountedOnce holds that each row was learnt, was refused or waits, where outliers among the first rows are found out after they
+// have been learnt too.
+func TestRowsAreCountedOnce(t *testing.T) {
+	const d, n = 4, 2000
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed+3, 12))
+		x := mat.NewDense(n, d, nil)
+		for i := range n {
+			for k, row := 0, x.RawRowView(i); k < d; k++ {
+				if row[k] = r.NormFloat64(); i%20 == 0 {
+					row[k] *= 12
+				}
+			}
+		}
+		c := DefaultConfig(d)
+		c.Preset, c.WarmupRows = lca.PresetDensity, 20
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		feed(t, l, x, c.Minibatch)
+		if i, waits := l.Info(), uint64(l.Quarantined()); i.Rows != i.Learnt+i.Gated+waits {
+			t.Errorf("seed %d: of %d rows %d were learnt, %d refused, and %d wait", seed, i.Rows, i.Learnt, i.Gated, waits)
+		}
+	}
+}
