@@ -19,7 +19,8 @@ import (
 // integers has more than 15 digits, so that identifiers survive), strings utf8, true and false bool. An
 // array of numbers is a list, of fixed size where all its rows have one length. Other arrays and
 // objects are kept as their JSON text in a utf8 column. A column of nothing but null is float64.
-// 1e999 is read as +Inf, as everywhere, and then is an invalid row, not an invalid message.
+// 1e999 is read as +Inf, as everywhere, and then is an invalid row, not an invalid message. So are NaN, Infinity and -Infinity, which are no
+// JSON: Python's json.dumps writes them unless it is told not to.
 //
 // What is within objects and arrays becomes a column too where Config names it by a path, in addition to the text of
 // the whole.

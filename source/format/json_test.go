@@ -54,6 +54,11 @@ func TestDecodeJSON(t *testing.T) {
 		{"longer integers", `[{"a":18446744073709551615},{"a":1}]`, 2, []string{"a uint64 18446744073709551615 1"}},
 		{"too long for integers", `[{"a":18446744073709551615},{"a":-1}]`, 2, []string{"a " + number + " " + f(18446744073709551615) + " " + f(-1)}},
 		{"beyond float64", `{"a":1e999,"b":-1e999,"c":1e-999}`, 1, []string{"a " + number + " " + f(math.Inf(1)), "b " + number + " " + f(math.Inf(-1)), "c " + number + " " + f(0)}},
+		{"what Python writes", `[{"a":NaN,"b":[1,Infinity],"c":"NaN","d":7,"e":{"f":NaN}},{"a":1,"b":[-Infinity,NaN],"c":null,"d":-Infinity}]`, 2, []string{
+			"a " + number + " " + f(math.NaN()) + " " + f(1), "b fixed_size_list<item: float64, nullable>[2] [" + f(1) + "," + f(math.Inf(1)) + "] [" + f(math.Inf(-1)) + "," + f(math.NaN()) + "]",
+			"c " + text + " " + x("NaN") + " null", "d " + number + " " + f(7) + " " + f(math.Inf(-1)), "e " + text + " " + x(`{"f":NaN}`) + " null"}},
+		{"one row of it", `{"a":NaN,"b":[-Infinity]}`, 1, []string{"a " + number + " " + f(math.NaN()), "b fixed_size_list<item: float64, nullable>[1] [" + f(math.Inf(-1)) + "]"}},
+		{"NaN among long integers", `[{"a":9007199254740992},{"a":NaN}]`, 2, []string{"a " + number + " " + f(9007199254740992) + " " + f(math.NaN())}},
 		{"signed zero and subnormals", `{"a":-0.0,"b":5e-324}`, 1, []string{"a " + number + " " + f(math.Copysign(0, -1)), "b " + number + " " + f(5e-324)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -74,8 +79,12 @@ func TestDecodeJSONRefuses(t *testing.T) {
 		{"cut", `{"a": 1`, CodeJSONInvalid, "unexpected end"},
 		{"a trailing comma", `[{"a": 1},]`, CodeJSONInvalid, "byte 11"},
 		{"a bad line", "{\"a\":1}\n{\"a\":}\n", CodeJSONInvalid, "row 1"},
-		{"NaN is no JSON", `{"a": NaN}`, CodeJSONInvalid, "invalid character 'N' looking for beginning of value at byte 7: JSON has no NaN and no infinity, write null"},
-		{"nor is infinity", `{"a": -Infinity}`, CodeJSONInvalid, "write null"},
+		{"the sign of NaN", `{"a": NaN, "b": -NaN}`, CodeJSONInvalid, "in numeric literal at byte 18"},
+		{"NaN in lower case", `{"a": nan}`, CodeJSONInvalid, "at byte 8"},
+		{"NaN and more", `{"a": [NaN], "b": NaN0}`, CodeJSONInvalid, "at byte 22"},
+		{"a cut infinity", `{"a": Infinit}`, CodeJSONInvalid, "at byte 7"},
+		{"a row that is NaN", `[NaN]`, CodeJSONType, "row 0 is a number"},
+		{"mixed types after NaN", `[{"a":NaN},{"a":"NaN"}]`, CodeJSONType, `row 1, key "a": a string, where earlier rows have a number`},
 		{"not UTF-8", "{\"a\":\"\xff\"}", CodeJSONInvalid, "UTF-8"},
 		{"a key twice", `{"a":1,"b":2,"\u0061":3}`, CodeJSONInvalid, `key "a" is there twice`},
 		{"rows that are numbers", `[1, 2]`, CodeJSONType, "row 0 is a number"},

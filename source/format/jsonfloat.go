@@ -1,6 +1,7 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -40,7 +41,11 @@ func (c *cursor) number() (x float64, whole, ok bool) {
 	for ; i < len(b) && isDigit(b[i]); i++ {
 		mantissa = mantissa*10 + uint64(b[i]-'0')
 	}
-	if i == first || b[first] == '0' && i > first+1 {
+	if i == first {
+		x, ok = c.notFinite()
+		return x, false, ok
+	}
+	if b[first] == '0' && i > first+1 {
 		return 0, false, false
 	}
 	digits, power, whole := i-first, 0, true
@@ -75,6 +80,22 @@ func (c *cursor) number() (x float64, whole, ok bool) {
 		return -x, whole, true
 	}
 	return x, whole, true
+}
+
+// notFinite passes NaN, Infinity or -Infinity, which are no JSON, but what Python's json.dumps writes for them.
+func (c *cursor) notFinite() (x float64, ok bool) {
+	switch rest := c.b[c.i:]; {
+	case bytes.HasPrefix(rest, []byte("NaN")):
+		c.i += len("NaN")
+		return math.NaN(), true
+	case bytes.HasPrefix(rest, []byte("Infinity")):
+		c.i += len("Infinity")
+		return math.Inf(1), true
+	case bytes.HasPrefix(rest, []byte("-Infinity")):
+		c.i += len("-Infinity")
+		return math.Inf(-1), true
+	}
+	return 0, false
 }
 
 // fraction appends the digits from i on to those of a mantissa, and returns where they end.

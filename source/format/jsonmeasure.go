@@ -85,7 +85,7 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 		if kind, err = t.array(c, col, row, depth+1); err != nil {
 			return err
 		}
-	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'N', 'I':
 		kind = jsonNumber
 		whole, ok := t.number(c, col, row)
 		if !ok {
@@ -245,7 +245,7 @@ func (t *jsonTable) array(c *cursor, col *jsonColumn, row, depth int) (jsonKind,
 		case len(places) > 0 && places[0].at == n:
 			kind, err = t.element(c, places[0].column, row, depth)
 			places = places[1:]
-		case keeps && c.i < len(c.b) && (c.b[c.i] == '-' || isDigit(c.b[c.i])):
+		case keeps && c.i < len(c.b) && isNumberStart(c.b[c.i]):
 			if _, ok := t.first.number(c); !ok {
 				err = errJSON
 			}
@@ -292,7 +292,7 @@ func (t *jsonTable) element(c *cursor, col *jsonColumn, row, depth int) (jsonKin
 	switch {
 	case first == 'n':
 		return jsonNull, nil
-	case first == '-' || isDigit(first):
+	case isNumberStart(first):
 		return jsonNumber, nil
 	}
 	return jsonText, nil

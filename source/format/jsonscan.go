@@ -19,7 +19,7 @@ const (
 )
 
 // cursor walks JSON text. Its methods that return ok check what they pass, and take nothing that encoding/json would
-// not; the others are for text that was checked, so they look for ends, not for faults.
+// not, except NaN and the infinities; the others are for text that was checked, so they look for ends, not for faults.
 type cursor struct {
 	b []byte
 	i int
@@ -82,6 +82,9 @@ func isHex(b byte) bool {
 
 func isDigit(b byte) bool { return b-'0' <= 9 }
 
+// isNumberStart reports whether a number begins with b: NaN and Infinity are numbers here.
+func isNumberStart(b byte) bool { return isDigit(b) || b == '-' || b == 'N' || b == 'I' }
+
 // digits passes digits from i on.
 func (c *cursor) digits(i int) int {
 	for i < len(c.b) && isDigit(c.b[i]) {
@@ -97,7 +100,11 @@ func (c *cursor) checkNumber() (whole, ok bool) {
 		i++
 	}
 	from := i
-	if i = c.digits(i); i == from || b[from] == '0' && i > from+1 {
+	if i = c.digits(i); i == from {
+		_, ok = c.notFinite()
+		return false, ok
+	}
+	if b[from] == '0' && i > from+1 {
 		return false, false
 	}
 	whole = true
@@ -201,8 +208,9 @@ func unquote(quoted []byte) string {
 // aliased returns b as a string without a copy, for calls that do not keep it.
 func aliased(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// jsonFault says why a value, from its first byte that is no space on, is not JSON; nil: it is.
+// jsonFault says why a value, from its first byte that is no space on, is not JSON; nil: it is, apart from what notFinite takes.
 func jsonFault(whole []byte) error {
+	whole = onlyFinite(whole)
 	if json.Valid(whole) {
 		return nil
 	}
@@ -222,6 +230,24 @@ func jsonFault(whole []byte) error {
 	return nil
 }
 
+// onlyFinite returns text with [] and spaces in the place of what notFinite takes outside of strings, so that faults keep their places. A
+// 0 would hide the fault of what stands before it, as in −NaN.
+func onlyFinite(text []byte) []byte {
+	out := bytes.Clone(text)
+	for c := (cursor{b: text}); c.i < len(text); {
+		from := c.i
+		if text[from] == '"' && c.checkString() {
+			continue
+		}
+		if _, ok := c.notFinite(); !ok {
+			c.i++
+			continue
+		}
+		copy(out[from:c.i], "[]       ")
+	}
+	return out
+}
+
 // syntaxError says what json.Valid only denies.
 func syntaxError(b []byte) error {
 	var raw json.RawMessage
@@ -229,9 +255,6 @@ func syntaxError(b []byte) error {
 	var se *json.SyntaxError
 	if !errors.As(err, &se) {
 		return err
-	}
-	if at := b[min(max(se.Offset-1, 0), int64(len(b))):]; bytes.HasPrefix(at, []byte("NaN")) || bytes.HasPrefix(at, []byte("Inf")) || bytes.HasPrefix(at, []byte("inf")) {
-		return fmt.Errorf("%w at byte %d: JSON has no NaN and no infinity, write null", err, se.Offset)
 	}
 	return fmt.Errorf("%w at byte %d", err, se.Offset)
 }
