@@ -91,11 +91,8 @@ func flagError(c *cobra.Command, args []string, err error) error {
 		}
 	}
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && errors.Is(err, strconv.ErrRange) {
-		return fmt.Errorf("--%s %s is too large", invalid.GetFlag().Name, invalid.GetValue())
-	}
-	if errors.As(err, &invalid) && errors.As(err, new(*strconv.NumError)) { // in the words of package strconv
-		return fmt.Errorf("--%s %s: want a number%s", invalid.GetFlag().Name, invalid.GetValue(), numbers[invalid.GetFlag().Value.Type()])
+	if errors.As(err, &invalid) {
+		return invalidValue(invalid)
 	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -115,6 +112,22 @@ func flagError(c *cobra.Command, args []string, err error) error {
 		return fmt.Errorf("%s has no flag --%s: did you mean --%s?", c.CommandPath(), name, near)
 	}
 	return fmt.Errorf("%s has no flag --%s: see `%[1]s --help`", c.CommandPath(), name)
+}
+
+// invalidValue says which values a flag takes; the error has the words of the package that parses it.
+func invalidValue(err *pflag.InvalidValueError) error {
+	flag, value := err.GetFlag(), err.GetValue()
+	switch kind := flag.Value.Type(); {
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("--%s %s is too large", flag.Name, value)
+	case kind == "bool":
+		return fmt.Errorf("--%s=%s: want true or false", flag.Name, value)
+	case kind == "duration":
+		return fmt.Errorf("--%s %s: want a time such as 30s, 5m or 1h30m", flag.Name, value)
+	case errors.As(err, new(*strconv.NumError)):
+		return fmt.Errorf("--%s %s: want a number%s", flag.Name, value, numbers[kind])
+	}
+	return err
 }
 
 // numbers says which numbers a flag takes, by its type.
