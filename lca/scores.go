@@ -29,13 +29,16 @@ type Tail struct {
 
 const (
 	tailShare = 0.1
-	// The shape by moments is kept in these bounds: below, a few high scores would be impossible; above, it has no mean.
-	leastShape, mostShape = -0.3, 0.9
+	// The shape is kept in these bounds: below, a few high scores would be impossible; above, p would hardly fall.
+	leastShape, mostShape = -0.5, 3.
 )
 
-// NewScores sorts leave-one-out scores and fits their tail by moments. It keeps them and drops those that are not finite;
+// NewScores sorts leave-one-out scores and fits their tail (scoretail.go). It keeps them and drops those that are not finite;
 // with none left it returns nil.
-func NewScores(values []float64) *Scores {
+func NewScores(values []float64) *Scores { return newScores(values, math.Inf(1), 1) }
+
+// newScores is NewScores for scores of which those beyond limit were left out when they came, and of which that share is independent.
+func newScores(values []float64, limit, share float64) *Scores {
 	values = slices.DeleteFunc(values, func(v float64) bool { return v-v != 0 })
 	if len(values) == 0 {
 		return nil
@@ -45,24 +48,9 @@ func NewScores(values []float64) *Scores {
 	first, _ := slices.BinarySearch(values, math.Nextafter(u, math.Inf(1)))
 	s := &Scores{Sorted: values, Tail: Tail{U: u}}
 	if beyond := values[first:]; len(beyond) > 0 {
-		s.Tail.Xi, s.Tail.Beta = byMoments(beyond, u)
+		s.Tail.Xi, s.Tail.Beta = fitTail(beyond, u, limit, share)
 	}
 	return s
-}
-
-// byMoments returns the shape and the scale of the tail whose mean and variance are those of the values beyond u.
-// The gate of package online has a fit of its own, because it must not believe the highest scores: they may be the outliers
-// that it is to refuse. Here they belong to what the pool holds, and so to how often such scores come.
-func byMoments(beyond []float64, u float64) (xi, beta float64) {
-	n, mean, variance := float64(len(beyond)), 0.0, 0.0
-	for _, v := range beyond {
-		mean += (v - u) / n
-	}
-	for _, v := range beyond {
-		variance += (v - u - mean) * (v - u - mean) / n
-	}
-	xi = min(max(0.5*(1-mean*mean/variance), leastShape), mostShape)
-	return xi, mean * (1 - xi)
 }
 
 // P returns the probability of a score at least as high, from LeastP to 1: by rank among the scores, and by the tail beyond

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/lca-stream/lca-stream/lca"
 )
@@ -84,9 +85,16 @@ func TestAdmissible(t *testing.T) {
 	}
 }
 
+// TestP: the formula, with the tail of the numpy program, which fits it by moments.
 func TestP(t *testing.T) {
 	c, _ := readRows(t)
 	s := lca.NewScores(slices.Clone(c.Scores))
+	u := s.Tail.U
+	first, _ := slices.BinarySearch(s.Sorted, math.Nextafter(u, math.Inf(1)))
+	mean, variance := stat.PopMeanVariance(s.Sorted[first:], nil)
+	mean -= u
+	s.Tail.Xi = 0.5 * (1 - mean*mean/variance)
+	s.Tail.Beta = mean * (1 - s.Tail.Xi)
 	for i, at := range c.At {
 		nearly(t, "p", s.P(at), max(c.P[i], lca.LeastP), 1e-9)
 	}

@@ -54,6 +54,12 @@ func (l *Learner) toTarget(cl []float64, parzen int) {
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt.
 func (l *Learner) admissible() lca.Admissible {
 	a := lca.Admissible{Copies: !l.cfg.NearCopies}
+	if l.gap.rows > 1 {
+		a.Independent = l.moments.independent(l.gap.rows)
+	}
+	if l.usesScores() {
+		a.Limit = l.gate.limit
+	}
 	if order, window := l.inTime.windows(l.pool.places, l.pool.places, l.gap.rows); window != nil {
 		a.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}

@@ -96,6 +96,11 @@ func (g *runningMoments) learn(rows []float64, work *linalg.Workspace) {
 	}
 }
 
+// independent returns how many independent rows the moments stand for, where rows within the gap are hardly more than one.
+func (g *runningMoments) independent(gap uint64) float64 {
+	return max(1, g.count*min(1, gapLags/float64(gap)))
+}
+
 // full returns C_G with both triangles, which few ask for: not each minibatch does.
 func (g *runningMoments) full() []float64 {
 	if g.upperStale {
