@@ -46,7 +46,7 @@ func BenchmarkAccumulator(b *testing.B) {
 				a := m.NewAccumulator(precision)
 				a.Begin(0)
 				for b.Loop() {
-					a.Add(q, all, 0)
+					a.Add(q, all)
 				}
 				b.ReportMetric(float64(b.N)*rows/b.Elapsed().Seconds(), "rows/s")
 			})

@@ -35,6 +35,9 @@ func (c *poolCandidates) Pop() any {
 	return last
 }
 
+// full reports whether a row takes the place of another.
+func (c poolCandidates) full(most int) bool { return most > 0 && len(c) >= most }
+
 // wants reports whether a row would be kept among most.
 func (c poolCandidates) wants(v *partCandidate, most int) bool {
 	return len(c) < most || most > 0 && v.before(&c[0])

@@ -31,7 +31,7 @@ func inParts(t *testing.T, m *lca.Model, x *mat.Dense, cuts []int, order []int, 
 		}
 		for row := cuts[part]; row < to; {
 			some := min(1+(row*7)%300, to-row) // the batches that the rows come in do not matter
-			a.Add(x.RawMatrix().Data[row*d:(row+some)*d], ids(row, some), 0)
+			a.Add(x.RawMatrix().Data[row*d:(row+some)*d], ids(row, some))
 			row += some
 		}
 	}
@@ -162,7 +162,8 @@ func TestMaximizeRefuses(t *testing.T) {
 	sums := func() *lca.Statistics {
 		a := m.NewAccumulator(lca.Float64)
 		a.Begin(4)
-		a.Add(x.RawMatrix().Data, ids(0, 100), 3)
+		a.Add(x.RawMatrix().Data, ids(0, 100))
+		a.Leave(3)
 		return a.End()[0]
 	}
 	if s := sums(); s.Rows != 100 || s.Invalid != 3 || s.Used != 100 || s.Copies != 100 || len(s.Candidates) != 100 {

@@ -19,8 +19,14 @@ type Rows struct {
 	// lacks all of its features. It is for the caller to set.
 	KeepMissing bool
 
-	sums    []float64 // one sum per row: not finite if one of its features is not
-	buffers [][]byte  // buffers of a flatipc.Record
+	sums []float64 // one sum per row: not finite if one of its features is not
+
+	// Of GatherFloat32: the rows, their sums, and the record's columns.
+	narrow     []float32
+	narrowSums []float32
+	columns    [][]float32
+
+	buffers [][]byte // buffers of a flatipc.Record
 }
 
 // Gather reads the features of a record into dst. It follows slices, offsets and dictionaries, and never reads the

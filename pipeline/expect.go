@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 
+	"github.com/apache/arrow/go/v15/arrow"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -16,7 +18,6 @@ type Expect struct {
 	features minibatch.Features
 	gathered minibatch.Rows
 	identity minibatch.RowIDs
-	x        []float64
 	ids      []uint64
 }
 
@@ -28,8 +29,8 @@ func (e *Expect) Part(number int32) {
 	e.features = minibatch.Features{}
 }
 
-// Take adds the rows of a message of the part. Any fault of the message is an error, because the sums would be of fewer rows than the files hold;
-// rows with a feature that is missing or not finite are counted and left out.
+// Take adds the rows of a message of the part. Any fault of the message is an error, after which the sums are of no use: they would be of fewer rows
+// than the files hold. Rows with a feature that is missing or not finite are counted and left out.
 func (e *Expect) Take(m *source.Message) error {
 	if m.Err != nil {
 		return m.Err
@@ -43,15 +44,35 @@ func (e *Expect) Take(m *source.Message) error {
 			return err
 		}
 	}
-	if err := readable(&e.features, &e.gathered, m.Record); err != nil {
+	if err := eachPart(m.Record, sliceOf(e.features.Dim()), func(part arrow.Record, first int) error { return e.add(m, part, first) }); err != nil {
 		return refused(m, err)
 	}
+	return nil
+}
+
+// add adds the rows of a part of a message's record, which begins at row first of it.
+func (e *Expect) add(m *source.Message, part arrow.Record, first int) error {
 	_, offset, before := m.Identity()
-	return eachSlice(&e.features, &e.gathered, m.Record, func(first int) error {
-		e.x, e.ids = e.gathered.AppendValid(e.x[:0], e.ids[:0], e.identity, offset, before+first)
-		e.Sums.Add(e.x, e.ids, len(e.gathered.Invalid)-len(e.ids))
-		return nil
-	})
+	rows := &e.gathered
+	x, narrow := e.features.GatherFloat32(rows, part)
+	if !narrow {
+		if err := e.features.Gather(rows, part); err != nil {
+			return err
+		}
+	}
+	e.ids = rows.AppendIDs(e.ids[:0], e.identity, offset, before+first)
+	e.Sums.Leave(rows.Bad)
+	at := 0
+	for from, to := range rows.Runs() {
+		ids := e.ids[at : at+to-from]
+		if narrow {
+			e.Sums.AddFloat32(x[from*rows.Dim:to*rows.Dim], ids)
+		} else {
+			e.Sums.Add(rows.X[from*rows.Dim:to*rows.Dim], ids)
+		}
+		at += len(ids)
+	}
+	return nil
 }
 
 // FeaturesOf resolves the features of a model in the first record of some rows.

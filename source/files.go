@@ -67,6 +67,13 @@ func duplicate(paths []string) string {
 // Rows returns the number of rows in all files.
 func (f *Files) Rows() int64 { return f.rows }
 
+// Reuse lets each message have the memory of the one before, of which nothing may be used then.
+func (f *Files) Reuse() {
+	for _, file := range f.files {
+		file.Reuse()
+	}
+}
+
 // Schema is the schema of the first file's records.
 func (f *Files) Schema() *arrow.Schema { return f.files[0].Schema() }
 

@@ -46,6 +46,9 @@ func (p *Pipe) Read(ctx context.Context) (Batch, error) {
 	return Batch{Messages: []Message{m}}, nil
 }
 
+// Reuse lets each message have the memory of the one before, of which nothing may be used then.
+func (p *Pipe) Reuse() { p.pipe.Reuse() }
+
 // Schema is the schema of all messages' records.
 func (p *Pipe) Schema() *arrow.Schema { return p.pipe.Schema() }
 

@@ -109,13 +109,14 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	return p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, sums) })
 }
 
-// readInput hands over the messages of a file, or of standard input.
+// readInput hands over the messages of a file, or of standard input. A message must not be kept.
 func (p *program) readInput(ctx context.Context, path string, take func(*source.Message) error) error {
 	in, err := p.openInput(path)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
+	in.Reuse()
 	return eachMessage(ctx, in, take)
 }
 
@@ -123,6 +124,7 @@ func (p *program) readInput(ctx context.Context, path string, take func(*source.
 type input interface {
 	Read(ctx context.Context) (source.Batch, error)
 	Schema() *arrow.Schema
+	Reuse()
 	Close() error
 }
 

@@ -32,10 +32,11 @@ func statisticsOf(t *testing.T) *Statistics {
 	}
 	a := m.NewAccumulator(lca.Float64)
 	a.Begin(2)
-	a.Add(x.RawMatrix().Data[:40*d], ids[:40], 1)
+	a.Add(x.RawMatrix().Data[:40*d], ids[:40])
+	a.Leave(1)
 	a.Begin(9)
 	a.Begin(1 << 40)
-	a.Add(x.RawMatrix().Data[40*d:], ids[40:], 0)
+	a.Add(x.RawMatrix().Data[40*d:], ids[40:])
 	s.Parts = a.End()
 	return s
 }

@@ -29,6 +29,8 @@ type arrowFile struct {
 	pieces   []piece
 	total    int64
 
+	memory bodies
+
 	done   int          // messages[:done]: of these all dictionaries are loaded
 	at     int          // the message that was loaded last
 	record arrow.Record // the loaded batch; nil if it has a fault
@@ -307,7 +309,7 @@ func (a *arrowFile) message(k int) (ipcguard.Message, error) {
 	if m.length > a.limits.Decoded {
 		return ipcguard.Message{}, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
 	}
-	b := make([]byte, m.length)
+	b := a.memory.take(m.kind, m.length)
 	if _, err := a.f.ReadAt(b, m.offset); err != nil {
 		return ipcguard.Message{}, err
 	}

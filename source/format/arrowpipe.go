@@ -22,6 +22,7 @@ type Pipe struct {
 	maxRows int64
 	codecs  codecs
 	loader  *loader
+	memory  bodies
 	record  arrow.Record // the message that was loaded last
 	from    int64        // its rows that were returned
 }
@@ -46,6 +47,9 @@ func OpenPipe(r io.Reader, maxRows int) (p *Pipe, err error) {
 	}
 	return p, nil
 }
+
+// Reuse lets each record have the memory of the one before, of which nothing may be used then.
+func (p *Pipe) Reuse() { p.memory.again = true }
 
 // Schema is the schema of all records.
 func (p *Pipe) Schema() *arrow.Schema { return p.loader.schema }
@@ -134,7 +138,7 @@ func (p *Pipe) frame() ([]byte, error) {
 	if h.Body > p.limits.Decoded {
 		return nil, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones", h.Body, p.limits.Decoded)
 	}
-	frame := make([]byte, int64(len(head))+h.Body)
+	frame := p.memory.take(h.Kind, int64(len(head))+h.Body)
 	copy(frame, head)
 	return frame, p.fill(frame[len(head):])
 }

@@ -17,6 +17,10 @@ func pipeRows(r io.Reader, maxRows int) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	return rowsOfPipe(p)
+}
+
+func rowsOfPipe(p *Pipe) (map[string][]string, error) {
 	cols := map[string][]string{}
 	for {
 		rec, err := p.Read()

@@ -44,6 +44,13 @@ func (f *File) Schema() *arrow.Schema { return f.table.schema() }
 // Batches is the number of batches.
 func (f *File) Batches() int { return f.table.batches() }
 
+// Reuse lets each batch have the memory of the one before, of which nothing may be used then. Parquet has no such memory.
+func (f *File) Reuse() {
+	if a, ok := f.table.(*arrowFile); ok {
+		a.memory.again = true
+	}
+}
+
 // Read returns batch i, which the caller releases and which stays usable after Close; going forward by one is
 // cheap. An error about the bytes is an *Error, and other batches may still be read; any other is of the disk.
 func (f *File) Read(i int) (rec arrow.Record, err error) {

@@ -7,11 +7,18 @@ func (s *Scratch[T]) covariance() {
 	panels := ceil(dim, w) / w
 	s.cov = grow(s.cov, panels*w*panels*w)
 	s.run(panels, phaseCovariance)
+	s.storeUpper(s.m.Upper, dim)
+}
+
+// storeUpper copies what is on and above the diagonal from panels to rows.
+func (s *Scratch[T]) storeUpper(upper []float64, dim int) {
+	w := panelWidth[T]()
+	ld := ceil(dim, w)
 	for c := 0; c < dim; c += w {
-		panel, end := s.cov[c*panels*w:], min(c+w, dim)
+		panel, end := s.cov[c*ld:], min(c+w, dim)
 		for r := range end {
 			from := max(r, c)
-			copy(s.m.Upper[r*dim+from:r*dim+end], panel[r*w+from-c:])
+			copy(upper[r*dim+from:r*dim+end], panel[r*w+from-c:])
 		}
 	}
 }
@@ -29,20 +36,20 @@ func (s *Scratch[T]) covariancePanel(w *workspace[T], item int) {
 	for k := 0; k < s.points; k += foldRows {
 		depth := min(foldRows, s.points-k)
 		s.f.scale(w.scaled, s.coords[c*width*s.points+k*width:], s.weightT[k:][:depth])
-		s.products(w, c, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
+		s.products(w, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
 	}
 	for i := 0; i < s.rows; i += foldRows {
 		depth := min(foldRows, s.rows-i)
 		at := c*width*s.rows + i*width
-		s.products(w, c, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
-		s.products(w, c, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
+		s.products(w, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
+		s.products(w, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
 	}
 }
 
-// products computes depth terms of aᵀb for panel c of the covariance and all panels of a up to c, and adds them to
+// products computes depth terms of aᵀb for panel c of a covariance of dim columns and all panels of a up to c, and adds them to
 // the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on.
-func (s *Scratch[T]) products(w *workspace[T], c int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
-	width, dim := panelWidth[T](), s.pool.dim
+func (s *Scratch[T]) products(w *workspace[T], c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+	width := panelWidth[T]()
 	cols := min(width, dim-c*width)
 	at := c * width * ceil(dim, width)
 	for r := 0; r <= c; r++ {

@@ -21,6 +21,7 @@ type functions[T Float] struct {
 	addTo        func(dst []float64, src []T)
 	subFrom      func(dst []float64, src []T)
 	norms        func(dst, panel []T)
+	centrePanel  func(panel, x []T, ldx int, o []T, rows int)
 	transpose    func(panel, src []T, lds, rows, cols int)
 	clamp        func(s []T)
 	distance     func(dst []float64, x []T, ld int, o []float64)
@@ -83,6 +84,7 @@ func genericFunctions[T Float]() functions[T] {
 		addTo:        addTo[T],
 		subFrom:      subFrom[T],
 		norms:        norms[T],
+		centrePanel:  centrePanel[T],
 		transpose:    transpose[T],
 		clamp:        clamp[T],
 		distance:     distance[T],

@@ -1765,6 +1765,39 @@ store:
 	VZEROUPPER
 	RET
 
+// func centrePanel32AVX512Asm(dst *float32, ld int, x *float32, mean *float32, dim int, n int, rows int)
+// Requires: AVX, AVX512F
+TEXT ·centrePanel32AVX512Asm(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x04, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
+
+loop:
+	VMOVUPS (R8), Z0
+	VSUBPS  (R9), Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    $0x00000040, R8
+	ADDQ    $0x00000040, DI
+	ADDQ    $0x00000040, R9
+	SUBQ    $0x10, R10
+	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
+	VZEROUPPER
+	RET
+
 // func tile32x6AVX2Asm(c *float32, ldc int, start *float32, lds int, a *float32, rs int, cs int, b *float32, bs int, depth int, tiles int, next *float64, step int)
 // Requires: AVX, FMA3
 TEXT ·tile32x6AVX2Asm(SB), NOSPLIT, $0-104
@@ -2747,6 +2780,42 @@ store:
 	VMULPD       Y8, Y7, Y7
 	VCVTPD2PSY   Y7, X7
 	VMOVUPS      X7, 112(AX)
+	VZEROUPPER
+	RET
+
+// func centrePanel32AVX2Asm(dst *float32, ld int, x *float32, mean *float32, dim int, n int, rows int)
+// Requires: AVX
+TEXT ·centrePanel32AVX2Asm(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x04, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
+
+loop:
+	VMOVUPS (R8), Y0
+	VSUBPS  (R9), Y0, Y0
+	VMOVUPS Y0, (DI)
+	VMOVUPS 32(R8), Y1
+	VSUBPS  32(R9), Y1, Y1
+	VMOVUPS Y1, 32(DI)
+	ADDQ    $0x00000040, R8
+	ADDQ    $0x00000040, DI
+	ADDQ    $0x00000040, R9
+	SUBQ    $0x10, R10
+	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
 	VZEROUPPER
 	RET
 
@@ -4843,6 +4912,42 @@ store:
 	VMOVUPD      Z0, (AX)
 	VMULPD       Z2, Z1, Z1
 	VMOVUPD      Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+// func centrePanel64AVX512Asm(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
+// Requires: AVX, AVX512F
+TEXT ·centrePanel64AVX512Asm(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x08, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
+
+loop:
+	VMOVUPD (R8), Z0
+	VSUBPD  (R9), Z0, Z0
+	VMOVUPD Z0, (DI)
+	VMOVUPD 64(R8), Z1
+	VSUBPD  64(R9), Z1, Z1
+	VMOVUPD Z1, 64(DI)
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x10, R10
+	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
 	VZEROUPPER
 	RET
 
@@ -7052,6 +7157,48 @@ store:
 	VMOVUPD      Y2, 64(AX)
 	VMULPD       Y4, Y3, Y3
 	VMOVUPD      Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+// func centrePanel64AVX2Asm(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
+// Requires: AVX
+TEXT ·centrePanel64AVX2Asm(SB), NOSPLIT, $0-56
+	MOVQ   dst+0(FP), AX
+	MOVQ   ld+8(FP), CX
+	SHLQ   $0x03, CX
+	MOVQ   x+16(FP), DX
+	MOVQ   rows+48(FP), BX
+	MOVQ   dim+32(FP), SI
+	IMUL3Q $0x08, SI, SI
+
+rows:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ mean+24(FP), R9
+	MOVQ n+40(FP), R10
+
+loop:
+	VMOVUPD (R8), Y0
+	VSUBPD  (R9), Y0, Y0
+	VMOVUPD Y0, (DI)
+	VMOVUPD 32(R8), Y1
+	VSUBPD  32(R9), Y1, Y1
+	VMOVUPD Y1, 32(DI)
+	VMOVUPD 64(R8), Y2
+	VSUBPD  64(R9), Y2, Y2
+	VMOVUPD Y2, 64(DI)
+	VMOVUPD 96(R8), Y3
+	VSUBPD  96(R9), Y3, Y3
+	VMOVUPD Y3, 96(DI)
+	ADDQ    $0x00000080, R8
+	ADDQ    $0x00000080, DI
+	ADDQ    $0x00000080, R9
+	SUBQ    $0x10, R10
+	JNZ     loop
+	ADDQ    CX, AX
+	ADDQ    SI, DX
+	DECQ    BX
+	JNZ     rows
 	VZEROUPPER
 	RET
 

@@ -39,6 +39,10 @@ type Scratch[T Float] struct {
 	kept     []T       // buffer of coords
 	cov      []float64 // Ĉ, as panels of columns
 
+	centred []T // of Scatter: foldRows rows less the centre, as panels
+	one     []T // of addSums
+	sums    []T // of addSums: a panel's, before they are added to float64 sums
+
 	phase   phase
 	workers workers
 	threads int // number of goroutines of this call

@@ -90,6 +90,22 @@ func specification(t *testing.T, f32 func(t *testing.T, got, want *functions[flo
 	})
 }
 
+func TestCentrePanelBits(t *testing.T) {
+	specification(t, centrePanelBits[float32], centrePanelBits[float64])
+}
+
+func centrePanelBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {
+	w := panelWidth[T]()
+	for n := range w + 1 {
+		rows, ld := r.IntN(5), n+r.IntN(3)
+		x, o, panel := newGuarded(max(0, (rows-1)*ld+n), r.IntN(8), fill), newGuarded(max(n, 1), r.IntN(8), fill), newGuarded(max(1, rows*w), r.IntN(8), fill)
+		other := panel.clone()
+		got.centrePanel(panel.s, x.s, ld, o.s[:n], rows)
+		want.centrePanel(other.s, x.s, ld, o.s[:n], rows)
+		compare(t, fmt.Sprintf("%d rows of %d", rows, n), panel.all, other.all)
+	}
+}
+
 func TestTileBits(t *testing.T) { specification(t, tileBits[float32], tileBits[float64]) }
 
 func tileBits[T Float](t *testing.T, got, want *functions[T], r *rand.Rand, fill func() T) {

@@ -134,6 +134,11 @@ func subFrom32AVX512Asm(dst *float64, src *float32, n int)
 //go:noescape
 func norms32AVX512Asm(dst *float32, panel *float32, depth int)
 
+// centrePanel32AVX512Asm is centrePanel for the first n numbers, a positive multiple of 16, of rows ≥ 1.
+//
+//go:noescape
+func centrePanel32AVX512Asm(dst *float32, ld int, x *float32, mean *float32, dim int, n int, rows int)
+
 // tile32x6AVX2Asm is tile32 for 6·tiles rows (tiles ≥ 1) and 16 columns.
 //
 //go:noescape
@@ -223,6 +228,11 @@ func subFrom32AVX2Asm(dst *float64, src *float32, n int)
 //
 //go:noescape
 func norms32AVX2Asm(dst *float32, panel *float32, depth int)
+
+// centrePanel32AVX2Asm is centrePanel for the first n numbers, a positive multiple of 16, of rows ≥ 1.
+//
+//go:noescape
+func centrePanel32AVX2Asm(dst *float32, ld int, x *float32, mean *float32, dim int, n int, rows int)
 
 // finiteAVX2Asm is 0 if finite holds for n numbers, a positive multiple of 64.
 //
@@ -373,6 +383,11 @@ func subFrom64AVX512Asm(dst *float64, src *float64, n int)
 //
 //go:noescape
 func norms64AVX512Asm(dst *float64, panel *float64, depth int)
+
+// centrePanel64AVX512Asm is centrePanel for the first n numbers, a positive multiple of 16, of rows ≥ 1.
+//
+//go:noescape
+func centrePanel64AVX512Asm(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 
 // rotAVX512Asm is rot for n ≥ 1 rotations.
 //
@@ -528,6 +543,11 @@ func subFrom64AVX2Asm(dst *float64, src *float64, n int)
 //
 //go:noescape
 func norms64AVX2Asm(dst *float64, panel *float64, depth int)
+
+// centrePanel64AVX2Asm is centrePanel for the first n numbers, a positive multiple of 16, of rows ≥ 1.
+//
+//go:noescape
+func centrePanel64AVX2Asm(dst *float64, ld int, x *float64, mean *float64, dim int, n int, rows int)
 
 // rotAVX2Asm is rot for n ≥ 1 rotations.
 //

@@ -31,6 +31,7 @@ func avx512() *implementation {
 			addTo:        addTo32AVX512,
 			subFrom:      subFrom32AVX512,
 			norms:        norms32AVX512,
+			centrePanel:  centrePanel32AVX512,
 			clamp:        clamp32AVX512,
 			transpose:    transpose32AVX2,
 			distance:     distance32AVX2,
@@ -52,6 +53,7 @@ func avx512() *implementation {
 			addTo:        addTo64AVX512,
 			subFrom:      subFrom64AVX512,
 			norms:        norms64AVX512,
+			centrePanel:  centrePanel64AVX512,
 			clamp:        clamp64AVX512,
 			transpose:    transpose64AVX2,
 			distance:     distance64AVX2,
@@ -214,6 +216,20 @@ func norms32AVX512(dst, panel []float32) {
 	norms32AVX512Asm(&dst[0], unsafe.SliceData(panel), len(panel)/32)
 }
 
+func centrePanel32AVX512(panel, x []float32, ldx int, o []float32, rows int) {
+	n := len(o) &^ (lanes - 1)
+	if rows == 0 {
+		return
+	}
+	if n > 0 {
+		_, _ = panel[(rows-1)*32+n-1], x[(rows-1)*ldx+n-1]
+		centrePanel32AVX512Asm(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
+	}
+	if n < len(o) {
+		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
+	}
+}
+
 func clamp32AVX512(s []float32) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
@@ -365,6 +381,20 @@ func norms64AVX512(dst, panel []float64) {
 	norms64AVX512Asm(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
+func centrePanel64AVX512(panel, x []float64, ldx int, o []float64, rows int) {
+	n := len(o) &^ (lanes - 1)
+	if rows == 0 {
+		return
+	}
+	if n > 0 {
+		_, _ = panel[(rows-1)*16+n-1], x[(rows-1)*ldx+n-1]
+		centrePanel64AVX512Asm(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
+	}
+	if n < len(o) {
+		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
+	}
+}
+
 func clamp64AVX512(s []float64) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
@@ -470,6 +500,7 @@ func avx2() *implementation {
 			addTo:        addTo32AVX2,
 			subFrom:      subFrom32AVX2,
 			norms:        norms32AVX2,
+			centrePanel:  centrePanel32AVX2,
 			clamp:        clamp32AVX2,
 			transpose:    transpose32AVX2,
 			distance:     distance32AVX2,
@@ -491,6 +522,7 @@ func avx2() *implementation {
 			addTo:        addTo64AVX2,
 			subFrom:      subFrom64AVX2,
 			norms:        norms64AVX2,
+			centrePanel:  centrePanel64AVX2,
 			clamp:        clamp64AVX2,
 			transpose:    transpose64AVX2,
 			distance:     distance64AVX2,
@@ -641,6 +673,20 @@ func subFrom32AVX2(dst []float64, src []float32) {
 func norms32AVX2(dst, panel []float32) {
 	_ = dst[32-1]
 	norms32AVX2Asm(&dst[0], unsafe.SliceData(panel), len(panel)/32)
+}
+
+func centrePanel32AVX2(panel, x []float32, ldx int, o []float32, rows int) {
+	n := len(o) &^ (lanes - 1)
+	if rows == 0 {
+		return
+	}
+	if n > 0 {
+		_, _ = panel[(rows-1)*32+n-1], x[(rows-1)*ldx+n-1]
+		centrePanel32AVX2Asm(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
+	}
+	if n < len(o) {
+		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
+	}
 }
 
 func clamp32AVX2(s []float32) {
@@ -823,6 +869,20 @@ func subFrom64AVX2(dst []float64, src []float64) {
 func norms64AVX2(dst, panel []float64) {
 	_ = dst[16-1]
 	norms64AVX2Asm(&dst[0], unsafe.SliceData(panel), len(panel)/16)
+}
+
+func centrePanel64AVX2(panel, x []float64, ldx int, o []float64, rows int) {
+	n := len(o) &^ (lanes - 1)
+	if rows == 0 {
+		return
+	}
+	if n > 0 {
+		_, _ = panel[(rows-1)*16+n-1], x[(rows-1)*ldx+n-1]
+		centrePanel64AVX2Asm(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
+	}
+	if n < len(o) {
+		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
+	}
 }
 
 func clamp64AVX2(s []float64) {

@@ -12,6 +12,17 @@ func (k kernel) centre(name string, narrow bool) {
 		kind, size = "float32", 4
 	}
 	k.textUntyped(name, "func(dst *float%[1]d, ld int, x *"+kind+", mean *float%[1]d, dim, n, rows int)", name+" for the first n numbers, a positive multiple of 16, of rows ≥ 1.")
+	k.subtract(size, narrow)
+}
+
+// centrePanel generates y = x − o for rows of x, in the type of the kernel.
+func (k kernel) centrePanel() {
+	k.text("centrePanel", "func(dst *float%[1]d, ld int, x, mean *float%[1]d, dim, n, rows int)", "centrePanel for the first n numbers, a positive multiple of 16, of rows ≥ 1.")
+	k.subtract(k.size, false)
+}
+
+// subtract generates the loops of centre over numbers of a size.
+func (k kernel) subtract(size int, narrow bool) {
 	dst, ld, x, rows := Load(Param("dst"), GP64()), k.stride("ld"), Load(Param("x"), GP64()), Load(Param("rows"), GP64())
 	dim := Load(Param("dim"), GP64())
 	IMUL3Q(U8(size), dim, dim)

@@ -53,6 +53,7 @@ func main() {
 			k.fold("addTo", VADDPD)
 			k.fold("subFrom", VSUBPD)
 			k.norms()
+			k.centrePanel()
 			if k.bits == 64 {
 				k.rot()
 				k.symv()
