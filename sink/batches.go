@@ -18,9 +18,10 @@ type topicPartition struct {
 type share struct {
 	topicPartition
 	records []recordbatch.Record
-	sizes   []int // upper bound of each record's size in a batch
-	index   []int // position of each record among the messages of the Put
-	done    int   // number of records already written by a request for several partitions
+	sizes   []int    // upper bound of each record's size in a batch
+	index   []int    // position of each record among the messages of the Put
+	offsets []*int64 // where the offset of each record goes, see Message.Offset
+	done    int      // number of records already written by a request for several partitions
 }
 
 // shares groups the messages of one Put by partition, in order of first appearance. The next Put reuses its memory,
@@ -51,6 +52,7 @@ func (s *shares) sort(msgs []Message, now time.Time) ([]*share, error) {
 		last.records = append(last.records, r)
 		last.sizes = append(last.sizes, recordbatch.RecordSize(&r))
 		last.index = append(last.index, i)
+		last.offsets = append(last.offsets, m.Offset)
 	}
 	return s.all, nil
 }
@@ -66,7 +68,7 @@ func (s *shares) find(to topicPartition, known []*share) *share {
 	if n < len(known) && known[n] != nil {
 		old := known[n]
 		old.topicPartition, old.records, old.sizes, old.index = to, old.records[:0], old.sizes[:0], old.index[:0]
-		old.done = 0
+		old.offsets, old.done = old.offsets[:0], 0
 		s.all = append(s.all, old)
 		return old
 	}
@@ -77,12 +79,27 @@ func (s *shares) find(to topicPartition, known []*share) *share {
 // grow reserves room for n messages at once, because growing step by step would allocate several times as much.
 func (s *share) grow(n int) {
 	s.records, s.sizes, s.index = slices.Grow(s.records, n), slices.Grow(s.sizes, n), slices.Grow(s.index, n)
+	s.offsets = slices.Grow(s.offsets, n)
+}
+
+// written stores the offsets of n records, from number first on, in a batch that the broker has put at base; negative:
+// it did not tell.
+func (s *share) written(first, n int, base int64) {
+	for i, to := range s.offsets[first : first+n] {
+		if to == nil {
+			continue
+		}
+		if *to = -1; base >= 0 {
+			*to = base + int64(i)
+		}
+	}
 }
 
 // forget drops the references to messages: their memory belongs to the caller of Put.
 func (s *shares) forget() {
 	for _, one := range s.all {
 		clear(one.records)
+		clear(one.offsets)
 	}
 }
 

@@ -48,6 +48,7 @@ func TestKafka(t *testing.T) {
 		{"compression", testCompression},
 		{"times", testTimes},
 		{"many batches", testManyBatches},
+		{"offsets", testOffsets},
 		{"a limit that was lowered", testLoweredLimit},
 		{"context ends inside", testContextEnds},
 		{"unknown topic", testUnknownTopic},

@@ -173,23 +173,24 @@ func (r *produceRequest) ask(ctx context.Context, c *kafkaconn.Cluster, patience
 	return m.(*kmsg.ProduceResponse), nil
 }
 
-// send writes a request for one partition and returns the error in its answer.
-func (r *produceRequest) send(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) error {
+// send writes a request for one partition. It returns the offset of its first record, -1 where the broker does not tell,
+// and the error in its answer.
+func (r *produceRequest) send(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) (base int64, err error) {
 	res, err := r.ask(ctx, c, patience)
 	if err != nil {
-		return err
+		return -1, err
 	}
 	if len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 {
-		return fmt.Errorf("an answer about %d topics to a batch for %s/%d", len(res.Topics), r.to.topic, r.to.id)
+		return -1, fmt.Errorf("an answer about %d topics to a batch for %s/%d", len(res.Topics), r.to.topic, r.to.id)
 	}
 	p := &res.Topics[0].Partitions[0]
 	if err := failure(p.ErrorCode); err != nil {
 		if p.ErrorMessage != nil {
-			return fmt.Errorf("%w: %s", err, *p.ErrorMessage)
+			return -1, fmt.Errorf("%w: %s", err, *p.ErrorMessage)
 		}
-		return err
+		return -1, err
 	}
-	return nil
+	return p.BaseOffset, nil
 }
 
 func (r *produceRequest) leader(c protocol.Cluster) (protocol.Broker, error) {

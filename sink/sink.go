@@ -39,6 +39,10 @@ type Message struct {
 	Rest      [][]byte // rest of the value, for a large one that is in pieces; only the request joins them
 	Headers   []source.Header
 	Time      time.Time // zero: the time of Put
+
+	// Offset, unless nil, receives the record's offset before Put returns nil; -1 if the broker did not tell, as where
+	// only the repetition of a request was answered.
+	Offset *int64
 }
 
 // Whole returns the value in one piece.

@@ -125,15 +125,19 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 		}
 		return err
 	}
-	written := make(map[topicPartition]bool)
+	written := make(map[topicPartition]int64) // base offsets
 	for _, t := range res.Topics {
 		for _, p := range t.Partitions {
-			written[topicPartition{t.Topic, p.Partition}] = p.ErrorCode == 0
+			if p.ErrorCode == 0 {
+				written[topicPartition{t.Topic, p.Partition}] = p.BaseOffset
+			}
 		}
 	}
 	for at, i := range company {
-		if s := all[i]; written[s.topicPartition] {
+		s := all[i]
+		if base, ok := written[s.topicPartition]; ok {
 			s.done = len(parts[at].records)
+			s.written(0, s.done, base)
 			*k.next[s.topicPartition] = recordbatch.NextSequence(parts[at].sequence, s.done)
 		}
 	}

@@ -173,10 +173,11 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 	limit := k.limits.batch(s.topic, k.config.BatchBytes)
 	for done := s.done; done < len(s.records); {
 		n, most := fit(s.sizes[done:], limit)
-		lost, err := k.send(ctx, s, s.records[done:done+n], most)
+		lost, base, err := k.send(ctx, s, s.records[done:done+n], most)
 		unsure = unsure || lost
 		switch {
 		case err == nil:
+			s.written(done, n, base)
 			done += n
 		case errors.Is(err, kafka.InvalidTimestamp):
 			return unsure, k.untimely(ctx, s.topic, err)
@@ -193,8 +194,8 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 }
 
 // send writes one batch of at most `most` bytes. It repeats exactly the same bytes: from producer, epoch and sequence
-// the broker knows that it has them already.
-func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, err error) {
+// the broker knows that it has them already. base is the offset of the first record; -1 if it is not known.
+func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, base int64, err error) {
 	next, limit := k.next[s.topicPartition], k.limits.batch(s.topic, k.config.BatchBytes)
 	if k.packer.streams(recs, limit) {
 		most = limit
@@ -203,7 +204,8 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Sequence: *next, Transactional: true},
 		k.packer.encoding(s.topic, limit))
 	err = k.repeatPatiently(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
-		err := req.send(ctx, k.config.Cluster, k.patience(len(req.bytes)))
+		var err error
+		base, err = req.send(ctx, k.config.Cluster, k.patience(len(req.bytes)))
 		if err != nil && tooSlow(err) {
 			k.late.Store(true)
 		}
@@ -214,11 +216,11 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 		return k.tooOld(err)
 	})
 	if err != nil {
-		return unsure, err
+		return unsure, -1, err
 	}
 	*next = recordbatch.NextSequence(*next, len(recs))
 	if !unsure { // after a timeout a connection may still be writing these bytes
 		k.config.Link.spare.give(req.bytes)
 	}
-	return unsure, nil
+	return unsure, base, nil
 }
