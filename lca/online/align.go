@@ -46,7 +46,7 @@ func (r *reference) advance(l *Learner) error {
 	if r.w != nil && l.counts.Minibatches%alignEvery != 0 {
 		return nil
 	}
-	m, d, w := l.metric, l.cfg.Dim, &l.work
+	m, d, w := l.metric, l.cfg.Dim, l.work
 	n := len(m.Active)
 	r.b, r.bl = m.spread(r.b, d, w), linalg.Resize(r.bl, d*m.parzen)
 	for k := range d {

@@ -20,7 +20,7 @@ func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
 	was := l.estimator
 	l.estimator = newEstimator(l.cfg)
 	b := new(batch).sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.x, l.moments.mean)
 	f(b, l.estimator.update(l.exclusion(b)))
 	l.estimator = was

@@ -9,6 +9,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -45,7 +46,7 @@ type contest struct {
 // newContest copies what it needs.
 func newContest(l *Learner) *contest {
 	d, pool := l.cfg.Dim, l.pool.len()
-	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts}
+	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
 	f.regime = regime{
 		settings: l.settings, pool: l.pool.clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
@@ -61,7 +62,7 @@ func newContest(l *Learner) *contest {
 		}
 	}
 	c.train, c.rest = new(batch).pick(f.pool.batch(), train, d), new(batch).pick(f.pool.batch(), rest, d)
-	l.metric.current(f.cl, l.cl, d, &l.work)
+	l.metric.current(f.cl, l.cl, d, l.work)
 	c.start, c.least = candidate{l.cfg.recipe(), l.metric.parzen, f.cl}, math.Inf(1)
 	c.out.Rows = l.counts.Learnt
 	return c
@@ -156,7 +157,7 @@ func (c *contest) fit(name string, from candidate, em bool) fitted {
 	out.scores = slices.Clone(l.score(c.rest))
 	out.nll = meanOf(out.scores)
 	out.candidate = candidate{recipe: from.recipe, parzen: l.metric.parzen, cl: make([]float64, len(l.cl))}
-	l.metric.current(out.cl, l.cl, l.cfg.Dim, &l.work)
+	l.metric.current(out.cl, l.cl, l.cfg.Dim, l.work)
 	c.add(lca.Trial{Name: name, Parzen: out.parzen, NLL: out.nll}, from.recipe)
 	return out
 }

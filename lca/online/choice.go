@@ -213,7 +213,7 @@ func (l *Learner) begin(c candidate) error {
 
 // score returns −log p of rows under the current metric, NaN for one without a neighbour.
 func (l *Learner) score(b batch) []float64 {
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.x, l.moments.mean)
 	return l.densities(l.estimator.update(l.exclusion(b)))
 }

@@ -45,15 +45,15 @@ type fullFamily struct{}
 func (fullFamily) unconfined() bool { return true }
 
 func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
-	return m.proposition1(m2, allParzen, &l.work)
+	return m.proposition1(m2, allParzen, l.work)
 }
 
 func (fullFamily) next(l *Learner, m *metricState, previous int) error {
-	return m.proposition1(l.m2, l.splitAfter(previous), &l.work)
+	return m.proposition1(l.m2, l.splitAfter(previous), l.work)
 }
 
 func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
-	return l.estimator.mahalanobis(&l.work)
+	return l.estimator.mahalanobis(l.work)
 }
 
 func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
@@ -64,7 +64,7 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	}
 	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)
 	if l.cfg.TargetRows > 0 {
-		if err := s.proposition1(m2, split, &l.work); err != nil {
+		if err := s.proposition1(m2, split, l.work); err != nil {
 			return err
 		}
 		parzen := s.parzen
@@ -72,7 +72,7 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 		m2, split = l.addNu(m2, &s.ColumnScale, cl, l.cfg.Nu), func([]float64) int { return parzen }
 	}
 	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(m2, split, &l.work); err != nil {
+	if err := s.proposition1(m2, split, l.work); err != nil {
 		return err
 	}
 	m.Ratio = s.ratio

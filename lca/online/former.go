@@ -113,14 +113,14 @@ func (l *Learner) regimeReturns(b batch, restart bool) bool {
 	l.counts.Since = back.since
 	l.former.turned, l.former.left = l.counts.Minibatches, false
 	l.leave()
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	return true
 }
 
 // explains reports whether a minibatch is as those were that the current metric learnt, and its NLL.
 func (l *Learner) explains(all batch) (nll float64, ok bool) {
 	var s Step
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	b, m, far := l.judge(all, &s)
 	quiet := l.drift.quiet.measure(l, b, m)
 	ok = !quiet && !l.manyFar(far, all.len()) && m.Rows+m.Atoms > 0 && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
@@ -161,7 +161,7 @@ func (l *Learner) thinned() (former, bool) {
 		next.pool.put(i, id, kept.places[i], kept.x[i*d:(i+1)*d])
 	}
 	next.pool.offered = was.pool.offered
-	was.metric.current(next.cl, was.cl, d, &l.work)
+	was.metric.current(next.cl, was.cl, d, l.work)
 	for k := range next.cl {
 		next.cl[k] *= prop1.WidthFactor(was.pool.len(), next.pool.len(), was.metric.parzen)
 	}

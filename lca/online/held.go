@@ -39,7 +39,7 @@ func (l *Learner) admitHeld() (entered int) {
 		return 0
 	}
 	l.again(known)
-	l.moments.learn(known.x, &l.work)
+	l.moments.learn(known.x, l.work)
 	return l.offerToPool(known, l.kept)
 }
 

@@ -10,7 +10,7 @@ func (l *Learner) join(s Step) (Step, error) {
 	b, compared := l.warm, l.choice.began > 0
 	l.warm, l.lockout = batch{}, lockout{}
 	l.choice.drop() // its candidates know only the former part
-	l.moments.learn(b.x, &l.work)
+	l.moments.learn(b.x, l.work)
 	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.len(), b.len()
 	l.estimator = newEstimator(l.cfg) // it knows the former rows of the pool
 	if err := l.startFromGlobal(); err != nil {

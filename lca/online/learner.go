@@ -46,7 +46,7 @@ type Learner struct {
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
-	work   linalg.Workspace
+	work   *linalg.Workspace
 	buffers
 }
 
@@ -89,7 +89,7 @@ func NewLearner(c Config) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c)}, nil
+	return &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c), work: new(linalg.Workspace)}, nil
 }
 
 // emptyRegime is that of a learner that has seen nothing; no Auto may be left in c.Pool.
@@ -134,7 +134,7 @@ func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(all batch, s Step) (Step, error) {
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
 	anomalous := l.isAnomalous(b, m, far, all.len(), &s)
@@ -150,7 +150,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 		case anomalous:
 			return l.quarantine(all, s)
 		default: // trying the former metrics has taken the estimator's memory, and m with it
-			l.estimator.load(l.pool, l.metric, &l.work)
+			l.estimator.load(l.pool, l.metric, l.work)
 			s.Alone = 0
 			b, m, far = l.judge(all, &s)
 		}
@@ -163,7 +163,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	s.Learnt = m.Rows + m.Atoms
 	s.Gated += all.len() - b.len()
 	if m.Rows > 0 {
-		l.metric.average(m, s.Discount, &l.work)
+		l.metric.average(m, s.Discount, l.work)
 	}
 	for range s.Steps - 1 {
 		if err := l.repeatStep(b, &s); err != nil {
@@ -172,7 +172,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	}
 	held := l.pool.len()
 	s.Entered = l.offerToPool(b, l.kept)
-	l.moments.learn(b.x, &l.work)
+	l.moments.learn(b.x, l.work)
 	s.Entered += l.admitHeld()
 	var err error
 	if s.Eigen, err = l.updateMetric(1 - s.Discount); err != nil {
@@ -268,10 +268,10 @@ func (l *Learner) repeatStep(b batch, s *Step) error {
 		return err
 	}
 	l.split = true
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	m := l.again(b)
 	if m.Rows > 0 {
-		l.metric.average(m, s.Discount, &l.work)
+		l.metric.average(m, s.Discount, l.work)
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 			most = youngShare
 		}
 		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches
-		if !due && l.moments.vary(m.Active) && m.updateSpan(&l.work) {
+		if !due && l.moments.vary(m.Active) && m.updateSpan(l.work) {
 			return false, nil
 		}
 	}
@@ -70,7 +70,7 @@ func (l *Learner) findSplit(previous int) error {
 		return fmt.Errorf("lca: all %d columns became constant", d)
 	}
 	if was := l.metric; was != nil {
-		was.fold(l.cl, d, &l.work)
+		was.fold(l.cl, d, l.work)
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
 	l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
@@ -90,7 +90,7 @@ func (m *metricState) factorGlobal(l *Learner) (err error) {
 	n := len(m.Active)
 	l.m1 = l.addNu(l.m1, &m.ColumnScale, l.moments.full(), l.cfg.NuGaussian)
 	m.gaussian = linalg.Resize(m.gaussian, n*n)
-	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, &l.work); err != nil {
+	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)
 	}
 	return nil

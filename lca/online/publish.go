@@ -19,7 +19,7 @@ func (l *Learner) Model() (*lca.Model, error) {
 		return nil, ErrWarmup
 	}
 	cl := make([]float64, len(l.cl))
-	l.metric.current(cl, l.cl, l.cfg.Dim, &l.work)
+	l.metric.current(cl, l.cl, l.cfg.Dim, l.work)
 	m := &lca.Model{
 		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.moments.mean...),
 		Neighbours: make([]float32, len(l.pool.rows)),

@@ -126,7 +126,7 @@ func (l *Learner) alike() bool {
 // within reports whether rows are inside of the Gaussian of others: their mean squared distance is at most twice what those have.
 func (l *Learner) within(b, others batch) bool {
 	g := newRunningMoments(l.cfg.momentsMemory(), l.cfg.Dim)
-	g.start(others.x, &l.work)
+	g.start(others.x, l.work)
 	d := l.cfg.Dim
 	cov := g.full()
 	for i := range d { // a column that is constant in the others may differ by rounding
@@ -136,7 +136,7 @@ func (l *Learner) within(b, others batch) bool {
 		}
 	}
 	factor := make([]float64, d*d)
-	if _, err := prop1.Factor(factor, cov, d, &l.work); err != nil {
+	if _, err := prop1.Factor(factor, cov, d, l.work); err != nil {
 		return false
 	}
 	y := make([]float64, len(b.x))

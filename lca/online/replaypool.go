@@ -48,7 +48,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 			l.split = true // the rows left out were counted as learnt when they came, and stay counted so
 		}
 	}
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.batch())
 	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
 	return nil
@@ -82,7 +82,7 @@ func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
 		least = replayFewGain
 	}
 	for range min(replaySteps, max(1, replayPairs/(b.len()*l.pool.len()))) {
-		l.estimator.load(l.pool, l.metric, &l.work)
+		l.estimator.load(l.pool, l.metric, l.work)
 		l.estimator.project(b.x, l.moments.mean)
 		ex := l.exclusion(b)
 		if !l.usesScores() { // a gate narrower than far would shut out much of the data while C_L comes down
@@ -94,7 +94,7 @@ func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
 			break
 		}
 		used, last = m.Rows+m.Atoms, now.NLL
-		l.metric.average(m, 0, &l.work)
+		l.metric.average(m, 0, l.work)
 		if _, err := l.updateMetric(1); err != nil {
 			return 0, err
 		}

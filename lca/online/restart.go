@@ -138,7 +138,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
 	moments := newRunningMoments(l.cfg.momentsMemory(), d)
-	moments.start(first.x, &l.work)
+	moments.start(first.x, l.work)
 	if len(moments.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
 		w.forget(w.len()-want, d)
 		l.updateCounters(&s)

@@ -124,7 +124,7 @@ func (l *Learner) insideGate(b batch) []int {
 		}
 		return kept
 	}
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	for i, v := range l.setGate(b) {
 		if !(v > l.gate.limit) {
 			kept = append(kept, i)

@@ -25,7 +25,7 @@ type spaceKind struct {
 type space struct {
 	estimator                estimator
 	buffers                  buffers
-	work                     linalg.Workspace
+	work                     *linalg.Workspace
 	spare                    *metricState
 	centre, centred, squares []float64 // of the running moments
 }
@@ -40,7 +40,7 @@ func (l *Learner) Borrow(s *Scratch) {
 	sp := s.spaces[l.spaceKind()]
 	if sp == nil { // it takes its own, and leaves it there
 		if l.estimator == nil {
-			l.estimator = newEstimator(l.cfg)
+			l.estimator, l.work = newEstimator(l.cfg), new(linalg.Workspace)
 		}
 		return
 	}
@@ -56,6 +56,6 @@ func (l *Learner) Return(s *Scratch) {
 	}
 	g := l.moments
 	s.spaces[l.spaceKind()] = &space{l.estimator, l.buffers, l.work, l.spare, g.centre, g.centred, g.outer}
-	l.estimator, l.buffers, l.work, l.spare = nil, buffers{}, linalg.Workspace{}, nil
+	l.estimator, l.buffers, l.work, l.spare = nil, buffers{}, nil, nil
 	g.centre, g.centred, g.outer = nil, nil, nil
 }

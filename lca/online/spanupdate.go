@@ -57,13 +57,13 @@ func (m *metricState) resume(l *Learner) bool {
 	l.splits++
 	m.number = l.splits
 	m.projectNu(l)
-	return m.minibatches == 0 || m.updateSpan(&l.work)
+	return m.minibatches == 0 || m.updateSpan(l.work)
 }
 
 // projectNu sets B_Lᵀ N B_L.
 func (m *metricState) projectNu(l *Learner) {
 	if l.cfg.NuUnit != lca.UnitCovariance {
-		m.projectDiagonal(l.cfg.Nu, m.Scale, &l.work)
+		m.projectDiagonal(l.cfg.Nu, m.Scale, l.work)
 		return
 	}
 	// Of M₁ = (1+ν_g) C_G + ridge it is known that B_Lᵀ M₁ B_L = diag(1/e).
@@ -73,7 +73,7 @@ func (m *metricState) projectNu(l *Learner) {
 	for i := range n {
 		l.offset[i] = math.Sqrt(kernel.NormSquared(m.gaussian[i*n:][:i+1]) / (1 + l.cfg.NuGaussian))
 	}
-	m.projectDiagonal(max(0, 1-share)*prop1.RoundingRidge, l.offset, &l.work)
+	m.projectDiagonal(max(0, 1-share)*prop1.RoundingRidge, l.offset, l.work)
 	for k, e := range m.ratio[:p] {
 		m.nu[k*p+k] += share / e
 	}

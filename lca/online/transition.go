@@ -43,7 +43,7 @@ func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
 	share := 1 - float64(len(kept))/float64(len(better))
 	standardError := math.Sqrt(share * (1 - share) / l.independent(len(few)))
 	if !(share-transitionShare > transitionSurely*standardError) || !l.worthReplaying(len(kept)) {
-		l.estimator.load(l.pool, l.metric, &l.work)
+		l.estimator.load(l.pool, l.metric, l.work)
 		return nil
 	}
 	if _, err := l.fitFirst(new(batch).pick(*all, kept, l.cfg.Dim), s); err != nil {
@@ -54,7 +54,7 @@ func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
 		l.drift.nll.moveTo(was, l.score(recent), float64(l.cfg.Minibatch))
 	}
 	l.drift.quiet = quietColumns{} // its figures are about the former mean
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.batch())
 	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
 	return nil

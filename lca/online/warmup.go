@@ -55,7 +55,7 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
-	l.moments.start(first.x, &l.work)
+	l.moments.start(first.x, l.work)
 	if f := l.moments.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
 		w.forget(w.len()-want, d)
 		return s, nil
@@ -111,7 +111,7 @@ func (l *Learner) fitInside(all batch, s *Step) (b batch, used int, err error) {
 	if b.len() == all.len() || l.knowsScores() {
 		return b, used, nil
 	}
-	l.estimator.load(l.pool, l.metric, &l.work)
+	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(all.x, l.moments.mean)
 	var inside []int
 	for i, v := range l.family.mahalanobis(l, all.x) {
@@ -133,7 +133,7 @@ func (l *Learner) fitInside(all batch, s *Step) (b batch, used int, err error) {
 func (l *Learner) fitFirst(b batch, s *Step) (used int, err error) {
 	d := l.cfg.Dim
 	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
-	l.moments.start(b.x, &l.work)
+	l.moments.start(b.x, l.work)
 	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.len()
 	if err := l.startFromGlobal(); err != nil {
