@@ -20,11 +20,12 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 3
+//	4  uint16 format = 3, or 4 if there is an ordinal
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
 //	   uint64 parent     version of the newest snapshot that was due by its rows
+//	   uint64 ordinal    rows of the model so far; only in format 4, of models by key
 //	   string model id · string config digest
 //	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
@@ -39,6 +40,7 @@ type Checkpoint struct {
 	Snapshots uint64
 	Published uint64
 	Parent    uint64
+	Ordinal   uint64 // number of the model's rows, learnt or not, of a model by key; 0 for others, whose rows are told apart by offset
 	ModelID   string
 	Digest    string
 	Owner     Owner
@@ -55,6 +57,7 @@ type Checkpoint struct {
 const (
 	checkpointMagic  = "LCAC"
 	checkpointFormat = 3
+	keyedFormat      = 4 // with an ordinal
 	checkpointLimit  = CheckpointLimit
 )
 
@@ -81,7 +84,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // size returns the number of bytes that AppendBinary appends.
 func (c *Checkpoint) size() int {
-	const fixed = 4 + 2 + 4*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
+	const fixed = 4 + 2 + 5*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
 	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
 	for _, f := range c.Features {
 		size += 4 + len(f)
@@ -110,9 +113,16 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	le := binary.LittleEndian
 	str := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
 	b = append(b, checkpointMagic...)
-	b = le.AppendUint16(b, checkpointFormat)
+	format := uint16(checkpointFormat)
+	if c.Ordinal > 0 {
+		format = keyedFormat
+	}
+	b = le.AppendUint16(b, format)
 	for _, v := range []uint64{c.Sequence, c.Snapshots, c.Published, c.Parent} {
 		b = le.AppendUint64(b, v)
+	}
+	if c.Ordinal > 0 {
+		b = le.AppendUint64(b, c.Ordinal)
 	}
 	str(c.ModelID)
 	str(c.Digest)
@@ -155,6 +165,9 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	r := &reader{b: body[4:]}
 	d := Checkpoint{Slots: snapshot.Slots{}, format: int(r.uint16())}
 	d.Sequence, d.Snapshots, d.Published, d.Parent = r.uint64(), r.uint64(), r.uint64(), r.uint64()
+	if d.format >= keyedFormat {
+		d.Ordinal = r.uint64()
+	}
 	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
 	if d.format >= 2 {
 		d.Owner = Owner{Group: string(r.bytes()), Topic: string(r.bytes())}
@@ -185,8 +198,8 @@ func readableFormat(b []byte) error {
 	if len(b) < 6 || string(b[:4]) != checkpointMagic {
 		return nil // damage, which is found later
 	}
-	if f := binary.LittleEndian.Uint16(b[4:]); f > checkpointFormat {
-		return fmt.Errorf("%w: format %d, and this one reads up to %d", errNewerFormat, f, checkpointFormat)
+	if f := binary.LittleEndian.Uint16(b[4:]); f > keyedFormat {
+		return fmt.Errorf("%w: format %d, and this one reads up to %d", errNewerFormat, f, keyedFormat)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func damage(m sink.Message) sink.Message {
 // the checkpoint before would publish versions again, with other content.
 func TestUnreadableCheckpoints(t *testing.T) {
 	ten, eleven := checkpointOf(t, 10, nil), checkpointOf(t, 11, nil)
-	newer := func(n uint64) []sink.Message { return checkpointOf(t, n, asFormat(checkpointFormat+1)) }
+	newer := func(n uint64) []sink.Message { return checkpointOf(t, n, asFormat(keyedFormat+1)) }
 	wrong := checkpointOf(t, 11, func(b []byte) { b[100] ^= 1 }) // its chunks are as they were written, it is not
 	for _, c := range []struct {
 		name string
@@ -256,7 +256,7 @@ func TestCheckpointTooLarge(t *testing.T) {
 	c := &Checkpoint{ModelID: "m", Features: slices.Repeat([]string{strings.Repeat("x", 1<<20)}, 1025)} // in memory once
 	_, err := c.AppendBinary(nil)
 	wantStop(t, err, "lca.neighbours", "1073741824 is the most")
-	if !errors.Is(readableFormat(binary.LittleEndian.AppendUint16([]byte(checkpointMagic), checkpointFormat+1)), errNewerFormat) {
+	if !errors.Is(readableFormat(binary.LittleEndian.AppendUint16([]byte(checkpointMagic), keyedFormat+1)), errNewerFormat) {
 		t.Error("a newer format is not told from damage")
 	}
 }

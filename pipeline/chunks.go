@@ -26,6 +26,7 @@ type Checkpoints struct {
 	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
 	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
 	Log     *slog.Logger                                      // nil: waiting is not logged
+	OneSlot bool                                              // each checkpoint takes the former one's place: for readers that go by offset
 
 	chunks [2]int  // number of chunks in each slot, as last written or read
 	old    [2]bool // the slot holds a checkpoint of the first format
@@ -48,6 +49,9 @@ func (t *Checkpoints) Messages(c *Checkpoint) ([]sink.Message, error) {
 		return nil, err
 	}
 	slot := int(c.Sequence % 2)
+	if t.OneSlot {
+		slot = 0
+	}
 	n := (len(data) + chunkBytes - 1) / chunkBytes
 	msgs := make([]sink.Message, 0, max(n, t.chunks[slot]))
 	for i := range n {

@@ -61,12 +61,16 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 		delete(s.parts, chunk)
 		return
 	}
+	s.parts[chunk] = chunkPartOf(value, headers)
+}
+
+func chunkPartOf(value []byte, headers []source.Header) chunkPart {
 	p := chunkPart{data: append([]byte(nil), value...), damaged: source.LastHeader(headers, "lca-crc32c") != checksumText(value)}
 	p.sequence, _ = strconv.ParseUint(source.LastHeader(headers, "lca-checkpoint"), 10, 64)
 	if _, n, ok := strings.Cut(source.LastHeader(headers, "lca-chunk"), "/"); ok {
 		p.n, _ = strconv.Atoi(n)
 	}
-	s.parts[chunk] = p
+	return p
 }
 
 // decode decodes the slot's checkpoint, once: nil without an error for an empty slot.

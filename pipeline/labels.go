@@ -29,8 +29,8 @@ func (l *labels) of(id, group string, model *PublishedModel, p source.Partition)
 	l.model, l.partition = model, p
 	l.fixed = []source.Header{
 		text("lca-model-id", id),
-		text("lca-model-version", strconv.FormatUint(version, 10)),
-		text("lca-group", group),
+		text(headerVersion, strconv.FormatUint(version, 10)),
+		text(headerGroup, group),
 		text("lca-source-topic", p.Topic),
 		text("lca-source-partition", strconv.Itoa(int(p.ID))),
 	}

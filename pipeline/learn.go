@@ -88,6 +88,8 @@ type Learn struct {
 	backlog     source.Offsets // as first found by this process
 	backlogSaid bool           // what is waited for was logged
 	started     bool           // where learning begins was logged
+
+	oneOfMany bool // a KeyedLearn feeds it, and shows what it learns
 }
 
 // Do learns every full minibatch of the batch. It requests a put when a snapshot or a checkpoint is due, and then
@@ -275,7 +277,12 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, offset, before+first)
 	l.unusable.rows(len(l.rows.Invalid), len(l.ids))
-	for mb := range l.batcher.Add(l.x, l.ids, m.Partition.ID) {
+	return l.add(ctx, l.x, l.ids, m.Partition.ID)
+}
+
+// add learns the minibatches that rows complete.
+func (l *Learn) add(ctx context.Context, x []float64, ids []uint64, partition int32) error {
+	for mb := range l.batcher.Add(x, ids, partition) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -292,6 +299,15 @@ func (l *Learn) begin(m *source.Message) error {
 	if err != nil {
 		return err
 	}
+	if err := l.start(f); err != nil {
+		return err
+	}
+	warnLeftOut(l.Log, f, leftOut)
+	return nil
+}
+
+// start creates the learner of a new model.
+func (l *Learn) start(f minibatch.Features) error {
 	learner, batcher, err := l.newLearner(len(f.Names))
 	if err != nil {
 		return err
@@ -303,7 +319,6 @@ func (l *Learn) begin(m *source.Message) error {
 	l.state.Features = f.Names
 	l.batcher = batcher
 	l.Log.Info("learning", "features", len(f.Names), "model_id", l.ModelID)
-	warnLeftOut(l.Log, f, leftOut)
 	return nil
 }
 

@@ -18,6 +18,20 @@ import (
 
 // checkpoint encodes a checkpoint of the provisional state as messages.
 func (l *Learn) checkpoint() ([]sink.Message, error) {
+	c, err := l.saved()
+	if err != nil {
+		return nil, err
+	}
+	msgs, err := l.Checkpoints.Messages(c)
+	if err != nil {
+		return nil, err
+	}
+	l.state.Sequence = c.Sequence
+	return msgs, nil
+}
+
+// saved is the next checkpoint, of the provisional state.
+func (l *Learn) saved() (*Checkpoint, error) {
 	c := l.state
 	c.Sequence++
 	c.Offsets, c.Slots, c.Digest, c.Owner = l.offsets, l.slots, l.digest(), l.Checkpoints.Owner
@@ -28,12 +42,7 @@ func (l *Learn) checkpoint() ([]sink.Message, error) {
 	if c.Batcher, err = l.batcher.AppendBinary(nil); err != nil {
 		return nil, fmt.Errorf("pipeline: checkpoint: %w", err)
 	}
-	msgs, err := l.Checkpoints.Messages(&c)
-	if err != nil {
-		return nil, err
-	}
-	l.state.Sequence = c.Sequence
-	return msgs, nil
+	return &c, nil
 }
 
 // restore adopts a checkpoint, unless the configuration asks for something that the learnt state cannot become.
@@ -216,6 +225,9 @@ func (l *Learn) sayStart(start source.Offsets) {
 
 // note stores the learner's latest figures in the statistics.
 func (l *Learn) note() {
+	if l.oneOfMany {
+		return
+	}
 	i := l.learner.Info()
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
 	l.Stats.learning.Store(&Learning{

@@ -142,6 +142,9 @@ func (m *memorySink) Put(_ context.Context, msgs []sink.Message, claim source.Cl
 	return m.w.call(func() {
 		for _, msg := range msgs {
 			p := source.Partition{Topic: msg.Topic, ID: msg.Partition}
+			if msg.Offset != nil {
+				*msg.Offset = int64(len(m.w.topics[p]))
+			}
 			m.w.topics[p] = append(m.w.topics[p], stored(msg))
 		}
 		if claim.Group != "" {

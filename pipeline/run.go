@@ -31,7 +31,18 @@ type Work struct {
 	Messages []sink.Message
 	Commit   bool // put now; false lets the stage gather more first
 
+	// Next are the offsets to commit, of a stage that has not yet saved what it has read; nil: those of the batch.
+	Next source.Offsets
+
 	inputs []*source.Message // what each message was made of, in a stage that has to know
+}
+
+// claim is what is committed with the work, where c is the batch's. The leader epoch of another offset is not known.
+func (w *Work) claim(c source.Claim) source.Claim {
+	if w.Next != nil && !maps.Equal(w.Next, c.Next) {
+		c.Next, c.Epochs = w.Next, nil
+	}
+	return c
 }
 
 // Stage is Learn or Transform.
@@ -133,6 +144,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	if err != nil {
 		return err
 	}
+	l.claim = done.claim(l.claim)
 	if !done.Commit || len(done.Messages) == 0 && l.kept.Next != nil && maps.Equal(l.claim.Next, l.kept.Next) {
 		return l.rest(work)
 	}
@@ -245,7 +257,7 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 	if !done.Commit {
 		return nil
 	}
-	if err = l.put(work, done, l.claim); err == nil {
+	if err = l.put(work, done, done.claim(l.claim)); err == nil {
 		l.Stage.Kept()
 	}
 	if err != nil && !ended && !final(err) {

@@ -1,0 +1,277 @@
+package pipeline
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/failpoint"
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// KeyedLearnConfig says what a KeyedLearn learns, and when it saves and publishes.
+//
+// Rows are counted for each model, so that its snapshots are those of a topic with its rows alone. By the clock, a model
+// is published SnapshotEvery after its first row that is not, and saved CheckpointEvery after its first row that is not.
+type KeyedLearnConfig struct {
+	LearnConfig // ModelID is the base of the models' ids; Start, Published, Newest, WarmStart, Backlog and Checkpoints are not used
+
+	By        modelkey.By
+	Partition source.Partition // whose models are learnt
+	States    *KeyedStates
+	Memory    *ModelMemory                                  // shared by the learners of the process
+	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
+}
+
+// KeyedLearn is the stage that learns a model for each key of one partition.
+//
+// Rows of a model that is not in memory are held until they fill a minibatch, or until they have to be saved: what is
+// learnt changes only with whole minibatches. A model that has learnt since its last checkpoint is unsaved. The offset
+// that is committed is that of the first row that an unsaved model has, or holds. After a restart, rows come again that
+// other models have learnt; each model knows by its own offset which.
+//
+// A restart thus reads little, a save is of one model, and neither the order of the saves nor what is in memory decides
+// what is learnt (invariants 2 and 3, for each model).
+type KeyedLearn struct {
+	KeyedLearnConfig
+
+	models  map[string]*keyedModel // those in memory, and those whose rows are held
+	unsaved list.List              // of *keyedModel, by the offset of its first row that is not in a checkpoint
+	recent  list.List              // of *keyedModel in memory, the least recently used first
+	marked  []*keyedModel          // those whose rows say that they are to be saved
+	leaving map[string][]byte      // checkpoints in the put that is not kept yet, of models that left memory
+
+	next    int64 // offset behind what was read
+	pending []sink.Message
+	bytes   int // of pending
+	saves   []keyedSave
+	made    int // snapshots in pending
+
+	scratch     online.Scratch
+	plans       map[string]*minibatch.Features // by names: how schemas map, shared by the models
+	chosen      *minibatch.Features            // those of source.features, once a record has had them
+	byValue     map[string]*rowModel           // models of the rows of a message
+	share       *modelShare
+	rows        minibatch.Rows
+	x           []float64
+	ordinals    []uint32
+	ids         []uint64
+	groups      groups
+	quiet       *slog.Logger
+	saidLeftOut bool
+	skip        skipper
+	skipped     skipped
+	rejects     rejects
+}
+
+// keyedSave is a checkpoint in pending.
+type keyedSave struct {
+	value string
+	at    *int64
+	state keyedState
+}
+
+const (
+	// savesBytes is how much the clock saves at a time. What else is due follows with the next batch.
+	savesBytes = 8 << 20
+	// finishBytes is how much is saved at the end. What is not is learnt again.
+	finishBytes = 64 << 20
+	// evictBytes is how much is written before models may take more memory than their part, until the next batch.
+	evictBytes = 32 << 20
+)
+
+// Do learns the rows of a batch, model by model: a model's rows keep their order, and whole messages of many models are
+// learnt with fewer changes of model.
+func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
+	k.skip.measure(k.SkipWhenBehind, k.Lag)
+	for _, i := range k.groups.order(k.By, b.Messages) {
+		if err := k.message(ctx, &b.Messages[i]); err != nil {
+			return Work{}, err
+		}
+	}
+	if next, ok := b.Claim.Next[k.Partition]; ok {
+		k.next = next
+	}
+	now := k.Now()
+	if err := k.save(ctx, k.due(now), savesBytes); err != nil {
+		return Work{}, err
+	}
+	if err := k.evict(ctx); err != nil {
+		return Work{}, err
+	}
+	k.skipped.say(k.Log, now, k.skip.k)
+	return k.work(), nil
+}
+
+// work puts what is pending, and the offset below which everything is saved.
+func (k *KeyedLearn) work() Work {
+	failpoint.Here("checkpoint")
+	return Work{Messages: k.pending, Commit: true, Next: source.Offsets{k.Partition: k.committable()}}
+}
+
+// committable is the offset of the first row that is in no checkpoint.
+func (k *KeyedLearn) committable() int64 {
+	if first := k.unsaved.Front(); first != nil {
+		return first.Value.(*keyedModel).since
+	}
+	return k.next
+}
+
+// Finish saves what is not, as much as a put should hold.
+func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
+	if k.next == 0 { // nothing was read
+		return Work{}, nil
+	}
+	all := func(*keyedModel) bool { return true }
+	if err := k.save(ctx, all, finishBytes); err != nil {
+		return Work{}, err
+	}
+	return k.work(), nil
+}
+
+// Kept remembers where the checkpoints of the put are.
+func (k *KeyedLearn) Kept() {
+	failpoint.Here("learn.kept")
+	for _, s := range k.saves {
+		s.state.at = *s.at
+		k.States.kept(s.value, s.state)
+	}
+	k.Stats.Snapshots.Add(uint64(k.made))
+	if len(k.saves) > 0 {
+		k.Stats.lastCheckpoint.Store(k.Now().UnixNano())
+	}
+	k.drop()
+}
+
+// drop forgets what was pending.
+func (k *KeyedLearn) drop() {
+	k.pending, k.saves, k.bytes, k.made = nil, nil, 0, 0
+	clear(k.leaving)
+}
+
+// Rewind forgets all models, and returns the committed offset. The models come again with their rows.
+func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
+	failpoint.Here("restore.before")
+	k.forget()
+	if err := k.States.Read(ctx); err != nil {
+		return nil, err
+	}
+	start, err := k.Committed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.next = start[k.Partition]
+	failpoint.Here("restore.after")
+	return start, nil
+}
+
+// Close forgets all models, and gives their memory back.
+func (k *KeyedLearn) Close() {
+	k.forget()
+	k.share.leave()
+}
+
+func (k *KeyedLearn) forget() {
+	for _, m := range k.models {
+		k.unload(m)
+	}
+	k.models, k.leaving = map[string]*keyedModel{}, map[string][]byte{}
+	k.unsaved.Init()
+	k.recent.Init()
+	k.marked = nil
+	k.drop()
+	k.rejects = rejects{}
+	if k.plans == nil {
+		k.plans, k.byValue, k.share = map[string]*minibatch.Features{}, map[string]*rowModel{}, k.Memory.join()
+		k.quiet = slog.New(quietHandler{k.Log.Handler()})
+	}
+}
+
+// due says which models the clock or the rows ask to save.
+func (k *KeyedLearn) due(now time.Time) func(*keyedModel) bool {
+	return func(m *keyedModel) bool {
+		age := now.Sub(m.at)
+		return k.SnapshotEvery > 0 && age >= k.SnapshotEvery || k.CheckpointEvery > 0 && age >= k.CheckpointEvery
+	}
+}
+
+// save saves the models that were published or have many unsaved rows, and then those that are due, in the order of their
+// first unsaved rows.
+func (k *KeyedLearn) save(ctx context.Context, due func(*keyedModel) bool, most int) error {
+	for _, m := range k.marked {
+		if err := k.saveOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	k.marked = k.marked[:0]
+	for first := k.unsaved.Front(); first != nil && k.bytes < most; first = k.unsaved.Front() {
+		m := first.Value.(*keyedModel)
+		if !due(m) {
+			break
+		}
+		if err := k.learnHeld(ctx, m); err != nil {
+			return err
+		}
+		if k.SnapshotEvery > 0 {
+			if err := k.publish(m); err != nil {
+				return err
+			}
+		}
+		if err := k.saveOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// planOf returns what reads rows with these names, for all models that have them.
+func (k *KeyedLearn) planOf(names []string) *minibatch.Features {
+	key := strings.Join(names, "\x00")
+	f := k.plans[key]
+	if f == nil {
+		f = &minibatch.Features{Names: names}
+		k.plans[key] = f
+	}
+	return f
+}
+
+// quietHandler makes details of what is news for one model: there may be thousands.
+type quietHandler struct{ slog.Handler }
+
+// Enabled reports whether details are logged.
+func (h quietHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.Handler.Enabled(ctx, quieter(level))
+}
+
+// Handle logs news as details.
+func (h quietHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.Level = quieter(r.Level)
+	return h.Handler.Handle(ctx, r)
+}
+
+func quieter(level slog.Level) slog.Level {
+	if level == slog.LevelInfo {
+		return slog.LevelDebug
+	}
+	return level
+}
+
+// WithAttrs keeps to the details.
+func (h quietHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return quietHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup keeps to the details.
+func (h quietHandler) WithGroup(name string) slog.Handler {
+	return quietHandler{h.Handler.WithGroup(name)}
+}
+
+// errNoKey is why a row has no model.
+var errNoKey = fmt.Errorf("the row has no value of model.by: a null, no such header or column, or more than %d bytes", modelkey.MostBytes)

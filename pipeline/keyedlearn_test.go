@@ -1,0 +1,397 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+var keyedPartition = source.Partition{Topic: "events", ID: 3}
+
+// keyedRows is a row and the key of its model; "": it has none.
+type keyedRow struct {
+	key  string
+	a, b float64
+	null bool // a is null
+}
+
+// fleet makes rows of machines, some of which come far more often than others.
+func fleet(seed uint64, machines, rows int) []keyedRow {
+	random := rand.New(rand.NewPCG(seed, 5))
+	all := make([]keyedRow, rows)
+	for i := range all {
+		m := int(float64(machines) * random.Float64() * random.Float64() * random.Float64())
+		r := keyedRow{key: fmt.Sprintf("pump %d/é", m), a: random.NormFloat64() + 4*float64(random.IntN(2)), b: random.NormFloat64() * float64(1+m)}
+		switch random.IntN(40) {
+		case 0:
+			r.null = true
+		case 1:
+			r.key = ""
+		}
+		all[i] = r
+	}
+	return all
+}
+
+// messages puts rows into the partition: by key, each message has the rows of one key that follow one another, at most
+// five; by column, seven rows of any.
+func (w *world) fleetMessages(by modelkey.By, rows []keyedRow) {
+	for len(rows) > 0 {
+		n := 1
+		switch by.Place {
+		case modelkey.Column:
+			n = min(7, len(rows))
+		default:
+			for n < min(5, len(rows)) && rows[n].key == rows[0].key {
+				n++
+			}
+		}
+		var objects []string
+		for _, r := range rows[:n] {
+			a, machine := fmt.Sprint(r.a), fmt.Sprintf("%q", r.key)
+			if r.null {
+				a = "null"
+			}
+			if r.key == "" {
+				machine = "null"
+			}
+			objects = append(objects, fmt.Sprintf(`{"a": %s, "b": %v, "machine": %s}`, a, r.b, machine))
+		}
+		m := sink.Message{Topic: "events", Partition: keyedPartition.ID, Value: []byte("[" + strings.Join(objects, ",") + "]"), Time: time.UnixMilli(5)}
+		if rows[0].key != "" {
+			m.Key = []byte(rows[0].key)
+			m.Headers = []source.Header{{Key: "machine", Value: []byte(rows[0].key)}}
+		}
+		w.topics[keyedPartition] = append(w.topics[keyedPartition], m)
+		rows = rows[n:]
+	}
+}
+
+// keyedLog reads a partition of the world from an offset, without the records that compaction has removed.
+type keyedLog struct {
+	w  *world
+	p  source.Partition
+	at int64
+}
+
+func (l *keyedLog) Move(next int64) { l.at = next }
+
+func (l *keyedLog) Fetch(context.Context) (source.Fetched, error) {
+	var got source.Fetched
+	log := l.w.topics[l.p]
+	for l.at < int64(len(log)) && len(got.Records) < 3 {
+		if m := log[l.at]; m.Topic != "" {
+			got.Records = append(got.Records, recordbatch.Record{Offset: l.at, Key: m.Key, Value: m.Value, Headers: m.Headers})
+		}
+		l.at++
+	}
+	got.Next = l.at
+	return got, l.w.call(func() {})
+}
+
+// compact removes records that have a newer one of their key.
+func (w *world) compact(p source.Partition) {
+	newest := map[string]int{}
+	for i, m := range w.topics[p] {
+		if m.Topic != "" {
+			newest[string(m.Key)] = i
+		}
+	}
+	for i, m := range w.topics[p] {
+		if m.Topic != "" && newest[string(m.Key)] != i {
+			w.topics[p][i] = sink.Message{}
+		}
+	}
+}
+
+// keyedRun says how a keyed learner runs.
+type keyedRun struct {
+	by           modelkey.By
+	memory       int64
+	snapshotRows uint64
+	step         int
+	columns      []string
+	clock        func() time.Time
+}
+
+func (w *world) keyedStage(r keyedRun) *KeyedLearn {
+	c := online.DefaultConfig(1)
+	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 40, 8, 24, lca.Float64
+	states := source.Partition{Topic: "checkpoints", ID: keyedPartition.ID}
+	owner := Owner{Group: "g", Topic: "events"}
+	return &KeyedLearn{KeyedLearnConfig: KeyedLearnConfig{
+		LearnConfig: LearnConfig{
+			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
+			SnapshotEvery: 10 * time.Second, CheckpointEvery: 30 * time.Second,
+			Learner: c, Producer: "test", Stats: NewStats(), Log: quiet(), Now: r.clock, Alarms: w.alarms,
+		},
+		By: r.by, Partition: keyedPartition,
+		States: &KeyedStates{
+			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner,
+			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
+			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
+		},
+		Memory: NewModelMemory(r.memory),
+		Committed: func(context.Context) (source.Offsets, error) {
+			return source.Offsets{keyedPartition: w.committed["g.learn"][keyedPartition]}, nil
+		},
+	}}
+}
+
+// learnFleet runs keyed learners until one has read everything, and starts another after each crash.
+func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
+	t.Helper()
+	for {
+		owner := w.open("learners")
+		stage := w.keyedStage(r)
+		at, err := stage.Rewind(t.Context())
+		if err == nil {
+			src := &memorySource{w: w, next: at.Clone(), claim: source.Claim{Group: "g.learn", Generation: -1}, step: r.step}
+			loop := &Loop{Source: src, Stage: stage, Sink: owner, Stats: stage.Stats, Log: quiet()}
+			err = loop.Run(t.Context())
+		}
+		stage.Close()
+		if used := stage.Memory.used.Load(); used != 0 || stage.Memory.Models.Load() != 0 {
+			t.Fatalf("%d bytes and %d models are in memory after the end", used, stage.Memory.Models.Load())
+		}
+		if err == nil {
+			return stage
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// published returns the snapshots that were ever put, by model and version, without what depends on the topic around.
+func (w *world) publishedModels(t *testing.T) map[string]map[uint64]string {
+	t.Helper()
+	all := map[string]map[uint64]string{}
+	var a snapshot.Assembler
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: keyedPartition.ID}] {
+		if err := a.Add(m.Key, m.Value, m.Headers, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range a.Models() {
+			s, ok := a.Newest(id)
+			if !ok {
+				continue
+			}
+			if all[id] == nil {
+				all[id] = map[uint64]string{}
+			}
+			s.Offsets, s.Number, s.Parent = nil, 0, 0
+			print, err := snapshot.Fingerprint(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for v := range all[id] {
+				if v > s.Version {
+					t.Fatalf("model %s: version %d after %d", id, s.Version, v)
+				}
+			}
+			if was, ok := all[id][s.Version]; ok && was != print {
+				t.Fatalf("model %s: version %d came twice, with another content", id, s.Version)
+			}
+			all[id][s.Version] = print
+		}
+	}
+	return all
+}
+
+// states returns the newest checkpoint of each model.
+func (w *world) keyedCheckpoints(t *testing.T, r keyedRun) map[string]*Checkpoint {
+	t.Helper()
+	states := w.keyedStage(r).States
+	if err := states.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]*Checkpoint{}
+	for value := range states.index {
+		c, err := states.Load(t.Context(), value)
+		if err != nil || c == nil {
+			t.Fatalf("checkpoint of %q: %v, %v", value, c, err)
+		}
+		all[value] = c
+	}
+	return all
+}
+
+// alone is what each key's model is on a topic with its rows alone.
+type aloneModels struct {
+	models      map[string]map[uint64]string
+	checkpoints map[string]*Checkpoint
+	rows        map[string]int
+}
+
+func alone(t *testing.T, r keyedRun, rows []keyedRow) aloneModels {
+	t.Helper()
+	of := map[string][]keyedRow{}
+	for _, row := range rows {
+		if row.key != "" {
+			of[row.key] = append(of[row.key], row)
+		}
+	}
+	a := aloneModels{map[string]map[uint64]string{}, map[string]*Checkpoint{}, map[string]int{}}
+	r.memory, r.snapshotRows, r.step = 1<<40, 1, 3
+	for key, own := range of {
+		w := newWorld()
+		w.fleetMessages(r.by, own)
+		w.learnFleet(t, r)
+		maps.Copy(a.models, w.publishedModels(t))
+		maps.Copy(a.checkpoints, w.keyedCheckpoints(t, r))
+		a.rows[key] = len(own)
+	}
+	return a
+}
+
+// check compares what is on the topics with the models that are alone.
+func (w *world) checkFleet(t *testing.T, r keyedRun, a aloneModels) {
+	t.Helper()
+	published := 0
+	for id, versions := range w.publishedModels(t) {
+		for v, print := range versions {
+			if a.models[id][v] != print {
+				t.Errorf("version %d of model %s is not that of its rows alone", v, id)
+			}
+			published++
+		}
+	}
+	if published < len(a.rows)/2 {
+		t.Errorf("only %d snapshots were published", published)
+	}
+	got := w.keyedCheckpoints(t, r)
+	for key, rows := range a.rows {
+		c := got[key]
+		if c == nil {
+			t.Errorf("model %q of %d rows has no checkpoint", key, rows)
+			continue
+		}
+		if int(c.Ordinal) != rows {
+			t.Errorf("model %q has seen %d rows, want %d", key, c.Ordinal, rows)
+		}
+		if !bytes.Equal(c.Learner, a.checkpoints[key].Learner) || !bytes.Equal(c.Batcher, a.checkpoints[key].Batcher) {
+			t.Errorf("model %q has another state than that of its rows alone", key)
+		}
+	}
+	if end, next := int64(len(w.topics[keyedPartition])), w.committed["g.learn"][keyedPartition]; next != end {
+		t.Errorf("committed offset %d, want %d", next, end)
+	}
+}
+
+// clockOf returns a clock that goes on by a random step each time that it is read.
+func clockOf(random *rand.Rand) func() time.Time {
+	now := time.UnixMilli(0)
+	return func() time.Time {
+		now = now.Add(time.Duration(random.Int64N(int64(time.Second))))
+		return now
+	}
+}
+
+var fleetPlaces = []modelkey.By{{Place: modelkey.Key}, {Place: modelkey.Header, Name: "machine"}, {Place: modelkey.Column, Name: "machine"}}
+
+// Each key's snapshots and checkpoints are those of its rows alone, whatever is in memory, however the rows are cut into
+// batches, and whatever the clock says.
+func TestKeyedModelsAreThoseOfTheirRowsAlone(t *testing.T) {
+	for _, by := range fleetPlaces {
+		for _, columns := range [][]string{nil, {"a", "b"}} {
+			t.Run(fmt.Sprintf("%v %v", by, columns), func(t *testing.T) {
+				rows := fleet(3, 9, 800)
+				r := keyedRun{by: by, columns: columns, clock: clockOf(rand.New(rand.NewPCG(1, 1)))}
+				want := alone(t, r, rows)
+				for seed := range uint64(3) {
+					random := rand.New(rand.NewPCG(seed, 2))
+					r.memory, r.snapshotRows, r.step = 1<<(8+8*seed), 60, 1+random.IntN(80)
+					w := newWorld()
+					w.fleetMessages(by, rows)
+					stage := w.learnFleet(t, r)
+					w.checkFleet(t, r, want)
+					if evicted := stage.Memory.Evicted.Load(); seed == 0 && evicted == 0 {
+						t.Error("no model was evicted")
+					}
+				}
+			})
+		}
+	}
+}
+
+// The same where any call fails, before or after its effect, and the topics are compacted meanwhile.
+func TestKeyedLearnerCrashes(t *testing.T) {
+	rows := fleet(4, 6, 500)
+	by := fleetPlaces[0]
+	r := keyedRun{by: by, columns: []string{"a", "b"}, clock: clockOf(rand.New(rand.NewPCG(1, 1)))}
+	want := alone(t, r, rows)
+	r.memory, r.snapshotRows, r.step = 60<<10, 30, 12
+	crashes := 0
+	for failAt := 1; ; failAt++ {
+		w := newWorld()
+		w.fleetMessages(by, rows)
+		w.failAt, w.after = failAt, failAt%2 == 0
+		w.learnFleet(t, r)
+		if !w.failed {
+			break
+		}
+		crashes++
+		w.compact(source.Partition{Topic: "checkpoints", ID: keyedPartition.ID})
+		w.fleetMessages(by, nil)
+		w.learnFleet(t, r)
+		w.checkFleet(t, r, want)
+		if t.Failed() {
+			t.Fatalf("after a failure at call %d", failAt)
+		}
+	}
+	if crashes < 30 {
+		t.Errorf("only %d calls could fail", crashes)
+	}
+}
+
+func TestGroupsKeepTheOrderOfEachKey(t *testing.T) {
+	random := rand.New(rand.NewPCG(8, 8))
+	var g groups
+	for range 200 {
+		var msgs []source.Message
+		for range random.IntN(40) {
+			m := source.Message{}
+			if k := random.IntN(6); k > 0 {
+				m.Key = []byte{byte(k)}
+			}
+			msgs = append(msgs, m)
+		}
+		order := slices.Clone(g.order(modelkey.By{Place: modelkey.Key}, msgs))
+		last, firsts := map[string]int{}, -1
+		for at, i := range order {
+			key := string(msgs[i].Key)
+			if before, seen := last[key]; key != "" && seen {
+				if before > i {
+					t.Fatalf("order %v: message %d before %d", order, before, i)
+				}
+				if at > 0 && string(msgs[order[at-1]].Key) != key {
+					t.Fatalf("order %v: messages of a key are apart", order)
+				}
+			} else if i < firsts {
+				t.Fatalf("order %v: keys are not in the order of their first messages", order)
+			} else {
+				firsts = i
+			}
+			last[key] = i
+		}
+		if slices.Sort(order); len(order) != len(msgs) || len(order) > 0 && order[len(order)-1] != len(msgs)-1 {
+			t.Fatalf("%v are not %d messages", order, len(msgs))
+		}
+	}
+}

@@ -1,0 +1,335 @@
+package pipeline
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// keyedModel is a model of a KeyedLearn that is in memory, or whose rows are held.
+type keyedModel struct {
+	value  string
+	one    *Learn              // nil: not in memory
+	plan   *minibatch.Features // reads its rows; nil: not in memory
+	learnt int64               // rows of messages below this offset are learnt or held
+	held   heldRows
+	last   place // of the row that was read last
+	seen   time.Time
+
+	since   int64         // offset of the first row that is not in a checkpoint
+	at      time.Time     // when that row was read
+	unsaved *list.Element // nil: every row is in a checkpoint
+	recent  *list.Element // nil: not in memory
+	marked  bool          // it is to be saved, because of its rows
+	bytes   int64         // of memory
+}
+
+// heldRows are rows of a model that is not in memory. They are learnt when it is.
+type heldRows struct {
+	plan     *minibatch.Features
+	x        []float64
+	ordinals []uint32 // of each row among the held ones, the invalid ones included
+	all      uint32   // number of held rows with the invalid ones
+}
+
+// fewHeld is how many rows are held at most: no model needs to be in memory for fewer than a minibatch. Rows are held as
+// float64.
+func (k *KeyedLearn) fewHeld(dim int) int { return max(k.Learner.Minibatch, (dim+3)/4) }
+
+// heldBytes is what the held rows of a model take.
+func (m *keyedModel) heldBytes() int64 { return int64(8*cap(m.held.x) + 4*cap(m.held.ordinals)) }
+
+// model returns a model, and makes it known if it is not.
+func (k *KeyedLearn) model(value string) *keyedModel {
+	m := k.models[value]
+	if m == nil {
+		m = &keyedModel{value: value, learnt: k.States.index[value].learnt}
+		k.models[value] = m
+	}
+	return m
+}
+
+// take gives rows of a message to their model: valid ones with their ordinals among all. They are learnt at once if the
+// model is in memory, and otherwise held.
+func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Message, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
+	m.last = place{Topic: msg.Partition.Topic, Partition: msg.Partition.ID, Offset: msg.Offset}
+	m.seen = msg.Time
+	if m.unsaved == nil {
+		m.since, m.at = msg.Offset, k.Now()
+		m.unsaved = k.unsaved.PushBack(m)
+	}
+	if m.one != nil {
+		return k.learn(ctx, m, plan, x, ordinals, all)
+	}
+	h := &m.held
+	k.share.add(-m.heldBytes())
+	h.plan, h.x = plan, append(h.x, x...)
+	for _, o := range ordinals {
+		h.ordinals = append(h.ordinals, h.all+o)
+	}
+	h.all += uint32(all)
+	k.share.add(m.heldBytes())
+	if len(h.ordinals) >= k.fewHeld(plan.Dim()) {
+		return k.learnHeld(ctx, m)
+	}
+	return nil
+}
+
+// learnHeld learns the rows that are held for a model.
+func (k *KeyedLearn) learnHeld(ctx context.Context, m *keyedModel) error {
+	h := m.held
+	if h.plan == nil {
+		return nil
+	}
+	if err := k.load(ctx, m, h.plan); err != nil {
+		return err
+	}
+	k.share.add(-m.heldBytes())
+	m.held = heldRows{}
+	return k.learn(ctx, m, h.plan, h.x, h.ordinals, int(h.all))
+}
+
+// learn lets a model in memory learn rows.
+func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
+	one := m.one
+	if !slices.Equal(plan.Names, one.features.Names) {
+		return &Stop{Err: fmt.Errorf("model %q learns %v, and was given rows of %v", one.ModelID, one.features.Names, plan.Names)}
+	}
+	id := minibatch.NewRowIDs("", 0)
+	k.ids = k.ids[:0]
+	for _, o := range ordinals {
+		k.ids = append(k.ids, id.ID(0, int(one.state.Ordinal)+int(o)))
+	}
+	one.state.Ordinal += uint64(all)
+	one.at, one.skip, one.skipped = m.last, k.skip, k.skipped
+	one.offsets[k.Partition] = m.last.Offset
+	one.learner.Borrow(&k.scratch)
+	err := one.add(ctx, x, k.ids, 0)
+	one.learner.Return(&k.scratch)
+	k.skip, k.skipped = one.skip, one.skipped
+	k.collect(m)
+	k.recent.MoveToBack(m.recent)
+	k.show(m)
+	return err
+}
+
+// collect takes what a model has to publish.
+func (k *KeyedLearn) collect(m *keyedModel) {
+	one := m.one
+	published := one.published > 0
+	for _, msg := range one.pending {
+		if msg.Topic == k.Topic {
+			msg.Partition = k.Partition.ID
+		}
+		k.pending = append(k.pending, msg)
+		k.bytes += msg.Size()
+	}
+	k.made += one.published
+	one.pending, one.published = nil, 0
+	if !m.marked && (published || k.CheckpointRows > 0 && one.sinceRows >= k.CheckpointRows) {
+		m.marked = true
+		k.marked = append(k.marked, m)
+	}
+}
+
+// publish makes a snapshot of a model in memory, unless there is one of its version.
+func (k *KeyedLearn) publish(m *keyedModel) error {
+	if m.one == nil {
+		return nil
+	}
+	m.one.learner.Borrow(&k.scratch)
+	err := m.one.publish(false)
+	m.one.learner.Return(&k.scratch)
+	k.collect(m)
+	return err
+}
+
+// saveOne adds a checkpoint of a model to what is pending, with what is held for it.
+func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
+	m.marked = false
+	if m.unsaved == nil {
+		return nil
+	}
+	if err := k.learnHeld(ctx, m); err != nil {
+		return err
+	}
+	k.unsaved.Remove(m.unsaved)
+	m.unsaved = nil
+	if m.one == nil { // none of its rows was valid, and there never was another
+		k.release(m)
+		return nil
+	}
+	one := m.one
+	one.offsets[k.Partition] = m.learnt
+	c, err := one.saved()
+	if err != nil {
+		return err
+	}
+	save := keyedSave{value: m.value, at: new(int64)}
+	*save.at = -1
+	msgs, err := k.States.messages(c, one.Checkpoints, m.learnt, one.learner.Info().Rows, save.at)
+	if err != nil {
+		return err
+	}
+	one.state.Sequence, one.sinceRows = c.Sequence, 0
+	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows}
+	size := 0
+	for i := range msgs {
+		size += len(msgs[i].Value)
+		k.bytes += msgs[i].Size()
+	}
+	k.pending, k.saves = append(k.pending, msgs...), append(k.saves, save)
+	k.leaving[m.value] = nil
+	k.weigh(m, size)
+	return nil
+}
+
+// load brings a model into memory: from its newest checkpoint, or as a new one with the features of plan.
+func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Features) error {
+	if m.one != nil {
+		return nil
+	}
+	c, err := k.saved(ctx, m.value)
+	if err != nil {
+		return err
+	}
+	one := k.newOne(m.value)
+	size := 0
+	switch {
+	case c == nil && plan == nil:
+		err = fmt.Errorf("pipeline: model %q has lost its checkpoint", one.ModelID)
+	case c == nil:
+		err = one.start(minibatch.Features{Names: plan.Names})
+		if err == nil {
+			size, _, _ = CheckpointBytes(k.Learner.Neighbours, plan.Dim())
+		}
+	default:
+		size = len(c.Learner) + len(c.Batcher)
+		one.Checkpoints.chunks[0] = (c.size() + chunkBytes - 1) / chunkBytes
+		err = one.restore(c)
+	}
+	if err != nil {
+		return err
+	}
+	one.learner.Return(&k.scratch)
+	m.plan = k.planOf(one.features.Names)
+	one.features.Names = m.plan.Names
+	m.one, m.recent = one, k.recent.PushBack(m)
+	k.share.held(1)
+	if c != nil {
+		k.Memory.Loaded.Add(1)
+	}
+	k.weigh(m, size)
+	return nil
+}
+
+// saved returns the newest checkpoint of a model: of the put that is in progress, or on the topic.
+func (k *KeyedLearn) saved(ctx context.Context, value string) (*Checkpoint, error) {
+	if data := k.leaving[value]; data != nil {
+		c := new(Checkpoint)
+		return c, c.UnmarshalBinary(data)
+	}
+	return k.States.Load(ctx, value)
+}
+
+// newOne returns the learner of one model, which has no state yet.
+func (k *KeyedLearn) newOne(value string) *Learn {
+	one := &Learn{LearnConfig: k.LearnConfig, oneOfMany: true}
+	one.ModelID = modelkey.ID(k.ModelID, k.Partition.ID, []byte(value))
+	one.Alarms.ModelID, one.Log, one.Rejects = one.ModelID, k.quiet, nil
+	one.Checkpoints = &Checkpoints{Topic: k.States.Topic, ModelID: one.ModelID, Owner: k.States.Owner, OneSlot: true}
+	one.reset(source.Offsets{k.Partition: 0})
+	return one
+}
+
+// weigh notes how much memory a model takes. size is that of its state; what a learner needs to find its way in it is
+// about as much again.
+func (k *KeyedLearn) weigh(m *keyedModel, size int) {
+	const around = 12 << 10
+	k.share.add(-m.bytes)
+	m.bytes = int64(size)*3/2 + around
+	k.share.add(m.bytes)
+}
+
+// evict lets models leave memory, the least recently used first, while they take more than their part. One stays. Where
+// held rows take most of it, those that have waited longest are learnt and saved.
+func (k *KeyedLearn) evict(ctx context.Context) error {
+	for k.share.over() && k.bytes < evictBytes {
+		switch first := k.unsaved.Front(); {
+		case k.recent.Len() > 1:
+			if err := k.leave(ctx, k.recent.Front().Value.(*keyedModel)); err != nil {
+				return err
+			}
+		case first != nil && first.Value.(*keyedModel).one == nil:
+			if err := k.saveOne(ctx, first.Value.(*keyedModel)); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// leave lets a model leave memory, once it is saved.
+func (k *KeyedLearn) leave(ctx context.Context, m *keyedModel) error {
+	if err := k.saveOne(ctx, m); err != nil {
+		return err
+	}
+	if data, saved := k.leaving[m.value]; saved && data == nil { // the topic has its checkpoint only after the put
+		if err := k.keepLeaving(m); err != nil {
+			return err
+		}
+	}
+	k.unload(m)
+	k.Memory.Evicted.Add(1)
+	k.release(m)
+	return nil
+}
+
+// keepLeaving keeps the checkpoint of a model that leaves memory before the put that writes it.
+func (k *KeyedLearn) keepLeaving(m *keyedModel) error {
+	m.one.offsets[k.Partition] = m.learnt
+	c, err := m.one.saved()
+	if err != nil {
+		return err
+	}
+	c.Sequence-- // it is the one that is pending
+	data, err := c.AppendBinary(nil)
+	k.leaving[m.value] = data
+	return err
+}
+
+// unload lets a model leave memory.
+func (k *KeyedLearn) unload(m *keyedModel) {
+	k.share.add(-m.bytes - m.heldBytes())
+	m.bytes, m.held = 0, heldRows{}
+	if m.one == nil {
+		return
+	}
+	if m.one.learner != nil {
+		m.one.learner.Close()
+	}
+	k.share.held(-1)
+	m.one, m.plan = nil, nil
+	if m.recent != nil {
+		k.recent.Remove(m.recent)
+		m.recent = nil
+	}
+}
+
+// release forgets a model of which nothing is in memory.
+func (k *KeyedLearn) release(m *keyedModel) {
+	if m.one == nil && m.unsaved == nil {
+		delete(k.models, m.value)
+	}
+}
+
+// show brings what is shown of a model up to date.
+func (k *KeyedLearn) show(*keyedModel) {}

@@ -1,0 +1,158 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// message gives the rows of a message to their models. The transform sets aside what cannot be used.
+func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
+	if msg.Err != nil {
+		return k.reject(msg, msg.Err)
+	}
+	if msg.Record == nil || msg.Record.NumRows() == 0 {
+		return nil
+	}
+	if k.By.Place == modelkey.Column {
+		return k.byColumn(ctx, msg)
+	}
+	value, ok := k.By.OfMessage(msg)
+	if !ok {
+		return k.noKey(msg, 0)
+	}
+	m := k.models[string(value)] // without an allocation
+	if m == nil {
+		m = k.model(string(value))
+	}
+	if msg.Offset < m.learnt {
+		k.release(m)
+		return nil
+	}
+	plan, err := k.planFor(ctx, m, msg)
+	if err == nil {
+		err = k.readable(plan, msg)
+	}
+	if err != nil {
+		return k.refuse(m, msg, err)
+	}
+	err = eachSlice(plan, &k.rows, msg.Record, func(first int) error {
+		if err := k.invalid(msg, first); err != nil {
+			return err
+		}
+		k.x, k.ordinals = k.x[:0], k.ordinals[:0]
+		for i, reason := range k.rows.Invalid {
+			if reason == minibatch.ReasonNone {
+				k.x = append(k.x, k.rows.X[i*k.rows.Dim:(i+1)*k.rows.Dim]...)
+				k.ordinals = append(k.ordinals, uint32(i))
+			}
+		}
+		return k.take(ctx, m, msg, plan, k.x, k.ordinals, k.rows.N)
+	})
+	m.learnt = msg.Offset + 1
+	return err
+}
+
+// readable finds out whether a plan reads all rows of a message.
+func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) error {
+	if err := readable(plan, &k.rows, msg.Record); err != nil {
+		return err
+	}
+	if k.Rejects != nil {
+		k.inWindow(false)
+	}
+	return nil
+}
+
+// planFor returns what reads the rows of a model. A model that is not in memory has to be, where its features are not
+// those that source.features names.
+func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Message) (*minibatch.Features, error) {
+	switch {
+	case m.one != nil:
+		return m.plan, nil
+	case m.held.plan != nil:
+		return m.held.plan, nil
+	case k.chosen != nil:
+		return k.chosen, nil
+	}
+	if k.known(m.value) {
+		if err := k.load(ctx, m, nil); err != nil {
+			return nil, err
+		}
+		return m.plan, nil
+	}
+	f, leftOut, err := minibatch.Choose(msg.Record, k.Columns)
+	if err != nil {
+		return nil, err
+	}
+	if len(k.Columns) == 0 && k.By.Place == modelkey.Column {
+		f.Names = slices.DeleteFunc(f.Names, func(name string) bool { return name == k.By.Name })
+	}
+	plan := k.planOf(f.Names)
+	if slices.Equal(f.Names, k.Columns) {
+		k.chosen = plan
+	}
+	if !k.saidLeftOut {
+		k.saidLeftOut = true
+		warnLeftOut(k.Log, f, leftOut)
+	}
+	return plan, nil
+}
+
+// known reports whether a model has a checkpoint.
+func (k *KeyedLearn) known(value string) bool {
+	if _, ok := k.States.index[value]; ok {
+		return true
+	}
+	return k.leaving[value] != nil
+}
+
+// refuse passes over a message that a model cannot learn from, unless the fault is not the message's.
+func (k *KeyedLearn) refuse(m *keyedModel, msg *source.Message, err error) error {
+	k.release(m)
+	var feature *minibatch.FeatureError
+	if !errors.As(err, &feature) {
+		return err
+	}
+	return k.reject(msg, refused(msg, err))
+}
+
+// reject is Learn.reject.
+func (k *KeyedLearn) reject(msg *source.Message, bad *source.RecordError) error {
+	var stop *Stop
+	if errors.As(bad.Err, &stop) {
+		return stop
+	}
+	if k.Rejects == nil {
+		return nil
+	}
+	k.Log.Warn("a record cannot be learnt from", "partition", msg.Partition.String(), "offset", msg.Offset, "error", bad.Err)
+	return k.Rejects.allow(bad, k.inWindow(true))
+}
+
+func (k *KeyedLearn) inWindow(rejected bool) int {
+	defer k.rejects.keep()
+	return k.rejects.add(k.Rejects.window(), rejected)
+}
+
+// invalid applies source.on_invalid: stop to the rows of a slice, as Learn.invalid does.
+func (k *KeyedLearn) invalid(msg *source.Message, first int) error {
+	for i, reason := range k.rows.Invalid {
+		if k.StopAtRow && reason != minibatch.ReasonNone {
+			return stopAtRow(msg, first+i, reason)
+		}
+	}
+	return nil
+}
+
+// noKey passes over a row without a value of model.by, and over all rows of its message if the value is the message's.
+func (k *KeyedLearn) noKey(msg *source.Message, row int) error {
+	if k.StopAtRow {
+		return &Stop{Err: bad(msg, codeRowInvalid, rowError(row, errNoKey)), Remedy: "fix the producer, or set source.on_invalid to null or dead_letter"}
+	}
+	return nil
+}

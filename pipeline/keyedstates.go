@@ -1,0 +1,265 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// KeyedStates is one partition of the checkpoint topic, with the checkpoints of the models of one partition of the
+// source. It remembers where the newest checkpoint of each model is, and fetches one when it is asked for.
+//
+// A checkpoint is one or more consecutive records with keys MODEL_ID/0/CHUNK and the headers of Checkpoints. In
+// addition they have
+//
+//	lca-model-version    version of the model: rows learnt
+//	lca-learnt-offset    rows of the model below this offset of the source are in the checkpoint
+//
+// so that the index needs no value. Only the owner of the partition writes checkpoints there.
+type KeyedStates struct {
+	Topic     string
+	Partition int32
+	ModelID   string // base of the models' ids
+	Owner     Owner
+	OpenAt    func(context.Context, int64) (TopicReader, error) // a read_committed reader from an offset, or the beginning if that is later
+	End       func(context.Context) (int64, error)              // the high watermark of the partition, see ReadBack
+	Log       *slog.Logger                                      // nil: waiting is not logged
+
+	index map[string]keyedState // by value of model.by
+	next  int64                 // everything before it is in the index
+	read  TopicReader           // of single checkpoints
+}
+
+// keyedState is where the newest checkpoint of a model is.
+type keyedState struct {
+	at       int64 // offset of the first chunk; -1: not known
+	chunks   int
+	sequence uint64
+	learnt   int64
+	version  uint64
+}
+
+const (
+	headerLearnt  = "lca-learnt-offset"
+	headerVersion = "lca-model-version"
+	headerGroup   = "lca-group"
+)
+
+// lookups bounds how often a checkpoint is looked up again that is not where the index says.
+const lookups = 5
+
+// Read brings the index up to date with everything that is committed.
+func (t *KeyedStates) Read(ctx context.Context) error {
+	if t.index == nil {
+		t.index = map[string]keyedState{}
+	}
+	end, err := t.End(ctx)
+	if err != nil {
+		return err
+	}
+	back := ReadBack{Topic: t.Topic, Open: t.fromStart, OpenAt: t.OpenAt, Log: t.Log}
+	return back.from(ctx, t.next, end, func(got *source.Fetched) error {
+		for i := range got.Records {
+			if err := t.take(&got.Records[i]); err != nil {
+				return err
+			}
+		}
+		t.next = got.Next
+		return nil
+	})
+}
+
+func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { return t.OpenAt(ctx, 0) }
+
+// take adds one record to the index.
+func (t *KeyedStates) take(r *source.Record) error {
+	id, slot, chunk, ok := splitStateKey(string(r.Key))
+	if !ok {
+		return nil // a start marker or a claim
+	}
+	if id == t.ModelID {
+		return &Stop{
+			Err:    fmt.Errorf("topic %s holds a checkpoint of model %q, which has no keys, and model.by is set", t.Topic, id),
+			Remedy: "set another checkpoint.topic and snapshot.topic for the models by key, and make them with `lca-stream topics init`",
+		}
+	}
+	base, partition, value, ok := modelkey.Split(id)
+	if !ok || base != t.ModelID || partition != t.Partition || slot != 0 || chunk != 0 {
+		return nil
+	}
+	if r.Value == nil {
+		delete(t.index, string(value))
+		return nil
+	}
+	if group := source.LastHeader(r.Headers, headerGroup); group != "" && group != t.Owner.Group {
+		return foreign(id, t.Topic, Owner{Group: group, Topic: t.Owner.Topic}, t.Owner)
+	}
+	s := keyedState{at: r.Offset}
+	_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
+	var errs [4]error
+	s.chunks, errs[0] = strconv.Atoi(chunks)
+	s.sequence, errs[1] = strconv.ParseUint(source.LastHeader(r.Headers, "lca-checkpoint"), 10, 64)
+	s.learnt, errs[2] = strconv.ParseInt(source.LastHeader(r.Headers, headerLearnt), 10, 64)
+	s.version, errs[3] = strconv.ParseUint(source.LastHeader(r.Headers, headerVersion), 10, 64)
+	if err := errors.Join(errs[:]...); err != nil || s.chunks < 1 {
+		return &Stop{
+			Err:    fmt.Errorf("checkpoint of model %q at offset %d of topic %s: its headers are unusable: %w", id, r.Offset, t.Topic, err),
+			Remedy: "another program writes to this topic; give the models another checkpoint.topic and snapshot.model_id",
+		}
+	}
+	t.index[string(value)] = s
+	return nil
+}
+
+// splitStateKey reads MODEL_ID/SLOT/CHUNK from the right.
+func splitStateKey(key string) (id string, slot, chunk int, ok bool) {
+	rest, last, found := cutLast(key)
+	id, middle, found2 := cutLast(rest)
+	if !found || !found2 {
+		return "", 0, 0, false
+	}
+	slot, err := strconv.Atoi(middle)
+	chunk, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil || id+"/"+strconv.Itoa(slot)+"/"+strconv.Itoa(chunk) != key {
+		return "", 0, 0, false
+	}
+	return id, slot, chunk, true
+}
+
+func cutLast(text string) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, '/')
+	if i < 0 {
+		return "", "", false
+	}
+	return text[:i], text[i+1:], true
+}
+
+// messages are the records of a checkpoint of a model. at is set to the offset of the first of them by the put.
+func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, learnt int64, version uint64, at *int64) ([]sink.Message, error) {
+	msgs, err := writer.Messages(c)
+	for i := range msgs {
+		m := &msgs[i]
+		m.Partition = t.Partition
+		if m.Value != nil {
+			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(learnt, 10)), text(headerVersion, strconv.FormatUint(version, 10)),
+				text(headerGroup, t.Owner.Group))
+		}
+	}
+	if len(msgs) > 0 {
+		msgs[0].Offset = at
+	}
+	return msgs, err
+}
+
+// kept notes a checkpoint that is on the topic now.
+func (t *KeyedStates) kept(value string, s keyedState) {
+	t.index[value] = s
+	if s.at >= 0 {
+		t.next = max(t.next, s.at+int64(s.chunks))
+	}
+}
+
+// Load fetches the newest checkpoint of a model; nil if there is none.
+func (t *KeyedStates) Load(ctx context.Context, value string) (*Checkpoint, error) {
+	for range lookups {
+		s, ok := t.index[value]
+		if !ok {
+			return nil, nil
+		}
+		if s.at >= 0 {
+			c, err := t.fetch(ctx, value, s)
+			if c != nil || err != nil {
+				return c, err
+			}
+		}
+		// It is not where it was written, because the broker did not say where, or because the topic has changed.
+		delete(t.index, value)
+		t.next = 0
+		if err := t.Read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, t.unreadable(value, errors.New("it is not where the topic's records say"))
+}
+
+// fetch reads the checkpoint at an offset; nil if it is not there.
+func (t *KeyedStates) fetch(ctx context.Context, value string, s keyedState) (*Checkpoint, error) {
+	if err := t.moveTo(ctx, s.at); err != nil {
+		return nil, err
+	}
+	end := max(t.next, s.at+int64(s.chunks))
+	id := modelkey.ID(t.ModelID, t.Partition, []byte(value))
+	var parts slotParts
+	parts.parts = map[int]chunkPart{}
+	for next := s.at; next < end; {
+		got, err := t.read.Fetch(ctx)
+		if err != nil {
+			t.read = nil
+			return nil, err
+		}
+		for i := range got.Records {
+			r := &got.Records[i]
+			if chunk, ok := chunkOf(r, id); ok {
+				parts.parts[chunk] = chunkPartOf(r.Value, r.Headers)
+			} else if r.Offset == s.at {
+				return nil, nil // another record has its place: the topic is another one
+			}
+			if len(parts.parts) == s.chunks {
+				return t.decode(value, &parts)
+			}
+		}
+		if next = got.Next; len(parts.parts) == 0 && next > s.at {
+			return nil, nil
+		}
+	}
+	return nil, nil
+}
+
+func (t *KeyedStates) decode(value string, parts *slotParts) (*Checkpoint, error) {
+	c, err := parts.decode()
+	if err != nil {
+		return nil, t.unreadable(value, err)
+	}
+	if c.Owner != t.Owner && t.Owner != (Owner{}) {
+		return nil, foreign(modelkey.ID(t.ModelID, t.Partition, []byte(value)), t.Topic, c.Owner, t.Owner)
+	}
+	return c, nil
+}
+
+func (t *KeyedStates) unreadable(value string, err error) error {
+	remedy := "set another snapshot.model_id"
+	if errors.Is(err, errNewerFormat) {
+		remedy = "use the newer binary; or " + remedy
+	}
+	return &Stop{Err: fmt.Errorf("checkpoint of model %q on topic %s: %w", modelkey.ID(t.ModelID, t.Partition, []byte(value)), t.Topic, err), Remedy: remedy}
+}
+
+// mover is a reader that can go elsewhere, which costs less than another reader.
+type mover interface{ Move(next int64) }
+
+// moveTo moves the reader to an offset.
+func (t *KeyedStates) moveTo(ctx context.Context, at int64) (err error) {
+	if m, ok := t.read.(mover); ok {
+		m.Move(at)
+		return nil
+	}
+	t.read, err = t.OpenAt(ctx, at)
+	return err
+}
+
+// chunkOf returns which chunk of a model's checkpoint a record is.
+func chunkOf(r *source.Record, id string) (chunk int, ok bool) {
+	rest, found := strings.CutPrefix(string(r.Key), id+"/0/")
+	if !found || r.Value == nil {
+		return 0, false
+	}
+	chunk, err := strconv.Atoi(rest)
+	return chunk, err == nil
+}

@@ -1,0 +1,53 @@
+package pipeline
+
+import "sync/atomic"
+
+// ModelMemory bounds the memory of the models that the stages of a process hold: model.memory of the configuration, for
+// learners and for transforms each. A stage holds one model at least.
+type ModelMemory struct {
+	limit  int64
+	used   atomic.Int64
+	stages atomic.Int64
+
+	Models          atomic.Int64  // models in memory
+	Loaded, Evicted atomic.Uint64 // models that came into memory again, and those that left it for others
+}
+
+// NewModelMemory returns memory of that many bytes.
+func NewModelMemory(limit int64) *ModelMemory { return &ModelMemory{limit: limit} }
+
+// modelShare is the part of one stage.
+type modelShare struct {
+	of     *ModelMemory
+	own    int64
+	models int64
+}
+
+// join begins a stage's part.
+func (m *ModelMemory) join() *modelShare {
+	m.stages.Add(1)
+	return &modelShare{of: m}
+}
+
+// leave gives everything back.
+func (s *modelShare) leave() {
+	s.add(-s.own)
+	s.held(-s.models)
+	s.of.stages.Add(-1)
+}
+
+func (s *modelShare) add(bytes int64) {
+	s.own += bytes
+	s.of.used.Add(bytes)
+}
+
+func (s *modelShare) held(models int64) {
+	s.models += models
+	s.of.Models.Add(models)
+}
+
+// over reports whether the stage has to give memory back: all together have too much, and this one has more than its
+// even part.
+func (s *modelShare) over() bool {
+	return s.of.used.Load() > s.of.limit && s.own*s.of.stages.Load() > s.of.limit
+}
