@@ -46,7 +46,6 @@ type KeyedLearn struct {
 	unsaved list.List              // of *keyedModel, by the offset of its first row that is not in a checkpoint
 	recent  list.List              // of *keyedModel in memory, the least recently used first
 	marked  []*keyedModel          // those whose rows say that they are to be saved
-	leaving map[string][]byte      // checkpoints in the put that is not kept yet, of models that left memory
 
 	next    int64 // offset behind what was read
 	pending []sink.Message
@@ -126,9 +125,6 @@ func (k *KeyedLearn) committable() int64 {
 
 // Finish saves what is not, as much as a put should hold.
 func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
-	if k.next == 0 { // nothing was read
-		return Work{}, nil
-	}
 	all := func(*keyedModel) bool { return true }
 	if err := k.save(ctx, all, finishBytes); err != nil {
 		return Work{}, err
@@ -153,7 +149,6 @@ func (k *KeyedLearn) Kept() {
 // drop forgets what was pending.
 func (k *KeyedLearn) drop() {
 	k.pending, k.saves, k.bytes, k.made = nil, nil, 0, 0
-	clear(k.leaving)
 }
 
 // Rewind forgets all models, and returns the committed offset. The models come again with their rows.
@@ -182,7 +177,7 @@ func (k *KeyedLearn) forget() {
 	for _, m := range k.models {
 		k.unload(m)
 	}
-	k.models, k.leaving = map[string]*keyedModel{}, map[string][]byte{}
+	k.models = map[string]*keyedModel{}
 	k.unsaved.Init()
 	k.recent.Init()
 	k.marked = nil

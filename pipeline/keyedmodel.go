@@ -185,7 +185,6 @@ func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
 		k.bytes += msgs[i].Size()
 	}
 	k.pending, k.saves = append(k.pending, msgs...), append(k.saves, save)
-	k.leaving[m.value] = nil
 	k.weigh(m, size)
 	return nil
 }
@@ -195,7 +194,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	if m.one != nil {
 		return nil
 	}
-	c, err := k.saved(ctx, m.value)
+	c, err := k.States.Load(ctx, m.value)
 	if err != nil {
 		return err
 	}
@@ -227,15 +226,6 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	}
 	k.weigh(m, size)
 	return nil
-}
-
-// saved returns the newest checkpoint of a model: of the put that is in progress, or on the topic.
-func (k *KeyedLearn) saved(ctx context.Context, value string) (*Checkpoint, error) {
-	if data := k.leaving[value]; data != nil {
-		c := new(Checkpoint)
-		return c, c.UnmarshalBinary(data)
-	}
-	return k.States.Load(ctx, value)
 }
 
 // newOne returns the learner of one model, which has no state yet.
@@ -277,33 +267,15 @@ func (k *KeyedLearn) evict(ctx context.Context) error {
 	return nil
 }
 
-// leave lets a model leave memory, once it is saved.
+// leave lets a model leave memory, once it is saved. Nothing asks for it again before the put that saves it has ended.
 func (k *KeyedLearn) leave(ctx context.Context, m *keyedModel) error {
 	if err := k.saveOne(ctx, m); err != nil {
 		return err
-	}
-	if data, saved := k.leaving[m.value]; saved && data == nil { // the topic has its checkpoint only after the put
-		if err := k.keepLeaving(m); err != nil {
-			return err
-		}
 	}
 	k.unload(m)
 	k.Memory.Evicted.Add(1)
 	k.release(m)
 	return nil
-}
-
-// keepLeaving keeps the checkpoint of a model that leaves memory before the put that writes it.
-func (k *KeyedLearn) keepLeaving(m *keyedModel) error {
-	m.one.offsets[k.Partition] = m.learnt
-	c, err := m.one.saved()
-	if err != nil {
-		return err
-	}
-	c.Sequence-- // it is the one that is pending
-	data, err := c.AppendBinary(nil)
-	k.leaving[m.value] = data
-	return err
 }
 
 // unload lets a model leave memory.

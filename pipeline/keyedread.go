@@ -79,7 +79,7 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 	case k.chosen != nil:
 		return k.chosen, nil
 	}
-	if k.known(m.value) {
+	if _, saved := k.States.index[m.value]; saved {
 		if err := k.load(ctx, m, nil); err != nil {
 			return nil, err
 		}
@@ -101,14 +101,6 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 		warnLeftOut(k.Log, f, leftOut)
 	}
 	return plan, nil
-}
-
-// known reports whether a model has a checkpoint.
-func (k *KeyedLearn) known(value string) bool {
-	if _, ok := k.States.index[value]; ok {
-		return true
-	}
-	return k.leaving[value] != nil
 }
 
 // refuse passes over a message that a model cannot learn from, unless the fault is not the message's.
