@@ -84,8 +84,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // size returns the number of bytes that AppendBinary appends.
 func (c *Checkpoint) size() int {
-	const fixed = 4 + 2 + 5*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
+	const fixed = 4 + 2 + 4*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
 	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
+	if c.Ordinal > 0 {
+		size += 8
+	}
 	for _, f := range c.Features {
 		size += 4 + len(f)
 	}

@@ -167,8 +167,14 @@ func TestFirstFormatIsLeftNoWayBack(t *testing.T) {
 
 // Fields come back as they went, and what is cut, too long or changed anywhere does not.
 func TestCheckpointBytes(t *testing.T) {
+	for _, ordinal := range []uint64{0, 12345} {
+		t.Run(fmt.Sprint("ordinal ", ordinal), func(t *testing.T) { testCheckpointBytes(t, ordinal) })
+	}
+}
+
+func testCheckpointBytes(t *testing.T, ordinal uint64) {
 	c := &Checkpoint{
-		Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
+		Ordinal: ordinal, Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
 		Features: []string{"a", "b"}, Offsets: source.Offsets{events: 5, {Topic: "events", ID: 2}: 9},
 		Slots: snapshot.Slots{3: {Model: 1, Neighbours: 2}}, Batcher: []byte("batch"), Learner: []byte("learner"),
 	}
