@@ -18,9 +18,8 @@ const imputedRows = 256
 
 // impute is what Scorer.Impute needs besides the scores.
 type impute struct {
-	mean     []float64 // μ
-	order    []int     // the rows with missing numbers, those that miss the same columns next to each other
-	keys     []byte    // which columns of each row are missing, as bits
+	order    []int  // the rows with missing numbers, those that miss the same columns next to each other
+	keys     []byte // which columns of each row are missing, as bits
 	marginal kernel.Marginal[float64]
 	rows     []float64 // those that are being filled
 	square   []float64
@@ -223,7 +222,7 @@ func (s *Scorer) fill(x []float64, some []int, p *pattern) {
 		from, to := x[row*d:(row+1)*d], f.rows[i*d:(i+1)*d]
 		for k, v := range from {
 			if missing(v) {
-				v = f.mean[k]
+				v = s.model.Mean[k]
 			}
 			to[k] = v
 		}

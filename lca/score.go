@@ -27,17 +27,47 @@ type Scorer struct {
 	offset                []float64                  // c − μ
 	groups                kernel.Groups              // the neighbours, for scores
 	neighbours            kernel.Neighbours[float64] // the neighbours, for Why and Impute
-	scratch               kernel.Scratch[float64]
-	sums                  kernel.GroupScratch
-	z, g, lse             []float64
 	prepared              bool
 	blame                 blame
-	impute                impute
+	*Workspace
+}
+
+// Workspace is the memory that a Scorer computes in. It holds nothing of a model from one call to the next, so that the Scorers of
+// one goroutine may share one, see [Scorer.Use]. For small models it is larger than the rest of a Scorer.
+type Workspace struct {
+	scratch        kernel.Scratch[float64]
+	sums           kernel.GroupScratch
+	z, g, lse      []float64
+	pull, residual []float64 // of Why
+	impute         impute
+}
+
+// Use makes the Scorer compute in w from now on. No result depends on it.
+func (s *Scorer) Use(w *Workspace) { s.Workspace = w }
+
+// Bytes returns about how many bytes the model and what is prepared of it take, without the Workspace.
+func (s *Scorer) Bytes() int {
+	const word, single, fixed = 8, 4, 4 << 10
+	m, square := s.model, s.dim*s.dim
+	size := fixed + single*len(m.Neighbours) + word*(6*square+4*s.dim+len(m.Ratio)) // W, B_L and B_G, as they are and packed
+	if m.Scores != nil {
+		size += word * len(m.Scores.Sorted)
+	}
+	return size + s.groups.Bytes() + s.neighbours.Bytes()
+}
+
+// Prepare makes what scores need, which otherwise the first call does; why: and what Why and Impute need.
+func (s *Scorer) Prepare(why bool) {
+	s.group()
+	if why {
+		s.pack()
+		s.blame.prepare(s.dim)
+	}
 }
 
 // NewScorer prepares the model for fast scoring.
 func (m *Model) NewScorer() *Scorer {
-	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, impute: impute{mean: m.Mean}}
+	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, Workspace: new(Workspace)}
 	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 	return s
 }

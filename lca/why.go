@@ -18,10 +18,9 @@ type Gain struct {
 
 // blame is what Scorer.Why needs besides the scores.
 type blame struct {
-	parts          prop1.Parts // empty once they are prepared for
-	bl, bg         []float64   // B_L and B_G, by rows
-	local, global  []float64   // |row k of B_L|² and |row k of B_G|²
-	pull, residual []float64
+	parts         prop1.Parts // empty once they are prepared for
+	bl, bg        []float64   // B_L and B_G, by rows
+	local, global []float64   // |row k of B_L|² and |row k of B_G|²
 }
 
 // prepare makes what Why needs.
@@ -61,15 +60,15 @@ func (s *Scorer) Why(dst []Gain, x []float64, rows int) {
 	}
 	s.pack()
 	s.blame.prepare(s.dim)
-	p, b, most := s.parzen, &s.blame, len(dst)/rows
+	p, most := s.parzen, len(dst)/rows
 	s.lse, s.g = linalg.Resize(s.lse, rows), linalg.Resize(s.g, rows*s.gaussian)
-	b.pull, b.residual = linalg.Resize(b.pull, rows), linalg.Resize(b.residual, rows*p)
+	s.pull, s.residual = linalg.Resize(s.pull, rows), linalg.Resize(s.residual, rows*p)
 	if p > 0 {
 		s.z = linalg.Resize(s.z, rows*p)
 		kernel.Project(&s.local, s.z, &s.scratch, x, rows)
-		kernel.Attract(s.lse, b.pull, b.residual, &s.scratch, s.z, rows, &s.neighbours)
-		for k, centre := range b.residual {
-			b.residual[k] = s.z[k] - centre
+		kernel.Attract(s.lse, s.pull, s.residual, &s.scratch, s.z, rows, &s.neighbours)
+		for k, centre := range s.residual {
+			s.residual[k] = s.z[k] - centre
 		}
 	}
 	if s.gaussian > 0 {
@@ -93,14 +92,14 @@ func (s *Scorer) gain(i, k int) float64 {
 		return 0
 	}
 	along, across := 0.0, 0.0 // of the gradients of half the squares
-	for c, v := range b.residual[i*p : (i+1)*p] {
+	for c, v := range s.residual[i*p : (i+1)*p] {
 		along += float64(b.bl[k*p+c] * v)
 	}
 	for c, v := range s.g[i*g : (i+1)*g] {
 		across += float64(b.bg[k*g+c] * v)
 	}
 	if p > 0 && s.neighbours.Shape.DOF > 0 {
-		return studentGain(s.neighbours.Shape.DOF, p, b.pull[i], along, b.local[k], across, b.global[k])
+		return studentGain(s.neighbours.Shape.DOF, p, s.pull[i], along, b.local[k], across, b.global[k])
 	}
 	sum := along + across
 	return 0.5 * sum * sum / (b.local[k] + b.global[k])

@@ -42,6 +42,12 @@ const (
 // Len returns the number of points.
 func (g *Groups) Len() int { return len(g.points) / max(1, g.dim) }
 
+// Bytes returns about how many bytes they take.
+func (g *Groups) Bytes() int {
+	const double, single, each = 8, 4, 32
+	return double*(cap(g.points)+cap(g.centres)) + single*cap(g.panels) + each*cap(g.groups)
+}
+
 // Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no reference to z.
 func (g *Groups) Pack(z []float64, n, dim int) {
 	if dim < 1 || len(z) < n*dim {

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"unsafe"
 )
 
 // Neighbours is the pool, packed for the products of [Update] and [LSE]: centred, whitened
@@ -22,6 +23,12 @@ type Neighbours[T Float] struct {
 
 // Len returns the number of points.
 func (p *Neighbours[T]) Len() int { return p.n }
+
+// Bytes returns about how many bytes they take.
+func (p *Neighbours[T]) Bytes() int {
+	var one T
+	return int(unsafe.Sizeof(one)) * (cap(p.points) + cap(p.coords) + cap(p.bias))
+}
 
 // Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no
 // reference to z, and allocates only when the pool grows.
