@@ -2,6 +2,7 @@ package modelkey
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -38,7 +39,7 @@ type Values struct {
 }
 
 // Column returns the values of a record's rows in the column. It takes text, dictionaries of text, integers and booleans,
-// which become decimals, true and false. In a record without the column no row has a value. The caller calls Release.
+// which become decimals, true and false. JSON has no type for integers, so float64 counts too: a number that is no integer is no value. In a record without the column no row has a value. The caller calls Release.
 func (b By) Column(rec arrow.Record) (Values, error) {
 	n := int(rec.NumRows())
 	path, count := nested.Find(rec.Schema(), b.Name)
@@ -108,6 +109,8 @@ func valueOf(col arrow.Array) func(row int) (string, bool) {
 		return integers(col.Value)
 	case *array.Uint32:
 		return integers(col.Value)
+	case *array.Float64:
+		return whole(col.Value)
 	case *array.Uint64:
 		return func(i int) (string, bool) { return strconv.FormatUint(col.Value(i), 10), true }
 	}
@@ -116,6 +119,19 @@ func valueOf(col arrow.Array) func(row int) (string, bool) {
 
 func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](at func(int) T) func(int) (string, bool) {
 	return func(i int) (string, bool) { return strconv.FormatInt(int64(at(i)), 10), true }
+}
+
+// mostWhole is the number from which on float64 has not all integers.
+const mostWhole = 1 << 53
+
+func whole(at func(int) float64) func(int) (string, bool) {
+	return func(i int) (string, bool) {
+		v := at(i)
+		if v != math.Trunc(v) || math.Abs(v) >= mostWhole {
+			return "", false
+		}
+		return strconv.FormatInt(int64(v), 10), true
+	}
 }
 
 // entryOf looks values up in a dictionary. An index outside of it, and one of a null entry, give no value.

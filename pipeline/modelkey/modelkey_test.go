@@ -111,6 +111,7 @@ func TestColumn(t *testing.T) {
 		"booleans":    {arrow.FixedWidthTypes.Boolean, `[true, false, null]`, []string{"true", "false", "-"}},
 		"dictionary":  {&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, `["a", "b", null, "a"]`, []string{"a", "b", "-", "a"}},
 		"longer text": {arrow.BinaryTypes.String, `["` + strings.Repeat("x", MostBytes+1) + `"]`, []string{"-"}},
+		"json":        {arrow.PrimitiveTypes.Float64, `[-5, null, 7.5, 1e300, 9007199254740992, 9007199254740991]`, []string{"-5", "-", "-", "-", "-", "9007199254740991"}},
 		"nulls":       {arrow.Null, `[null, null]`, []string{"-", "-"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestColumn(t *testing.T) {
 }
 
 func TestColumnsThatGiveNoValues(t *testing.T) {
-	rec := record(t, arrow.PrimitiveTypes.Float64, `[1, 2]`)
+	rec := record(t, arrow.PrimitiveTypes.Float32, `[1, 2]`)
 	defer rec.Release()
 	var bad *ColumnError
 	if _, err := (By{Column, "machine"}).Column(rec); !errors.As(err, &bad) || bad.Code != CodeType {
