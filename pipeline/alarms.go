@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -17,6 +18,8 @@ type Alarms struct {
 	Partition int32   // partition of Topic that records with the key ModelID go to
 	ModelID   string  // key of the records
 	PBelow    float64 // each row whose lca_p is below this is an event; 0 = none
+
+	To func(id string) int32 // the partition for a key, as Kafka's own clients choose it; nil where there is one model for all rows
 }
 
 // AlarmBytes is the smallest max.message.bytes with which a topic takes every alarm: names are cut for it.
@@ -112,18 +115,13 @@ func (t *Transform) tell(p *pending, w *Whitened) *source.RecordError {
 	from, _ := slices.BinarySearchFunc(q.rare, rare{row: p.first}, inOrder)
 	for i := from; i < len(q.rare) && q.rare[i].row < p.last; i++ {
 		r := &q.rare[i]
-		s := Strange{
-			Time: m.Time, Partition: m.Partition, Offset: m.Offset, Row: r.row - p.first, ModelID: t.Follow.ModelID, Version: t.model.Version,
-			Score: r.score, P: r.p, Why: guilty(q.gains[i*each:(i+1)*each], w.Features),
-		}
-		if s.Time.IsZero() {
-			s.Time = t.Now()
-		}
+		s := t.strange(m, r.row-p.first, r, q.gains[i*each:(i+1)*each], w.Features)
 		if r.alarm {
 			a := t.Alarms.anomaly(&s)
 			q.alarms = append(q.alarms, a)
-			if size += a.Size(); size > mostWhitened {
-				return bad(m, codeOutputTooLarge, fmt.Errorf("the alarms of its rows take more than %d bytes; send fewer rows per message, or lower alarms.p_below", mostWhitened))
+			size += a.Size()
+			if bad := tooManyAlarms(m, size); bad != nil {
+				return bad
 			}
 		}
 		if r.shown && t.counts.strange.takes(s.P, s.Score) {
@@ -131,4 +129,24 @@ func (t *Transform) tell(p *pending, w *Whitened) *source.RecordError {
 		}
 	}
 	return nil
+}
+
+// strange is a row that is told of in addition to the output.
+func (t *Transform) strange(m *source.Message, row int, r *rare, gains []lca.Gain, features []string) Strange {
+	s := Strange{
+		Time: m.Time, Partition: m.Partition, Offset: m.Offset, Row: row, ModelID: t.model.ModelID, Version: t.model.Version,
+		Score: r.score, P: r.p, Why: guilty(gains, features),
+	}
+	if s.Time.IsZero() {
+		s.Time = t.Now()
+	}
+	return s
+}
+
+// tooManyAlarms refuses a message with alarms of more than mostWhitened bytes.
+func tooManyAlarms(m *source.Message, size int) *source.RecordError {
+	if size <= mostWhitened {
+		return nil
+	}
+	return bad(m, codeOutputTooLarge, fmt.Errorf("the alarms of its rows take more than %d bytes; send fewer rows per message, or lower alarms.p_below", mostWhitened))
 }

@@ -32,7 +32,7 @@ func (t *Transform) write(ctx context.Context, p *pending, w *Whitened) error {
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reasonNoRows, 1)
 	default:
-		value, rest, bad = t.withoutModel(ctx, m)
+		value, rest, bad = t.withoutModel(ctx, p)
 	}
 	if bad != nil {
 		if ctx.Err() != nil { // a schema was waited for
@@ -122,8 +122,9 @@ func (t *Transform) encodeAs(ctx context.Context, as Format, m *source.Message, 
 }
 
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.
-func (t *Transform) withoutModel(ctx context.Context, m *source.Message) (value []byte, rest [][]byte, bad *source.RecordError) {
-	if t.UntilModel == Drop {
+func (t *Transform) withoutModel(ctx context.Context, p *pending) (value []byte, rest [][]byte, bad *source.RecordError) {
+	m := p.message
+	if t.UntilModel == Drop && !p.null {
 		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil, nil
 	}

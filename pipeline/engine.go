@@ -21,6 +21,8 @@ type engine struct {
 	json     *jsonOutput
 	named    *registeredOutput
 	queue    queue
+
+	workspace lca.Workspace // of the scorers of KeyedTransform
 }
 
 // adopt prepares for a model that has come since the last batch; nil: there is none yet.
@@ -81,6 +83,7 @@ type pending struct {
 	message     *source.Message
 	first, last int                 // its rows are rows first … last−1 of the queue; equal where there is nothing to whiten
 	bad         *source.RecordError // why the message is set aside; nil: it is not
+	null        bool                // its rows are null, whatever transform.until_model says
 }
 
 // add puts a message at the end of the queue. The messages before it go first where its rows cannot join theirs.

@@ -24,6 +24,7 @@ type OutputConfig struct {
 	P           bool   // add the column lca_p: how often rows like the neighbours have a score at least as high
 	Why         int    // number of features that the column lca_why names, at most; 0: no such column
 	Imputed     bool   // add the column lca_imputed: the number of features that were missing and have been filled
+	Models      bool   // add the columns lca_model and lca_version: the model of each row
 	Passthrough bool   // begin with the columns of the input, untouched
 }
 
@@ -62,6 +63,7 @@ type Output struct {
 	valid    []byte        // validity bitmap of the current message
 	none     []byte        // validity bitmap of a column without values
 	why      whyColumn     // lca_why of the current message
+	models   modelColumns  // lca_model and lca_version of the current message
 	arrays   []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
@@ -111,7 +113,7 @@ func (o *Output) Encode(dst []byte, rec arrow.Record, w *Whitened) (value []byte
 	}
 	if w.Y == nil {
 		o.zeros = slices.Grow(o.zeros[:0], n*w.K)[:n*w.K] // never written to
-		o.appendLCA(&Whitened{K: w.K, Y: o.zeros, Score: o.zeros[:n]}, o.nothing(n), n)
+		o.appendLCA(&Whitened{K: w.K, Y: o.zeros, Score: o.zeros[:n], Models: w.Models}, o.nothing(n), n)
 	} else {
 		valid, nulls := o.markValid(w)
 		o.appendLCA(w, valid, nulls)
@@ -196,6 +198,11 @@ func (c *OutputConfig) fields(k int) []arrow.Field {
 	if c.Imputed {
 		fields = append(fields, arrow.Field{Name: c.Column + "_imputed", Type: arrow.PrimitiveTypes.Int16, Nullable: true})
 	}
+	if c.Models {
+		fields = append(fields,
+			arrow.Field{Name: c.Column + "_model", Type: arrow.BinaryTypes.String, Nullable: true},
+			arrow.Field{Name: c.Column + "_version", Type: arrow.PrimitiveTypes.Int64, Nullable: true})
+	}
 	return fields
 }
 
@@ -276,6 +283,9 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	if o.config.Imputed {
 		counts := memory.NewBufferBytes(arrow.Int16Traits.CastToBytes(o.imputed(w, n)))
 		o.arrays = append(o.arrays, array.NewInt16Data(array.NewData(arrow.PrimitiveTypes.Int16, n, []*memory.Buffer{valid, counts}, nil, nulls, 0)))
+	}
+	if o.config.Models {
+		o.arrays = o.models.append(o.arrays, w.Models, n)
 	}
 }
 

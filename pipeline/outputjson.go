@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -189,10 +190,22 @@ func (o *jsonOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
 			dst = fmt.Append(dst, w.Imputed[i])
 		}
 	}
+	if o.config.Models {
+		dst = modelKeys(next, dst, w, i)
+	}
 	if first { // without the comma before them
 		dst = slices.Delete(dst, at, at+1)
 	}
 	return dst
+}
+
+// modelKeys appends the model of a row; next appends a key.
+func modelKeys(next func([]byte) []byte, dst []byte, w *Whitened, i int) []byte {
+	if w.Models == nil || w.Models[i].Version == 0 {
+		return append(next(append(next(dst), jsontext.Null...)), jsontext.Null...)
+	}
+	dst = jsontext.AppendString(next(dst), w.Models[i].ID)
+	return strconv.AppendUint(next(dst), w.Models[i].Version, 10)
 }
 
 // number appends an element of numbers; nil has nothing but nulls.

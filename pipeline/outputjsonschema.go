@@ -38,8 +38,10 @@ func jsonSchemaType(t arrow.DataType) string {
 		return `{"type":["array","null"],"items":{"type":"number"}}`
 	case arrow.LIST:
 		return `{"type":["array","null"],"items":{"type":"object","properties":{"feature":{"type":"string"},"nats":{"type":"number"}}}}`
-	case arrow.INT16:
+	case arrow.INT16, arrow.INT64:
 		return `{"type":["integer","null"]}`
+	case arrow.STRING:
+		return `{"type":["string","null"]}`
 	}
 	return `{"type":["number","null"]}`
 }

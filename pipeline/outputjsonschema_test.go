@@ -21,8 +21,8 @@ func TestOutputsAreValidByTheirSchema(t *testing.T) {
 		`"E":{"type":"array","items":{"$ref":"#/definitions/A"}},"open":{"type":"object","properties":{"a":{"type":"number"}}}}`
 	const newer = `"$schema":"https://json-schema.org/draft/2020-12/schema",`
 	row, rows := `{"a":1.5}`, `[{"a":1.5},{"a":2}]`
-	ours := (&OutputConfig{Score: true, P: true, Why: 2, Imputed: true, Column: "lca"}).fields(2)
-	const values = `{"lca":[1.5,2],"lca_score":2.5,"lca_p":null,"lca_why":[{"feature":"a","nats":1}],"lca_imputed":0}`
+	ours := (&OutputConfig{Score: true, P: true, Why: 2, Imputed: true, Models: true, Column: "lca"}).fields(2)
+	const values = `{"lca":[1.5,2],"lca_score":2.5,"lca_p":null,"lca_why":[{"feature":"a","nats":1}],"lca_imputed":0,"lca_model":"m/0/x","lca_version":7}`
 	type check struct {
 		Before     json.RawMessage            `json:"before"`
 		After      json.RawMessage            `json:"after"`

@@ -136,44 +136,63 @@ func (o *registeredOutput) publish(ctx context.Context, s *format.Schema) (int, 
 	return id, err
 }
 
+// Branches of the unions [null, T], as they are written.
+const avroNull, avroSome = 0, 2
+
 // avro appends our fields of a record's only row to its body.
 func (o *registeredOutput) avro(dst []byte, w *Whitened) []byte {
-	const null, some = 0, 2 // branches of the unions [null, T], as they are written
 	if w.Y == nil || w.Invalid[0] != minibatch.ReasonNone {
-		return append(dst, make([]byte, len(o.config.fields(w.K)))...) // null is 0
+		fields := len(o.config.fields(w.K))
+		if o.config.Models {
+			fields -= 2
+		}
+		return o.avroModel(append(dst, make([]byte, fields)...), w) // null is 0
 	}
 	if o.config.Layout == LayoutColumns {
 		for _, y := range w.Y {
-			dst = avroFloat(append(dst, some), y)
+			dst = avroFloat(append(dst, avroSome), y)
 		}
 	} else {
-		dst = binary.AppendVarint(append(dst, some), int64(len(w.Y)))
+		dst = binary.AppendVarint(append(dst, avroSome), int64(len(w.Y)))
 		for _, y := range w.Y {
 			dst = avroFloat(dst, y)
 		}
 		dst = append(dst, 0) // the last block
 	}
 	if o.config.Score {
-		dst = avroFloat(append(dst, some), w.Score[0])
+		dst = avroFloat(append(dst, avroSome), w.Score[0])
 	}
 	switch {
 	case !o.config.P:
 	case w.P == nil:
-		dst = append(dst, null)
+		dst = append(dst, avroNull)
 	default:
-		dst = avroFloat(append(dst, some), w.P[0])
+		dst = avroFloat(append(dst, avroSome), w.P[0])
 	}
 	if o.config.Why > 0 {
-		dst = o.avroWhy(append(dst, some), w)
+		dst = o.avroWhy(append(dst, avroSome), w)
 	}
 	if o.config.Imputed {
 		filled := int64(0)
 		if w.Imputed != nil {
 			filled = int64(w.Imputed[0])
 		}
-		dst = binary.AppendVarint(append(dst, some), filled)
+		dst = binary.AppendVarint(append(dst, avroSome), filled)
 	}
-	return dst
+	return o.avroModel(dst, w)
+}
+
+// avroModel appends the model of the row, where there are such fields.
+func (o *registeredOutput) avroModel(dst []byte, w *Whitened) []byte {
+	switch {
+	case !o.config.Models:
+		return dst
+	case w.Models == nil || w.Models[0].Version == 0:
+		return append(dst, avroNull, avroNull)
+	}
+	m := w.Models[0]
+	dst = append(binary.AppendVarint(append(dst, avroSome), int64(len(m.ID))), m.ID...)
+	return binary.AppendVarint(append(dst, avroSome), int64(m.Version))
 }
 
 func (o *registeredOutput) avroWhy(dst []byte, w *Whitened) []byte {

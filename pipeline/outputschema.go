@@ -38,6 +38,10 @@ func avroWith(text string, ours []arrow.Field, passthrough bool) (string, error)
 			typ = `{"type":"array","items":{"type":"record","name":` + jsonName(f.Name+"_entry") + `,"fields":[{"name":"feature","type":"string"},{"name":"nats","type":"float"}]}}`
 		case arrow.INT16:
 			typ = `"int"`
+		case arrow.INT64:
+			typ = `"long"`
+		case arrow.STRING:
+			typ = `"string"`
 		}
 		fields = append(fields, json.RawMessage(`{"name":`+name+`,"type":["null",`+typ+`],"default":null}`))
 	}

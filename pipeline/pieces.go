@@ -32,7 +32,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Why > 0 || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -17,6 +18,12 @@ const (
 // reasonNoModel counts rows that are dropped before the first model, under transform.until_model: drop.
 const reasonNoModel = "no_model"
 
+// reasonNoKey is the reason of rows without a value of model.by, and the code of messages that are set aside for it.
+const reasonNoKey = "no_key"
+
+// codeModelsDiffer is the code of a message whose rows have models of different features.
+const codeModelsDiffer = "models_differ"
+
 // Reasons for which records are not whitened though nothing is wrong with them.
 const (
 	reasonTombstone = "tombstone" // a null value goes on as it is
@@ -30,12 +37,13 @@ var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNo
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{
 	minibatch.ReasonWidth.String(), minibatch.ReasonNull.String(), minibatch.ReasonNaN.String(), minibatch.ReasonInf.String(),
-	reasonNoModel,
+	reasonNoModel, reasonNoKey,
 }
 
 // recordCodes are the reasons for which whole records are set aside.
 var recordCodes = append(format.Codes(),
 	source.CodeBatchInvalid, source.CodeBatchDamaged,
 	minibatch.CodeMissing, minibatch.CodeWidth, minibatch.CodeType, minibatch.CodeAmbiguous, minibatch.CodeNone, minibatch.CodeUnknown, minibatch.CodeCorrupt,
-	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeNotAvro, codeRefused,
+	CodeOutputColumnExists, codeRowInvalid, codeOutputTooLarge, codeNotAvro, codeRefused, reasonNoKey, codeModelsDiffer,
+	modelkey.CodeType, modelkey.CodeAmbiguous, modelkey.CodeCorrupt,
 )

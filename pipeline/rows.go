@@ -165,22 +165,29 @@ func (t *Transform) invalid(m *source.Message, reasons []minibatch.Reason) *sour
 		if reason == minibatch.ReasonNone {
 			continue
 		}
-		u := t.counts.rejected(reason.String(), 1)
-		if u.n == 1 {
-			u.partition, u.offset, u.row = m.Partition, m.Offset, i
-		}
-		if u.n <= looked {
-			u.blame(t.features.Unusable(m.Record, i))
-		}
 		count++
-		switch t.OnInvalid {
-		case NullRow, ImputeRow: // kept, with a null result
-		case RejectRow:
-			return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", i, reason))
-		case StopAtRow:
-			return bad(m, codeRowInvalid, stopAtRow(m, i, reason))
+		if bad := t.invalidRow(m, i, reason); bad != nil {
+			return bad
 		}
 	}
 	t.counts.rows += uint64(len(reasons) - count)
 	return nil
+}
+
+// invalidRow applies source.on_invalid to one row, and counts it.
+func (t *Transform) invalidRow(m *source.Message, row int, reason minibatch.Reason) *source.RecordError {
+	u := t.counts.rejected(reason.String(), 1)
+	if u.n == 1 {
+		u.partition, u.offset, u.row = m.Partition, m.Offset, row
+	}
+	if u.n <= looked {
+		u.blame(t.features.Unusable(m.Record, row))
+	}
+	switch t.OnInvalid {
+	case RejectRow:
+		return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", row, reason))
+	case StopAtRow:
+		return bad(m, codeRowInvalid, stopAtRow(m, row, reason))
+	}
+	return nil // kept, with a null result
 }

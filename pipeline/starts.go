@@ -25,10 +25,11 @@ import (
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
 type Starts struct {
-	Topic string                                     // the checkpoint topic
-	Open  func(context.Context) (TopicReader, error) // a read_committed reader from the topic's beginning
-	End   func(context.Context) (int64, error)       // its high watermark, see ReadBack
-	Log   *slog.Logger                               // nil: waiting is not logged
+	Topic     string                                     // the checkpoint topic
+	Partition int32                                      // of that topic: with a model for each key, that of the source partition
+	Open      func(context.Context) (TopicReader, error) // a read_committed reader from the partition's beginning
+	End       func(context.Context) (int64, error)       // its high watermark, see ReadBack
+	Log       *slog.Logger                               // nil: waiting is not logged
 
 	once sync.Once
 	turn chan struct{} // holds the permission to read on
@@ -153,5 +154,5 @@ func (s *Starts) message(key string, v Start) sink.Message {
 	if err != nil {
 		panic(err) // numbers and texts can always be encoded
 	}
-	return sink.Message{Topic: s.Topic, Key: []byte(key), Value: value}
+	return sink.Message{Topic: s.Topic, Partition: s.Partition, Key: []byte(key), Value: value}
 }

@@ -26,7 +26,7 @@ func (o *Output) write(dst []byte, rec arrow.Record) (value []byte, rest [][]byt
 	}
 	value, rest = o.stream.pieces(append(o.stream.dst, endOfStream...))
 	if o.stream.dst = nil; rest != nil {
-		o.valid, o.columns, o.why = nil, nil, whyColumn{} // they may be among the pieces
+		o.valid, o.columns, o.why, o.models = nil, nil, whyColumn{}, modelColumns{} // they may be among the pieces
 	}
 	return value, rest, nil
 }

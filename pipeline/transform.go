@@ -97,6 +97,11 @@ func (t *Transform) takes(b *source.Batch) int64 {
 	if m := t.Follow.Current(); m != nil {
 		features = m.Features
 	}
+	return t.takesOf(b, features)
+}
+
+// takesOf is takes for rows of these features.
+func (t *Transform) takesOf(b *source.Batch, features []string) int64 {
 	numbers := b.Rows() * (t.Output.added(features) + t.Alarms.bytes(features))
 	outputs := numbers + b.Memory + t.texts(b, features)
 	return numbers + 2*outputs

@@ -18,11 +18,18 @@ type Whitened struct {
 	Features []string           // names of the columns in Why
 	Imputed  []int16            // how many features of each row were filled; nil: none
 	Invalid  []minibatch.Reason // why a row is null; read where there is a model
+	Models   []Origin           // the model of each row; nil: none has one. Read where OutputConfig.Models is set
+}
+
+// Origin is the model that a row was whitened with; the zero value is none.
+type Origin struct {
+	ID      string
+	Version uint64
 }
 
 // added is at most how many bytes our columns take per row, with the gains that lca_why is made of.
 func (c *OutputConfig) added(features []string) int64 {
-	const float32Bytes, int16Bytes, gainBytes, ends = 4, 2, 16, 2 * 4
+	const float32Bytes, int16Bytes, gainBytes, ends, usualID = 4, 2, 16, 2 * 4, 40
 	size := float32Bytes * len(features)
 	if c.scores() {
 		size += float32Bytes
@@ -32,6 +39,9 @@ func (c *OutputConfig) added(features []string) int64 {
 	}
 	if c.Imputed {
 		size += int16Bytes
+	}
+	if c.Models {
+		size += usualID + ends
 	}
 	if c.Why > 0 {
 		size += min(c.Why, len(features)) * (gainBytes + ends + float32Bytes + longest(features))
@@ -48,6 +58,9 @@ func (c *OutputConfig) addedText(features []string) int64 {
 	}
 	if c.Why > 0 {
 		size += min(c.Why, len(features)) * (item + number + longest(features))
+	}
+	if c.Models {
+		size += 2*(key+len(c.Column)) + 40 + number // an id as a rule
 	}
 	const others = 5 // lca, lca_score, lca_p, lca_why and lca_imputed
 	return int64(size + others*(key+len(c.Column)+number))
@@ -79,6 +92,9 @@ func (w *Whitened) rows(first, last int) Whitened {
 	if w.Imputed != nil {
 		part.Imputed = w.Imputed[first:last]
 	}
+	if w.Models != nil {
+		part.Models = w.Models[first:last]
+	}
 	if w.Why != nil {
 		each := len(w.Why) / len(w.Invalid)
 		part.Why = w.Why[first*each : last*each]
@@ -91,6 +107,8 @@ func (w *Whitened) check(n int, c *OutputConfig) {
 	switch {
 	case w.K < 1:
 		panic(fmt.Sprintf("pipeline: output of %d coordinates", w.K))
+	case w.Models != nil && len(w.Models) != n:
+		panic(fmt.Sprintf("pipeline: output of %d rows has %d models", n, len(w.Models)))
 	case w.Y == nil:
 	case len(w.Y) != n*w.K || len(w.Invalid) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows of %d has %d numbers and %d reasons", n, w.K, len(w.Y), len(w.Invalid)))

@@ -40,6 +40,7 @@ type system struct {
 	link     *sink.Link        // of all producers
 	engines  *pipeline.Engines // of all transforms
 	starts   *pipeline.Starts  // start markers, shared by learner and transform
+	limit    int64             // bytes that the process may use
 	memory   *source.Memory    // of all readers
 	rate     *source.Rate      // of the transform's transactions
 	learns   bool              // this process has a learner
@@ -60,7 +61,8 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 		return nil, err
 	}
 	paceCollector()
-	s.memory, s.rate = source.NewMemory(memoryLimit(c.Memory, log)), source.NewRate(mostTransactions)
+	s.limit = memoryLimit(c.Memory, log)
+	s.memory, s.rate = source.NewMemory(s.limit), source.NewRate(mostTransactions)
 	s.link, s.engines = sink.NewLink(s.memory.Spare()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		s.cluster.Close()
@@ -137,8 +139,10 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 	if err != nil {
 		return err
 	}
-	if err := oneModel(cfg, c.Name()); err != nil {
-		return err
+	if c.Name() != "transform" {
+		if err := oneModel(cfg, c.Name()); err != nil {
+			return err
+		}
 	}
 	names := needed(cfg)
 	p.log = p.logger(cfg.Logger)
@@ -228,10 +232,13 @@ const patience = 10 * 365 * 24 * time.Hour
 // end returns source.Latest or source.LatestStable of the single partition of one of our topics.
 func (s *system) end(topic string, at source.At) func(context.Context) (int64, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context) (int64, error) {
-		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, at)
-		return o[p], err
-	}
+	return func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, at) }
+}
+
+// endOf returns an end of a partition.
+func (s *system) endOf(ctx context.Context, p source.Partition, at source.At) (int64, error) {
+	o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, at)
+	return o[p], err
 }
 
 // readBack reads one of our topics to one of its ends.
@@ -248,13 +255,16 @@ func (s *system) openLog(topic string) func(context.Context) (pipeline.TopicRead
 // openLogAt opens it from an offset, or from its beginning if that is later.
 func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
-		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
-		if err != nil {
-			return nil, err
-		}
-		return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), RetryFor: patience}), nil
+	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, from) }
+}
+
+// openPartition opens a partition of one of our topics.
+func (s *system) openPartition(ctx context.Context, p source.Partition, from int64) (*source.Fetcher, error) {
+	o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
+	if err != nil {
+		return nil, err
 	}
+	return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), RetryFor: patience}), nil
 }
 
 // How much one Read gathers. A transaction of the transform should be worth its round trips, and worth the pause

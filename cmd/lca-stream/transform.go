@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -12,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -66,6 +68,9 @@ func stopped(ctx context.Context, err error) error {
 
 // transform follows the snapshot topic and whitens until ctx ends.
 func (s *system) transform(ctx context.Context) error {
+	if s.config.Model.By.Keyed() {
+		return s.transformKeyed(ctx)
+	}
 	shared, err := s.transformConfig(ctx)
 	if err != nil {
 		return err
@@ -88,7 +93,7 @@ func (s *system) transform(ctx context.Context) error {
 		if err := shared.Follow.AwaitStart(gctx); err != nil { // a model that does not fit ends this process before it takes a partition from another one
 			return stopped(gctx, err)
 		}
-		return s.whiten(gctx, shared)
+		return s.whiten(gctx, shared, nil)
 	})
 	err = g.Wait()
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
@@ -97,7 +102,8 @@ func (s *system) transform(ctx context.Context) error {
 	return err
 }
 
-func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) error {
+// whiten whitens with the model that is followed, or with keyed models unless they are nil.
+func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, models *pipeline.KeyedModels) error {
 	if shared.UntilModel == pipeline.Hold {
 		s.stats.SetHold(s.config.Snapshot.Topic)
 	}
@@ -114,7 +120,10 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) source.Offsets {
 		return source.Ends(ctx, s.cluster, parts)
 	})
-	o := &transforms{system: s, shared: shared, positions: s.positions(s.config.Source.Group, ""), lags: lags}
+	if models != nil {
+		members = &keptModels{members, models}
+	}
+	o := &transforms{system: s, shared: shared, models: models, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "transform"), Stats: s.stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
@@ -124,6 +133,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig) er
 type transforms struct {
 	*system
 	shared    pipeline.TransformConfig
+	models    *pipeline.KeyedModels // nil: there is one model for all rows
 	positions *pipeline.Positions
 	renew     *pipeline.Renewal
 	gaps      *pipeline.Gaps
@@ -132,7 +142,7 @@ type transforms struct {
 
 // open opens one partition's loop, in the order of a takeover.
 func (o *transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
-	parts := []source.Partition{p}
+	parts, positions := []source.Partition{p}, o.positionsOf(p)
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
 			id, former := transformID(o.config.Source, p.ID)
@@ -144,20 +154,20 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 			return k, nil
 		},
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
-			committed := func(ctx context.Context) (source.Offsets, error) { return o.positions.Open(ctx, k, claim, parts) }
-			return &pipeline.Transform{TransformConfig: o.shared, Committed: committed}, nil
+			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
+			return o.stage(pipeline.Transform{TransformConfig: o.shared, Committed: committed}), nil
 		},
-		CatchUp: o.shared.Follow.CatchUp,
+		CatchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim := claim
-			claim.Metadata = o.positions.Metadata(parts)
+			claim.Metadata = positions.Metadata(parts)
 			if o.shared.UntilModel != pipeline.Hold {
-				return o.read(ctx, p, claim, start)
+				return o.read(ctx, p, positions, claim, start)
 			}
-			claim.Next, claim.Epochs = start, o.positions.Epochs(start)
+			claim.Next, claim.Epochs = start, positions.Epochs(start)
 			o.lags.hold(ctx, p, start[p])
 			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
-				return o.read(ctx, p, claim, start)
+				return o.read(ctx, p, positions, claim, start)
 			}
 			return o.shared.Follow.Hold(read, claim, o.idle()), nil
 		},
@@ -167,7 +177,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		return nil, o.cluster.Explain(err)
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("stage", "transform", "partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
-	loop.Spread, loop.Renew, loop.Epochs = spread, o.renew, o.positions.Epochs(loop.Start)
+	loop.Spread, loop.Renew, loop.Epochs = spread, &pipeline.Renewal{Every: o.renew.Every, Markers: positions.Markers}, positions.Epochs(loop.Start)
 	if o.config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck
 	}
@@ -187,11 +197,11 @@ func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
 }
 
 // read opens a partition's reader.
-func (o *transforms) read(ctx context.Context, p source.Partition, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
+func (o *transforms) read(ctx context.Context, p source.Partition, positions *pipeline.Positions, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
 	src, err := o.reader(ctx, source.KafkaConfig{
-		Start: start, Epochs: o.positions.Epochs(start), TopicIDs: o.positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
+		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
 		GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
 	}, o.whitened())
 	if err != nil {
@@ -206,12 +216,19 @@ func (o *transforms) read(ctx context.Context, p source.Partition, claim source.
 // because the only feature may be a list of any length.
 func (s *system) whitened() format.Config {
 	needed, output := s.featuresOnly(), outputOf(s.config)
-	if !needed.Only || !output.Passthrough {
-		return needed
+	if needed.Only && output.Passthrough {
+		needed.OnlyOf = output.Format.Copied()
+		if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != pipeline.LayoutColumns); needed.Only {
+			needed.Also = output.Names(len(needed.Columns))
+		}
 	}
-	needed.OnlyOf = output.Format.Copied()
-	if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != pipeline.LayoutColumns); needed.Only {
-		needed.Also = output.Names(len(needed.Columns))
+	return withValues(needed, s.config.Model.By)
+}
+
+// withValues asks for the column that says which model a row belongs to, too.
+func withValues(needed format.Config, by modelkey.By) format.Config {
+	if by.Place == modelkey.Column {
+		needed.Columns = append(slices.Clone(needed.Columns), by.Name)
 	}
 	return needed
 }
@@ -230,7 +247,10 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 		return pipeline.TransformConfig{}, err
 	}
 	until := c.Transform.UntilModel
-	if s.fromHistory {
+	switch {
+	case c.Model.By.Keyed() && until == pipeline.Hold: // a new key must not hold up all others
+		until = pipeline.PassThrough
+	case s.fromHistory:
 		until = pipeline.Hold
 	}
 	var registry pipeline.Registry
@@ -278,7 +298,10 @@ func (s *system) alarms(ctx context.Context) (pipeline.Alarms, error) {
 	for i := range ids {
 		ids[i] = i
 	}
-	a.Partition = int32(kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: []byte(a.ModelID)}, ids...))
+	a.To = func(id string) int32 {
+		return int32(kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: []byte(id)}, ids...))
+	}
+	a.Partition = a.To(a.ModelID)
 	return a, nil
 }
 
@@ -295,5 +318,5 @@ func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 // outputOf is what an output message holds.
 func outputOf(c *config.Config) pipeline.OutputConfig {
 	t := c.Transform
-	return pipeline.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == pipeline.ImputeRow, Passthrough: t.Passthrough}
+	return pipeline.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == pipeline.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
 }

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// transformKeyed whitens with a model for each value of model.by until ctx ends.
+func (s *system) transformKeyed(ctx context.Context) error {
+	shared, err := s.transformConfig(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	models := s.keyedModels(&shared, fail)
+	defer models.Keep(nil)
+	err = s.whiten(ctx, shared, models)
+	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
+		return cause // nil, or why the snapshot topic cannot be followed
+	}
+	return err
+}
+
+func (s *system) keyedModels(shared *pipeline.TransformConfig, fail func(error)) *pipeline.KeyedModels {
+	c := s.config
+	return &pipeline.KeyedModels{
+		Open: func(ctx context.Context, partition int32, from int64) (pipeline.ModelLog, error) {
+			return s.openPartition(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from)
+		},
+		End: func(ctx context.Context, partition int32) (int64, error) {
+			return s.endOf(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, source.LatestStable)
+		},
+		Failed: fail,
+		Topic:  c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Features: c.Source.Features,
+		By: c.Model.By, Memory: s.modelMemory(),
+		Coordinates: shared.Coordinates, Components: shared.Components,
+		Learns:   s.learns,
+		Explains: shared.Output.Why > 0 || shared.Output.Imputed,
+		AlarmsTo: shared.Alarms.To, Stats: s.stats, Log: s.log.With("stage", "transform"),
+	}
+}
+
+// modelMemory is the most that the models of a stage take: model.memory, or half of memory.limit if that is less.
+func (s *system) modelMemory() int {
+	return min(s.config.Model.Memory, int(s.limit/2))
+}
+
+// stage is a partition's stage.
+func (o *transforms) stage(t pipeline.Transform) pipeline.Stage {
+	if o.models == nil {
+		return &t
+	}
+	return &pipeline.KeyedTransform{Transform: t, Models: o.models}
+}
+
+// catchUp reads the newest models of a partition.
+func (o *transforms) catchUp(ctx context.Context, p source.Partition) error {
+	if o.models == nil {
+		return o.shared.Follow.CatchUp(ctx)
+	}
+	return o.models.CatchUp(ctx, p.ID)
+}
+
+// positionsOf are those of all partitions, or with keys those of one: its start markers are in the same partition of the checkpoint topic.
+func (o *transforms) positionsOf(p source.Partition) *pipeline.Positions {
+	if o.models == nil {
+		return o.positions
+	}
+	at := o.system.positions(o.config.Source.Group, "")
+	at.Starts = o.startMarkersOf(p.ID)
+	return at
+}
+
+// startMarkersOf are the start markers of a source partition with a model for each key.
+func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
+	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
+	return &pipeline.Starts{
+		Topic: p.Topic, Partition: partition, Log: s.log,
+		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
+		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
+	}
+}
+
+// keptModels are members that tell which partitions they own: the models of others are forgotten, and those of partitions that stay are not
+// read again.
+type keptModels struct {
+	pipeline.Members
+	models *pipeline.KeyedModels
+}
+
+// Next waits for the next generation.
+func (m *keptModels) Next(ctx context.Context) (pipeline.Ownership, error) {
+	own, err := m.Members.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	for _, p := range own.Owned() {
+		ids = append(ids, p.ID)
+	}
+	m.models.Keep(ids)
+	return own, nil
+}

@@ -1,0 +1,272 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const (
+	// mostLookups bounds how often a model is looked up again because its snapshot is gone: compacted since its offset was
+	// remembered. A newer one is on the topic by then.
+	mostLookups = 5
+
+	// mostAcross is how many records between two snapshots are read rather than sought over.
+	mostAcross = 32
+
+	// perByte is about how many bytes a model takes in memory for each byte of its snapshot.
+	perByte = 3
+)
+
+// wanted is a model that rows ask for and that is not in memory.
+type wanted struct {
+	entry    *modelEntry
+	value    string
+	at       modelPlace
+	reserved int // bytes of the cache
+	gone     int // how often there was nothing at the same place
+
+	chunks []source.Record // as far as they have been read
+	read   bool            // the fields below are the result
+	model  *loadedModel
+	err    error
+}
+
+func (w *wanted) estimate() int { return perByte * int(w.at.bytes) }
+
+// load fetches models in the order of their offsets. An entry whose newest snapshot is unusable has an older one afterwards, or no
+// model.
+func (x *modelIndex) load(ctx context.Context, all []*wanted) error {
+	for try := 0; len(all) > 0; try++ {
+		if try == mostLookups {
+			return fmt.Errorf("pipeline: the newest snapshot of model %q was not at its offset %d times in a row", x.id(all[0].value), mostLookups)
+		}
+		all = slices.Clone(all) // the caller's has all of them
+		slices.SortFunc(all, func(a, b *wanted) int { return cmp.Compare(a.at.first, b.at.first) })
+		if err := x.fetch(ctx, all); err != nil {
+			return err
+		}
+		again, err := x.loaded(all)
+		if err != nil || len(again) == 0 {
+			return err
+		}
+		if err := x.patiently(ctx, func() error { return x.catchUp(ctx) }); err != nil {
+			return err
+		}
+		all = all[:0]
+		for _, w := range again {
+			if x.again(w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return nil
+}
+
+// loaded takes in what was fetched, and returns what has to be looked up again.
+func (x *modelIndex) loaded(all []*wanted) (again []*wanted, err error) {
+	for _, w := range all {
+		switch {
+		case w.err == nil:
+			x.settle(w, w.model)
+		case errors.Is(w.err, snapshot.ErrIncomplete):
+			again = append(again, w)
+		case errors.Is(w.err, snapshot.ErrNewer) && w.entry.served == 0:
+			return nil, &Stop{Err: w.err, Remedy: "use that release; or go on under another snapshot.model_id"}
+		default:
+			x.models.faults.say(x.models.Log, "a snapshot is unusable; the one before it is used, if there is one", x.id(w.value), w.at.version, w.err)
+			x.giveUp(w.entry, w.at)
+			again = append(again, w)
+		}
+	}
+	return again, nil
+}
+
+// settle puts a model that was fetched into memory.
+func (x *modelIndex) settle(w *wanted, m *loadedModel) {
+	x.serve(w.entry, m.Version)
+	w.entry.using = m
+	x.models.cache.put(m, w.reserved)
+	w.reserved = 0
+	x.models.show(m)
+}
+
+// again looks a model up again whose snapshot is gone or unusable. It returns false if there is nothing to fetch.
+func (x *modelIndex) again(w *wanted) bool {
+	const surely = 2 // a log that was replaced comes back from its beginning
+	at, m, ok := x.place(w.entry)
+	if at != w.at {
+		w.gone = 0
+	}
+	if w.gone++; ok && m == nil && at == w.at && w.gone == surely {
+		x.models.faults.say(x.models.Log, "a snapshot is no longer on the topic; the one before it is used, if there is one", x.id(w.value), at.version, errors.New("it was deleted, and nothing newer has come"))
+		x.giveUp(w.entry, at)
+		at, m, ok = x.place(w.entry)
+	}
+	if ok && m == nil {
+		w.at, w.read, w.err = at, false, nil
+		return true
+	}
+	if w.entry.using = m; m != nil {
+		x.models.cache.pin(m)
+	}
+	return false
+}
+
+// fetch reads snapshots and makes models of them. It waits for brokers that do not answer.
+func (x *modelIndex) fetch(ctx context.Context, all []*wanted) error {
+	return x.patiently(ctx, func() error {
+		left := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return w.read })
+		err := x.read(ctx, left)
+		if err != nil {
+			x.loader = nil
+		}
+		if err == nil || replaced(err) { // what was not found is gone
+			for _, w := range left {
+				x.finish(w)
+			}
+			return nil
+		}
+		for _, w := range left {
+			w.chunks = nil
+		}
+		return err
+	})
+}
+
+// patiently tries until ctx ends, or an error comes that no retry can cure.
+func (x *modelIndex) patiently(ctx context.Context, try func() error) error {
+	for wait := firstRetry; ; wait = longer(wait) {
+		err := try()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case sink.Permanent(err):
+			return err
+		}
+		x.models.Log.Warn("cannot fetch models; rows wait for them", "partition", x.partition, "error", err, "retry_in", wait)
+		sleep(ctx, wait)
+	}
+}
+
+// read reads the snapshots of all in one go over the partition. Of what was read no more is kept than of those that are not whole
+// yet.
+func (x *modelIndex) read(ctx context.Context, all []*wanted) (err error) {
+	for next := int64(-1); len(all) > 0; {
+		from := all[0].at.first
+		if x.loader == nil {
+			if x.loader, err = x.models.Open(ctx, x.partition, from); err != nil {
+				return err
+			}
+		} else if next < 0 || from-next > mostAcross {
+			x.loader.Move(from)
+		}
+		got, err := x.loader.Fetch(ctx)
+		if err != nil {
+			return err
+		}
+		if len(got.Records) == 0 && got.Next >= got.LastStable { // behind the end: what was there is gone
+			return nil
+		}
+		next = got.Next
+		share(got.Records, all)
+		for len(all) > 0 && all[0].at.last < next {
+			x.finish(all[0])
+			all = all[1:]
+		}
+	}
+	return nil
+}
+
+// share gives records to the snapshots that they are chunks of. Snapshots may lie among each other.
+func share(records []source.Record, all []*wanted) {
+	for _, r := range records {
+		for len(all) > 0 && all[0].at.last < r.Offset {
+			all = all[1:]
+		}
+		for _, w := range all {
+			if w.at.first > r.Offset {
+				break
+			}
+			if r.Offset <= w.at.last {
+				w.chunks = append(w.chunks, r)
+			}
+		}
+	}
+}
+
+// finish makes the model of a snapshot of which all was read that is there.
+func (x *modelIndex) finish(w *wanted) {
+	if w.read {
+		return
+	}
+	w.model, w.err = x.made(w)
+	w.read, w.chunks = true, nil
+}
+
+func (x *modelIndex) made(w *wanted) (*loadedModel, error) {
+	s, err := snapshot.Join(x.id(w.value), w.at.version, w.chunks)
+	if err == nil {
+		err = x.models.accept(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.ready(w.entry, s)
+}
+
+// ready prepares a model for whitening.
+func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot) (*loadedModel, error) {
+	k := x.models
+	s.Features, s.Offsets, s.Extra = k.names.one(s.Features), nil, nil
+	view, err := s.Model.View(k.Coordinates, k.Components)
+	if err != nil {
+		return nil, err
+	}
+	lean := *view
+	lean.CL, lean.CG = nil, nil
+	s.Model = &lean
+	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: lean.NewScorer(), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
+	m.scorer.Prepare(k.Explains)
+	m.fixed = k.labels(s.ModelID, s.Version, x.partition)
+	if k.AlarmsTo != nil {
+		m.alarms = k.AlarmsTo(s.ModelID)
+	}
+	m.bytes = m.size()
+	return m, nil
+}
+
+// errRefused is a model that rows must not be whitened with.
+var errRefused = errors.New("it is passed over")
+
+// accept refuses models of another pipeline with the same ids on the same topic, and of other features.
+func (k *KeyedModels) accept(s *snapshot.Snapshot) error {
+	if topic := s.LearntFrom(); topic != "" && k.Source != "" && topic != k.Source {
+		return fmt.Errorf("%w: it was learnt from topic %q, and this transform reads %q: set another snapshot.model_id", errRefused, topic, k.Source)
+	}
+	if !minibatch.Chosen(k.Features, s.Features) {
+		return fmt.Errorf("%w: %w: it %s: %s", errRefused, errOtherFeatures, OtherFeatures(s.Features, "source.features now says", k.Features), otherFeaturesRemedy)
+	}
+	return nil
+}
+
+// labels are the headers of outputs of a model; version 0: there is none.
+func (k *KeyedModels) labels(id string, version uint64, partition int32) []source.Header {
+	return []source.Header{
+		text("lca-model-id", id),
+		text("lca-model-version", strconv.FormatUint(version, 10)),
+		text("lca-group", k.Group),
+		text("lca-source-topic", k.Source),
+		text("lca-source-partition", strconv.Itoa(int(partition))),
+	}
+}
