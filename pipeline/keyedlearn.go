@@ -171,6 +171,7 @@ func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 func (k *KeyedLearn) Close() {
 	k.forget()
 	k.share.leave()
+	k.Stats.Models.Drop(k.Partition.ID)
 }
 
 func (k *KeyedLearn) forget() {

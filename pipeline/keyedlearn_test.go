@@ -134,11 +134,12 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 40, 8, 24, lca.Float64
 	states := source.Partition{Topic: "checkpoints", ID: keyedPartition.ID}
 	owner := Owner{Group: "g", Topic: "events"}
+	stats := NewStats()
 	return &KeyedLearn{KeyedLearnConfig: KeyedLearnConfig{
 		LearnConfig: LearnConfig{
 			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
 			SnapshotEvery: 10 * time.Second, CheckpointEvery: 30 * time.Second,
-			Learner: c, Producer: "test", Stats: NewStats(), Log: quiet(), Now: r.clock, Alarms: w.alarms,
+			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
 		By: r.by, Partition: keyedPartition,
 		States: &KeyedStates{
@@ -146,7 +147,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
 			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
 		},
-		Memory: NewModelMemory(r.memory),
+		Memory: NewModelMemory(r.memory, stats.ModelCounts("learn")),
 		Committed: func(context.Context) (source.Offsets, error) {
 			return source.Offsets{keyedPartition: w.committed["g.learn"][keyedPartition]}, nil
 		},
@@ -166,8 +167,8 @@ func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
 			err = loop.Run(t.Context())
 		}
 		stage.Close()
-		if used := stage.Memory.used.Load(); used != 0 || stage.Memory.Models.Load() != 0 {
-			t.Fatalf("%d bytes and %d models are in memory after the end", used, stage.Memory.Models.Load())
+		if used := stage.Memory.used.Load(); used != 0 || stage.Memory.counts.Memory.Load() != 0 {
+			t.Fatalf("%d bytes and %d models are in memory after the end", used, stage.Memory.counts.Memory.Load())
 		}
 		if err == nil {
 			return stage
@@ -321,7 +322,7 @@ func TestKeyedModelsAreThoseOfTheirRowsAlone(t *testing.T) {
 					w.fleetMessages(by, rows)
 					stage := w.learnFleet(t, r)
 					w.checkFleet(t, r, want)
-					if evicted := stage.Memory.Evicted.Load(); seed == 0 && evicted == 0 {
+					if evicted := stage.Memory.counts.Evicted.Load(); seed == 0 && evicted == 0 {
 						t.Error("no model was evicted")
 					}
 				}

@@ -222,7 +222,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	m.one, m.recent = one, k.recent.PushBack(m)
 	k.share.held(1)
 	if c != nil {
-		k.Memory.Loaded.Add(1)
+		k.Memory.counts.Loaded.Add(1)
 	}
 	k.weigh(m, size)
 	return nil
@@ -233,6 +233,9 @@ func (k *KeyedLearn) newOne(value string) *Learn {
 	one := &Learn{LearnConfig: k.LearnConfig, oneOfMany: true}
 	one.ModelID = modelkey.ID(k.ModelID, k.Partition.ID, []byte(value))
 	one.Alarms.ModelID, one.Log, one.Rejects = one.ModelID, k.quiet, nil
+	if k.Alarms.To != nil {
+		one.Alarms.Partition = k.Alarms.To(one.ModelID)
+	}
 	one.Checkpoints = &Checkpoints{Topic: k.States.Topic, ModelID: one.ModelID, Owner: k.States.Owner, OneSlot: true}
 	one.reset(source.Offsets{k.Partition: 0})
 	return one
@@ -273,7 +276,7 @@ func (k *KeyedLearn) leave(ctx context.Context, m *keyedModel) error {
 		return err
 	}
 	k.unload(m)
-	k.Memory.Evicted.Add(1)
+	k.Memory.counts.Evicted.Add(1)
 	k.release(m)
 	return nil
 }
@@ -289,6 +292,7 @@ func (k *KeyedLearn) unload(m *keyedModel) {
 		m.one.learner.Close()
 	}
 	k.share.held(-1)
+	k.hide(m)
 	m.one, m.plan = nil, nil
 	if m.recent != nil {
 		k.recent.Remove(m.recent)
@@ -303,5 +307,19 @@ func (k *KeyedLearn) release(m *keyedModel) {
 	}
 }
 
-// show brings what is shown of a model up to date.
-func (k *KeyedLearn) show(*keyedModel) {}
+// show brings what the status page and the API show of a model up to date.
+func (k *KeyedLearn) show(m *keyedModel) {
+	i, one := m.one.learner.Info(), m.one
+	k.Stats.Models.Update(one.ModelID, func(r *ModelRow) {
+		r.Version, r.RowsLearnt, r.InMemory, r.LastRow = one.state.Published, i.Rows, true, m.seen
+		r.Alarms = i.Alarms
+		if gain := i.GaussianNLL - i.NLL; gain == gain {
+			r.Gain = gain
+		}
+	})
+}
+
+// hide notes that a model is no longer in memory.
+func (k *KeyedLearn) hide(m *keyedModel) {
+	k.Stats.Models.Update(m.one.ModelID, func(r *ModelRow) { r.InMemory = false })
+}

@@ -8,13 +8,13 @@ type ModelMemory struct {
 	limit  int64
 	used   atomic.Int64
 	stages atomic.Int64
-
-	Models          atomic.Int64  // models in memory
-	Loaded, Evicted atomic.Uint64 // models that came into memory again, and those that left it for others
+	counts *ModelCounts
 }
 
-// NewModelMemory returns memory of that many bytes.
-func NewModelMemory(limit int64) *ModelMemory { return &ModelMemory{limit: limit} }
+// NewModelMemory returns memory of that many bytes, for models that are counted in counts.
+func NewModelMemory(limit int64, counts *ModelCounts) *ModelMemory {
+	return &ModelMemory{limit: limit, counts: counts}
+}
 
 // modelShare is the part of one stage.
 type modelShare struct {
@@ -43,7 +43,7 @@ func (s *modelShare) add(bytes int64) {
 
 func (s *modelShare) held(models int64) {
 	s.models += models
-	s.of.Models.Add(models)
+	s.of.counts.Memory.Add(models)
 }
 
 // over reports whether the stage has to give memory back: all together have too much, and this one has more than its

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,8 @@ type Transforms struct {
 	Log  *slog.Logger
 	// Stats, unless nil, shows whether all owned partitions are open.
 	Stats *Stats
+	// Stage is the loops' label in the metrics. Default transform.
+	Stage string
 
 	openings openings
 }
@@ -68,7 +71,7 @@ func (t *Transforms) generation(ctx context.Context, own Ownership) error {
 	g, gctx := errgroup.WithContext(live)
 	t.openings.own(len(own.Owned()))
 	if t.Stats != nil {
-		t.Stats.SetOwned("transform", own.Owned())
+		t.Stats.SetOwned(cmp.Or(t.Stage, "transform"), own.Owned())
 	}
 	defer t.openings.left()
 	t.Log.Info("partitions are assigned", "partitions", partitionList(own.Owned()))
@@ -150,5 +153,8 @@ func (t *Transforms) loop(ctx context.Context, p source.Partition, claim source.
 	defer t.openings.closed()
 	defer func() { _ = loop.Sink.Close() }()
 	defer func() { _ = loop.Source.Close() }()
+	if held, ok := loop.Stage.(interface{ Close() }); ok {
+		defer held.Close()
+	}
 	return loop.Run(ctx)
 }

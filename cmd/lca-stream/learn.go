@@ -87,6 +87,9 @@ whitened, and no row is skipped, until all records that are there have been lear
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
 // learner's lag, which in one process with a transform is the transform's.
 func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
+	if s.config.Model.By.Keyed() {
+		return s.learnKeyed(ctx, true)
+	}
 	s.learns = true
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -119,6 +122,12 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 // refused before either takes work from another process.
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
+	if s.config.Model.By.Keyed() {
+		g, gctx := errgroup.WithContext(ctx)
+		g.Go(func() error { return s.learnKeyed(gctx, false) })
+		g.Go(func() error { return s.transform(gctx) })
+		return g.Wait()
+	}
 	l, err := s.prepareLearner(ctx, nil)
 	if err != nil || l == nil {
 		return err

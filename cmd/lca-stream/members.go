@@ -16,28 +16,38 @@ import (
 // loop gets less time, so that it is back in time.
 const rebalanceTimeout = 30 * time.Second
 
-// members joins the consumer group, or returns the static list of partitions.
+// members joins the consumer group of the transforms, or returns the static list of partitions.
 func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
+	return s.membersOf(ctx, s.config.Source.Group, true)
+}
+
+// membersOf does so for any group. shown: it is the one of the status page.
+func (s *system) membersOf(ctx context.Context, group string, shown bool) (pipeline.Members, func(), error) {
 	c := s.config.Source
 	if c.Assignment == config.AssignStatic {
 		parts, err := s.input(ctx)
-		return &staticMembers{ctx: ctx, group: c.Group, parts: parts}, func() {}, err
+		return &staticMembers{ctx: ctx, group: group, parts: parts}, func() {}, err
 	}
 	name, err := newInstance(s.config)
 	if err != nil {
 		s.log.Warn("this member of the group has no name: after a crash its partitions wait for the session to end", "error", err)
 	}
-	g, err := source.JoinGroup(ctx, source.GroupConfig{
-		Cluster: s.cluster, Topics: []string{c.Topic}, Group: c.Group, InstanceID: name.id, Derived: name.derived,
+	joining := source.GroupConfig{
+		Cluster: s.cluster, Topics: []string{c.Topic}, Group: group, InstanceID: name.id, Derived: name.derived,
 		RebalanceTimeout: rebalanceTimeout, RetryFor: patience,
-		OnMembers: s.seen,
-	})
+	}
+	if shown {
+		joining.OnMembers = s.seen
+	}
+	g, err := source.JoinGroup(ctx, joining)
 	if err != nil {
 		name.release()
 		return nil, nil, s.cluster.Explain(err)
 	}
-	s.instance.Store(&name.id)
-	s.log.Info("joining the group", "group", c.Group, "instance_id", name.id, "derived", name.derived)
+	if shown {
+		s.instance.Store(&name.id)
+	}
+	s.log.Info("joining the group", "group", group, "instance_id", name.id, "derived", name.derived)
 	leave := func() {
 		defer name.release()
 		if err := g.Close(); err != nil {

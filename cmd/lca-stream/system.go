@@ -139,11 +139,6 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 	if err != nil {
 		return err
 	}
-	if c.Name() != "transform" {
-		if err := oneModel(cfg, c.Name()); err != nil {
-			return err
-		}
-	}
 	names := needed(cfg)
 	p.log = p.logger(cfg.Logger)
 	s, err := openSystem(ctx, cfg, p.log, names...)
@@ -255,7 +250,9 @@ func (s *system) openLog(topic string) func(context.Context) (pipeline.TopicRead
 // openLogAt opens it from an offset, or from its beginning if that is later.
 func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, from) }
+	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
+		return s.openPartition(ctx, p, from)
+	}
 }
 
 // openPartition opens a partition of one of our topics.

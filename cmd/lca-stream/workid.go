@@ -26,6 +26,11 @@ func learnID(c config.Source, modelID string) (id, former string) {
 	return workID(c, "learn", modelID), c.Group + ".learn-" + modelID
 }
 
+// keyedLearnID returns the transactional id of the learner of one partition's models.
+func keyedLearnID(c config.Source, modelID string, partition int32) string {
+	return workID(c, "learners", fmt.Sprintf("%s/%d", modelID, partition))
+}
+
 func workID(c config.Source, role, name string) string {
 	return c.Group + "/" + c.Topic + "/" + role + "/" + url.PathEscape(name)
 }

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const (
+	// keyedGather is how much one Read of a keyed learner gathers: of more messages more are of the same model, which then comes
+	// into memory once for all of them.
+	keyedGather = 1 << 20
+
+	// keyedBatch bounds the record batches of a keyed learner. A checkpoint is fetched with the batch that it is in.
+	keyedBatch = 128 << 10
+)
+
+// learnKeyed learns a model for each value of model.by until ctx ends, of the partitions that the group of the learners gives
+// this process. alone: there is no transform in this process, which counts what is read and says whether it is ready.
+func (s *system) learnKeyed(ctx context.Context, alone bool) error {
+	s.learns = true
+	stage, err := s.learnStage(ctx, nil)
+	if err != nil {
+		return stopped(ctx, s.cluster.Explain(err))
+	}
+	if alone {
+		s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
+	}
+	members, leave, err := s.membersOf(ctx, learnGroup(s.config), alone)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer leave()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	l := &keyedLearners{
+		system: s, alone: alone, lags: newLags(), config: stage.LearnConfig, positions: s.positions(learnGroup(s.config), ""),
+		memory: pipeline.NewModelMemory(int64(s.modelMemory()), s.stats.ModelCounts("learn")),
+	}
+	l.renew = s.renewal(ctx, l.positions)
+	go s.watch(watching, "learn", alone, l.lags.read)
+	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "learn"), Stage: "learn", Open: l.open}
+	if alone {
+		t.Stats = s.stats
+	}
+	return watched(ctx, l.positions, t.Run)
+}
+
+// keyedLearners opens the learners of partitions, and holds what they share.
+type keyedLearners struct {
+	*system
+	alone     bool
+	config    pipeline.LearnConfig
+	memory    *pipeline.ModelMemory
+	positions *pipeline.Positions // of all partitions
+	renew     *pipeline.Renewal
+	lags      *lags
+}
+
+// open opens one partition's learner, in the order of a takeover.
+func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
+	c, parts := l.system.config, []source.Partition{p}
+	positions := l.system.positions(claim.Group, "")
+	positions.Starts, positions.Log = l.startMarkersOf(p.ID), l.log.With("stage", "learn")
+	takeover := &pipeline.Takeover{
+		Fence: func(ctx context.Context) (pipeline.Sink, error) {
+			return sink.OpenKafka(ctx, sink.KafkaConfig{
+				Cluster: l.cluster, TransactionalID: keyedLearnID(c.Source, c.Snapshot.ModelID, p.ID), Compression: c.Transform.Compression, Link: l.link,
+				Log: l.log, Timeout: c.Kafka.TransactionTimeout, Request: c.Kafka.RequestTimeout, BatchBytes: keyedBatch,
+			})
+		},
+		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
+			return l.stage(p, func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }), nil
+		},
+		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
+			claim := claim
+			claim.Metadata = positions.Metadata(parts)
+			src, err := l.reader(ctx, source.KafkaConfig{
+				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: keyedGather,
+				IdleWait: learnIdle, OnGap: l.learnerGaps(positions, !l.alone).Pass,
+			}, withValues(l.featuresOnly(), c.Model.By))
+			if err != nil {
+				return nil, err
+			}
+			l.lags.add(ctx, p, src)
+			return src, nil
+		},
+	}
+	loop, err := takeover.Open(ctx)
+	if err != nil {
+		return nil, l.cluster.Explain(err)
+	}
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "learn", l.stats, l.log.With("stage", "learn", "partition", p.String()), min(l.grace(), rebalanceTimeout*8/10)
+	loop.Spread, loop.Uncounted, loop.Epochs = spread, !l.alone, positions.Epochs(loop.Start)
+	loop.Renew = &pipeline.Renewal{Every: l.renew.Every, Markers: positions.Markers}
+	if claim.Member == "" { // otherwise the group says who owns the partition
+		loop.Check = ownerCheck
+	}
+	loop.Trace = l.traces.Loop("learn", p.Topic, claim.Group)
+	return loop, nil
+}
+
+// stage is the stage of one partition.
+func (l *keyedLearners) stage(p source.Partition, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
+	c, ours := l.system.config, source.Partition{Topic: l.system.config.Checkpoint.Topic, ID: p.ID}
+	own := l.config
+	own.Lag = func() (behind int64) {
+		lag := l.lags.read()[p]
+		return max(lag.Stable-lag.Next, 0)
+	}
+	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
+		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Committed: committed,
+		States: &pipeline.KeyedStates{
+			Topic: ours.Topic, Partition: p.ID, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: l.log,
+			OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
+				return l.openPartition(ctx, ours, at)
+			},
+			End: func(ctx context.Context) (int64, error) { return l.endOf(ctx, ours, source.Latest) },
+		},
+	}}
+}
