@@ -14,9 +14,22 @@ const (
 	Hold        UntilModel = iota // nothing is read, see Follow.Hold
 	PassThrough                   // written with lca null and version 0
 	Drop                          // consumed and not written, counted
+	UntilAuto                     // Hold, or PassThrough where each value has a model of its own
 )
 
-var untilModels = enum.Names[UntilModel]{Hold: "hold", PassThrough: "pass_through", Drop: "drop"}
+var untilModels = enum.Names[UntilModel]{Hold: "hold", PassThrough: "pass_through", Drop: "drop", UntilAuto: "auto"}
+
+// Resolve returns what UntilAuto stands for; keyed says that each value has a model of its own. One that has no model yet
+// must not hold up the others.
+func (u UntilModel) Resolve(keyed bool) UntilModel {
+	switch {
+	case u != UntilAuto:
+		return u
+	case keyed:
+		return PassThrough
+	}
+	return Hold
+}
 
 // String returns the name that the configuration uses.
 func (u UntilModel) String() string { return untilModels.Of(u) }

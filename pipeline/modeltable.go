@@ -135,7 +135,7 @@ func (t *ModelTable) List(offset, limit int, by string, descending bool) (rows [
 		order = modelOrders["id"]
 	}
 	offset, limit = max(offset, 0), max(limit, 0)
-	first := &firstRows{less: func(a, b *ModelRow) bool {
+	first := &firstRows{rows: []ModelRow{}, less: func(a, b *ModelRow) bool {
 		c := order(a, b)
 		if descending {
 			c = -c

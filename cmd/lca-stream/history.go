@@ -28,7 +28,7 @@ func checkHistory(c *config.Config) error {
 
 // warnEager warns that transforms do not wait for the history: a learner cannot tell those of other processes.
 func (s *system) warnEager() {
-	if u := s.config.Transform.UntilModel; u != pipeline.Hold {
+	if u := s.config.UntilModel(); u != pipeline.Hold {
 		s.log.Warn("transforms of this configuration do not wait until the history is learnt; set transform.until_model to hold", "until_model", u)
 	}
 }

@@ -246,11 +246,8 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	if err != nil {
 		return pipeline.TransformConfig{}, err
 	}
-	until := c.Transform.UntilModel
-	switch {
-	case c.Model.By.Keyed() && until == pipeline.Hold: // a new key must not hold up all others
-		until = pipeline.PassThrough
-	case s.fromHistory:
+	until := c.UntilModel()
+	if s.fromHistory {
 		until = pipeline.Hold
 	}
 	var registry pipeline.Registry

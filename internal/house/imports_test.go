@@ -31,7 +31,7 @@ var layers = []layer{
 	{"sink", "source internal/enum internal/recordbatch internal/failpoint", "github.com/apache gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},
 	{"sink/snapshot", "source sink lca", "github.com/segmentio github.com/twmb github.com/goccy net", ""},
 	{"sink/rowfile", "", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 gonum.org net os log time", ""},
-	{"pipeline", "source minibatch lca sink internal/enum internal/recordbatch internal/flatipc internal/nested internal/arrowavro internal/arrowjson internal/jsontext internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
+	{"pipeline", "source minibatch lca sink pipeline/modelkey internal/enum internal/recordbatch internal/flatipc internal/nested internal/arrowavro internal/arrowjson internal/jsontext internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"cmd", "source minibatch lca sink pipeline internal cmd configs", "", ""},
 	{"configs", "", "github.com gonum.org os net log time", ""},
 	{"source/kafkaconn", "internal/credentials", "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake github.com/apache gonum.org", ""},

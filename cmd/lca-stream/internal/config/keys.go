@@ -45,7 +45,20 @@ func Keys(c *Config) []Key {
 	} {
 		all = append(all, section(c)...)
 	}
+	for i, k := range all {
+		if keyed, ok := keyedDefaults[k.Path]; ok {
+			all[i].Why += " With model.by the default is " + keyed + "."
+		}
+	}
 	return all
+}
+
+// keyedDefaults are the defaults that differ where each value has a model of its own: of thousands of models each must be
+// small, and saved seldom.
+var keyedDefaults = map[string]string{
+	"snapshot.every":   "1m",
+	"snapshot.keep":    "2",
+	"checkpoint.every": "1m",
 }
 
 func kafkaKeys(c *Config) []Key {
@@ -202,7 +215,7 @@ func transformKeys(c *Config) []Key {
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
 		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd where it makes them much smaller still (JSON), and for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
 		{"transform.max_delay", "auto", "Longest wait to fill a transaction, after its first message. auto: none while messages are few; a transaction takes what came while the one before it ran, so that its size follows the load, and all partitions of a process together begin at most 500 per second. A duration: each waits for so long unless it is full before.", duration(&t.MaxDelay, time.Millisecond, time.Minute, autoDuration()...)},
-		{"transform.until_model", "hold", "Before the first model: hold (consume nothing), pass_through (null results), or drop.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
+		{"transform.until_model", "auto", "Before the first model: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
 		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", duration(&t.MaxModelAge, 0, 365*day)},
 		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, Warn, Stop)},

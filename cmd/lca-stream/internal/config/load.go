@@ -67,6 +67,7 @@ func Load(in Input) (*Config, error) {
 	for _, assignment := range in.Set {
 		d.assign(assignment)
 	}
+	d.keyedDefaults()
 	d.validate()
 	if len(d.faults) > 0 {
 		slices.SortStableFunc(d.faults, func(a, b Fault) int {
@@ -75,6 +76,18 @@ func Load(in Input) (*Config, error) {
 		return nil, d.faults
 	}
 	return c, nil
+}
+
+// keyedDefaults gives what was not set the default that it has where each value has a model of its own.
+func (d *decoder) keyedDefaults() {
+	if !d.config.Model.By.Keyed() {
+		return
+	}
+	for path, text := range keyedDefaults {
+		if _, given := d.places[path]; !given && !d.bad[path] {
+			d.finish(path, d.byPath[path].set(text))
+		}
+	}
 }
 
 // rank puts the file before --set, and --set before defaults.

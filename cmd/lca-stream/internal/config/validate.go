@@ -25,6 +25,7 @@ func (d *decoder) validate() {
 	d.validateTopics()
 	d.validateLearning()
 	d.validatePublishing()
+	d.validateKeyed()
 }
 
 // clash reports that values do not go together, at the first of the paths that was given. It says

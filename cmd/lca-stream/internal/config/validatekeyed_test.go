@@ -1,0 +1,61 @@
+package config
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+)
+
+// With a model for each value other defaults hold, where the file and --set say nothing; what they say is obeyed.
+func TestKeyedDefaults(t *testing.T) {
+	load := func(doc string, set ...string) *Config {
+		t.Helper()
+		c, err := Load(Input{File: "-", Stdin: strings.NewReader(doc), Set: set, Getenv: func(string) (string, bool) { return "", false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for _, one := range []struct {
+		doc    string
+		set    []string
+		keep   int
+		every  time.Duration // of snapshots
+		saves  time.Duration // of checkpoints
+		before pipeline.UntilModel
+	}{
+		{doc: "", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
+		{doc: "model: {by: none}", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
+		{doc: "model: {by: key}", keep: 2, every: time.Minute, saves: time.Minute, before: pipeline.PassThrough},
+		{doc: "", set: []string{"model.by=header:machine"}, keep: 2, every: time.Minute, saves: time.Minute, before: pipeline.PassThrough},
+		{doc: "model: {by: key}", set: []string{"model.by=none"}, keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
+		{doc: "model: {by: key}\nsnapshot: {keep: 16}\ncheckpoint: {every: 30s}", keep: 16, every: time.Minute, saves: 30 * time.Second, before: pipeline.PassThrough},
+		{doc: "model: {by: key}\ntransform: {until_model: drop}", set: []string{"snapshot.every=0s"}, keep: 2, saves: time.Minute, before: pipeline.Drop},
+	} {
+		c := load(one.doc, one.set...)
+		if c.Snapshot.Keep != one.keep || c.Snapshot.Every != one.every || c.Checkpoint.Every != one.saves || c.UntilModel() != one.before {
+			t.Errorf("%q %v: keep %d, every %v, checkpoint.every %v, %v", one.doc, one.set, c.Snapshot.Keep, c.Snapshot.Every, c.Checkpoint.Every, c.UntilModel())
+		}
+		if again := load(Print(c)); again.Snapshot != c.Snapshot || again.Checkpoint != c.Checkpoint || again.UntilModel() != c.UntilModel() {
+			t.Errorf("%q %v: what is printed is read as another configuration:\n%s", one.doc, one.set, Print(c))
+		}
+	}
+}
+
+// Each key that has another default with keys says so where the default is documented.
+func TestKeyedDefaultsAreSaid(t *testing.T) {
+	said := 0
+	for _, k := range Keys(Default()) {
+		if keyed, ok := keyedDefaults[k.Path]; ok {
+			said++
+			if want := "With model.by the default is " + keyed + "."; !strings.HasSuffix(k.Why, want) || keyed == k.Default {
+				t.Errorf("%s: %q does not end with %q, or %s is no other default", k.Path, k.Why, want, keyed)
+			}
+		}
+	}
+	if said != len(keyedDefaults) {
+		t.Errorf("%d of %d keys exist", said, len(keyedDefaults))
+	}
+}
