@@ -14,7 +14,11 @@ type present struct{ source, all, led bool }
 
 // topics reports what topics check would report.
 func (d *doctor) topics(ctx context.Context) (there present) {
-	findings, err := topics.Check(ctx, d.system.cluster, topics.Wanted(d.system.config))
+	wants, err := d.system.wanted(ctx)
+	if err != nil {
+		d.warn("topics", "run doctor again", "the models of the snapshot topic: %v", err)
+	}
+	findings, err := topics.Check(ctx, d.system.cluster, wants)
 	if err != nil {
 		d.fault("topics", "the user needs DESCRIBE on the topics", "%v", err)
 		return there

@@ -19,7 +19,7 @@ func (p *program) topicsCommand() *cobra.Command {
 			Short: "Create or verify the topics of a configuration",
 			Long: `A configuration names four topics, or five: the source, the output, snapshots, checkpoints, and dead
 letters if they are to be kept. Init creates those that are missing, except the source; check says what is
-wrong with those that are there. Neither alters one that exists.`,
+wrong with those that are there. Neither alters the settings of one that exists.`,
 		},
 		p.topicsInitCommand(),
 		p.topicsCheckCommand(),
@@ -32,8 +32,11 @@ func (p *program) topicsInitCommand() *cobra.Command {
 		Short: "Create the topics that are missing, then verify all",
 		Long: `Creates the topics that are missing: the output with as many partitions as the source, snapshots and
 checkpoints compacted, with one partition. The source is never created: it belongs to its producers, and
-a misspelt one would stay empty. A topic that exists is never altered. Exit code 2 when one is not as it
-must be.`,
+a misspelt one would stay empty. The settings of a topic that exists are never altered. Exit code 2 when one
+is not as it must be.
+
+With model.by snapshots and checkpoints have as many partitions as the source, and so has the output: init adds
+what is missing where the source has gained some. Topics that hold a model for all rows are refused.`,
 		Example: "  lca-stream topics init -c stream.yaml --replication 3",
 	}
 	o := p.configFlags(c)
@@ -76,7 +79,11 @@ func (p *program) examineTopics(ctx context.Context, o *options, asJSON bool, ex
 		return err
 	}
 	defer s.close()
-	findings, err := examine(s.cluster, topics.Wanted(s.config))
+	wants, err := s.wanted(ctx)
+	if err != nil {
+		return err
+	}
+	findings, err := examine(s.cluster, wants)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,11 @@ func compare(w Want, have, source topic, brokers int) Finding {
 	}
 	var faults, warnings verdict
 	compareLeaders(w, have, &warnings)
-	comparePartitions(w, have, source, &faults, &warnings)
+	if w.Unkeyed != "" {
+		w.otherLayout(&faults)
+	} else {
+		comparePartitions(w, have, source, &faults, &warnings)
+	}
 	if have.unknown != nil {
 		warnings.add(fmt.Sprintf("kafka-acls.sh --bootstrap-server BROKER --add --allow-principal User:NAME --operation DescribeConfigs --topic %s", w.Topic),
 			"its settings are not known and were not checked: %v", have.unknown)
@@ -79,9 +83,17 @@ func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
 	case w.Partitions > 0 && have.partitions > w.Partitions:
 		warnings.add("name another topic, or leave it so", "has %d partitions, of which %d is used", have.partitions, w.Partitions)
 	case w.Partitions == 0 && !w.Fewer && have.partitions < least: // least is 0 where the source may not be seen
-		faults.add(fmt.Sprintf("run `kafka-topics.sh --bootstrap-server BROKER --alter --topic %s --partitions %d`", w.Topic, source.partitions),
+		faults.add(w.addPartitions(source.partitions),
 			"has %s, the source has %d", plural.Count(have.partitions, "partition"), source.partitions)
 	}
+}
+
+// addPartitions is the remedy for a topic that has fewer partitions than the source.
+func (w Want) addPartitions(n int) string {
+	if w.Grows {
+		return "run `lca-stream topics init`, which adds them: the models of keys that have moved to a new partition begin again there"
+	}
+	return fmt.Sprintf("run `kafka-topics.sh --bootstrap-server BROKER --alter --topic %s --partitions %d`", w.Topic, n)
 }
 
 func compareSettings(w Want, have, source topic, faults, warnings *verdict) {

@@ -29,7 +29,7 @@ const (
 	largestSegment = 256 << 20
 )
 
-// Init creates the topics that are missing, then checks all of them. It never creates the source, because that belongs to
+// Init creates the topics that are missing, adds partitions to those that follow the source, then checks all of them. It never creates the source, because that belongs to
 // its producers, and a misspelt one would stay empty: without it nothing is created, and the one finding says so. The
 // number of partitions and the sizes of the others follow from it.
 func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) ([]Finding, error) {
@@ -48,6 +48,9 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 	}
 	created := map[string]bool{}
 	if err := create(ctx, cl, missing, have[wants[0].Topic], c, created); err != nil {
+		return nil, err
+	}
+	if err := grow(ctx, cl, wants, have); err != nil {
 		return nil, err
 	}
 	findings, err := Check(ctx, cl, wants)
@@ -112,11 +115,16 @@ func orDefault(n int) int {
 
 // appear waits until metadata shows the topics, because a broker answers the creation before all brokers know of it.
 func appear(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) error {
+	return until(ctx, cl, wants, func(have map[string]topic) bool { return len(have) == len(wants) })
+}
+
+// until waits until what the brokers say of topics is as it was made.
+func until(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, made func(map[string]topic) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
 	defer cancel()
 	for {
 		have, err := describe(ctx, cl, wants)
-		if err == nil && len(have) == len(wants) {
+		if err == nil && made(have) {
 			return nil
 		}
 		select {

@@ -7,8 +7,9 @@
 // A fault is a setting that would lose something or that cannot work: run, learn and transform do not start with one.
 // A warning is a risk that may be an administrator's decision: it is only reported.
 //
-// It never alters an existing topic: its retention, for example, may be an administrator's decision. A Finding's
-// Remedy says how to change it. Nor does it create the source, which other programs own.
+// It never alters the settings of an existing topic: its retention, for example, may be an administrator's decision. A
+// Finding's Remedy says how to change it. With a model for each value it adds partitions to topics of ours, as many as the
+// source has gained. It does not create the source, which other programs own.
 package topics
 
 import (
@@ -41,13 +42,15 @@ const (
 type Want struct {
 	Path         string // the key that names it, such as snapshot.topic
 	Topic        string
-	Partitions   int  // number of partitions in use; 0: as many as the source has
-	Fewer        bool // fewer than the source has suffice: partition p goes to p mod their number
-	Least        int  // enough if not all partitions of the source are read; 0: as many as those
-	Compact      bool // cleanup.policy must be compact: the newest value of each key is the state
-	MessageBytes int  // least max.message.bytes; 0: any
-	FromSource   int  // least max.message.bytes as a multiple of the source topic's, plus headers
-	SourceTimes  bool // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
+	Partitions   int    // number of partitions in use; 0: as many as the source has
+	Fewer        bool   // fewer than the source has suffice: partition p goes to p mod their number
+	Least        int    // enough if not all partitions of the source are read; 0: as many as those
+	Compact      bool   // cleanup.policy must be compact: the newest value of each key is the state
+	MessageBytes int    // least max.message.bytes; 0: any
+	FromSource   int    // least max.message.bytes as a multiple of the source topic's, plus headers
+	Grows        bool   // Init adds partitions where it has fewer than the source
+	Unkeyed      string // model for all rows that the topic holds, where there is to be one for each value; "": none
+	SourceTimes  bool   // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
 }
 
 // Wanted lists the topics of a configuration, the source first.
@@ -58,6 +61,9 @@ func Wanted(c *config.Config) []Want {
 		{Path: "transform.topic", Topic: c.Transform.Topic, FromSource: 2, SourceTimes: true, Least: leastOutput(c)},
 		{Path: "snapshot.topic", Topic: c.Snapshot.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
 		{Path: "checkpoint.topic", Topic: c.Checkpoint.Topic, Partitions: 1, Compact: true, MessageBytes: largestChunk},
+	}
+	if c.Model.By.Keyed() {
+		copartitioned(wants, leastOutput(c))
 	}
 	if c.DeadLetter.Topic != "" {
 		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true}

@@ -3,6 +3,7 @@ package topics
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -57,6 +59,7 @@ func TestInitThenCheck(t *testing.T) {
 			}
 		})
 		t.Run("the source is kept for long", func(t *testing.T) { keptForLong(t, b, cl) })
+		t.Run("a model for each value", func(t *testing.T) { copartition(t, b, cl) })
 		t.Run("wrong topics", func(t *testing.T) { wrongTopics(t, b, cl) })
 	})
 }
@@ -89,6 +92,72 @@ func initOnce(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		if f.Created || !f.OK() {
 			t.Errorf("second init: %v", f)
 		}
+	}
+}
+
+// With a model for each value our topics follow the source's partitions, when they are created and when it gains some; a
+// static list of partitions asks for as many as it reaches.
+func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
+	c := configured("keyed")
+	c.Model.By = modelkey.By{Place: modelkey.Key}
+	b.CreateTopic(t, "keyed-in", 2, nil)
+	partitions := func(findings []Finding, err error) (all []int) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range findings {
+			all = append(all, f.Partitions)
+		}
+		return all
+	}
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2}) {
+		t.Fatalf("created: %v partitions", got)
+	}
+	answer, err := cl.Client().CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{Addr: cl.Addr(), Topics: []kafka.TopicPartitionsConfig{{Name: "keyed-in", Count: 5}}})
+	if err == nil {
+		err = answer.Errors["keyed-in"]
+	}
+	if err == nil {
+		err = until(t.Context(), cl, Wanted(c)[:1], func(have map[string]topic) bool { return have["keyed-in"].partitions == 5 })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking := func(c *config.Config) (paths []string) {
+		findings, err := Check(t.Context(), cl, Wanted(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range findings {
+			if !f.OK() {
+				paths = append(paths, f.Path)
+				if want := "has 2 partitions, the source has 5; run `lca-stream topics init`, which adds them"; !strings.Contains(f.Fault(), want) {
+					t.Errorf("%s does not say %q", f.Fault(), want)
+				}
+			}
+		}
+		return paths
+	}
+	if got, want := lacking(c), []string{"transform.topic", "snapshot.topic", "checkpoint.topic"}; !slices.Equal(got, want) {
+		t.Errorf("after the source has grown: faults of %v, want %v", got, want)
+	}
+	static := *c
+	static.Source.Assignment, static.Source.Partitions = config.AssignStatic, []int32{0, 1}
+	if got := lacking(&static); got != nil {
+		t.Errorf("partitions 0 and 1 alone: faults of %v", got)
+	}
+	foreign := Wanted(c)
+	foreign[2].Unkeyed = "default"
+	findings, err := Init(t.Context(), cl, foreign, Creation{})
+	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
+		t.Errorf("over the topics of one model: %v partitions, %v", got, findings[2])
+	}
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{5, 5, 5, 5, 2}) {
+		t.Errorf("after init: %v partitions", got)
+	}
+	if got := lacking(c); got != nil {
+		t.Errorf("after init: faults of %v", got)
 	}
 }
 
