@@ -116,6 +116,17 @@ func (t *ModelTable) Drop(partition int32) {
 	}
 }
 
+// Len returns how many models there are.
+func (t *ModelTable) Len() (n int) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.rows)
+		s.mu.Unlock()
+	}
+	return n
+}
+
 // Get returns the row of a model; false if there is none.
 func (t *ModelTable) Get(id string) (row ModelRow, ok bool) {
 	s := &t.shards[maphash.String(modelSeed, id)%modelShards]

@@ -75,7 +75,7 @@ func TestModelTableRows(t *testing.T) {
 	}
 	table.Drop(1)
 	rows, total := table.List(0, 9, "id", false)
-	if total != 2 || len(rows) != 2 || rows[0].Partition != 0 || rows[1].Partition != 2 {
+	if total != 2 || table.Len() != 2 || len(rows) != 2 || rows[0].Partition != 0 || rows[1].Partition != 2 {
 		t.Errorf("after partition 1 was given away: %+v", rows)
 	}
 	if _, ok := table.Get(modelkey.ID("fleet", 1, nil)); ok {

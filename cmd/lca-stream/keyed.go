@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -66,4 +71,42 @@ func (s *system) holdsModel(ctx context.Context, topic, id string) (bool, error)
 		return true, nil
 	}
 	return false, err
+}
+
+// finder returns what finds the model of one value; nil where there is one model for all rows.
+func (s *system) finder() status.Finder {
+	if !s.config.Model.By.Keyed() {
+		return nil
+	}
+	return s.publishedModel
+}
+
+// publishedModel reads the newest version of the model of an id, nil if there is none. It reads the partition of the id alone,
+// from its end backwards until it is found.
+func (s *system) publishedModel(ctx context.Context, id string) (*pipeline.PublishedModel, error) {
+	base, partition, _, ok := modelkey.Split(id)
+	all, err := s.partitions(ctx, s.config.Snapshot.Topic)
+	if err != nil || !ok || base != s.config.Snapshot.ModelID || int(partition) >= len(all) {
+		return nil, err
+	}
+	var a *snapshot.Assembler
+	reset := func() { a = &snapshot.Assembler{Retain: 1, Only: id} }
+	reset()
+	add := func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			if of, ok := modelIDOf(r); !ok || of == id {
+				_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // half a snapshot at the beginning, or one that is unusable and so not found
+			}
+		}
+		return nil
+	}
+	log := s.readBackOf(source.Partition{Topic: s.config.Snapshot.Topic, ID: partition}, source.LatestStable)
+	if err := log.ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok }); err != nil {
+		return nil, s.cluster.Explain(err)
+	}
+	newest, ok := a.Newest(id)
+	if !ok {
+		return nil, nil
+	}
+	return &pipeline.PublishedModel{Snapshot: newest}, nil
 }

@@ -48,6 +48,7 @@ func TestPageInABrowser(t *testing.T) {
 	hovers(t, b)
 	withoutEmptyCards(t, b)
 	timesApart(t, b)
+	modelTable(t, b)
 	if *update {
 		b.look(t, "light", 1280)
 		b.do(t, protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 1040, DeviceScaleFactor: 1}))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,51 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 			t.Errorf("%s: %s", name, wrong)
 		}
 	}
+}
+
+// modelTable shows the models of a fleet, which this demo is not: a page of them, in the order that was asked for, each with a
+// link to its own view. A process without such models has no table.
+func modelTable(t *testing.T, b *browser) {
+	t.Helper()
+	if eval[bool](t, b, `!document.getElementById('card-models').hidden`) {
+		t.Error("a table of models without model.by")
+	}
+	eval[bool](t, b, `(() => {
+		window.real = ask; window.asked = '';
+		const one = i => ({ id: 'm/' + i % 2 + '/press-' + i, partition: i % 2, value: 'press-' + i, version: 100 * i, rows_learnt: 100 * i + 7, in_memory: i % 3 > 0, last_row: i ? '2026-11-23T12:00:00Z' : null, gain: i / 10, alarms: i, anomalies: 2 * i });
+		ask = async what => {
+			if (what === 'status') return { ...await real(what), models: 60 };
+			if (!what.startsWith('models')) return real(what);
+			asked = what;
+			const q = new URLSearchParams(what.slice(7)), from = +q.get('offset');
+			return { total: 60, offset: from, models: Array.from({ length: Math.max(0, Math.min(60 - from, +q.get('limit'))) }, (_, i) => one(from + i)) };
+		};
+		return true;
+	})()`)
+	b.wait(t, `!document.getElementById('card-models').hidden && document.querySelectorAll('#models tbody tr').length === 25`)
+	for _, step := range []struct{ do, asked, shows string }{
+		{`true`, `models?offset=0&limit=25&sort=rows_learnt&order=desc`, "1 to 25"},
+		{`document.getElementById('models-after').click()`, `models?offset=25&limit=25&sort=rows_learnt&order=desc`, "26 to 50"},
+		{`document.getElementById('models-after').click()`, `models?offset=50&limit=25&sort=rows_learnt&order=desc`, "51 to 60"},
+		{`[...document.querySelectorAll('#models th button')].find(e => e.textContent.startsWith('gain')).click()`, `models?offset=0&limit=25&sort=gain&order=desc`, "1 to 25"},
+		{`[...document.querySelectorAll('#models th button')].find(e => e.textContent.startsWith('gain')).click()`, `models?offset=0&limit=25&sort=gain&order=asc`, "1 to 25"},
+	} {
+		eval[bool](t, b, `(() => { `+step.do+`; return true })()`)
+		b.wait(t, fmt.Sprintf(`asked === %q && document.getElementById('models-place').textContent === %q`, step.asked, step.shows))
+	}
+	row := eval[string](t, b, `[...document.querySelectorAll('#models tbody tr')][3].innerText.replace(/\s+/g, ' ').trim()`)
+	if want := "press-3 1 307 300 0.300 3 6 "; !strings.HasPrefix(row, want) || !strings.HasSuffix(row, " no") {
+		t.Errorf("a model's row is %q, want %q…no", row, want)
+	}
+	if href := eval[string](t, b, `document.querySelector('#models tbody a').getAttribute('href')`); href != "?model=m%2F0%2Fpress-0" {
+		t.Errorf("a model's link is %q", href)
+	}
+	for _, width := range []int64{400, 1280} {
+		b.look(t, "light", width)
+		legible(t, b, "light", width)
+	}
+	eval[bool](t, b, `(() => { ask = real; return true })()`)
+	b.wait(t, `document.getElementById('card-models').hidden`)
 }
 
 // longNames gives topics, hosts, features and errors the longest names that there may be: nothing hangs over the edge of a

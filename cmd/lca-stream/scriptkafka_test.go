@@ -14,6 +14,8 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
 // topic NAME N: creates a source topic of N partitions, which the program never does.
@@ -98,5 +100,46 @@ func arrives(t *testing.T) func(ts *testscript.TestScript, neg bool, args []stri
 			}
 			<-time.After(50 * time.Millisecond)
 		}
+	}
+}
+
+// publish TOPIC FILE ID: the snapshot of a file under the id of a model that belongs to one value, in the partition of the id.
+func publish(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: publish topic file id")
+	}
+	s, err := readSnapshotFile(ts.MkAbs(args[1]))
+	ts.Check(err)
+	_, partition, _, ok := modelkey.Split(args[2])
+	if s.ModelID = args[2]; !ok {
+		ts.Fatalf("%s is no id of a model that belongs to one value", args[2])
+	}
+	messages, _, err := snapshot.Messages(s, args[0], 2, nil)
+	ts.Check(err)
+	records := make([]kafka.Record, len(messages))
+	for i, m := range messages {
+		records[i] = kafka.Record{Key: kafka.NewBytes(m.Key), Value: kafka.NewBytes(m.Whole())}
+		for _, h := range m.Headers {
+			records[i].Headers = append(records[i].Headers, kafka.Header{Key: h.Key, Value: h.Value})
+		}
+	}
+	answer, err := ts.Value("broker").(*kafkatest.Broker).Client().Produce(context.Background(), &kafka.ProduceRequest{
+		Topic: args[0], Partition: int(partition), RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+	})
+	if err == nil {
+		err = answer.Error
+	}
+	ts.Check(err)
+}
+
+// grow NAME N: gives a topic N partitions.
+func grow(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 2 {
+			ts.Fatalf("usage: grow name n")
+		}
+		n, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		ts.Value("broker").(*kafkatest.Broker).AddPartitions(t, args[0], n)
 	}
 }

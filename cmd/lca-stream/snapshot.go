@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/sink/snapshot"
-	"github.com/lca-stream/lca-stream/source"
 )
 
 func (p *program) snapshotCommand() *cobra.Command {
@@ -30,6 +28,9 @@ from a file (--file) in any format that export writes.`,
 	)
 }
 
+// modelIDHelp is the help of the flag that chooses a model of the topic.
+const modelIDHelp = "`ID` of a model on the topic, or a glob such as '*/press-7', in which * is any text; default: that of the configuration"
+
 // choice says which snapshot a command is about.
 type choice struct {
 	options *options
@@ -41,10 +42,14 @@ type choice struct {
 func (p *program) choiceFlags(c *cobra.Command) *choice {
 	ch := &choice{options: p.configFlags(c)}
 	c.Flags().StringVar(&ch.file, "file", "", "read the snapshot `FILE` instead of the topic")
+	c.Flags().StringVar(&ch.model, "model-id", "", modelIDHelp)
 	c.Flags().Uint64Var(&ch.version, "version", 0, "`VERSION` on the topic; 0: the newest")
 	c.Args = takes(0, 1)
 	c.PreRunE = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
+			if ch.model != "" {
+				return errors.New("MODEL and --model-id say the same: give one of them")
+			}
 			ch.model = args[0]
 		}
 		switch ext := filepath.Ext(ch.model); {
@@ -54,7 +59,7 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 			return fmt.Errorf("%q is no id of a model: did you mean --file %[1]s?", ch.model)
 		}
 		if ch.file != "" && ch.model != "" {
-			return errors.New("MODEL is of the topic: a file holds one")
+			return errors.New("MODEL, or --model-id, is of the topic: a file holds one")
 		}
 		if ch.file != "" && ch.options.file != "" || ch.file == "" && ch.options.path() == "" {
 			return errors.New("say where the snapshot is: either -c FILE, for the topic of a configuration, or --file PATH")
@@ -67,34 +72,11 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 	return ch
 }
 
-// snapshotOf reads the chosen snapshot.
-func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot, error) {
-	if c.file != "" {
-		return readSnapshotFile(c.file)
-	}
-	var s *snapshot.Snapshot
-	err := p.withTopic(ctx, c.options, func(id string, a *snapshot.Assembler) (err error) {
-		s, err = pick(a, cmp.Or(c.model, id), c.version)
-		return err
-	})
-	return s, err
-}
-
 // withTopic reads the whole snapshot topic of a configuration.
 func (p *program) withTopic(ctx context.Context, o *options, use func(modelID string, a *snapshot.Assembler) error) error {
-	s, err := p.connect(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	if _, err := s.partitions(ctx, s.config.Snapshot.Topic); err != nil {
-		return err
-	}
-	a, err := s.snapshots(ctx, source.LatestStable)
-	if err != nil {
-		return s.cluster.Explain(err)
-	}
-	return use(s.config.Snapshot.ModelID, a)
+	return p.withSystem(ctx, o, func(s *system) error {
+		return s.withSnapshots(ctx, func(a *snapshot.Assembler) error { return use(s.config.Snapshot.ModelID, a) })
+	})
 }
 
 // pick returns a version, or the newest for 0.
@@ -114,10 +96,10 @@ func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snap
 }
 
 // oneOrFile reads a snapshot that is named by a version on the topic or by a file.
-func (p *program) oneOrFile(ctx context.Context, o *options, name string) (*snapshot.Snapshot, error) {
+func (p *program) oneOrFile(ctx context.Context, o *options, modelID, name string) (*snapshot.Snapshot, error) {
 	version, err := strconv.ParseUint(name, 10, 64)
 	if err != nil || o.path() == "" {
 		return readSnapshotFile(name)
 	}
-	return p.snapshotOf(ctx, &choice{options: o, version: version})
+	return p.snapshotOf(ctx, &choice{options: o, model: modelID, version: version})
 }

@@ -43,13 +43,14 @@ structured directions have turned, how the spectrum and the means have moved.`,
 		Args: takes(2, 2),
 	}
 	o := p.configFlags(c)
+	modelID := c.Flags().String("model-id", "", modelIDHelp)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, args []string) error {
-		before, err := p.oneOrFile(ctx, o, args[0])
+		before, err := p.oneOrFile(ctx, o, *modelID, args[0])
 		if err != nil {
 			return err
 		}
-		after, err := p.oneOrFile(ctx, o, args[1])
+		after, err := p.oneOrFile(ctx, o, *modelID, args[1])
 		if err != nil {
 			return err
 		}

@@ -89,6 +89,9 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 			return err
 		}
 		defer s.close()
+		if err := oneModel(s.config, "snapshot import"); err != nil {
+			return err
+		}
 		if _, err := s.partitions(ctx, s.config.Snapshot.Topic); err != nil {
 			return err
 		}

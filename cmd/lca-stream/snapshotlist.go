@@ -29,15 +29,25 @@ func (p *program) snapshotListCommand() *cobra.Command {
 		Use:   "list",
 		Short: "List the versions of every model on the snapshot topic",
 		Long: `Lists what the snapshot topic holds, newest first: the last snapshot.keep versions of each model id. One
-that cannot be read is listed with the reason.`,
-		Example: "  lca-stream snapshot list -c stream.yaml",
+that cannot be read is listed with the reason. With model.by these are the models of all values, of all partitions
+of the topic; --model-id leaves out what is not wanted.`,
+		Example: "  lca-stream snapshot list -c stream.yaml\n  lca-stream snapshot list -c stream.yaml --model-id '*/press-7'",
 	}
 	o := p.configFlags(c)
 	o.needed = true
+	var glob string
+	c.Flags().StringVar(&glob, "model-id", "", "only the model of this `ID`, or those of a glob such as '*/press-7', in which * is any text")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a version")
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.withTopic(ctx, o, func(_ string, a *snapshot.Assembler) error {
-			all := list(a)
+		return p.withSystem(ctx, o, func(s *system) error {
+			var all []listed
+			err := s.eachSnapshots(ctx, glob, func(id string, a *snapshot.Assembler) error {
+				all = append(all, list(a, id)...)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 			if *asJSON {
 				for _, l := range all {
 					if err := json.NewEncoder(p.stdout).Encode(l); err != nil {
@@ -51,16 +61,15 @@ that cannot be read is listed with the reason.`,
 	})
 }
 
-func list(a *snapshot.Assembler) []listed {
+// list returns the versions of a model.
+func list(a *snapshot.Assembler, id string) []listed {
 	var all []listed
-	for _, id := range a.Models() {
-		for _, e := range a.List(id) {
-			l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Scores, Bytes: e.Bytes, Time: e.Time.UTC()}
-			if e.Fault != nil {
-				l.Fault = e.Fault.Error()
-			}
-			all = append(all, l)
+	for _, e := range a.List(id) {
+		l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Scores, Bytes: e.Bytes, Time: e.Time.UTC()}
+		if e.Fault != nil {
+			l.Fault = e.Fault.Error()
 		}
+		all = append(all, l)
 	}
 	return all
 }

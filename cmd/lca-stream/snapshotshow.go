@@ -55,29 +55,47 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 				return err
 			}
 		}
-		s, err := p.snapshotOf(ctx, ch)
+		if *picture != "" || ch.file != "" {
+			s, err := p.snapshotOf(ctx, ch)
+			if err == nil && *picture != "" {
+				err = plotSnapshot(*picture, s)
+			}
+			if err != nil {
+				return err
+			}
+			return p.show(s, *asJSON)
+		}
+		all, err := p.snapshotsOf(ctx, ch)
 		if err != nil {
 			return err
 		}
-		if *picture != "" {
-			if err := plotSnapshot(*picture, s); err != nil {
+		for i, s := range all {
+			if i > 0 && !*asJSON {
+				fmt.Fprintln(p.stdout)
+			}
+			if err := p.show(s, *asJSON); err != nil {
 				return err
 			}
 		}
-		fingerprint, err := snapshot.Fingerprint(s)
-		if err != nil {
-			return err
-		}
-		if *asJSON {
-			out := shown{Metadata: s.Metadata(), Eigenvalues: append([]float64{}, s.Model.Ratio...), Directions: s.Directions(s.Model.Dim, shownFeatures), Fingerprint: fingerprint}
-			if at := s.Time.UTC(); !s.Time.IsZero() {
-				out.Time = &at
-			}
-			return json.NewEncoder(p.stdout).Encode(out)
-		}
+		return nil
+	})
+}
+
+// show prints one snapshot.
+func (p *program) show(s *snapshot.Snapshot, asJSON bool) error {
+	fingerprint, err := snapshot.Fingerprint(s)
+	if err != nil {
+		return err
+	}
+	if !asJSON {
 		_, err = io.WriteString(p.stdout, describe(s, fingerprint, time.Now()))
 		return err
-	})
+	}
+	out := shown{Metadata: s.Metadata(), Eigenvalues: append([]float64{}, s.Model.Ratio...), Directions: s.Directions(s.Model.Dim, shownFeatures), Fingerprint: fingerprint}
+	if at := s.Time.UTC(); !s.Time.IsZero() {
+		out.Time = &at
+	}
+	return json.NewEncoder(p.stdout).Encode(out)
 }
 
 func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {

@@ -72,7 +72,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
 			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
-			Names: s.names, Label: s.label, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
+			Names: s.names, Model: s.finder(), Label: s.label, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {
 			s.close()

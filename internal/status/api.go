@@ -32,6 +32,7 @@ type Status struct {
 	Model            *Model            `json:"model,omitempty"`
 	History          []PastModel       `json:"history"` // models that have whitened, oldest first, the current one last
 	Scatter          *Scatter          `json:"scatter,omitempty"`
+	Models           int               `json:"models"`     // that belong to one value each, see /api/v1/models; 0 without model.by
 	Throughput       []Throughput      `json:"throughput"` // of the last hour, oldest first
 	Scores           []ScoreCount      `json:"scores"`     // whitened rows by lca_p, the least first; empty where it is not computed
 }
@@ -111,32 +112,41 @@ type PastModel struct {
 
 func api(mux *http.ServeMux, c Config, past *timeline) {
 	started := time.Now()
-	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, build(c, past, started))
-	})
 	downloads := make(chan struct{}, maxDownloads)
-	mux.HandleFunc("/api/v1/snapshots/latest", func(w http.ResponseWriter, r *http.Request) {
+	limited := func(w http.ResponseWriter, serve func()) {
 		select {
 		case downloads <- struct{}{}:
 			defer func() { <-downloads }()
-			latest(w, r, c)
+			serve()
 		default:
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "others are fetching the snapshot: try again", http.StatusServiceUnavailable)
 		}
+	}
+	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, r *http.Request) {
+		st := build(c, past, started)
+		if r.URL.Query().Get("model") == "" {
+			writeJSON(w, http.StatusOK, st)
+			return
+		}
+		limited(w, func() {
+			if m := chosenModel(w, r, c); m != nil {
+				st.about(c, m)
+				writeJSON(w, http.StatusOK, st)
+			}
+		})
+	})
+	models(mux, c)
+	mux.HandleFunc("/api/v1/snapshots/latest", func(w http.ResponseWriter, r *http.Request) {
+		limited(w, func() { latest(w, r, c) })
 	})
 }
 
-// latest gives the current model: its model part as an Arrow stream, then its neighbours as
+// latest gives the current model, or that of the id which is asked for: its model part as an Arrow stream, then its neighbours as
 // another, like a snapshot file; or what the page shows of it as JSON, when asked for.
 func latest(w http.ResponseWriter, r *http.Request, c Config) {
-	m := c.Stats.CurrentModel()
+	m := chosenModel(w, r, c)
 	if m == nil {
-		http.Error(w, "no model yet", http.StatusNotFound)
-		return
-	}
-	if id := r.URL.Query().Get("model"); id != "" && id != m.ModelID {
-		http.Error(w, "this process has no model of that id, but "+m.ModelID, http.StatusNotFound)
 		return
 	}
 	if strings.Contains(r.Header.Get("Accept"), "application/json") {
@@ -161,7 +171,7 @@ func build(c Config, past *timeline, started time.Time) *Status {
 		},
 		Lag: map[string]int64{}, OpenTransactions: s.OpenTransactions.Load(), Aborted: s.TransactionsAborted.Load(),
 		Rejected: t.Rejected, DeadLetters: t.DeadLetters, History: history(s.ModelHistory()),
-		SinceCommit: map[string]Number{},
+		SinceCommit: map[string]Number{}, Models: s.Models.Len(),
 	}
 	if c.Names != nil {
 		st.Names = c.Names()

@@ -58,6 +58,9 @@ var (
 	modelInfo       = desc("lca_model_info", "Model that this process learns or follows; the value is always 1.", "model_id")
 	modelAge        = desc("lca_model_age_seconds", "Time since the current model was published.")
 	modelDrift      = desc("lca_model_drift_radians", "Largest principal angle between the Parzen subspaces of the current model and its reference.")
+	modelsInMemory  = desc("lca_models", "Models in memory, where each belongs to one value.", "stage")
+	modelsEvicted   = desc("lca_models_evicted_total", "Models that left memory because others needed it.", "stage")
+	modelsLoaded    = desc("lca_models_loaded_total", "Models that came back to memory because a row asked for them.", "stage")
 	snapshots       = desc("lca_snapshots_total", "Snapshots written and committed.")
 	checkpointAge   = desc("lca_checkpoint_age_seconds", "Time since the last checkpoint of this process.")
 	transformRows   = desc("lca_transform_rows_total", "Rows whitened.")
@@ -134,6 +137,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if age, ok := s.CheckpointAge(); ok {
 		gauge(checkpointAge, age.Seconds())
 	}
+	collectModels(s, counter, gauge)
 	collectLearner(s, counter, gauge)
 	if m := s.CurrentModel(); m != nil {
 		gauge(dimensions, float64(m.Model.Gaussian()), "gaussian")
@@ -141,6 +145,15 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(modelVersion, float64(m.Version))
 		gauge(modelAge, m.Age(time.Now()).Seconds())
 		gauge(modelDrift, m.Model.Info.Drift)
+	}
+}
+
+// collectModels gives the counts of models that belong to one value each, if there are such.
+func collectModels(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	for stage, n := range s.ModelStages() {
+		gauge(modelsInMemory, float64(n.Memory.Load()), stage)
+		counter(modelsEvicted, n.Evicted.Load(), stage)
+		counter(modelsLoaded, n.Loaded.Load(), stage)
 	}
 }
 

@@ -133,6 +133,7 @@ func complete(t *testing.T) *process {
 	t.Helper()
 	p := busy(t)
 	p.stats.SetWaiting(&pipeline.Waiting{Rows: 120, Wanted: 600})
+	p.stats.ModelCounts("learn").Memory.Add(1)
 	return p
 }
 

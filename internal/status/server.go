@@ -41,9 +41,13 @@ type Config struct {
 	Trouble func() *logs.Trouble                     // the newest trouble of the log, nil if there was none; the function may be nil
 	Label   func(row []float64) (label int, ok bool) // the true label of a row of the pool, to colour it; nil: not known
 	Masked  func() any                               // the configuration with its secrets masked, for /debug/config
+	Model   Finder                                   // finds a model that belongs to one value; nil: there is one model for all rows
 	Stats   *pipeline.Stats
 	Log     *slog.Logger
 }
+
+// Finder returns the newest published version of a model, nil if there is none.
+type Finder func(ctx context.Context, id string) (*pipeline.PublishedModel, error)
 
 // Server is a listening status server.
 type Server struct {

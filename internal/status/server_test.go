@@ -40,6 +40,7 @@ func TestPathsAnswer(t *testing.T) {
 		"snapshot of a model":       {path: "/api/v1/snapshots/latest?model=m", accept: "application/json", kind: "application/json", body: `"d": 3`, code: 200},
 		"snapshot of another model": {path: "/api/v1/snapshots/latest?model=other", kind: "text/plain; charset=utf-8", body: "no model of that id", code: 404},
 		"snapshot as Arrow":         {path: "/api/v1/snapshots/latest", kind: "application/vnd.apache.arrow.stream", body: "lca.model_id", code: 200},
+		"models":                    {path: "/api/v1/models", kind: "application/json", body: `"total": 0`, code: 200},
 		"unknown":                   {path: "/nothing", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
 		"no profiler":               {path: "/debug/pprof/", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
 		"no configuration":          {path: "/debug/config", kind: "text/plain; charset=utf-8", body: "not found", code: 404},
@@ -169,6 +170,7 @@ func TestNoBareFloats(t *testing.T) {
 		}
 	}
 	visit("Status", reflect.TypeFor[Status]())
+	visit("Models", reflect.TypeFor[Models]())
 	text, err := json.Marshal([]any{Number(math.NaN()), Number(math.Inf(1)), Rough(math.Inf(-1)), Number(0.1), Rough(1.0 / 3), Number(1e-300), Number(math.Copysign(0, -1))})
 	if want := `[null,null,null,0.1,0.3333,1e-300,-0]`; err != nil || string(text) != want {
 		t.Errorf("%s, %v, want %s", text, err, want)

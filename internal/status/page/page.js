@@ -188,6 +188,36 @@ function instances(s) {
   if (s.members > most) { const li = document.createElement('li'); li.textContent = `… and ${whole(s.members - most)} more`; $('instances').append(li) }
 }
 
+// The table of models that belong to one value each: a page of it, in an order that a click on a column's name changes.
+const columns = [['value', 'value'], ['partition', 'partition'], ['rows_learnt', 'rows learnt'], ['version', 'version'], ['gain', 'gain, nats per row'], ['alarms', 'changes'], ['anomalies', 'anomalies'], ['last_row', 'last row'], ['in_memory', 'in memory']];
+const table = { sort: 'rows_learnt', order: 'desc', offset: 0, size: 25 };
+const only = new URLSearchParams(location.search).get('model');
+
+async function models() {
+  const found = await ask(`models?offset=${table.offset}&limit=${table.size}&sort=${table.sort}&order=${table.order}`);
+  if (!found.models.length && table.offset) { table.offset = 0; return models() }
+  const button = (name, text) => { const b = document.createElement('button'); b.type = 'button'; b.textContent = text + (table.sort === name ? table.order === 'desc' ? ' ↓' : ' ↑' : ''); b.onclick = () => { table.order = table.sort === name && table.order === 'desc' ? 'asc' : 'desc'; table.sort = name; table.offset = 0; models().catch(() => {}) }; return b };
+  const cell = (tag, of) => { const c = document.createElement(tag); c.append(of); return c };
+  const line = cells => { const tr = document.createElement('tr'); tr.append(...cells); return tr };
+  if (!document.activeElement || document.activeElement.closest('#models thead') === null || $('models').tHead.textContent === '')
+    $('models').tHead.replaceChildren(line(columns.map(([name, text]) => cell('th', button(name, text)))));
+  else $('models').tHead.querySelectorAll('button').forEach((b, i) => { b.textContent = button(...columns[i]).textContent });
+  $('models').tBodies[0].replaceChildren(...found.models.map(m => line(columns.map(([name]) => cell('td', modelCell(m, name))))));
+  put('models-about', `${whole(found.total)} models of the partitions that this process works on; a value leads to its model`);
+  put('models-place', found.total ? `${whole(found.offset + 1)} to ${whole(found.offset + found.models.length)}` : '');
+  $('models-before').disabled = !table.offset; $('models-after').disabled = table.offset + found.models.length >= found.total;
+}
+
+function modelCell(m, name) {
+  if (name === 'value') { const a = document.createElement('a'); a.href = '?model=' + encodeURIComponent(m.id); a.textContent = m.value || '(empty)'; a.title = m.id; return a }
+  if (name === 'gain') return m.version ? num(m.gain) : '–';
+  if (name === 'last_row') return m.last_row ? clock(m.last_row) : '–';
+  if (name === 'in_memory') return m.in_memory ? 'yes' : 'no';
+  return whole(m[name]);
+}
+
+for (const [id, way] of [['models-before', -1], ['models-after', 1]]) $(id).onclick = () => { table.offset = Math.max(0, table.offset + way * table.size); models().catch(() => {}) };
+
 // work says what the process works on, and what has gone wrong.
 function work(s) {
   put('state', s.ready.ready ? 'ready' : 'not ready');
@@ -250,12 +280,14 @@ async function ask(what) {
 let polls = 0;
 async function poll() {
   try {
-    show(await ask('status'));
-    if (polls++ % 5 === 0) strangest(await ask('strangest'));
+    const s = await ask(only ? 'status?model=' + encodeURIComponent(only) : 'status');
+    show(s);
+    $('card-models').hidden = !s.models;
+    if (polls++ % 5 === 0) { strangest(await ask('strangest')); if (s.models) await models() }
   } catch (e) {
     put('state', 'no answer from the process'); $('state').className = 'bad'; document.body.className = 'gone';
     put('summary', 'The process does not answer: what is shown is what it said last.');
   }
-  setTimeout(poll, document.hidden ? 10000 : 1000);
+  setTimeout(poll, document.hidden ? 10000 : only ? 5000 : 1000); // one model of many is read from the topic each time
 }
 poll();
