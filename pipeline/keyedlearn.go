@@ -44,6 +44,7 @@ type KeyedLearn struct {
 
 	models  map[string]*keyedModel // those in memory, and those whose rows are held
 	unsaved list.List              // of *keyedModel, by the offset of its first row that is not in a checkpoint
+	stale   list.List              // of *keyedModel with rows that no snapshot has, by when the first of them was learnt
 	recent  list.List              // of *keyedModel in memory, the least recently used first
 	marked  []*keyedModel          // those whose rows say that they are to be saved
 
@@ -99,7 +100,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 		k.next = next
 	}
 	now := k.Now()
-	if err := k.save(ctx, k.due(now), savesBytes); err != nil {
+	if err := k.save(ctx, now, false, savesBytes); err != nil {
 		return Work{}, err
 	}
 	if err := k.evict(ctx); err != nil {
@@ -123,10 +124,9 @@ func (k *KeyedLearn) committable() int64 {
 	return k.next
 }
 
-// Finish saves what is not, as much as a put should hold.
+// Finish publishes and saves what is not, as much as a put should hold.
 func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
-	all := func(*keyedModel) bool { return true }
-	if err := k.save(ctx, all, finishBytes); err != nil {
+	if err := k.save(ctx, k.Now(), true, finishBytes); err != nil {
 		return Work{}, err
 	}
 	return k.work(), nil
@@ -163,6 +163,7 @@ func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 		return nil, err
 	}
 	k.next = start[k.Partition]
+	k.findStale()
 	failpoint.Here("restore.after")
 	return start, nil
 }
@@ -180,6 +181,7 @@ func (k *KeyedLearn) forget() {
 	}
 	k.models = map[string]*keyedModel{}
 	k.unsaved.Init()
+	k.stale.Init()
 	k.recent.Init()
 	k.marked = nil
 	k.drop()
@@ -190,41 +192,44 @@ func (k *KeyedLearn) forget() {
 	}
 }
 
-// due says which models the clock or the rows ask to save.
-func (k *KeyedLearn) due(now time.Time) func(*keyedModel) bool {
-	return func(m *keyedModel) bool {
-		age := now.Sub(m.at)
-		return k.SnapshotEvery > 0 && age >= k.SnapshotEvery || k.CheckpointEvery > 0 && age >= k.CheckpointEvery
+// save saves the models that were published or have many unsaved rows, and publishes and saves those that have waited for
+// long, the longest first. finish: all others too.
+func (k *KeyedLearn) save(ctx context.Context, now time.Time, finish bool, most int) error {
+	if err := k.saveMarked(ctx); err != nil {
+		return err
 	}
+	for first := k.stale.Front(); first != nil && k.bytes < most; first = k.stale.Front() {
+		m := first.Value.(*keyedModel)
+		if !finish && now.Sub(m.staleAt) < k.SnapshotEvery {
+			break
+		}
+		if err := k.publish(ctx, m); err != nil {
+			return err
+		}
+	}
+	for first := k.unsaved.Front(); first != nil && k.bytes < most; first = k.unsaved.Front() {
+		m := first.Value.(*keyedModel)
+		if !finish && (k.CheckpointEvery == 0 || now.Sub(m.at) < k.CheckpointEvery) {
+			break
+		}
+		if err := k.saveOne(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := k.saveMarked(ctx); err != nil { // by what was held
+		return err
+	}
+	return ctx.Err()
 }
 
-// save saves the models that were published or have many unsaved rows, and then those that are due, in the order of their
-// first unsaved rows.
-func (k *KeyedLearn) save(ctx context.Context, due func(*keyedModel) bool, most int) error {
+func (k *KeyedLearn) saveMarked(ctx context.Context) error {
 	for _, m := range k.marked {
 		if err := k.saveOne(ctx, m); err != nil {
 			return err
 		}
 	}
 	k.marked = k.marked[:0]
-	for first := k.unsaved.Front(); first != nil && k.bytes < most; first = k.unsaved.Front() {
-		m := first.Value.(*keyedModel)
-		if !due(m) {
-			break
-		}
-		if err := k.learnHeld(ctx, m); err != nil {
-			return err
-		}
-		if k.SnapshotEvery > 0 {
-			if err := k.publish(m); err != nil {
-				return err
-			}
-		}
-		if err := k.saveOne(ctx, m); err != nil {
-			return err
-		}
-	}
-	return ctx.Err()
+	return nil
 }
 
 // planOf returns what reads rows with these names, for all models that have them.

@@ -290,6 +290,12 @@ func (w *world) checkFleet(t *testing.T, r keyedRun, a aloneModels) {
 			t.Errorf("model %q has another state than that of its rows alone", key)
 		}
 	}
+	for id, versions := range a.models { // at the end all is published
+		_, _, value, _ := modelkey.Split(id)
+		if newest := slices.Max(slices.Collect(maps.Keys(versions))); got[string(value)].Published != newest {
+			t.Errorf("the newest version of model %s is %d, want %d", id, got[string(value)].Published, newest)
+		}
+	}
 	if end, next := int64(len(w.topics[keyedPartition])), w.committed["g.learn"][keyedPartition]; next != end {
 		t.Errorf("committed offset %d, want %d", next, end)
 	}

@@ -25,8 +25,11 @@ type keyedModel struct {
 	since   int64         // offset of the first row that is not in a checkpoint
 	at      time.Time     // when that row was read
 	unsaved *list.Element // nil: every row is in a checkpoint
+	stale   *list.Element // nil: there is a snapshot of what is learnt
+	staleAt time.Time     // when it became stale
 	recent  *list.Element // nil: not in memory
 	marked  bool          // it is to be saved, because of its rows
+	made    bool          // a snapshot of it is pending, whose checkpoint is not
 	bytes   int64         // of memory
 }
 
@@ -132,35 +135,75 @@ func (k *KeyedLearn) collect(m *keyedModel) {
 	}
 	k.made += one.published
 	one.pending, one.published = nil, 0
+	m.made = m.made || published
+	k.noteStale(m)
 	if !m.marked && (published || k.CheckpointRows > 0 && one.sinceRows >= k.CheckpointRows) {
 		m.marked = true
 		k.marked = append(k.marked, m)
 	}
 }
 
-// publish makes a snapshot of a model in memory, unless there is one of its version.
-func (k *KeyedLearn) publish(m *keyedModel) error {
-	if m.one == nil {
-		return nil
+// publish makes a snapshot of a model, and saves it.
+func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
+	if err := k.load(ctx, m, m.held.plan); err != nil {
+		return err
 	}
 	m.one.learner.Borrow(&k.scratch)
 	err := m.one.publish(false)
 	m.one.learner.Return(&k.scratch)
+	if err != nil {
+		return err
+	}
 	k.collect(m)
-	return err
+	if m.stale != nil { // there is no model yet
+		k.stale.Remove(m.stale)
+		m.stale = nil
+	}
+	return k.saveOne(ctx, m)
+}
+
+// noteStale notes whether a model in memory has learnt rows that no snapshot has.
+func (k *KeyedLearn) noteStale(m *keyedModel) {
+	stale := k.SnapshotEvery > 0 && m.one.learner.Info().Rows > m.one.state.Published
+	switch {
+	case stale && m.stale == nil:
+		k.becomesStale(m)
+	case !stale && m.stale != nil:
+		k.stale.Remove(m.stale)
+		m.stale = nil
+	}
+}
+
+func (k *KeyedLearn) becomesStale(m *keyedModel) {
+	m.stale, m.staleAt = k.stale.PushBack(m), k.Now()
+}
+
+// findStale finds the models that were saved with rows that were not published.
+func (k *KeyedLearn) findStale() {
+	if k.SnapshotEvery == 0 {
+		return
+	}
+	for value, s := range k.States.index {
+		if s.version > s.published {
+			k.becomesStale(k.model(value))
+		}
+	}
 }
 
 // saveOne adds a checkpoint of a model to what is pending, with what is held for it.
 func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
-	m.marked = false
-	if m.unsaved == nil {
-		return nil
-	}
 	if err := k.learnHeld(ctx, m); err != nil {
 		return err
 	}
-	k.unsaved.Remove(m.unsaved)
-	m.unsaved = nil
+	m.marked = false
+	if m.unsaved == nil && !m.made {
+		return nil
+	}
+	if m.unsaved != nil {
+		k.unsaved.Remove(m.unsaved)
+		m.unsaved = nil
+	}
+	m.made = false
 	if m.one == nil { // none of its rows was valid, and there never was another
 		k.release(m)
 		return nil
@@ -178,7 +221,7 @@ func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
 		return err
 	}
 	one.state.Sequence, one.sinceRows = c.Sequence, 0
-	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows}
+	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows, published: one.state.Published}
 	size := 0
 	for i := range msgs {
 		size += len(msgs[i].Value)
@@ -302,7 +345,7 @@ func (k *KeyedLearn) unload(m *keyedModel) {
 
 // release forgets a model of which nothing is in memory.
 func (k *KeyedLearn) release(m *keyedModel) {
-	if m.one == nil && m.unsaved == nil {
+	if m.one == nil && m.unsaved == nil && m.stale == nil {
 		delete(k.models, m.value)
 	}
 }

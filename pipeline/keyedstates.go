@@ -21,6 +21,7 @@ import (
 //
 //	lca-model-version    version of the model: rows learnt
 //	lca-learnt-offset    rows of the model below this offset of the source are in the checkpoint
+//	lca-published        version of its newest snapshot
 //
 // so that the index needs no value. Only the owner of the partition writes checkpoints there.
 type KeyedStates struct {
@@ -39,17 +40,19 @@ type KeyedStates struct {
 
 // keyedState is where the newest checkpoint of a model is.
 type keyedState struct {
-	at       int64 // offset of the first chunk; -1: not known
-	chunks   int
-	sequence uint64
-	learnt   int64
-	version  uint64
+	at        int64 // offset of the first chunk; -1: not known
+	chunks    int
+	sequence  uint64
+	learnt    int64
+	version   uint64 // rows learnt
+	published uint64 // version of the newest snapshot
 }
 
 const (
-	headerLearnt  = "lca-learnt-offset"
-	headerVersion = "lca-model-version"
-	headerGroup   = "lca-group"
+	headerLearnt    = "lca-learnt-offset"
+	headerPublished = "lca-published"
+	headerVersion   = "lca-model-version"
+	headerGroup     = "lca-group"
 )
 
 // lookups bounds how often a checkpoint is looked up again that is not where the index says.
@@ -103,11 +106,12 @@ func (t *KeyedStates) take(r *source.Record) error {
 	}
 	s := keyedState{at: r.Offset}
 	_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
-	var errs [4]error
+	var errs [5]error
 	s.chunks, errs[0] = strconv.Atoi(chunks)
 	s.sequence, errs[1] = strconv.ParseUint(source.LastHeader(r.Headers, "lca-checkpoint"), 10, 64)
 	s.learnt, errs[2] = strconv.ParseInt(source.LastHeader(r.Headers, headerLearnt), 10, 64)
 	s.version, errs[3] = strconv.ParseUint(source.LastHeader(r.Headers, headerVersion), 10, 64)
+	s.published, errs[4] = strconv.ParseUint(source.LastHeader(r.Headers, headerPublished), 10, 64)
 	if err := errors.Join(errs[:]...); err != nil || s.chunks < 1 {
 		return &Stop{
 			Err:    fmt.Errorf("checkpoint of model %q at offset %d of topic %s: its headers are unusable: %w", id, r.Offset, t.Topic, err),
@@ -149,7 +153,7 @@ func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, learnt int64,
 		m.Partition = t.Partition
 		if m.Value != nil {
 			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(learnt, 10)), text(headerVersion, strconv.FormatUint(version, 10)),
-				text(headerGroup, t.Owner.Group))
+				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group))
 		}
 	}
 	if len(msgs) > 0 {
