@@ -28,7 +28,7 @@ func testOffsets(t *testing.T, r *rig) {
 			if i%5 == 4 {
 				m = message(other, 0, value)
 			}
-			if i%3 != 0 { // of the others nobody asks
+			if i%3 != 0 { // not all are asked for
 				offsets[value] = new(int64)
 				m.Offset = offsets[value]
 			}
@@ -55,7 +55,7 @@ func testOffsets(t *testing.T, r *rig) {
 			}
 		}
 	}
-	if unknown > 20 { // those of the one request that was answered to nobody
+	if unknown > 20 { // those of the one request whose answer was lost
 		t.Errorf("%d offsets are not known", unknown)
 	}
 }
