@@ -55,25 +55,6 @@ func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 	return resolve(rec.Schema(), rec, columns)
 }
 
-// ResolveRecordWithout is ResolveRecord, but where columns is empty the column of one name is not chosen: it says which model a row
-// belongs to.
-func ResolveRecordWithout(rec arrow.Record, columns []string, without string) (Features, error) {
-	if len(columns) > 0 {
-		return ResolveRecord(rec, columns)
-	}
-	columns, err := namedOr(rec.Schema(), nil)
-	if err != nil {
-		return Features{}, err
-	}
-	if at := slices.Index(columns, without); at >= 0 {
-		columns = slices.Delete(slices.Clone(columns), at, at+1)
-	}
-	if len(columns) == 0 {
-		return Features{}, featureError(CodeNone, without, "is the only column of numbers, and says which model a row belongs to")
-	}
-	return resolve(rec.Schema(), rec, columns)
-}
-
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
 	if len(columns) == 1 { // an absent key does not tell whether it is a list, so it is an error here
 		path, err := find(schema, columns[0])

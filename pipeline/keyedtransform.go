@@ -218,12 +218,13 @@ func (t *KeyedTransform) noKey(m *source.Message, row int, n uint64) *source.Rec
 	}
 	why := fmt.Errorf("row %d has no value of model.by = %v, or a longer one than %d bytes", row, t.Models.By, modelkey.MostBytes)
 	switch t.OnInvalid {
+	case NullRow, ImputeRow: // kept, with a null result
 	case RejectRow:
 		return bad(m, reasonNoKey, why)
 	case StopAtRow:
 		return bad(m, reasonNoKey, &Stop{Err: fmt.Errorf("%s@%d: %w", m.Partition, m.Offset, why), Remedy: "fix the producer, or set source.on_invalid to null, impute or dead_letter"})
 	}
-	return nil // kept, with a null result
+	return nil
 }
 
 // checkAgeOf applies transform.max_model_age. Models of keys that are seldom heard of are old, so the warning comes at most once a minute.

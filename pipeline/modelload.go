@@ -22,8 +22,8 @@ const (
 	// mostAcross is how many records between two snapshots are read rather than sought over.
 	mostAcross = 32
 
-	// perByte is about how many bytes a model takes in memory for each byte of its snapshot.
-	perByte = 3
+	// grows is about how much larger a model is in memory than its snapshot.
+	grows = 3
 )
 
 // wanted is a model that rows ask for and that is not in memory.
@@ -40,7 +40,7 @@ type wanted struct {
 	err    error
 }
 
-func (w *wanted) estimate() int { return perByte * int(w.at.bytes) }
+func (w *wanted) estimate() int { return grows * int(w.at.bytes) }
 
 // load fetches models in the order of their offsets. An entry whose newest snapshot is unusable has an older one afterwards, or no
 // model.

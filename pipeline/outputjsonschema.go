@@ -138,8 +138,7 @@ func (p jsonPart) types() (objects, lists bool) {
 	return !lists || slices.Contains(several, "object"), lists
 }
 
-// The keys of what the elements of an array are checked by, and a value in addition to the rest of its schema.
-var (
+var ( // keys of what the elements of an array are checked by, and a value in addition to the rest of its schema
 	elements = []string{"items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"}
 	inPlace  = []string{"allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "dependencies"}
 )

@@ -184,10 +184,11 @@ func (t *Transform) invalidRow(m *source.Message, row int, reason minibatch.Reas
 		u.blame(t.features.Unusable(m.Record, row))
 	}
 	switch t.OnInvalid {
+	case NullRow, ImputeRow: // kept, with a null result
 	case RejectRow:
 		return bad(m, codeRowInvalid, fmt.Errorf("row %d has a feature that is %v", row, reason))
 	case StopAtRow:
 		return bad(m, codeRowInvalid, stopAtRow(m, row, reason))
 	}
-	return nil // kept, with a null result
+	return nil
 }
