@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -113,10 +114,8 @@ func (l *keyedTopicLog) Fetch(ctx context.Context) (source.Fetched, error) {
 		}
 		if l.next < k.next {
 			got := source.Fetched{Next: k.next, LastStable: k.next}
-			for _, r := range k.records {
-				if r.Offset < l.next {
-					continue
-				}
+			from, _ := slices.BinarySearchFunc(k.records, l.next, func(r recordbatch.Record, at int64) int { return cmp.Compare(r.Offset, at) })
+			for _, r := range k.records[from:] {
 				if k.most > 0 && len(got.Records) == k.most {
 					got.Next = r.Offset
 					break
