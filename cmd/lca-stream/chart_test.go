@@ -250,6 +250,14 @@ func TestChartRefuses(t *testing.T) {
 		{"a broker with half a port", "networkPolicy.egress=true,config.kafka.brokers=kafka:${PORT}", "networkPolicy.brokerPorts"},
 		{"a broker without a port", "networkPolicy.egress=true,config.kafka.brokers={kafka}", "networkPolicy.brokerPorts"},
 		{"a port that is none", "networkPolicy.brokers[0].ipBlock.cidr=10.0.0.0/8,config.kafka.brokers={kafka:99999}", "networkPolicy.brokerPorts"},
+		{"several learners of one model", "learner.replicas=2", "config.model.by"},
+		{"scaled learners of one model", "learner.keda.enabled=true", "config.model.by"},
+		{"learners with two autoscalers", "config.model.by=key,learner.keda.enabled=true,learner.autoscaling.enabled=true", "choose one"},
+		{"learners that have the same partitions", "config.model.by=key,learner.replicas=2,config.source.assignment=static,config.source.partitions={0}", "config.source.assignment"},
+		{"one name for several learners", "config.model.by=key,learner.replicas=2,config.source.instance_id=one", "config.source.instance_id"},
+		{"a history of many models", "config.model.by=key,learner.fromHistory=true", "learner.fromHistory"},
+		{"more learners at least than at most", "config.model.by=key,learner.autoscaling.enabled=true,learner.autoscaling.minReplicas=9", "learner.autoscaling.minReplicas"},
+		{"brokers of the learner's KEDA", "config.model.by=key,learner.keda.enabled=true,config.kafka.brokers=${BROKERS:kafka:9092}", "keda.bootstrapServers"},
 		{"brokers that KEDA cannot know", "keda.enabled=true,config.kafka.brokers=${BROKERS:kafka:9092}", "keda.bootstrapServers"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

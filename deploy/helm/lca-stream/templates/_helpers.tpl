@@ -150,6 +150,43 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- .Values.transform.kind | default (ternary "StatefulSet" "Deployment" $named) }}
 {{- end }}
 
+{{- /* "true" where there is a model for each value, so that several learners share the work. */ -}}
+{{- define "lca-stream.keyed" -}}
+{{- if ne "none" (((.Values.config).model).by | default "none") }}true{{ end }}
+{{- end }}
+
+{{- /* Learners of a model for all rows, or whose partitions are written down, are one. */ -}}
+{{- define "lca-stream.checkLearners" -}}
+{{- $l := .Values.learner }}
+{{- $scaled := or $l.autoscaling.enabled $l.keda.enabled }}
+{{- $several := or (gt (int $l.replicas) 1) $scaled }}
+{{- if and $several (not (include "lca-stream.keyed" .)) }}
+{{- fail "learner.replicas, learner.autoscaling and learner.keda need config.model.by: a second learner of a model for all rows would take over from the first" }}
+{{- end }}
+{{- if and $l.autoscaling.enabled $l.keda.enabled }}
+{{- fail "learner.autoscaling.enabled and learner.keda.enabled would scale the same pods: choose one" }}
+{{- end }}
+{{- if and $several (eq (((.Values.config.source).assignment) | default "group") "static") }}
+{{- fail "config.source.assignment is static, so each learner would take the same partitions from the others: use one replica without autoscaling, or the default, group" }}
+{{- end }}
+{{- $id := ((.Values.config.source).instance_id) | default "" }}
+{{- if and $several (ne $id "") (ne $id "none") (not (contains "${" $id)) }}
+{{- fail (printf "config.source.instance_id is %q in each learner, and they would take the partitions from each other: leave it out, or use ${HOSTNAME}" $id) }}
+{{- end }}
+{{- if and $l.fromHistory (include "lca-stream.keyed" .) }}
+{{- fail "learner.fromHistory is for a model for all rows, and config.model.by is set: leave it out" }}
+{{- end }}
+{{- end }}
+
+{{- /* The brokers as KEDA takes them. */ -}}
+{{- define "lca-stream.kedaBrokers" -}}
+{{- $brokers := .Values.keda.bootstrapServers | default (include "lca-stream.brokers" . | fromJsonArray | join ",") }}
+{{- if contains "${" $brokers }}
+{{- fail (printf "keda: brokers %q are not known to KEDA: set keda.bootstrapServers" $brokers) }}
+{{- end }}
+{{- $brokers }}
+{{- end }}
+
 {{- /* The seconds of a duration such as 1m30s; 0 where it is not one, which the configuration's own check says. */ -}}
 {{- define "lca-stream.seconds" -}}
 {{- $s := 0 }}
