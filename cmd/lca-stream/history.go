@@ -20,6 +20,9 @@ func historyFlag(flags *pflag.FlagSet) *bool {
 
 // checkHistory refuses --from-history where there is no history to begin with.
 func checkHistory(c *config.Config) error {
+	if err := notKeyed(c, "--from-history", "each model begins with the first row of its value that is read"); err != nil {
+		return err
+	}
 	if c.Source.StartOffset == config.StartLatest {
 		return &exitError{exitUsage, errors.New("--from-history: source.start_offset is latest, which leaves the history out: set it to earliest")}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -19,6 +20,11 @@ func TestHistoryFlag(t *testing.T) {
 		t.Errorf("with start_offset latest: %v", err)
 	}
 	p, _, stderr := inTest()
+	keyed := config.Default()
+	keyed.Model.By = modelkey.By{Place: modelkey.Key}
+	if err := checkHistory(keyed); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "model.by is key") {
+		t.Errorf("with a model for each value: %v", err)
+	}
 	if code := p.run(t.Context(), []string{"learn", "-c", "none.yaml", "--from-history", "--from-snapshot", "7"}); code != exitUsage {
 		t.Errorf("exit code %d with both flags:\n%s", code, stderr)
 	}

@@ -23,6 +23,14 @@ func oneModel(c *config.Config, command string) error {
 	return &exitError{exitFailed, fmt.Errorf("model.by is %s, and this release's %s has one model for all rows: set model.by to none", c.Model.By, command)}
 }
 
+// notKeyed refuses a flag that is about one model for all rows.
+func notKeyed(c *config.Config, flag, why string) error {
+	if !c.Model.By.Keyed() {
+		return nil
+	}
+	return usageError("%s: model.by is %s, and %s: leave the flag out", flag, c.Model.By, why)
+}
+
 // wanted lists the topics of the configuration, with what is in them that a model for each value must not be put next to.
 func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 	wants := topics.Wanted(s.config)

@@ -43,6 +43,11 @@ has put there, and reads from source.start_offset.`,
 	}
 	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic} }
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
+		if from != "" {
+			if err := notKeyed(s.config, "--from-snapshot", "there is no one model to begin with"); err != nil {
+				return err
+			}
+		}
 		warm, err := file, error(nil)
 		if number, ok := version(from); ok {
 			warm, err = s.published(ctx, number)
