@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -17,7 +18,8 @@ func (p *program) inspectCommand() *cobra.Command {
 		Short: "Show what is in a topic: a verdict for each message and each column, and the features",
 		Long: `Reads the newest messages of a topic as lca-stream would, and says of each whether it can be used, and
 if not, why. Then it shows each column, with what the values are and whether it is a feature, the newest
-message, and a line of features to paste into the configuration. Nothing is committed. Exit code 2 when
+message, and a line of features to paste into the configuration. With model.by it also says which models the
+rows have. Nothing is committed. Exit code 2 when
 no row can be used, or no feature varies.`,
 		Example: `  lca-stream inspect events -c stream.yaml -n 20
   lca-stream inspect events --brokers kafka-1:9092`,
@@ -43,6 +45,7 @@ no row can be used, or no feature varies.`,
 		i := newInspection(s.config, p.stdout)
 		i.json = *asJSON
 		if args[0] != s.config.Source.Topic {
+			i.by = modelkey.By{}
 			i.output = nil // it may be the output, which has our columns
 		}
 		if err := s.newest(ctx, args[0], int64(*n), i.message); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -33,6 +35,8 @@ type verdict struct {
 	Code        string            `json:"code,omitempty"`
 	Error       string            `json:"error,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
+	Models      map[string]int64  `json:"models,omitempty"`             // with model.by: rows of each model, by its id
+	Homeless    int64             `json:"rows_without_model,omitempty"` // with model.by: rows without a value, which have no model
 }
 
 func (v *verdict) String() string {
@@ -44,9 +48,9 @@ func (v *verdict) String() string {
 	case v.Tombstone:
 		return fmt.Sprintf("null   %s: no value (a tombstone), which goes on as it is", at)
 	case v.Invalid > 0:
-		return fmt.Sprintf("ok     %s: %s; %s with a feature that is null, NaN, Inf or of another width", at, what, plural.Count(v.Invalid, "row"))
+		what += fmt.Sprintf("; %s with a feature that is null, NaN, Inf or of another width", plural.Count(v.Invalid, "row"))
 	}
-	return fmt.Sprintf("ok     %s: %s", at, what)
+	return fmt.Sprintf("ok     %s: %s%s", at, what, v.models())
 }
 
 // inspection gathers what the messages of a topic have in common.
@@ -55,6 +59,8 @@ type inspection struct {
 	output  *pipeline.Output // nil: the topic is not the source, and may have our columns
 	out     io.Writer
 	json    bool
+	by      modelkey.By // model.by, if the topic is the source
+	base    string      // snapshot.model_id
 
 	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
 	survey   minibatch.Survey    // of all messages that can be decoded
@@ -74,7 +80,7 @@ type inspection struct {
 
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
-	return &inspection{columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true}, out: out}
+	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true}, out: out}
 }
 
 func (i *inspection) message(m *source.Message) error {
@@ -90,6 +96,7 @@ func (i *inspection) message(m *source.Message) error {
 	} else {
 		v.Rows, v.Columns = m.Record.NumRows(), int(m.Record.NumCols())
 		i.gather(m.Record, v)
+		i.value(m, v)
 	}
 	i.count(v)
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
@@ -109,7 +116,7 @@ func (i *inspection) message(m *source.Message) error {
 
 // like reports whether nothing worth a line of its own tells two messages apart.
 func (v *verdict) like(w *verdict) bool {
-	return v.Partition == w.Partition && v.Error == w.Error && v.Tombstone == w.Tombstone && v.Rows == w.Rows && v.Columns == w.Columns && v.Invalid == w.Invalid
+	return v.Partition == w.Partition && v.Error == w.Error && v.Tombstone == w.Tombstone && v.Rows == w.Rows && v.Columns == w.Columns && v.Invalid == w.Invalid && v.Homeless == w.Homeless && maps.Equal(v.Models, w.Models)
 }
 
 // endRun writes the line of the messages that had the same verdict.
