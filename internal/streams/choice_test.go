@@ -37,25 +37,26 @@ func TestDensityIsNoWorseThanAGaussian(t *testing.T) {
 	}
 }
 
-// TestYoungDensity holds that a stream has what the data choose long before its pool is full: from a third of N rows on, none is worse
-// off than with a single Gaussian, and structure is found.
+// TestYoungDensity holds that no stream is worse off than with a single Gaussian long before its pool is full, and that structure is found from a
+// third of N rows on. The first model, after 400 rows, may be Gaussian kernels, a single Gaussian or t kernels (beginning.go).
 func TestYoungDensity(t *testing.T) {
-	const rows = 1000
 	for _, f := range []struct {
-		stream   string
-		gaussian float64 // nats above a single Gaussian
+		stream      string
+		first, then float64 // nats above a single Gaussian after 500 and 1000 rows
 	}{
-		{"white noise", 0.1},
-		{"t, 1.5 degrees", 0},
-		{"lognormal 1.5", 0},
-		{"five + 8 noise, mixed", -0.3},
+		{"white noise", 0.1, 0.1},
+		{"t, 1.5 degrees", 0, 0},
+		{"lognormal 1.5", 0, 0},
+		{"five + 8 noise, mixed", 0.3, -0.3},
 	} {
 		t.Run(f.stream, func(t *testing.T) {
-			var gaussian []float64
+			var first, then []float64
 			for seed := range uint64(testSeeds) {
-				gaussian = append(gaussian, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, rows).Gaussian)
+				first = append(first, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, 500).Gaussian)
+				then = append(then, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, 1000).Gaussian)
 			}
-			atMost(t, "nats above a single Gaussian", gaussian, f.gaussian)
+			atMost(t, "nats above a single Gaussian after 500 rows", first, f.first)
+			atMost(t, "nats above a single Gaussian after 1000 rows", then, f.then)
 		})
 	}
 }
@@ -63,28 +64,40 @@ func TestYoungDensity(t *testing.T) {
 // TestClustersInNoise holds that k-means finds five clusters behind ten columns of noise, all of them mixed, in what
 // PresetMetric whitens.
 func TestClustersInNoise(t *testing.T) {
-	const d, n, fresh = 12, 8000, 1500
-	var lost []float64 // 1 − the adjusted Rand index
+	var lost []float64
 	for seed := range uint64(4) {
-		r := rand.New(rand.NewPCG(seed, 19))
-		l := five(d-2).mixed(mixing(r, d), make([]float64, d))
-		m := learntRows(t, online.DefaultConfig(d), l.rows(r, n))
-		x, y, labels := l.rows(r, fresh), new(mat.Dense), make([]int, fresh)
-		for i := range labels {
-			labels[i] = int(l.cluster(x.RawRowView(i)))
-		}
-		m.Whiten(y, x)
-		lost = append(lost, 1-demo.AdjustedRand(labels, demo.KMeans(y.RawMatrix().Data, d, 5, r)))
+		lost = append(lost, 1-clustersFound(t, seed))
 	}
 	atMost(t, "1 − ARI", lost, 0.03)
 	atMost(t, "1 − ARI, worst", []float64{slices.Max(lost)}, 0.06)
 }
 
+// clustersFound returns the adjusted Rand index of the clusters that k-means finds among mixed columns, whitened by PresetMetric.
+func clustersFound(t testing.TB, seed uint64) float64 {
+	const d, n, fresh = 12, 8000, 1500
+	r := rand.New(rand.NewPCG(seed, 19))
+	l := five(d-2).mixed(mixing(r, d), make([]float64, d))
+	m := learntRows(t, online.DefaultConfig(d), l.rows(r, n))
+	x, y, labels := l.rows(r, fresh), new(mat.Dense), make([]int, fresh)
+	for i := range labels {
+		labels[i] = int(l.cluster(x.RawRowView(i)))
+	}
+	m.Whiten(y, x)
+	return demo.AdjustedRand(labels, demo.KMeans(y.RawMatrix().Data, d, 5, r))
+}
+
 // TestBrokenRelation holds that rows in which a column is no longer the sum of the others, by 0.3 of its standard deviation, score
 // higher than rows in which it is.
 func TestBrokenRelation(t *testing.T) {
+	if auc := brokenFound(t, 5); auc < 0.99 {
+		t.Errorf("AUC %.4f, want at least 0.99", auc)
+	}
+}
+
+// brokenFound returns the AUC of the score for such rows.
+func brokenFound(t testing.TB, seed uint64) float64 {
 	const d, n, fresh = 6, 6000, 1000
-	r := rand.New(rand.NewPCG(5, 19))
+	r := rand.New(rand.NewPCG(seed, 19))
 	rows := func(n int) *mat.Dense {
 		x := five(d-2).rows(r, n)
 		for i := range n {
@@ -104,9 +117,27 @@ func TestBrokenRelation(t *testing.T) {
 	for i := range fresh {
 		broken.Set(i, d-1, broken.At(i, d-1)+0.3*wide*float64(2*r.IntN(2)-1))
 	}
-	if auc := rank(m.LogDensity(nil, sound), m.LogDensity(nil, broken)); auc < 0.99 {
-		t.Errorf("AUC %.4f, want at least 0.99", auc)
+	return rank(m.LogDensity(nil, sound), m.LogDensity(nil, broken))
+}
+
+// BenchmarkFound measures both on RUNS seeds, and writes the means, the standard errors and the least to the file FOUND.
+func BenchmarkFound(b *testing.B) {
+	var lines []map[string]any
+	for _, f := range []struct {
+		figure  string
+		measure func(t testing.TB, seed uint64) float64
+	}{{"clusters", clustersFound}, {"broken relation", brokenFound}} {
+		var v []float64
+		for seed := range uint64(seeds()) {
+			v = append(v, f.measure(b, 1000+seed))
+		}
+		mean, standardError := spread(v)
+		line := map[string]any{"figure": f.figure, "runs": len(v), "found": map[string]float64{"mean": mean, "se": standardError}, "least": slices.Min(v)}
+		b.Logf("%v", line)
+		lines = append(lines, line)
 	}
+	b.ReportMetric(0, "ns/op")
+	store(b, "FOUND", lines)
 }
 
 // learntRows is the model that a learner makes of rows.

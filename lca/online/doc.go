@@ -37,7 +37,8 @@
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (spanupdate.go).
 //   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row, and so is the choice of ν, its unit, the
-//     kernel, and a single Gaussian in place of all (choice.go). (TestChoiceFindsTheSplit)
+//     kernel, and a single Gaussian in place of all (choice.go). (TestChoiceFindsTheSplit) The first metric may be with t kernels, or a
+//     single Gaussian (beginning.go). (TestYoungDensity, in internal/streams)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go).
 //   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) are set aside, and when they last the

@@ -74,6 +74,13 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	}
 	out := b.len() - inside.len()
 	s.Gated, s.Learnt = s.Gated+out, used
+	fitted := l.split
+	if err := l.chooseBeginning(&s); err != nil {
+		return Step{}, err
+	}
+	if l.split && !fitted { // as a single Gaussian
+		s.Learnt = inside.len()
+	}
 	return l.begun(s, out)
 }
 

@@ -1,0 +1,65 @@
+package online
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// leastOthers bounds the share of a direction that belongs to the other rows.
+const leastOthers = 0.25
+
+// chooseBeginning lets a stream begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
+// fit by two standard errors, each row without its own part in it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
+// Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
+// the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
+// few for a first fit (worthReplaying) can still make a single Gaussian.
+func (l *Learner) chooseBeginning(s *Step) error {
+	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
+		return nil
+	}
+	rows, first := l.pool.batch(), l.regime
+	was := slices.Clone(l.score(rows))
+	best, least := first, meanOf(was)
+	consider := func(scores []float64) {
+		if v := meanOf(scores); v < least && surelyLower(scores, was, l.independent(len(scores))) {
+			best, least = l.regime, v
+		}
+	}
+	if r := first.settings; first.split && l.free.kernel && r.kernel == lca.KernelGaussian {
+		r.kernel, r.dof = lca.KernelStudent.Resolve(l.asked.DOF)
+		if err := l.begin(candidate{r, len(l.metric.Active), l.moments.full()}); err != nil {
+			return err
+		}
+		if _, err := l.convergeOnPool(rows, s); err != nil {
+			return err
+		}
+		consider(l.score(rows))
+	}
+	if l.free.gaussian {
+		if err := l.begin(candidate{first.settings, 0, first.cl}); err != nil {
+			return err
+		}
+		l.score(rows)
+		consider(l.scoresWithoutOwn())
+	}
+	l.setRegime(best)
+	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
+	l.insideGate(new(batch).sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
+	return nil
+}
+
+// scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G. With
+// q = (x−μ)ᵀ C⁻¹ (x−μ), the weight w of a row, and Q and C' the same without its part, by Sherman and Morrison
+//
+//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
+func (l *Learner) scoresWithoutOwn() []float64 {
+	out, half := slices.Clone(l.density), l.estimator.halfSquares()
+	w, d := 1/l.moments.independent(l.gap.rows), float64(len(l.metric.Active))
+	for i := range out {
+		others := half[i] / max(1-w-2*w*half[i], leastOthers)
+		out[i] += others - half[i] - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
+	}
+	return out
+}
