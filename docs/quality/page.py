@@ -185,7 +185,13 @@ def floors_part(now):
             cells += [f"{v[other]['mean']:.{digits}f}" if v else "–" for v in (was, r)]
         body.append(cells)
     why = table(["stream", "moved by, sd", "named first", "among three"], [[r["stream"], f"{r['off']:.0f}", show(r["first"], 2), show(r["three"], 2)] for r in store.load("why")])
-    return prose.FLOORS.format(runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, table=table(
+    probability, levels = store.load("probability"), ["below 0.01", "below 0.001", "below 0.0001"]
+    multiples = table(["stream", *levels], [[r["stream"], *(show(r[f], 2) for f in levels)] for r in probability])
+    found = store.load("found")
+    others = table(["what", "mean", "floor", "worst", "floor"], [
+        [text, show(r["found"], 3), f"≥ {mean} " + reached(r["found"]["mean"], mean, r["found"]["se"]), f"{r['least']:.3f}",
+         f"≥ {worst} " + reached(r["least"], worst) if worst else ""] for r in found for text, mean, worst in [design.FOUND[r["figure"]]]])
+    return prose.FLOORS.format(found=found[0]["runs"], others=others, probable=probability[0]["runs"], probability=multiples, runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, table=table(
         ["stream", "preset", "figure", "first edition", "today", "floor", "refused: first", "today", "alarms: first", "today"], body))
 
 
