@@ -24,6 +24,9 @@ const (
 	leastWeight           = 1e-6 // relative to the most probable
 	// The quantiles that are searched for are between these, in the same units.
 	leastQuantile, mostQuantile = 1e-3, 1e12
+	// The search ends when the logarithm of the share is as near, or after that number of steps, which are never needed. Shares of less than
+	// exp(leastLog) of the wanted one count as that.
+	quantileError, quantileSteps, leastLog = 1e-9, 100, -50.
 )
 
 // tailLevels are the shares of the tail at which the fit agrees with the expectation.
@@ -70,6 +73,11 @@ func fitTail(beyond []float64, u, limit, share float64) (xi, beta float64) {
 func tailPosterior(x []float64, cut, share float64) []tailCells {
 	n, last, best := float64(len(x)), x[len(x)-1], math.Inf(-1)
 	var grid []tailCells
+	var logScales, scales [gridSteps]float64 // of β (1+θ)
+	for j := range scales {
+		logScales[j] = scaleReach * (2*(float64(j)+0.5)/gridSteps - 1)
+		scales[j] = math.Exp(logScales[j])
+	}
 	for i := range gridSteps {
 		tilt := leastTilt + (mostTilt-leastTilt)*(float64(i)+0.5)/gridSteps
 		c := tailCells{theta: math.Expm1(tilt)}
@@ -80,9 +88,8 @@ func tailPosterior(x []float64, cut, share float64) []tailCells {
 		for _, v := range x {
 			sum += math.Log1p(c.theta * v)
 		}
-		for j := range gridSteps {
-			logBeta := -tilt + scaleReach*(2*(float64(j)+0.5)/gridSteps-1)
-			xi := c.theta * math.Exp(logBeta)
+		for j, scale := range scales {
+			logBeta, xi := logScales[j]-tilt, c.theta*scale/(1+c.theta)
 			l := -n*logBeta - (1+1/xi)*sum
 			if cut < math.Inf(1) {
 				l -= n * math.Log1p(-paretoBeyond(c.theta, 1/xi, cut))
@@ -141,15 +148,31 @@ func expectedBeyond(grid []tailCells, x float64) (share float64) {
 	return share
 }
 
-// expectedQuantile returns where the expected share of the tail beyond is that one.
+// expectedQuantile returns where the expected share of the tail beyond is that one, by the Illinois algorithm in logarithms: the secant
+// through two ends of which one stays counts half of what that end has.
 func expectedQuantile(grid []tailCells, share float64) float64 {
+	above := func(t float64) float64 {
+		return max(math.Log(expectedBeyond(grid, math.Exp(t))/share), leastLog)
+	}
 	low, high := math.Log(leastQuantile), math.Log(mostQuantile)
-	for range 36 { // to 1e-9 of it
-		if middle := 0.5 * (low + high); expectedBeyond(grid, math.Exp(middle)) > share {
-			low = middle
-		} else {
-			high = middle
+	atLow, atHigh := above(low), above(high)
+	last := 0.0
+	for range quantileSteps {
+		t := (low*atHigh - high*atLow) / (atHigh - atLow)
+		at := above(t)
+		switch {
+		case math.Abs(at) < quantileError:
+			return math.Exp(t)
+		case at > 0:
+			if low, atLow = t, at; last > 0 {
+				atHigh /= 2
+			}
+		default:
+			if high, atHigh = t, at; last < 0 {
+				atLow /= 2
+			}
 		}
+		last = at
 	}
 	return math.Exp(0.5 * (low + high))
 }
