@@ -163,7 +163,10 @@ func (r *Rows) allNull() {
 	}
 }
 
-func markNulls(reasons []Reason, col arrow.Array) {
+func markNulls(reasons []Reason, col arrow.Array) { markNullsFrom(0, reasons, col) }
+
+// markNullsFrom is markNulls for the rows from first on.
+func markNullsFrom(first int, reasons []Reason, col arrow.Array) {
 	if col.DataType().ID() == arrow.NULL {
 		for i := range reasons {
 			reasons[i] = ReasonNull
@@ -174,7 +177,7 @@ func markNulls(reasons []Reason, col arrow.Array) {
 		return
 	}
 	for i := range reasons {
-		if isNull(col, i) {
+		if isNull(col, first+i) {
 			reasons[i] = ReasonNull
 		}
 	}

@@ -11,31 +11,31 @@ import (
 // narrowRows is how many rows are transposed at a time: few enough that they stay in the nearest cache until all columns are in.
 const narrowRows = 2048
 
-// GatherFloat32 is Gather for features that are columns of float32 or finite lists of them, as most are: half of the bytes. x is N×Dim
-// row-major, and valid until the next call or as long as the record; it must not be changed. ok is false for all other records, and where
-// there is a fault: they take Gather. dst.X is not set.
-func (f *Features) GatherFloat32(dst *Rows, rec arrow.Record) (x []float32, ok bool) {
+// GatherFloat32 is Gather for the rows from … to−1 of a record whose features are columns of float32 or finite lists of them, as most are: half of the
+// bytes. x is N×Dim row-major, and valid until the next call or as long as the record; it must not be changed. ok is false for all other records, and
+// where there is a fault: they take Gather. dst.X is not set.
+func (f *Features) GatherFloat32(dst *Rows, rec arrow.Record, from, to int) (x []float32, ok bool) {
 	p, err := f.planFor(rec.Schema())
 	if err != nil || p.columns == nil || dst.KeepMissing {
 		return nil, false
 	}
 	if p.list {
-		return narrowList(dst, rec, p)
+		return narrowList(dst, rec, p, from, to)
 	}
 	for _, c := range p.columns {
 		if c.Type.ID() != arrow.FLOAT32 {
 			return nil, false
 		}
 	}
-	dst.resetNarrow(int(rec.NumRows()), f.Dim())
+	dst.resetNarrow(to-from, f.Dim())
 	for j := range p.columns {
 		col, err := p.columns[j].Column(rec)
 		if err != nil {
 			return nil, false
 		}
 		defer col.Release()
-		markNulls(dst.Invalid, col)
-		dst.columns = append(dst.columns, raw[float32](col))
+		markNullsFrom(from, dst.Invalid, col)
+		dst.columns = append(dst.columns, raw[float32](col)[from:to])
 	}
 	dst.transpose()
 	clear(dst.columns) // they are the record's
@@ -44,7 +44,7 @@ func (f *Features) GatherFloat32(dst *Rows, rec arrow.Record) (x []float32, ok b
 }
 
 // narrowList returns the numbers of a column of lists, as they lie in the record.
-func narrowList(dst *Rows, rec arrow.Record, p *plan) (x []float32, ok bool) {
+func narrowList(dst *Rows, rec arrow.Record, p *plan, from, to int) (x []float32, ok bool) {
 	t, fixed := p.columns[0].Type.(*arrow.FixedSizeListType)
 	if !fixed || t.Elem().ID() != arrow.FLOAT32 {
 		return nil, false
@@ -59,13 +59,13 @@ func narrowList(dst *Rows, rec arrow.Record, p *plan) (x []float32, ok bool) {
 		return nil, false
 	}
 	d := int(t.Len())
-	from, n := lists.Data().Offset()*d, lists.Len()*d
 	values := raw[float32](lists.ListValues())
-	if n == 0 || from+n > len(values) || !Finite(values[from:from+n]) {
+	first, last := (lists.Data().Offset()+from)*d, (lists.Data().Offset()+to)*d
+	if first == last || last > len(values) || !Finite(values[first:last]) {
 		return nil, false
 	}
-	dst.resetNarrow(lists.Len(), d)
-	return values[from : from+n], true
+	dst.resetNarrow(to-from, d)
+	return values[first:last], true
 }
 
 // resetNarrow is reset for rows of float32.

@@ -34,18 +34,22 @@ func TestGatherFloat32IsGather(t *testing.T) {
 			columns = append(columns, b.NewArray())
 		}
 		rec, f := recordOf(columns)
+		rec = rec.NewSlice(int64(rapid.IntRange(0, n).Draw(r, "first")), int64(n))
+		n = int(rec.NumRows())
 		from := rapid.IntRange(0, n).Draw(r, "from")
-		compareNarrow(r, f, rec.NewSlice(int64(from), int64(rapid.IntRange(from, n).Draw(r, "to"))))
+		compareNarrow(r, f, rec, from, rapid.IntRange(from, n).Draw(r, "to"))
 	})
 }
 
-func compareNarrow(t rapid.TB, f Features, rec arrow.Record) {
+// compareNarrow compares both, over a part of a record.
+func compareNarrow(t rapid.TB, f Features, whole arrow.Record, from, to int) {
 	t.Helper()
+	rec := whole.NewSlice(int64(from), int64(to))
 	var wide, narrow Rows
 	if err := f.Gather(&wide, rec); err != nil {
 		t.Fatal(err)
 	}
-	x, ok := f.GatherFloat32(&narrow, rec)
+	x, ok := f.GatherFloat32(&narrow, whole, from, to)
 	if !ok {
 		t.Fatal("columns of float32 are not gathered")
 	}
@@ -75,9 +79,10 @@ func compareNarrow(t rapid.TB, f Features, rec arrow.Record) {
 func TestGatherFloat32(t *testing.T) {
 	lists := func(values string) arrow.Record { return record(t, column{"v", fixed(2, f32), values}) }
 	two := Features{Names: []string{"v[0]", "v[1]"}}
-	for _, rec := range []arrow.Record{lists(`[[1,2],[3,4],[5,6]]`), lists(`[[1,2],[3,4],[5,6]]`).NewSlice(1, 3)} {
-		compareNarrow(t, two, rec)
-	}
+	three := lists(`[[1,2],[3,4],[5,6]]`)
+	compareNarrow(t, two, three, 0, 3)
+	compareNarrow(t, two, three, 1, 2)
+	compareNarrow(t, two, three.NewSlice(1, 3), 1, 2)
 	inf := lists(`[[1,2],[3,4]]`)
 	arrow.GetData[float32](inf.Column(0).(*array.FixedSizeList).ListValues().Data().Buffers()[1].Bytes())[3] = float32(math.Inf(1))
 	for name, c := range map[string]struct {
@@ -92,12 +97,12 @@ func TestGatherFloat32(t *testing.T) {
 		"mixed":              {record(t, column{"a", f32, `[1,2]`}, column{"b", i32, `[1,2]`}), Features{Names: []string{"a", "b"}}},
 		"no such column":     {record(t, column{"a", f32, `[1,2]`}), Features{Names: []string{"b"}}},
 	} {
-		if _, ok := c.f.GatherFloat32(new(Rows), c.rec); ok {
+		if _, ok := c.f.GatherFloat32(new(Rows), c.rec, 0, int(c.rec.NumRows())); ok {
 			t.Errorf("%s is taken", name)
 		}
 	}
 	kept := Rows{KeepMissing: true}
-	if _, ok := two.GatherFloat32(&kept, lists(`[[1,2]]`)); ok {
+	if _, ok := two.GatherFloat32(&kept, lists(`[[1,2]]`), 0, 1); ok {
 		t.Error("missing features are not kept")
 	}
 }

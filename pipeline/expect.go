@@ -18,8 +18,13 @@ type Expect struct {
 	features minibatch.Features
 	gathered minibatch.Rows
 	identity minibatch.RowIDs
+	narrow   []float32 // the rows that were gathered, if isNarrow
+	isNarrow bool
 	ids      []uint64
 }
+
+// expectRows is how many rows are gathered at a time: few enough that they are still near when they are projected.
+const expectRows = 512
 
 // Part begins a part. Its rows have the identities of rows of the file of that number, so that a replay of the files in the same order
 // samples the same rows.
@@ -44,35 +49,41 @@ func (e *Expect) Take(m *source.Message) error {
 			return err
 		}
 	}
-	if err := eachPart(m.Record, sliceOf(e.features.Dim()), func(part arrow.Record, first int) error { return e.add(m, part, first) }); err != nil {
-		return refused(m, err)
+	_, offset, before := m.Identity()
+	n := int(m.Record.NumRows())
+	for from := 0; from < n; from += expectRows {
+		to := min(from+expectRows, n)
+		if err := e.gather(m.Record, from, to); err != nil {
+			return refused(m, err)
+		}
+		e.ids = e.gathered.AppendIDs(e.ids[:0], e.identity, offset, before+from)
+		e.add()
 	}
 	return nil
 }
 
-// add adds the rows of a part of a message's record, which begins at row first of it.
-func (e *Expect) add(m *source.Message, part arrow.Record, first int) error {
-	_, offset, before := m.Identity()
-	rows := &e.gathered
-	x, narrow := e.features.GatherFloat32(rows, part)
-	if !narrow {
-		if err := e.features.Gather(rows, part); err != nil {
-			return err
-		}
+// gather reads rows of a record, as float32 where that is what they are.
+func (e *Expect) gather(rec arrow.Record, from, to int) error {
+	if e.narrow, e.isNarrow = e.features.GatherFloat32(&e.gathered, rec, from, to); e.isNarrow {
+		return nil
 	}
-	e.ids = rows.AppendIDs(e.ids[:0], e.identity, offset, before+first)
+	part := rec.NewSlice(int64(from), int64(to))
+	defer part.Release()
+	return e.features.Gather(&e.gathered, part)
+}
+
+// add adds the rows that were gathered.
+func (e *Expect) add() {
+	rows, ids := &e.gathered, e.ids
 	e.Sums.Leave(rows.Bad)
-	at := 0
 	for from, to := range rows.Runs() {
-		ids := e.ids[at : at+to-from]
-		if narrow {
-			e.Sums.AddFloat32(x[from*rows.Dim:to*rows.Dim], ids)
+		if e.isNarrow {
+			e.Sums.AddFloat32(e.narrow[from*rows.Dim:to*rows.Dim], ids[:to-from])
 		} else {
-			e.Sums.Add(rows.X[from*rows.Dim:to*rows.Dim], ids)
+			e.Sums.Add(rows.X[from*rows.Dim:to*rows.Dim], ids[:to-from])
 		}
-		at += len(ids)
+		ids = ids[to-from:]
 	}
-	return nil
 }
 
 // FeaturesOf resolves the features of a model in the first record of some rows.

@@ -41,24 +41,20 @@ func eachSlice(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, ta
 }
 
 func gatherEach(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, take func(first int) error) error {
-	return eachPart(rec, sliceOf(f.Dim()), func(part arrow.Record, first int) error {
-		if err := f.Gather(rows, part); err != nil {
+	n, step := int(rec.NumRows()), sliceOf(f.Dim())
+	if n <= step {
+		if err := f.Gather(rows, rec); err != nil {
 			return err
 		}
-		return take(first)
-	})
-}
-
-// eachPart hands over a record by at most step rows, each with the index of its first row.
-func eachPart(rec arrow.Record, step int, take func(part arrow.Record, first int) error) error {
-	n := int(rec.NumRows())
-	if n <= step {
-		return take(rec, 0)
+		return take(0)
 	}
 	for first := 0; first < n; first += step {
 		part := rec.NewSlice(int64(first), int64(min(first+step, n)))
-		err := take(part, first)
+		err := f.Gather(rows, part)
 		part.Release()
+		if err == nil {
+			err = take(first)
+		}
 		if err != nil {
 			return err
 		}
