@@ -47,6 +47,7 @@ type expectFlags struct {
 	inputs        []string
 	part          int32
 	precision     string
+	force         bool
 }
 
 func (p *program) expectCommand() *cobra.Command {
@@ -66,6 +67,7 @@ cannot be read ends the command with exit code 2, and nothing is written.`,
 	c.Flags().Int32Var(&f.part, "part", 0, "`NUMBER` of the first input; those that follow count on from it")
 	c.Flags().StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of the E-step: "+either(lca.Precisions()...)+"; float32 is about twice as fast and right to some 1e-5")
 	choices(c, "precision", lca.Precisions()...)
+	forceFlag(c, &f.force, sums)
 	required(c, "model", "input", "output")
 	return command(c, func(ctx context.Context, _ []string) error { return p.expect(ctx, f) })
 }
@@ -87,6 +89,9 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if last := int64(f.part) + int64(len(f.inputs)) - 1; f.part < 0 || last > math.MaxInt32 {
 		return usageError("--part is %d with %d inputs; parts have numbers from 0 to %d", f.part, len(f.inputs), math.MaxInt32)
 	}
+	if err := mayWrite(f.output, sums, f.force); err != nil {
+		return err
+	}
 	model, err := readSnapshotFile(f.model)
 	if err != nil {
 		return err
@@ -94,7 +99,7 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if len(model.Model.Neighbours) == 0 {
 		return fmt.Errorf("%s has no neighbours, which the next model's are as many as: export it with them", f.model)
 	}
-	sums, err := snapshot.StatisticsOf(model, producer())
+	all, err := snapshot.StatisticsOf(model, producer())
 	if err != nil {
 		return err
 	}
@@ -105,13 +110,13 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 			return err
 		}
 	}
-	sums.Parts = stage.Sums.End()
-	return p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, sums) })
+	all.Parts = stage.Sums.End()
+	return p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, all) })
 }
 
 // readInput hands over the messages of a file, or of standard input. A message must not be kept.
 func (p *program) readInput(ctx context.Context, path string, take func(*source.Message) error) error {
-	in, err := p.openInput(path)
+	in, err := p.openInput(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -129,12 +134,19 @@ type input interface {
 }
 
 // openInput opens a file, or standard input for "-".
-func (p *program) openInput(path string) (input, error) {
+func (p *program) openInput(ctx context.Context, path string) (input, error) {
 	if path == "-" {
-		return source.OpenPipe("standard input", p.stdin)
+		in, err := source.OpenPipe("standard input", interruptible{ctx, p.stdin})
+		if err != nil && ctx.Err() != nil {
+			return nil, errInterrupted
+		}
+		return in, err
 	}
 	return source.OpenFiles([]string{path})
 }
+
+// errInterrupted is that a signal came while there were rows to read.
+var errInterrupted = errors.New("interrupted before the end of the rows: start it over")
 
 func eachMessage(ctx context.Context, in input, take func(*source.Message) error) error {
 	for {
@@ -142,11 +154,16 @@ func eachMessage(ctx context.Context, in input, take func(*source.Message) error
 		switch {
 		case errors.Is(err, source.ErrEnd):
 			return nil
+		case ctx.Err() != nil:
+			return errInterrupted
 		case err != nil:
 			return err
 		}
 		for i := range b.Messages {
 			if err := take(&b.Messages[i]); err != nil {
+				if ctx.Err() != nil {
+					return errInterrupted
+				}
 				return err
 			}
 		}

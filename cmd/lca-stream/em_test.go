@@ -140,8 +140,8 @@ func TestEMRefuses(t *testing.T) {
 	}
 	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "a.sums")
 	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "sums.arrows")
-	for name, part := range map[string]int{"cut.arrows": 5000, "cut.sums": 700} {
-		source := map[string]string{"cut.arrows": "b.arrows", "cut.sums": "a.sums"}[name]
+	for name, part := range map[string]int{"cut.arrows": 5000, "unclosed.arrows": 8, "cut.sums": 700} {
+		source := map[string]string{"cut.arrows": "b.arrows", "unclosed.arrows": "b.arrows", "cut.sums": "a.sums"}[name]
 		data, err := os.ReadFile(filepath.Join(dir, source))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), data[:len(data)-part], 0o600)
@@ -162,6 +162,7 @@ func TestEMRefuses(t *testing.T) {
 		"sums that break off":  {"", append(maximize, "m.arrows", "--input", "cut.sums"), "exit status 2"},
 		"rows, not sums":       {"", append(maximize, "m.arrows", "--input", "b.arrows"), "these are no statistics"},
 		"a cut file":           {"", append(expect, "cut.arrows"), "exit status 2"},
+		"a cut between rows":   {"", append(expect, "unclosed.arrows"), "without its mark of the end"},
 		"a cut stream":         {"cut.arrows", append(expect, "-"), "without its mark of the end"},
 		"a file as a stream":   {"a.arrow", append(expect, "-"), "this is an Arrow file"},
 		"no such feature":      {"", append(expect, "sums.arrows"), "is not in the record"},

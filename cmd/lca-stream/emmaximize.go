@@ -39,16 +39,20 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 	}
 	var model, output string
 	var inputs, notes []string
-	var asJSON bool
+	var asJSON, force bool
 	c.Flags().StringVar(&model, "model", "", "the model `FILE` that the sums were taken under")
 	c.Flags().StringArrayVar(&inputs, "input", nil, "read the sums of `FILE`, or standard input (-); may be repeated")
 	c.Flags().StringVarP(&output, "output", "o", "", "write the next model to `FILE`, or to standard output (-)")
 	c.Flags().StringArrayVar(&notes, "metadata", nil, "note `KEY=VALUE` in the model's metadata, such as where its rows come from; may be repeated. The models that follow keep it")
+	forceFlag(c, &force, models)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	required(c, "model", "input", "output")
 	return command(c, func(_ context.Context, _ []string) error {
 		if output == "-" && asJSON {
 			return usageError("--json and --output - would both go to standard output")
+		}
+		if err := mayWrite(output, models, force); err != nil {
+			return err
 		}
 		extra, err := metadataOf(notes)
 		if err != nil {

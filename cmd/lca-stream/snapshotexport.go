@@ -25,9 +25,11 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 	}
 	ch := p.choiceFlags(c)
 	var format, out string
+	var force bool
 	c.Flags().StringVar(&format, "format", "", "`FORMAT`: "+either(snapshot.Formats()...)+"; default: by the ending of -o, else arrow")
 	choices(c, "format", snapshot.Formats()...)
 	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
+	forceFlag(c, &force, models)
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
 	}
@@ -35,6 +37,9 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 		f, err := formatOf(format, out)
 		if err != nil {
 			return &exitError{exitUsage, err}
+		}
+		if err := mayWrite(out, models, force); err != nil {
+			return err
 		}
 		s, err := p.snapshotOf(ctx, ch)
 		if err != nil {

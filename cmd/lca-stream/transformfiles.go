@@ -187,7 +187,7 @@ func (t *fileTransform) write(pieces ...[]byte) error {
 }
 
 func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind, w io.Writer) error {
-	in, err := t.program.openInput(path)
+	in, err := t.program.openInput(ctx, path)
 	if err != nil {
 		return err
 	}

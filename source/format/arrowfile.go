@@ -126,7 +126,7 @@ func (a *arrowFile) indexFile() error {
 	return nil
 }
 
-// indexStream walks from message to message. A stream may end without its mark.
+// indexStream walks from message to message. A file that ends without the mark of the end may be part of a stream, as a pipe may.
 func (a *arrowFile) indexStream() error {
 	at, err := a.open(0, a.size)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *arrowFile) indexStream() error {
 		}
 		at += meta + h.Body
 	}
-	return nil
+	return errorf(CodeArrowTruncated, "the stream ends without its mark of the end: what wrote it has stopped in the middle, or has not been closed")
 }
 
 // add appends a message, and the pieces of a batch.

@@ -171,6 +171,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"text", write("text.arrow", []byte("hello, this is no Arrow")), "metadata of"},
 		{"a file cut short", write("cut.arrow", arrow[:len(arrow)-100]), "not written to its end"},
 		{"a stream cut short", write("cut.arrows", stream[:len(stream)-100]), "are left"},
+		{"a stream cut short between two batches", write("unclosed.arrows", stream[:len(stream)-8]), "without its mark of the end"},
 		{"a Parquet file cut short", write("cut.parquet", parquet[:len(parquet)-100]), "parquet_invalid"},
 		{"a Parquet file that is none", write("none.parquet", []byte("PAR1PAR1")), "parquet_invalid"},
 	} {

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// content is what a command writes to its output. A step of EM is repeated over its own files, so a model takes the place of a model, and
+// sums that of sums. Any other file may be all that there is of some rows, and is overwritten only with --force.
+type content string
+
+const (
+	models content = "model"
+	sums   content = "sums of em expect"
+)
+
+// metadataKeys lists the key by which the Arrow schema of a content is known. A model is also known by its other formats.
+var metadataKeys = map[string]content{"lca.format": models, "lca.local_format": models, "lca.statistics_format": sums}
+
+// mostModel is more than the bytes of any model.
+const mostModel = 1 << 30
+
+func forceFlag(c *cobra.Command, force *bool, of content) {
+	c.Flags().BoolVar(force, "force", false, "overwrite the file of --output, though it holds no "+string(of))
+}
+
+// mayWrite refuses an output over a file that holds something else.
+func mayWrite(path string, of content, force bool) error {
+	if path == "" || path == "-" || force {
+		return nil
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() || info.Size() == 0: // a pipe, a device, and what mktemp has made
+		return nil
+	}
+	is, err := contentOf(path, info.Size())
+	if err != nil {
+		return err
+	}
+	if is != of {
+		return fmt.Errorf("%s exists already, and holds no %s: name another file, or overwrite it with --force", path, of)
+	}
+	return nil
+}
+
+// contentOf returns what a file holds, "" if it is neither a model nor sums.
+func contentOf(path string, size int64) (content, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = f.Close() }()
+	if in, err := source.OpenPipe(path, f); err == nil {
+		m := in.Schema().Metadata()
+		for key, is := range metadataKeys {
+			if m.FindKey(key) >= 0 {
+				return is, nil
+			}
+		}
+		return "", nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil || size > mostModel {
+		return "", err
+	}
+	if _, err := snapshot.Import(f); err == nil {
+		return models, nil
+	}
+	return "", nil
+}
