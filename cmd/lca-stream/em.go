@@ -63,11 +63,10 @@ cannot be read ends the command with exit code 2, and nothing is written.`,
 	f := expectFlags{}
 	c.Flags().StringVar(&f.model, "model", "", "the model `FILE`, as replay, snapshot export and em maximize write it")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE`, or standard input (-); may be repeated: each is a part")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write the sums to `FILE`, or to standard output (-)")
+	outputFlags(c, &f.output, &f.force, sums, "write the sums to `FILE`, or to standard output (-)")
 	c.Flags().Int32Var(&f.part, "part", 0, "`NUMBER` of the first input; those that follow count on from it")
 	c.Flags().StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of the E-step: "+either(lca.Precisions()...)+"; float32 is about twice as fast and right to some 1e-5")
 	choices(c, "precision", lca.Precisions()...)
-	forceFlag(c, &f.force, sums)
 	required(c, "model", "input", "output")
 	return command(c, func(ctx context.Context, _ []string) error { return p.expect(ctx, f) })
 }

@@ -42,9 +42,8 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 	var asJSON, force bool
 	c.Flags().StringVar(&model, "model", "", "the model `FILE` that the sums were taken under")
 	c.Flags().StringArrayVar(&inputs, "input", nil, "read the sums of `FILE`, or standard input (-); may be repeated")
-	c.Flags().StringVarP(&output, "output", "o", "", "write the next model to `FILE`, or to standard output (-)")
+	outputFlags(c, &output, &force, models, "write the next model to `FILE`, or to standard output (-)")
 	c.Flags().StringArrayVar(&notes, "metadata", nil, "note `KEY=VALUE` in the model's metadata, such as where its rows come from; may be repeated. The models that follow keep it")
-	forceFlag(c, &force, models)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	required(c, "model", "input", "output")
 	return command(c, func(_ context.Context, _ []string) error {

@@ -28,7 +28,9 @@ var metadataKeys = map[string]content{"lca.format": models, "lca.local_format": 
 // mostModel is more than the bytes of any model.
 const mostModel = 1 << 30
 
-func forceFlag(c *cobra.Command, force *bool, of content) {
+// outputFlags adds --output and --force.
+func outputFlags(c *cobra.Command, output *string, force *bool, of content, usage string) {
+	c.Flags().StringVarP(output, "output", "o", "", usage)
 	c.Flags().BoolVar(force, "force", false, "overwrite the file of --output, though it holds no "+string(of))
 }
 

@@ -81,8 +81,7 @@ is published, and only with --output is a snapshot made, of all rows with the be
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows. Of a long range of a topic one of K messages is read, in stretches, and the rest is not fetched")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
-	c.Flags().StringVarP(&f.output, "output", "o", "", "write the snapshot to `FILE` instead of the topic; - is standard output")
-	forceFlag(c, &f.force, models)
+	outputFlags(c, &f.output, &f.force, models, "write the snapshot to `FILE` instead of the topic; - is standard output")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
 	f.batch.add(c.Flags())
 	choices(c, "precision", lca.Precisions()...)
@@ -97,9 +96,6 @@ is published, and only with --output is a snapshot made, of all rows with the be
 		}
 		if f.modelID != "" {
 			cfg.Snapshot.ModelID = f.modelID
-		}
-		if err := mayWrite(f.output, models, f.force); err != nil {
-			return err
 		}
 		err = p.replay(ctx, cfg, f)
 		if err != nil && ctx.Err() != nil {
@@ -182,6 +178,9 @@ type refit struct {
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
 	if err := oneModel(cfg, "replay"); err != nil {
+		return err
+	}
+	if err := mayWrite(f.output, models, f.force); err != nil {
 		return err
 	}
 	start, said := time.Now(), p.stdout

@@ -28,8 +28,7 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 	var force bool
 	c.Flags().StringVar(&format, "format", "", "`FORMAT`: "+either(snapshot.Formats()...)+"; default: by the ending of -o, else arrow")
 	choices(c, "format", snapshot.Formats()...)
-	c.Flags().StringVarP(&out, "output", "o", "", "`FILE` to write; - is standard output")
-	forceFlag(c, &force, models)
+	outputFlags(c, &out, &force, models, "`FILE` to write; - is standard output")
 	if err := c.MarkFlagRequired("output"); err != nil {
 		panic("lca-stream: internal error: " + err.Error()) // the flag does not exist
 	}
