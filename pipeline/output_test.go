@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // readStream reads a whole stream, which must end with its mark and nothing after it.
@@ -276,6 +278,37 @@ func TestOutputIsDeterministic(t *testing.T) {
 	for range 3 {
 		if !bytes.Equal(want, encode(used)) {
 			t.Fatal("other bytes for the same rows")
+		}
+	}
+}
+
+// A message of one row with texts is that of the Arrow library, whatever their lengths and whatever came before.
+func TestOutputOfTexts(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "v", Type: arrow.PrimitiveTypes.Float64}, {Name: "id", Type: arrow.BinaryTypes.String, Nullable: true}, {Name: "raw", Type: arrow.BinaryTypes.Binary},
+	}, nil)
+	config := OutputConfig{Score: true, P: true, Passthrough: true}
+	used := NewOutput(config)
+	for i, id := range []string{`"device-7"`, `"device-8"`, `"Gerät-8"`, `""`, `null`, `"device-10"`, `""`, `"device-9"`, `null`} {
+		raw := base64.StdEncoding.EncodeToString([]byte{0xff, byte(i), 0}[:1+i%3])
+		rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(fmt.Sprintf(`[{"v":%d,"id":%s,"raw":%q}]`, i, id, raw)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &Whitened{K: 2, Y: []float32{float32(i), -1}, Score: []float32{3}, P: []float32{0.5}, Invalid: []minibatch.Reason{minibatch.ReasonNone}}
+		got, err := used.Append(nil, rec, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := NewOutput(config).Append(nil, rec, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s: another message than the library's", id)
+		}
+		if back, err := newDecoder(t, format.Config{}).Decode(t.Context(), got, ""); err != nil || !array.Equal(back.Column(1), rec.Column(1)) || !array.Equal(back.Column(2), rec.Column(2)) {
+			t.Errorf("%s: read back as %v, %v", id, back, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package flatipc_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,8 +57,14 @@ func columns(t *testing.T, rows, seed int, nulls bool, types []arrow.DataType, o
 	return out.Bytes(), rec
 }
 
-// text is a number, or a list of numbers, as JSON.
+// text is a number, or a list of numbers, as JSON; a text or bytes have the same length for any number.
 func text(dt arrow.DataType, number int) string {
+	switch dt.ID() {
+	case arrow.STRING:
+		return fmt.Sprintf("number %02d", number)
+	case arrow.BINARY:
+		return base64.StdEncoding.EncodeToString([]byte{0xff, byte(number), 0})
+	}
 	if list, ok := dt.(*arrow.FixedSizeListType); ok {
 		items := slices.Repeat([]string{text(list.Elem(), number)}, int(list.Len()))
 		return "[" + strings.Join(items, ",") + "]"
@@ -75,8 +82,12 @@ var (
 func TestLayoutReadsAndWrites(t *testing.T) {
 	for name, types := range map[string][]arrow.DataType{
 		"one": {f32}, "padding of each length": {i8, u16, f32, f64, i8}, "a list": {list}, "a list of lists": {arrow.FixedSizeListOf(2, list), i8},
+		"texts": {f32, arrow.BinaryTypes.String, i8, arrow.BinaryTypes.Binary},
 	} {
 		for _, rows := range []int{1, 2, 7, 64} {
+			if rows > 1 && name == "texts" {
+				continue
+			}
 			message, rec := columns(t, rows, 1, false, types)
 			other, same := columns(t, rows, 42, false, types)
 			read := flatipc.Read(message, rec)
@@ -117,7 +128,8 @@ func TestWhatIsNotFlat(t *testing.T) {
 	}{
 		"a null":      {3, true, []arrow.DataType{f32}, nil},
 		"a null list": {3, true, []arrow.DataType{list}, nil},
-		"text":        {3, false, []arrow.DataType{arrow.BinaryTypes.String, f32}, nil},
+		"a null text": {1, true, []arrow.DataType{arrow.BinaryTypes.String}, nil},
+		"three texts": {3, false, []arrow.DataType{arrow.BinaryTypes.String, f32}, nil},
 		"compressed":  {300, false, []arrow.DataType{f32}, []ipc.Option{ipc.WithZstd()}},
 		"no rows":     {0, false, []arrow.DataType{f32}, nil},
 	} {

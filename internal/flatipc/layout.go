@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -15,8 +16,11 @@ type Layout struct {
 	Rows   int64
 
 	size  int     // of the message
-	fixed []fixed // all that is not a number
+	fixed []fixed // all that is not a number or a text
 	spans []span  // of the buffers; empty for one without bytes
+
+	offsets []fixed // of texts
+	texts   []span  // that must be UTF-8
 }
 
 // fixed is bytes that all messages of a layout share.
@@ -40,7 +44,7 @@ func Read(message []byte, rec arrow.Record) *Layout {
 	}
 	var few [4][]byte
 	for _, c := range rec.Columns() {
-		buffers, ok := column(few[:0], c.Data(), int(l.Rows))
+		buffers, ok := topColumn(few[:0], c.Data(), int(l.Rows))
 		if !ok {
 			return nil
 		}
@@ -50,6 +54,13 @@ func Read(message []byte, rec arrow.Record) *Layout {
 				return nil
 			}
 			l.spans = append(l.spans, s)
+		}
+		if t := c.DataType(); isText(t) {
+			n := len(l.spans)
+			l.offsets = append(l.offsets, fixed{l.spans[n-2].from, bytes.Clone(buffers[1])})
+			if t.ID() == arrow.STRING {
+				l.texts = append(l.texts, l.spans[n-1])
+			}
 		}
 	}
 	if !l.cut(message) {
@@ -174,8 +185,15 @@ func (l *Layout) has(message []byte) bool {
 	if len(message) != l.size {
 		return false
 	}
-	for _, f := range l.fixed {
-		if !bytes.Equal(message[f.at:f.at+len(f.bytes)], f.bytes) {
+	for _, all := range [...][]fixed{l.fixed, l.offsets} {
+		for _, f := range all {
+			if !bytes.Equal(message[f.at:f.at+len(f.bytes)], f.bytes) {
+				return false
+			}
+		}
+	}
+	for _, s := range l.texts {
+		if !utf8.Valid(message[s.from:s.to]) {
 			return false
 		}
 	}

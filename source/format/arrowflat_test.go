@@ -33,6 +33,12 @@ func flatStream(t testing.TB, rows int, seed float64) []byte {
 		b.Field(2).(*array.Int16Builder).Append(int16(x))
 		b.Field(3).(*array.Float32Builder).Append(float32(math.Inf(1)))
 	}
+	return messageOf(t, b, schema)
+}
+
+// messageOf is a message of what has been built.
+func messageOf(t testing.TB, b *array.RecordBuilder, schema *arrow.Schema) []byte {
+	t.Helper()
 	rec := b.NewRecord()
 	defer rec.Release()
 	var buf bytes.Buffer
@@ -41,6 +47,45 @@ func flatStream(t testing.TB, rows int, seed float64) []byte {
 		t.Fatal(err)
 	}
 	return buf.Bytes()
+}
+
+// textStream is a message of one row with a text, a number and bytes.
+func textStream(t testing.TB, text, binary string) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "id", Type: arrow.BinaryTypes.String}, {Name: "v", Type: arrow.PrimitiveTypes.Float64}, {Name: "raw", Type: arrow.BinaryTypes.Binary},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	b.Field(0).(*array.StringBuilder).Append(text)
+	b.Field(1).(*array.Float64Builder).Append(float64(len(text)))
+	b.Field(2).(*array.BinaryBuilder).Append([]byte(binary))
+	return messageOf(t, b, schema)
+}
+
+// Texts of a length that came before need no decoding either.
+func TestFlatTexts(t *testing.T) {
+	used := newDecoder(t, Config{})
+	for i, c := range []struct {
+		text, binary string
+		flat         bool
+	}{{"device-7", "\xff", false}, {"device-8", "\x00", true}, {"Gerät-8", "\x80", true}, {"device-10", "\xff", false}, {"", "", false}, {"", "", true}, {"device-9", "x", true}} {
+		value := textStream(t, c.text, c.binary)
+		got, err := used.Decode(t.Context(), value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := newDecoder(t, Config{}).Decode(t.Context(), value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, isFlat := got.(*flat); isFlat != c.flat {
+			t.Errorf("message %d: taken as known is %v", i, isFlat)
+		}
+		if !array.RecordEqual(got, want) || got.Column(0).ValueStr(0) != c.text {
+			t.Errorf("message %d: %v, want %v", i, got, want)
+		}
+	}
 }
 
 // Messages of a known layout hold what a decoder that has never seen it finds in them.
@@ -65,24 +110,26 @@ func TestFlatDecodesTheSame(t *testing.T) {
 	}
 }
 
-// What is not a number is compared: one byte changed anywhere outside of the numbers leads to the same
+// What is not a number or a text is compared, and text must be UTF-8: one byte changed anywhere leads to the same
 // verdict as in a decoder that knows no layout.
 func TestFlatTrustsNoMetadata(t *testing.T) {
-	used := newDecoder(t, Config{})
-	value := flatStream(t, 3, 1)
-	if _, err := used.Decode(t.Context(), value, ""); err != nil {
-		t.Fatal(err)
-	}
-	for at := range value {
-		mutant := bytes.Clone(value)
-		mutant[at] ^= 0x55
-		got, gotErr := used.Decode(t.Context(), mutant, "")
-		want, wantErr := newDecoder(t, Config{}).Decode(t.Context(), mutant, "")
-		if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
-			t.Fatalf("byte %d changed: error %v, want %v", at, gotErr, wantErr)
+	for name, value := range map[string][]byte{"numbers": flatStream(t, 3, 1), "text": textStream(t, "Gerät-8", "raw"), "no text": textStream(t, "", "")} {
+		used := newDecoder(t, Config{})
+		if _, err := used.Decode(t.Context(), value, ""); err != nil {
+			t.Fatal(err)
 		}
-		if gotErr == nil && fmt.Sprint(got.Schema(), got.Columns()) != fmt.Sprint(want.Schema(), want.Columns()) { // NaN is not equal to itself
-			t.Fatalf("byte %d changed: %v, want %v", at, got, want)
+		for i := range 3 * len(value) {
+			at := i / 3
+			mutant := bytes.Clone(value)
+			mutant[at] ^= []byte{0x55, 0x80, 0x01}[i%3]
+			got, gotErr := used.Decode(t.Context(), mutant, "")
+			want, wantErr := newDecoder(t, Config{}).Decode(t.Context(), mutant, "")
+			if fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
+				t.Fatalf("%s: byte %d changed: error %v, want %v", name, at, gotErr, wantErr)
+			}
+			if gotErr == nil && fmt.Sprint(got.Schema(), got.Columns()) != fmt.Sprint(want.Schema(), want.Columns()) { // NaN is not equal to itself
+				t.Fatalf("%s: byte %d changed: %v, want %v", name, at, got, want)
+			}
 		}
 	}
 }
