@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -18,12 +19,20 @@ func TestRatioTicks(t *testing.T) {
 	} {
 		var got []string
 		for _, tick := range ratioTicks(c.low, c.high) {
-			if tick.Label != "" {
-				got = append(got, tick.Label)
+			if tick.label != "" {
+				got = append(got, tick.label)
 			}
 		}
 		if text := strings.Join(got, " "); text != c.want {
 			t.Errorf("from %g to %g: %s, want %s", c.low, c.high, text, c.want)
+		}
+	}
+}
+
+func TestWholeTicks(t *testing.T) {
+	for high, want := range map[float64]string{1: "[0 1]", 8: "[0 1 2 3 4 5 6 7 8]", 9: "[0 2 4 6 8]", 63: "[0 10 20 30 40 50 60]", 255: "[0 50 100 150 200 250]"} {
+		if got := fmt.Sprint(wholeTicks(high)); got != want {
+			t.Errorf("to %g: %s, want %s", high, got, want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 	picture := c.Flags().String("plot", "", "draw the spectrum and the first directions to `FILE`, .svg or .png")
 	return command(c, func(ctx context.Context, _ []string) error {
 		if *picture != "" {
-			if _, err := newCanvas(*picture); err != nil {
+			if _, err := plotFormat(*picture); err != nil {
 				return err
 			}
 		}

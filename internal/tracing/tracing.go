@@ -1,7 +1,7 @@
 // Package tracing makes OpenTelemetry traces of what the loops do. It is off until the environment says where traces
 // go, in the variables that every OpenTelemetry SDK reads:
 //
-//	OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318   on, by OTLP over HTTP
+//	OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318   on, by OTLP over HTTP; also _HEADERS, _TIMEOUT, _COMPRESSION, _CERTIFICATE, …
 //	OTEL_TRACES_EXPORTER=none                           off, whatever the others say
 //	OTEL_TRACES_SAMPLER=traceidratio                    with OTEL_TRACES_SAMPLER_ARG=0.01: every hundredth batch
 //	OTEL_SERVICE_NAME=lca-stream                        and OTEL_RESOURCE_ATTRIBUTES, …
@@ -25,7 +25,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -53,9 +53,13 @@ func Start(ctx context.Context, version string, log *slog.Logger) (*Tracing, err
 	if err != nil || !on {
 		return nil, err
 	}
-	exporter, err := otlptracehttp.New(ctx)
+	client, err := newClient()
 	if err != nil {
-		return nil, fmt.Errorf("tracing: %w; correct OTEL_EXPORTER_OTLP_ENDPOINT, or unset it", err)
+		return nil, fmt.Errorf("tracing: %w; correct the variables OTEL_EXPORTER_OTLP_*, or unset them", err)
+	}
+	exporter, err := otlptrace.New(ctx, client)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
 	}
 	// The environment's attributes come last, because the last one wins.
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(),

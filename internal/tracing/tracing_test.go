@@ -61,6 +61,11 @@ func clean(t *testing.T, env map[string]string) {
 	} {
 		t.Setenv(name, env[name])
 	}
+	for _, name := range []string{"HEADERS", "TIMEOUT", "COMPRESSION", "CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY"} {
+		for _, prefix := range []string{"OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_"} {
+			t.Setenv(prefix+name, env[prefix+name])
+		}
+	}
 }
 
 // A batch is a span with links to the traces of its records, and its transaction is a child of it.
@@ -124,6 +129,12 @@ func TestOnlyWhenAskedFor(t *testing.T) {
 		"not traces":             {env: map[string]string{endpoint: "http://localhost:1", "OTEL_TRACES_EXPORTER": "none"}},
 		"nothing at all":         {env: map[string]string{endpoint: "http://localhost:1", "OTEL_SDK_DISABLED": "true"}},
 		"an exporter of its own": {env: map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, refuse: "want otlp or none"},
+		"no scheme":              {env: map[string]string{endpoint: "collector:4318"}, refuse: `"collector:4318"; want http://`},
+		"no time":                {env: map[string]string{endpoint: "http://localhost:1", "OTEL_EXPORTER_OTLP_TIMEOUT": "10s"}, refuse: "want milliseconds"},
+		"another compression":    {env: map[string]string{endpoint: "http://localhost:1", "OTEL_EXPORTER_OTLP_COMPRESSION": "zstd"}, refuse: "want gzip or none"},
+		"a header without value": {env: map[string]string{endpoint: "http://localhost:1", "OTEL_EXPORTER_OTLP_HEADERS": "secret"}, refuse: "want name=value"},
+		"no certificate":         {env: map[string]string{endpoint: "https://localhost:1", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/nowhere"}, refuse: "/nowhere"},
+		"half a client":          {env: map[string]string{endpoint: "https://localhost:1", "OTEL_EXPORTER_OTLP_CLIENT_KEY": "/nowhere"}, refuse: "_CLIENT_KEY"},
 		"gRPC":                   {env: map[string]string{endpoint: "http://localhost:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, refuse: "want http/protobuf"},
 	} {
 		t.Run(name, func(t *testing.T) {
