@@ -10,13 +10,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -112,13 +112,18 @@ func (f *fleet) key() (key string, partition int32) {
 	return fmt.Sprintf("machine %d", i), int32(i % keyedPartitions)
 }
 
+// fleetID is the id of a machine's model.
+func fleetID(partition int32, key string) string {
+	return fmt.Sprintf("default/%d/%s", partition, strings.ReplaceAll(key, " ", "%20"))
+}
+
 // publish writes a newer model of one key.
 func (f *fleet) publish() {
 	key, partition := f.key()
 	if partition >= keyedPartitions || key == fmt.Sprintf("machine %d", keyedKeys) || key == fmt.Sprintf("machine %d", keyedKeys+1) {
 		return
 	}
-	id := modelkey.ID("default", partition, []byte(key))
+	id := fleetID(partition, key)
 	m := f.models[f.random.IntN(len(f.models))]
 	f.newest[id]++
 	version := f.newest[id]
@@ -179,7 +184,7 @@ func (f *fleet) verify() {
 			f.t.Fatalf("offset %s of partition %d comes twice, or in another partition", at.offset, r.Partition)
 		}
 		seen[at] = true
-		id := modelkey.ID("default", r.Partition, r.Key)
+		id := fleetID(r.Partition, string(r.Key))
 		version, err := strconv.ParseUint(recordHeader(r, "lca-model-version"), 10, 64)
 		if err != nil || recordHeader(r, "lca-model-id") != id || version < versions[id] {
 			f.t.Fatalf("key %s: model %s version %d after %d: %v", r.Key, recordHeader(r, "lca-model-id"), version, versions[id], err)
