@@ -112,8 +112,8 @@ func (f *fleet) key() (key string, partition int32) {
 	return fmt.Sprintf("machine %d", i), int32(i % keyedPartitions)
 }
 
-// fleetID is the id of a machine's model.
-func fleetID(partition int32, key string) string {
+// idOf is the id of a key's model.
+func idOf(partition int32, key string) string {
 	return fmt.Sprintf("default/%d/%s", partition, strings.ReplaceAll(key, " ", "%20"))
 }
 
@@ -123,7 +123,7 @@ func (f *fleet) publish() {
 	if partition >= keyedPartitions || key == fmt.Sprintf("machine %d", keyedKeys) || key == fmt.Sprintf("machine %d", keyedKeys+1) {
 		return
 	}
-	id := fleetID(partition, key)
+	id := idOf(partition, key)
 	m := f.models[f.random.IntN(len(f.models))]
 	f.newest[id]++
 	version := f.newest[id]
@@ -184,7 +184,7 @@ func (f *fleet) verify() {
 			f.t.Fatalf("offset %s of partition %d comes twice, or in another partition", at.offset, r.Partition)
 		}
 		seen[at] = true
-		id := fleetID(r.Partition, string(r.Key))
+		id := idOf(r.Partition, string(r.Key))
 		version, err := strconv.ParseUint(recordHeader(r, "lca-model-version"), 10, 64)
 		if err != nil || recordHeader(r, "lca-model-id") != id || version < versions[id] {
 			f.t.Fatalf("key %s: model %s version %d after %d: %v", r.Key, recordHeader(r, "lca-model-id"), version, versions[id], err)
