@@ -53,6 +53,9 @@ func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []
 
 // agree adopts the first stream's metadata, and requires later streams to be of the same model.
 func (d *decoder) agree(m arrow.Metadata) error {
+	if d.snapshot != nil && samePart(d.metadata, m) {
+		return nil
+	}
 	s, err := parseMetadata(m)
 	if err != nil {
 		return err
@@ -66,6 +69,21 @@ func (d *decoder) agree(m arrow.Metadata) error {
 			was.ModelID, was.Version, was.Model.Dim, s.ModelID, s.Version, s.Model.Dim)
 	}
 	return nil
+}
+
+// samePart reports whether two streams say the same, except for the part that they are of. Reading it all again takes a fifth of the time of
+// decoding a small model.
+func samePart(a, b arrow.Metadata) bool {
+	if a.Len() != b.Len() {
+		return false
+	}
+	keys, values, others, texts := a.Keys(), a.Values(), b.Keys(), b.Values()
+	for i, key := range keys {
+		if key != others[i] || key != partKey && values[i] != texts[i] {
+			return false
+		}
+	}
+	return true
 }
 
 func (d *decoder) addDirections(rec arrow.Record) error {

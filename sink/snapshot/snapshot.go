@@ -81,7 +81,10 @@ func (s *Snapshot) Validate() error {
 			return fmt.Errorf("snapshot: feature name %q is not UTF-8", name)
 		}
 	}
-	known := knownKeys()
+	var known map[string]bool
+	if len(s.Extra) > 0 {
+		known = knownKeys()
+	}
 	for key, value := range s.Extra {
 		if key == "" || known[key] {
 			return fmt.Errorf("snapshot: extra metadata may not be called %q: the format has a meaning for it", key)
