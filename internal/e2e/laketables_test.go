@@ -58,12 +58,13 @@ func TestLakeCost(t *testing.T) {
 	for _, neighbours := range []int{256, 3000} {
 		l.first("first.arrows", 64, neighbours, "events/0.parquet")
 		const steps = 9 // the start of Spark, which differs from job to job, counts a ninth
-		program := -l.steps(inputs, 1)
-		program += l.steps(inputs, 1+steps)
 		job := -of(l.job("local[2]", l.refitOf("first.arrows", "events", 1)...))
 		job += of(l.job("local[2]", l.refitOf("first.arrows", "events", 1+steps)...))
-		if same, spark := l.fingerprint("same.arrows"), l.fingerprint("next.arrows"); same != spark {
-			t.Errorf("%d neighbours: the model is %s without Spark, %s on it: these were other steps", neighbours, same, spark)
+		spark := l.described("next.arrows")
+		program := -l.steps(inputs, 1, spark)
+		program += l.steps(inputs, 1+steps, spark)
+		if same := l.described("same.arrows"); same.Fingerprint != spark.Fingerprint {
+			t.Errorf("%d neighbours: the model is %s without Spark, %s on it: these were other steps", neighbours, same.Fingerprint, spark.Fingerprint)
 		}
 		row(fmt.Sprintf("a step of `refit`, %d neighbours", neighbours), program/steps, job/steps)
 	}
@@ -75,27 +76,37 @@ func TestLakeCost(t *testing.T) {
 	out.write()
 }
 
-// steps takes EM steps from first.arrows to same.arrows without Spark, and returns their CPU seconds.
-func (l *lake) steps(inputs []string, n int) (seconds float64) {
+// steps takes EM steps from first.arrows to same.arrows without Spark, and returns their CPU seconds. The models get the notes of another, which count
+// in the fingerprint.
+func (l *lake) steps(inputs []string, n int, noted described) (seconds float64) {
 	l.t.Helper()
+	var notes []string
+	for key, value := range noted.Metadata {
+		if strings.HasPrefix(key, "lake.") {
+			notes = append(notes, "--metadata", key+"="+value)
+		}
+	}
 	model := "first.arrows"
 	for range n {
 		seconds += l.cpu(append([]string{l.built, "em", "expect", "--model", model, "-o", "sums.arrows"}, inputs...)...)
-		seconds += l.cpu(l.built, "em", "maximize", "--model", model, "--input", "sums.arrows", "-o", "same.arrows")
+		seconds += l.cpu(append([]string{l.built, "em", "maximize", "--model", model, "--input", "sums.arrows", "-o", "same.arrows"}, notes...)...)
 		model = "same.arrows"
 	}
 	return seconds
 }
 
-func (l *lake) fingerprint(model string) string {
+// described is what `snapshot show --json` prints.
+type described struct {
+	Fingerprint string            `json:"fingerprint"`
+	Metadata    map[string]string `json:"metadata"`
+}
+
+func (l *lake) described(model string) (s described) {
 	l.t.Helper()
-	var shown struct {
-		Fingerprint string `json:"fingerprint"`
+	if err := json.Unmarshal([]byte(l.tool("snapshot", "show", "--file", model, "--json")), &s); err != nil || s.Fingerprint == "" {
+		l.t.Fatalf("%s: %v, fingerprint %q", model, err, s.Fingerprint)
 	}
-	if err := json.Unmarshal([]byte(l.tool("snapshot", "show", "--file", model, "--json")), &shown); err != nil || shown.Fingerprint == "" {
-		l.t.Fatalf("%s: %v, fingerprint %q", model, err, shown.Fingerprint)
-	}
-	return shown.Fingerprint
+	return s
 }
 
 // TestLakeScore holds that score writes each row once, with the values of `transform --input`, bit for bit.
