@@ -56,7 +56,8 @@ type KeyedLearn struct {
 
 	scratch     online.Scratch
 	plans       map[string]*minibatch.Features // by names: how schemas map, shared by the models
-	chosen      *minibatch.Features            // those of source.features, once a record has had them
+	chosen      map[int]*minibatch.Features    // by their number, where source.features says what they are
+	fixed       *minibatch.Features            // of all new models: source.features has a column for each
 	byValue     map[string]*rowModel           // models of the rows of a message
 	share       *modelShare
 	rows        minibatch.Rows
@@ -188,6 +189,7 @@ func (k *KeyedLearn) forget() {
 	k.rejects = rejects{}
 	if k.plans == nil {
 		k.plans, k.byValue, k.share = map[string]*minibatch.Features{}, map[string]*rowModel{}, k.Memory.join()
+		k.chosen = map[int]*minibatch.Features{}
 		k.quiet = slog.New(quietHandler{k.Log.Handler()})
 	}
 }

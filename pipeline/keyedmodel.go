@@ -221,7 +221,7 @@ func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
 		return err
 	}
 	one.state.Sequence, one.sinceRows = c.Sequence, 0
-	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows, published: one.state.Published}
+	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows, published: one.state.Published, dim: m.plan.Dim(), plan: m.plan}
 	size := 0
 	for i := range msgs {
 		size += len(msgs[i].Value)
@@ -262,6 +262,9 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	one.learner.Return(&k.scratch)
 	m.plan = k.planOf(one.features.Names)
 	one.features.Names = m.plan.Names
+	if len(k.Columns) > 0 {
+		k.chosen[m.plan.Dim()] = m.plan
+	}
 	m.one, m.recent = one, k.recent.PushBack(m)
 	k.share.held(1)
 	if c != nil {

@@ -68,22 +68,29 @@ func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) err
 	return nil
 }
 
-// planFor returns what reads the rows of a model. A model that is not in memory has to be, where its features are not
-// those that source.features names.
+// planFor returns what reads the rows of a model. One that is not in memory has to be, where its features are not known. With
+// source.features they follow from their number: that of a list's elements may be another one for each model.
 func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Message) (*minibatch.Features, error) {
 	switch {
 	case m.one != nil:
 		return m.plan, nil
 	case m.held.plan != nil:
 		return m.held.plan, nil
-	case k.chosen != nil:
-		return k.chosen, nil
 	}
-	if _, saved := k.States.index[m.value]; saved {
+	if s, saved := k.States.index[m.value]; saved {
+		if s.plan != nil {
+			return s.plan, nil
+		}
+		if plan := k.chosen[s.dim]; plan != nil {
+			return plan, nil
+		}
 		if err := k.load(ctx, m, nil); err != nil {
 			return nil, err
 		}
 		return m.plan, nil
+	}
+	if k.fixed != nil {
+		return k.fixed, nil
 	}
 	f, leftOut, err := minibatch.Choose(msg.Record, k.Columns)
 	if err != nil {
@@ -93,8 +100,11 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 		f.Names = slices.DeleteFunc(f.Names, func(name string) bool { return name == k.By.Name })
 	}
 	plan := k.planOf(f.Names)
+	if len(k.Columns) > 0 {
+		k.chosen[plan.Dim()] = plan
+	}
 	if slices.Equal(f.Names, k.Columns) {
-		k.chosen = plan
+		k.fixed = plan
 	}
 	if !k.saidLeftOut {
 		k.saidLeftOut = true

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -22,6 +23,7 @@ import (
 //	lca-model-version    version of the model: rows learnt
 //	lca-learnt-offset    rows of the model below this offset of the source are in the checkpoint
 //	lca-published        version of its newest snapshot
+//	lca-d                number of features
 //
 // so that the index needs no value. Only the owner of the partition writes checkpoints there.
 type KeyedStates struct {
@@ -44,13 +46,16 @@ type keyedState struct {
 	chunks    int
 	sequence  uint64
 	learnt    int64
-	version   uint64 // rows learnt
-	published uint64 // version of the newest snapshot
+	version   uint64              // rows learnt
+	published uint64              // version of the newest snapshot
+	dim       int                 // number of features
+	plan      *minibatch.Features // reads its rows; nil: not known in this process
 }
 
 const (
 	headerLearnt    = "lca-learnt-offset"
 	headerPublished = "lca-published"
+	headerDim       = "lca-d"
 	headerVersion   = "lca-model-version"
 	headerGroup     = "lca-group"
 )
@@ -106,12 +111,13 @@ func (t *KeyedStates) take(r *source.Record) error {
 	}
 	s := keyedState{at: r.Offset}
 	_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
-	var errs [5]error
+	var errs [6]error
 	s.chunks, errs[0] = strconv.Atoi(chunks)
 	s.sequence, errs[1] = strconv.ParseUint(source.LastHeader(r.Headers, "lca-checkpoint"), 10, 64)
 	s.learnt, errs[2] = strconv.ParseInt(source.LastHeader(r.Headers, headerLearnt), 10, 64)
 	s.version, errs[3] = strconv.ParseUint(source.LastHeader(r.Headers, headerVersion), 10, 64)
 	s.published, errs[4] = strconv.ParseUint(source.LastHeader(r.Headers, headerPublished), 10, 64)
+	s.dim, errs[5] = strconv.Atoi(source.LastHeader(r.Headers, headerDim))
 	if err := errors.Join(errs[:]...); err != nil || s.chunks < 1 {
 		return &Stop{
 			Err:    fmt.Errorf("checkpoint of model %q at offset %d of topic %s: its headers are unusable: %w", id, r.Offset, t.Topic, err),
@@ -153,7 +159,8 @@ func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, learnt int64,
 		m.Partition = t.Partition
 		if m.Value != nil {
 			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(learnt, 10)), text(headerVersion, strconv.FormatUint(version, 10)),
-				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group))
+				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group),
+				text(headerDim, strconv.Itoa(len(c.Features))))
 		}
 	}
 	if len(msgs) > 0 {
