@@ -47,7 +47,7 @@ func TestYoungDensity(t *testing.T) {
 		{"white noise", 0.1, 0.1},
 		{"t, 1.5 degrees", 0, 0},
 		{"lognormal 1.5", 0, 0},
-		{"five + 8 noise, mixed", 0.3, -0.3},
+		{"five + 8 noise, mixed", 0.15, -0.3},
 	} {
 		t.Run(f.stream, func(t *testing.T) {
 			var first, then []float64

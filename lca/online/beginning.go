@@ -11,7 +11,8 @@ import (
 const leastOthers = 0.25
 
 // chooseBeginning lets a stream begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
-// fit by two standard errors, each row without its own part in it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
+// fit, each row without its own part in it. Kernels are fitted to these rows, and that no row is a neighbour of itself does not undo this: so each number
+// in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
 // Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
 // the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
 // few for a first fit (worthReplaying) can still make a single Gaussian.
@@ -21,9 +22,9 @@ func (l *Learner) chooseBeginning(s *Step) error {
 	}
 	rows, first := l.pool.batch(), l.regime
 	was := slices.Clone(l.score(rows))
-	best, least := first, meanOf(was)
+	best, least := first, meanOf(was)+l.ownNumbers()
 	consider := func(scores []float64) {
-		if v := meanOf(scores); v < least && surelyLower(scores, was, l.independent(len(scores))) {
+		if v := meanOf(scores) + l.ownNumbers(); v < least {
 			best, least = l.regime, v
 		}
 	}
@@ -48,6 +49,12 @@ func (l *Learner) chooseBeginning(s *Step) error {
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	l.insideGate(new(batch).sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
 	return nil
+}
+
+// ownNumbers returns how many numbers of C_L the Parzen directions have for themselves, per independent row.
+func (l *Learner) ownNumbers() float64 {
+	p, d := l.metric.parzen, len(l.metric.Active)
+	return float64(p*(p+1)/2+p*(d-p)) / l.independent(l.pool.len())
 }
 
 // scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G. With
