@@ -46,6 +46,10 @@ type KeyedLearn struct {
 	unsaved list.List              // of *keyedModel, by the offset of its first row that is not in a checkpoint
 	stale   list.List              // of *keyedModel with rows that no snapshot has, by when the first of them was learnt
 	recent  list.List              // of *keyedModel in memory, the least recently used first
+	touched []*keyedModel          // those in memory with held rows
+	held    int64                  // bytes of held rows
+	free    []heldRows             // empty buffers
+	hurry   int                    // how often the rows that are held for a model were halved
 	marked  []*keyedModel          // those whose rows say that they are to be saved
 
 	next    int64 // offset behind what was read
@@ -99,6 +103,9 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	}
 	if next, ok := b.Claim.Next[k.Partition]; ok {
 		k.next = next
+	}
+	if err := k.learnTouched(ctx); err != nil {
+		return Work{}, err
 	}
 	now := k.Now()
 	if err := k.save(ctx, now, false, savesBytes); err != nil {
@@ -184,7 +191,7 @@ func (k *KeyedLearn) forget() {
 	k.unsaved.Init()
 	k.stale.Init()
 	k.recent.Init()
-	k.marked = nil
+	k.marked, k.touched, k.free, k.held, k.hurry = nil, nil, nil, 0, 0
 	k.drop()
 	k.rejects = rejects{}
 	if k.plans == nil {

@@ -33,21 +33,6 @@ type keyedModel struct {
 	bytes   int64         // of memory
 }
 
-// heldRows are rows of a model that is not in memory. They are learnt when it is.
-type heldRows struct {
-	plan     *minibatch.Features
-	x        []float64
-	ordinals []uint32 // of each row among the held ones, the invalid ones included
-	all      uint32   // number of held rows with the invalid ones
-}
-
-// fewHeld is how many rows are held at most: no model needs to be in memory for fewer than a minibatch. Rows are held as
-// float64.
-func (k *KeyedLearn) fewHeld(dim int) int { return max(k.Learner.Minibatch, (dim+3)/4) }
-
-// heldBytes is what the held rows of a model take.
-func (m *keyedModel) heldBytes() int64 { return int64(8*cap(m.held.x) + 4*cap(m.held.ordinals)) }
-
 // model returns a model, and makes it known if it is not.
 func (k *KeyedLearn) model(value string) *keyedModel {
 	m := k.models[value]
@@ -56,46 +41,6 @@ func (k *KeyedLearn) model(value string) *keyedModel {
 		k.models[value] = m
 	}
 	return m
-}
-
-// take gives rows of a message to their model: valid ones with their ordinals among all. They are learnt at once if the
-// model is in memory, and otherwise held.
-func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Message, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
-	m.last = place{Topic: msg.Partition.Topic, Partition: msg.Partition.ID, Offset: msg.Offset}
-	m.seen = msg.Time
-	if m.unsaved == nil {
-		m.since, m.at = msg.Offset, k.Now()
-		m.unsaved = k.unsaved.PushBack(m)
-	}
-	if m.one != nil {
-		return k.learn(ctx, m, plan, x, ordinals, all)
-	}
-	h := &m.held
-	k.share.add(-m.heldBytes())
-	h.plan, h.x = plan, append(h.x, x...)
-	for _, o := range ordinals {
-		h.ordinals = append(h.ordinals, h.all+o)
-	}
-	h.all += uint32(all)
-	k.share.add(m.heldBytes())
-	if len(h.ordinals) >= k.fewHeld(plan.Dim()) {
-		return k.learnHeld(ctx, m)
-	}
-	return nil
-}
-
-// learnHeld learns the rows that are held for a model.
-func (k *KeyedLearn) learnHeld(ctx context.Context, m *keyedModel) error {
-	h := m.held
-	if h.plan == nil {
-		return nil
-	}
-	if err := k.load(ctx, m, h.plan); err != nil {
-		return err
-	}
-	k.share.add(-m.heldBytes())
-	m.held = heldRows{}
-	return k.learn(ctx, m, h.plan, h.x, h.ordinals, int(h.all))
 }
 
 // learn lets a model in memory learn rows.
@@ -296,21 +241,24 @@ func (k *KeyedLearn) weigh(m *keyedModel, size int) {
 	k.share.add(m.bytes)
 }
 
-// evict lets models leave memory, the least recently used first, while they take more than their part. One stays. Where
-// held rows take most of it, those that have waited longest are learnt and saved.
+// evict lets models leave memory, the least recently used first, while the stage takes more than its part. One stays. Held rows
+// may take half of it: beyond that fewer are held for each model, and at last those that have waited longest are learnt and saved.
 func (k *KeyedLearn) evict(ctx context.Context) error {
-	for k.share.over() && k.bytes < evictBytes {
-		switch first := k.unsaved.Front(); {
-		case k.recent.Len() > 1:
-			if err := k.leave(ctx, k.recent.Front().Value.(*keyedModel)); err != nil {
-				return err
-			}
-		case first != nil && first.Value.(*keyedModel).one == nil:
-			if err := k.saveOne(ctx, first.Value.(*keyedModel)); err != nil {
-				return err
-			}
-		default:
-			return nil
+	if !k.share.over() {
+		return nil
+	}
+	part := k.share.even()
+	if k.held > part/2 {
+		k.hurry = min(k.hurry+1, 16)
+	}
+	for first := k.unsaved.Front(); k.held > part && first != nil && k.bytes < evictBytes; first = k.unsaved.Front() {
+		if err := k.saveOne(ctx, first.Value.(*keyedModel)); err != nil {
+			return err
+		}
+	}
+	for k.share.own-k.held > part-min(k.held, part/2) && k.recent.Len() > 1 && k.bytes < evictBytes {
+		if err := k.leave(ctx, k.recent.Front().Value.(*keyedModel)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -329,7 +277,8 @@ func (k *KeyedLearn) leave(ctx context.Context, m *keyedModel) error {
 
 // unload lets a model leave memory.
 func (k *KeyedLearn) unload(m *keyedModel) {
-	k.share.add(-m.bytes - m.heldBytes())
+	k.share.add(-m.bytes)
+	k.weighHeld(-m.held.bytes())
 	m.bytes, m.held = 0, heldRows{}
 	if m.one == nil {
 		return

@@ -46,8 +46,11 @@ func (s *modelShare) held(models int64) {
 	s.of.counts.Memory.Add(models)
 }
 
+// even is the stage's even part of the memory.
+func (s *modelShare) even() int64 { return s.of.limit / max(1, s.of.stages.Load()) }
+
 // over reports whether the stage has to give memory back: all together have too much, and this one has more than its
 // even part.
 func (s *modelShare) over() bool {
-	return s.of.used.Load() > s.of.limit && s.own*s.of.stages.Load() > s.of.limit
+	return s.of.used.Load() > s.of.limit && s.own > s.even()
 }
