@@ -2,6 +2,7 @@ package kafkatest_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 	"time"
@@ -12,19 +13,26 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
+// produce writes a record. A cluster that has just started may not have all replicas in sync yet.
 func produce(t *testing.T, c *kafka.Client, topic, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	res, err := c.Produce(ctx, &kafka.ProduceRequest{
-		Topic: topic, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes([]byte(value))}),
-	})
-	if err == nil {
-		err = res.Error
-	}
-	if err != nil {
-		t.Fatal(err)
+	for {
+		res, err := c.Produce(ctx, &kafka.ProduceRequest{
+			Topic: topic, RequiredAcks: kafka.RequireAll,
+			Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes([]byte(value))}),
+		})
+		if err == nil {
+			err = res.Error
+		}
+		switch {
+		case err == nil:
+			return
+		case !errors.Is(err, kafka.NotEnoughReplicas) || ctx.Err() != nil:
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
