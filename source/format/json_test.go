@@ -82,7 +82,7 @@ func TestDecodeJSONRefuses(t *testing.T) {
 		{"the sign of NaN", `{"a": NaN, "b": -NaN}`, CodeJSONInvalid, "in numeric literal at byte 18"},
 		{"NaN in lower case", `{"a": nan}`, CodeJSONInvalid, "at byte 8"},
 		{"NaN and more", `{"a": [NaN], "b": NaN0}`, CodeJSONInvalid, "at byte 22"},
-		{"a cut infinity", `{"a": Infinit}`, CodeJSONInvalid, "at byte 7"},
+		{"a cut infinity", `{"a": Infin}`, CodeJSONInvalid, "at byte 7"},
 		{"a row that is NaN", `[NaN]`, CodeJSONType, "row 0 is a number"},
 		{"mixed types after NaN", `[{"a":NaN},{"a":"NaN"}]`, CodeJSONType, `row 1, key "a": a string, where earlier rows have a number`},
 		{"not UTF-8", "{\"a\":\"\xff\"}", CodeJSONInvalid, "UTF-8"},
