@@ -49,13 +49,16 @@ func (l *Learner) Borrow(s *Scratch) {
 	delete(s.spaces, l.spaceKind())
 }
 
-// Return gives the working memory to s. What Step and other results point to is valid until another learner borrows it.
+// Return gives the working memory to s. That of a learner that has not borrowed any is dropped where s has some: a new
+// learner's has not grown yet. What Step and other results point to is valid until another learner borrows it.
 func (l *Learner) Return(s *Scratch) {
 	if s.spaces == nil {
 		s.spaces = map[spaceKind]*space{}
 	}
-	g := l.moments
-	s.spaces[l.spaceKind()] = &space{l.estimator, l.buffers, l.work, l.spare, g.centre, g.centred, g.outer}
+	g, kind := l.moments, l.spaceKind()
+	if s.spaces[kind] == nil {
+		s.spaces[kind] = &space{l.estimator, l.buffers, l.work, l.spare, g.centre, g.centred, g.outer}
+	}
 	l.estimator, l.buffers, l.work, l.spare = nil, buffers{}, nil, nil
 	g.centre, g.centred, g.outer = nil, nil, nil
 }
