@@ -41,7 +41,7 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 		return k.refuse(m, msg, err)
 	}
 	err = eachSlice(plan, &k.rows, msg.Record, func(first int) error {
-		if err := k.invalid(msg, first); err != nil {
+		if err := k.invalid(&k.rows, msg, first); err != nil {
 			return err
 		}
 		k.x, k.ordinals = k.x[:0], k.ordinals[:0]
@@ -63,7 +63,7 @@ func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) err
 		return err
 	}
 	if k.Rejects != nil {
-		k.inWindow(false)
+		k.inWindow(&k.rejects, false)
 	}
 	return nil
 }
@@ -123,32 +123,13 @@ func (k *KeyedLearn) refuse(m *keyedModel, msg *source.Message, err error) error
 	return k.reject(msg, refused(msg, err))
 }
 
-// reject is Learn.reject.
+// reject skips a bad record, as Learn.reject does.
 func (k *KeyedLearn) reject(msg *source.Message, bad *source.RecordError) error {
 	var stop *Stop
 	if errors.As(bad.Err, &stop) {
 		return stop
 	}
-	if k.Rejects == nil {
-		return nil
-	}
-	k.Log.Warn("a record cannot be learnt from", "partition", msg.Partition.String(), "offset", msg.Offset, "error", bad.Err)
-	return k.Rejects.allow(bad, k.inWindow(true))
-}
-
-func (k *KeyedLearn) inWindow(rejected bool) int {
-	defer k.rejects.keep()
-	return k.rejects.add(k.Rejects.window(), rejected)
-}
-
-// invalid applies source.on_invalid: stop to the rows of a slice, as Learn.invalid does.
-func (k *KeyedLearn) invalid(msg *source.Message, first int) error {
-	for i, reason := range k.rows.Invalid {
-		if k.StopAtRow && reason != minibatch.ReasonNone {
-			return stopAtRow(msg, first+i, reason)
-		}
-	}
-	return nil
+	return k.passOver(&k.rejects, msg, bad)
 }
 
 // noKey passes over a row without a value of model.by, and over all rows of its message if the value is the message's.

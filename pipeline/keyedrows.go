@@ -104,7 +104,7 @@ func (k *KeyedLearn) rowsOf(ctx context.Context, msg *source.Message, values *mo
 		return err
 	}
 	return eachSlice(plan, &k.rows, msg.Record, func(first int) error {
-		if err := k.invalid(msg, first); err != nil {
+		if err := k.invalid(&k.rows, msg, first); err != nil {
 			return err
 		}
 		for i, reason := range k.rows.Invalid {

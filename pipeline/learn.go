@@ -257,7 +257,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 		return l.reject(m, refused(m, err))
 	}
 	if l.Rejects != nil {
-		l.inWindow(false)
+		l.inWindow(&l.rejects, false)
 	}
 	if err := l.named(m); err != nil {
 		return err
@@ -268,7 +268,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 
 // gathered learns the rows of a slice of a message, which begins at row first.
 func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) error {
-	if err := l.invalid(m, first); err != nil {
+	if err := l.invalid(&l.rows, m, first); err != nil {
 		return err
 	}
 	l.at = place{Topic: m.Partition.Topic, Partition: m.Partition.ID, Offset: m.Offset}

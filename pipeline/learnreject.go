@@ -16,11 +16,16 @@ func (l *Learn) reject(m *source.Message, bad *source.RecordError) error {
 		return stop
 	}
 	l.unusable.record(bad)
-	if l.Rejects == nil {
+	return l.passOver(&l.rejects, m, bad)
+}
+
+// passOver skips a bad record, or returns why to stop.
+func (c *LearnConfig) passOver(r *rejects, m *source.Message, bad *source.RecordError) error {
+	if c.Rejects == nil {
 		return nil
 	}
-	l.Log.Warn("a record cannot be learnt from", "partition", m.Partition.String(), "offset", m.Offset, "error", bad.Err)
-	return l.Rejects.allow(bad, l.inWindow(true))
+	c.Log.Warn("a record cannot be learnt from", "partition", m.Partition.String(), "offset", m.Offset, "error", bad.Err)
+	return c.Rejects.allow(bad, c.inWindow(r, true))
 }
 
 // named stops at a feature that none of the first messages has, while there is no model: it is misspelt, and there will
@@ -44,15 +49,16 @@ func (l *Learn) named(m *source.Message) error {
 
 // inWindow counts a message and returns how many of the last ones were rejected. A rewind begins with an empty
 // window.
-func (l *Learn) inWindow(rejected bool) int {
-	defer l.rejects.keep()
-	return l.rejects.add(l.Rejects.window(), rejected)
+func (c *LearnConfig) inWindow(r *rejects, rejected bool) int {
+	defer r.keep()
+	return r.add(c.Rejects.window(), rejected)
 }
 
-// invalid applies source.on_invalid: stop to the rows of a slice. The other policies concern only the transform.
-func (l *Learn) invalid(m *source.Message, first int) error {
-	for i, reason := range l.rows.Invalid {
-		if l.StopAtRow && reason != minibatch.ReasonNone {
+// invalid applies source.on_invalid: stop to the rows of a slice, which begins at row first. The other policies concern only the
+// transform.
+func (c *LearnConfig) invalid(rows *minibatch.Rows, m *source.Message, first int) error {
+	for i, reason := range rows.Invalid {
+		if c.StopAtRow && reason != minibatch.ReasonNone {
 			return stopAtRow(m, first+i, reason)
 		}
 	}

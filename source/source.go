@@ -67,13 +67,16 @@ type Header = recordbatch.Header
 
 // LastHeader returns the value of a message's last header of a name, or "": of headers that come twice the last counts,
 // as with the lastHeader of Kafka's own client.
-func LastHeader(headers []Header, name string) string {
+func LastHeader(headers []Header, name string) string { return string(LastHeaderValue(headers, name)) }
+
+// LastHeaderValue is LastHeader for values that are no text. It returns nil if there is no such header, or if it is null.
+func LastHeaderValue(headers []Header, name string) []byte {
 	for _, h := range slices.Backward(headers) {
 		if h.Key == name {
-			return string(h.Value)
+			return h.Value
 		}
 	}
-	return ""
+	return nil
 }
 
 // Record is a record as a Fetcher gives it: its value is not decoded.

@@ -66,10 +66,9 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 	positions.Starts, positions.Log = l.startMarkersOf(p.ID), l.log.With("stage", "learn")
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			return sink.OpenKafka(ctx, sink.KafkaConfig{
-				Cluster: l.cluster, TransactionalID: keyedLearnID(c.Source, c.Snapshot.ModelID, p.ID), Compression: c.Transform.Compression, Link: l.link,
-				Log: l.log, Timeout: c.Kafka.TransactionTimeout, Request: c.Kafka.RequestTimeout, BatchBytes: keyedBatch,
-			})
+			producer := l.sinkConfig(keyedLearnID(c.Source, c.Snapshot.ModelID, p.ID))
+			producer.BatchBytes = keyedBatch
+			return sink.OpenKafka(ctx, producer)
 		},
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
 			return l.stage(p, func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }), nil

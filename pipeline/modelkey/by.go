@@ -78,17 +78,7 @@ func (b By) OfMessage(m *source.Message) (value []byte, ok bool) {
 	case Key:
 		value = m.Key
 	case Header:
-		value = header(m.Headers, b.Name)
+		value = source.LastHeaderValue(m.Headers, b.Name)
 	}
 	return value, value != nil && len(value) <= MostBytes
-}
-
-// header returns the value of the last header of a name.
-func header(all []source.Header, name string) []byte {
-	for i := len(all) - 1; i >= 0; i-- {
-		if all[i].Key == name {
-			return all[i].Value
-		}
-	}
-	return nil
 }
