@@ -82,12 +82,8 @@ func TestKillNine(t *testing.T) {
 			}
 			for kill := range kills {
 				for _, p := range programs {
-					group := s.name // what moves when this one works
-					if p.args[0] == "learn" {
-						group += ".learn"
-					}
 					// A kill counts only if work was committed since the last one.
-					s.await(group, s.committed(group)+20, programs...)
+					s.awaitVersions(2/len(programs), programs...)
 					time.Sleep(time.Duration(random.IntN(700)) * time.Millisecond)
 					switch {
 					case kill%2 == 0: // at a random moment
@@ -100,7 +96,7 @@ func TestKillNine(t *testing.T) {
 					p.start()
 				}
 			}
-			s.await(s.name, s.committed(s.name)+20, programs...)
+			s.awaitVersions(2, programs...)
 			stop()
 			done := wait()
 			s.await(s.name, int64(done.Messages+done.Bad), programs...)
@@ -136,7 +132,7 @@ func TestZombieIsFenced(t *testing.T) {
 	for range 2 {
 		old.Pause()
 		young := s.program("run")
-		s.await(s.name, s.committed(s.name)+50, young)
+		s.awaitVersions(2, young)
 		old.Resume()
 		select {
 		case <-old.Done():

@@ -237,6 +237,16 @@ func (s *stream) await(group string, sum int64, programs ...*program) {
 	}
 }
 
+// awaitVersions waits until the learner has published n times, and the transform has worked after each:
+// without it a transform that is faster than the learner whitens a whole test with few versions.
+func (s *stream) awaitVersions(n int, programs ...*program) {
+	s.t.Helper()
+	for range n {
+		s.await(s.name+".learn", s.committed(s.name+".learn")+30, programs...) // 600 rows; a version has 500
+		s.await(s.name, s.committed(s.name)+20, programs...)
+	}
+}
+
 // pauseInside stops the program (SIGSTOP) while a transaction of its own in one of the topics is open.
 // A transaction is open for milliseconds only, so the program is stopped at random moments until one is.
 func (p *program) pauseInside(topics ...string) {
