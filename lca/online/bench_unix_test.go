@@ -56,7 +56,7 @@ func BenchmarkLearn(b *testing.B) {
 // and one at each doubling of the rows, so that it is no part of what a row of a long stream costs (BenchmarkLearn).
 func BenchmarkChoice(b *testing.B) {
 	for _, preset := range []lca.Preset{lca.PresetMetric, lca.PresetDensity} {
-		for _, s := range [][2]int{{16, 256}, {64, 256}, {256, 256}, {16, 3000}, {64, 3000}, {256, 3000}} {
+		for _, s := range [][2]int{{8, 250}, {16, 256}, {64, 256}, {256, 256}, {16, 3000}, {64, 3000}, {256, 3000}} {
 			dim, neighbours := s[0], s[1]
 			b.Run(fmt.Sprintf("%v/d=%d/N=%d", preset, dim, neighbours), func(b *testing.B) {
 				c := DefaultConfig(dim)
