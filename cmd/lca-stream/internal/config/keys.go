@@ -56,6 +56,7 @@ func Keys(c *Config) []Key {
 // keyedDefaults are the defaults that differ where each value has a model of its own: of thousands of models each must be
 // small, and saved seldom.
 var keyedDefaults = map[string]string{
+	"lca.neighbours":   "500",
 	"snapshot.every":   "1m",
 	"snapshot.keep":    "2",
 	"checkpoint.every": "1m",
