@@ -34,7 +34,7 @@ picture:
 	go test ./cmd/lca-stream -run 'TestPageInABrowser$$' -count 1 -update
 
 # Bytes that arrive are fuzzed for FUZZ, guided by coverage; what breaks the reader stays in source/format/testdata/fuzz.
-FUZZ ?= 30s
+FUZZ ?= 15s
 test: tools
 	go vet ./...
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
