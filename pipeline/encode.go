@@ -13,12 +13,24 @@ import (
 
 // write makes the output of a message, unless it has none. w is what the rows of the queue have become.
 func (t *Transform) write(ctx context.Context, p *pending, w *Whitened) error {
+	bad, err := t.become(ctx, p, w)
+	if err != nil {
+		return err
+	}
+	if t.unordered {
+		t.made.endPart(bad)
+		return nil
+	}
+	return t.settle(p.message, bad)
+}
+
+// become adds the output of a message and its alarms to what the batch becomes, or returns why the message is set aside.
+func (t *Transform) become(ctx context.Context, p *pending, w *Whitened) (bad *source.RecordError, err error) {
 	m, bad := p.message, p.bad
 	if m.Tombstone() { // it passes: what it deletes in the input it deletes in the output
-		t.rejects.add(t.window(), false)
 		t.counts.passed(reasonTombstone, 1)
 		t.made.add(t.pass(m), m)
-		return nil
+		return nil, nil
 	}
 	var value []byte
 	var rest [][]byte
@@ -35,12 +47,8 @@ func (t *Transform) write(ctx context.Context, p *pending, w *Whitened) error {
 		value, rest, bad = t.withoutModel(ctx, p)
 	}
 	if bad != nil {
-		if ctx.Err() != nil { // a schema was waited for
-			return ctx.Err()
-		}
-		return t.refuse(m, bad)
+		return bad, ctx.Err() // a schema was waited for
 	}
-	t.rejects.add(t.window(), false)
 	if value != nil {
 		t.made.add(t.wrap(m, value, rest), m)
 	}
@@ -49,6 +57,15 @@ func (t *Transform) write(ctx context.Context, p *pending, w *Whitened) error {
 			t.made.add(alarm, m)
 		}
 	}
+	return nil, nil
+}
+
+// settle sets a bad message aside, and counts. It comes in the order of the input.
+func (t *Transform) settle(m *source.Message, bad *source.RecordError) error {
+	if bad != nil {
+		return t.refuse(m, bad)
+	}
+	t.rejects.add(t.window(), false)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func (t *KeyedTransform) openRows(ctx context.Context, all []source.Message, at 
 			case ok && known && value == same:
 				e = w.entries[len(w.entries)-1]
 			case ok:
-				if e = t.index.findText(value); e != nil && !t.want(e, []byte(value)) {
+				if e = t.index.findText(value); e != nil && !t.want(e, value) {
 					return at, t.fetchWindow(ctx)
 				}
 			}
@@ -134,16 +134,12 @@ func (t *KeyedTransform) whitenRows(ctx context.Context, all []source.Message, f
 	if to, err = t.openRows(ctx, all, from); err != nil {
 		return from, err
 	}
-	one, err := t.Engines.take(ctx)
-	if err != nil {
-		return from, err
-	}
-	t.engine = one
-	defer func() { t.engine = nil; t.Engines.give(one) }()
-	if err := t.adopt(&t.TransformConfig, nil); err != nil {
-		return from, err
-	}
-	t.model = nil
+	err = t.inTurn(ctx, func() error { return t.whitenOpen(ctx, all, from, to) })
+	return to, err
+}
+
+// whitenOpen whitens the rows of the window.
+func (t *KeyedTransform) whitenOpen(ctx context.Context, all []source.Message, from, to rowPlace) error {
 	entries := t.window.entries
 	for at := from; at != to; at = (rowPlace{at.message + 1, 0}) {
 		m, last := &all[at.message], t.rows.values[at.message].Len()
@@ -155,17 +151,17 @@ func (t *KeyedTransform) whitenRows(ctx context.Context, all []source.Message, f
 			t.beginRows(at.message)
 		}
 		if err := t.addRows(ctx, m, at.row, entries[:last-at.row]); err != nil {
-			return from, err
+			return err
 		}
 		entries = entries[last-at.row:]
 		if !ends {
 			break
 		}
 		if err := t.endRows(ctx, m); err != nil {
-			return from, err
+			return err
 		}
 	}
-	return to, nil
+	return nil
 }
 
 func (t *KeyedTransform) beginRows(message int) {
@@ -311,7 +307,7 @@ func (t *KeyedTransform) readRows(m *source.Message, first, n int) *source.Recor
 // whitenGroup whitens rows of one model.
 func (t *KeyedTransform) whitenGroup(ctx context.Context, m *source.Message, first int, g *rowGroup) error {
 	c, q := &t.rows, &t.queue
-	if err := t.use(ctx, g.model, m.Partition); err != nil {
+	if err := t.use(g.model, m.Partition); err != nil {
 		return err
 	}
 	d := c.read.Dim

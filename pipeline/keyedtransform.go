@@ -19,12 +19,20 @@ type KeyedTransform struct {
 	Models *KeyedModels
 
 	index    *modelIndex
+	groups   messageGroups
 	window   window
 	rows     columnRows
 	features []string // of the model used last, for how much memory a batch takes
-	touched  []*loadedModel
+	touched  []touchedModel
 	noModel  []source.Header // see base
 	warned   time.Time       // that a model is old
+}
+
+// touchedModel is a model that has whitened rows of the batch.
+type touchedModel struct {
+	id     string
+	last   time.Time // of the last row
+	raised uint64    // alarms of the batch
 }
 
 // CatchUp waits until the index of a partition has read the snapshot topic to its end. A new owner does this before its first
@@ -64,18 +72,6 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return Work{Commit: true, Messages: t.made.messages, inputs: t.made.inputs}, nil
 }
 
-// doMessages whitens a batch by the messages' models.
-func (t *KeyedTransform) doMessages(ctx context.Context, all []source.Message) error {
-	for first := 0; first < len(all); {
-		last, err := t.whitenWindow(ctx, all, first)
-		if err != nil {
-			return err
-		}
-		first = last
-	}
-	return nil
-}
-
 // usual is the features that rows have, as far as is known.
 func (t *KeyedTransform) usual() []string {
 	if t.features != nil {
@@ -84,58 +80,19 @@ func (t *KeyedTransform) usual() []string {
 	return t.Columns
 }
 
-// whitenWindow whitens messages from one on, and returns the message behind the last one.
-func (t *KeyedTransform) whitenWindow(ctx context.Context, all []source.Message, first int) (last int, err error) {
-	defer t.closeWindow()
-	if last, err = t.openWindow(ctx, all, first); err != nil {
-		return first, err
-	}
+// inTurn works with an engine. Nothing is waited for meanwhile.
+func (t *KeyedTransform) inTurn(ctx context.Context, work func() error) error {
 	one, err := t.Engines.take(ctx)
 	if err != nil {
-		return first, err
+		return err
 	}
 	t.engine = one
 	defer func() { t.engine = nil; t.Engines.give(one) }()
 	if err := t.adopt(&t.TransformConfig, nil); err != nil {
-		return first, err
-	}
-	t.model, t.labels = nil, labels{}
-	for i := first; i < last; i++ {
-		if err := t.addKeyed(ctx, &all[i], t.window.entries[i-first]); err != nil {
-			return first, err
-		}
-	}
-	return last, t.flush(ctx)
-}
-
-// addKeyed puts a message at the end of the queue, with its model.
-func (t *KeyedTransform) addKeyed(ctx context.Context, m *source.Message, e *modelEntry) error {
-	if !hasRows(m) {
-		if t.labels.fixed == nil { // where it came from is said in any case
-			t.labels = labels{partition: m.Partition, fixed: t.base(m.Partition.ID)}
-		}
-		return t.add(ctx, m)
-	}
-	if e != nil && e.using != nil {
-		e.using.last = m.Time
-		if err := t.use(ctx, e.using, m.Partition); err != nil {
-			return err
-		}
-		return t.add(ctx, m)
-	}
-	value, ok := t.Models.By.OfMessage(m)
-	id := t.Models.ModelID
-	if ok {
-		id = t.index.id(string(value))
-	}
-	if err := t.useNone(ctx, id, m.Partition); err != nil {
 		return err
 	}
-	if !ok {
-		t.addNoKey(m)
-		return nil
-	}
-	return t.add(ctx, m)
+	t.model, t.labels = nil, labels{}
+	return work()
 }
 
 // base are the headers of outputs that belong to no model. They are made once.
@@ -151,14 +108,8 @@ func hasRows(m *source.Message) bool {
 	return m.Err == nil && m.Record != nil && m.Record.NumRows() > 0
 }
 
-// use makes a model the one that the rows to come are whitened with. Those before it go first.
-func (t *KeyedTransform) use(ctx context.Context, m *loadedModel, p source.Partition) error {
-	if t.model == m.PublishedModel {
-		return nil
-	}
-	if err := t.flushPending(ctx); err != nil {
-		return err
-	}
+// use makes a model the one that the rows to come are whitened with. The queue is empty.
+func (t *KeyedTransform) use(m *loadedModel, p source.Partition) error {
 	e := t.engine
 	e.model, e.scorer, e.slice = m.PublishedModel, m.scorer, m.slice
 	e.scorer.Use(&e.workspace)
@@ -185,22 +136,6 @@ func sameNames(a, b []string) bool {
 		}
 	}
 	return true
-}
-
-// useNone says that the rows to come have no model.
-func (t *KeyedTransform) useNone(ctx context.Context, id string, p source.Partition) error {
-	if err := t.flushPending(ctx); err != nil {
-		return err
-	}
-	t.model, t.labels = nil, labels{partition: p, fixed: t.Models.labels(id, 0, p.ID)}
-	return nil
-}
-
-func (t *KeyedTransform) flushPending(ctx context.Context) error {
-	if len(t.queue.pending) == 0 {
-		return nil
-	}
-	return t.flush(ctx)
 }
 
 // addNoKey puts a message without a value, and hence without a model, at the end of the queue.
@@ -253,19 +188,19 @@ func (t *KeyedTransform) countAlarms() {
 	if !t.Alarms.scores() {
 		return
 	}
-	var models map[string]*loadedModel
+	var at map[string]int
 	for i := range t.made.messages {
 		if t.made.messages[i].Topic != t.Alarms.Topic {
 			continue
 		}
-		if models == nil {
-			models = map[string]*loadedModel{}
-			for _, m := range t.touched {
-				models[m.ModelID] = m
+		if at == nil {
+			at = map[string]int{}
+			for n := range t.touched {
+				at[t.touched[n].id] = n
 			}
 		}
-		if m := models[string(t.made.messages[i].Key)]; m != nil {
-			m.raised++
+		if n, ok := at[string(t.made.messages[i].Key)]; ok {
+			t.touched[n].raised++
 		}
 	}
 }
@@ -273,13 +208,13 @@ func (t *KeyedTransform) countAlarms() {
 // Kept counts what was put.
 func (t *KeyedTransform) Kept() {
 	t.Transform.Kept()
-	for _, m := range t.touched {
-		last, anomalies := m.last, m.raised
-		m.raised = 0
-		t.Stats.Models.Update(m.ModelID, func(r *ModelRow) {
-			r.LastRow = last
-			r.Anomalies += anomalies
+	for i := range t.touched {
+		m := &t.touched[i]
+		t.Stats.Models.Update(m.id, func(r *ModelRow) {
+			r.LastRow = m.last
+			r.Anomalies += m.raised
 		})
 	}
+	clear(t.touched)
 	t.touched = t.touched[:0]
 }

@@ -1,19 +1,16 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
-
-	"github.com/lca-stream/lca-stream/source"
 )
 
-// A window is as many messages as there is room for their models. Those that are not in memory are fetched together, in the order of their
-// offsets, and none of them is put out before its rows are whitened.
+// With model.by: column:NAME a window is as many rows as there is room for their models. Those that are not in memory are fetched together, in
+// the order of their offsets, and none of them is put out before its rows are whitened.
 
-// window is neighbouring messages of a batch, or rows of a message, whose models are in memory at the same time.
+// window is neighbouring rows of a batch whose models are in memory at the same time.
 type window struct {
 	number  uint64
-	entries []*modelEntry  // of each message, or of each row: of its model; nil: it has none
+	entries []*modelEntry  // of each row: of its model; nil: it has none
 	touched []*modelEntry  // each once
 	inUse   []*loadedModel // those of touched that were in memory
 	missing []*wanted
@@ -22,36 +19,6 @@ type window struct {
 // mostMissing bounds the models that are fetched for one window.
 const mostMissing = 1 << 10
 
-// openWindow finds the models of messages, from one on, and returns the message behind the last one that there is room for.
-func (t *KeyedTransform) openWindow(ctx context.Context, all []source.Message, first int) (last int, err error) {
-	t.beginWindow()
-	w := &t.window
-	var same []byte // the value of the message before; neighbouring messages often have the same
-	for last = first; last < len(all); last++ {
-		m := &all[last]
-		var e *modelEntry
-		if !hasRows(m) {
-			w.entries, same = append(w.entries, nil), nil
-			continue
-		}
-		value, ok := t.Models.By.OfMessage(m)
-		switch {
-		case ok && same != nil && bytes.Equal(same, value):
-			e = w.entries[len(w.entries)-1]
-		case ok:
-			if e = t.index.find(value); e != nil && !t.want(e, value) {
-				return last, t.fetchWindow(ctx)
-			}
-		}
-		w.entries = append(w.entries, e)
-		same = value
-		if !ok {
-			same = nil
-		}
-	}
-	return last, t.fetchWindow(ctx)
-}
-
 func (t *KeyedTransform) beginWindow() {
 	t.index.windows++
 	w := &t.window
@@ -59,14 +26,14 @@ func (t *KeyedTransform) beginWindow() {
 }
 
 // want makes a model part of the window. It returns false if there is no room for it.
-func (t *KeyedTransform) want(e *modelEntry, value []byte) bool {
+func (t *KeyedTransform) want(e *modelEntry, value string) bool {
 	w := &t.window
 	if e.window == w.number {
 		return true
 	}
 	at, m, ok := t.index.place(e)
 	if ok && m == nil {
-		one := &wanted{entry: e, value: string(value), at: at}
+		one := &wanted{entry: e, value: value, at: at}
 		alone := len(w.missing) == 0 && len(w.inUse) == 0
 		if len(w.missing) >= mostMissing || !t.Models.cache.reserve(one.estimate(), alone) {
 			return false
@@ -88,7 +55,12 @@ func (t *KeyedTransform) fetchWindow(ctx context.Context) error {
 	if len(t.window.missing) == 0 {
 		return nil
 	}
-	return t.index.load(ctx, t.window.missing)
+	return t.index.load(ctx, t.window.missing, func(read []*wanted) error {
+		for _, w := range read {
+			t.index.make(w)
+		}
+		return nil
+	})
 }
 
 // closeWindow lets go of the models.
@@ -98,10 +70,10 @@ func (t *KeyedTransform) closeWindow() {
 	for _, e := range w.touched {
 		if e.using != nil {
 			w.inUse = append(w.inUse, e.using)
+			t.touched = append(t.touched, touchedModel{id: e.using.ModelID, last: e.using.last})
 			e.using = nil
 		}
 	}
-	t.touched = append(t.touched, w.inUse...)
 	t.Models.cache.unpin(w.inUse)
 	for _, one := range w.missing {
 		t.Models.cache.unreserve(one.reserved)

@@ -18,8 +18,7 @@ type loadedModel struct {
 	entry  *modelEntry
 
 	// The state of the stage.
-	last   time.Time // of the last row
-	raised uint64    // alarms of the batch
+	last time.Time // of the last row
 
 	// Guarded by the mutex of the cache.
 	bytes          int
@@ -117,15 +116,35 @@ func (c *modelCache) pin(m *loadedModel) {
 	}
 }
 
-// unpin says that models are no longer in use. They may have grown: what explains a row is prepared when the first is explained.
+// touch says that a model has been used without a pin. It may have grown: what explains a row is prepared when the first is explained.
+func (c *modelCache) touch(m *loadedModel) {
+	c.mu.Lock()
+	c.grown(m)
+	if m.cached {
+		c.unlink(m)
+		c.link(m)
+	}
+	gone := c.shrink(c.limit)
+	c.mu.Unlock()
+	for _, id := range gone {
+		c.left(id)
+	}
+}
+
+// grown takes in how large a model is now.
+func (c *modelCache) grown(m *loadedModel) {
+	before := m.bytes
+	if m.bytes = m.size(); m.cached {
+		c.used += m.bytes - before
+	}
+}
+
+// unpin says that models are no longer in use. They may have grown.
 func (c *modelCache) unpin(models []*loadedModel) {
 	c.mu.Lock()
 	for _, m := range models {
 		m.pins--
-		before := m.bytes
-		if m.bytes = m.size(); m.cached {
-			c.used += m.bytes - before
-		}
+		c.grown(m)
 	}
 	gone := c.shrink(c.limit)
 	c.mu.Unlock()

@@ -35,26 +35,25 @@ type wanted struct {
 	gone     int // how often there was nothing at the same place
 
 	chunks []source.Record // as far as they have been read
-	read   bool            // the fields below are the result
-	model  *loadedModel
-	err    error
+	read   bool            // all was read that is there
+	err    error           // why there is no model of it
 }
 
 func (w *wanted) estimate() int { return grows * int(w.at.bytes) }
 
-// load fetches models in the order of their offsets. An entry whose newest snapshot is unusable has an older one afterwards, or no
-// model.
-func (x *modelIndex) load(ctx context.Context, all []*wanted) error {
+// load fetches models in the order of their offsets, and hands them to take as they have been read, which makes them. An entry whose newest
+// snapshot is unusable has an older one afterwards, or no model.
+func (x *modelIndex) load(ctx context.Context, all []*wanted, take func(read []*wanted) error) error {
 	for try := 0; len(all) > 0; try++ {
 		if try == mostLookups {
 			return fmt.Errorf("pipeline: the newest snapshot of model %q was not at its offset %d times in a row", x.id(all[0].value), mostLookups)
 		}
 		all = slices.Clone(all) // the caller's has all of them
 		slices.SortFunc(all, func(a, b *wanted) int { return cmp.Compare(a.at.first, b.at.first) })
-		if err := x.fetch(ctx, all); err != nil {
+		if err := x.fetch(ctx, all, take); err != nil {
 			return err
 		}
-		again, err := x.loaded(all)
+		again, err := x.unusable(all)
 		if err != nil || len(again) == 0 {
 			return err
 		}
@@ -71,12 +70,11 @@ func (x *modelIndex) load(ctx context.Context, all []*wanted) error {
 	return nil
 }
 
-// loaded takes in what was fetched, and returns what has to be looked up again.
-func (x *modelIndex) loaded(all []*wanted) (again []*wanted, err error) {
+// unusable returns what has to be looked up again.
+func (x *modelIndex) unusable(all []*wanted) (again []*wanted, err error) {
 	for _, w := range all {
 		switch {
 		case w.err == nil:
-			x.settle(w, w.model)
 		case errors.Is(w.err, snapshot.ErrIncomplete):
 			again = append(again, w)
 		case errors.Is(w.err, snapshot.ErrNewer) && w.entry.served == 0:
@@ -90,13 +88,20 @@ func (x *modelIndex) loaded(all []*wanted) (again []*wanted, err error) {
 	return again, nil
 }
 
-// settle puts a model that was fetched into memory.
-func (x *modelIndex) settle(w *wanted, m *loadedModel) {
+// make makes the model of a snapshot of which all was read that is there, and takes it into memory. It returns false if that is not a model.
+func (x *modelIndex) make(w *wanted) bool {
+	var m *loadedModel
+	m, w.err = x.made(w)
+	w.chunks = nil
+	if w.err != nil {
+		return false
+	}
 	x.serve(w.entry, m.Version)
 	w.entry.using = m
 	x.models.cache.put(m, w.reserved)
 	w.reserved = 0
 	x.models.show(m)
+	return true
 }
 
 // again looks a model up again whose snapshot is gone or unusable. It returns false if there is nothing to fetch.
@@ -121,25 +126,37 @@ func (x *modelIndex) again(w *wanted) bool {
 	return false
 }
 
-// fetch reads snapshots and makes models of them. It waits for brokers that do not answer.
-func (x *modelIndex) fetch(ctx context.Context, all []*wanted) error {
-	return x.patiently(ctx, func() error {
-		left := slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return w.read })
-		err := x.read(ctx, left)
+// fetch reads snapshots and hands them to take. It waits for brokers that do not answer.
+func (x *modelIndex) fetch(ctx context.Context, all []*wanted, take func(read []*wanted) error) error {
+	var refused error
+	hand := func(read []*wanted) error {
+		if len(read) == 0 {
+			return nil
+		}
+		for _, w := range read {
+			w.read = true
+		}
+		refused = take(read)
+		return refused
+	}
+	err := x.patiently(ctx, func() error {
+		all = slices.DeleteFunc(slices.Clone(all), func(w *wanted) bool { return w.read })
+		left, err := x.read(ctx, all, hand)
+		if refused != nil {
+			return nil
+		}
 		if err != nil {
 			x.loader = nil
 		}
 		if err == nil || replaced(err) { // what was not found is gone
-			for _, w := range left {
-				x.finish(w)
-			}
-			return nil
+			return hand(left)
 		}
 		for _, w := range left {
 			w.chunks = nil
 		}
 		return err
 	})
+	return cmp.Or(refused, err)
 }
 
 // patiently tries until ctx ends, or an error comes that no retry can cure.
@@ -159,33 +176,38 @@ func (x *modelIndex) patiently(ctx context.Context, try func() error) error {
 	}
 }
 
-// read reads the snapshots of all in one go over the partition. Of what was read no more is kept than of those that are not whole
-// yet.
-func (x *modelIndex) read(ctx context.Context, all []*wanted) (err error) {
+// read reads the snapshots of all in one go over the partition, hands over what is read, and returns the rest. Of what was read no more is
+// kept than of those that are not whole yet.
+func (x *modelIndex) read(ctx context.Context, all []*wanted, hand func(read []*wanted) error) (left []*wanted, err error) {
 	for next := int64(-1); len(all) > 0; {
 		from := all[0].at.first
 		if x.loader == nil {
 			if x.loader, err = x.models.Open(ctx, x.partition, from); err != nil {
-				return err
+				return all, err
 			}
 		} else if next < 0 || from-next > mostAcross {
 			x.loader.Move(from)
 		}
 		got, err := x.loader.Fetch(ctx)
 		if err != nil {
-			return err
+			return all, err
 		}
 		if len(got.Records) == 0 && got.Next >= got.LastStable { // behind the end: what was there is gone
-			return nil
+			return all, nil
 		}
 		next = got.Next
 		share(got.Records, all)
-		for len(all) > 0 && all[0].at.last < next {
-			x.finish(all[0])
-			all = all[1:]
+		n := 0
+		for n < len(all) && all[n].at.last < next {
+			n++
+		}
+		read := all[:n]
+		all = all[n:]
+		if err := hand(read); err != nil {
+			return all, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // share gives records to the snapshots that they are chunks of. Snapshots may lie among each other.
@@ -203,15 +225,6 @@ func share(records []source.Record, all []*wanted) {
 			}
 		}
 	}
-}
-
-// finish makes the model of a snapshot of which all was read that is there.
-func (x *modelIndex) finish(w *wanted) {
-	if w.read {
-		return
-	}
-	w.model, w.err = x.made(w)
-	w.read, w.chunks = true, nil
 }
 
 func (x *modelIndex) made(w *wanted) (*loadedModel, error) {

@@ -40,13 +40,14 @@ type Transform struct {
 	TransformConfig
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 
-	*engine       // while Do runs
-	made    *made // while its Work is not put
-	labels  labels
-	counts  provisional
-	rejects rejects
-	bounds  timeBounds
-	stale   bool
+	*engine         // while Do runs
+	made      *made // while its Work is not put
+	unordered bool  // messages are written in any order, see made.inOrder
+	labels    labels
+	counts    provisional
+	rejects   rejects
+	bounds    timeBounds
+	stale     bool
 }
 
 // Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
