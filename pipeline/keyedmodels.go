@@ -45,7 +45,8 @@ type KeyedModels struct {
 // ModelLog reads a partition of the snapshot topic.
 type ModelLog interface {
 	TopicReader
-	Move(next int64) // the offset to read next
+	Move(next int64)  // the offset to read next
+	Want(until int64) // no more is wanted than is before this offset
 }
 
 // following is an index and the goroutine that follows its partition.

@@ -99,6 +99,8 @@ type keyedTopicLog struct {
 
 func (l *keyedTopicLog) Move(next int64) { l.next = next }
 
+func (l *keyedTopicLog) Want(int64) {}
+
 func (l *keyedTopicLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	k := l.topic
 	for {

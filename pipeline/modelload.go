@@ -188,6 +188,7 @@ func (x *modelIndex) read(ctx context.Context, all []*wanted, hand func(read []*
 		} else if next < 0 || from-next > mostAcross {
 			x.loader.Move(from)
 		}
+		x.loader.Want(together(all))
 		got, err := x.loader.Fetch(ctx)
 		if err != nil {
 			return all, err
@@ -208,6 +209,18 @@ func (x *modelIndex) read(ctx context.Context, all []*wanted, hand func(read []*
 		}
 	}
 	return nil, nil
+}
+
+// together returns the offset behind the snapshots, of the first ones, that are read without seeking between them.
+func together(all []*wanted) int64 {
+	last := all[0].at.last
+	for _, w := range all[1:] {
+		if w.at.first-last > mostAcross {
+			break
+		}
+		last = max(last, w.at.last)
+	}
+	return last + 1
 }
 
 // share gives records to the snapshots that they are chunks of. Snapshots may lie among each other.

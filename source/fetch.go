@@ -129,6 +129,9 @@ func NewFetcher(c FetcherConfig) *Fetcher {
 // Move sets the position. What is before it is not known.
 func (f *Fetcher) Move(next int64) { f.next, f.trail.last = next, noEpoch }
 
+// Want says that no more is wanted than is before an offset, so that responses need not be larger; 0: there is no such bound.
+func (f *Fetcher) Want(until int64) { f.until = until }
+
 // Next returns the position: the offset of the record that Fetch returns next.
 func (f *Fetcher) Next() int64 { return f.next }
 

@@ -257,11 +257,16 @@ func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.
 
 // openPartition opens a partition of one of our topics.
 func (s *system) openPartition(ctx context.Context, p source.Partition, from int64) (*source.Fetcher, error) {
+	return s.openPartitionFor(ctx, p, from, 0)
+}
+
+// openPartitionFor is openPartition for responses of at most some bytes; 0: the default.
+func (s *system) openPartitionFor(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
 	o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
 	if err != nil {
 		return nil, err
 	}
-	return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), RetryFor: patience}), nil
+	return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience}), nil
 }
 
 // How much one Read gathers. A transaction of the transform should be worth its round trips, and worth the pause

@@ -8,6 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
+// snapshotFetch is how many bytes of snapshots are read at a time: every partition may read some at the same time.
+const snapshotFetch = 1 << 20
+
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
 func (s *system) transformKeyed(ctx context.Context) error {
 	shared, err := s.transformConfig(ctx)
@@ -29,7 +32,7 @@ func (s *system) keyedModels(shared *pipeline.TransformConfig, fail func(error))
 	c := s.config
 	return &pipeline.KeyedModels{
 		Open: func(ctx context.Context, partition int32, from int64) (pipeline.ModelLog, error) {
-			return s.openPartition(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from)
+			return s.openPartitionFor(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from, snapshotFetch)
 		},
 		End: func(ctx context.Context, partition int32) (int64, error) {
 			return s.endOf(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, source.LatestStable)
