@@ -20,12 +20,13 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 3, or 4 if there is an ordinal
+//	4  uint16 format = 3, or 4 if there is an ordinal, or 5 if there is a base too
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
 //	   uint64 parent     version of the newest snapshot that was due by its rows
-//	   uint64 ordinal    rows of the model so far; only in format 4, of models by key
+//	   uint64 ordinal    rows of the model so far; only in formats 4 and 5, of models by key
+//	   uint64 base       version at which the model was retired before it began again; only in format 5
 //	   string model id · string config digest
 //	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
@@ -41,6 +42,7 @@ type Checkpoint struct {
 	Published uint64
 	Parent    uint64
 	Ordinal   uint64 // number of the model's rows, learnt or not, of a model by key; 0 for others, whose rows are told apart by offset
+	Base      uint64 // of a model by key that was retired and has come back: versions go on from there; otherwise 0
 	ModelID   string
 	Digest    string
 	Owner     Owner
@@ -58,6 +60,8 @@ const (
 	checkpointMagic  = "LCAC"
 	checkpointFormat = 3
 	keyedFormat      = 4 // with an ordinal
+	returnedFormat   = 5 // with a base
+	newestFormat     = returnedFormat
 	checkpointLimit  = CheckpointLimit
 )
 
@@ -82,12 +86,26 @@ var errNewerFormat = errors.New("its format is newer than this binary's")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// writes is the format of the bytes that AppendBinary appends: the oldest that holds what there is.
+func (c *Checkpoint) writes() uint16 {
+	switch {
+	case c.Base > 0:
+		return returnedFormat
+	case c.Ordinal > 0:
+		return keyedFormat
+	}
+	return checkpointFormat
+}
+
 // size returns the number of bytes that AppendBinary appends.
 func (c *Checkpoint) size() int {
 	const fixed = 4 + 2 + 4*8 + 4*4 + 4*4 + 2*4 + 4 // magic, format, counters, lengths of strings, counts, lengths of bytes, checksum
 	size := fixed + len(c.ModelID) + len(c.Digest) + len(c.Owner.Group) + len(c.Owner.Topic) + len(c.Batcher) + len(c.Learner) + 12*len(c.Slots)
-	if c.Ordinal > 0 {
+	switch c.writes() {
+	case keyedFormat:
 		size += 8
+	case returnedFormat:
+		size += 16
 	}
 	for _, f := range c.Features {
 		size += 4 + len(f)
@@ -116,16 +134,16 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	le := binary.LittleEndian
 	str := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
 	b = append(b, checkpointMagic...)
-	format := uint16(checkpointFormat)
-	if c.Ordinal > 0 {
-		format = keyedFormat
-	}
+	format := c.writes()
 	b = le.AppendUint16(b, format)
 	for _, v := range []uint64{c.Sequence, c.Snapshots, c.Published, c.Parent} {
 		b = le.AppendUint64(b, v)
 	}
-	if c.Ordinal > 0 {
+	if format >= keyedFormat {
 		b = le.AppendUint64(b, c.Ordinal)
+	}
+	if format >= returnedFormat {
+		b = le.AppendUint64(b, c.Base)
 	}
 	str(c.ModelID)
 	str(c.Digest)
@@ -171,6 +189,9 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	if d.format >= keyedFormat {
 		d.Ordinal = r.uint64()
 	}
+	if d.format >= returnedFormat {
+		d.Base = r.uint64()
+	}
 	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
 	if d.format >= 2 {
 		d.Owner = Owner{Group: string(r.bytes()), Topic: string(r.bytes())}
@@ -201,8 +222,8 @@ func readableFormat(b []byte) error {
 	if len(b) < 6 || string(b[:4]) != checkpointMagic {
 		return nil // damage, which is found later
 	}
-	if f := binary.LittleEndian.Uint16(b[4:]); f > keyedFormat {
-		return fmt.Errorf("%w: format %d, and this one reads up to %d", errNewerFormat, f, keyedFormat)
+	if f := binary.LittleEndian.Uint16(b[4:]); f > newestFormat {
+		return fmt.Errorf("%w: format %d, and this one reads up to %d", errNewerFormat, f, newestFormat)
 	}
 	return nil
 }

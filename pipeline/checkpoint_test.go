@@ -77,7 +77,7 @@ func damage(m sink.Message) sink.Message {
 // the checkpoint before would publish versions again, with other content.
 func TestUnreadableCheckpoints(t *testing.T) {
 	ten, eleven := checkpointOf(t, 10, nil), checkpointOf(t, 11, nil)
-	newer := func(n uint64) []sink.Message { return checkpointOf(t, n, asFormat(keyedFormat+1)) }
+	newer := func(n uint64) []sink.Message { return checkpointOf(t, n, asFormat(newestFormat+1)) }
 	wrong := checkpointOf(t, 11, func(b []byte) { b[100] ^= 1 }) // its chunks are as they were written, it is not
 	for _, c := range []struct {
 		name string
@@ -167,14 +167,14 @@ func TestFirstFormatIsLeftNoWayBack(t *testing.T) {
 
 // Fields come back as they went, and what is cut, too long or changed anywhere does not.
 func TestCheckpointBytes(t *testing.T) {
-	for _, ordinal := range []uint64{0, 12345} {
-		t.Run(fmt.Sprint("ordinal ", ordinal), func(t *testing.T) { testCheckpointBytes(t, ordinal) })
+	for _, c := range []struct{ ordinal, base uint64 }{{0, 0}, {12345, 0}, {12345, 700}, {0, 700}} {
+		t.Run(fmt.Sprintf("ordinal %d, base %d", c.ordinal, c.base), func(t *testing.T) { testCheckpointBytes(t, c.ordinal, c.base) })
 	}
 }
 
-func testCheckpointBytes(t *testing.T, ordinal uint64) {
+func testCheckpointBytes(t *testing.T, ordinal, base uint64) {
 	c := &Checkpoint{
-		Ordinal: ordinal, Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
+		Ordinal: ordinal, Base: base, Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
 		Features: []string{"a", "b"}, Offsets: source.Offsets{events: 5, {Topic: "events", ID: 2}: 9},
 		Slots: snapshot.Slots{3: {Model: 1, Neighbours: 2}}, Batcher: []byte("batch"), Learner: []byte("learner"),
 	}
@@ -262,7 +262,7 @@ func TestCheckpointTooLarge(t *testing.T) {
 	c := &Checkpoint{ModelID: "m", Features: slices.Repeat([]string{strings.Repeat("x", 1<<20)}, 1025)} // in memory once
 	_, err := c.AppendBinary(nil)
 	wantStop(t, err, "lca.neighbours", "1073741824 is the most")
-	if !errors.Is(readableFormat(binary.LittleEndian.AppendUint16([]byte(checkpointMagic), keyedFormat+1)), errNewerFormat) {
+	if !errors.Is(readableFormat(binary.LittleEndian.AppendUint16([]byte(checkpointMagic), newestFormat+1)), errNewerFormat) {
 		t.Error("a newer format is not told from damage")
 	}
 }

@@ -33,6 +33,7 @@ func (k *KeyedLearn) mostHeld(dim int) int {
 func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Message, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
 	m.last = place{Topic: msg.Partition.Topic, Partition: msg.Partition.ID, Offset: msg.Offset}
 	m.seen = msg.Time
+	k.hear(m)
 	if m.unsaved == nil {
 		m.since, m.at = msg.Offset, k.Now()
 		m.unsaved = k.unsaved.PushBack(m)

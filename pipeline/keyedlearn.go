@@ -27,6 +27,7 @@ type KeyedLearnConfig struct {
 	Partition source.Partition // whose models are learnt
 	States    *KeyedStates
 	Memory    *ModelMemory                                  // shared by the learners of the process
+	Idle      time.Duration                                 // a model without a row for so long is retired, see keyedretire.go; 0 = never
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 }
 
@@ -51,6 +52,7 @@ type KeyedLearn struct {
 	free    []heldRows             // empty buffers
 	hurry   int                    // how often the rows that are held for a model were halved
 	marked  []*keyedModel          // those whose rows say that they are to be saved
+	idle    idleModels
 
 	next    int64 // offset behind what was read
 	pending []sink.Message
@@ -81,6 +83,7 @@ type keyedSave struct {
 	value string
 	at    *int64
 	state keyedState
+	drop  bool // the record of a retired model is deleted instead
 }
 
 const (
@@ -96,7 +99,9 @@ const (
 // learnt with fewer changes of model.
 func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	k.skip.measure(k.SkipWhenBehind, k.Lag)
+	k.idle.read(k.Idle, k.Now, b.Messages)
 	for _, i := range k.groups.order(k.By, b.Messages) {
+		k.idle.at(i)
 		if err := k.message(ctx, &b.Messages[i]); err != nil {
 			return Work{}, err
 		}
@@ -107,6 +112,9 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := k.learnTouched(ctx); err != nil {
 		return Work{}, err
 	}
+	if err := k.retireIdle(ctx); err != nil {
+		return Work{}, err
+	}
 	now := k.Now()
 	if err := k.save(ctx, now, false, savesBytes); err != nil {
 		return Work{}, err
@@ -115,6 +123,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 		return Work{}, err
 	}
 	k.skipped.say(k.Log, now, k.skip.k)
+	k.sayRetired(now)
 	return k.work(), nil
 }
 
@@ -144,8 +153,15 @@ func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
 func (k *KeyedLearn) Kept() {
 	failpoint.Here("learn.kept")
 	for _, s := range k.saves {
+		if s.drop {
+			k.States.dropped(s.value, s.state.version)
+			continue
+		}
 		s.state.at = *s.at
 		k.States.kept(s.value, s.state)
+		if s.state.retired {
+			k.retired(s.value)
+		}
 	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
@@ -172,6 +188,7 @@ func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 	}
 	k.next = start[k.Partition]
 	k.findStale()
+	k.watchIdle()
 	failpoint.Here("restore.after")
 	return start, nil
 }
@@ -192,6 +209,7 @@ func (k *KeyedLearn) forget() {
 	k.stale.Init()
 	k.recent.Init()
 	k.marked, k.touched, k.free, k.held, k.hurry = nil, nil, nil, 0, 0
+	k.idle.reset()
 	k.drop()
 	k.rejects = rejects{}
 	if k.plans == nil {

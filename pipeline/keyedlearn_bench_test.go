@@ -157,7 +157,7 @@ func grownLearner(b *testing.B, w *world, keys int, keyed bool, memory int64) St
 		own := *saved
 		own.ModelID, own.Ordinal, own.Offsets = modelkey.ID("m", keyedPartition.ID, fmt.Append(nil, i)), 2400, source.Offsets{keyedPartition: 0}
 		writer := &Checkpoints{Topic: states.Topic, ModelID: own.ModelID, OneSlot: true}
-		msgs, err := stage.States.messages(&own, writer, 0, own.Published, nil)
+		msgs, err := stage.States.messages(&own, writer, &keyedState{version: own.Published}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -27,7 +27,8 @@ var keyedPartition = source.Partition{Topic: "events", ID: 3}
 type keyedRow struct {
 	key  string
 	a, b float64
-	null bool // a is null
+	null bool  // a is null
+	at   int64 // milliseconds
 }
 
 // fleet makes rows of machines, some of which come far more often than others.
@@ -55,9 +56,11 @@ func (w *world) fleetMessages(by modelkey.By, rows []keyedRow) {
 		n := 1
 		switch by.Place {
 		case modelkey.Column:
-			n = min(7, len(rows))
+			for n < min(7, len(rows)) && rows[n].at == rows[0].at {
+				n++
+			}
 		default:
-			for n < min(5, len(rows)) && rows[n].key == rows[0].key {
+			for n < min(5, len(rows)) && rows[n].key == rows[0].key && rows[n].at == rows[0].at {
 				n++
 			}
 		}
@@ -72,7 +75,7 @@ func (w *world) fleetMessages(by modelkey.By, rows []keyedRow) {
 			}
 			objects = append(objects, fmt.Sprintf(`{"a": %s, "b": %v, "machine": %s}`, a, r.b, machine))
 		}
-		m := sink.Message{Topic: "events", Partition: keyedPartition.ID, Value: []byte("[" + strings.Join(objects, ",") + "]"), Time: time.UnixMilli(5)}
+		m := sink.Message{Topic: "events", Partition: keyedPartition.ID, Value: []byte("[" + strings.Join(objects, ",") + "]"), Time: time.UnixMilli(5 + rows[0].at)}
 		if rows[0].key != "" {
 			m.Key = []byte(rows[0].key)
 			m.Headers = []source.Header{{Key: "machine", Value: []byte(rows[0].key)}}
@@ -127,6 +130,8 @@ type keyedRun struct {
 	step         int
 	columns      []string
 	clock        func() time.Time
+	idle         time.Duration
+	mostRetired  int
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -141,9 +146,9 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			SnapshotEvery: 10 * time.Second, CheckpointEvery: 30 * time.Second,
 			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
-		By: r.by, Partition: keyedPartition,
+		By: r.by, Partition: keyedPartition, Idle: r.idle,
 		States: &KeyedStates{
-			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner,
+			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, gone: retiredModels{most: r.mostRetired},
 			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
 			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
 		},
@@ -223,7 +228,10 @@ func (w *world) keyedCheckpoints(t *testing.T, r keyedRun) map[string]*Checkpoin
 		t.Fatal(err)
 	}
 	all := map[string]*Checkpoint{}
-	for value := range states.index {
+	for value, s := range states.index {
+		if s.retired {
+			continue
+		}
 		c, err := states.Load(t.Context(), value)
 		if err != nil || c == nil {
 			t.Fatalf("checkpoint of %q: %v, %v", value, c, err)

@@ -21,6 +21,7 @@ type keyedModel struct {
 	held   heldRows
 	last   place // of the row that was read last
 	seen   time.Time
+	heard  int64 // time of the partition at that row
 
 	since   int64         // offset of the first row that is not in a checkpoint
 	at      time.Time     // when that row was read
@@ -30,6 +31,9 @@ type keyedModel struct {
 	recent  *list.Element // nil: not in memory
 	marked  bool          // it is to be saved, because of its rows
 	made    bool          // a snapshot of it is pending, whose checkpoint is not
+	fresh   bool          // it begins from nothing, and no checkpoint has it
+	base    uint64        // version at which it begins
+	watched bool          // it is among those that may be retired
 	bytes   int64         // of memory
 }
 
@@ -37,7 +41,12 @@ type keyedModel struct {
 func (k *KeyedLearn) model(value string) *keyedModel {
 	m := k.models[value]
 	if m == nil {
-		m = &keyedModel{value: value, learnt: k.States.index[value].learnt}
+		s, known := k.States.index[value]
+		m = &keyedModel{value: value, learnt: s.learnt, heard: s.heard}
+		m.watched = known && !s.retired
+		if m.fresh = !m.watched; m.fresh {
+			m.base = max(s.version, k.States.gone.floor)
+		}
 		k.models[value] = m
 	}
 	return m
@@ -109,7 +118,7 @@ func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
 
 // noteStale notes whether a model in memory has learnt rows that no snapshot has.
 func (k *KeyedLearn) noteStale(m *keyedModel) {
-	stale := k.SnapshotEvery > 0 && m.one.learner.Info().Rows > m.one.state.Published
+	stale := k.SnapshotEvery > 0 && m.one.version() > m.one.state.Published
 	switch {
 	case stale && m.stale == nil:
 		k.becomesStale(m)
@@ -129,7 +138,7 @@ func (k *KeyedLearn) findStale() {
 		return
 	}
 	for value, s := range k.States.index {
-		if s.version > s.published {
+		if !s.retired && s.version > s.published {
 			k.becomesStale(k.model(value))
 		}
 	}
@@ -161,12 +170,13 @@ func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
 	}
 	save := keyedSave{value: m.value, at: new(int64)}
 	*save.at = -1
-	msgs, err := k.States.messages(c, one.Checkpoints, m.learnt, one.learner.Info().Rows, save.at)
+	save.state = keyedState{sequence: c.Sequence, learnt: m.learnt, version: one.version(), published: one.state.Published, dim: m.plan.Dim(), heard: m.heard, plan: m.plan}
+	msgs, err := k.States.messages(c, one.Checkpoints, &save.state, save.at)
 	if err != nil {
 		return err
 	}
-	one.state.Sequence, one.sinceRows = c.Sequence, 0
-	save.state = keyedState{chunks: one.Checkpoints.chunks[0], sequence: c.Sequence, learnt: m.learnt, version: one.learner.Info().Rows, published: one.state.Published, dim: m.plan.Dim(), plan: m.plan}
+	one.state.Sequence, one.sinceRows, m.fresh = c.Sequence, 0, false
+	save.state.chunks = one.Checkpoints.chunks[0]
 	size := 0
 	for i := range msgs {
 		size += len(msgs[i].Value)
@@ -182,11 +192,14 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	if m.one != nil {
 		return nil
 	}
-	c, err := k.States.Load(ctx, m.value)
-	if err != nil {
-		return err
+	var c *Checkpoint
+	if !m.fresh {
+		var err error
+		if c, err = k.States.Load(ctx, m.value); err != nil {
+			return err
+		}
 	}
-	one := k.newOne(m.value)
+	one, err := k.newOne(m.value), error(nil)
 	size := 0
 	switch {
 	case c == nil && plan == nil:
@@ -195,6 +208,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 		err = one.start(minibatch.Features{Names: plan.Names})
 		if err == nil {
 			size, _, _ = CheckpointBytes(k.Learner.Neighbours, plan.Dim())
+			one.state.Base, one.state.Published = m.base, m.base
 		}
 	default:
 		size = len(c.Learner) + len(c.Batcher)
@@ -306,7 +320,10 @@ func (k *KeyedLearn) release(m *keyedModel) {
 func (k *KeyedLearn) show(m *keyedModel) {
 	i, one := m.one.learner.Info(), m.one
 	k.Stats.Models.Update(one.ModelID, func(r *ModelRow) {
-		r.Version, r.RowsLearnt, r.InMemory, r.LastRow = one.state.Published, i.Rows, true, m.seen
+		r.RowsLearnt, r.InMemory, r.LastRow = i.Rows, true, m.seen
+		if r.Version = one.state.Published; r.Version == one.state.Base {
+			r.Version = 0 // that was another model
+		}
 		r.Alarms = i.Alarms
 		if gain := i.GaussianNLL - i.NLL; gain == gain {
 			r.Gain = gain

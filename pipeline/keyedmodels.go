@@ -116,7 +116,7 @@ func (x *modelIndex) leave() {
 // left says that a model is no longer in memory.
 func (k *KeyedModels) left(id string) {
 	if !k.Learns {
-		k.Stats.Models.Update(id, func(r *ModelRow) { r.InMemory = false })
+		k.Stats.Models.Change(id, func(r *ModelRow) { r.InMemory = false })
 	}
 }
 

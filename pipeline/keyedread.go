@@ -33,6 +33,9 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 		k.release(m)
 		return nil
 	}
+	if err := k.begins(ctx, m); err != nil {
+		return err
+	}
 	plan, err := k.planFor(ctx, m, msg)
 	if err == nil {
 		err = k.readable(plan, msg)
@@ -77,7 +80,7 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 	case m.held.plan != nil:
 		return m.held.plan, nil
 	}
-	if s, saved := k.States.index[m.value]; saved {
+	if s, saved := k.States.index[m.value]; saved && !m.fresh {
 		if s.plan != nil {
 			return s.plan, nil
 		}

@@ -74,6 +74,10 @@ func (k *KeyedLearn) plansOf(ctx context.Context, msg *source.Message, values *m
 			k.release(m)
 			continue
 		}
+		if err := k.begins(ctx, m); err != nil {
+			clear(k.byValue)
+			return nil, err
+		}
 		touched = append(touched, t)
 	}
 	defer clear(k.byValue)

@@ -24,8 +24,10 @@ import (
 //	lca-learnt-offset    rows of the model below this offset of the source are in the checkpoint
 //	lca-published        version of its newest snapshot
 //	lca-d                number of features
+//	lca-last-row         time of the partition at the model's last row, in milliseconds; see KeyedLearnConfig.Idle
 //
-// so that the index needs no value. Only the owner of the partition writes checkpoints there.
+// so that the index needs no value. Only the owner of the partition writes checkpoints there. In the place of the checkpoint of
+// a model that was retired is a record of its last version; see retiredmodels.go.
 type KeyedStates struct {
 	Topic     string
 	Partition int32
@@ -36,6 +38,7 @@ type KeyedStates struct {
 	Log       *slog.Logger                                      // nil: waiting is not logged
 
 	index map[string]keyedState // by value of model.by
+	gone  retiredModels         // of the index
 	next  int64                 // everything before it is in the index
 	read  TopicReader           // of single checkpoints
 }
@@ -49,6 +52,8 @@ type keyedState struct {
 	version   uint64              // rows learnt
 	published uint64              // version of the newest snapshot
 	dim       int                 // number of features
+	heard     int64               // time of the partition at the model's last row
+	retired   bool                // there is no model: chunks, published, dim and plan say nothing
 	plan      *minibatch.Features // reads its rows; nil: not known in this process
 }
 
@@ -57,6 +62,8 @@ const (
 	headerPublished = "lca-published"
 	headerDim       = "lca-d"
 	headerVersion   = "lca-model-version"
+	headerLastRow   = "lca-last-row"
+	headerRetired   = "lca-retired"
 	headerGroup     = "lca-group"
 )
 
@@ -88,6 +95,9 @@ func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { retu
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
+	if t.takeFloor(r) {
+		return nil
+	}
 	id, slot, chunk, ok := splitStateKey(string(r.Key))
 	if !ok {
 		return nil // a start marker or a claim
@@ -103,29 +113,46 @@ func (t *KeyedStates) take(r *source.Record) error {
 		return nil
 	}
 	if r.Value == nil {
-		delete(t.index, string(value))
+		t.unset(string(value))
 		return nil
 	}
 	if group := source.LastHeader(r.Headers, headerGroup); group != "" && group != t.Owner.Group {
 		return foreign(id, t.Topic, Owner{Group: group, Topic: t.Owner.Topic}, t.Owner)
 	}
-	s := keyedState{at: r.Offset}
-	_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
-	var errs [6]error
-	s.chunks, errs[0] = strconv.Atoi(chunks)
-	s.sequence, errs[1] = strconv.ParseUint(source.LastHeader(r.Headers, "lca-checkpoint"), 10, 64)
-	s.learnt, errs[2] = strconv.ParseInt(source.LastHeader(r.Headers, headerLearnt), 10, 64)
-	s.version, errs[3] = strconv.ParseUint(source.LastHeader(r.Headers, headerVersion), 10, 64)
-	s.published, errs[4] = strconv.ParseUint(source.LastHeader(r.Headers, headerPublished), 10, 64)
-	s.dim, errs[5] = strconv.Atoi(source.LastHeader(r.Headers, headerDim))
-	if err := errors.Join(errs[:]...); err != nil || s.chunks < 1 {
+	s, err := stateOf(r)
+	if err != nil {
 		return &Stop{
 			Err:    fmt.Errorf("checkpoint of model %q at offset %d of topic %s: its headers are unusable: %w", id, r.Offset, t.Topic, err),
 			Remedy: "another program writes to this topic; give the models another checkpoint.topic and snapshot.model_id",
 		}
 	}
-	t.index[string(value)] = s
+	t.set(string(value), s)
 	return nil
+}
+
+// stateOf reads the headers of a checkpoint's first record, or of the record of a retired model.
+func stateOf(r *source.Record) (keyedState, error) {
+	s := keyedState{at: r.Offset, chunks: 1, retired: source.LastHeader(r.Headers, headerRetired) != ""}
+	var errs []error
+	number := func(key string) int64 {
+		n, err := strconv.ParseInt(source.LastHeader(r.Headers, key), 10, 64)
+		errs = append(errs, err)
+		return n
+	}
+	s.learnt, s.version = number(headerLearnt), uint64(number(headerVersion))
+	if s.heard = r.Timestamp; source.LastHeader(r.Headers, headerLastRow) != "" { // the first checkpoints by key did not have it
+		s.heard = number(headerLastRow)
+	}
+	if !s.retired {
+		_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
+		var err error
+		if s.chunks, err = strconv.Atoi(chunks); err == nil && s.chunks < 1 {
+			err = fmt.Errorf("%d chunks", s.chunks)
+		}
+		errs = append(errs, err)
+		s.sequence, s.published, s.dim = uint64(number("lca-checkpoint")), uint64(number(headerPublished)), int(number(headerDim))
+	}
+	return s, errors.Join(errs...)
 }
 
 // splitStateKey reads MODEL_ID/SLOT/CHUNK from the right.
@@ -152,15 +179,15 @@ func cutLast(text string) (before, after string, found bool) {
 }
 
 // messages are the records of a checkpoint of a model. at is set to the offset of the first of them by the put.
-func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, learnt int64, version uint64, at *int64) ([]sink.Message, error) {
+func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, s *keyedState, at *int64) ([]sink.Message, error) {
 	msgs, err := writer.Messages(c)
 	for i := range msgs {
 		m := &msgs[i]
 		m.Partition = t.Partition
 		if m.Value != nil {
-			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(learnt, 10)), text(headerVersion, strconv.FormatUint(version, 10)),
+			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(s.learnt, 10)), text(headerVersion, strconv.FormatUint(s.version, 10)),
 				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group),
-				text(headerDim, strconv.Itoa(len(c.Features))))
+				text(headerDim, strconv.Itoa(len(c.Features))), text(headerLastRow, strconv.FormatInt(s.heard, 10)))
 		}
 	}
 	if len(msgs) > 0 {
@@ -169,9 +196,9 @@ func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, learnt int64,
 	return msgs, err
 }
 
-// kept notes a checkpoint that is on the topic now.
+// kept notes a checkpoint, or the record of a retired model, that is on the topic now.
 func (t *KeyedStates) kept(value string, s keyedState) {
-	t.index[value] = s
+	t.set(value, s)
 	if s.at >= 0 {
 		t.next = max(t.next, s.at+int64(s.chunks))
 	}
@@ -191,7 +218,7 @@ func (t *KeyedStates) Load(ctx context.Context, value string) (*Checkpoint, erro
 			}
 		}
 		// It is not where it was written, because the broker did not say where, or because the topic has changed.
-		delete(t.index, value)
+		t.unset(value)
 		t.next = 0
 		if err := t.Read(ctx); err != nil {
 			return nil, err

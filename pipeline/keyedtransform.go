@@ -210,7 +210,7 @@ func (t *KeyedTransform) Kept() {
 	t.Transform.Kept()
 	for i := range t.touched {
 		m := &t.touched[i]
-		t.Stats.Models.Update(m.id, func(r *ModelRow) {
+		t.Stats.Models.Change(m.id, func(r *ModelRow) { // unless it was retired meanwhile
 			r.LastRow = m.last
 			r.Anomalies += m.raised
 		})

@@ -16,9 +16,9 @@ import (
 )
 
 // Whatever the order of messages, the memory and the format, and however often snapshots come, are compacted, and models are put out
-// of memory: a message becomes what a transform with its model alone makes of it, and that is the newest model of its key.
+// of memory or are retired and come back: a message becomes what a transform with its model alone makes of it, and that is the newest model of its key.
 func TestKeyedRowsAreThoseOfTheirModel(t *testing.T) {
-	models := modelsOf(t, 24)
+	models, retired, back := modelsOf(t, 24), 0, 0
 	formats := []Format{FormatInput, FormatArrow}
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -32,15 +32,21 @@ func TestKeyedRowsAreThoseOfTheirModel(t *testing.T) {
 			by := []modelkey.By{{Place: modelkey.Key}, {Place: modelkey.Header, Name: "machine"}}[r.IntN(2)]
 			fleet := keyedModels(t, topic, by, memory)
 			stage := keyedStage(fleet, config)
-			newest := map[string]*snapshot.Snapshot{}
+			newest, last := map[string]*snapshot.Snapshot{}, map[string]uint64{}
 			for offset := int64(0); offset < 200; {
 				for range r.IntN(6) {
 					key := fmt.Sprintf("k%d", r.IntN(12))
-					version := uint64(1)
-					if was := newest[key]; was != nil {
-						version = was.Version + 1 + r.Uint64N(3)
+					if newest[key] != nil && r.IntN(6) == 0 {
+						topic.retire(newest[key].ModelID)
+						delete(newest, key)
+						retired++
+						continue
 					}
-					s := snapshotOf(models[r.IntN(len(models))], key, version)
+					if newest[key] == nil && last[key] > 0 {
+						back++
+					}
+					last[key] += 1 + r.Uint64N(3)
+					s := snapshotOf(models[r.IntN(len(models))], key, last[key])
 					topic.publish(s)
 					newest[key] = s
 				}
@@ -84,7 +90,14 @@ func TestKeyedRowsAreThoseOfTheirModel(t *testing.T) {
 					t.Fatalf("%d models take %d bytes of memory, more than %d", fleet.cache.n, used, memory)
 				}
 			}
+			_, total := fleet.Stats.Models.List(0, 0, "id", false)
+			if total != len(newest) {
+				t.Errorf("the table has %d models, and there are %d", total, len(newest))
+			}
 		})
+	}
+	if retired < 20 || back < 10 {
+		t.Errorf("%d models were retired, and %d came back: that proves too little", retired, back)
 	}
 }
 

@@ -71,7 +71,14 @@ func (k *keyedTopic) messages(s *snapshot.Snapshot) []sink.Message {
 	return messages
 }
 
-// compact removes what was overwritten, as brokers do after some time.
+// retire deletes a model.
+func (k *keyedTopic) retire(id string) {
+	k.append(snapshot.Tombstones(id, "snapshots", k.slots[id])...)
+	delete(k.slots, id)
+	delete(k.number, id)
+}
+
+// compact removes what was overwritten, as brokers do after some time. Tombstones stay, for those who follow the topic.
 func (k *keyedTopic) compact() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +86,7 @@ func (k *keyedTopic) compact() {
 	for _, r := range k.records {
 		newest[string(r.Key)] = r.Offset
 	}
-	k.records = slices.DeleteFunc(slices.Clone(k.records), func(r recordbatch.Record) bool { return newest[string(r.Key)] != r.Offset || r.Value == nil })
+	k.records = slices.DeleteFunc(slices.Clone(k.records), func(r recordbatch.Record) bool { return newest[string(r.Key)] != r.Offset })
 }
 
 func (k *keyedTopic) end(context.Context, int32) (int64, error) {

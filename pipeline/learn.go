@@ -352,7 +352,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
 // time only, the first model is still due by rows, because transforms wait for it.
 func (l *Learn) dueByRows() bool {
-	v, parent, every := l.learner.Info().Rows, l.state.Parent, l.SnapshotRows
+	v, parent, every := l.learner.Info().Rows, l.state.Parent-min(l.state.Parent, l.state.Base), l.SnapshotRows
 	if parent == 0 || every == 0 {
 		return parent == 0
 	}

@@ -45,6 +45,6 @@ func (l *Learn) left(level slog.Level, kind, message string) {
 // tell makes the record of an event.
 func (l *Learn) tell(kind, message string) {
 	if l.Alarms.Topic != "" {
-		l.pending = append(l.pending, l.Alarms.message(alarm{Type: kind, Time: l.Now(), Version: l.learner.Info().Rows, Source: l.at, Message: message}))
+		l.pending = append(l.pending, l.Alarms.message(alarm{Type: kind, Time: l.Now(), Version: l.version(), Source: l.at, Message: message}))
 	}
 }

@@ -9,10 +9,13 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
+// version is that of a snapshot taken now: the rows learnt, after those of the model that had the id before.
+func (l *Learn) version() uint64 { return l.state.Base + l.learner.Info().Rows }
+
 // publish makes a snapshot of the learner, unless this version exists already: a stream that pauses calls it
 // repeatedly, and a model is expensive to make.
 func (l *Learn) publish(byRows bool) error {
-	if l.learner == nil || l.learner.Info().Rows <= l.state.Published {
+	if l.learner == nil || l.version() <= l.state.Published {
 		return nil
 	}
 	model, err := l.learner.Model()
@@ -22,7 +25,7 @@ func (l *Learn) publish(byRows bool) error {
 	if err != nil {
 		return fmt.Errorf("pipeline: model after %d rows: %w", l.learner.Info().Rows, err)
 	}
-	version := model.Info.Rows
+	version := l.version()
 	s := &snapshot.Snapshot{
 		Model: model, ModelID: l.ModelID, Version: version, Number: l.state.Snapshots, Parent: l.state.Parent,
 		Features: l.features.Names, Offsets: l.offsets.Clone(), Producer: l.Producer,

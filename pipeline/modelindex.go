@@ -219,6 +219,8 @@ func (x *modelIndex) remove(d *snapshot.Deleted) {
 	if e.newest.version == 0 {
 		delete(x.entries, value)
 		x.models.cache.remove(e.loaded.Load())
+		x.models.Stats.ModelCounts("transform").Retired.Add(1)
+		x.models.Stats.Models.Remove(d.ModelID)
 	}
 }
 

@@ -177,12 +177,12 @@ func TestRetiredModels(t *testing.T) {
 	c.publish(snapshotOf(m, "x", 1))
 	c.publish(snapshotOf(m, "x", 2))
 	c.want([]string{"x"}, "2")
-	var gone []sink.Message
-	for _, r := range c.records {
-		gone = append(gone, sink.Message{Topic: "snapshots", Key: r.Key})
-	}
-	c.append(gone...)
+	stats := c.models.Stats
+	c.retire(modelkey.ID("m", 0, []byte("x")))
 	c.want([]string{"x"}, "0")
+	if _, total := stats.Models.List(0, 0, "id", false); total != 0 || stats.ModelCounts("transform").Retired.Load() != 1 {
+		t.Errorf("%d models are in the table, %d retired", total, stats.ModelCounts("transform").Retired.Load())
+	}
 	if c.models.cache.n != 0 || c.models.cache.used != 0 {
 		t.Errorf("%d models of %d bytes are in memory", c.models.cache.n, c.models.cache.used)
 	}

@@ -102,6 +102,26 @@ func newModelRow(id string) *ModelRow {
 	return row
 }
 
+// Change changes the row of a model that is in the table.
+func (t *ModelTable) Change(id string, change func(*ModelRow)) {
+	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if row := s.rows[id]; row != nil {
+		change(row)
+	}
+}
+
+// Remove removes a model that was retired, unless it has come back into memory.
+func (t *ModelTable) Remove(id string) {
+	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if row := s.rows[id]; row != nil && !row.InMemory {
+		delete(s.rows, id)
+	}
+}
+
 // Drop removes the models of a partition that was given away.
 func (t *ModelTable) Drop(partition int32) {
 	for i := range t.shards {
@@ -206,6 +226,7 @@ type ModelCounts struct {
 	Memory  atomic.Int64  // Models in memory.
 	Evicted atomic.Uint64 // Models that left memory because others needed it.
 	Loaded  atomic.Uint64 // Models that came back because a row asked for them.
+	Retired atomic.Uint64 // Models that are no more, because no row came for model.idle.
 }
 
 // ModelCounts returns the counts of a stage, learn or transform. Asking makes them: without keys no stage asks.

@@ -270,7 +270,7 @@ func (s *sim) upgrade(pipe *simPipe) {
 		if e.visible() && e.txn != nil && e.txn.id == pipe.owner() && bytes.HasPrefix(e.Value, []byte(checkpointMagic)) {
 			s.takes("checkpoint of a newer binary", "%s", e.Key)
 			e.Value, e.Headers = slices.Clone(e.Value), slices.Clone(e.Headers)
-			e.Value[len(checkpointMagic)] = keyedFormat + 1
+			e.Value[len(checkpointMagic)] = newestFormat + 1
 			for k := range e.Headers {
 				if e.Headers[k].Key == "lca-crc32c" {
 					e.Headers[k].Value = []byte(checksumText(e.Value))

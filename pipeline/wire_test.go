@@ -327,11 +327,13 @@ func TestWireFormatPage(t *testing.T) {
 	for _, h := range (DeadLetter{}).headers(&source.Message{Err: &source.RecordError{Offsets: 2}}, "", "") { // of a whole batch
 		there[h.Key] = true
 	}
-	byKey, err := (&KeyedStates{Topic: "checkpoints"}).messages(&Checkpoint{ModelID: "m/0/a"}, &Checkpoints{Topic: "checkpoints", ModelID: "m/0/a", OneSlot: true}, 0, 0, nil)
+	states := &KeyedStates{Topic: "checkpoints"}
+	byKey, err := states.messages(&Checkpoint{ModelID: "m/0/a"}, &Checkpoints{Topic: "checkpoints", ModelID: "m/0/a", OneSlot: true}, &keyedState{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range byKey[0].Headers {
+	byKey = append(byKey, states.retirement("m/0/a", &keyedState{}, 1, nil)...)
+	for _, h := range slices.Concat(byKey[0].Headers, byKey[len(byKey)-1].Headers, states.floorMessage(7).Headers) {
 		there[h.Key] = true
 	}
 	for _, k := range append(localKeys(t), keysOfFewModels(t)...) {

@@ -110,7 +110,7 @@ func (l *keyedLearners) stage(p source.Partition, committed func(context.Context
 		return max(lag.Stable-lag.Next, 0)
 	}
 	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
-		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Committed: committed,
+		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed,
 		States: &pipeline.KeyedStates{
 			Topic: ours.Topic, Partition: p.ID, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: l.log,
 			OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {

@@ -61,6 +61,7 @@ var (
 	modelsInMemory  = desc("lca_models", "Models in memory, where each belongs to one value.", "stage")
 	modelsEvicted   = desc("lca_models_evicted_total", "Models that left memory because others needed it.", "stage")
 	modelsLoaded    = desc("lca_models_loaded_total", "Models that came back to memory because a row asked for them.", "stage")
+	modelsRetired   = desc("lca_models_retired_total", "Models that were retired because no row came for long.", "stage")
 	snapshots       = desc("lca_snapshots_total", "Snapshots written and committed.")
 	checkpointAge   = desc("lca_checkpoint_age_seconds", "Time since the last checkpoint of this process.")
 	transformRows   = desc("lca_transform_rows_total", "Rows whitened.")
@@ -154,6 +155,7 @@ func collectModels(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...
 		gauge(modelsInMemory, float64(n.Memory.Load()), stage)
 		counter(modelsEvicted, n.Evicted.Load(), stage)
 		counter(modelsLoaded, n.Loaded.Load(), stage)
+		counter(modelsRetired, n.Retired.Load(), stage)
 	}
 }
 

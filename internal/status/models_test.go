@@ -95,7 +95,7 @@ func TestNoModelsWithoutKeys(t *testing.T) {
 	}
 	p.stats.ModelCounts("learn").Memory.Add(2)
 	p.stats.ModelCounts("learn").Loaded.Add(5)
-	if _, _, body := fetch(t, http.MethodGet, base+"/metrics"); !strings.Contains(body, `lca_models{stage="learn"} 2`) || !strings.Contains(body, `lca_models_loaded_total{stage="learn"} 5`) || !strings.Contains(body, `lca_models_evicted_total{stage="learn"} 0`) {
+	if _, _, body := fetch(t, http.MethodGet, base+"/metrics"); !strings.Contains(body, `lca_models{stage="learn"} 2`) || !strings.Contains(body, `lca_models_loaded_total{stage="learn"} 5`) || !strings.Contains(body, `lca_models_evicted_total{stage="learn"} 0`) || !strings.Contains(body, `lca_models_retired_total{stage="learn"} 0`) {
 		t.Errorf("%s", body)
 	}
 }

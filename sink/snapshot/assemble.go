@@ -255,8 +255,19 @@ func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
 	return nil, fmt.Errorf("snapshot: no version %d of model %q in the topic: older ones are overwritten after snapshot.keep more", version, modelID)
 }
 
-// Models lists the model ids, sorted.
-func (a *Assembler) Models() []string { return slices.Sorted(maps.Keys(a.models)) }
+// Models lists the model ids of which the topic holds anything, sorted.
+func (a *Assembler) Models() (ids []string) {
+	for id, slots := range a.models {
+		for _, s := range slots {
+			if len(s.chunks) > 0 {
+				ids = append(ids, id)
+				break
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
 
 // List lists the versions of a model id, newest first. Those that cannot be read say why.
 func (a *Assembler) List(modelID string) []Entry {

@@ -94,6 +94,14 @@ func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header 
 
 func checksum(value []byte) uint32 { return crc32.Checksum(value, crc32.MakeTable(crc32.Castagnoli)) }
 
+// Tombstones delete everything that the topic holds of a model. They belong in one transaction.
+func Tombstones(modelID, topic string, before Slots) (messages []sink.Message) {
+	for _, k := range slices.Sorted(maps.Keys(before)) {
+		messages = appendTombstones(messages, topic, modelID, k, before[k], Chunks{})
+	}
+	return messages
+}
+
 func appendTombstones(messages []sink.Message, topic, modelID string, slot int, before, now Chunks) []sink.Message {
 	if now == (Chunks{}) {
 		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartScores, 0}.key()})

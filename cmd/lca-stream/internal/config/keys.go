@@ -125,7 +125,7 @@ func valueKeys(c *Config) []Key {
 	return []Key{
 		{"model.by", "none", "One model for all rows, or one for each value: of the message's key, of a header, or of a column of text, integers or booleans. A value that comes in two partitions has a model in each.", &byValue{&m.By}},
 		{"model.memory", "512MiB", "With model.by: most that the models in memory take, in the learner and in the transform alike; those least recently used are saved and read again when rows of theirs come. Not more than half of memory.limit.", &sizeValue{p: &m.Memory, low: 1 << 20, high: 512 << 30}},
-		{"model.idle", "0s", "With model.by: time without a row after which a model is retired. This release takes only 0s, never.", duration(&m.Idle, 0, 3650*day)},
+		{"model.idle", "0s", "With model.by: a model of which no row comes for so long, by the times of its partition's records, is retired, and rows that come later begin another one; 0s: never. Longer than transforms may fall behind.", duration(&m.Idle, 0, 3650*day)},
 	}
 }
 

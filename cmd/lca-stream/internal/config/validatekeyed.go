@@ -23,9 +23,6 @@ func (d *decoder) validateKeyed() {
 		}
 		return
 	}
-	if c.Model.Idle != 0 {
-		d.clash("is not supported by this release: models are never retired", "remove it; records of a model go with tombstones under its keys", "model.idle")
-	}
 	if c.Transform.UntilModel == pipeline.Hold {
 		d.clash("hold would hold up all values until each has a model, and model.by is "+by.String(), "set it to pass_through or drop, or remove it", "transform.until_model")
 	}

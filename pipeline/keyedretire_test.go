@@ -1,0 +1,322 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const testIdle = 40 * time.Second
+
+// inShifts are rows of machines that work in shifts: for a while no row of a machine comes. Times go on by up to a second, or not at all;
+// late of them are up to that many milliseconds earlier.
+func inShifts(seed uint64, machines, rows int, late int64) []keyedRow {
+	random := rand.New(rand.NewPCG(seed, 6))
+	all := fleet(seed, machines, rows)
+	now := int64(0)
+	for i := range all {
+		r := &all[i]
+		if random.IntN(3) == 0 {
+			now += random.Int64N(1000)
+		}
+		if r.key != "" {
+			var m int
+			if _, err := fmt.Sscanf(r.key, "pump %d/é", &m); err != nil {
+				panic(err)
+			}
+			if shift := now / 30_000; (shift+int64(m))%4 < 2 { // others work
+				r.key = fmt.Sprintf("pump %d/é", machines)
+			}
+		}
+		if r.at = now; late > 0 {
+			r.at -= random.Int64N(late)
+		}
+	}
+	return all
+}
+
+// keyedLife are the rows of a key between two retirements.
+type keyedLife struct {
+	rows  []keyedRow
+	heard int64
+}
+
+// livesOf divides the rows of each key as KeyedLearnConfig.Idle says, and returns the time at the end.
+func (w *world) livesOf(rows []keyedRow, idle time.Duration) (all map[string][]*keyedLife, end int64) {
+	all = map[string][]*keyedLife{}
+	for _, r := range rows { // of a message all have the same time
+		end = max(end, r.at)
+		if r.key == "" {
+			continue
+		}
+		lives := all[r.key]
+		if len(lives) == 0 || end-lives[len(lives)-1].heard > idle.Milliseconds() {
+			lives = append(lives, &keyedLife{})
+		}
+		last := lives[len(lives)-1]
+		last.rows, last.heard = append(last.rows, r), end
+		all[r.key] = lives
+	}
+	return all, end
+}
+
+// aloneLife is what a topic with the rows of one life alone gives.
+type aloneLife struct {
+	base      uint64 // versions of the lives before
+	snapshots map[uint64]string
+	state     *Checkpoint
+	rows      uint64 // learnt
+	retired   bool
+}
+
+// fleetOfLives is what is to be on the topics.
+type fleetOfLives map[string][]aloneLife
+
+func livesAlone(t *testing.T, r keyedRun, rows []keyedRow) fleetOfLives {
+	t.Helper()
+	lives, end := newWorld().livesOf(rows, r.idle)
+	want := fleetOfLives{}
+	idle := r.idle
+	r.memory, r.snapshotRows, r.step, r.idle = 1<<40, 1, 3, 0
+	for key, of := range lives {
+		base := uint64(0)
+		for _, l := range of {
+			w := newWorld()
+			w.fleetMessages(r.by, l.rows)
+			w.learnFleet(t, r)
+			id := modelkey.ID("fleet/a", keyedPartition.ID, []byte(key))
+			one := aloneLife{base: base, snapshots: w.publishedLives(t, func(string, uint64) uint64 { return 0 })[id], state: w.keyedCheckpoints(t, r)[key], retired: end-l.heard > idle.Milliseconds()}
+			one.rows = w.keyedIndex(t, r).index[key].version
+			want[key] = append(want[key], one)
+			base += one.rows
+		}
+	}
+	return want
+}
+
+// keyedIndex reads the index of the checkpoint topic.
+func (w *world) keyedIndex(t *testing.T, r keyedRun) *KeyedStates {
+	t.Helper()
+	states := w.keyedStage(r).States
+	if err := states.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return states
+}
+
+// publishedLives returns fingerprints of all snapshots that were ever put, without what depends on the topic around and on former lives.
+func (w *world) publishedLives(t *testing.T, baseOf func(id string, version uint64) uint64) map[string]map[uint64]string {
+	t.Helper()
+	all, newest := map[string]map[uint64]string{}, map[string]uint64{}
+	var a snapshot.Assembler
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: keyedPartition.ID}] {
+		if m.Topic == "" {
+			continue
+		}
+		if err := a.Add(m.Key, m.Value, m.Headers, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range a.Models() {
+			s, ok := a.Newest(id)
+			if !ok || s.Version == newest[id] {
+				continue
+			}
+			if m.Value == nil {
+				continue // the newest goes before the former one
+			}
+			if s.Version < newest[id] {
+				t.Fatalf("model %s: version %d after %d", id, s.Version, newest[id])
+			}
+			version := s.Version
+			newest[id] = version
+			own := *s
+			own.Offsets, own.Number, own.Parent = nil, 0, 0
+			own.Version -= baseOf(id, version)
+			print, err := snapshot.Fingerprint(&own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if all[id] == nil {
+				all[id] = map[uint64]string{}
+			}
+			all[id][version] = print
+		}
+	}
+	return all
+}
+
+// check compares what is on the topics with what lives alone give.
+func (want fleetOfLives) check(t *testing.T, w *world, r keyedRun) {
+	t.Helper()
+	byID := map[string][]aloneLife{}
+	for key, lives := range want {
+		byID[modelkey.ID("fleet/a", keyedPartition.ID, []byte(key))] = lives
+	}
+	life := func(id string, version uint64) aloneLife {
+		lives := byID[id]
+		i, _ := slices.BinarySearchFunc(lives, version, func(l aloneLife, v uint64) int {
+			if l.base < v {
+				return -1
+			}
+			return 1
+		})
+		return lives[i-1]
+	}
+	published := 0
+	for id, versions := range w.publishedLives(t, func(id string, v uint64) uint64 { return life(id, v).base }) {
+		for v, print := range versions {
+			if l := life(id, v); l.snapshots[v-l.base] != print {
+				t.Errorf("version %d of model %s is not that of the rows since version %d alone", v, id, l.base)
+			}
+			published++
+		}
+	}
+	if published < len(want) {
+		t.Errorf("only %d snapshots of %d models were published", published, len(want))
+	}
+	index, states := w.keyedIndex(t, r), w.keyedCheckpoints(t, r)
+	for key, lives := range want {
+		last, got := lives[len(lives)-1], index.index[key]
+		if got.retired != last.retired || got.version != last.base+last.rows {
+			t.Errorf("model %q: retired %v, version %d; want %v, %d", key, got.retired, got.version, last.retired, last.base+last.rows)
+		}
+		if c := states[key]; c != nil && !last.retired && (c.Ordinal != last.state.Ordinal || c.Base != last.base || !bytes.Equal(c.Learner, last.state.Learner) || !bytes.Equal(c.Batcher, last.state.Batcher)) {
+			t.Errorf("model %q has another state than that of its rows alone since it was retired", key)
+		}
+		if id := modelkey.ID("fleet/a", keyedPartition.ID, []byte(key)); last.retired && w.holds(id, "snapshots")+w.holds(id, "checkpoints") != 1 {
+			t.Errorf("of the retired model %q there are %d records of snapshots and %d others", key, w.holds(id, "snapshots"), w.holds(id, "checkpoints"))
+		}
+	}
+	if end, next := int64(len(w.topics[keyedPartition])), w.committed["g.learn"][keyedPartition]; next != end {
+		t.Errorf("committed offset %d, want %d", next, end)
+	}
+}
+
+// holds counts the records of a model that compaction would leave.
+func (w *world) holds(id, topic string) int {
+	newest := map[string]sink.Message{}
+	for _, m := range w.topics[source.Partition{Topic: topic, ID: keyedPartition.ID}] {
+		if bytes.HasPrefix(m.Key, []byte(id+"/")) {
+			newest[string(m.Key)] = m
+		}
+	}
+	maps.DeleteFunc(newest, func(_ string, m sink.Message) bool { return m.Value == nil })
+	return len(newest)
+}
+
+// lateClock is a clock long after the rows: they are a backlog.
+func lateClock(seed uint64) func() time.Time {
+	clock := clockOf(rand.New(rand.NewPCG(seed, 1)))
+	return func() time.Time { return clock().Add(1000 * time.Hour) }
+}
+
+// A model of which no row comes for model.idle is retired: what is learnt of its key afterwards is what a topic of those rows alone
+// gives, after the last version. Where the rows' times are in disorder, it depends on the records alone, too.
+func TestKeyedModelsAreRetired(t *testing.T) {
+	for _, by := range fleetPlaces {
+		for _, late := range []int64{0, 30_000} {
+			t.Run(fmt.Sprintf("%v, up to %d ms late", by, late), func(t *testing.T) {
+				rows := inShifts(3, 6, 1500, late)
+				if by.Place == modelkey.Column && late > 0 { // of a message all rows have the same time
+					for i := range rows {
+						rows[i].at = rows[i-i%5].at
+					}
+				}
+				r := keyedRun{by: by, columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
+				want := livesAlone(t, r, rows)
+				lives, retired := 0, 0
+				for _, of := range want {
+					lives += len(of)
+					if of[len(of)-1].retired {
+						retired++
+					}
+				}
+				if lives < 2*len(want) || retired == 0 {
+					t.Fatalf("%d lives of %d models, %d retired at the end: the rows prove too little", lives, len(want), retired)
+				}
+				for seed := range uint64(2) {
+					r.memory, r.snapshotRows, r.step = 1<<(10+10*seed), 60, 1+int(50*seed)
+					w := newWorld()
+					w.fleetMessages(by, rows)
+					stage := w.learnFleet(t, r)
+					want.check(t, w, r)
+					if got := stage.Memory.counts.Retired.Load(); got != uint64(lives-len(want)+retired) {
+						t.Errorf("%d retirements were counted, want %d", got, lives-len(want)+retired)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The same where any call fails, before or after its effect, and the topics are compacted meanwhile.
+func TestRetirementCrashes(t *testing.T) {
+	rows := inShifts(5, 5, 500, 0)
+	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
+	want := livesAlone(t, r, rows)
+	r.memory, r.snapshotRows, r.step = 60<<10, 30, 12
+	crashes := 0
+	for failAt := 1; ; failAt++ {
+		w := newWorld()
+		w.fleetMessages(r.by, rows)
+		w.failAt, w.after = failAt, failAt%2 == 0
+		w.learnFleet(t, r)
+		if !w.failed {
+			break
+		}
+		crashes++
+		want.check(t, w, r)
+		w.compact(source.Partition{Topic: "checkpoints", ID: keyedPartition.ID})
+		w.compact(source.Partition{Topic: "snapshots", ID: keyedPartition.ID})
+		w.learnFleet(t, r)
+		if t.Failed() {
+			t.Fatalf("after a failure at call %d", failAt)
+		}
+	}
+	if crashes < 30 {
+		t.Errorf("only %d calls could fail", crashes)
+	}
+}
+
+// Records of retired models do not become more and more, and the versions of those that have lost theirs do not go back.
+func TestRetiredRecordsAreBounded(t *testing.T) {
+	const most = 3
+	rows := inShifts(7, 12, 3000, 0)
+	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: 10 * time.Second, mostRetired: most, memory: 1 << 30, snapshotRows: 60, step: 20}
+	w := newWorld()
+	w.fleetMessages(r.by, rows)
+	w.learnFleet(t, r)
+	w.publishedLives(t, func(string, uint64) uint64 { return 0 }) // versions grow
+	index := w.keyedIndex(t, r)
+	retired := 0
+	for _, s := range index.index {
+		if s.retired {
+			retired++
+		}
+	}
+	if floor := index.gone.floor; retired != index.gone.n || retired > most+5 || floor == 0 { // those that were retired with the last batch come on top
+		t.Errorf("%d records of retired models, %d counted, and the version of others is %d", retired, index.gone.n, floor)
+	}
+}
+
+// A record from the future retires nothing, and neither does a pause of all.
+func TestTimeThatRetiresNothing(t *testing.T) {
+	rows := fleet(9, 4, 300)
+	rows[150].at = (100 * 365 * 24 * time.Hour).Milliseconds() // the others stay where they are
+	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: clockOf(rand.New(rand.NewPCG(1, 1))), idle: time.Hour, memory: 1 << 30, snapshotRows: 60, step: 20}
+	w := newWorld()
+	w.fleetMessages(r.by, rows)
+	stage := w.learnFleet(t, r)
+	if got := stage.Memory.counts.Retired.Load(); got != 0 {
+		t.Errorf("%d models were retired", got)
+	}
+}
