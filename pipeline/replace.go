@@ -12,6 +12,14 @@ import (
 // of c. It belongs in the transaction that publishes s; slots are the topic's slots after that. Without it the
 // learner would go on from its own model, and publish that again.
 func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) ([]sink.Message, error) {
+	next, err := l.replaced(c, s, slots)
+	if err != nil {
+		return nil, err
+	}
+	return l.Checkpoints.Messages(next)
+}
+
+func (l *Learn) replaced(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slots) (*Checkpoint, error) {
 	if !slices.Equal(c.Features, s.Features) {
 		return nil, &Stop{
 			Err:    fmt.Errorf("model %q %s", l.ModelID, OtherFeatures(c.Features, "this one has", s.Features)),
@@ -38,5 +46,5 @@ func (l *Learn) Replace(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slot
 	if next.Batcher, err = batcher.AppendBinary(nil); err != nil {
 		return nil, fmt.Errorf("pipeline: replace the model: %w", err)
 	}
-	return l.Checkpoints.Messages(&next)
+	return &next, nil
 }

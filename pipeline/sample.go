@@ -98,21 +98,26 @@ func (s *Sample) sample(m *source.Message, first int) {
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
 	s.x, s.ids = s.gathered.AppendValid(s.x[:0], s.ids[:0], id, offset, before+first)
 	s.Unusable.rows(len(s.gathered.Invalid), len(s.ids))
+	s.keep(s.x, s.ids, m.Partition.ID)
+}
+
+// keep takes rows into the sample.
+func (s *Sample) keep(x []float64, ids []uint64, partition int32) {
 	d := len(s.features.Names)
-	for i, id := range s.ids {
+	for i, id := range ids {
 		s.seen++
-		row := s.x[i*d : (i+1)*d]
+		row := x[i*d : (i+1)*d]
 		if len(s.kept) < s.Rows {
-			heap.Push(&s.kept, keptRow{id: id, seq: s.seen, partition: m.Partition.ID, x: slices.Clone(row)})
+			heap.Push(&s.kept, keptRow{id: id, seq: s.seen, partition: partition, x: slices.Clone(row)})
 			continue
 		}
 		if top := &s.kept[0]; id < top.id {
-			top.id, top.seq, top.partition = id, s.seen, m.Partition.ID
+			top.id, top.seq, top.partition = id, s.seen, partition
 			copy(top.x, row)
 			heap.Fix(&s.kept, 0)
 		}
 	}
-	s.Stats.LearntRows.Add(uint64(len(s.ids)))
+	s.Stats.LearntRows.Add(uint64(len(ids)))
 }
 
 // Kept does nothing, because a sample is never put.

@@ -113,7 +113,7 @@ func (s *system) merged(ctx context.Context, k source.KafkaConfig, from, to sour
 	readers, each := map[source.Partition]pipeline.Source{}, []*source.Kafka{}
 	for p, start := range from {
 		k.Start, k.End = source.Offsets{p: start}, source.Offsets{p: to[p]}
-		r, err := s.reader(ctx, k, s.featuresOnly())
+		r, err := s.reader(ctx, k, withValues(s.featuresOnly(), s.config.Model.By))
 		if err != nil {
 			return nil, nil, errors.Join(err, pipeline.NewMerge(readers).Close())
 		}

@@ -101,18 +101,25 @@ func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Me
 		case same:
 			return stage.Replace(checkpoint, snap, a.Slots(snap.ModelID))
 		}
-		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
 	}
-	if checkpoint != nil && checkpoint.Published > snap.Parent { // the topic has lost what the learner remembers
-		snap.Number, snap.Parent, snap.Version = max(snap.Number, checkpoint.Snapshots), checkpoint.Published, checkpoint.Published+snap.Version
-	}
-	snap.Model.Info.Rows = snap.Version
+	succeed(snap, newest, checkpoint)
 	msgs, slots, err := snapshot.Messages(snap, c.Snapshot.Topic, c.Snapshot.Keep, a.Slots(snap.ModelID))
 	if err != nil || checkpoint == nil {
 		return msgs, err
 	}
 	replaced, err := stage.Replace(checkpoint, snap, slots)
 	return append(msgs, replaced...), err
+}
+
+// succeed gives snap its place after the newest snapshot and the learner's checkpoint; either may be nil.
+func succeed(snap, newest *snapshot.Snapshot, checkpoint *pipeline.Checkpoint) {
+	if newest != nil {
+		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
+	}
+	if checkpoint != nil && checkpoint.Published > snap.Parent { // the topic has lost what the learner remembers
+		snap.Number, snap.Parent, snap.Version = max(snap.Number, checkpoint.Snapshots), checkpoint.Published, checkpoint.Published+snap.Version
+	}
+	snap.Model.Info.Rows = snap.Version
 }
 
 // checkpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek

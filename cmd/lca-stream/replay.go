@@ -65,7 +65,12 @@ rows and of the columns.
 --tune chooses ν and ν_g before, for any of them but lca-gauss-search. Each candidate is fitted to a part of the rows
 and judged by the others: every fourth of some blocks in the order of time, with rows left out between
 and without near copies. It prints what each scored, and the best as a line of configuration. Nothing
-is published, and only with --output is a snapshot made, of all rows with the best ν and ν_g.`,
+is published, and only with --output is a snapshot made, of all rows with the best ν and ν_g.
+
+With model.by each value gets its model, of its rows alone: the same bytes as from a topic that holds no others. They go to the topic,
+some of a partition in each transaction, or into files PARTITION/VALUE.arrows in the directory of --output, with the value as in the
+model's id. Models, or their samples of rows, take at most model.memory: what does not fit follows with another reading of the range. A value whose rows
+are too few is listed and left out. --model-id chooses models, and --tune takes the rows of one.`,
 		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
   lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json
   lca-stream replay --algorithm lca-gauss --tune --input rows.arrow
@@ -82,7 +87,7 @@ is published, and only with --output is a snapshot made, of all rows with the be
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows. Of a long range of a topic one of K messages is read, in stretches, and the rest is not fetched")
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
 	outputFlags(c, &f.output, &f.force, models, "write the snapshot to `FILE` instead of the topic; - is standard output")
-	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id")
+	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id. With model.by it chooses models by id or glob, such as '*/press-7'; default all")
 	f.batch.add(c.Flags())
 	choices(c, "precision", lca.Precisions()...)
 	c.Flags().BoolVar(&f.tune, "tune", false, "choose lca.nu and lca.nu_gaussian by rows that are held out, and print them; no snapshot without --output")
@@ -94,10 +99,17 @@ is published, and only with --output is a snapshot made, of all rows with the be
 		if err != nil {
 			return err
 		}
-		if f.modelID != "" {
+		if cfg.Model.By.Keyed() {
+			if err := f.checkKeyed(cfg); err != nil {
+				return err
+			}
+		} else if f.modelID != "" {
 			cfg.Snapshot.ModelID = f.modelID
 		}
 		err = p.replay(ctx, cfg, f)
+		if err != nil && ctx.Err() != nil && cfg.Model.By.Keyed() {
+			return fmt.Errorf("replay interrupted: models that were written stay, and starting it over leaves them as they are: %w", context.Cause(ctx))
+		}
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("replay interrupted, and nothing was written: start it over: %w", context.Cause(ctx))
 		}
@@ -177,11 +189,11 @@ type refit struct {
 }
 
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
-	if err := oneModel(cfg, "replay"); err != nil {
-		return err
-	}
-	if err := mayWrite(f.output, models, f.force); err != nil {
-		return err
+	keyed := cfg.Model.By.Keyed()
+	if !keyed { // otherwise it is a directory
+		if err := mayWrite(f.output, models, f.force); err != nil {
+			return err
+		}
 	}
 	start, said := time.Now(), p.stdout
 	if f.output == "-" {
@@ -192,7 +204,12 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	if f.output == "" && !f.tune && r.system != nil { // without it, what files hold is only counted
+	if keyed && f.publishes() {
+		if err := r.system.keyedTopics(ctx); err != nil {
+			return err
+		}
+	}
+	if f.output == "" && !f.tune && !keyed && r.system != nil { // without it, what files hold is only counted
 		var err error
 		if r.must, err = r.system.fitsAtStart(ctx); err != nil {
 			return err
@@ -208,6 +225,9 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		}
 		r.stats = pipeline.NewStats()
 		r.progress = newReplayScreen(p, r)
+	}
+	if keyed {
+		return r.keyed(ctx, said, start)
 	}
 	if f.algorithm == local {
 		return r.local(ctx, said, start)

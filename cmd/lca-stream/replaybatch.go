@@ -125,6 +125,9 @@ type sampled struct {
 
 // sample reads the range.
 func (r *replay) sample(ctx context.Context) (*sampled, error) {
+	if r.config.Model.By.Keyed() {
+		return r.sampleOfOne(ctx)
+	}
 	stage := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
 	loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
 	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {

@@ -74,7 +74,7 @@ func (r *replay) openRange(ctx context.Context) error {
 		}
 	}
 	k := source.KafkaConfig{GatherBytes: replayGather}
-	if every := int64(min(r.flags.every, 1<<62)); len(from) > 0 && source.WorthSampling(r.messages/int64(len(from)), every) {
+	if every := int64(min(r.flags.every, 1<<62)); len(from) > 0 && !r.config.Model.By.Keyed() && source.WorthSampling(r.messages/int64(len(from)), every) {
 		k.OneIn, r.sampled = every, true
 		r.messages /= every
 	}
@@ -147,7 +147,11 @@ func (r *replay) describe(w io.Writer) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d messages at most, for model %q by %s, into %s\n", r.messages, r.config.Snapshot.ModelID, r.flags.algorithm, r.target())
+	what := fmt.Sprintf("model %q", r.config.Snapshot.ModelID)
+	if by := r.config.Model.By; by.Keyed() {
+		what = fmt.Sprintf("a model for each %s", by)
+	}
+	_, err := fmt.Fprintf(w, "%d messages at most, for %s by %s, into %s\n", r.messages, what, r.flags.algorithm, r.target())
 	return err
 }
 

@@ -160,6 +160,14 @@ func (s *replayScreen) mind() string {
 	return "reading"
 }
 
+// more says that the range is read again, in so many passes, for models that there was no memory for.
+func (s *replayScreen) more(passes int) {
+	s.total += (s.replay.rows + s.replay.messages) * int64(passes)
+	if s.bar != nil && s.total > 0 {
+		s.bar.ChangeMax64(s.total)
+	}
+}
+
 func (s *replayScreen) end() {
 	if s.bar != nil {
 		_ = s.bar.Finish()

@@ -123,7 +123,11 @@ func (s *system) snapshotPartitions(ctx context.Context, id string) ([]source.Pa
 
 // assemble reads the snapshots of a partition whose ids are wanted.
 func (s *system) assemble(ctx context.Context, p source.Partition, a *snapshot.Assembler, wanted func(id string) bool) error {
-	return s.readBackOf(p, source.LatestStable).Read(ctx, func(got *source.Fetched) error {
+	return s.assembleTo(ctx, p, source.LatestStable, a, wanted)
+}
+
+func (s *system) assembleTo(ctx context.Context, p source.Partition, to source.At, a *snapshot.Assembler, wanted func(id string) bool) error {
+	return s.readBackOf(p, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if id, ok := modelIDOf(r); ok && !wanted(id) {
 				continue

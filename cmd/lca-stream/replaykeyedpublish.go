@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// togetherBytes is about how much a transaction with the models of a replay holds, and so how much waits for it.
+const togetherBytes = 8 << 20
+
+// wait keeps a model until enough of its partition are made to be published.
+func (k *keyedReplay) wait(ctx context.Context, partition int32, s *snapshot.Snapshot) error {
+	if n := len(k.waiting); n > 0 {
+		if _, before, _, _ := modelkey.Split(k.waiting[0].snapshot.ModelID); before != partition {
+			if err := k.publish(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	k.waiting = append(k.waiting, &waitingModel{s, len(k.results) - 1})
+	d := s.Model.Dim
+	if k.bytes += 4*len(s.Model.Neighbours) + 24*d*d + 4<<10; k.bytes >= togetherBytes {
+		return k.publish(ctx)
+	}
+	return nil
+}
+
+// publish publishes the models that wait. What cannot take the place of a model that is there is noted.
+func (k *keyedReplay) publish(ctx context.Context) error {
+	if len(k.waiting) == 0 {
+		return nil
+	}
+	all := make([]*snapshot.Snapshot, len(k.waiting))
+	for i, w := range k.waiting {
+		all[i] = w.snapshot
+	}
+	faults, err := k.system.publishModels(ctx, all)
+	if err != nil {
+		return err
+	}
+	for i, w := range k.waiting {
+		result := &k.results[w.result]
+		if result.ModelVersion = w.snapshot.Version; faults[i] != nil {
+			result.Fault, result.ModelVersion = faults[i].Error(), 0
+			continue
+		}
+		if result.Fingerprint, err = snapshot.Fingerprint(w.snapshot); err != nil {
+			return err
+		}
+	}
+	k.waiting, k.bytes = nil, 0
+	return nil
+}
+
+// keyedTopics refuses snapshot and checkpoint topics that are not laid out for models by value.
+func (s *system) keyedTopics(ctx context.Context) error {
+	wants, err := s.wanted(ctx)
+	if err != nil {
+		return s.cluster.Explain(err)
+	}
+	names := []string{s.config.Snapshot.Topic, s.config.Checkpoint.Topic}
+	for _, name := range names {
+		if _, err := s.partitions(ctx, name); err != nil {
+			return missing(s.config, name, err)
+		}
+	}
+	return s.checkTopics(ctx, topics.Of(wants, names))
+}
+
+// publishModels publishes models of one partition as publish does that of all rows: in the place of the partition's learner, for one
+// transaction, with checkpoints from which it goes on. Models that are there already are left alone, and if all are, so is the learner.
+// faults are why a model was not published; nil where it was.
+func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (faults []error, err error) {
+	_, partition, _, _ := modelkey.Split(all[0].ModelID)
+	msgs, faults, err := s.placedModels(ctx, partition, all, source.LatestStable)
+	if err != nil || len(msgs) == 0 {
+		return faults, s.cluster.Explain(err)
+	}
+	producer := s.sinkConfig(keyedLearnID(s.config.Source, s.config.Snapshot.ModelID, partition))
+	producer.BatchBytes = keyedBatch
+	k, err := sink.OpenKafka(ctx, producer)
+	if err != nil {
+		return nil, s.cluster.Explain(err)
+	}
+	defer func() { _ = k.Close() }()
+	msgs, faults, err = s.placedModels(ctx, partition, all, source.Latest) // others may be newest by now; from here on they stay
+	if err != nil || len(msgs) == 0 {
+		return faults, s.cluster.Explain(err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
+	defer cancel()
+	return faults, k.Put(ctx, msgs, source.Claim{})
+}
+
+// placedModels gives models their places in the succession of versions, as placed does, and returns the messages to put: none of a model
+// that is there already.
+func (s *system) placedModels(ctx context.Context, partition int32, all []*snapshot.Snapshot, to source.At) (msgs []sink.Message, faults []error, err error) {
+	ids := make(map[string]bool, len(all))
+	for _, snap := range all {
+		ids[snap.ModelID] = true
+	}
+	a := &snapshot.Assembler{Retain: 1}
+	if err := s.assembleTo(ctx, source.Partition{Topic: s.config.Snapshot.Topic, ID: partition}, to, a, func(id string) bool { return ids[id] }); err != nil {
+		return nil, nil, err
+	}
+	states, stage, err := s.statesOf(ctx, partition, to)
+	if err != nil {
+		return nil, nil, err
+	}
+	faults = make([]error, len(all))
+	for i, snap := range all {
+		placed, model := *snap, *snap.Model
+		placed.Model = &model
+		own, err := s.placedModel(ctx, &placed, a, states, stage)
+		var stop *pipeline.Stop
+		switch {
+		case errors.As(err, &stop):
+			faults[i] = err
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		if msgs = append(msgs, own...); to == source.Latest || len(own) == 0 {
+			*snap = placed
+		}
+	}
+	return msgs, faults, nil
+}
+
+// placedModel gives one model its place.
+func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *snapshot.Assembler, states *pipeline.KeyedStates, stage *pipeline.Learn) ([]sink.Message, error) {
+	_, _, value, _ := modelkey.Split(snap.ModelID)
+	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
+		snap.Offsets = nil
+	}
+	snap.Group = s.config.Source.Group
+	newest, err := newestOf(a, snap.ModelID)
+	if err != nil {
+		return nil, err
+	}
+	checkpoint, err := states.Load(ctx, string(value))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fits(checkpoint, newest, snap); err != nil {
+		return nil, err
+	}
+	slots := a.Slots(snap.ModelID)
+	if newest != nil {
+		same, err := takePlaceOf(snap, newest)
+		switch {
+		case err != nil:
+			return nil, err
+		case same && checkpoint != nil && checkpoint.Published >= snap.Version:
+			return nil, nil
+		case same:
+			return stage.ReplaceKeyed(states, checkpoint, snap, slots)
+		}
+	}
+	succeed(snap, newest, checkpoint)
+	msgs, slots, err := snapshot.Messages(snap, s.config.Snapshot.Topic, s.config.Snapshot.Keep, slots)
+	if err != nil {
+		return nil, err
+	}
+	for i := range msgs {
+		msgs[i].Partition = states.Partition
+	}
+	replaced, err := stage.ReplaceKeyed(states, checkpoint, snap, slots)
+	return slices.Concat(msgs, replaced), err
+}
+
+// statesOf returns the checkpoints of a partition's models as they are now, and what writes others.
+func (s *system) statesOf(ctx context.Context, partition int32, to source.At) (*pipeline.KeyedStates, *pipeline.Learn, error) {
+	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
+	learner, err := c.Learner(c.LCA.Rank + 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	states := &pipeline.KeyedStates{
+		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: s.log,
+		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
+			return s.openPartition(ctx, ours, at)
+		},
+		End: func(ctx context.Context) (int64, error) { return s.endOf(ctx, ours, to) },
+	}
+	return states, &pipeline.Learn{LearnConfig: pipeline.LearnConfig{ModelID: c.Snapshot.ModelID, Learner: learner, Log: s.log}}, states.Read(ctx)
+}
