@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"time"
+
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -28,5 +30,9 @@ func (l *Learn) ReplaceKeyed(t *KeyedStates, c *Checkpoint, s *snapshot.Snapshot
 	if err != nil {
 		return nil, err
 	}
-	return t.messages(next, writer, before.learnt, s.Version, new(int64))
+	state := keyedState{learnt: before.learnt, version: s.Version, heard: before.heard}
+	if before.retired || before.chunks == 0 { // it lives again from here on
+		state.heard = time.Now().UnixMilli()
+	}
+	return t.messages(next, writer, &state, new(int64))
 }

@@ -208,7 +208,7 @@ func (t *KeyedStates) kept(value string, s keyedState) {
 func (t *KeyedStates) Load(ctx context.Context, value string) (*Checkpoint, error) {
 	for range lookups {
 		s, ok := t.index[value]
-		if !ok {
+		if !ok || s.retired {
 			return nil, nil
 		}
 		if s.at >= 0 {

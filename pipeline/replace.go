@@ -38,6 +38,7 @@ func (l *Learn) replaced(c *Checkpoint, s *snapshot.Snapshot, slots snapshot.Slo
 	}
 	next := *c
 	next.Sequence++
+	next.Base = 0 // the learner counts from the version
 	next.Snapshots, next.Published, next.Parent = s.Number+1, s.Version, s.Version
 	next.Slots, next.Digest, next.Owner = slots, l.digest(), l.Checkpoints.Owner
 	if next.Learner, err = learner.AppendBinary(nil); err != nil {

@@ -132,6 +132,18 @@ func (t *KeyedStates) forgotten(id string) []sink.Message {
 	return []sink.Message{{Topic: t.Topic, Partition: t.Partition, Key: writer.key(0, 0)}}
 }
 
+// Last returns the version after which those of a value go on that has no model: that of the model that was retired; 0 if there was none.
+func (t *KeyedStates) Last(value string) uint64 {
+	s, known := t.index[value]
+	switch {
+	case !known:
+		return t.gone.floor
+	case s.retired:
+		return max(s.version, t.gone.floor)
+	}
+	return 0
+}
+
 func (t *KeyedStates) floorKey() string { return fmt.Sprintf("%s/%d/retired", t.ModelID, t.Partition) }
 
 // floorMessage says at which version models begin that have no record.

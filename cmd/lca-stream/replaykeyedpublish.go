@@ -170,6 +170,10 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 		}
 	}
 	succeed(snap, newest, checkpoint)
+	if last := states.Last(string(value)); snap.Version <= last || newest == nil && checkpoint == nil {
+		snap.Version += last
+		snap.Model.Info.Rows = snap.Version
+	}
 	msgs, slots, err := snapshot.Messages(snap, s.config.Snapshot.Topic, s.config.Snapshot.Keep, slots)
 	if err != nil {
 		return nil, err
