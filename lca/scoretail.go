@@ -88,11 +88,12 @@ func tailPosterior(x []float64, cut, share float64) []tailCells {
 		for _, v := range x {
 			sum += math.Log1p(c.theta * v)
 		}
+		atCut := math.Log1p(max(-1, c.theta*cut)) // one that ends before the cut has nothing beyond it
 		for j, scale := range scales {
 			logBeta, xi := logScales[j]-tilt, c.theta*scale/(1+c.theta)
 			l := -n*logBeta - (1+1/xi)*sum
 			if cut < math.Inf(1) {
-				l -= n * math.Log1p(-paretoBeyond(c.theta, 1/xi, cut))
+				l -= n * math.Log1p(-math.Exp(-atCut*(1/xi)))
 			}
 			z := (xi - shapeMean) / shapeSpread
 			l = share*l - 0.5*z*z + logBeta + tilt // dξ = β dθ, and dθ = (1+θ) d log(1+θ)

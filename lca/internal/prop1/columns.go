@@ -2,7 +2,6 @@ package prop1
 
 import (
 	"math"
-	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
@@ -39,9 +38,34 @@ func Spread(column, work, rows []float64, k, d int) (centre, spread float64) {
 	return centre, median(work, column) / 0.6745 // the MAD of a Gaussian is .6745 sd
 }
 
-// median returns the upper median of x; work is overwritten.
+// median returns the upper median of x, which has no NaN; work is overwritten. It is Hoare's selection, the pivot the median of three.
 func median(work, x []float64) float64 {
 	copy(work, x)
-	slices.Sort(work)
-	return work[len(work)/2]
+	k := len(work) / 2
+	for low, high := 0, len(work)-1; low < high; {
+		a, b, c := work[low], work[low+(high-low)/2], work[high]
+		pivot := max(min(a, b), min(max(a, b), c))
+		i, j := low, high
+		for i <= j {
+			for work[i] < pivot {
+				i++
+			}
+			for work[j] > pivot {
+				j--
+			}
+			if i <= j {
+				work[i], work[j] = work[j], work[i]
+				i, j = i+1, j-1
+			}
+		}
+		switch {
+		case k <= j:
+			high = j
+		case k >= i:
+			low = i
+		default:
+			return work[k]
+		}
+	}
+	return work[k]
 }
