@@ -86,7 +86,7 @@ func (r *LearnRange) Result(ctx context.Context) (*snapshot.Snapshot, SetAside, 
 // SampleRange is the RangeModel that keeps a uniform sample of the rows, as Sample does.
 type SampleRange struct{ Sample }
 
-// NewSampleRange returns a SampleRange of at most so many rows.
+// NewSampleRange returns a SampleRange of at most that number of rows.
 func NewSampleRange(rows int, stats *Stats) *SampleRange {
 	return &SampleRange{Sample: Sample{Rows: rows, Stats: stats}}
 }

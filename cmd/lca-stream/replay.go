@@ -34,11 +34,7 @@ type replayFlags struct {
 	force     bool
 }
 
-func (p *program) replayCommand() *cobra.Command {
-	c := &cobra.Command{
-		Use:   "replay",
-		Short: "Refit from topic history or from files, into a new snapshot",
-		Long: `Learns from a range of the source topic, or from .arrow, .arrows and .parquet files, writes one snapshot
+const replayLong = `Learns from a range of the source topic, or from .arrow, .arrows and .parquet files, writes one snapshot
 and exits. The snapshot goes to the snapshot topic under a model id, or to a file. With --input and
 --output no Kafka is needed, and no configuration. The same range gives the same snapshot: its
 fingerprint is printed.
@@ -70,7 +66,13 @@ is published, and only with --output is a snapshot made, of all rows with the be
 With model.by each value gets its model, of its rows alone: the same bytes as from a topic that holds no others. They go to the topic,
 some of a partition in each transaction, or into files PARTITION/VALUE.arrows in the directory of --output, with the value as in the
 model's id. Models, or their samples of rows, take at most model.memory: what does not fit follows with another reading of the range. A value whose rows
-are too few is listed and left out. --model-id chooses models, and --tune takes the rows of one.`,
+are too few is listed and left out. --model-id chooses models, and --tune takes the rows of one.`
+
+func (p *program) replayCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "replay",
+		Short: "Refit from topic history or from files, into a new snapshot",
+		Long:  replayLong,
 		Example: `  lca-stream replay -c stream.yaml --from 2026-01-01T00:00:00Z --to latest --model-id january
   lca-stream replay --algorithm lca-gauss --passes 0 --input rows.arrow --output model.arrows --json
   lca-stream replay --algorithm lca-gauss --tune --input rows.arrow
@@ -204,16 +206,8 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 	if err := r.open(ctx); err != nil {
 		return err
 	}
-	if keyed && f.publishes() {
-		if err := r.system.keyedTopics(ctx); err != nil {
-			return err
-		}
-	}
-	if f.output == "" && !f.tune && !keyed && r.system != nil { // without it, what files hold is only counted
-		var err error
-		if r.must, err = r.system.fitsAtStart(ctx); err != nil {
-			return err
-		}
+	if err := r.mayPublish(ctx); err != nil {
+		return err
 	}
 	if f.dryRun {
 		return r.describe(said)
@@ -262,6 +256,17 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows, Tuning: r.tuning,
 		Outliers: made.setAside.Outliers, Passing: made.setAside.Passing, Unconfirmed: made.setAside.Unconfirmed, Restarts: m.Info.Alarms,
 	})
+}
+
+// mayPublish refuses what could not be published in the end, before a row is read.
+func (r *replay) mayPublish(ctx context.Context) (err error) {
+	switch keyed := r.config.Model.By.Keyed(); {
+	case keyed && r.flags.publishes():
+		return r.system.keyedTopics(ctx)
+	case !keyed && r.flags.output == "" && !r.flags.tune && r.system != nil: // without it, what files hold is only counted
+		r.must, err = r.system.fitsAtStart(ctx)
+	}
+	return err
 }
 
 func (r *replay) warnUnusable(u pipeline.Unusable) {

@@ -101,11 +101,9 @@ func (k *keyedReplay) begin(id string, _ source.Partition) (pipeline.RangeModel,
 	if k.flags.algorithm != stochastic || k.tuning == nil && k.flags.tune {
 		return pipeline.NewSampleRange(k.flags.rows(), k.stats), nil
 	}
-	learner := k.learner
-	learner.Nu, learner.NuGaussian, learner.NuUnit = k.config.LCA.Nu, k.config.LCA.NuGaussian, k.config.LCA.NuUnit // tuned, perhaps
 	return pipeline.NewLearnRange(pipeline.LearnConfig{
 		ModelID: id, Topic: k.config.Snapshot.Topic, Keep: 1, LearnOneIn: k.flags.every, Columns: k.config.Source.Features,
-		Learner: learner, Producer: producer(), Stats: k.stats, Log: k.log, Now: time.Now,
+		Learner: k.learner, Producer: producer(), Stats: k.stats, Log: k.log, Now: time.Now,
 	}, &k.scratch), nil
 }
 
@@ -215,7 +213,7 @@ func (k *keyedReplay) finish(ctx context.Context, key *pipeline.RangeKey) error 
 		return ctx.Err()
 	}
 	if err != nil {
-		result.Fault = strings.TrimPrefix(err.Error(), "pipeline: ")
+		result.fail(err)
 		k.results = append(k.results, result)
 		return nil
 	}

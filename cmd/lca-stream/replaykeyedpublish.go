@@ -50,7 +50,7 @@ func (k *keyedReplay) publish(ctx context.Context) error {
 	for i, w := range k.waiting {
 		result := &k.results[w.result]
 		if result.ModelVersion = w.snapshot.Version; faults[i] != nil {
-			result.Fault, result.ModelVersion = faults[i].Error(), 0
+			result.fail(faults[i])
 			continue
 		}
 		if result.Fingerprint, err = snapshot.Fingerprint(w.snapshot); err != nil {

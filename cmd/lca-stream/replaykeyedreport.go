@@ -33,6 +33,11 @@ func (r *keyedResult) of(s *snapshot.Snapshot) (err error) {
 	return err
 }
 
+// fail says why there is no model.
+func (r *keyedResult) fail(err error) {
+	r.Fault, r.Fingerprint, r.ModelVersion = strings.TrimPrefix(err.Error(), "pipeline: "), "", 0
+}
+
 // keyedSummary is the JSON object of --json with model.by.
 type keyedSummary struct {
 	Models   []keyedResult `json:"models"`
@@ -63,10 +68,14 @@ func (k *keyedReplay) reportKeyed(w io.Writer, took time.Duration) error {
 			all.Made++
 		}
 	}
+	write := func() error { return all.write(w, k.target()) }
 	if k.flags.json {
-		return json.NewEncoder(w).Encode(all)
+		write = func() error { return json.NewEncoder(w).Encode(all) }
 	}
-	return all.write(w, k.target())
+	if err := write(); err != nil || all.Made > 0 {
+		return err
+	}
+	return fmt.Errorf("none of %s has a model", plural.Count(uint64(all.Without), "value"))
 }
 
 func (s *keyedSummary) write(w io.Writer, target string) error {
