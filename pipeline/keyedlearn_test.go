@@ -132,6 +132,7 @@ type keyedRun struct {
 	clock        func() time.Time
 	idle         time.Duration
 	mostRetired  int
+	seldom       bool // the clock saves and publishes nothing
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -140,10 +141,14 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	states := source.Partition{Topic: "checkpoints", ID: keyedPartition.ID}
 	owner := Owner{Group: "g", Topic: "events"}
 	stats := NewStats()
+	every := time.Second
+	if r.seldom {
+		every = 1000 * time.Hour
+	}
 	return &KeyedLearn{KeyedLearnConfig: KeyedLearnConfig{
 		LearnConfig: LearnConfig{
 			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
-			SnapshotEvery: 10 * time.Second, CheckpointEvery: 30 * time.Second,
+			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
 			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
 		By: r.by, Partition: keyedPartition, Idle: r.idle,
