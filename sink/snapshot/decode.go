@@ -17,14 +17,23 @@ import (
 // decoder puts a snapshot together from its streams, which it takes in the order of their rows.
 type decoder struct {
 	snapshot   *Snapshot
-	metadata   arrow.Metadata
+	metadata   pairs
 	table      table
 	neighbours []float32
 	scores     []float64
+	raw        []ipcguard.Pair // memory for the metadata of a part
 }
 
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
 func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
+	if rest, ok := d.addFlat(part, data, limits); ok {
+		return rest, nil
+	}
+	return d.addAny(part, data, limits)
+}
+
+// addAny is add with the Arrow library.
+func (d *decoder) addAny(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
 	schema, records, rest, err := readStream(data, limits)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: part %s: %w", part, err)
@@ -32,7 +41,7 @@ func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []
 	if name, ok := schema.Metadata().GetValue(partKey); ok && name != part {
 		return nil, fmt.Errorf("snapshot: part %s: its %s says %q", part, partKey, name)
 	}
-	if err := d.agree(schema.Metadata()); err != nil {
+	if err := d.agree(pairsIn(schema.Metadata())); err != nil {
 		return nil, fmt.Errorf("%w (part %s)", err, part)
 	}
 	for _, rec := range records {
@@ -52,7 +61,7 @@ func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []
 }
 
 // agree adopts the first stream's metadata, and requires later streams to be of the same model.
-func (d *decoder) agree(m arrow.Metadata) error {
+func (d *decoder) agree(m pairs) error {
 	if d.snapshot != nil && samePart(d.metadata, m) {
 		return nil
 	}
@@ -73,13 +82,12 @@ func (d *decoder) agree(m arrow.Metadata) error {
 
 // samePart reports whether two streams say the same, except for the part that they are of. Reading it all again takes a fifth of the time of
 // decoding a small model.
-func samePart(a, b arrow.Metadata) bool {
-	if a.Len() != b.Len() {
+func samePart(a, b pairs) bool {
+	if len(a.keys) != len(b.keys) {
 		return false
 	}
-	keys, values, others, texts := a.Keys(), a.Values(), b.Keys(), b.Values()
-	for i, key := range keys {
-		if key != others[i] || key != partKey && values[i] != texts[i] {
+	for i, key := range a.keys {
+		if key != b.keys[i] || key != partKey && a.values[i] != b.values[i] {
 			return false
 		}
 	}
@@ -140,7 +148,7 @@ func (d *decoder) finish() (*Snapshot, error) {
 		return nil, err
 	}
 	s.Model.Neighbours = d.neighbours
-	if text, _ := d.metadata.GetValue(formatKey); text == "1" {
+	if text, _ := d.metadata.get(formatKey); text == "1" {
 		centreNeighbours(s.Model)
 	}
 	if len(d.scores) > 0 {
@@ -149,11 +157,14 @@ func (d *decoder) finish() (*Snapshot, error) {
 		}
 		s.Model.Scores.Sorted = d.scores
 	}
-	for _, f := range fields() {
-		text, ok := d.metadata.GetValue(f.key)
+	err := d.metadata.eachField(func(f *field, text string, ok bool) error {
 		if ok && f.set == nil && text != f.get(s) {
-			return nil, fmt.Errorf("snapshot: %s is %s, but the rows make it %s: something is missing", f.key, text, f.get(s))
+			return fmt.Errorf("snapshot: %s is %s, but the rows make it %s: something is missing", f.key, text, f.get(s))
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return s, s.Validate()
 }

@@ -6,8 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/apache/arrow/go/v15/arrow"
 )
 
 // Format is a file format for snapshots.
@@ -165,7 +163,7 @@ func (a *arrays) snapshot() (*Snapshot, error) {
 		keys, values = append(keys, key), append(values, value)
 	}
 	var d decoder
-	if err := d.agree(arrow.NewMetadata(keys, values)); err != nil {
+	if err := d.agree(pairs{keys, values}); err != nil {
 		return nil, err
 	}
 	eigenvalues := a.float64s[nameEigenvalues].values

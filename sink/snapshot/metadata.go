@@ -6,6 +6,7 @@ import (
 	"math"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -28,12 +29,14 @@ type field struct {
 // leftOut is what get returns where the key is not to be written.
 const leftOut = "\x00"
 
-// fields returns all keys in the order of the bytes, except lca.format and lca.part, which come first.
-func fields() []field {
+// fields are all keys in the order of the bytes, except lca.format and lca.part, which come first.
+var fields = allFields()
+
+func allFields() []field {
 	model := func(s *Snapshot) *lca.Model { return s.Model }
 	info := func(s *Snapshot) *lca.Info { return &s.Model.Info }
 	return []field{
-		{"lca.model_id", true, func(s *Snapshot) string { return s.ModelID }, func(s *Snapshot, v string) error { s.ModelID = v; return nil }},
+		{"lca.model_id", true, func(s *Snapshot) string { return s.ModelID }, func(s *Snapshot, v string) error { s.ModelID = strings.Clone(v); return nil }},
 		unsigned("lca.model_version", true, func(s *Snapshot) *uint64 { return &s.Version }),
 		unsigned("lca.number", false, func(s *Snapshot) *uint64 { return &s.Number }),
 		unsigned("lca.parent_version", false, func(s *Snapshot) *uint64 { return &s.Parent }),
@@ -69,7 +72,7 @@ func fields() []field {
 		unsigned("lca.copies", false, func(s *Snapshot) *uint64 { return &info(s).Copies }),
 		inJSON("lca.constant_columns", func(s *Snapshot) *[]int { return &info(s).Constant }),
 		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }},
-		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = v; return nil }},
+		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = strings.Clone(v); return nil }},
 	}
 }
 
@@ -204,10 +207,12 @@ const (
 	partKey   = "lca.part"
 )
 
-// knownKeys returns the keys that the format defines.
-func knownKeys() map[string]bool {
+// knownKeys are the keys that the format defines.
+var knownKeys = allKeys()
+
+func allKeys() map[string]bool {
 	known := map[string]bool{formatKey: true, partKey: true}
-	for _, f := range fields() {
+	for _, f := range fields {
 		known[f.key] = true
 	}
 	return known
@@ -227,7 +232,7 @@ func (s *Snapshot) Metadata() map[string]string {
 // metadata returns a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
 func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}
-	for _, f := range fields() {
+	for _, f := range fields {
 		if v := f.get(s); v != leftOut {
 			keys, values = append(keys, f.key), append(values, v)
 		}
@@ -245,8 +250,8 @@ func (s *Snapshot) metadata(part string) *arrow.Metadata {
 }
 
 // parseMetadata starts a Snapshot from a chunk's metadata. It fills everything except the model's arrays.
-func parseMetadata(m arrow.Metadata) (*Snapshot, error) {
-	text, ok := m.GetValue(formatKey)
+func parseMetadata(m pairs) (*Snapshot, error) {
+	text, ok := m.get(formatKey)
 	if !ok {
 		return nil, fmt.Errorf("snapshot: no %s in the schema's metadata: not a snapshot", formatKey)
 	}
@@ -258,25 +263,27 @@ func parseMetadata(m arrow.Metadata) (*Snapshot, error) {
 	}
 	s := &Snapshot{Model: &lca.Model{}}
 	s.Model.Info.NLL, s.Model.Info.GaussianNLL = math.NaN(), math.NaN()
-	for _, f := range fields() {
-		text, ok := m.GetValue(f.key)
+	err := m.eachField(func(f *field, text string, ok bool) error {
 		switch {
 		case !ok && f.required:
-			return nil, fmt.Errorf("snapshot: no %s in the schema's metadata", f.key)
+			return fmt.Errorf("snapshot: no %s in the schema's metadata", f.key)
 		case !ok || f.set == nil:
-			continue
+			return nil
 		}
 		if err := f.set(s, text); err != nil {
-			return nil, fmt.Errorf("snapshot: %s is %q: %w", f.key, text, err)
+			return fmt.Errorf("snapshot: %s is %q: %w", f.key, text, err)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	known := knownKeys()
-	for i, key := range m.Keys() {
-		if !known[key] {
+	for i, key := range m.keys {
+		if !knownKeys[key] {
 			if s.Extra == nil {
 				s.Extra = make(map[string]string)
 			}
-			s.Extra[key] = m.Values()[i]
+			s.Extra[strings.Clone(key)] = strings.Clone(m.values[i])
 		}
 	}
 	return s, nil

@@ -81,12 +81,8 @@ func (s *Snapshot) Validate() error {
 			return fmt.Errorf("snapshot: feature name %q is not UTF-8", name)
 		}
 	}
-	var known map[string]bool
-	if len(s.Extra) > 0 {
-		known = knownKeys()
-	}
 	for key, value := range s.Extra {
-		if key == "" || known[key] {
+		if key == "" || knownKeys[key] {
 			return fmt.Errorf("snapshot: extra metadata may not be called %q: the format has a meaning for it", key)
 		}
 		if !utf8.ValidString(key + value) {

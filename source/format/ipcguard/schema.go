@@ -125,6 +125,7 @@ func (w *schemaWalk) children(t table, i int, path string, depth int) []Field {
 func (w *schemaWalk) field(t table, path string, depth int) Field {
 	name := t.str(0)
 	w.spend(len(name))
+	t.u8(1, 0) // the decoder reads it
 	f := Field{Path: join(path, name), Kind: Kind(t.u8(2, 0))}
 	w.metadata(t, 6)
 	typ := t.sub(3)
