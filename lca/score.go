@@ -84,7 +84,7 @@ func (s *Scorer) prepare() {
 		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
 	if s.parzen > 0 {
-		rows := linalg.Elements(m.offsets())
+		rows := m.offsets().RawMatrix().Data
 		s.constant += math.Log(float64(len(rows) / m.Dim))
 		s.offset = make([]float64, m.Dim)
 		prop1.Mean(s.offset, make([]float64, m.Dim), rows, m.Dim)

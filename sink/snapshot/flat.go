@@ -20,7 +20,7 @@ import (
 // flatStream is a stream of one batch without nulls and compression.
 type flatStream struct {
 	fields   []ipcguard.Field
-	metadata pairs
+	metadata []ipcguard.Pair
 	batch    ipcguard.Batch
 	rest     []byte // after the stream
 }
@@ -45,7 +45,7 @@ func (d *decoder) readFlat(data []byte, limits ipcguard.Limits) (s flatStream, o
 		return s, false
 	}
 	d.raw = ipcguard.Pairs(d.raw[:0], &schema)
-	return flatStream{guard.Schema().Fields, pairsOf(d.raw), batch.Batch, rest}, true
+	return flatStream{guard.Schema().Fields, d.raw, batch.Batch, rest}, true
 }
 
 // flatColumns is how the columns of each part are laid out.
@@ -78,15 +78,27 @@ func (d *decoder) addFlat(part string, data []byte, limits ipcguard.Limits) (res
 	if !ok {
 		return nil, false
 	}
-	if name, ok := s.metadata.get(partKey); ok && name != part {
-		return nil, false
-	}
 	was := *d
-	if d.agree(s.metadata) != nil || !s.laidOut(part, d.table.d) || !d.addBuffers(part, &s) {
+	if !d.agreeFlat(part, s.metadata) || !s.laidOut(part, d.table.d) || !d.addBuffers(part, &s) {
 		*d = was
 		return nil, false
 	}
 	return s.rest, true
+}
+
+// agreeFlat is agree for what a guard has seen, which for all parts but the first is most often what the first one said.
+func (d *decoder) agreeFlat(part string, raw []ipcguard.Pair) bool {
+	same := d.snapshot != nil && len(raw) == len(d.metadata.keys)
+	for i, p := range raw {
+		if string(p.Key) == partKey {
+			if string(p.Value) != part {
+				return false
+			}
+			continue
+		}
+		same = same && string(p.Key) == d.metadata.keys[i] && string(p.Value) == d.metadata.values[i]
+	}
+	return same || d.agree(pairsOf(raw)) == nil
 }
 
 // addBuffers adds the numbers of a part. It returns false, and may have added some, where bitmaps or texts are unusual.

@@ -124,7 +124,14 @@ type place struct {
 }
 
 func (p place) key() []byte {
-	return fmt.Appendf(nil, "%s/%d/%s/%d", p.modelID, p.slot, p.part, p.index)
+	return p.appendKey(make([]byte, 0, len(p.modelID)+len(p.part)+8))
+}
+
+func (p place) appendKey(key []byte) []byte {
+	key = append(append(key, p.modelID...), '/')
+	key = append(strconv.AppendInt(key, int64(p.slot), 10), '/')
+	key = append(append(key, p.part...), '/')
+	return strconv.AppendInt(key, int64(p.index), 10)
 }
 
 func foreignKey(key []byte) error {
@@ -138,20 +145,24 @@ func (p place) known() bool {
 
 // parseKey is the inverse of key. It splits from the right, so that a model id may hold slashes.
 func parseKey(key []byte) (place, error) {
-	refuse := func() (place, error) { return place{}, foreignKey(key) }
-	fields := strings.Split(string(key), "/")
-	if len(fields) < 4 {
-		return refuse()
+	rest := string(key)
+	var last [3]string // CHUNK, PART, SLOT
+	for i := range last {
+		at := strings.LastIndexByte(rest, '/')
+		if at < 0 {
+			return place{}, foreignKey(key)
+		}
+		rest, last[i] = rest[:at], rest[at+1:]
 	}
-	id, last := strings.Join(fields[:len(fields)-3], "/"), fields[len(fields)-3:]
-	slot, errSlot := strconv.ParseUint(last[0], 10, 31)
-	index, errIndex := strconv.ParseUint(last[2], 10, 31)
-	if id == "" || errSlot != nil || errIndex != nil || last[1] == "" {
-		return refuse()
+	slot, errSlot := strconv.ParseUint(last[2], 10, 31)
+	index, errIndex := strconv.ParseUint(last[0], 10, 31)
+	if rest == "" || errSlot != nil || errIndex != nil || last[1] == "" {
+		return place{}, foreignKey(key)
 	}
-	p := place{id, int(slot), last[1], int(index)}
-	if string(p.key()) != string(key) { // 007 is not 7: two keys would share one place
-		return refuse()
+	p := place{rest, int(slot), last[1], int(index)}
+	var same [128]byte
+	if string(p.appendKey(same[:0])) != string(key) { // 007 is not 7: two keys would share one place
+		return place{}, foreignKey(key)
 	}
 	return p, nil
 }

@@ -111,6 +111,37 @@ type divider struct {
 	dim          int
 	sizes        []int // of the groups
 	sum, squares []float64
+	keys         []uint64 // of sort
+	spare        []int
+}
+
+// sort sorts points by coordinate k, and those of one value by their number.
+func (d *divider) sort(order []int, k int) {
+	const low = 1<<16 - 1 // bits of a key that hold a place
+	exactly := func(a, b int) int { return cmp.Or(cmp.Compare(d.z[a*d.dim+k], d.z[b*d.dim+k]), cmp.Compare(a, b)) }
+	if len(order) <= low { // numbers are sorted faster than what they stand for, by nearly all of their digits
+		d.keys, d.spare = d.keys[:0], append(d.spare[:0], order...)
+		for i, j := range order {
+			d.keys = append(d.keys, ascending(d.z[j*d.dim+k])&^low|uint64(i))
+		}
+		slices.Sort(d.keys)
+		for i, key := range d.keys {
+			order[i] = d.spare[key&low]
+		}
+		if slices.IsSortedFunc(order, exactly) {
+			return
+		}
+	}
+	slices.SortFunc(order, exactly)
+}
+
+// ascending returns a number that is the larger the larger v is.
+func ascending(v float64) uint64 {
+	bits := math.Float64bits(v)
+	if bits>>63 == 1 {
+		return ^bits
+	}
+	return bits | 1<<63
 }
 
 // divide sorts the points so that groups follow each other, and appends their sizes. It divides the points in the coordinate
@@ -129,9 +160,7 @@ func (d *divider) divide(order []int) (radius float64) {
 	}
 	groups := len(d.sizes)
 	if len(order) > mostGrouped {
-		slices.SortFunc(order, func(a, b int) int {
-			return cmp.Or(cmp.Compare(d.z[a*d.dim+k], d.z[b*d.dim+k]), cmp.Compare(a, b))
-		})
+		d.sort(order, k)
 		cut := d.cut(order, k)
 		left, right := float64(float64(cut)*d.divide(order[:cut])), float64(float64(len(order)-cut)*d.divide(order[cut:]))
 		if left+right < float64(smaller*radius*float64(len(order))) || len(d.sizes) > groups+2 {
