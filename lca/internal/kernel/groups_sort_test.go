@@ -19,7 +19,7 @@ func TestDividerSorts(t *testing.T) {
 			case 0:
 				d.z[i] = []float64{0, math.Copysign(0, -1), math.NaN(), math.Inf(1), math.Inf(-1), 1}[r.IntN(6)]
 			case 1:
-				d.z[i] = 1 + float64(r.IntN(9))*0x1p-52 // the same but for the last digits
+				d.z[i] = 1 + float64(r.IntN(9))*0x1p-52 // the same except in the last digits
 			default:
 				d.z[i] = r.NormFloat64()
 			}
