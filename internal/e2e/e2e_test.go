@@ -59,7 +59,6 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 // kill -9 at random moments while records flow: the same judge finds the same, and one alarm of each row below alarms.p_below.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
-	const kills = 6
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -68,10 +67,12 @@ func TestKillNine(t *testing.T) {
 		name string
 		settings
 		format   string
+		kills    int
 		programs []string
 	}{
-		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, "arrow", []string{"run"}},
-		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, "json", []string{"learn", "transform"}},
+		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, "arrow", 6, []string{"run"}},
+		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, "json", 6, []string{"learn", "transform"}},
+		{"kill-keyed", settings{partitions: 3, features: sensorColumns, pBelow: 0.02, byKey: true}, "arrow", 4, []string{"learn", "transform"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
@@ -80,7 +81,7 @@ func TestKillNine(t *testing.T) {
 			for _, command := range c.programs {
 				programs = append(programs, s.program(command))
 			}
-			for kill := range kills {
+			for kill := range c.kills {
 				for _, p := range programs {
 					// A kill counts only if work was committed since the last one.
 					s.awaitVersions(2/len(programs), programs...)

@@ -51,6 +51,7 @@ type stream struct {
 	former    bool    // the first edition has written some of the output
 	why       int     // transform.why
 	pBelow    float64 // alarms.p_below
+	byKey     bool    // model.by: key
 	onInvalid string  // source.on_invalid, if not the default
 	registry  string  // URL of the schemas that messages name
 }
@@ -66,6 +67,7 @@ type settings struct {
 	pBelow     float64  // alarms.p_below; 0: there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
+	byKey      bool     // model.by: key, with little memory
 	more       string   // further YAML
 	rate       int      // rows per second, of tests that load steadily
 	format     string   // of what tests load steadily; the default is arrow
@@ -74,7 +76,7 @@ type settings struct {
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
 	t.Helper()
-	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow}
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow, byKey: s.byKey}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	assignment := "group"
 	if s.instance != "" {
@@ -105,6 +107,9 @@ dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
 %[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, s.why)
+	if s.byKey {
+		text += "model: {by: key, memory: 2MiB}\n"
+	}
 	if s.pBelow > 0 {
 		text += fmt.Sprintf("alarms: {topic: %s-alarms, p_below: %g}\n", name, s.pBelow)
 	}
@@ -313,6 +318,7 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	c := kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
 		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid, Registry: s.registry,
+		ByKey: s.byKey, WithoutModel: s.byKey,
 	}
 	if s.pBelow > 0 {
 		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow

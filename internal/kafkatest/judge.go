@@ -28,6 +28,7 @@ type Check struct {
 	Registry                              string // URL of the schemas that messages name
 	PBelow                                float64
 	ModelID                               string // default "default"
+	ByKey                                 bool   // model.by: key
 	OnInvalid                             string // default "null"
 	Layout                                string // default "vector"
 	NoScore, NoP                          bool
@@ -86,7 +87,7 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 			args = append(args, flag, value)
 		}
 	}
-	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-p": c.NoP, "--former": c.Former, "--no-passthrough": c.NoPassthrough, "--without-model": c.WithoutModel} {
+	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-p": c.NoP, "--former": c.Former, "--no-passthrough": c.NoPassthrough, "--by-key": c.ByKey, "--without-model": c.WithoutModel} {
 		if on {
 			args = append(args, flag)
 		}

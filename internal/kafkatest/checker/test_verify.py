@@ -617,7 +617,53 @@ def bad_passed(h):
     h["output"].pop(0)
 
 
+def by_key(h):
+    """The same, with a model for each of two keys of a partition: one learnt the first version, one the second."""
+    keys = {b"100": b"a b", b"250": "c/\u00e9".encode()}
+    names = {100: "a%20b", 250: "c%2F%C3%A9"}
+    sources = {(r["partition"], r["offset"]): r for r in h["input"]}
+    for r in h["input"]:
+        r["key"] = b"spoilt"
+    for r in h["output"]:
+        headers = dict(r["headers"])
+        r["key"] = sources[r["partition"], int(headers["lca-source-offset"])]["key"] = keys[headers["lca-model-version"]]
+        header(r, "lca-model-id", f"m/{r['partition']}/{names[int(headers['lca-model-version'])]}".encode())
+    for r in h["dead"]:
+        r["key"] = b"spoilt"
+    for r in h["alarms"]:
+        change_alarm({"alarms": [r]}, 0, lambda e: e.update(model_id=f"m/{e['source']['partition']}/{names[e['version']]}"))
+        r["key"] = json.loads(r["value"])["model_id"].encode()
+    own = []
+    for p in range(2):
+        for r in copy.deepcopy(h["snapshots"]):
+            identity = f"m/{p}/{names[int(dict(r['headers'])['lca-model-version'])]}"
+            header(r, "lca-model-id", identity.encode())
+            own.append(dict(r, partition=p, key=r["key"].replace(b"m/", identity.encode() + b"/", 1)))
+    h["snapshots"] = own
+    return h
+
+
+SPOILED_BY_KEY = [
+    ("another key's model", lambda h: header(h["output"][0], "lca-model-id", b"m/0/c%2F%C3%A9"), {"NO_HEADER", "LOSS"}),
+    ("another partition's model", lambda h: header(h["output"][0], "lca-model-id", b"m/1/a%20b"), {"NO_HEADER", "LOSS"}),
+    ("another key's version", lambda h: header(h["output"][0], "lca-model-version", b"250"), {"VERSION_UNKNOWN", "VERSION_BACK"}),
+    ("a model in another partition", lambda h: h["snapshots"][0].update(partition=1), {"SNAP_BAD"}),
+    ("another model's alarm", lambda h: (change_alarm(h, 0, lambda e: e.update(model_id="m/9/z")), h["alarms"][0].update(key=b"m/9/z")), {"ALARM_WRONG"}),
+]
+
+
 class Good(unittest.TestCase):
+    def test_by_key(self):
+        """Each row is judged by the model of its own key."""
+        r = codes(by_key(history()), by_key=True)
+        self.assertEqual((dict(r.codes), r.rows, r.models), ({}, 2 * (PER - 1) * ROWS, 4), r.examples)
+        for name, spoil, want in SPOILED_BY_KEY:
+            with self.subTest(name):
+                h = by_key(history())
+                spoil(h)
+                r = codes(h, by_key=True)
+                self.assertEqual(set(r.codes), want, r.examples)
+
     def test_imputed(self):
         """on_invalid: impute fills what is missing, by the formula that sums over the density show to be the mean."""
         options = {"on_invalid": "impute"}
@@ -639,7 +685,7 @@ class Good(unittest.TestCase):
                         r = codes(history(shape, layout, passthrough, score, p, why), layout=layout, passthrough=passthrough, score=score, p=p, why=why, p_below=P_BELOW if score and p else 0)
                         self.assertEqual(dict(r.codes), {}, r.examples)
                         self.assertEqual((r.rows, r.messages, r.dead_letters, r.null_rows), (2 * (PER - 1) * ROWS, 2 * (PER - 1), 2, 2))
-                        self.assertEqual((r.versions, r.models), ({100, 250}, 2))
+                        self.assertEqual((r.versions, r.models), ({("m", 100), ("m", 250)}, 2))
                         self.assertTrue(0 < r.worst_value < 1e-6 and 0 < r.worst_bound < 0.5, (r.worst_value, r.worst_bound))
 
     def test_alarms_are_counted(self):

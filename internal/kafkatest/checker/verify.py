@@ -18,6 +18,9 @@ CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE S
 VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
 OPEN_TXN ALARM_LOST ALARM_DUP ALARM_WRONG""".split()
 
+# What is not percent-encoded in the id of a model.
+UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
 
@@ -30,6 +33,7 @@ class Options:
 
     def __init__(self, **given):
         self.model_id = "default"
+        self.by_key = False  # model.by: key; the id of a model is then model_id/PARTITION/KEY
         self.column = "lca"  # its score is COLUMN_score, and so on
         self.layout = "vector"  # or columns: COLUMN_0, COLUMN_1, ...
         self.score = True
@@ -67,8 +71,8 @@ class Report:
         return {
             "ok": not self.codes, "codes": dict(self.codes), "examples": dict(self.examples), "rows": self.rows,
             "messages": self.messages, "null_rows": self.null_rows, "dead_letters": self.dead_letters,
-            "versions": len(self.versions), "first_version": min(self.versions, default=0),
-            "last_version": max(self.versions, default=0), "models": self.models, "worst_value": self.worst_value,
+            "versions": len(self.versions), "first_version": min((v for _, v in self.versions), default=0),
+            "last_version": max((v for _, v in self.versions), default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
             "alarms": dict(self.alarms), "p_rows": self.p_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
@@ -76,10 +80,10 @@ class Report:
 
 def verify(history, options):
     r = Report()
-    models = model.read_models(history["snapshots"], options.model_id, r.fault)
-    r.models = len(models)
+    models = models_by_id(history["snapshots"], options, r)
+    r.models = sum(len(own) for own in models.values())
     inputs = {(m["partition"], m["offset"]): m for m in history["input"]}
-    names = next(iter(models.values())).features if models else None
+    names = next((one.features for own in models.values() for one in own.values()), None)
     kinds = {at: kind_of(m, names, options) for at, m in inputs.items()}
     out = check_outputs(history["output"], inputs, kinds, models, options, r)
     dead = check_dead(history["dead"], inputs, kinds, r)
@@ -98,6 +102,32 @@ def verify(history, options):
         if count:
             r.fault("OPEN_TXN", f"{topic}: {count} offsets behind an open transaction", count)
     return r
+
+
+def models_by_id(records, options, r):
+    """The versions of each model, by its id."""
+    if not options.by_key:
+        return {options.model_id: model.read_models(records, options.model_id, r.fault)}
+    own = collections.defaultdict(list)
+    for rec in records:
+        identity = dict(rec["headers"]).get("lca-model-id", b"").decode(errors="replace")
+        if identity:  # a tombstone has none
+            own[identity].append(rec)
+            if identity.rsplit("/", 2)[1:2] != [str(rec["partition"])]:
+                r.fault("SNAP_BAD", f"model {identity} is in partition {rec['partition']}")
+    return {identity: model.read_models(all, identity, r.fault) for identity, all in own.items()}
+
+
+def id_of(message, options):
+    """The id of the model of a message."""
+    if not options.by_key or message["key"] is None:  # without a key there is no model
+        return options.model_id
+    return f"{options.model_id}/{message['partition']}/{encoded(message['key'])}"
+
+
+def encoded(key):
+    """A key as it stands in an id."""
+    return "".join(chr(b) if chr(b) in UNRESERVED else f"%{b:02X}" for b in key)
 
 
 def kind_of(message, names, options):
@@ -153,8 +183,8 @@ def check_outputs(records, inputs, kinds, models, options, r):
         where = f"output {rec['partition']}@{rec['offset']}"
         at, headers = source_of(rec, r, "output")
         try:
-            version = int(headers["lca-model-version"])
-            if headers["lca-model-id"].decode() != options.model_id:
+            version, identity = int(headers["lca-model-version"]), headers["lca-model-id"].decode()
+            if identity != id_of(inputs.get(at, {"key": None}), options):
                 raise ValueError
         except (KeyError, ValueError):
             r.fault("NO_HEADER", f"{where} lacks its model or version")
@@ -174,7 +204,7 @@ def check_outputs(records, inputs, kinds, models, options, r):
             if at[1] < last.get(at[0], -1):
                 r.fault("REORDER", f"{where}: input {at} after {last[at[0]]}")
             last[at[0]] = max(at[1], last.get(at[0], -1))
-        pair = at[0], rec["partition"]  # between partitions there is no order to judge
+        pair = at[0], rec["partition"], identity  # between partitions there is no order to judge
         if version < newest.get(pair, 0):
             r.fault("VERSION_BACK", f"{where}: version {version} after {newest[pair]}")
         newest[pair] = max(version, newest.get(pair, 0))
@@ -187,12 +217,12 @@ def check_outputs(records, inputs, kinds, models, options, r):
             continue
         if version == 0 and options.without_model:
             chosen = None
-        elif version not in models:
-            r.fault("VERSION_UNKNOWN", f"{where}: version {version} is not in the snapshot topic")
+        elif version not in models.get(identity, {}):
+            r.fault("VERSION_UNKNOWN", f"{where}: version {version} of {identity} is not in the snapshot topic")
             continue
         else:
-            chosen = models[version]
-            r.versions.add(version)
+            chosen = models[identity][version]
+            r.versions.add((identity, version))
         check_rows(where, rec, inputs[at], chosen, options, r)
     return seen
 
@@ -229,7 +259,7 @@ def check_rows(where, rec, source, chosen, options, r):
         check_values(where, x, y, score, chosen, r)
         check_p(where, x, y, score, p, chosen, r)
         if options.p_below and p is not None:
-            note_anomalies((source["partition"], source["offset"]), x, score, p, chosen, options, r)
+            note_anomalies((source["partition"], source["offset"]), id_of(source, options), x, score, p, chosen, options, r)
         check_why(where, x, y, why, chosen, options, r)
     elif y is not None:
         r.fault("VALUE", f"{where}: values without a model")
@@ -432,22 +462,22 @@ def check_why(where, x, y, why, chosen, options, r):
             r.fault("WHY", f"{where}: row {row} names {why[row]}, want {dict(zip(chosen.features, gains))}")
 
 
-def note_anomalies(at, x, score, p, chosen, options, r):
+def note_anomalies(at, identity, x, score, p, chosen, options, r):
     rows = np.flatnonzero(p < options.p_below)  # a null is none
     for row, gains in zip(rows, chosen.why(x[rows])):
         named = dict(zip(chosen.features, gains))
-        r.anomalies[(*at, int(row))] = {"version": chosen.version, "p": p[row], "score": score[row], "why": named}
+        r.anomalies[(*at, int(row))] = {"model_id": identity, "version": chosen.version, "p": p[row], "score": score[row], "why": named}
 
 
 def check_alarms(records, options, r):
-    seen, events, partitions = collections.Counter(), set(), set()
+    seen, events, partitions = collections.Counter(), set(), collections.defaultdict(set)
     for rec in records:
         where = f"alarm {rec['partition']}@{rec['offset']}"
         try:
             event = json.loads(rec["value"])
-            kind, version, at = event["type"], event["version"], event["source"]
+            kind, version, at, identity = event["type"], event["version"], event["source"], event["model_id"]
             at = at["partition"], at["offset"], at["row"]
-            if rec["key"].decode() != options.model_id or event["model_id"] != options.model_id or not event["message"] or not event["time"]:
+            if rec["key"].decode() != identity or not known(identity, options) or not event["message"] or not event["time"]:
                 raise ValueError("it does not say of which model it is, when it was or what it means")
             if dict(rec["headers"])["content-type"] != b"application/json":
                 raise ValueError("it does not say what it is")
@@ -455,11 +485,11 @@ def check_alarms(records, options, r):
             r.fault("ALARM_WRONG", f"{where}: {e!r}: {rec['value'][:300]}")
             continue
         r.alarms[kind] += 1
-        partitions.add(rec["partition"])
+        partitions[identity].add(rec["partition"])
         if kind != "anomaly":
-            if (kind, version) in events:
+            if (identity, kind, version) in events:
                 r.fault("ALARM_DUP", f"{where}: {kind} at version {version} again")
-            events.add((kind, version))
+            events.add((identity, kind, version))
             continue
         seen[at] += 1
         if seen[at] > 1:
@@ -467,15 +497,21 @@ def check_alarms(records, options, r):
         want = r.anomalies.get(at)
         if want is None or not right_alarm(event, want):
             r.fault("ALARM_WRONG", f"{where}: {event}, want {want}")
-    if len(partitions) > 1:
-        r.fault("ALARM_WRONG", f"one model's alarms are in the partitions {sorted(partitions)}")
+    for identity, those in partitions.items():
+        if len(those) > 1:
+            r.fault("ALARM_WRONG", f"the alarms of {identity} are in the partitions {sorted(those)}")
     for at in r.anomalies.keys() - seen.keys():
         r.fault("ALARM_LOST", f"row {at} has no alarm: {r.anomalies[at]}")
 
 
+def known(identity, options):
+    """Whether a model may have that id."""
+    return identity.startswith(options.model_id + "/") if options.by_key else identity == options.model_id
+
+
 def right_alarm(event, want):
     nats = [e["nats"] for e in event["why"]]
-    if any(np.float32(event[k]) != np.float32(want[k]) for k in ("p", "score")) or event["version"] != want["version"]:
+    if any(np.float32(event[k]) != np.float32(want[k]) for k in ("p", "score")) or any(event[k] != want[k] for k in ("version", "model_id")):
         return False
     most = sorted(want["why"].values(), reverse=True)[: len(nats)]
     near = [WHY_TOLERANCE * max(w, WHY_LEAST) for w in most]
