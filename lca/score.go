@@ -38,6 +38,7 @@ type Workspace struct {
 	scratch        kernel.Scratch[float64]
 	sums           kernel.GroupScratch
 	z, g, lse      []float64
+	rows           []float64 // the neighbours, while they are prepared
 	pull, residual []float64 // of Why
 	impute         impute
 }
@@ -65,9 +66,23 @@ func (s *Scorer) Prepare(why bool) {
 	}
 }
 
+// forget lets go of the neighbours that a large model was prepared from.
+func (w *Workspace) forget() {
+	const most = 64 << 10 // numbers
+	if cap(w.rows) > most {
+		w.rows = nil
+	}
+	if cap(w.z) > most {
+		w.z = nil
+	}
+}
+
 // NewScorer prepares the model for fast scoring.
-func (m *Model) NewScorer() *Scorer {
-	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, Workspace: new(Workspace)}
+func (m *Model) NewScorer() *Scorer { return m.NewScorerIn(new(Workspace)) }
+
+// NewScorerIn is NewScorer with a Workspace that others may have used.
+func (m *Model) NewScorerIn(w *Workspace) *Scorer {
+	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, Workspace: w}
 	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 	return s
 }
@@ -84,10 +99,13 @@ func (s *Scorer) prepare() {
 		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
 	if s.parzen > 0 {
-		rows := m.offsets().RawMatrix().Data
-		s.constant += math.Log(float64(len(rows) / m.Dim))
+		s.rows = linalg.Resize(s.rows, len(m.Neighbours))
+		for i, v := range m.Neighbours {
+			s.rows[i] = float64(v)
+		}
+		s.constant += math.Log(float64(len(m.Neighbours) / m.Dim))
 		s.offset = make([]float64, m.Dim)
-		prop1.Mean(s.offset, make([]float64, m.Dim), rows, m.Dim)
+		prop1.Mean(s.offset, make([]float64, m.Dim), s.rows, m.Dim)
 		centre := slices.Clone(m.Mean)
 		floats.Add(centre, s.offset)
 		s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
@@ -99,9 +117,9 @@ func (s *Scorer) coordinates() (z []float64, n int) {
 	var local kernel.Projection
 	local.Pack(s.offset, linalg.Elements(s.model.BL.T()), s.dim, s.parzen)
 	n = len(s.model.Neighbours) / s.dim
-	z = make([]float64, n*s.parzen)
-	kernel.Project(&local, z, &s.scratch, s.model.Neighbours, n)
-	return z, n
+	s.z = linalg.Resize(s.z, n*s.parzen)
+	kernel.Project(&local, s.z, &s.scratch, s.model.Neighbours, n)
+	return s.z, n
 }
 
 // group prepares what scores need besides.
@@ -110,7 +128,8 @@ func (s *Scorer) group() {
 	if s.parzen > 0 && s.groups.Len() == 0 {
 		z, n := s.coordinates()
 		s.groups.Shape = s.model.shape()
-		s.groups.Pack(z, n, s.parzen)
+		s.groups.Pack(&s.sums, z, n, s.parzen)
+		s.forget()
 	}
 }
 
@@ -121,6 +140,7 @@ func (s *Scorer) pack() {
 		z, n := s.coordinates()
 		s.neighbours.Shape = s.model.shape()
 		s.neighbours.Pack(z, n, s.parzen, s.parzen)
+		s.forget()
 	}
 }
 

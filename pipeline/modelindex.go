@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -32,6 +33,9 @@ type modelIndex struct {
 	// The state of the stage.
 	windows uint64
 	loader  ModelLog // nil: not open
+
+	joiner    snapshot.Joiner
+	workspace lca.Workspace // models are prepared in
 }
 
 // modelEntry is what is known of one model.

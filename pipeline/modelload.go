@@ -241,7 +241,7 @@ func share(records []source.Record, all []*wanted) {
 }
 
 func (x *modelIndex) made(w *wanted) (*loadedModel, error) {
-	s, err := snapshot.Join(x.id(w.value), w.at.version, w.chunks)
+	s, err := x.joiner.Join(x.id(w.value), w.at.version, w.chunks)
 	if err == nil {
 		err = x.models.accept(s)
 	}
@@ -262,7 +262,7 @@ func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot) (*loadedModel, e
 	lean := *view
 	lean.CL, lean.CG = nil, nil
 	s.Model = &lean
-	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: lean.NewScorer(), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
+	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: lean.NewScorerIn(&x.workspace), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
 	m.scorer.Prepare(k.Explains)
 	m.fixed = k.labels(s.ModelID, s.Version, x.partition)
 	if k.AlarmsTo != nil {

@@ -350,7 +350,7 @@ func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 	case s.dropped:
 		return nil, fmt.Errorf("snapshot: version %d is too old: its bytes were given back to save memory", version)
 	}
-	snapshot, err := s.join(modelID, version)
+	snapshot, err := s.join(new(decoder), modelID, version)
 	if err == nil && a.Accept != nil {
 		err = a.Accept(snapshot)
 	}
@@ -362,8 +362,7 @@ func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-func (s *slot) join(modelID string, version uint64) (*Snapshot, error) {
-	var d decoder
+func (s *slot) join(d *decoder, modelID string, version uint64) (*Snapshot, error) {
 	var at time.Time
 	for _, part := range []string{PartModel, PartNeighbours, PartScores} {
 		for i := range s.chunks[chunkID{part, 0}].n {

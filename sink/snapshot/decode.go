@@ -24,6 +24,12 @@ type decoder struct {
 	raw        []ipcguard.Pair // memory for the metadata of a part
 }
 
+// begin forgets a snapshot, but for memory that nothing of it uses.
+func (d *decoder) begin() {
+	t := &d.table
+	*d = decoder{table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0]}, raw: d.raw[:0]}
+}
+
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
 func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
 	if rest, ok := d.addFlat(part, data, limits); ok {

@@ -133,7 +133,22 @@ var ErrIncomplete = errors.New("snapshot: chunks are missing")
 // Join decodes the snapshot of a model from the records between the offsets of its Span. Records of other models and versions
 // may be among them. It keeps nothing of the records.
 func Join(modelID string, version uint64, records []source.Record) (*Snapshot, error) {
-	s := slot{chunks: make(map[chunkID]chunk)}
+	return new(Joiner).Join(modelID, version, records)
+}
+
+// Joiner is memory for Join, which the next one uses again. It is for one goroutine.
+type Joiner struct {
+	slot    slot
+	decoder decoder
+}
+
+// Join is the function of this name.
+func (j *Joiner) Join(modelID string, version uint64, records []source.Record) (*Snapshot, error) {
+	s := &j.slot
+	if s.chunks == nil {
+		s.chunks = make(map[chunkID]chunk)
+	}
+	defer func() { clear(s.chunks); clear(j.decoder.raw) }()
 	for i := range records {
 		r := &records[i]
 		p, err := parseKey(r.Key)
@@ -152,5 +167,6 @@ func Join(modelID string, version uint64, records []source.Record) (*Snapshot, e
 	if _, ok := s.whole(); !ok {
 		return nil, fmt.Errorf("%w: version %d of model %q", ErrIncomplete, version, modelID)
 	}
-	return s.join(modelID, version)
+	j.decoder.begin()
+	return s.join(&j.decoder, modelID, version)
 }

@@ -48,17 +48,19 @@ func (g *Groups) Bytes() int {
 	return double*(cap(g.points)+cap(g.centres)) + single*cap(g.panels) + each*cap(g.groups)
 }
 
-// Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no reference to z.
-func (g *Groups) Pack(z []float64, n, dim int) {
+// Pack replaces the pool by the n points of dim coordinates in z, row by row. It keeps no reference to z, and works in s.
+func (g *Groups) Pack(s *GroupScratch, z []float64, n, dim int) {
 	if dim < 1 || len(z) < n*dim {
 		panic(fmt.Sprintf("kernel: pack %d numbers as %d points of %d coordinates", len(z), n, dim))
 	}
-	order := make([]int, n)
+	s.order = grow(s.order, n)
+	order, d := s.order, &s.divider
 	for j := range order {
 		order[j] = j
 	}
-	d := divider{z: z, dim: dim, sum: make([]float64, dim), squares: make([]float64, dim)}
+	d.z, d.dim, d.sizes, d.sum, d.squares = z, dim, d.sizes[:0], grow(d.sum, dim), grow(d.squares, dim)
 	d.divide(order)
+	d.z = nil
 	g.dim, g.points, g.groups = dim, grow(g.points, n*dim), g.groups[:0]
 	for k, j := range order {
 		copy(g.points[k*dim:][:dim], z[j*dim:])
@@ -72,9 +74,9 @@ func (g *Groups) Pack(z []float64, n, dim int) {
 		first, slot = first+size, slot+ceil(size, panelWidth[float32]())
 	}
 	g.centres, g.panels = grow(g.centres, len(g.groups)*dim), grow(g.panels, slot*(dim+added))
-	f, centred := functionsOf[float32](), make([]float32, panelWidth[float32]()*dim)
+	s.q = grow(s.q, panelWidth[float32]()*dim)
 	for k := range g.groups {
-		g.pack(f, k, centred)
+		g.pack(functionsOf[float32](), k, s.q)
 	}
 }
 

@@ -38,7 +38,7 @@ func compareScores(b *testing.B, kind string, dim int) string {
 	var exact kernel.Neighbours[float64]
 	exact.Pack(z, n, dim, dim)
 	var ours kernel.Groups
-	ours.Pack(z, n, dim)
+	ours.Pack(new(kernel.GroupScratch), z, n, dim)
 	var s kernel.Scratch[float64]
 	var sums kernel.GroupScratch
 	want, got := make([]float64, rows), make([]float64, rows)

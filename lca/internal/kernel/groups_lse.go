@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// GroupScratch holds the buffers of [Groups.LSE]. They grow once and are then reused. It serves one call at a time.
+// GroupScratch holds the buffers of [Groups.LSE] and [Groups.Pack]. They grow once and are then reused. It serves one call at a time.
 type GroupScratch struct {
 	f32   *functions[float32]
 	f64   *functions[float64]
@@ -28,6 +28,8 @@ type GroupScratch struct {
 	exact []float64 // logarithms of kernels
 	point []int32   // of the large weights
 	value []float32 // as they were
+
+	divider divider // of Pack
 }
 
 // start says where the logits of a group begin.

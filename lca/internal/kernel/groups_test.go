@@ -89,7 +89,7 @@ func TestGroups(t *testing.T) {
 
 func groupedLSE(p grouped, shape Shape) []float64 {
 	pool := Groups{Shape: shape}
-	pool.Pack(p.z, p.n, p.dim)
+	pool.Pack(new(GroupScratch), p.z, p.n, p.dim)
 	var s GroupScratch
 	dst := make([]float64, p.rows)
 	pool.LSE(dst, &s, p.q, p.rows)
@@ -101,7 +101,7 @@ func TestGroupsRowAlone(t *testing.T) {
 	for _, p := range groupedProblems() {
 		for _, dof := range []int{0, 3} {
 			pool := Groups{Shape: Shape{dof}}
-			pool.Pack(p.z, p.n, p.dim)
+			pool.Pack(new(GroupScratch), p.z, p.n, p.dim)
 			var s GroupScratch
 			together, alone := groupedLSE(p, Shape{dof}), make([]float64, p.rows)
 			for i := range alone {
@@ -122,7 +122,7 @@ func TestGroupsFollowTheData(t *testing.T) {
 			z[i] = r.NormFloat64() + apart*math.Sin(float64(i/dim%clusters*(i%dim+1)))
 		}
 		var pool Groups
-		pool.Pack(z, clusters*each, dim)
+		pool.Pack(new(GroupScratch), z, clusters*each, dim)
 		if n := len(pool.groups); apart == 0 && n != 1 || apart > 0 && (n < clusters || n > 4*clusters) {
 			t.Errorf("clusters %g apart: %d groups", apart, n)
 		}
