@@ -66,6 +66,9 @@ func (s *Scorer) Prepare(why bool) {
 	}
 }
 
+// ForgetWhy lets go of what Why and Impute need, which may be several times as much as what scores need. They make it again.
+func (s *Scorer) ForgetWhy() { s.neighbours = kernel.Neighbours[float64]{} }
+
 // forget lets go of the neighbours that a large model was prepared from.
 func (w *Workspace) forget() {
 	const most = 64 << 10 // numbers

@@ -192,7 +192,11 @@ func (t *KeyedTransform) writeGroup(ctx context.Context, all []source.Message, o
 			return err
 		}
 	}
-	return t.flush(ctx)
+	err := t.flush(ctx)
+	if !t.Models.Explains { // only some rows have been explained
+		m.scorer.ForgetWhy()
+	}
+	return err
 }
 
 // writeWithout writes a message that no model whitens.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ func (m *loadedModel) size() int {
 
 // modelCache bounds the models in memory, of all partitions of the process: those that were used least recently make room. A model
 // in use is never put out.
+//
+// A batch has rows of many keys that come seldom, and more models than there is memory for would pass through it, and take those with them that the next
+// batch needs. So a model that comes in is the next to go, unless it is used more often than the one that would go in its place.
 type modelCache struct {
 	limit  int // bytes
 	counts *ModelCounts
@@ -43,6 +47,7 @@ type modelCache struct {
 	mu   sync.Mutex // never held while another is taken, or while waiting
 	used int        // bytes of all models, and of those that are being fetched
 	n    int
+	uses float64     // of all models
 	ring loadedModel // ring.further was used last, ring.newer longest ago
 }
 
@@ -100,7 +105,12 @@ func (c *modelCache) put(m *loadedModel, reserved int) {
 	c.used += m.bytes - reserved
 	m.cached, m.pins = true, 1
 	c.n++
-	c.link(m)
+	c.use(m.entry)
+	if oldest := c.ring.newer; oldest != &c.ring && c.used > c.limit && c.heat(m.entry) <= c.heat(oldest.entry) {
+		c.linkOldest(m)
+	} else {
+		c.link(m)
+	}
 	c.counts.Memory.Store(int64(c.n))
 	c.counts.Loaded.Add(1)
 }
@@ -110,16 +120,32 @@ func (c *modelCache) pin(m *loadedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	m.pins++
+	c.use(m.entry)
 	if m.cached {
 		c.unlink(m)
 		c.link(m)
 	}
 }
 
+// heat is how often a model has been used. What was long ago counts less: half of it after 16 uses of each model in memory.
+type heat struct{ count, at float64 }
+
+func (c *modelCache) heat(e *modelEntry) float64 {
+	const uses = 16
+	return e.heat.count * math.Exp2((e.heat.at-c.uses)/float64(uses*max(c.n, 1)))
+}
+
+// use counts a use of a model.
+func (c *modelCache) use(e *modelEntry) {
+	c.uses++
+	e.heat = heat{c.heat(e) + 1, c.uses}
+}
+
 // touch says that a model has been used without a pin. It may have grown: what explains a row is prepared when the first is explained.
 func (c *modelCache) touch(m *loadedModel) {
 	c.mu.Lock()
 	c.grown(m)
+	c.use(m.entry)
 	if m.cached {
 		c.unlink(m)
 		c.link(m)
@@ -178,6 +204,12 @@ func (c *modelCache) out(m *loadedModel) {
 
 func (c *modelCache) link(m *loadedModel) {
 	m.newer, m.further = &c.ring, c.ring.further
+	m.newer.further, m.further.newer = m, m
+}
+
+// linkOldest makes a model the next to go.
+func (c *modelCache) linkOldest(m *loadedModel) {
+	m.further, m.newer = &c.ring, c.ring.newer
 	m.newer.further, m.further.newer = m, m
 }
 

@@ -45,6 +45,7 @@ type modelEntry struct {
 	own            bool       // our group has published it; so too
 
 	loaded atomic.Pointer[loadedModel] // nil: not in memory
+	heat   heat                        // guarded by the mutex of the cache
 
 	// The state of the stage, for one window.
 	window uint64

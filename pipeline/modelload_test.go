@@ -217,3 +217,35 @@ func TestLeastRecentlyUsedModelsGo(t *testing.T) {
 		t.Errorf("counted %d in memory, %d loaded, %d evicted; %v are in memory", n, counts.Loaded.Load(), counts.Evicted.Load(), in)
 	}
 }
+
+// Models that many rows need stay in memory while others, needed once in a while, pass through it; where the rows change, so do the models.
+func TestModelsThatPassThroughLeaveOthersInMemory(t *testing.T) {
+	m := modelsOf(t, 1)[0]
+	c := newKeyedCase(t, 1<<20, PassThrough)
+	for i := range 200 {
+		c.publish(snapshotOf(m, fmt.Sprint(i), 1))
+	}
+	c.versions("0", "1", "2", "3")
+	c.models.cache.limit = c.models.cache.used
+	counts := c.models.Stats.ModelCounts("transform")
+	rare, most := 10, uint64(0)
+	for batch := range 40 {
+		often := []string{"0", "1", "2"}
+		if batch >= 20 {
+			often = []string{"3", "4", "5"}
+		}
+		before := counts.Loaded.Load()
+		keys := slices.Clone(often)
+		for range 20 {
+			keys = append(keys, fmt.Sprint(10+rare%190))
+			rare++
+		}
+		c.versions(keys...)
+		if n := counts.Loaded.Load() - before - 20; batch > 2 && batch < 20 || batch >= 30 {
+			most = max(most, n)
+		}
+	}
+	if most != 0 {
+		t.Errorf("up to %d of 3 models that every batch needs were fetched again", most)
+	}
+}
