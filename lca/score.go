@@ -85,9 +85,18 @@ func (m *Model) NewScorer() *Scorer { return m.NewScorerIn(new(Workspace)) }
 
 // NewScorerIn is NewScorer with a Workspace that others may have used.
 func (m *Model) NewScorerIn(w *Workspace) *Scorer {
-	s := &Scorer{model: m, dim: m.Dim, parzen: m.Parzen(), gaussian: m.Gaussian(), blame: blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}, Workspace: w}
-	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
+	s := &Scorer{Workspace: w}
+	s.Renew(m)
 	return s
+}
+
+// Renew makes s the scorer of another model, in the memory that it has.
+func (s *Scorer) Renew(m *Model) {
+	s.model, s.dim, s.parzen, s.gaussian, s.prepared = m, m.Dim, m.Parzen(), m.Gaussian(), false
+	s.blame = blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}
+	s.groups.Clear()
+	s.ForgetWhy()
+	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 }
 
 // prepare makes what scores, Why and Impute have in common.
@@ -107,7 +116,7 @@ func (s *Scorer) prepare() {
 			s.rows[i] = float64(v)
 		}
 		s.constant += math.Log(float64(len(m.Neighbours) / m.Dim))
-		s.offset = make([]float64, m.Dim)
+		s.offset = linalg.Resize(s.offset, m.Dim)
 		prop1.Mean(s.offset, make([]float64, m.Dim), s.rows, m.Dim)
 		centre := slices.Clone(m.Mean)
 		floats.Add(centre, s.offset)

@@ -10,11 +10,16 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// Scorers of several models and sizes that share a Workspace return the bits that they return each with its own.
+// Scorers of several models and sizes that share a Workspace return the bits that they return each with its own, and so does one that is
+// renewed for each model.
 func TestScorersShareAWorkspace(t *testing.T) {
 	const rows = 70
 	shared := new(lca.Workspace)
-	type pair struct{ own, other *lca.Scorer }
+	type pair struct {
+		own, other *lca.Scorer
+		model      *lca.Model
+	}
+	var renewed *lca.Scorer
 	var all []pair
 	var dims []int
 	for i, d := range []int{3, 7, 5, 2} {
@@ -28,7 +33,7 @@ func TestScorersShareAWorkspace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := pair{m.NewScorer(), m.NewScorer()}
+		p := pair{m.NewScorer(), m.NewScorer(), m}
 		p.other.Use(shared)
 		all, dims = append(all, p), append(dims, d)
 	}
@@ -40,6 +45,13 @@ func TestScorersShareAWorkspace(t *testing.T) {
 			one, two := results(t, p.own, x, rows, d), results(t, p.other, x, rows, d)
 			if !slices.Equal(one, two) {
 				t.Errorf("model %d, round %d: other numbers with a shared workspace", i, round)
+			}
+			if renewed == nil {
+				renewed = p.model.NewScorerIn(shared)
+			}
+			renewed.Renew(p.model)
+			if three := results(t, renewed, x, rows, d); !slices.Equal(one, three) {
+				t.Errorf("model %d, round %d: other numbers of a renewed scorer", i, round)
 			}
 		}
 	}

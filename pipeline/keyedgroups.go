@@ -143,7 +143,7 @@ func (t *KeyedTransform) whitenMissing(ctx context.Context, all []source.Message
 	err := t.index.load(ctx, g.missing, func(read []*wanted) error {
 		return t.inTurn(ctx, func() error {
 			for _, w := range read {
-				if !t.index.make(w) {
+				if !t.index.make(w, true) {
 					continue
 				}
 				if err := write(w); err != nil {

@@ -120,14 +120,14 @@ func (k *KeyedModels) left(id string) {
 	}
 }
 
-// show says what is known of a model that has come into memory.
+// show says what is known of a model that has been fetched.
 func (k *KeyedModels) show(m *loadedModel) {
 	if k.Learns {
 		return
 	}
 	info := m.Model.Info
 	k.Stats.Models.Update(m.ModelID, func(r *ModelRow) {
-		r.InMemory, r.RowsLearnt = true, max(r.RowsLearnt, m.Version)
+		r.InMemory, r.RowsLearnt = m.entry.loaded.Load() == m, max(r.RowsLearnt, m.Version)
 		if gain := info.GaussianNLL - info.NLL; gain == gain { // not of a first model
 			r.Gain = gain
 		}

@@ -25,7 +25,7 @@ func TestKeyedRowsAreThoseOfTheirModel(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			topic := newKeyedTopic(t, 1+r.IntN(3))
 			topic.most = r.IntN(8)
-			memory := []int{1, 100 << 10, 1 << 20}[r.IntN(3)]
+			memory := []int{1, 40 << 10, 100 << 10, 1 << 20}[r.IntN(4)]
 			config := keyedConfig(OutputConfig{Format: formats[r.IntN(2)], Passthrough: true, Score: true, P: true, Why: r.IntN(3), Layout: Layout(r.IntN(2))},
 				[]OnInvalid{NullRow, RejectRow, ImputeRow}[r.IntN(3)], []UntilModel{PassThrough, Drop}[r.IntN(2)])
 			config.Output.Imputed = config.OnInvalid == ImputeRow

@@ -57,7 +57,7 @@ func (t *KeyedTransform) fetchWindow(ctx context.Context) error {
 	}
 	return t.index.load(ctx, t.window.missing, func(read []*wanted) error {
 		for _, w := range read {
-			t.index.make(w)
+			t.index.make(w, false)
 		}
 		return nil
 	})

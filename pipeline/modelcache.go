@@ -37,8 +37,8 @@ func (m *loadedModel) size() int {
 // modelCache bounds the models in memory, of all partitions of the process: those that were used least recently make room. A model
 // in use is never put out.
 //
-// A batch has rows of many keys that come seldom, and more models than there is memory for would pass through it, and take those with them that the next
-// batch needs. So a model that comes in is the next to go, unless it is used more often than the one that would go in its place.
+// A batch has rows of many keys that come seldom. Their models would take those with them that the next batch needs. So where memory is full, a model
+// comes in if it is used more often than the one that would go in its place, and else whitens its rows and passes on.
 type modelCache struct {
 	limit  int // bytes
 	counts *ModelCounts
@@ -87,6 +87,22 @@ func (c *modelCache) shrink(bytes int) (gone []string) {
 	return gone
 }
 
+// admits counts a use of a model of about so many bytes that is not in memory, and reports whether it is to be put there, as a newer version of one is that
+// is there.
+func (c *modelCache) admits(e *modelEntry, bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.use(e)
+	oldest := c.ring.newer
+	return oldest == &c.ring || e.loaded.Load() != nil || c.used+bytes <= c.limit || c.heat(e) > c.heat(oldest.entry)
+}
+
+// passed counts a model that was not put into memory.
+func (c *modelCache) passed() {
+	c.counts.Loaded.Add(1)
+	c.counts.Evicted.Add(1)
+}
+
 // unreserve gives room back.
 func (c *modelCache) unreserve(bytes int) {
 	c.mu.Lock()
@@ -105,12 +121,7 @@ func (c *modelCache) put(m *loadedModel, reserved int) {
 	c.used += m.bytes - reserved
 	m.cached, m.pins = true, 1
 	c.n++
-	c.use(m.entry)
-	if oldest := c.ring.newer; oldest != &c.ring && c.used > c.limit && c.heat(m.entry) <= c.heat(oldest.entry) {
-		c.linkOldest(m)
-	} else {
-		c.link(m)
-	}
+	c.link(m)
 	c.counts.Memory.Store(int64(c.n))
 	c.counts.Loaded.Add(1)
 }
@@ -204,12 +215,6 @@ func (c *modelCache) out(m *loadedModel) {
 
 func (c *modelCache) link(m *loadedModel) {
 	m.newer, m.further = &c.ring, c.ring.further
-	m.newer.further, m.further.newer = m, m
-}
-
-// linkOldest makes a model the next to go.
-func (c *modelCache) linkOldest(m *loadedModel) {
-	m.further, m.newer = &c.ring, c.ring.newer
 	m.newer.further, m.further.newer = m, m
 }
 

@@ -36,6 +36,10 @@ type modelIndex struct {
 
 	joiner    snapshot.Joiner
 	workspace lca.Workspace // models are prepared in
+	passing   struct {      // the memory of a model that passes, see modelCache
+		joiner snapshot.Joiner
+		scorer *lca.Scorer
+	}
 }
 
 // modelEntry is what is known of one model.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -88,18 +89,23 @@ func (x *modelIndex) unusable(all []*wanted) (again []*wanted, err error) {
 	return again, nil
 }
 
-// make makes the model of a snapshot of which all was read that is there, and takes it into memory. It returns false if that is not a model.
-func (x *modelIndex) make(w *wanted) bool {
-	var m *loadedModel
-	m, w.err = x.made(w)
-	w.chunks = nil
-	if w.err != nil {
+// make makes the model of a snapshot of which all was read that is there, and takes it into memory, or lets it pass if it may. It returns false
+// if that is not a model.
+func (x *modelIndex) make(w *wanted, mayPass bool) bool {
+	passes := !x.models.cache.admits(w.entry, w.estimate()) && mayPass
+	m, err := x.made(w, passes)
+	w.err, w.chunks = err, nil
+	if err != nil {
 		return false
 	}
 	x.serve(w.entry, m.Version)
 	w.entry.using = m
-	x.models.cache.put(m, w.reserved)
-	w.reserved = 0
+	if passes {
+		x.models.cache.passed()
+	} else {
+		x.models.cache.put(m, w.reserved)
+		w.reserved = 0
+	}
 	x.models.show(m)
 	return true
 }
@@ -240,19 +246,24 @@ func share(records []source.Record, all []*wanted) {
 	}
 }
 
-func (x *modelIndex) made(w *wanted) (*loadedModel, error) {
-	s, err := x.joiner.Join(x.id(w.value), w.at.version, w.chunks)
+func (x *modelIndex) made(w *wanted, passes bool) (*loadedModel, error) {
+	joiner := &x.joiner
+	if passes {
+		joiner = &x.passing.joiner
+		joiner.Over = true
+	}
+	s, err := joiner.Join(x.id(w.value), w.at.version, w.chunks)
 	if err == nil {
 		err = x.models.accept(s)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return x.ready(w.entry, s)
+	return x.ready(w.entry, s, passes)
 }
 
 // ready prepares a model for whitening.
-func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot) (*loadedModel, error) {
+func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot, passes bool) (*loadedModel, error) {
 	k := x.models
 	s.Features, s.Offsets, s.Extra = k.names.one(s.Features), nil, nil
 	view, err := s.Model.View(k.Coordinates, k.Components)
@@ -262,7 +273,7 @@ func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot) (*loadedModel, e
 	lean := *view
 	lean.CL, lean.CG = nil, nil
 	s.Model = &lean
-	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: lean.NewScorerIn(&x.workspace), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
+	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: x.scorer(&lean, passes), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
 	m.scorer.Prepare(k.Explains)
 	m.fixed = k.labels(s.ModelID, s.Version, x.partition)
 	if k.AlarmsTo != nil {
@@ -270,6 +281,21 @@ func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot) (*loadedModel, e
 	}
 	m.bytes = m.size()
 	return m, nil
+}
+
+// scorer returns a scorer of a model. Those that pass share their memory.
+func (x *modelIndex) scorer(m *lca.Model, passes bool) *lca.Scorer {
+	if !passes {
+		return m.NewScorerIn(&x.workspace)
+	}
+	p := &x.passing
+	if p.scorer == nil {
+		p.scorer = m.NewScorerIn(&x.workspace)
+		return p.scorer
+	}
+	p.scorer.Use(&x.workspace)
+	p.scorer.Renew(m)
+	return p.scorer
 }
 
 // errRefused is a model that rows must not be whitened with.

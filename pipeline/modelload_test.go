@@ -165,7 +165,7 @@ func TestCompactedOffsetsAreLookedUpAgain(t *testing.T) {
 	x.entries["x"].newest = old
 	x.mu.Unlock()
 	w := &wanted{entry: x.entries["x"], value: "x", at: old}
-	if err := x.fetch(t.Context(), []*wanted{w}, func([]*wanted) error { x.make(w); return nil }); err != nil || !errors.Is(w.err, snapshot.ErrIncomplete) {
+	if err := x.fetch(t.Context(), []*wanted{w}, func([]*wanted) error { x.make(w, false); return nil }); err != nil || !errors.Is(w.err, snapshot.ErrIncomplete) {
 		t.Fatalf("%v, %v: the place holds a snapshot", err, w.err)
 	}
 }

@@ -24,10 +24,13 @@ type decoder struct {
 	raw        []ipcguard.Pair // memory for the metadata of a part
 }
 
-// begin forgets a snapshot, but for memory that nothing of it uses.
-func (d *decoder) begin() {
+// begin forgets a snapshot, but for memory that nothing of it uses; over: nothing uses its neighbours and scores.
+func (d *decoder) begin(over bool) {
 	t := &d.table
-	*d = decoder{table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0]}, raw: d.raw[:0]}
+	if !over {
+		d.neighbours, d.scores = nil, nil
+	}
+	*d = decoder{neighbours: d.neighbours[:0], scores: d.scores[:0], table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0]}, raw: d.raw[:0]}
 }
 
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.

@@ -138,6 +138,9 @@ func Join(modelID string, version uint64, records []source.Record) (*Snapshot, e
 
 // Joiner is memory for Join, which the next one uses again. It is for one goroutine.
 type Joiner struct {
+	// Over says that a snapshot is no longer used when the next one is joined, which takes the memory of its neighbours and scores.
+	Over bool
+
 	slot    slot
 	decoder decoder
 }
@@ -167,6 +170,6 @@ func (j *Joiner) Join(modelID string, version uint64, records []source.Record) (
 	if _, ok := s.whole(); !ok {
 		return nil, fmt.Errorf("%w: version %d of model %q", ErrIncomplete, version, modelID)
 	}
-	j.decoder.begin()
+	j.decoder.begin(j.Over)
 	return s.join(&j.decoder, modelID, version)
 }

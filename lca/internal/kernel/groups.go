@@ -42,6 +42,9 @@ const (
 // Len returns the number of points.
 func (g *Groups) Len() int { return len(g.points) / max(1, g.dim) }
 
+// Clear empties the pool, and keeps its memory for the next.
+func (g *Groups) Clear() { g.points = g.points[:0] }
+
 // Bytes returns about how many bytes they take.
 func (g *Groups) Bytes() int {
 	const double, single, each = 8, 4, 32
