@@ -251,16 +251,17 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 		return nil
 	}
 	done, err := f.Finish(work)
-	if err != nil {
-		return err
-	}
-	if !done.Commit {
+	made := err == nil
+	if made && !done.Commit {
 		return nil
 	}
-	if err = l.put(work, done, done.claim(l.claim)); err == nil {
-		l.Stage.Kept()
+	if made {
+		err = l.put(work, done, done.claim(l.claim))
 	}
-	if err != nil && !ended && !final(err) {
+	switch late := work.Err() != nil && errors.Is(err, work.Err()); { // late: Grace is over
+	case err == nil:
+		l.Stage.Kept()
+	case !ended && (late || made && !final(err)):
 		l.Log.Warn("the last checkpoint was not written; the next start resumes from the one before", "error", err)
 		return nil
 	}
