@@ -45,6 +45,16 @@ def valve(runs):
     return keys + [dict(method=m, setting=s, run=r) for m, grid in RIVALS.items() for r in range(runs if m in RANDOM else 1) for s in grid]
 
 
+# The runs as machines that run at the same time: models, and rows that they are warmed up by, of a machine or of all.
+FLEET_MODELS = ["a model for each run", "one model for all"]
+FLEET = [(FLEET_MODELS[0], WARMUP), (FLEET_MODELS[1], WARMUP), (FLEET_MODELS[1], 8 * WARMUP)]
+FLEET_UNITS = ["as they are", "each run in units of its own"]
+
+
+def fleet(runs):
+    # Which rows the pool of a model for all keeps depends on the topic's name; that of one run's rows keeps all.
+    return [dict(units=u, models=m, warmup=w, run=r) for u in FLEET_UNITS for m, w in FLEET for r in range(1 if m == FLEET_MODELS[0] else runs)]
+
 
 def others():
     """On the runs by which nothing was chosen: what is shipped, and what was best of each rival on the others."""

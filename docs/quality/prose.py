@@ -100,6 +100,25 @@ figures to reach are those of a batch fit; the error of the difference to it in 
 - `preset: metric`'s wide kernels (ν = 0.1) blur this score; a kernel ten times sharper than the preset's changes little.
 """
 
+FLEET = """
+## A model for each machine, or one for all
+
+The same {count} runs as machines that run at the same time: ten rows of each in turn on one topic, the run as the message's key, and
+`configs/anomaly-scores.yaml` with `model.by: key` or without. Both learn the same records in the same order. Each row after the first 400 of its run is scored
+by the snapshot of all rows before its block of 100, so no score has seen its row. ± is over the runs, and in the last column over the differences run by
+run. Figures of a model for all are means of {topics} topics, whose names decide which rows its pool keeps. "In units of its own": each column of each run is
+multiplied by a number of its own from 1/e to e, as if sensors were of other makes. That is made, not measured.
+
+{table}
+
+- **These runs are of one pump.** What is normal for one of them is mostly normal for all, so a model for each has an eighth of the rows and gains little from being
+  apart: the last column tells on which rows the two differ by more than chance. Where machines are unlike, a model for all must have seen all of them before it is
+  believed: a warm-up of 400 rows of the stream is 50 of each, and one of 3200 means that nothing is scored before.
+- A model for each is that of its rows alone, to the bit, so other units change its figures by rounding alone, except those that pool the scores of all runs.{earlier}
+- **Take a model for each** where machines differ in units, levels or habits, where they come and go, and where a row should be judged by what is usual for *its* machine. It
+  says nothing before its own warm-up. **Take one for all** where machines are alike: it has more rows, and scores a new machine from its first row.
+"""
+
 CLUSTERS = """
 ## Clustering downstream
 

@@ -20,7 +20,7 @@ for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "GOMAXPROCS"):
 import broker
 import store
 
-NAMES = ["floors", "valve", "streams", "targets", "clusters", "growth"]
+NAMES = ["floors", "valve", "fleet", "streams", "targets", "clusters", "growth"]
 
 
 def main():
