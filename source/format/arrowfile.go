@@ -135,7 +135,7 @@ func (a *arrowFile) indexStream() error {
 	for at < a.size {
 		h, meta, err := a.head(at, a.size)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return nothingAfter(io.NewSectionReader(a.f, at+meta, a.size-at-meta))
 		}
 		if err != nil {
 			return fmt.Errorf("at byte %d: %w", at, err)
@@ -174,18 +174,21 @@ func (a *arrowFile) head(at, end int64) (h ipcguard.Head, length int64, err erro
 	if _, err := a.f.ReadAt(prefix, at); err != nil {
 		return h, 0, err
 	}
-	if len(prefix) < 8 {
-		return h, 0, errorf(CodeArrowTruncated, "%d bytes where a message begins", len(prefix))
+	n, skip := int64(-1), int64(4)
+	if len(prefix) >= 4 {
+		n = int64(int32(binary.LittleEndian.Uint32(prefix)))
 	}
-	n, skip := int64(int32(binary.LittleEndian.Uint32(prefix))), int64(4)
-	if n == -1 {
+	if n == -1 { // before Arrow 0.15 there was no such mark, and four bytes of zero are the end
+		if len(prefix) < 8 {
+			return h, 0, errorf(CodeArrowTruncated, "%d bytes where a message begins", len(prefix))
+		}
 		n, skip = int64(int32(binary.LittleEndian.Uint32(prefix[4:]))), 8
 	}
 	switch {
 	case n == 0:
-		return h, 0, io.EOF
+		return h, skip, io.EOF
 	case n < 0 || n > a.limits.Metadata:
-		return h, 0, errorf(CodeArrowInvalid, "metadata of %d bytes", n)
+		return h, 0, errorf(CodeArrowInvalid, "metadata of %d bytes; the bytes are no Arrow stream", n)
 	case n > end-at-skip:
 		return h, 0, errorf(CodeArrowTruncated, "metadata of %d bytes is announced, %d are left", n, end-at-skip)
 	}

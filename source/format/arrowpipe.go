@@ -2,6 +2,8 @@ package format
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +15,8 @@ import (
 )
 
 // Pipe reads an Arrow IPC stream as it comes, such as from a pipe. It holds one message in memory at a time, as [File] does, and is as strict.
-// What ends without the mark of the end is refused, because the program that wrote it may have stopped in the middle.
+// What ends without the mark of the end is refused, because the program that wrote it may have stopped in the middle. So is what goes on after it;
+// the reader is therefore read to its own end.
 //
 // A Pipe is for one goroutine.
 type Pipe struct {
@@ -122,7 +125,7 @@ func (p *Pipe) frame() ([]byte, error) {
 	}
 	switch {
 	case n == 0:
-		return nil, io.EOF
+		return nil, cmp.Or(nothingAfter(p.r), io.EOF)
 	case n < 0 || n > p.limits.Metadata:
 		return nil, errorf(CodeArrowInvalid, "metadata of %d bytes; the bytes are no Arrow stream", n)
 	}
@@ -141,6 +144,23 @@ func (p *Pipe) frame() ([]byte, error) {
 	frame := p.memory.take(h.Kind, int64(len(head))+h.Body)
 	copy(frame, head)
 	return frame, p.fill(frame[len(head):])
+}
+
+// nothingAfter reads what follows the mark of the end, which may be zeros, as in a message. Two streams one after the other, as cat joins them, have
+// an end in the middle: a reader that stops there loses the rows of the second.
+func nothingAfter(r io.Reader) error {
+	b := make([]byte, 4096)
+	for {
+		n, err := r.Read(b)
+		switch {
+		case len(bytes.TrimLeft(b[:n], "\x00")) > 0:
+			return errorf(CodeArrowInvalid, "there is more after the end of the stream: streams are not joined by cat, name each file, or write all rows as one stream")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the stream: %w", err)
+		}
+	}
 }
 
 // fill reads all of b.

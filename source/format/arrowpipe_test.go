@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,13 +82,18 @@ func TestPipeRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stream, err := os.ReadFile("testdata/files/table.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		data []byte
 		says string
 	}{
-		"a file":  {file, "Arrow file"},
-		"nothing": {nil, "without its mark"},
-		"text":    {[]byte(`{"a": 1}` + strings.Repeat(" ", 100)), "no Arrow stream"},
+		"a file":      {file, "Arrow file"},
+		"two streams": {append(slices.Clone(stream), stream...), "there is more after the end of the stream"},
+		"nothing":     {nil, "without its mark"},
+		"text":        {[]byte(`{"a": 1}` + strings.Repeat(" ", 100)), "no Arrow stream"},
 	} {
 		if _, err := pipeRows(bytes.NewReader(c.data), 10); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)

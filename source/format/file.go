@@ -1,6 +1,14 @@
 package format
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
 	"github.com/apache/arrow/go/v15/arrow"
 )
 
@@ -24,8 +32,14 @@ type File struct{ table table }
 // OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream) or .parquet. Its
 // batches have at most maxRows rows.
 func OpenFile(path string, maxRows int) (*File, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
 	f, err := byExtension(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := sameAsExtension(path, f); err != nil {
 		return nil, err
 	}
 	t, err := f.open(path, maxRows)
@@ -33,6 +47,51 @@ func OpenFile(path string, maxRows int) (*File, error) {
 		return nil, err
 	}
 	return &File{t}, nil
+}
+
+// regular refuses what can be seen to be no file of rows before it is opened.
+func regular(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("it is a directory: name each of its files (in a shell: $(printf -- '--input %%s ' %s))", filepath.Join(path, "*.parquet"))
+	case !info.Mode().IsRegular():
+		return errors.New("it is no file but a pipe or a device, which cannot be read twice: write the rows to a file first")
+	}
+	return nil
+}
+
+// signatures lists the extensions of files by what the files begin with.
+// Both formats of Arrow are read by the names of either.
+var signatures = []struct{ magic, is, extension string }{
+	{"PAR1", "a Parquet file", ".parquet"},
+	{"ARROW1", "an Arrow file", ".arrow"},
+	{"\xff\xff\xff\xff", "an Arrow stream", ".arrows"},
+}
+
+// sameAsExtension refuses an empty file, and one that is of another format than its name says.
+func sameAsExtension(path string, f spec) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	head := make([]byte, 8)
+	n, err := io.ReadFull(file, head)
+	if errors.Is(err, io.EOF) {
+		return errors.New("the file is empty: it has 0 bytes, and a file without rows would have a schema")
+	}
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	for _, s := range signatures {
+		if bytes.HasPrefix(head[:n], []byte(s.magic)) && !slices.Contains(f.extensions, s.extension) {
+			return fmt.Errorf("this is %s: let its name end in %s", s.is, s.extension)
+		}
+	}
+	return nil
 }
 
 // Rows is the number of rows in all batches.

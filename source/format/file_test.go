@@ -1,10 +1,12 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,13 +163,29 @@ func TestOpenFileRefuses(t *testing.T) {
 		}
 		return path
 	}
+	directory := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	arrow, parquet, stream := read(t, "table.arrow"), read(t, "zstd.parquet"), read(t, "table.arrows")
 	for _, c := range []struct{ name, path, says string }{
 		{"missing", filepath.Join(dir, "none.arrow"), "no such file"},
 		{"a directory", t.TempDir(), `it is a directory: name each of its files`},
 		{"an unknown type", write("a.csv", []byte("a,b\n")), `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet`},
 		{"JSON, which is read from messages only", write("a.json", []byte("{}")), `".json" are not read`},
-		{"an empty file", write("empty.arrow", nil), "0 bytes"},
+		{"a directory that is named as a file, as Spark writes them", directory("rows.parquet"), `it is a directory: name each of its files`},
+		{"a device", os.DevNull, "it is no file"},
+		{"an empty file", write("empty.arrow", nil), "the file is empty"},
+		{"an empty stream", write("empty.arrows", nil), "the file is empty"},
+		{"an empty Parquet file", write("empty.parquet", nil), "the file is empty"},
+		{"Parquet by the name of Arrow", write("parquet.arrow", parquet), "this is a Parquet file: let its name end in .parquet"},
+		{"Arrow by the name of Parquet", write("arrow.parquet", arrow), "this is an Arrow file: let its name end in .arrow"},
+		{"a stream by the name of Parquet", write("stream.parquet", stream), "this is an Arrow stream: let its name end in .arrows"},
+		{"two streams", write("two.arrows", append(slices.Clone(stream), stream...)), "there is more after the end of the stream"},
+		{"a stream and a byte", write("more.arrows", append(append(slices.Clone(stream), make([]byte, 5000)...), 'x')), "there is more after the end of the stream"},
 		{"text", write("text.arrow", []byte("hello, this is no Arrow")), "metadata of"},
 		{"a file cut short", write("cut.arrow", arrow[:len(arrow)-100]), "not written to its end"},
 		{"a stream cut short", write("cut.arrows", stream[:len(stream)-100]), "are left"},
@@ -185,6 +203,36 @@ func TestOpenFileRefuses(t *testing.T) {
 				t.Errorf("%v does not say %q", err, c.says)
 			}
 		})
+	}
+}
+
+// TestStreamsEndInTheirWays holds that zeros after the end are passed over, and that the four bytes that end streams of Arrow before 0.15 are read.
+func TestStreamsEndInTheirWays(t *testing.T) {
+	stream := read(t, "table.arrows")
+	want := rowsOf(t, openFile(t, everyRow, "table.arrows"))
+	for name, b := range map[string][]byte{
+		"padded": append(slices.Clone(stream), make([]byte, 5000)...),
+		"short":  append(slices.Clone(stream[:len(stream)-8]), 0, 0, 0, 0),
+	} {
+		path := filepath.Join(t.TempDir(), name+".arrows")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenFile(path, everyRow)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if diff := cmp.Diff(want, rowsOf(t, f)); diff != "" {
+			t.Errorf("%s, a file: %s", name, diff)
+		}
+		_ = f.Close()
+		got, err := pipeRows(bytes.NewReader(b), everyRow)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, a pipe: %s", name, diff)
+		}
 	}
 }
 

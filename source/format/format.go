@@ -3,8 +3,7 @@ package format
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+		"path/filepath"
 	"slices"
 	"strings"
 
@@ -111,9 +110,6 @@ func byExtension(path string) (spec, error) {
 			return f, nil
 		}
 		all = append(all, f.extensions...)
-	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return spec{}, fmt.Errorf("it is a directory: name each of its files (in a shell: $(printf -- '--input %%s ' %s))", filepath.Join(path, "*.parquet"))
 	}
 	reader := "csv.read_csv"
 	switch ext {
