@@ -165,7 +165,7 @@ func (f *rivalFleet) ours(b *testing.B, group string, crash bool) fleetRivalResu
 }
 
 // await waits until the models have learnt all rows, or no more for a while, and all rows are written, and returns how many were learnt. After a
-// crash the count of what is written begins anew.
+// crash the count of what is written begins at 0.
 func (f *rivalFleet) await(b *testing.B, p *process, crash bool) (learnt int) {
 	b.Helper()
 	done := func() bool {
