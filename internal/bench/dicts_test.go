@@ -20,53 +20,53 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// BenchmarkFleetRival runs `lca-stream run` with a model for each key, and in turn what users write today: a dict of models behind a consumer in
-// Python (testdata/fleet.py). Both learn, whiten and score messages of one row, exactly once. The figures are rows per second of processor
+// BenchmarkDicts runs `lca-stream run` with a model for each key, and in turn what users write today: a dict of models behind a consumer in
+// Python (testdata/dicts.py). Both learn, whiten and score messages of one row, exactly once. The figures are rows per second of processor
 // time, memory for a model, and how many rows the models lack that were read before a kill -9 halfway.
 //
-//	go test ./internal/bench -run '^$' -bench FleetRival -benchtime 1x -timeout 1h
+//	go test ./internal/bench -run '^$' -bench Dicts -benchtime 1x -timeout 1h
 //
 // ROUNDS is how often each runs (3), KEYS how many there are (500), of 2000 rows each, TABLES a directory for
 // the table, and PROFILE_DIR one for CPU profiles of lca-stream.
-func BenchmarkFleetRival(b *testing.B) {
+func BenchmarkDicts(b *testing.B) {
 	h := newHall(b)
 	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
-	f := &rivalFleet{hall: h, keys: 500, rows: 2000, dim: 8, python: testtools.Python(b)}
+	f := &dicts{hall: h, keys: 500, rows: 2000, dim: 8, python: testtools.Python(b)}
 	if n, err := strconv.Atoi(os.Getenv("KEYS")); err == nil {
 		f.keys = n
 	}
 	for range b.N {
 		f.compete(b)
 	}
-	table(b, "fleetrival", "| | rows/cpu-s | ours / that (lowest – highest) | KiB a model | rows that a crash loses, of "+thousands(float64(f.messages()))+" |\n|---|---|---|---|---|\n", h.rows)
+	table(b, "dicts", "| | rows/cpu-s | ours / that (lowest – highest) | KiB a model | rows that a crash loses, of "+thousands(float64(f.messages()))+" |\n|---|---|---|---|---|\n", h.rows)
 }
 
-// rivalFleet is a stream of keys.
-type rivalFleet struct {
+// dicts is a stream of keys.
+type dicts struct {
 	hall            *hall
 	keys, rows, dim int
 	python          string
 	stream          *stream
 }
 
-// fleetRivalResult is what fleet.py says in addition.
-type fleetRivalResult struct {
+// dictResult is what dicts.py says in addition.
+type dictResult struct {
 	result
 	Learnt   int
 	ModelKiB float64
 }
 
-func (f *rivalFleet) messages() int { return f.keys * f.rows }
+func (f *dicts) messages() int { return f.keys * f.rows }
 
-func (f *rivalFleet) compete(b *testing.B) {
-	id := fmt.Sprintf("fleet-%d", time.Now().UnixNano())
+func (f *dicts) compete(b *testing.B) {
+	id := fmt.Sprintf("dicts-%d", time.Now().UnixNano())
 	s := &stream{id: id, model: id, dim: f.dim, rows: 1, messages: f.messages(), partitions: 2, broker: f.hall.broker, binary: f.hall.binary}
 	f.stream = s
 	s.topic(b, id+"-in", s.partitions, nil)
 	f.fill(b)
 	rivals := []string{"numpy", "scikit-learn", "kernels"}
-	var ours []fleetRivalResult
-	theirs := map[string][]fleetRivalResult{}
+	var ours []dictResult
+	theirs := map[string][]dictResult{}
 	for i := range f.hall.rounds {
 		ours = append(ours, f.ours(b, fmt.Sprintf("%s-ours-%d", id, i), false))
 		for _, kind := range rivals {
@@ -76,7 +76,7 @@ func (f *rivalFleet) compete(b *testing.B) {
 		}
 	}
 	crashed := f.ours(b, id+"-crash", true)
-	rate := func(r fleetRivalResult) float64 { return float64(f.messages()) / r.CPU }
+	rate := func(r dictResult) float64 { return float64(f.messages()) / r.CPU }
 	var mine []float64
 	for _, r := range ours {
 		mine = append(mine, rate(r))
@@ -101,7 +101,7 @@ func (f *rivalFleet) compete(b *testing.B) {
 }
 
 // fill writes the rows of all keys in turn: each key has two clusters of its own.
-func (f *rivalFleet) fill(b *testing.B) {
+func (f *dicts) fill(b *testing.B) {
 	b.Helper()
 	s := f.stream
 	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.broker.Addrs()})
@@ -137,7 +137,7 @@ func (f *rivalFleet) fill(b *testing.B) {
 }
 
 // ours runs lca-stream over the stream; crash: it is killed halfway, and started again.
-func (f *rivalFleet) ours(b *testing.B, group string, crash bool) fleetRivalResult {
+func (f *dicts) ours(b *testing.B, group string, crash bool) dictResult {
 	b.Helper()
 	s := *f.stream
 	s.model = group
@@ -156,7 +156,7 @@ func (f *rivalFleet) ours(b *testing.B, group string, crash bool) fleetRivalResu
 		p.kill()
 		p = start(b, s.binary, []string{"run", "-c", path})
 	}
-	r := fleetRivalResult{Learnt: f.await(b, p, crash)}
+	r := dictResult{Learnt: f.await(b, p, crash)}
 	r.ModelKiB = (p.value(b, "go_memstats_heap_alloc_bytes") - heap) / 1024 / float64(f.keys)
 	wall := time.Since(began).Seconds()
 	r.result = p.stop(b)
@@ -165,8 +165,8 @@ func (f *rivalFleet) ours(b *testing.B, group string, crash bool) fleetRivalResu
 }
 
 // await waits until the models have learnt all rows, or no more for a while, and all rows are written, and returns how many were learnt. After a
-// crash the count of what is written begins at 0.
-func (f *rivalFleet) await(b *testing.B, p *process, crash bool) (learnt int) {
+// crash the count of what is written begins anew.
+func (f *dicts) await(b *testing.B, p *process, crash bool) (learnt int) {
 	b.Helper()
 	done := func() bool {
 		written := p.value(b, "lca_transform_rows_total") + p.value(b, `lca_records_passed_total\{reason="no_model"\}`)
@@ -181,7 +181,7 @@ func (f *rivalFleet) await(b *testing.B, p *process, crash bool) (learnt int) {
 }
 
 // learnt adds up the rows of all models.
-func (f *rivalFleet) learnt(b *testing.B, p *process) (rows int) {
+func (f *dicts) learnt(b *testing.B, p *process) (rows int) {
 	b.Helper()
 	for offset, total := 0, 1; offset < total; offset += 1000 {
 		resp, err := plain().Get(fmt.Sprintf("%sapi/v1/models?limit=1000&offset=%d", p.url, offset))
@@ -207,9 +207,9 @@ func (f *rivalFleet) learnt(b *testing.B, p *process) (rows int) {
 	return rows
 }
 
-func (f *rivalFleet) config(b *testing.B, group, output string) string {
+func (f *dicts) config(b *testing.B, group, output string) string {
 	b.Helper()
-	path := filepath.Join(b.TempDir(), "fleet.yaml")
+	path := filepath.Join(b.TempDir(), "dicts.yaml")
 	text := fmt.Sprintf(`
 kafka: {brokers: [%q]}
 source: {topic: %s-in, group: %s, features: [s0, s1, s2, s3, s4, s5, s6, s7]}
@@ -226,15 +226,15 @@ http: {listen: "127.0.0.1:0", debug_endpoints: true}
 	return path
 }
 
-// rival runs fleet.py over a number of messages of the stream; with crash it kills itself once it has read that many.
-func (f *rivalFleet) rival(b *testing.B, kind, group string, messages, crash, save int, state string) (r fleetRivalResult) {
+// rival runs dicts.py over a number of messages of the stream; with crash it kills itself once it has read that many.
+func (f *dicts) rival(b *testing.B, kind, group string, messages, crash, save int, state string) (r dictResult) {
 	b.Helper()
 	line, err := json.Marshal(map[string]any{"brokers": f.stream.broker.Addrs()[0], "input": f.stream.id + "-in", "output": group + "-out", "group": group,
 		"dim": f.dim, "messages": messages, "crash": crash, "save": save, "file": state})
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(f.python, "testdata/fleet.py", kind, string(line))
+	cmd := exec.Command(f.python, "testdata/dicts.py", kind, string(line))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "OPENBLAS_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1")
 	cmd.Stderr = os.Stderr
@@ -247,7 +247,7 @@ func (f *rivalFleet) rival(b *testing.B, kind, group string, messages, crash, sa
 
 // lost returns how many rows the rival's models lack that it has read: it is killed halfway, and started again. save is how many messages are
 // between two pickles of all models; 0: there are none.
-func (f *rivalFleet) lost(b *testing.B, kind string, save int) int {
+func (f *dicts) lost(b *testing.B, kind string, save int) int {
 	b.Helper()
 	group := fmt.Sprintf("%s-%s-lost-%d", f.stream.id, kind, save)
 	state := filepath.Join(b.TempDir(), "models")

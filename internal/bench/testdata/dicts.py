@@ -1,6 +1,6 @@
 """What users write today for a fleet: a dict of models behind a consumer, one for each key.
 
-    fleet.py numpy|scikit-learn|kernels JSON
+    dicts.py numpy|scikit-learn|kernels JSON
 
 Messages are one JSON object each. A fetch is divided by key, so that the rows of a key are one matrix; each row is whitened and scored by
 its key's model, written again with both, exactly once, and given to its model, which is refitted every 100 rows. numpy: a running mean
