@@ -47,6 +47,7 @@ type ModelLog interface {
 	TopicReader
 	Move(next int64)  // the offset to read next
 	Want(until int64) // no more is wanted than is before this offset
+	Reuse()           // what was fetched is not used any more when the next Fetch begins
 }
 
 // following is an index and the goroutine that follows its partition.

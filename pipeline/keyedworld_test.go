@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -100,16 +101,40 @@ func (k *keyedTopic) open(_ context.Context, _ int32, from int64) (ModelLog, err
 }
 
 type keyedTopicLog struct {
-	topic *keyedTopic
-	next  int64
+	topic  *keyedTopic
+	next   int64
+	reused bool
+	given  []recordbatch.Record
 }
 
 func (l *keyedTopicLog) Move(next int64) { l.next = next }
 
 func (l *keyedTopicLog) Want(int64) {}
 
+func (l *keyedTopicLog) Reuse() { l.reused = true }
+
+// spoil overwrites what the last Fetch gave, where that may be.
+func (l *keyedTopicLog) spoil() {
+	for _, r := range l.given {
+		for i := range r.Value {
+			r.Value[i] = 0xAA
+		}
+		for i := range r.Key {
+			r.Key[i] = 'x'
+		}
+	}
+	l.given = nil
+}
+
+// copied is a record that nothing else points into.
+func copied(r recordbatch.Record) recordbatch.Record {
+	r.Key, r.Value = bytes.Clone(r.Key), bytes.Clone(r.Value)
+	return r
+}
+
 func (l *keyedTopicLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	k := l.topic
+	l.spoil()
 	for {
 		k.mu.Lock()
 		if len(k.faults) > 0 {
@@ -128,6 +153,10 @@ func (l *keyedTopicLog) Fetch(ctx context.Context) (source.Fetched, error) {
 				if k.most > 0 && len(got.Records) == k.most {
 					got.Next = r.Offset
 					break
+				}
+				if l.reused {
+					r = copied(r)
+					l.given = append(l.given, r)
 				}
 				got.Records = append(got.Records, r)
 			}

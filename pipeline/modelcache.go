@@ -87,7 +87,7 @@ func (c *modelCache) shrink(bytes int) (gone []string) {
 	return gone
 }
 
-// admits counts a use of a model of about so many bytes that is not in memory, and reports whether it is to be put there, as a newer version of one is that
+// admits counts a use of a model that is not in memory and takes about that number of bytes, and reports whether it is to be put there, as a newer version of one is that
 // is there.
 func (c *modelCache) admits(e *modelEntry, bytes int) bool {
 	c.mu.Lock()

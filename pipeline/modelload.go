@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -36,6 +37,7 @@ type wanted struct {
 	gone     int // how often there was nothing at the same place
 
 	chunks []source.Record // as far as they have been read
+	kept   int             // those of them that are copies
 	read   bool            // all was read that is there
 	err    error           // why there is no model of it
 }
@@ -94,7 +96,7 @@ func (x *modelIndex) unusable(all []*wanted) (again []*wanted, err error) {
 func (x *modelIndex) make(w *wanted, mayPass bool) bool {
 	passes := !x.models.cache.admits(w.entry, w.estimate()) && mayPass
 	m, err := x.made(w, passes)
-	w.err, w.chunks = err, nil
+	w.err, w.chunks, w.kept = err, nil, 0
 	if err != nil {
 		return false
 	}
@@ -158,7 +160,7 @@ func (x *modelIndex) fetch(ctx context.Context, all []*wanted, take func(read []
 			return hand(left)
 		}
 		for _, w := range left {
-			w.chunks = nil
+			w.chunks, w.kept = nil, 0
 		}
 		return err
 	})
@@ -191,6 +193,7 @@ func (x *modelIndex) read(ctx context.Context, all []*wanted, hand func(read []*
 			if x.loader, err = x.models.Open(ctx, x.partition, from); err != nil {
 				return all, err
 			}
+			x.loader.Reuse()
 		} else if next < 0 || from-next > mostAcross {
 			x.loader.Move(from)
 		}
@@ -213,8 +216,23 @@ func (x *modelIndex) read(ctx context.Context, all []*wanted, hand func(read []*
 		if err := hand(read); err != nil {
 			return all, err
 		}
+		for i := 0; i < len(all) && all[i].at.first < next; i++ {
+			all[i].keep()
+		}
 	}
 	return nil, nil
+}
+
+// keep copies the chunks that have come so far: the next Fetch takes their memory.
+func (w *wanted) keep() {
+	for i := w.kept; i < len(w.chunks); i++ {
+		r := &w.chunks[i]
+		r.Key, r.Value, r.Headers = bytes.Clone(r.Key), bytes.Clone(r.Value), slices.Clone(r.Headers)
+		for k := range r.Headers {
+			r.Headers[k].Value = bytes.Clone(r.Headers[k].Value)
+		}
+	}
+	w.kept = len(w.chunks)
 }
 
 // together returns the offset behind the snapshots, of the first ones, that are read without seeking between them.

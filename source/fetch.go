@@ -110,6 +110,9 @@ type Fetcher struct {
 	whole  bool    // the range has an end: it takes the memory that its batches need, see Memory
 	usual  int     // what the last response took if that was more than the lane's part, else 0
 	grant  grant   // for the next response, or the current one
+
+	own   *blocks // see Reuse
+	given *block  // of the last Fetch, where own is set
 }
 
 // NewFetcher returns a fetcher positioned at c.Offset. It does not connect yet.
@@ -132,6 +135,21 @@ func (f *Fetcher) Move(next int64) { f.next, f.trail.last = next, noEpoch }
 // Want says that no more is wanted than is before an offset, so that responses need not be larger; 0: there is no such bound.
 func (f *Fetcher) Want(until int64) { f.until = until }
 
+// Reuse says that the records of a Fetch are not used any more when the next one begins: that takes their memory. It is not for fetchers of a Kafka
+// source, which share theirs.
+func (f *Fetcher) Reuse() {
+	const kept = 16 // blocks of more than an eighth are not kept, and MaxBytes may be exceeded a little
+	f.own = &blocks{mostBytes: kept * f.config.MaxBytes}
+}
+
+// blocks returns where the memory of responses comes from; nil: the garbage collector.
+func (f *Fetcher) blocks() *blocks {
+	if f.own != nil {
+		return f.own
+	}
+	return f.memory.blocks()
+}
+
 // Next returns the position: the offset of the record that Fetch returns next.
 func (f *Fetcher) Next() int64 { return f.next }
 
@@ -142,6 +160,8 @@ func (f *Fetcher) Next() int64 { return f.next }
 func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 	r := newRetry(f.config.Cluster, f.config.RetryFor, fmt.Sprintf("fetch %s@%d", f.config.Partition, f.next))
 	r.grace = readGrace
+	f.given.drop()
+	f.given = nil
 	for {
 		if err := f.foresee(ctx); err != nil {
 			return Fetched{}, err
@@ -151,6 +171,9 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			r.succeeded()
 			f.next, f.doubts, f.bound = got.Next, 0, f.topic != noTopicID
 			f.trail.read(got.Epoch)
+			if f.own != nil {
+				f.given = got.block
+			}
 			return got, nil
 		}
 		if damaged := (*damagedError)(nil); errors.As(err, &damaged) && f.doubts < mostDoubts {
@@ -212,7 +235,7 @@ func (f *Fetcher) once(ctx context.Context) (Fetched, error) {
 		readUncommitted: f.config.ReadUncommitted,
 		limit:           max(part.response, part.batch, f.least) + part.overhead,
 		again:           part.overhead < responseOverhead,
-		blocks:          f.memory.blocks(),
+		blocks:          f.blocks(),
 	}
 	if f.hurry {
 		request.maxWaitMs = 0

@@ -24,7 +24,7 @@ type decoder struct {
 	raw        []ipcguard.Pair // memory for the metadata of a part
 }
 
-// begin forgets a snapshot, but for memory that nothing of it uses; over: nothing uses its neighbours and scores.
+// begin forgets a snapshot, and keeps memory that nothing of it uses; over: nothing uses its neighbours and scores.
 func (d *decoder) begin(over bool) {
 	t := &d.table
 	if !over {
