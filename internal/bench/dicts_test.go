@@ -165,7 +165,7 @@ func (f *dicts) ours(b *testing.B, group string, crash bool) dictResult {
 }
 
 // await waits until the models have learnt all rows, or no more for a while, and all rows are written, and returns how many were learnt. After a
-// crash the count of what is written begins anew.
+// crash what is written is counted from the start again.
 func (f *dicts) await(b *testing.B, p *process, crash bool) (learnt int) {
 	b.Helper()
 	done := func() bool {
