@@ -57,7 +57,7 @@ func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 
 func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
 	if len(columns) == 1 { // an absent key does not tell whether it is a list, so it is an error here
-		path, err := find(schema, columns[0])
+		path, err := find(schema, columns[0], nil)
 		if err != nil {
 			return Features{}, err
 		}
@@ -169,7 +169,7 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	if absent(schema, base) {
 		return &plan{schema: schema, lacks: true}, nil
 	}
-	path, err := find(schema, base)
+	path, err := find(schema, base, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 			p.lacks, p.columns[j] = true, nested.Absent()
 			continue
 		}
-		path, err := find(schema, name)
+		path, err := find(schema, name, names)
 		if err != nil {
 			return nil, err
 		}
@@ -245,20 +245,20 @@ func (f *Features) Lacks(schema *arrow.Schema) map[string]error {
 	}
 	for _, name := range columns {
 		if absent(schema, name) {
-			_, lacks[name] = find(schema, name)
+			_, lacks[name] = find(schema, name, columns)
 		}
 	}
 	return lacks
 }
 
-// find returns where the column of a name lies.
-func find(schema *arrow.Schema, name string) (nested.Path, error) {
+// find returns where the column of a name lies. The other features are not what was meant where there is none.
+func find(schema *arrow.Schema, name string, features []string) (nested.Path, error) {
 	path, found := nested.Find(schema, name)
 	switch found {
 	case 1:
 		return path, nil
 	case 0:
-		return path, featureError(CodeMissing, name, "is not in the record, which has %s: %ssend it under this name, or change source.features and snapshot.model_id", describe(schema, name), meant(schema, name))
+		return path, featureError(CodeMissing, name, "is not in the record, which has %s: %ssend it under this name, or change source.features and snapshot.model_id", describe(schema, name), meant(schema, name, features))
 	}
 	return path, featureError(CodeAmbiguous, name, "appears %d times in the record: names of features must be unique", found)
 }
@@ -336,9 +336,10 @@ func listOf(names []string) (column string, ok bool) {
 	return column, ok
 }
 
-// meant asks whether a column of a similar name was meant.
-func meant(schema *arrow.Schema, name string) string {
-	if question := typo.Question(name, columnNames(schema)); question != "" {
+// meant asks whether a column of a similar name was meant, which is no feature already.
+func meant(schema *arrow.Schema, name string, features []string) string {
+	others := slices.DeleteFunc(columnNames(schema), func(column string) bool { return slices.Contains(features, column) })
+	if question := typo.Question(name, others); question != "" {
 		return question + " "
 	}
 	return ""

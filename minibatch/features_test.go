@@ -40,6 +40,7 @@ func TestResolve(t *testing.T) {
 		{"two lists", []column{{"v", fixed(1, f32), `[[1]]`}, {"w", fixed(1, f32), `[[1]]`}}, nil, nil, CodeAmbiguous, "v, w"},
 		{"nothing numeric", []column{{"s", arrow.BinaryTypes.String, `["x"]`}}, nil, nil, CodeNone, `"s" utf8`},
 		{"missing", scalar("a"), []string{"a", "b"}, nil, CodeMissing, `"a" float32`},
+		{"missing, and near to one that is taken", scalar("f0", "x"), []string{"f0", "f1"}, nil, CodeMissing, `"x" float32): send it under this name`},
 		{"asked twice", scalar("a"), []string{"a", "a"}, nil, CodeAmbiguous, "twice"},
 		{"in the schema twice", scalar("a", "a"), []string{"a", "a"}, nil, CodeAmbiguous, "2 times"},
 		{"all numeric with one twice", scalar("a", "a"), nil, nil, CodeAmbiguous, "unique"},
