@@ -41,8 +41,8 @@ func TestNothingLocal(t *testing.T) {
 	}
 	c := lca.DefaultConfig()
 	c.NuGaussian = 0
-	if _, err := lca.Fit(context.Background(), line, c); err == nil || !strings.Contains(err.Error(), "NuGaussian") {
-		t.Errorf("collinear columns: %v, want an error that names NuGaussian", err)
+	if _, err := lca.Fit(context.Background(), line, c); err == nil || !strings.Contains(err.Error(), "NuGaussian, which is lca.nu_gaussian") {
+		t.Errorf("collinear columns: %v, want an error that names NuGaussian and its key", err)
 	}
 	x, _ := toy("two", 40, 1, 1)
 	c.Kind, c.Nu = lca.KindLCA, 1e9 // kernels so wide that all rows are copies

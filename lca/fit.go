@@ -77,7 +77,7 @@ func fittingOf(w *working, global *mat.SymDense, rows int, c Config) (*fitting, 
 	}
 	f.cg = f.pull.Add(global, f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
-		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, or leave out collinear columns): %w", rows, len(w.Active), err)
+		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, which is lca.nu_gaussian in a configuration, or leave out collinear columns and rows that are far from all others): %w", rows, len(w.Active), err)
 	}
 	return f, nil
 }
@@ -143,7 +143,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 			return state{}, err
 		}
 		if e.Used == 0 {
-			return state{}, fmt.Errorf("lca: fit: in this metric every row is a near copy of all others: lower Nu (%v)", f.Nu)
+			return state{}, fmt.Errorf("lca: fit: in this metric every row is a near copy of all others: lower Nu (%v), which is lca.nu in a configuration", f.Nu)
 		}
 		s.evaluate(f, e)
 		f.trace(run, s)
@@ -173,7 +173,7 @@ func (f *fitting) fewer(was int, s state) bool { return f.DOF > 0 && prop1.Colum
 func (f *fitting) mStep(s *state, cl *mat.SymDense, parzen int) error {
 	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), parzen)
 	if err != nil {
-		return fmt.Errorf("lca: fit: step %d (raise Nu; where rows repeat, set NearCopies): %w", s.Iter+1, err)
+		return fmt.Errorf("lca: fit: step %d (raise Nu, which is lca.nu in a configuration; where rows repeat, set NearCopies, lca.near_copies): %w", s.Iter+1, err)
 	}
 	s.Parts, s.CL = b, sigma
 	return nil

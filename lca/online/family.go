@@ -110,14 +110,14 @@ func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) erro
 	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
 	root, err := prop1.InverseRoot(one)
 	if err != nil {
-		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian): %w", err)
+		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is lca.nu_gaussian in a configuration): %w", err)
 	}
 	p, _, err := c.solver.Solve(one, root, two, parzen)
 	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
 		p, _, err = c.solver.Solve(one, root, two, 1)
 	}
 	if err != nil {
-		return fmt.Errorf("lca: C_L + ν (raise Nu): %w", err)
+		return fmt.Errorf("lca: C_L + ν (raise Nu, which is lca.nu in a configuration): %w", err)
 	}
 	b, inv := p.Joined(), new(mat.Dense)
 	if err := inv.Inverse(b); err != nil {

@@ -92,7 +92,7 @@ func (s *Snapshot) Validate() error {
 	return errors.Join(
 		checkMatrix("B_L", m.BL, d, parzen), checkMatrix("B_G", m.BG, d, gaussian),
 		checkMatrix("W", m.W, rowsOf(m.W), d), checkSymmetric("C_L", m.CL, d), checkSymmetric("C_G", m.CG, d),
-		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkFinite32("neighbours", m.Neighbours))
+		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkNeighbours(m.Neighbours))
 }
 
 // mostScores is how many scores fit into one chunk together with the metadata.
@@ -161,10 +161,11 @@ func checkFinite(name string, values []float64) error {
 	return nil
 }
 
-func checkFinite32(name string, values []float32) error {
+// checkNeighbours refuses what a row becomes that is further from the mean than float32 reaches.
+func checkNeighbours(values []float32) error {
 	for i, v := range values {
 		if v-v != 0 {
-			return fmt.Errorf("snapshot: %s holds %v at %d", name, v, i)
+			return fmt.Errorf("snapshot: neighbours holds %v at %d: a row further from the mean than float32 reaches (3.4e38): divide its columns by a constant, or leave it out", v, i)
 		}
 	}
 	return nil
