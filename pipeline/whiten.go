@@ -109,6 +109,7 @@ func (t *Transform) bound(y []float32, k int, score []float32) {
 		if reason == minibatch.ReasonNone && !minibatch.Finite(y[r*k:(r+1)*k]) {
 			t.queue.invalid[r] = minibatch.ReasonInf
 			t.counts.rejected(minibatch.ReasonInf.String(), 1)
+			t.counts.rows-- // it was counted when it was read
 		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -205,5 +207,26 @@ func TestTransformFilesRefuses(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".lca-stream-*")); err != nil || left != nil {
 		t.Error("temporary files are left:", left, err)
+	}
+}
+
+// TestEachRowIsCountedOnce holds that a row whose coordinates are beyond float32, so that it is null, is not among those that were whitened.
+func TestEachRowIsCountedOnce(t *testing.T) {
+	dir := emFiles(t)
+	transformed(t, dir)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "a", Type: arrow.PrimitiveTypes.Float64}, {Name: "b", Type: arrow.PrimitiveTypes.Float32}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b.Field(0).(*array.Float64Builder).AppendValues([]float64{50, 1e100, math.NaN(), 51}, nil)
+	b.Field(1).(*array.Float32Builder).AppendValues([]float32{1, 1, 1, 1}, nil)
+	var rows bytes.Buffer
+	w := ipc.NewWriter(&rows, ipc.WithSchema(schema))
+	if err := errors.Join(w.Write(b.NewRecord()), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("lca-stream", "transform", "--model", "m.arrows", "--input", "-", "-o", "w.arrow")
+	cmd.Dir, cmd.Stdin = dir, &rows
+	said, err := cmd.CombinedOutput()
+	if want := ", 2 not (inf: 1, nan: 1), in "; err != nil || !strings.HasPrefix(string(said), "2 rows whitened") || !strings.Contains(string(said), want) {
+		t.Errorf("%s (%v), want 2 rows%s", said, err, want)
 	}
 }
