@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
-	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -88,6 +88,12 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if last := int64(f.part) + int64(len(f.inputs)) - 1; f.part < 0 || last > math.MaxInt32 {
 		return usageError("--part is %d with %d inputs; parts have numbers from 0 to %d", f.part, len(f.inputs), math.MaxInt32)
 	}
+	if err := namedOnce(f.inputs); err != nil {
+		return err
+	}
+	if err := notRead(f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
+		return err
+	}
 	if err := mayWrite(f.output, sums, f.force); err != nil {
 		return err
 	}
@@ -122,26 +128,6 @@ func (p *program) readInput(ctx context.Context, path string, take func(*source.
 	defer func() { _ = in.Close() }() // it was only read
 	in.Reuse()
 	return eachMessage(ctx, in, take)
-}
-
-// input is a file or a pipe of rows.
-type input interface {
-	Read(ctx context.Context) (source.Batch, error)
-	Schema() *arrow.Schema
-	Reuse()
-	Close() error
-}
-
-// openInput opens a file, or standard input for "-".
-func (p *program) openInput(ctx context.Context, path string) (input, error) {
-	if path == "-" {
-		in, err := source.OpenPipe("standard input", interruptible{ctx, p.stdin})
-		if err != nil && ctx.Err() != nil {
-			return nil, errInterrupted
-		}
-		return in, err
-	}
-	return source.OpenFiles([]string{path})
 }
 
 // errInterrupted is that a signal came while there were rows to read.

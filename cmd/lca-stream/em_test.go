@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -150,6 +151,13 @@ func TestEMRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	stream, err := os.ReadFile(filepath.Join(dir, "b.arrows"))
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "two.arrows"), bytes.Repeat(stream, 2), 0o600), os.WriteFile(filepath.Join(dir, "empty.arrows"), nil, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	expect := []string{"em", "expect", "--model", "m.arrows", "-o", "x.sums", "--input"}
 	maximize := []string{"em", "maximize", "-o", "x.arrows", "--model"}
 	for name, c := range map[string]struct {
@@ -160,7 +168,17 @@ func TestEMRefuses(t *testing.T) {
 		"another model's sums": {"", append(maximize, "other.arrows", "--input", "a.sums"), "exit status 2: lca-stream: a.sums: these are statistics under the model with the fingerprint"},
 		"a part twice":         {"", append(maximize, "m.arrows", "--input", "a.sums", "--input", "a.sums"), "part 0 comes twice"},
 		"sums that break off":  {"", append(maximize, "m.arrows", "--input", "cut.sums"), "exit status 2"},
-		"rows, not sums":       {"", append(maximize, "m.arrows", "--input", "b.arrows"), "these are no statistics"},
+		"rows, not sums":       {"", append(maximize, "m.arrows", "--input", "b.arrows"), "b.arrows: it holds no sums of em expect: "},
+		"a model, not sums":    {"", append(maximize, "m.arrows", "--input", "other.arrows"), "other.arrows: it holds a model, and no sums of em expect"},
+		"sums, not a model":    {"", append(maximize, "a.sums", "--input", "a.sums"), "a.sums: it holds the sums of em expect, and no model"},
+		"an empty file":        {"", append(maximize, "m.arrows", "--input", "empty.arrows"), "empty.arrows: the file is empty"},
+		"no rows":              {"", append(expect, "empty.arrows"), "empty.arrows: the file is empty"},
+		"rows twice":           {"", append(expect, "a.arrow", "--input", "./a.arrow"), "exit status 1: lca-stream: --input ./a.arrow is named twice"},
+		"standard input twice": {"b.arrows", append(expect, "-", "--input", "/dev/stdin"), "exit status 1: lca-stream: --input /dev/stdin is named twice"},
+		"over its rows":        {"", []string{"em", "expect", "--model", "m.arrows", "--force", "--input", "b.arrows", "-o", "b.arrows"}, "exit status 1: lca-stream: --output b.arrows is b.arrows, which is read"},
+		"two streams":          {"", append(expect, "two.arrows"), "two.arrows: arrow_invalid: there is more after the end of the stream"},
+		"two streams, piped":   {"two.arrows", append(expect, "-"), "there is more after the end of the stream"},
+		"files after a flag":   {"", append(expect, "a.arrow", "b.arrows"), `does not take "b.arrows": each file has its own --input`},
 		"a cut file":           {"", append(expect, "cut.arrows"), "exit status 2"},
 		"a cut between rows":   {"", append(expect, "unclosed.arrows"), "without its mark of the end"},
 		"a cut stream":         {"cut.arrows", append(expect, "-"), "without its mark of the end"},
@@ -181,6 +199,34 @@ func TestEMRefuses(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, left)); err == nil {
 				t.Errorf("%s: %s is there", name, left)
 			}
+		}
+	}
+}
+
+// TestPipesWithNames holds that rows from a pipe in the file system, and from /dev/stdin, give the sums of the file.
+func TestPipesWithNames(t *testing.T) {
+	dir := emFiles(t)
+	mustRun[any](t, dir, "", "replay", "--algorithm", "lca-gauss", "--passes", "1", "--input", "a.arrow", "-o", "m.arrows", "--set", "source.features=[a, b]")
+	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "b.arrows", "-o", "b.sums")
+	want, err := os.ReadFile(filepath.Join(dir, "b.sums"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe := filepath.Join(dir, "rows.pipe")
+	stream, err := os.ReadFile(filepath.Join(dir, "b.arrows"))
+	if err == nil {
+		err = syscall.Mkfifo(pipe, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, stdin := range map[string]string{"rows.pipe": "", "/dev/stdin": "b.arrows"} {
+		if stdin == "" {
+			go func() { _ = os.WriteFile(pipe, stream, 0o600) }() // ends when all is read
+		}
+		mustRun[any](t, dir, stdin, "em", "expect", "--model", "m.arrows", "--input", path, "-o", "got.sums")
+		if got, err := os.ReadFile(filepath.Join(dir, "got.sums")); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: other sums (%v)", path, err)
 		}
 	}
 }

@@ -129,7 +129,11 @@ func (p *program) readSums(path string, under *snapshot.Statistics) (*snapshot.S
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	return snapshot.ReadStatistics(f, under)
+	s, err := snapshot.ReadStatistics(f, under)
+	if err != nil {
+		return nil, unlike(path, sums, err)
+	}
+	return s, nil
 }
 
 func (p *program) reportMaximized(r maximized, output string, asJSON bool) error {

@@ -35,9 +35,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	default:
 		mode = info.Mode().Perm()
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
+	path = behind(path)
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".lca-stream-*")
 	if err != nil {
 		return withoutPath(err)
@@ -47,6 +45,24 @@ func writeFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	return withoutPath(os.Rename(tmp.Name(), path))
+}
+
+// behind returns the file that a symbolic link leads to, which need not be there yet.
+func behind(path string) string {
+	for range 40 { // as many as Linux follows
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return path
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	return path
 }
 
 // writeThrough writes to what is there.

@@ -17,7 +17,7 @@ func TestOutputIsWrittenToWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(
-		os.WriteFile(in("target"), []byte("old"), 0o600), os.Symlink("target", in("link")), os.Symlink(os.DevNull, in("null")),
+		os.WriteFile(in("target"), []byte("old"), 0o600), os.Symlink("target", in("link")), os.Symlink(os.DevNull, in("null")), os.Symlink("next", in("ahead")), os.Symlink("later", in("next")),
 		syscall.Mkfifo(in("pipe"), 0o600), os.Mkdir(in("dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func TestOutputIsWrittenToWhatIsThere(t *testing.T) {
 		b, err := os.ReadFile(in("pipe"))
 		got <- string(b) + errorText(err)
 	}()
-	for _, name := range []string{"pipe", "link", "null", "new"} {
+	for _, name := range []string{"pipe", "link", "null", "new", "ahead"} {
 		if err := p.writeOutput(in(name), hello); err != nil {
 			t.Fatal(name, err)
 		}
@@ -35,7 +35,7 @@ func TestOutputIsWrittenToWhatIsThere(t *testing.T) {
 	if b := <-got; b != "hello" {
 		t.Errorf("the pipe gave %q", b)
 	}
-	for name, want := range map[string]os.FileMode{"pipe": os.ModeNamedPipe, "link": os.ModeSymlink, "null": os.ModeSymlink, "target": 0, "new": 0} {
+	for name, want := range map[string]os.FileMode{"pipe": os.ModeNamedPipe, "link": os.ModeSymlink, "null": os.ModeSymlink, "target": 0, "new": 0, "ahead": os.ModeSymlink, "next": os.ModeSymlink, "later": 0} {
 		info, err := os.Lstat(in(name))
 		if err != nil || info.Mode().Type() != want {
 			t.Errorf("%s is %v, want %v (%v)", name, info.Mode(), want, err)

@@ -82,3 +82,24 @@ func contentOf(path string, size int64) (content, error) {
 	}
 	return "", nil
 }
+
+// unlike says of a file that could not be read what it holds instead of what it should hold.
+func unlike(path string, want content, fault error) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil || !info.Mode().IsRegular():
+		return fault
+	case info.Size() == 0:
+		return errors.New("the file is empty")
+	}
+	switch is, err := contentOf(path, info.Size()); {
+	case err != nil || is == want:
+		return fault
+	case is == "":
+		return fmt.Errorf("it holds no %s: %w", want, fault)
+	case is == models:
+		return fmt.Errorf("it holds a model, and no %s", want)
+	default:
+		return fmt.Errorf("it holds the %s, and no %s", is, want)
+	}
+}

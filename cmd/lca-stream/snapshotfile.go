@@ -16,7 +16,7 @@ func readSnapshotFile(path string) (*snapshot.Snapshot, error) {
 	defer func() { _ = f.Close() }()
 	s, err := snapshot.Import(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, unlike(path, models, err))
 	}
 	return s, nil
 }

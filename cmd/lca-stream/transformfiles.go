@@ -61,12 +61,8 @@ func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
 	case f.model != "" && f.version != 0:
 		return 0, usageError("--version is of the snapshot topic: a file holds one model")
 	}
-	seen := map[string]bool{}
-	for _, path := range f.inputs {
-		if seen[path] {
-			return 0, usageError("--input %s is named twice", path)
-		}
-		seen[path] = true
+	if err := namedOnce(f.inputs); err != nil {
+		return 0, err
 	}
 	if f.output == "-" {
 		return rowfile.Stream, nil
@@ -78,8 +74,11 @@ func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
 	case !info.Mode().IsRegular(): // a pipe or a device has no extension
 		return rowfile.Stream, nil
 	default:
-		if err := f.overwrites(info); err != nil {
+		if err := notRead(f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
 			return 0, err
+		}
+		if !f.force {
+			return 0, fmt.Errorf("%s exists already: name another file, or overwrite it with --force", f.output)
 		}
 	}
 	kind, err := rowfile.KindOf(f.output)
@@ -87,19 +86,6 @@ func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
 		return 0, usageError("--output %s: %v", f.output, err)
 	}
 	return kind, nil
-}
-
-// overwrites refuses to write over a file without --force, and over an input in any case.
-func (f *offlineFlags) overwrites(output os.FileInfo) error {
-	for _, path := range append(slices.Clone(f.inputs), f.model) {
-		if in, err := os.Stat(path); err == nil && os.SameFile(in, output) {
-			return usageError("--output %s is %s, which is read", f.output, path)
-		}
-	}
-	if !f.force {
-		return fmt.Errorf("%s exists already: name another file, or overwrite it with --force", f.output)
-	}
-	return nil
 }
 
 // transformFiles whitens the rows of files and pipes with one model.

@@ -75,6 +75,8 @@ func takes(least, most int) cobra.PositionalArgs {
 			return fmt.Errorf("%s needs %s: write `%s`", c.CommandPath(), strings.Join(names[len(args):], " and "), c.UseLine())
 		case len(args) > most && (strings.HasSuffix(args[most], ".yaml") || strings.HasSuffix(args[most], ".yml")):
 			return fmt.Errorf("%s does not take %q as it stands: did you mean -c %[2]s?", c.CommandPath(), args[most])
+		case len(args) > most && inputAgain(c):
+			return fmt.Errorf("%s does not take %q: each file has its own --input (in a shell: $(printf -- '--input %%s ' *.parquet))", c.CommandPath(), args[most])
 		case len(args) > most:
 			return fmt.Errorf("%s does not take %q: write `%s`", c.CommandPath(), args[most], c.UseLine())
 		}

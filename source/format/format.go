@@ -3,7 +3,7 @@ package format
 import (
 	"context"
 	"fmt"
-		"path/filepath"
+	"path/filepath"
 	"slices"
 	"strings"
 
