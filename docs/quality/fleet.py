@@ -67,7 +67,7 @@ def machines(units):
 def scores(units, models, warmup):
     """lca_score of every row of each run; NaN before the first model."""
     runs = machines(units)
-    settings = [f"lca.warmup_rows={warmup}"] + (["model.by=key", "transform.until_model=pass_through"] if models == KEYED else [])
+    settings = [f"lca.warmup_rows={warmup}", "lca.neighbours=3000"] + (["model.by=key", "transform.until_model=pass_through"] if models == KEYED else [])
     sent, before, rows = [], {}, 0  # before: the rows of the stream before a block of a run
     for k, a, table in messages(runs):
         if a % valve.BLOCK == 0:

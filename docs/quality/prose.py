@@ -104,7 +104,7 @@ FLEET = """
 ## A model for each machine, or one for all
 
 The same {count} runs as machines that run at the same time: ten rows of each in turn on one topic, the run as the message's key, and
-`configs/anomaly-scores.yaml` with `model.by: key` or without. Both learn the same records in the same order. Each row after the first 400 of its run is scored
+`configs/anomaly-scores.yaml` with `model.by: key` or without, and 3000 neighbours for either. Both learn the same records in the same order. Each row after the first 400 of its run is scored
 by the snapshot of all rows before its block of 100, so no score has seen its row. ± is over the runs, and in the last column over the differences run by
 run. Figures of a model for all are means of {topics} topics, whose names decide which rows its pool keeps. "In units of its own": each column of each run is
 multiplied by a number of its own from 1/e to e, as if sensors were of other makes. That is made, not measured.
