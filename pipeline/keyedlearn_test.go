@@ -341,12 +341,32 @@ func TestKeyedModelsAreThoseOfTheirRowsAlone(t *testing.T) {
 					w.fleetMessages(by, rows)
 					stage := w.learnFleet(t, r)
 					w.checkFleet(t, r, want)
+					w.checkShown(t, stage)
 					if evicted := stage.Memory.counts.Evicted.Load(); seed == 0 && evicted == 0 {
 						t.Error("no model was evicted")
 					}
 				}
 			})
 		}
+	}
+}
+
+// checkShown checks that the table of models has the newest version of each.
+func (w *world) checkShown(t *testing.T, stage *KeyedLearn) {
+	t.Helper()
+	published := w.publishedModels(t)
+	rows, _ := stage.Stats.Models.List(0, 1000, "id", false)
+	for _, r := range rows {
+		newest := uint64(0)
+		for v := range published[r.ID] {
+			newest = max(newest, v)
+		}
+		if r.Version != newest {
+			t.Errorf("model %s is shown with version %d, the newest is %d", r.ID, r.Version, newest)
+		}
+	}
+	if len(rows) < len(published) {
+		t.Errorf("%d models are shown of %d", len(rows), len(published))
 	}
 }
 

@@ -109,6 +109,7 @@ func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
 		return err
 	}
 	k.collect(m)
+	k.Stats.Models.Change(m.one.ModelID, func(r *ModelRow) { r.Version = m.one.shown() })
 	if m.stale != nil { // there is no model yet
 		k.stale.Remove(m.stale)
 		m.stale = nil
@@ -321,9 +322,7 @@ func (k *KeyedLearn) show(m *keyedModel) {
 	i, one := m.one.learner.Info(), m.one
 	k.Stats.Models.Update(one.ModelID, func(r *ModelRow) {
 		r.RowsLearnt, r.InMemory, r.LastRow = i.Rows, true, m.seen
-		if r.Version = one.state.Published; r.Version == one.state.Base {
-			r.Version = 0 // that was another model
-		}
+		r.Version = one.shown()
 		r.Alarms = i.Alarms
 		if gain := i.GaussianNLL - i.NLL; gain == gain {
 			r.Gain = gain
@@ -334,4 +333,12 @@ func (k *KeyedLearn) show(m *keyedModel) {
 // hide notes that a model is no longer in memory.
 func (k *KeyedLearn) hide(m *keyedModel) {
 	k.Stats.Models.Update(m.one.ModelID, func(r *ModelRow) { r.InMemory = false })
+}
+
+// shown is the version of the newest snapshot; 0: there is none, or it is of another model.
+func (l *Learn) shown() uint64 {
+	if l.state.Published == l.state.Base {
+		return 0
+	}
+	return l.state.Published
 }
