@@ -176,6 +176,7 @@ func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
 			loop := &Loop{Source: src, Stage: stage, Sink: owner, Stats: stage.Stats, Log: quiet()}
 			err = loop.Run(t.Context())
 		}
+		w.shown, _ = stage.Stats.Models.List(0, 1000, "id", false)
 		stage.Close()
 		if used := stage.Memory.used.Load(); used != 0 || stage.Memory.counts.Memory.Load() != 0 {
 			t.Fatalf("%d bytes and %d models are in memory after the end", used, stage.Memory.counts.Memory.Load())
@@ -341,7 +342,7 @@ func TestKeyedModelsAreThoseOfTheirRowsAlone(t *testing.T) {
 					w.fleetMessages(by, rows)
 					stage := w.learnFleet(t, r)
 					w.checkFleet(t, r, want)
-					w.checkShown(t, stage)
+					w.checkShown(t)
 					if evicted := stage.Memory.counts.Evicted.Load(); seed == 0 && evicted == 0 {
 						t.Error("no model was evicted")
 					}
@@ -352,11 +353,10 @@ func TestKeyedModelsAreThoseOfTheirRowsAlone(t *testing.T) {
 }
 
 // checkShown checks that the table of models has the newest version of each.
-func (w *world) checkShown(t *testing.T, stage *KeyedLearn) {
+func (w *world) checkShown(t *testing.T) {
 	t.Helper()
 	published := w.publishedModels(t)
-	rows, _ := stage.Stats.Models.List(0, 1000, "id", false)
-	for _, r := range rows {
+	for _, r := range w.shown {
 		newest := uint64(0)
 		for v := range published[r.ID] {
 			newest = max(newest, v)
@@ -365,8 +365,8 @@ func (w *world) checkShown(t *testing.T, stage *KeyedLearn) {
 			t.Errorf("model %s is shown with version %d, the newest is %d", r.ID, r.Version, newest)
 		}
 	}
-	if len(rows) < len(published) {
-		t.Errorf("%d models are shown of %d", len(rows), len(published))
+	if len(w.shown) < len(published) {
+		t.Errorf("%d models are shown of %d", len(w.shown), len(published))
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 // world is a broker in memory: topics are lists of messages, a Put is atomic. It fails at chosen
 // calls, before or after the effect, as a network does. Real brokers are tested in internal/e2e.
 type world struct {
+	shown     []ModelRow // by the last keyed learner, at its end
 	topics    map[source.Partition][]sink.Message
 	committed map[string]source.Offsets
 	epoch     map[string]int // transactional id → owner
