@@ -75,12 +75,12 @@ func (w *world) fleetMessages(by modelkey.By, rows []keyedRow) {
 			}
 			objects = append(objects, fmt.Sprintf(`{"a": %s, "b": %v, "machine": %s}`, a, r.b, machine))
 		}
-		m := sink.Message{Topic: "events", Partition: keyedPartition.ID, Value: []byte("[" + strings.Join(objects, ",") + "]"), Time: time.UnixMilli(5 + rows[0].at)}
+		m := sink.Message{Topic: "events", Partition: w.fleet.ID, Value: []byte("[" + strings.Join(objects, ",") + "]"), Time: time.UnixMilli(5 + rows[0].at)}
 		if rows[0].key != "" {
 			m.Key = []byte(rows[0].key)
 			m.Headers = []source.Header{{Key: "machine", Value: []byte(rows[0].key)}}
 		}
-		w.topics[keyedPartition] = append(w.topics[keyedPartition], m)
+		w.topics[w.fleet] = append(w.topics[w.fleet], m)
 		rows = rows[n:]
 	}
 }
@@ -133,12 +133,16 @@ type keyedRun struct {
 	idle         time.Duration
 	mostRetired  int
 	seldom       bool // the clock saves and publishes nothing
+	soon         bool // the first model comes after few rows
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 40, 8, 24, lca.Float64
-	states := source.Partition{Topic: "checkpoints", ID: keyedPartition.ID}
+	if r.soon {
+		c.Neighbours, c.Minibatch, c.WarmupRows = 12, 4, 12
+	}
+	states := source.Partition{Topic: "checkpoints", ID: w.fleet.ID}
 	owner := Owner{Group: "g", Topic: "events"}
 	stats := NewStats()
 	every := time.Second
@@ -151,7 +155,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
 			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
-		By: r.by, Partition: keyedPartition, Idle: r.idle,
+		By: r.by, Partition: w.fleet, Idle: r.idle,
 		States: &KeyedStates{
 			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, gone: retiredModels{most: r.mostRetired},
 			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
@@ -159,7 +163,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		},
 		Memory: NewModelMemory(r.memory, stats.ModelCounts("learn")),
 		Committed: func(context.Context) (source.Offsets, error) {
-			return source.Offsets{keyedPartition: w.committed["g.learn"][keyedPartition]}, nil
+			return source.Offsets{w.fleet: w.committed["g.learn"][w.fleet]}, nil
 		},
 	}}
 }
@@ -195,7 +199,7 @@ func (w *world) publishedModels(t *testing.T) map[string]map[uint64]string {
 	t.Helper()
 	all := map[string]map[uint64]string{}
 	var a snapshot.Assembler
-	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: keyedPartition.ID}] {
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: w.fleet.ID}] {
 		if err := a.Add(m.Key, m.Value, m.Headers, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +231,7 @@ func (w *world) publishedModels(t *testing.T) map[string]map[uint64]string {
 }
 
 // states returns the newest checkpoint of each model.
-func (w *world) keyedCheckpoints(t *testing.T, r keyedRun) map[string]*Checkpoint {
+func (w *world) keyedCheckpoints(t checker, r keyedRun) map[string]*Checkpoint {
 	t.Helper()
 	states := w.keyedStage(r).States
 	if err := states.Read(t.Context()); err != nil {
@@ -310,7 +314,7 @@ func (w *world) checkFleet(t *testing.T, r keyedRun, a aloneModels) {
 			t.Errorf("the newest version of model %s is %d, want %d", id, got[string(value)].Published, newest)
 		}
 	}
-	if end, next := int64(len(w.topics[keyedPartition])), w.committed["g.learn"][keyedPartition]; next != end {
+	if end, next := int64(len(w.topics[w.fleet])), w.committed["g.learn"][w.fleet]; next != end {
 		t.Errorf("committed offset %d, want %d", next, end)
 	}
 }
@@ -387,7 +391,7 @@ func TestKeyedLearnerCrashes(t *testing.T) {
 			break
 		}
 		crashes++
-		w.compact(source.Partition{Topic: "checkpoints", ID: keyedPartition.ID})
+		w.compact(source.Partition{Topic: "checkpoints", ID: w.fleet.ID})
 		w.fleetMessages(by, nil)
 		w.learnFleet(t, r)
 		w.checkFleet(t, r, want)

@@ -2,10 +2,12 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -44,6 +46,15 @@ func inShifts(seed uint64, machines, rows int, pace, late int64) []keyedRow {
 	return all
 }
 
+// checker is what a check needs of a test.
+type checker interface {
+	Helper()
+	Context() context.Context
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Fatal(args ...any)
+}
+
 // keyedLife are the rows of a key between two retirements.
 type keyedLife struct {
 	rows  []keyedRow
@@ -59,7 +70,7 @@ func (w *world) livesOf(rows []keyedRow, idle time.Duration) (all map[string][]*
 			continue
 		}
 		lives := all[r.key]
-		if len(lives) == 0 || end-lives[len(lives)-1].heard > idle.Milliseconds() {
+		if len(lives) == 0 || idle > 0 && end-lives[len(lives)-1].heard > idle.Milliseconds() {
 			lives = append(lives, &keyedLife{})
 		}
 		last := lives[len(lives)-1]
@@ -81,7 +92,7 @@ type aloneLife struct {
 // fleetOfLives is what is to be on the topics.
 type fleetOfLives map[string][]aloneLife
 
-func livesAlone(t *testing.T, r keyedRun, rows []keyedRow) fleetOfLives {
+func livesAlone(t *testing.T, r keyedRun, at source.Partition, rows []keyedRow) fleetOfLives {
 	t.Helper()
 	lives, end := newWorld().livesOf(rows, r.idle)
 	want := fleetOfLives{}
@@ -91,10 +102,11 @@ func livesAlone(t *testing.T, r keyedRun, rows []keyedRow) fleetOfLives {
 		base := uint64(0)
 		for _, l := range of {
 			w := newWorld()
+			w.fleet = at
 			w.fleetMessages(r.by, l.rows)
 			w.learnFleet(t, r)
-			id := modelkey.ID("fleet/a", keyedPartition.ID, []byte(key))
-			one := aloneLife{base: base, snapshots: w.publishedLives(t, func(string, uint64) uint64 { return 0 })[id], state: w.keyedCheckpoints(t, r)[key], retired: end-l.heard > idle.Milliseconds()}
+			id := modelkey.ID("fleet/a", w.fleet.ID, []byte(key))
+			one := aloneLife{base: base, snapshots: w.publishedLives(t, func(string, uint64) uint64 { return 0 })[id], state: w.keyedCheckpoints(t, r)[key], retired: idle > 0 && end-l.heard > idle.Milliseconds()}
 			one.rows = w.keyedIndex(t, r).index[key].version
 			want[key] = append(want[key], one)
 			base += one.rows
@@ -104,7 +116,7 @@ func livesAlone(t *testing.T, r keyedRun, rows []keyedRow) fleetOfLives {
 }
 
 // keyedIndex reads the index of the checkpoint topic.
-func (w *world) keyedIndex(t *testing.T, r keyedRun) *KeyedStates {
+func (w *world) keyedIndex(t checker, r keyedRun) *KeyedStates {
 	t.Helper()
 	states := w.keyedStage(r).States
 	if err := states.Read(t.Context()); err != nil {
@@ -114,52 +126,51 @@ func (w *world) keyedIndex(t *testing.T, r keyedRun) *KeyedStates {
 }
 
 // publishedLives returns fingerprints of all snapshots that were ever put, without what depends on the topic around and on former lives.
-func (w *world) publishedLives(t *testing.T, baseOf func(id string, version uint64) uint64) map[string]map[uint64]string {
+func (w *world) publishedLives(t checker, baseOf func(id string, version uint64) uint64) map[string]map[uint64]string {
 	t.Helper()
 	all, newest := map[string]map[uint64]string{}, map[string]uint64{}
 	var a snapshot.Assembler
-	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: keyedPartition.ID}] {
-		if m.Topic == "" {
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: w.fleet.ID}] {
+		if m.Topic == "" { // compacted
 			continue
 		}
 		if err := a.Add(m.Key, m.Value, m.Headers, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		for _, id := range a.Models() {
-			s, ok := a.Newest(id)
-			if !ok || s.Version == newest[id] {
-				continue
-			}
-			if m.Value == nil {
-				continue // the newest goes before the former one
-			}
-			if s.Version < newest[id] {
-				t.Fatalf("model %s: version %d after %d", id, s.Version, newest[id])
-			}
-			version := s.Version
-			newest[id] = version
-			own := *s
-			own.Offsets, own.Number, own.Parent = nil, 0, 0
-			own.Version -= baseOf(id, version)
-			print, err := snapshot.Fingerprint(&own)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if all[id] == nil {
-				all[id] = map[uint64]string{}
-			}
-			all[id][version] = print
+		if source.LastHeader(m.Headers, "lca-part") != snapshot.PartNeighbours { // with which a snapshot is whole
+			continue
 		}
+		id := source.LastHeader(m.Headers, "lca-model-id")
+		s, ok := a.Newest(id)
+		version, _ := strconv.ParseUint(source.LastHeader(m.Headers, "lca-model-version"), 10, 64)
+		if !ok || version < newest[id] || version != s.Version {
+			t.Fatalf("model %s: version %d after %d", id, version, newest[id])
+		}
+		newest[id] = version
+		own := *s
+		own.Offsets, own.Number, own.Parent = nil, 0, 0
+		own.Version -= baseOf(id, version)
+		print, err := snapshot.Fingerprint(&own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all[id] == nil {
+			all[id] = map[uint64]string{}
+		}
+		if was, ok := all[id][version]; ok && was != print {
+			t.Fatalf("model %s: version %d came twice, with another content", id, version)
+		}
+		all[id][version] = print
 	}
 	return all
 }
 
 // check compares what is on the topics with what lives alone give.
-func (want fleetOfLives) check(t *testing.T, w *world, r keyedRun) {
+func (want fleetOfLives) check(t checker, w *world, r keyedRun) {
 	t.Helper()
 	byID := map[string][]aloneLife{}
 	for key, lives := range want {
-		byID[modelkey.ID("fleet/a", keyedPartition.ID, []byte(key))] = lives
+		byID[modelkey.ID("fleet/a", w.fleet.ID, []byte(key))] = lives
 	}
 	life := func(id string, version uint64) aloneLife {
 		lives := byID[id]
@@ -192,11 +203,11 @@ func (want fleetOfLives) check(t *testing.T, w *world, r keyedRun) {
 		if c := states[key]; c != nil && !last.retired && (c.Ordinal != last.state.Ordinal || c.Base != last.base || !bytes.Equal(c.Learner, last.state.Learner) || !bytes.Equal(c.Batcher, last.state.Batcher)) {
 			t.Errorf("model %q has another state than that of its rows alone since it was retired", key)
 		}
-		if id := modelkey.ID("fleet/a", keyedPartition.ID, []byte(key)); last.retired && w.holds(id, "snapshots")+w.holds(id, "checkpoints") != 1 {
+		if id := modelkey.ID("fleet/a", w.fleet.ID, []byte(key)); last.retired && w.holds(id, "snapshots")+w.holds(id, "checkpoints") != 1 {
 			t.Errorf("of the retired model %q there are %d records of snapshots and %d others", key, w.holds(id, "snapshots"), w.holds(id, "checkpoints"))
 		}
 	}
-	if end, next := int64(len(w.topics[keyedPartition])), w.committed["g.learn"][keyedPartition]; next != end {
+	if end, next := int64(len(w.topics[w.fleet])), w.committed["g.learn"][w.fleet]; next != end {
 		t.Errorf("committed offset %d, want %d", next, end)
 	}
 }
@@ -204,7 +215,7 @@ func (want fleetOfLives) check(t *testing.T, w *world, r keyedRun) {
 // holds counts the records of a model that compaction would leave.
 func (w *world) holds(id, topic string) int {
 	newest := map[string]sink.Message{}
-	for _, m := range w.topics[source.Partition{Topic: topic, ID: keyedPartition.ID}] {
+	for _, m := range w.topics[source.Partition{Topic: topic, ID: w.fleet.ID}] {
 		if bytes.HasPrefix(m.Key, []byte(id+"/")) {
 			newest[string(m.Key)] = m
 		}
@@ -232,7 +243,7 @@ func TestKeyedModelsAreRetired(t *testing.T) {
 					}
 				}
 				r := keyedRun{by: by, columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
-				want := livesAlone(t, r, rows)
+				want := livesAlone(t, r, keyedPartition, rows)
 				lives, retired := 0, 0
 				for _, of := range want {
 					lives += len(of)
@@ -273,7 +284,7 @@ func TestRetirementCrashes(t *testing.T) {
 
 func testRetirementCrashes(t *testing.T, rows []keyedRow, how keyedRun) {
 	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
-	want := livesAlone(t, r, rows)
+	want := livesAlone(t, r, keyedPartition, rows)
 	lives := 0
 	for _, of := range want {
 		lives += len(of)
@@ -293,8 +304,8 @@ func testRetirementCrashes(t *testing.T, rows []keyedRow, how keyedRun) {
 		}
 		crashes++
 		want.check(t, w, r)
-		w.compact(source.Partition{Topic: "checkpoints", ID: keyedPartition.ID})
-		w.compact(source.Partition{Topic: "snapshots", ID: keyedPartition.ID})
+		w.compact(source.Partition{Topic: "checkpoints", ID: w.fleet.ID})
+		w.compact(source.Partition{Topic: "snapshots", ID: w.fleet.ID})
 		w.learnFleet(t, r)
 		if t.Failed() {
 			t.Fatalf("after a failure at call %d", failAt)

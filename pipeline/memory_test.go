@@ -33,6 +33,7 @@ type world struct {
 	epoch     map[string]int // transactional id → owner
 	output    OutputConfig
 	alarms    Alarms
+	fleet     source.Partition // with a model for each key
 
 	calls  int
 	failAt int  // the call that fails; 0 = none
@@ -41,7 +42,7 @@ type world struct {
 }
 
 func newWorld() *world {
-	return &world{topics: map[source.Partition][]sink.Message{}, committed: map[string]source.Offsets{}, epoch: map[string]int{}, output: OutputConfig{Column: "lca", Score: true, Passthrough: true}}
+	return &world{topics: map[source.Partition][]sink.Message{}, committed: map[string]source.Offsets{}, epoch: map[string]int{}, output: OutputConfig{Column: "lca", Score: true, Passthrough: true}, fleet: keyedPartition}
 }
 
 var errCrash = errors.New("crash")

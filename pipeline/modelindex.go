@@ -287,8 +287,16 @@ func (x *modelIndex) giveUp(e *modelEntry, at modelPlace) {
 	}
 }
 
-// catchUp waits until everything that was committed to the partition at the time of the call has been read; see Follow.CatchUp.
+// catchUp waits until everything that was committed to the partition at the time of the call has been read; see Follow.CatchUp. It
+// looks at the end again then: what was compacted away before it was read has newer records behind the first end.
 func (x *modelIndex) catchUp(ctx context.Context) error {
+	if err := x.catchUpOnce(ctx); err != nil {
+		return err
+	}
+	return x.catchUpOnce(ctx)
+}
+
+func (x *modelIndex) catchUpOnce(ctx context.Context) error {
 	end, err := x.models.End(ctx, x.partition)
 	if err != nil {
 		return fmt.Errorf("pipeline: end of the snapshot topic: %w", err)

@@ -222,8 +222,9 @@ func (b *simBroker) expire() {
 	}
 }
 
-// compact leaves of each key the last record, as far as the log is stable; tombstones stay.
-func (p *simPart) compact() {
+// compact leaves of each key the last record, as far as the log is stable, and those that had a newer one for less than a lag; tombstones
+// stay.
+func (p *simPart) compact(lag time.Duration) {
 	stable := p.stable()
 	for i := range p.log[:stable] {
 		e := &p.log[i]
@@ -231,7 +232,7 @@ func (p *simPart) compact() {
 			continue
 		}
 		e.gone = e.txn != nil && !e.txn.committed || slices.ContainsFunc(p.log[i+1:stable], func(l simEntry) bool {
-			return l.visible() && bytes.Equal(l.Key, e.Key)
+			return l.visible() && bytes.Equal(l.Key, e.Key) && time.Since(l.at) >= lag
 		})
 	}
 }

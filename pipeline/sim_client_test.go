@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
@@ -220,7 +221,14 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 	msgs = m.alarmMistake(t, msgs)
 	m.wrote = true
 	for _, msg := range msgs {
-		s.write(t, source.Partition{Topic: msg.Topic, ID: msg.Partition}, stored(msg), -1)
+		at := source.Partition{Topic: msg.Topic, ID: msg.Partition}
+		if msg.Offset != nil {
+			*msg.Offset = s.part(at).end()
+			if s.fleet != nil && s.fleet.forgets && s.chance(2) {
+				*msg.Offset = -1
+			}
+		}
+		s.write(t, at, stored(msg), -1)
 	}
 	if claim.Group == "" || s.mistake == "offsets lost" && s.chance(2) {
 		return nil
@@ -265,7 +273,9 @@ func (l *simLog) Fetch(ctx context.Context) (source.Fetched, error) {
 }
 
 // deaf reports whether the log is the one that a process follows, and hears nothing from.
-func (l *simLog) deaf() bool { return l.thread == simFollow && time.Now().Before(l.p.deaf) }
+func (l *simLog) deaf() bool {
+	return strings.HasPrefix(l.thread, simFollow) && time.Now().Before(l.p.deaf)
+}
 
 // records are entries as a fetcher gives them out.
 func records(part *simPart, offsets []int64) (all []recordbatch.Record) {

@@ -96,7 +96,7 @@ func (s *sim) produce() {
 	}
 	for _, topic := range topics {
 		parts := s.partitions(topic)
-		p := parts[s.fed%len(parts)]
+		p := parts[s.lane(s.fed)%len(parts)]
 		m := s.feed()[s.fed].Message
 		if !s.producer {
 			s.part(p).append(simEntry{Message: m, feed: s.fed})
@@ -119,14 +119,16 @@ func (s *sim) produce() {
 // heartbeats lets the groups go on, and members hear of it in their own time.
 func (s *sim) heartbeats() {
 	for _, pipe := range s.pipes {
-		g := s.groups[pipe.group]
-		if g == nil {
-			continue
-		}
-		g.tick(s.simBroker)
-		for _, p := range s.live() {
-			if p.group != nil && p.group.group == pipe.group && p.frozen == 0 && s.chance(3) {
-				p.group.heartbeat(g, len(s.topics[pipe.topic].parts))
+		for _, group := range []string{pipe.group, pipe.group + ".learn"} {
+			g := s.groups[group]
+			if g == nil {
+				continue
+			}
+			g.tick(s.simBroker)
+			for _, p := range s.live() {
+				if p.group != nil && p.group.group == group && p.frozen == 0 && s.chance(3) {
+					p.group.heartbeat(g, len(s.topics[pipe.topic].parts))
+				}
 			}
 		}
 	}
@@ -139,6 +141,9 @@ func (s *sim) disturb() {
 		s.materialise()
 	}
 	own := source.Partition{Topic: []string{"snapshots", "checkpoints"}[s.random.IntN(2)]}
+	if s.fleet != nil {
+		own.ID = int32(s.random.IntN(s.inputs))
+	}
 	if s.foreign && s.chance(100) && len(s.hung) == 0 {
 		limit := simTimeout
 		if s.hanging && s.chance(2) {
@@ -159,7 +164,7 @@ func (s *sim) disturb() {
 	}
 	if s.compaction && s.chance(30) {
 		s.happens("compaction", "of %v", own)
-		s.part(own).compact()
+		s.part(own).compact(s.compactionLag(own))
 	}
 	if s.elections && s.chance(60) {
 		s.happens("election", "")
@@ -343,7 +348,7 @@ func (s *sim) complete() {
 			continue
 		}
 		for _, p := range s.live() {
-			if p.work[:1] == pipe.name && kind(p.work) == "transform" {
+			if p.work[:1] == pipe.name && (kind(p.work) == "transform" || s.fleet != nil) {
 				p.frozen = 0
 				p.cancel()
 			}
@@ -353,9 +358,13 @@ func (s *sim) complete() {
 
 // drained reports whether the committed offsets of a pipeline's group say that all is done.
 func (s *sim) drained(pipe *simPipe) bool {
+	return s.drainedBy(pipe, pipe.group) && (s.fleet == nil || s.drainedBy(pipe, pipe.group+".learn"))
+}
+
+func (s *sim) drainedBy(pipe *simPipe, group string) bool {
 	for _, p := range s.partitions(pipe.topic) {
 		at := simOffset{next: pipe.begun[p], epoch: -1}
-		if o, ok := s.offsets[pipe.group][p]; ok {
+		if o, ok := s.offsets[group][p]; ok {
 			at = o
 		}
 		truncated := s.part(p).endOf(at.epoch) < at.next && s.mistake != "truncation unnoticed"

@@ -65,7 +65,12 @@ type simMessage struct {
 	decoded source.Message
 }
 
-func (s *sim) feed() []simMessage { return simFeed() }
+func (s *sim) feed() []simMessage {
+	if s.fleet != nil {
+		return simFleetFeed()
+	}
+	return simFeed()
+}
 
 // decoded is an entry of the input as a source hands it over.
 func (s *sim) decoded(at source.Partition, offset int64, e *simEntry) source.Message {

@@ -36,6 +36,7 @@ type sim struct {
 	moved   time.Time     // when a process last went on
 	passed  time.Duration // simulated, in all
 	taken   []string      // what the world took away before it was read, for which a process may stop
+	fleet   *simFleet     // there is a model for each key; nil: one for all rows
 
 	attempts map[string]int
 	bodies   map[string]func(*proc) error
