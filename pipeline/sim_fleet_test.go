@@ -193,6 +193,9 @@ func (l simLogOf) Move(next int64) { l.next = next }
 // Want is of no use here.
 func (l simLogOf) Want(int64) {}
 
+// Reuse changes nothing: the records of this log are never overwritten.
+func (l simLogOf) Reuse() {}
+
 // logOf opens a partition of a topic. Questions are those of the context's thread.
 func (p *proc) logOf(ctx context.Context, fallback string, at source.Partition, next int64) simLogOf {
 	return simLogOf{&simLog{p: p, thread: threadOf(ctx, fallback), topic: at, next: next}}
