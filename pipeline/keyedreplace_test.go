@@ -89,12 +89,13 @@ func (w *world) replayOf(t *testing.T, r keyedRun, value string) {
 		at := source.Partition{Topic: m.Topic, ID: m.Partition}
 		w.topics[at] = append(w.topics[at], m)
 	}
+	heard := w.keyedIndex(t, r).index[value].heard + 1000 // it is not idle
 	rows := fleet(8, 1, 300)
 	for i := range rows {
 		if rows[i].key != "" {
 			rows[i].key = value
 		}
-		rows[i].at = time.Now().UnixMilli()
+		rows[i].at = heard
 	}
 	r.clock = clockOf(rand.New(rand.NewPCG(9, 1)))
 	w.fleetMessages(r.by, rows)
