@@ -133,6 +133,14 @@ func TestFilesOneAfterTheOther(t *testing.T) {
 
 func TestOpenFilesRefuses(t *testing.T) {
 	const table = "format/testdata/files/table.arrow"
+	dir := t.TempDir()
+	there := func(name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("a,b\n1,2\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
 	for _, c := range []struct {
 		name  string
 		paths []string
@@ -140,8 +148,8 @@ func TestOpenFilesRefuses(t *testing.T) {
 	}{
 		{"none", nil, "no input files"},
 		{"missing", []string{table, "none.arrow"}, "none.arrow: no such file"},
-		{"an unknown type", []string{"rows.csv"}, `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv`},
-		{"JSON in a file", []string{"rows.jsonl"}, "write_table(pyarrow.json.read_json"},
+		{"an unknown type", []string{there("rows.csv")}, `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv`},
+		{"JSON in a file", []string{there("rows.jsonl")}, "write_table(pyarrow.json.read_json"},
 		{"one twice", []string{table, table}, "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
