@@ -20,6 +20,8 @@ SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=sk
 # Packages run next to each other, so one that waits for a download needs more than Go's default of 10 minutes. Those with
 # real brokers wait more than they compute: three at a time keep two cores busy.
 LIMIT   := -timeout 18m -p 3
+# What takes longest begins first, so that nothing is left over at the end that runs by itself.
+SLOW    := ./internal/e2e ./source ./sink ./pipeline
 
 build:
 	go build -o bin/lca-stream ./cmd/lca-stream
@@ -42,7 +44,7 @@ test: tools
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeProtobuf$$' -fuzztime 2s
 	go test ./source/format -run '^$$' -fuzz 'FuzzDecodeJSON$$' -fuzztime 2s
 	go test ./source/format -run '^$$' -fuzz 'FuzzJSONSchema$$' -fuzztime 2s
-	$(SUMMARY) -- $(LIMIT) ./...
+	$(SUMMARY) -- $(LIMIT) $(SLOW) ./...
 
 check: lint test
 	go vet -tags purego ./...

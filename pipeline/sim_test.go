@@ -21,7 +21,7 @@ import (
 
 var (
 	simSeed  = flag.Uint64("seed", 0, "run this seed of the simulation alone, and print what happens")
-	simSeeds = flag.Int("seeds", 5_000, "how many seeds of the simulation to run")
+	simSeeds = flag.Int("seeds", 3_000, "how many seeds of the simulation to run")
 )
 
 const simDecisions = 6000
