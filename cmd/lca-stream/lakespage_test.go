@@ -42,18 +42,19 @@ func TestLakesPage(t *testing.T) {
 		t.Fatal("no pipe to em expect")
 	}
 	pipe := strings.Replace(strings.ReplaceAll(pipes[1], "\n    ", "\n"), "python3", testtools.Python(t), 1)
-	for damage, sums := range map[string]bool{"": true, "2": false} {
-		if damage != "" {
+	for _, damaged := range []bool{false, true} {
+		sums := !damaged
+		if damaged {
 			python("d = open('events/1.parquet', 'rb').read(); open('events/1.parquet', 'wb').write(d[:100] + bytes(2000) + d[2100:])")
 		}
 		cmd := exec.Command("sh", "-c", pipe)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != sums {
-			t.Errorf("a damaged file %q: %v\n%s", damage, err, out)
+			t.Errorf("damaged: %t: %v\n%s", damaged, err, out)
 		}
 		if err := os.Remove(filepath.Join(dir, "sums.arrows")); (err == nil) != sums {
-			t.Errorf("a damaged file %q: sums are there: %v", damage, err == nil)
+			t.Errorf("damaged: %t: sums are there: %v", damaged, err == nil)
 		}
 	}
 }
