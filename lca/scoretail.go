@@ -127,14 +127,6 @@ func probable(grid []tailCells, best float64) []tailCells {
 	return grid
 }
 
-// paretoBeyond returns the share of a tail beyond x.
-func paretoBeyond(theta, power, x float64) float64 {
-	if theta*x <= -1 {
-		return 0
-	}
-	return math.Exp(-math.Log1p(theta*x) * power)
-}
-
 // expectedBeyond returns the expected share of the tail beyond x.
 func expectedBeyond(grid []tailCells, x float64) (share float64) {
 	for _, c := range grid {

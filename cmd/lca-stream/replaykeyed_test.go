@@ -90,9 +90,12 @@ func TestReplayOfEachValue(t *testing.T) {
 			t.Parallel()
 			flags := append([]string{"replay", "--algorithm", algorithm, "--force"}, flags...)
 			run := func(more ...string) []byte {
-				out, err := exec.Command("lca-stream", append(flags, more...)...).Output()
+				var log strings.Builder
+				cmd := exec.Command("lca-stream", append(flags, more...)...)
+				cmd.Stderr = &log
+				out, err := cmd.Output()
 				if err != nil {
-					t.Fatal(err, string(err.(*exec.ExitError).Stderr))
+					t.Fatal(err, log.String())
 				}
 				return out
 			}
