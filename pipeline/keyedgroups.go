@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -54,7 +55,7 @@ func (t *KeyedTransform) doMessages(ctx context.Context, all []source.Message) e
 func (t *KeyedTransform) divideBatch(all []source.Message) {
 	g := &t.groups
 	g.all, g.without, g.order = g.all[:0], g.without[:0], g.order[:0]
-	g.next, g.place = resize(g.next, len(all)), resize(g.place, len(all))
+	g.next, g.place = slices.Grow(g.next[:0], len(all))[:len(all)], slices.Grow(g.place[:0], len(all))[:len(all)]
 	t.index.windows++ // marks the entries that have a group
 	var e *modelEntry
 	var same []byte // the value of e; neighbouring messages often have the same
@@ -80,13 +81,6 @@ func (t *KeyedTransform) divideBatch(all []source.Message) {
 		}
 		g.next[i], g.all[e.group].last = -1, int32(i)
 	}
-}
-
-func resize(s []int32, n int) []int32 {
-	if cap(s) < n {
-		return make([]int32, n)
-	}
-	return s[:n]
 }
 
 // forgetGroups lets go of models and messages.

@@ -157,8 +157,8 @@ func stateOf(r *source.Record) (keyedState, error) {
 
 // splitStateKey reads MODEL_ID/SLOT/CHUNK from the right.
 func splitStateKey(key string) (id string, slot, chunk int, ok bool) {
-	rest, last, found := cutLast(key)
-	id, middle, found2 := cutLast(rest)
+	rest, last, found := modelkey.CutLast(key)
+	id, middle, found2 := modelkey.CutLast(rest)
 	if !found || !found2 {
 		return "", 0, 0, false
 	}
@@ -168,14 +168,6 @@ func splitStateKey(key string) (id string, slot, chunk int, ok bool) {
 		return "", 0, 0, false
 	}
 	return id, slot, chunk, true
-}
-
-func cutLast(text string) (before, after string, found bool) {
-	i := strings.LastIndexByte(text, '/')
-	if i < 0 {
-		return "", "", false
-	}
-	return text[:i], text[i+1:], true
 }
 
 // messages are the records of a checkpoint of a model. at is set to the offset of the first of them by the put.

@@ -66,9 +66,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 	positions.Starts, positions.Log = l.startMarkersOf(p.ID), l.log.With("stage", "learn")
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
-			producer := l.sinkConfig(keyedLearnID(c.Source, c.Snapshot.ModelID, p.ID))
-			producer.BatchBytes = keyedBatch
-			return sink.OpenKafka(ctx, producer)
+			return l.openKeyedSink(ctx, p.ID)
 		},
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
 			return l.stage(p, func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }), nil
@@ -103,20 +101,32 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 
 // stage is the stage of one partition.
 func (l *keyedLearners) stage(p source.Partition, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
-	c, ours := l.system.config, source.Partition{Topic: l.system.config.Checkpoint.Topic, ID: p.ID}
-	own := l.config
+	c, own := l.system.config, l.config
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)
 	}
 	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
 		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed,
-		States: &pipeline.KeyedStates{
-			Topic: ours.Topic, Partition: p.ID, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: l.log,
-			OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
-				return l.openPartition(ctx, ours, at)
-			},
-			End: func(ctx context.Context) (int64, error) { return l.endOf(ctx, ours, source.Latest) },
-		},
+		States: l.keyedStates(p.ID, source.Latest),
 	}}
+}
+
+// openKeyedSink opens the producer of a partition's learner.
+func (s *system) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafka, error) {
+	producer := s.sinkConfig(keyedLearnID(s.config.Source, s.config.Snapshot.ModelID, partition))
+	producer.BatchBytes = keyedBatch
+	return sink.OpenKafka(ctx, producer)
+}
+
+// keyedStates returns the checkpoints of a partition's models, which are read up to an end.
+func (s *system) keyedStates(partition int32, to source.At) *pipeline.KeyedStates {
+	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
+	return &pipeline.KeyedStates{
+		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: s.log,
+		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
+			return s.openPartition(ctx, ours, at)
+		},
+		End: func(ctx context.Context) (int64, error) { return s.endOf(ctx, ours, to) },
+	}
 }

@@ -85,9 +85,7 @@ func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (f
 	if err != nil || len(msgs) == 0 {
 		return faults, s.cluster.Explain(err)
 	}
-	producer := s.sinkConfig(keyedLearnID(s.config.Source, s.config.Snapshot.ModelID, partition))
-	producer.BatchBytes = keyedBatch
-	k, err := sink.OpenKafka(ctx, producer)
+	k, err := s.openKeyedSink(ctx, partition)
 	if err != nil {
 		return nil, s.cluster.Explain(err)
 	}
@@ -187,17 +185,11 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 
 // statesOf returns the checkpoints of a partition's models as they are now, and what writes others.
 func (s *system) statesOf(ctx context.Context, partition int32, to source.At) (*pipeline.KeyedStates, *pipeline.Learn, error) {
-	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
+	c := s.config
 	learner, err := c.Learner(c.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	states := &pipeline.KeyedStates{
-		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, Log: s.log,
-		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
-			return s.openPartition(ctx, ours, at)
-		},
-		End: func(ctx context.Context) (int64, error) { return s.endOf(ctx, ours, to) },
-	}
+	states := s.keyedStates(partition, to)
 	return states, &pipeline.Learn{LearnConfig: pipeline.LearnConfig{ModelID: c.Snapshot.ModelID, Learner: learner, Log: s.log}}, states.Read(ctx)
 }

@@ -30,11 +30,11 @@ func plain(c byte) bool {
 // Split is the inverse of ID. An id is read from the right, because a base may have slashes. It returns false for
 // text that ID does not return.
 func Split(id string) (base string, partition int32, value []byte, ok bool) {
-	rest, encoded, found := cutLast(id)
+	rest, encoded, found := CutLast(id)
 	if !found {
 		return "", 0, nil, false
 	}
-	base, number, found := cutLast(rest)
+	base, number, found := CutLast(rest)
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !found || err != nil || n < 0 {
 		return "", 0, nil, false
@@ -45,7 +45,8 @@ func Split(id string) (base string, partition int32, value []byte, ok bool) {
 	return base, int32(n), value, true
 }
 
-func cutLast(text string) (before, after string, found bool) {
+// CutLast divides an id, or the key of a record, at its last slash: they are read from the right, because a base may have slashes of its own.
+func CutLast(text string) (before, after string, found bool) {
 	i := strings.LastIndexByte(text, '/')
 	if i < 0 {
 		return "", "", false
