@@ -16,6 +16,7 @@ import (
 // DeadLetter decides what happens to a message that cannot be used.
 type DeadLetter struct {
 	Topic      string // "" = stop at the first such message
+	Group      string // of the transform, named in every dead letter
 	Window     int    // number of messages over which rejects are counted, ≥ 1; default 1000
 	MaxRejects int    // rejects within the window that are tolerated; default 100
 	WarnOnly   bool   // at the threshold warn instead of stopping
@@ -96,11 +97,14 @@ func (d DeadLetter) allow(bad *source.RecordError, inWindow int) error {
 
 func (d DeadLetter) window() int { return max(d.Window, 1) }
 
+// Place returns the partition of the dead letters of a partition of the source.
+func (d DeadLetter) Place(partition int32) int32 { return partition % max(d.Partitions, 1) }
+
 // message keeps key, value and headers byte for byte, and adds headers with the origin and the reason.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {
 	headers := carry(make([]source.Header, 0, len(m.Headers)+6), m.Headers, true)
 	headers = append(headers, d.headers(m, bad.Code, logs.Plain(bad.Err.Error()))...)
-	return sink.Message{Topic: d.Topic, Partition: m.Partition.ID % max(d.Partitions, 1), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
+	return sink.Message{Topic: d.Topic, Partition: d.Place(m.Partition.ID), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
 }
 
 // headers returns the headers with the origin and the reason. For a batch that cannot be read the value is the whole
@@ -109,13 +113,14 @@ func (d DeadLetter) headers(m *source.Message, code, why string) []source.Header
 	headers := []source.Header{
 		text("lca-error-code", code),
 		text(headerError, why),
-		text("lca-source-topic", m.Partition.Topic),
-		text("lca-source-partition", strconv.Itoa(int(m.Partition.ID))),
-		text("lca-source-offset", strconv.FormatInt(m.Offset, 10)),
+		text(headerGroup, d.Group),
+		text(headerSourceTopic, m.Partition.Topic),
+		text(headerSourcePartition, strconv.Itoa(int(m.Partition.ID))),
+		text(headerSourceOffset, strconv.FormatInt(m.Offset, 10)),
 		text(sourceTimestamp, millis(m.Time)),
 	}
 	if m.Err != nil && m.Err.Offsets > 0 {
-		headers = append(headers, text("lca-source-last-offset", strconv.FormatInt(m.Err.Offset+m.Err.Offsets-1, 10)))
+		headers = append(headers, text(headerSourceLastOffset, strconv.FormatInt(m.Err.Offset+m.Err.Offsets-1, 10)))
 	}
 	return headers
 }

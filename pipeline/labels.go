@@ -15,8 +15,16 @@ type labels struct {
 	fixed     []source.Header
 }
 
-// ofSource is where the headers of a partition begin in fixed.
-const ofSource = 3
+// ofSource is where the headers of a group and its partition begin in fixed.
+const ofSource = 2
+
+// Headers that say what a record was made of.
+const (
+	headerSourceTopic      = "lca-source-topic"
+	headerSourcePartition  = "lca-source-partition"
+	headerSourceOffset     = "lca-source-offset"
+	headerSourceLastOffset = "lca-source-last-offset" // of a batch
+)
 
 func (l *labels) of(id, group string, model *PublishedModel, p source.Partition) []source.Header {
 	if l.fixed != nil && l.model == model && l.partition == p {
@@ -31,8 +39,8 @@ func (l *labels) of(id, group string, model *PublishedModel, p source.Partition)
 		text("lca-model-id", id),
 		text(headerVersion, strconv.FormatUint(version, 10)),
 		text(headerGroup, group),
-		text("lca-source-topic", p.Topic),
-		text("lca-source-partition", strconv.Itoa(int(p.ID))),
+		text(headerSourceTopic, p.Topic),
+		text(headerSourcePartition, strconv.Itoa(int(p.ID))),
 	}
 	return l.fixed
 }
@@ -86,7 +94,7 @@ func (t *Transform) pass(m *source.Message) sink.Message {
 // sealed is an output whose headers begin at first; the offset, and the time if it was changed, end them.
 func (t *Transform) sealed(m *source.Message, value []byte, rest [][]byte, first int) sink.Message {
 	d := t.made
-	d.headers = append(d.headers, source.Header{Key: "lca-source-offset", Value: d.number(m.Offset)})
+	d.headers = append(d.headers, source.Header{Key: headerSourceOffset, Value: d.number(m.Offset)})
 	at := m.Time
 	if !t.bounds.permit(t.Topic, at, t.Now) {
 		d.headers = append(d.headers, source.Header{Key: sourceTimestamp, Value: d.number(at.UnixMilli())})

@@ -335,8 +335,8 @@ func (k *KeyedModels) labels(id string, version uint64, partition int32) []sourc
 	return []source.Header{
 		text("lca-model-id", id),
 		text("lca-model-version", strconv.FormatUint(version, 10)),
-		text("lca-group", k.Group),
-		text("lca-source-topic", k.Source),
-		text("lca-source-partition", strconv.Itoa(int(partition))),
+		text(headerGroup, k.Group),
+		text(headerSourceTopic, k.Source),
+		text(headerSourcePartition, strconv.Itoa(int(partition))),
 	}
 }

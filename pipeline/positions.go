@@ -37,9 +37,12 @@ type Positions struct {
 	Start  source.At // where a group begins at its first start; partitions that are found later begin at their first record
 	Model  string    // model of the learner; "" for a transform
 	Log    *slog.Logger
+	// Written, unless nil, corrects committed offsets that are older than what is written.
+	Written *Written
 
-	id   atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
-	last sync.Map               // source.Partition → source.Position, as last found
+	id    atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
+	last  sync.Map               // source.Partition → source.Position, as last found
+	since sync.Map               // source.Partition → source.Since, from which on topics that we write to count
 }
 
 // known is what is known about a topic before a decision.
@@ -84,7 +87,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			p.foreign(ctx, f, parts)
 			looked = true
 		}
-		stale := p.stale(f, parts)
+		stale := p.stale(f, next, parts)
 		if len(msgs) == 0 && len(stale) == 0 {
 			return next, nil
 		}
@@ -134,19 +137,37 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		if differ(note.TopicID, f.topic.ID) {
 			return f, p.recreated(note.TopicID, f.topic.ID, fmt.Sprintf("offset %d of partition %d", f.committed[part].Next, part.ID))
 		}
+		if p.Written == nil {
+			continue
+		}
+		since, err := p.Written.since(ctx, part, note.Since)
+		if err != nil {
+			return f, err
+		}
+		p.since.Store(part, since)
 	}
 	return f, nil
 }
 
-// stale returns the partitions whose committed text differs from what this program commits.
-func (p *Positions) stale(f known, parts []source.Partition) (stale []source.Partition) {
-	text := source.NewNote(f.topic.ID, p.Model).String()
+// stale returns the partitions whose committed text differs from what this program commits, or a transform's that are
+// read from another offset than the committed one.
+func (p *Positions) stale(f known, next source.Offsets, parts []source.Partition) (stale []source.Partition) {
 	for _, part := range parts {
-		if c := f.committed[part]; c.Next < 0 || c.Metadata != text {
+		c := f.committed[part]
+		if c.Next < 0 || c.Metadata != p.text(f.topic.ID, part) || p.Model == "" && c.Next != next[part] {
 			stale = append(stale, part)
 		}
 	}
 	return stale
+}
+
+// text is what is committed with an offset of a partition.
+func (p *Positions) text(id string, part source.Partition) string {
+	note := source.NewNote(id, p.Model)
+	if since, ok := p.since.Load(part); ok {
+		note.Since = since.(source.Since)
+	}
+	return note.String()
 }
 
 // committed decides for a transform.
@@ -157,6 +178,11 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		next[part] = f.committed[part].Next
 		if next[part] < 0 {
 			missing = append(missing, part)
+			continue
+		}
+		var err error
+		if next[part], err = p.notBefore(ctx, part, next[part]); err != nil {
+			return nil, nil, err
 		}
 	}
 	if len(missing) == 0 {
@@ -180,6 +206,23 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		p.Log.Info("a partition is read for the first time", "group", p.Group, "partition", part.String(), "offset", begin[part])
 	}
 	return next, msgs, nil
+}
+
+// notBefore returns a committed offset, or the one after the last that something is written of, if that is later.
+func (p *Positions) notBefore(ctx context.Context, part source.Partition, committed int64) (int64, error) {
+	if p.Written == nil {
+		return committed, nil
+	}
+	since, _ := p.since.Load(part)
+	written, err := p.Written.next(ctx, part, since.(source.Since))
+	if err != nil {
+		return 0, err
+	}
+	if written > committed {
+		p.Log.Warn("the committed offset is older than what is written: going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
+			"group", p.Group, "partition", part.String(), "committed", committed, "offset", written)
+	}
+	return max(written, committed), nil
 }
 
 // learnt decides for a learner.
@@ -269,7 +312,7 @@ func (p *Positions) Metadata(parts []source.Partition) map[source.Partition]stri
 	}
 	all := make(map[source.Partition]string, len(parts))
 	for _, part := range parts {
-		all[part] = source.NewNote(*id, p.Model).String()
+		all[part] = p.text(*id, part)
 	}
 	return all
 }

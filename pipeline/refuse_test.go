@@ -236,7 +236,7 @@ func TestCutDeadLetterFits(t *testing.T) {
 		Partition: bad.Partition, Offset: bad.Offset, Key: make([]byte, 5000), Value: make([]byte, 5000), Err: bad, Time: time.UnixMilli(math.MaxInt64 / 1_000_000),
 		Headers: []source.Header{{Key: "large", Value: make([]byte, 5000)}},
 	}
-	d := DeadLetter{Topic: "dead"}
+	d := DeadLetter{Topic: "dead", Group: strings.Repeat("g", 255)}
 	dead := d.message(m, bad)
 	var sizes []int
 	for ok := true; ok; dead, ok = d.cut(dead, m) {

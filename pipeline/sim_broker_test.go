@@ -213,6 +213,15 @@ func (b *simBroker) fence(id string) int {
 	return b.epoch[id]
 }
 
+// forgetOffsets is what a classic group coordinator does (brokers before 4.0) with a TxnOffsetCommit of a former epoch that no generation of
+// the group forbids: it refuses it, and drops the offsets that are pending under the producer's id, whose owner does not hear of it.
+func (s *sim) forgetOffsets(id string, claim source.Claim) {
+	if t := s.owned(id); s.classic && t != nil && claim.Member == "" && t.group == claim.Group && s.chance(2) {
+		s.happens("offsets forgotten", "of %s", id)
+		t.group = ""
+	}
+}
+
 // expire aborts the transactions that have been open for too long, and fences their owners.
 func (b *simBroker) expire() {
 	for _, t := range slices.Clone(b.open) {

@@ -209,6 +209,7 @@ func (m *simSink) Put(ctx context.Context, msgs []sink.Message, claim source.Cla
 func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 	s := m.p.sim
 	if m.fenced() {
+		s.forgetOffsets(m.id, claim)
 		return sink.ErrFenced
 	}
 	if claim.Member != "" && s.groups[claim.Group].refuses(claim) {
@@ -231,6 +232,10 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 		s.write(t, at, stored(msg), -1)
 	}
 	if claim.Group == "" || s.mistake == "offsets lost" && s.chance(2) {
+		return nil
+	}
+	if s.classic && m.aborted && s.chance(4) { // a request of the former epoch arrives now
+		s.happens("offsets forgotten", "of %s", m.id)
 		return nil
 	}
 	t.group = claim.Group

@@ -35,6 +35,7 @@ type simWorld struct {
 	lags       bool // processes that transform hear of new models late, each in its own time
 	learnFirst bool // transforms are started when there is a model
 	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
+	classic    bool // the group coordinator is that of brokers before 4.0
 	chooses    bool // the learner compares forms of its model: much work, so few worlds do
 	taking     string
 }
@@ -46,7 +47,7 @@ var simTaking = []string{"retention", "recreated", "expired", "truncated", "newe
 var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
-	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "models late", "metadata late", "checkpoint of a newer binary",
+	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "models late", "metadata late", "checkpoint of a newer binary",
 	alarmAnomaly, alarmDrift, alarmReturned,
 }
 
@@ -76,6 +77,7 @@ func drawWorld(r *rand.Rand) simWorld {
 	w.skips, w.inRun = chance(4), chance(2)
 	w.lags, w.pace = chance(2), []int{3, 10, 30}[r.IntN(3)]
 	w.byName, w.learnFirst, w.chooses = chance(4), chance(2), chance(8)
+	w.classic = chance(2)
 	return w
 }
 

@@ -248,6 +248,29 @@ func (s *sim) positions(me *proc, pipe *simPipe, group, model string) *Positions
 	return p
 }
 
+// written looks at the ends of outputs and of dead letters, which have one partition.
+func (s *sim) written(me *proc, group, out, dead string) *Written {
+	switch s.mistake {
+	case "no look at the outputs", "offsets lost", "stale offsets": // it makes up for the others
+		return nil
+	}
+	return &Written{Group: group, Topics: []string{out, dead}, At: func(topic string, of source.Partition) *ReadBack {
+		p := source.Partition{Topic: topic, ID: of.ID}
+		if topic == dead {
+			p.ID = 0
+		}
+		fallback := " " + of.String()
+		return &ReadBack{
+			Topic: topic,
+			Open:  func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, fallback, p, 0), nil },
+			OpenAt: func(ctx context.Context, from int64) (TopicReader, error) {
+				return me.logOf(ctx, fallback, p, from), nil
+			},
+			End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Latest) },
+		}
+	}}
+}
+
 func (s *sim) gaps(me *proc, positions *Positions, pipe *simPipe) *Gaps {
 	g := &Gaps{Skip: s.skips || s.mistake == "gaps are passed over", Check: positions.Check, Stats: NewStats(), Log: quiet()}
 	if positions.Model != "" && s.inRun {
@@ -306,6 +329,7 @@ func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
 	defer func() { cancel(); <-following }()
 	shared := simTransform(pipe, follow)
 	positions := s.positions(me, pipe, pipe.group, "")
+	positions.Written = s.written(me, pipe.group, pipe.out, pipe.dead)
 	t := &Transforms{Members: members, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 		return s.openTransform(ctx, me, pipe, positions, shared, p, claim)
 	}}
@@ -317,9 +341,9 @@ const simMaxRejects = 1
 
 func simTransform(pipe *simPipe, follow *Follow) TransformConfig {
 	return TransformConfig{
-		Topic: pipe.out, Output: OutputConfig{Column: "lca", Score: true, Passthrough: true},
+		Group: pipe.group, Topic: pipe.out, Output: OutputConfig{Column: "lca", Score: true, Passthrough: true},
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
-		DeadLetter: DeadLetter{Topic: pipe.dead, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
+		DeadLetter: DeadLetter{Topic: pipe.dead, Group: pipe.group, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
 		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: quiet(), Now: time.Now,
 	}
 }

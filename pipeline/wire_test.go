@@ -35,7 +35,7 @@ var update = flag.Bool("update", false, "write the golden messages of the curren
 
 // wireFormat counts the golden files: a new one is added when what is written changes, and none is
 // ever changed or taken away.
-const wireFormat = 6
+const wireFormat = 7
 
 // wireMessage is one line of a golden file.
 type wireMessage struct {
@@ -152,7 +152,11 @@ func TestWireFormatsOfOld(t *testing.T) {
 				t.Fatal(err)
 			}
 			sameOutput(t, then.topics[out], again.topics[out])
-			sameEnvelope(t, then.topics[dead], again.topics[dead])
+			letters := again.topics[dead]
+			if f < 7 { // dead letters did not name the group
+				letters = unnamed(headerGroup, letters, then.topics[dead])
+			}
+			sameEnvelope(t, then.topics[dead], letters)
 			format := restores(t, then)
 			if f == wireFormat {
 				if format != checkpointFormat {
@@ -168,6 +172,17 @@ func TestWireFormatsOfOld(t *testing.T) {
 
 // volatile headers depend on the last bits of what was learnt, or are words for people.
 var volatile = []string{"lca-crc32c", "lca-error"}
+
+// unnamed leaves out a header that messages of former formats do not have.
+func unnamed(name string, got, want []sink.Message) []sink.Message {
+	got = slices.Clone(got)
+	for i := range got {
+		if i < len(want) && source.LastHeaderValue(want[i].Headers, name) == nil {
+			got[i].Headers = slices.DeleteFunc(slices.Clone(got[i].Headers), func(h source.Header) bool { return h.Key == name })
+		}
+	}
+	return got
+}
 
 func sameEnvelope(t *testing.T, want, got []sink.Message) {
 	t.Helper()

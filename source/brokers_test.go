@@ -225,6 +225,13 @@ func testOffsets(t *testing.T, b *kafkatest.Broker) {
 	if err := txn.EndTransaction(ctx, kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
+	for ends := (source.Offsets{zero: 7, one: 0}); ; time.Sleep(10 * time.Millisecond) { // the coordinator answers before the marker is there
+		if got, err := source.ListOffsets(ctx, c, parts, source.LatestStable); err != nil {
+			t.Fatal(err)
+		} else if cmp.Equal(ends, got) {
+			break
+		}
+	}
 
 	nothing := source.Position{Next: -1, Epoch: -1}
 	none := map[source.Partition]source.Position{zero: nothing, one: nothing}

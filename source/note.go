@@ -9,12 +9,18 @@ import (
 // Note is what we commit with an offset: the id of its topic, because a name may be given to another topic later. As
 // text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
 // --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
-// must not go on from there.
+// must not go on from there. A transform adds "since".
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
 	Model   string `json:"model,omitempty"`
+	Since   Since  `json:"since,omitempty"`
 }
+
+// Since says, for each topic that a transform writes what it makes of a partition to, from which offset of the topic's
+// partition on that was made after the position was last set by hand, or at the first start: what is before it says
+// nothing about where the transform is.
+type Since map[string]int64
 
 const noteVersion = 1
 

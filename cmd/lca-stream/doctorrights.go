@@ -45,12 +45,15 @@ func grants(c *config.Config) []grant {
 		{"Read", "--topic", c.Source.Topic, false, "the records"},
 		{"Read", "--topic", c.Snapshot.Topic, false, "models"},
 		{"Read", "--topic", c.Checkpoint.Topic, false, "going on after a restart"},
+		{"Read", "--topic", c.Transform.Topic, false, "going on after the last whitened record"},
 		{"Write", "--topic", c.Transform.Topic, false, "whitened records"},
 		{"Write", "--topic", c.Snapshot.Topic, false, "models"},
 		{"Write", "--topic", c.Checkpoint.Topic, false, "checkpoints and start markers"},
 	}
 	if c.DeadLetter.Topic != "" {
-		all = append(all, grant{"Write", "--topic", c.DeadLetter.Topic, false, "records that cannot be used"})
+		all = append(all,
+			grant{"Read", "--topic", c.DeadLetter.Topic, false, "going on after the last of them"},
+			grant{"Write", "--topic", c.DeadLetter.Topic, false, "records that cannot be used"})
 	}
 	if c.Alarms.Topic != "" {
 		all = append(all, grant{"Write", "--topic", c.Alarms.Topic, false, "alarms"})

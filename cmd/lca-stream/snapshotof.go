@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -148,23 +147,4 @@ func modelIDOf(r source.Record) (id string, ok bool) {
 		}
 	}
 	return "", false
-}
-
-// readBackOf reads a partition of one of our topics to one of its ends.
-func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack {
-	open := func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
-		o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
-		if err != nil {
-			return nil, err
-		}
-		return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), RetryFor: patience}), nil
-	}
-	return &pipeline.ReadBack{
-		Topic: p.Topic, OpenAt: open, Log: s.log,
-		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return open(ctx, 0) },
-		End: func(ctx context.Context) (int64, error) {
-			o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, to)
-			return o[p], err
-		},
-	}
 }

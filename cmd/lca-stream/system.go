@@ -238,7 +238,19 @@ func (s *system) endOf(ctx context.Context, p source.Partition, at source.At) (i
 
 // readBack reads one of our topics to one of its ends.
 func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
-	return &pipeline.ReadBack{Topic: topic, Open: s.openLog(topic), OpenAt: s.openLogAt(topic), End: s.end(topic, to), Log: s.log}
+	return s.readBackOf(source.Partition{Topic: topic}, to)
+}
+
+// readBackOf reads one partition of one of our topics to one of its ends.
+func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack {
+	openAt := func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
+		return s.openPartition(ctx, p, from)
+	}
+	return &pipeline.ReadBack{
+		Topic: p.Topic, OpenAt: openAt, Log: s.log,
+		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return openAt(ctx, 0) },
+		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, to) },
+	}
 }
 
 // openLog opens the single partition of one of our topics from its beginning.

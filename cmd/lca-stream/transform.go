@@ -124,6 +124,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, mo
 		members = &keptModels{members, models}
 	}
 	o := &transforms{system: s, shared: shared, models: models, positions: s.positions(s.config.Source.Group, ""), lags: lags}
+	o.positions.Written = o.written()
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "transform"), Stats: s.stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
@@ -183,6 +184,22 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
+}
+
+// written looks at the ends of outputs and dead letters.
+func (o *transforms) written() *pipeline.Written {
+	dead := o.shared.DeadLetter
+	w := &pipeline.Written{Group: o.shared.Group, Topics: []string{o.shared.Topic}}
+	if dead.Topic != "" {
+		w.Topics = append(w.Topics, dead.Topic)
+	}
+	w.At = func(topic string, of source.Partition) *pipeline.ReadBack {
+		if topic == dead.Topic {
+			of.ID = dead.Place(of.ID)
+		}
+		return o.readBackOf(source.Partition{Topic: topic, ID: of.ID}, source.Latest)
+	}
+	return w
 }
 
 // idle returns the interval of the empty batches of a quiet partition.
@@ -278,7 +295,7 @@ func (s *system) follow() *pipeline.Follow {
 // thresholds returns when to stop because of records that cannot be used.
 func (s *system) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
-	return pipeline.DeadLetter{Topic: c.Topic, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
+	return pipeline.DeadLetter{Topic: c.Topic, Group: s.config.Source.Group, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
 }
 
 // alarms returns where events go: to the partition that Kafka's own clients choose for their key.

@@ -74,7 +74,7 @@ func (o *transforms) positionsOf(p source.Partition) *pipeline.Positions {
 		return o.positions
 	}
 	at := o.system.positions(o.config.Source.Group, "")
-	at.Starts = o.startMarkersOf(p.ID)
+	at.Starts, at.Written = o.startMarkersOf(p.ID), o.positions.Written
 	return at
 }
 

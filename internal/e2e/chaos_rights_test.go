@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,7 +32,9 @@ func rightsOf(t *testing.T, s *stream) (all []kafkatest.Right) {
 				t.Fatalf("%s: %v", m[0], err)
 			}
 		}
-		all = append(all, r)
+		if m[3] != "`alarms.topic`" { // this stream has none
+			all = append(all, r)
+		}
 	}
 	if len(all) < 8 {
 		t.Fatalf("docs/security.md lists %d rights: the table is gone, or this test reads it wrongly", len(all))
@@ -85,7 +88,7 @@ func TestChaosRights(t *testing.T) {
 			b.Allow(t, "ann", r)
 			p.start()
 			s.await(s.name, sum, p)
-			if r.Name == s.topic("check") && r.Operation == kafka.ACLOperationTypeRead {
+			if r.Operation == kafka.ACLOperationTypeRead && slices.Contains([]string{s.topic("check"), s.topic("out"), s.topic("dead")}, r.Name) {
 				p.stop()
 				return // that is read at the start only
 			}

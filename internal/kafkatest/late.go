@@ -1,0 +1,52 @@
+package kafkatest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// LateOffsets sends what is left of a former owner of a transactional id, which no generation of the group forbids:
+// TxnOffsetCommits of the epoch before the present one, one after the other until stop is called. It returns how many
+// were refused; one that is taken fails the test.
+func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string, partition int32) (stop func() int) {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	id, epoch := producerOf(ctx, t, c, transactionalID)
+	ctx, cancel := context.WithCancel(ctx)
+	refused := make(chan int)
+	go func() {
+		n := 0
+		for ctx.Err() == nil {
+			req := kmsg.NewPtrTxnOffsetCommitRequest()
+			req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation = transactionalID, group, id, epoch-1, -1
+			part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			part.Partition = partition
+			req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: topic, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{part}}}
+			if res, err := req.RequestWith(ctx, c); err == nil {
+				if res.Topics[0].Partitions[0].ErrorCode == 0 {
+					t.Errorf("kafkatest: a late TxnOffsetCommit of %s was taken", transactionalID)
+				}
+				n++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		refused <- n
+	}()
+	return func() int { defer done(); cancel(); return <-refused }
+}
+
+// producerOf returns the producer that has a transactional id.
+func producerOf(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) (id int64, epoch int16) {
+	t.Helper()
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{transactionalID}
+	res, err := req.RequestWith(ctx, c)
+	if err != nil || len(res.TransactionStates) != 1 || res.TransactionStates[0].ErrorCode != 0 {
+		t.Fatalf("kafkatest: describe transaction %s: %v, %+v", transactionalID, err, res)
+	}
+	return res.TransactionStates[0].ProducerID, res.TransactionStates[0].ProducerEpoch
+}

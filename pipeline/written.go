@@ -1,0 +1,103 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Written looks at the end of what a transform has written, because the committed offset may be older than that.
+//
+// Coordinators of Kafka before 4.0 drop the offsets of a running transaction when a late TxnOffsetCommit of a former
+// epoch of its producer arrives: they refuse that request, as they should, but keep what is pending by producer id
+// alone. The transaction then commits its records without its offsets, until the next one commits newer ones. A
+// process that is stopped at that point, or the next owner, would begin at the old offset and write records twice.
+//
+// Outputs and dead letters of a partition are in the order of its offsets, so the last of them is enough.
+type Written struct {
+	Group  string
+	Topics []string // outputs, and dead letters if there are any
+	// At reads back the partition of one of Topics that holds what is made of a partition of the source.
+	At func(topic string, of source.Partition) *ReadBack
+}
+
+// The end is read in steps, each of more records than the one before. The first is the last record and the marker of
+// its transaction. Other groups may write to the same topic: what is before their last records is not looked for.
+const (
+	writtenFirst = 2
+	writtenGrows = 8
+	writtenMost  = 1 << 13
+)
+
+// next returns the offset after the last one of a partition that something was written of, where since says from which
+// offset on the topics count; 0: nothing was found.
+func (w *Written) next(ctx context.Context, of source.Partition, since source.Since) (next int64, err error) {
+	for _, topic := range w.Topics {
+		n, err := w.last(ctx, w.At(topic, of), of, since[topic])
+		if err != nil {
+			return 0, fmt.Errorf("the end of topic %s: %w", topic, err)
+		}
+		next = max(next, n)
+	}
+	return next, nil
+}
+
+func (w *Written) last(ctx context.Context, back *ReadBack, of source.Partition, since int64) (next int64, err error) {
+	end, err := back.End(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if since > end { // the topic was created again
+		since = 0
+	}
+	for size := int64(writtenFirst); size <= writtenMost; size *= writtenGrows {
+		from := max(end-size, since)
+		err := back.from(ctx, from, end, func(got *source.Fetched) error {
+			for i := range got.Records {
+				next = max(next, w.after(got.Records[i].Headers, of))
+			}
+			return nil
+		})
+		if err != nil || next > 0 || from <= since {
+			return next, err
+		}
+	}
+	return 0, nil
+}
+
+// after returns the offset after those that a record was made of, or 0 if it is not of our group and the partition.
+func (w *Written) after(headers []source.Header, of source.Partition) int64 {
+	if source.LastHeader(headers, headerGroup) != w.Group || source.LastHeader(headers, headerSourceTopic) != of.Topic ||
+		source.LastHeader(headers, headerSourcePartition) != strconv.Itoa(int(of.ID)) {
+		return 0
+	}
+	last := source.LastHeader(headers, headerSourceOffset)
+	if batch := source.LastHeader(headers, headerSourceLastOffset); batch != "" {
+		last = batch
+	}
+	n, err := strconv.ParseInt(last, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n + 1
+}
+
+// since completes what a committed offset says: a topic that it does not name counts from its present end on. So
+// nothing is believed that was written before somebody else has set the offset.
+func (w *Written) since(ctx context.Context, of source.Partition, noted source.Since) (source.Since, error) {
+	all := make(source.Since, len(w.Topics))
+	for _, topic := range w.Topics {
+		if at, ok := noted[topic]; ok {
+			all[topic] = at
+			continue
+		}
+		end, err := w.At(topic, of).End(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all[topic] = end
+	}
+	return all, nil
+}

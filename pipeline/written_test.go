@@ -1,0 +1,175 @@
+package pipeline
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/internal/recordbatch"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// writtenLogs are the logs of what transforms have written, by topic: the next offset of the source after each record, for records of
+// group g and events/0; 0 for those of others.
+type writtenLogs struct {
+	logs  map[string][][]source.Header
+	reads int // records that were read
+}
+
+func (l *writtenLogs) of(group string, p source.Partition, offset int64) []source.Header {
+	return []source.Header{
+		text(headerGroup, group), text(headerSourceTopic, p.Topic), text(headerSourcePartition, strconv.Itoa(int(p.ID))),
+		text(headerSourceOffset, strconv.FormatInt(offset, 10)),
+	}
+}
+
+func (l *writtenLogs) add(topic string, records ...[]source.Header) {
+	l.logs[topic] = append(l.logs[topic], records...)
+}
+
+func (l *writtenLogs) written(topics ...string) *Written {
+	return &Written{Group: "g", Topics: topics, At: func(topic string, _ source.Partition) *ReadBack {
+		open := func(_ context.Context, from int64) (TopicReader, error) {
+			return &writtenReader{l: l, log: l.logs[topic], next: from}, nil
+		}
+		return &ReadBack{
+			Open:   func(ctx context.Context) (TopicReader, error) { return open(ctx, 0) },
+			OpenAt: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
+		}
+	}}
+}
+
+type writtenReader struct {
+	l    *writtenLogs
+	log  [][]source.Header
+	next int64
+}
+
+func (r *writtenReader) Fetch(context.Context) (got source.Fetched, err error) {
+	got.Records = []recordbatch.Record{{Offset: r.next, Headers: r.log[r.next]}}
+	r.next++
+	r.l.reads++
+	got.Next = r.next
+	return got, nil
+}
+
+// openWritten is where a transform begins that looks at what is written.
+func (t *town) openWritten(tt *testing.T, logs *writtenLogs) int64 {
+	tt.Helper()
+	p := t.positions(source.Earliest, "")
+	p.Written = logs.written("out", "dead")
+	next, err := p.Open(tt.Context(), t, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
+	if err != nil {
+		tt.Fatal(err)
+	}
+	if c := t.committed[at(0)]; c.Next != next[at(0)] {
+		tt.Errorf("begins at %d, and %d is committed", next[at(0)], c.Next)
+	}
+	return next[at(0)]
+}
+
+func newWrittenLogs() *writtenLogs { return &writtenLogs{logs: map[string][][]source.Header{}} }
+
+// A committed offset that is older than what is written is made up for, by outputs and by dead letters. What others have written says
+// nothing: other groups, partitions and topics, and records without headers.
+func TestWhatIsWrittenCounts(t *testing.T) {
+	var l writtenLogs
+	mine := func(offset int64) []source.Header { return l.of("g", at(0), offset) }
+	batch := append(mine(11), text(headerSourceLastOffset, "17"))
+	others := [][]source.Header{
+		l.of("h", at(0), 100), l.of("g", at(1), 100), l.of("g", source.Partition{Topic: "others"}, 100), nil,
+		{text(headerGroup, "g"), text(headerSourceTopic, "events"), text(headerSourcePartition, "0")},
+		append(mine(100)[:3:3], text(headerSourceOffset, "many")),
+		append(mine(100), text(headerGroup, "h")), // of two headers the last one holds
+	}
+	var many [][]source.Header
+	for range 3000 {
+		many = append(many, others...)
+	}
+	for _, c := range []struct {
+		name      string
+		out, dead [][]source.Header
+		want      int64
+	}{
+		{"nothing", nil, nil, 3},
+		{"as committed", [][]source.Header{mine(1), mine(2)}, nil, 3},
+		{"outputs are newer", [][]source.Header{mine(1), mine(2), mine(3), mine(4)}, nil, 5},
+		{"dead letters are newer", [][]source.Header{mine(2)}, [][]source.Header{mine(5)}, 6},
+		{"both are", [][]source.Header{mine(8)}, [][]source.Header{mine(5)}, 9},
+		{"a batch that could not be read", nil, [][]source.Header{batch}, 18},
+		{"others alone", others, others, 3},
+		{"before those of others", append([][]source.Header{mine(6)}, others...), others, 7},
+		{"far before those of others", append([][]source.Header{mine(6)}, many[:writtenMost-1]...), nil, 7},
+		{"too far before those of others", append([][]source.Header{mine(6)}, many...), nil, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			town, logs := newTown(), newWrittenLogs()
+			if next := town.openWritten(t, logs); next != 3 {
+				t.Fatalf("the first start is at %d", next)
+			}
+			logs.add("out", c.out...)
+			logs.add("dead", c.dead...)
+			for range 2 {
+				if next := town.openWritten(t, logs); next != c.want {
+					t.Errorf("goes on at %d, want %d", next, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Somebody who sets the offset back means it: what was written before says nothing, whoever sets it and however it says so. What is
+// written after that counts again.
+func TestWhatWasWrittenBeforeAResetDoesNotCount(t *testing.T) {
+	for _, c := range []struct{ name, metadata string }{
+		{"lca-stream offsets reset", source.NewNote("one", "").String()},
+		{"Kafka's tools", ""},
+		{"another program", "reset by hand"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			town, logs := newTown(), newWrittenLogs()
+			town.openWritten(t, logs)
+			mine := func(topic string, offset int64) { logs.add(topic, logs.of("g", at(0), offset)) }
+			mine("out", 3)
+			mine("out", 4)
+			mine("dead", 5)
+			set := source.Position{Next: 3, Epoch: -1, Metadata: c.metadata}
+			town.committed[at(0)] = set
+			for range 3 { // also after it is committed again, as an idle transform does
+				if next := town.openWritten(t, logs); next != 3 {
+					t.Fatalf("goes on at %d, want 3: records would be left out", next)
+				}
+			}
+			mine("out", 3)
+			if next := town.openWritten(t, logs); next != 4 {
+				t.Errorf("goes on at %d, want 4", next)
+			}
+		})
+	}
+}
+
+// A topic that was not written to before, or was deleted and created again, counts from then on.
+func TestTopicsThatAreNewCount(t *testing.T) {
+	town, logs := newTown(), newWrittenLogs()
+	for range 9 {
+		logs.add("out", logs.of("g", at(0), 80))
+	}
+	town.openWritten(t, logs)
+	logs.logs["out"] = nil
+	logs.add("out", logs.of("g", at(0), 6))
+	if next := town.openWritten(t, logs); next != 7 {
+		t.Errorf("after the topic was created again: goes on at %d, want 7", next)
+	}
+}
+
+// A take-over usually reads the last record and the marker after it, not the topic.
+func TestALookReadsTheEndAlone(t *testing.T) {
+	town, logs := newTown(), newWrittenLogs()
+	town.openWritten(t, logs)
+	for offset := range int64(100_000) {
+		logs.add("out", logs.of("g", at(0), offset))
+	}
+	if next := town.openWritten(t, logs); next != 100_000 || logs.reads > 2*writtenFirst {
+		t.Errorf("goes on at %d, after %d records were read", next, logs.reads)
+	}
+}
