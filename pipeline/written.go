@@ -85,7 +85,7 @@ func (w *Written) after(headers []source.Header, of source.Partition) int64 {
 }
 
 // since completes what a committed offset says: a topic that it does not name counts from its present end on. So
-// nothing is believed that was written before somebody else has set the offset.
+// what was written before a reset says nothing.
 func (w *Written) since(ctx context.Context, of source.Partition, noted source.Since) (source.Since, error) {
 	all := make(source.Since, len(w.Topics))
 	for _, topic := range w.Topics {

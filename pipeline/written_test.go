@@ -118,7 +118,7 @@ func TestWhatIsWrittenCounts(t *testing.T) {
 	}
 }
 
-// Somebody who sets the offset back means it: what was written before says nothing, whoever sets it and however it says so. What is
+// An offset that is set back is obeyed: what was written before says nothing, whichever program sets it. What is
 // written after that counts again.
 func TestWhatWasWrittenBeforeAResetDoesNotCount(t *testing.T) {
 	for _, c := range []struct{ name, metadata string }{
