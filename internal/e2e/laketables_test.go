@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -50,29 +49,38 @@ func TestLakeCost(t *testing.T) {
 	for i := range files {
 		inputs = append(inputs, "--input", fmt.Sprintf("events/%d.parquet", i))
 	}
-	out := newTable(t, "cost", "", "without Spark", "on Spark", "of which Spark's own")
-	row := func(name string, program, job float64) {
-		out.row(name, fmt.Sprintf("%.1f", program), fmt.Sprintf("%.1f", job), fmt.Sprintf("%.0f %%", 100*(job-program)/job))
+	out := newTable(t, "cost", "", "without Spark", "on Spark", "of which the program", "of which Spark's own")
+	row := func(name string, alone float64, job seconds) {
+		out.row(name, fmt.Sprintf("%.1f", alone), fmt.Sprintf("%.1f", job.all), fmt.Sprintf("%.1f", job.program), fmt.Sprintf("%.1f (%.0f %%)", job.spark(), 100*job.spark()/job.all))
+		if r := job.program / alone; !(r > .6 && r < 1.4) {
+			t.Errorf("%s: the program takes %.2f s without Spark and %.2f s on it: this was other work, or not all of it was seen", name, alone, job.program)
+		}
 	}
-	of := func(cmd *exec.Cmd) float64 { return l.cpu(cmd.Args...) }
+	var own []float64
 	for _, neighbours := range []int{256, 3000} {
 		l.first("first.arrows", 64, neighbours, "events/0.parquet")
 		const steps = 9 // the start of Spark, which differs from job to job, counts a ninth
-		job := -of(l.job("local[2]", l.refitOf("first.arrows", "events", 1)...))
-		job += of(l.job("local[2]", l.refitOf("first.arrows", "events", 1+steps)...))
+		job := l.measured(l.refitOf("first.arrows", "events", 1)...)
+		job = l.measured(l.refitOf("first.arrows", "events", 1+steps)...).beyond(job, steps)
 		spark := l.described("next.arrows")
-		program := -l.steps(inputs, 1, spark)
-		program += l.steps(inputs, 1+steps, spark)
+		alone := -l.steps(inputs, 1, spark)
+		alone += l.steps(inputs, 1+steps, spark)
 		if same := l.described("same.arrows"); same.Fingerprint != spark.Fingerprint {
 			t.Errorf("%d neighbours: the model is %s without Spark, %s on it: these were other steps", neighbours, same.Fingerprint, spark.Fingerprint)
 		}
-		row(fmt.Sprintf("a step of `refit`, %d neighbours", neighbours), program/steps, job/steps)
+		row(fmt.Sprintf("a step of `refit`, %d neighbours", neighbours), alone/steps, job)
+		own = append(own, job.spark())
 	}
-	score := func(input, output string) float64 {
-		return of(l.job("local[2]", absolute(t, sparkJob), "score", "--model", "first.arrows", "--input", input, "--output", output))
+	// Spark hands over the same rows whatever the model is. So processes that are not seen show here: the program's time with 3000 neighbours is five times that with 256.
+	if r := own[1] / own[0]; !(r > .6 && r < 1.4) {
+		t.Errorf("Spark's own time of a step is %.2f s with 256 neighbours and %.2f s with 3000", own[0], own[1])
 	}
-	program := l.cpu(append([]string{l.built, "transform", "--model", "first.arrows", "-o", "scored.arrows"}, inputs...)...)
-	row("`score`, 3000 neighbours", program, (score("events", "all")-score("events/0.parquet", "one"))*files/(files-1))
+	score := func(input, output string) seconds {
+		return l.measured(absolute(t, sparkJob), "score", "--model", "first.arrows", "--input", input, "--output", output)
+	}
+	alone := l.cpu(append([]string{l.built, "transform", "--model", "first.arrows", "-o", "scored.arrows"}, inputs...)...)
+	one := score("events/0.parquet", "one")
+	row("`score`, 3000 neighbours", alone, score("events", "all").beyond(one, (files-1.)/files))
 	out.write()
 }
 
@@ -119,16 +127,6 @@ func TestLakeScore(t *testing.T) {
 	if got := strings.TrimSpace(l.script("same", "scored", "want.arrow")); got != "60000 rows: id name f0 f1 f2 f3 f4 f5 f6 f7 lca lca_score lca_p" {
 		t.Error(got)
 	}
-}
-
-// cpu returns the CPU seconds of a command and all its descendants.
-func (l *lake) cpu(command ...string) float64 {
-	l.t.Helper()
-	seconds, err := strconv.ParseFloat(strings.TrimSpace(l.script(append([]string{"cpu"}, command...)...)), 64)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return seconds
 }
 
 // TestLakeIceberg holds that a refit reads one snapshot of an Iceberg table, names it in the model, and gives the same model when more has been written.
