@@ -41,7 +41,8 @@ func (a *Accumulator) Begin(part uint64) {
 	a.parts = append(a.parts, newStatistics(part, len(a.step.Mean)))
 }
 
-// Add takes rows (rows×Dim, all finite) with their identities, hashes that no two rows share.
+// Add takes rows (rows×Dim, all finite) with their identities, hashes that no two rows share. Rows further away than 9.5e7 standard deviations are left out and
+// counted, because nothing else would count in sums with them.
 func (a *Accumulator) Add(x []float64, ids []uint64) { addRows(a, x, ids, a.rows.project) }
 
 // AddFloat32 is Add for rows of float32, to the bit.
@@ -49,15 +50,22 @@ func (a *Accumulator) AddFloat32(x []float32, ids []uint64) {
 	addRows(a, x, ids, a.rows.projectFloat32)
 }
 
-// Leave counts rows that were left out because they are not finite.
+// Leave counts rows that are left out.
 func (a *Accumulator) Leave(rows int) { a.part().Invalid += uint64(rows) }
 
-func addRows[X float32 | float64](a *Accumulator, x []X, ids []uint64, project func(x []X, n int)) {
+func addRows[X float32 | float64](a *Accumulator, x []X, ids []uint64, project func(x []X, n int) bool) {
 	d := a.model.Dim
 	for len(ids) > 0 {
 		n := min(kernelRows-a.rows.count(), len(ids))
-		offerRows(a, x, ids[:n])
-		project(x[:n*d], n)
+		switch {
+		case project(x[:n*d], n):
+			offerRows(a, x, ids[:n])
+		case n == 1:
+			a.Leave(1)
+		default: // a row of them is too far away
+			addRows(a, x[:n/2*d], ids[:n/2], project)
+			addRows(a, x[n/2*d:n*d], ids[n/2:n], project)
+		}
 		if a.rows.count() == kernelRows {
 			a.flush()
 		}

@@ -84,7 +84,7 @@ func (f *fitting) maximized(m *Model, local *mat.SymDense) (state, error) {
 	}
 	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(local, f.Nu), parzen)
 	if err != nil {
-		return state{}, fmt.Errorf("lca: maximize (raise ν in the first model): %w", err)
+		return state{}, fmt.Errorf("lca: maximize (raise ν in the first model, leave out rows that are far from all others, or sum in float64): %w", err)
 	}
 	if prop1.Columns(b.BL) == 0 {
 		return f.noParzen(), nil

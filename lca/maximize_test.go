@@ -128,6 +128,49 @@ func TestStatisticsHaveTheSameBits(t *testing.T) {
 	}
 }
 
+// TestRowsTooFarAway holds that a row whose distance would hide all others is left out and counted, wherever it lies and in whatever precision; that the sums
+// are those without it, to the bit; and that they have a next model. A row that is merely strange is taken.
+func TestRowsTooFarAway(t *testing.T) {
+	x, _ := toy("five", 2600, 6, 2) // more than a step
+	c := lca.DefaultConfig()
+	c.MaxIter, c.NuUnit = 1, lca.UnitCovariance
+	m := fit(t, x.Slice(0, 300, 0, 8).(*mat.Dense), c)
+	places := []int{0, 700, 701, 2048, 2600} // the first, two in a step, at its end, and the last
+	for value, left := range map[float64]int{
+		math.MaxFloat64: 5, -math.MaxFloat64: 5, 1e39: 5, math.MaxFloat32: 5, 9.96921e36: 5, -1e30: 5, 1e15: 5, 1e4: 0,
+	} {
+		with, their := slices.Clone(x.RawMatrix().Data), ids(0, 2600)
+		for i := len(places) - 1; i >= 0; i-- {
+			far := slices.Clone(with[:8])
+			far[3] = value
+			with = slices.Insert(with, 8*places[i], far...)
+			their = slices.Insert(their, places[i], uint64(i)) // identities that would make them neighbours
+		}
+		for _, precision := range lca.Precisions() {
+			a := m.NewAccumulator(precision)
+			a.Begin(0)
+			for from := 0; from < len(their); from += 777 {
+				to := min(from+777, len(their))
+				a.Add(with[8*from:8*to], their[from:to])
+			}
+			got := a.End()
+			if got[0].Rows != uint64(2605-left) || got[0].Invalid != uint64(left) {
+				t.Errorf("%g, %v: %d rows, %d left out", value, precision, got[0].Rows, got[0].Invalid)
+			}
+			if _, err := m.Maximize(got); err != nil {
+				t.Errorf("%g, %v: %v", value, precision, err)
+			}
+			want := m.NewAccumulator(precision)
+			want.Begin(0)
+			want.Add(x.RawMatrix().Data, ids(0, 2600))
+			want.Leave(left)
+			if left > 0 && !reflect.DeepEqual(got, want.End()) {
+				t.Errorf("%g, %v: the sums are not those of the other rows", value, precision)
+			}
+		}
+	}
+}
+
 // TestMaximizeKeepsWhatTheModelSays holds that constant and sparse columns, and the number of directions that a search has found, are those of the model.
 func TestMaximizeKeepsWhatTheModelSays(t *testing.T) {
 	x, _ := toy("two", 400, 3, 3)

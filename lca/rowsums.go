@@ -11,14 +11,18 @@ import (
 
 // rowSums gathers the rows of a step, at most kernelRows, and sums them.
 type rowSums interface {
-	// project appends rows, in the model's coordinates.
-	project(x []float64, n int)
-	projectFloat32(x []float32, n int)
+	// project appends rows, in the model's coordinates, unless one of them is too far away: then it returns false, and appends none.
+	project(x []float64, n int) bool
+	projectFloat32(x []float32, n int) bool
 	// count returns the number of rows.
 	count() int
 	// sums sets what a step has of the rows, and forgets them.
 	sums(s *Statistics)
 }
+
+// tooFar is |z|² of a row that is left out. What other rows add to a sum of float64 is less than its last digit next to such a row, so that a covariance with it
+// is singular. Rows whose coordinates or scores are beyond float32 are among them.
+const tooFar = 1 << 53
 
 // rowSumsIn are rowSums in one precision.
 type rowSumsIn[T kernel.Float] struct {
@@ -39,7 +43,7 @@ type rowSumsIn[T kernel.Float] struct {
 	about   []float64 // the sum of the rows less centre
 	scatter []float64
 	origin  []float64 // zeros
-	norms   []float64 // |z|² over the Gaussian part
+	norms   []float64 // |z|², over the Gaussian part or all
 }
 
 func newRowSums[T kernel.Float](m *Model) *rowSumsIn[T] {
@@ -61,14 +65,27 @@ func newRowSums[T kernel.Float](m *Model) *rowSumsIn[T] {
 	return r
 }
 
-func (r *rowSumsIn[T]) project(x []float64, n int) {
+func (r *rowSumsIn[T]) project(x []float64, n int) bool {
 	kernel.Project(&r.projection, r.z[r.n*r.dim:], &r.projecting, x, n)
-	r.n += n
+	return r.append(n)
 }
 
-func (r *rowSumsIn[T]) projectFloat32(x []float32, n int) {
+func (r *rowSumsIn[T]) projectFloat32(x []float32, n int) bool {
 	kernel.Project(&r.projection, r.z[r.n*r.dim:], &r.projecting, x, n)
+	return r.append(n)
+}
+
+// append takes the n rows that have been projected, unless one is too far away.
+func (r *rowSumsIn[T]) append(n int) bool {
+	r.norms = linalg.Resize(r.norms, n)
+	kernel.SquaredDistances(r.norms, r.z[r.n*r.dim:], r.dim, r.origin)
+	for _, square := range r.norms {
+		if !(square < tooFar) { // NaN where a coordinate is beyond the precision
+			return false
+		}
+	}
 	r.n += n
+	return true
 }
 
 func (r *rowSumsIn[T]) count() int { return r.n }

@@ -17,7 +17,7 @@ import (
 type Statistics struct {
 	Part      uint64  // the number of the part
 	Rows      uint64  // rows that were added
-	Invalid   uint64  // rows that were left out because a feature is missing or not finite
+	Invalid   uint64  // rows that were left out because a feature is missing or not finite, or too far away
 	Used      uint64  // rows that have a neighbour other than near copies
 	Copies    uint64  // pairs of a row and a neighbour left out as near copies
 	NLL       float64 // Σ −log p(x_i) over the used rows, each without its near copies among the neighbours; nats
