@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -83,7 +84,7 @@ func (d *decoder) agree(m pairs) error {
 		return nil
 	}
 	if was := d.snapshot; s.ModelID != was.ModelID || s.Version != was.Version || s.Model.Dim != was.Model.Dim {
-		return fmt.Errorf("snapshot: chunks of two models: %s version %d of %d columns, then %s version %d of %d columns",
+		return fmt.Errorf("snapshot: chunks of two models: %q version %d of %d columns, then %q version %d of %d columns",
 			was.ModelID, was.Version, was.Model.Dim, s.ModelID, s.Version, s.Model.Dim)
 	}
 	return nil
@@ -168,7 +169,7 @@ func (d *decoder) finish() (*Snapshot, error) {
 	}
 	err := d.metadata.eachField(func(f *field, text string, ok bool) error {
 		if ok && f.set == nil && text != f.get(s) {
-			return fmt.Errorf("snapshot: %s is %s, but the rows make it %s: something is missing", f.key, text, f.get(s))
+			return fmt.Errorf("snapshot: %s is %q, but the rows make it %s: something is missing", f.key, text, f.get(s))
 		}
 		return nil
 	})
@@ -198,7 +199,7 @@ func column[A arrow.Array](rec arrow.Record, name string) (A, error) {
 	}
 	a, ok := rec.Column(found[0]).(A)
 	if !ok {
-		return none, fmt.Errorf("snapshot: column %q has type %s", name, rec.Column(found[0]).DataType())
+		return none, fmt.Errorf("snapshot: column %q has type %q", name, rec.Column(found[0]).DataType().String())
 	}
 	if a.NullN() > 0 {
 		return none, fmt.Errorf("snapshot: column %q has %d nulls", name, a.NullN())
@@ -218,7 +219,7 @@ func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
 	}
 	values, ok := lists.ListValues().(A)
 	if !ok || values.NullN() > 0 {
-		return none, fmt.Errorf("snapshot: column %q has type %s and %d nulls within", name, lists.DataType(), lists.ListValues().NullN())
+		return none, fmt.Errorf("snapshot: column %q has type %q and %d nulls within", name, lists.DataType().String(), lists.ListValues().NullN())
 	}
 	if values.Len() < lists.Len()*d {
 		return none, fmt.Errorf("snapshot: column %q has %d numbers for %d rows of %d", name, values.Len(), lists.Len(), d)
@@ -231,7 +232,7 @@ func vectors[A arrow.Array](rec arrow.Record, name string, d int) (A, error) {
 func readStream(data []byte, limits ipcguard.Limits) (_ *arrow.Schema, _ []arrow.Record, rest []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("broken Arrow stream: %v", p)
+			err = damaged(p)
 		}
 	}()
 	guard := ipcguard.NewStream(limits)
@@ -246,7 +247,7 @@ func readStream(data []byte, limits ipcguard.Limits) (_ *arrow.Schema, _ []arrow
 	}
 	r, err := ipc.NewReader(bytes.NewReader(data[:len(data)-len(rest)]))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, damaged(err)
 	}
 	defer r.Release()
 	var records []arrow.Record
@@ -260,5 +261,21 @@ func readStream(data []byte, limits ipcguard.Limits) (_ *arrow.Schema, _ []arrow
 		}
 		records = append(records, rec)
 	}
-	return r.Schema(), records, rest, r.Err()
+	if err := r.Err(); err != nil {
+		return nil, nil, nil, damaged(err)
+	}
+	return r.Schema(), records, rest, nil
+}
+
+// damaged is the error for bytes that the library does not read though the guard has let them pass, as it does compressed ones. What the library has caught of its
+// own faults is no help to a reader.
+func damaged(fault any) error {
+	words := fmt.Sprint(fault)
+	if strings.Contains(words, "runtime error") {
+		return errors.New("the Arrow stream is damaged")
+	}
+	for _, prefix := range []string{"arrow/ipc: ", "unknown error while reading: "} {
+		words = strings.TrimPrefix(words, prefix)
+	}
+	return fmt.Errorf("the Arrow stream is damaged: %s", words)
 }

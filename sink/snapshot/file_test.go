@@ -77,7 +77,7 @@ func TestReadFileRefuses(t *testing.T) {
 		{"the model part alone", model, "part neighbours"},
 		{"the parts swapped", append(slices.Clone(good[len(model):]), model...), `says "neighbours"`},
 		{"more than three parts", append(slices.Clone(good), model...), "after the last part"},
-		{"the scores missing", good[:len(good)-len(scores)], "lca.scores is 4"},
+		{"the scores missing", good[:len(good)-len(scores)], `lca.scores is "4"`},
 		{"a newer format", metadata("lca.format", "3"), "use a newer one"},
 		{"format 0", metadata("lca.format", "0"), "formats up to 2"},
 		{"not a snapshot", metadata("lca.format", ""), "not a snapshot"},

@@ -43,7 +43,7 @@ func StatisticsOf(s *Snapshot, producer string) (*Statistics, error) {
 // Of returns the reason why the sums are not those under a model.
 func (s *Statistics) Of(o *Statistics) error {
 	if s.Fingerprint != o.Fingerprint {
-		return fmt.Errorf("snapshot: these are statistics under the model with the fingerprint %s, and not under %s", s.Fingerprint, o.Fingerprint)
+		return fmt.Errorf("snapshot: these are statistics under the model with the fingerprint %q, and not under %q", s.Fingerprint, o.Fingerprint)
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func (s *Statistics) candidatesOf(rec arrow.Record, parts []*lca.Statistics) err
 	}
 	rows, ok := lists.ListValues().(*array.Struct)
 	if !ok || rows.NullN() > 0 {
-		return fmt.Errorf("snapshot: column \"candidates\" has type %s and %d nulls within", lists.DataType(), lists.ListValues().NullN())
+		return fmt.Errorf("snapshot: column \"candidates\" has type %q and %d nulls within", lists.DataType().String(), lists.ListValues().NullN())
 	}
 	inner := array.NewRecord(arrow.NewSchema(rows.DataType().(*arrow.StructType).Fields(), nil), fieldsOf(rows), int64(rows.Len()))
 	defer inner.Release()
