@@ -95,7 +95,7 @@ func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { retu
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
-	if t.takeFloor(r) {
+	if t.takeFloor(r) || t.takeReset(r) {
 		return nil
 	}
 	id, slot, chunk, ok := splitStateKey(string(r.Key))

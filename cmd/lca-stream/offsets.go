@@ -34,10 +34,11 @@ func (p *program) offsetsResetCommand() *cobra.Command {
 		Use:   "reset",
 		Short: "Move where transform and learner read on",
 		Long: `Commits other offsets, and moves the learner's checkpoint; the model stays. Says what will be read again or
-left out. Stop the program first: reset refuses while the group has members or a transaction is open. A learner,
-and a transform with a static assignment, are members of nothing: reset looks for --watch whether they commit,
-and refuses if they do. One that has nothing to do for so long cannot be seen: it is fenced, ends with exit
+left out. Stop the program first: reset refuses while the group has members or a transaction is open. A learner
+without model.by, and what has a static assignment, are members of nothing: reset looks for --watch whether they
+commit, and refuses if they do. One that has nothing to do for so long cannot be seen: it is fenced, ends with exit
 code 3, and goes on at the new place when it is started again.
+With model.by all models of a partition are moved: rows from the new place on are learnt again, as far as they were.
 --to is earliest, latest, a time such as 2026-01-31, 2026-01-31T12:00:00Z or 2h (ago), or PARTITION=OFFSET[,...],
 which leaves other partitions as they are. --dry-run says what would be done, and does not look for processes.`,
 		Example: "  lca-stream offsets reset -c stream.yaml --to 0=1042,1=990\n  lca-stream offsets reset -c stream.yaml --to earliest --stage learn",
@@ -91,6 +92,11 @@ func (r *reset) run(ctx context.Context, where place, stage string) error {
 	if err != nil {
 		return fmt.Errorf("--to %s: %w", where.text, err)
 	}
+	if r.keyed() {
+		if err := r.keyedTopics(ctx); err != nil {
+			return err
+		}
+	}
 	if r.dryRun {
 		return r.foretell(ctx, stage, to)
 	}
@@ -102,10 +108,13 @@ func (r *reset) run(ctx context.Context, where place, stage string) error {
 			return err
 		}
 	}
-	if stage != stageTransform {
-		return r.learn(ctx, to)
+	switch {
+	case stage == stageTransform:
+		return nil
+	case r.keyed():
+		return r.learnKeyed(ctx, to)
 	}
-	return nil
+	return r.learn(ctx, to)
 }
 
 // within refuses offsets without records.
@@ -139,6 +148,9 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 			r.tell("transform", "whitened", p, before[p].Next, to[p])
 		}
 	}
+	if stage != stageTransform && r.keyed() {
+		return r.foretellKeyed(ctx, to)
+	}
 	if stage != stageTransform {
 		saved, err := r.checkpoints().Peek(ctx)
 		if err != nil {
@@ -152,8 +164,8 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 }
 
 func (r *reset) transform(ctx context.Context, to source.Offsets) error {
-	positions := r.positions(r.config.Source.Group, "")
-	before, err := source.Committed(ctx, r.cluster, positions.Group, to.Partitions())
+	group := r.config.Source.Group
+	before, err := source.Committed(ctx, r.cluster, group, to.Partitions())
 	if err != nil {
 		return err
 	}
@@ -163,7 +175,7 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 		if err != nil {
 			return err
 		}
-		err = errors.Join(positions.Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close())
+		err = errors.Join(r.positionsOf(p, group, "").Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close())
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ type shownOffsets struct {
 	Group      string           `json:"group"`
 	Members    int              `json:"members"`
 	Foreign    []string         `json:"foreign_members,omitempty"` // members that are not this program
+	Learners   *int             `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
 	ModelID    string           `json:"model_id"`
 	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
 	Partitions []shownPartition `json:"partitions"`
@@ -74,29 +75,27 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 
 func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 	c := s.config
-	known := func(group, model string) (pipeline.Known, error) {
-		p := s.positions(group, model)
-		p.Places = places{cluster: s.cluster, looks: true}
-		return p.Known(ctx)
-	}
-	transform, err := known(c.Source.Group, "")
+	transform, err := s.known(ctx, c.Source.Group, "")
 	if err != nil {
 		return nil, err
 	}
-	learn, err := known(learnGroup(c), c.Snapshot.ModelID)
+	learn, err := s.known(ctx, learnGroup(c), c.Snapshot.ModelID)
 	if err != nil {
 		return nil, err
 	}
 	all := &shownOffsets{Topic: c.Source.Topic, TopicID: transform.Topic.ID, Group: c.Source.Group, ModelID: c.Snapshot.ModelID}
-	saved := source.Offsets{}
-	if checkpoint, err := s.checkpoints().Peek(ctx); err != nil {
-		all.Fault = err.Error()
-	} else if checkpoint != nil {
-		saved = checkpoint.Offsets
-	}
+	saved := s.resumes(ctx, &learn, all)
 	members, err := source.Members(ctx, s.cluster, c.Source.Group)
 	if err != nil {
 		return nil, err
+	}
+	if s.keyed() {
+		learners, err := source.Members(ctx, s.cluster, learnGroup(c))
+		if err != nil {
+			return nil, err
+		}
+		n := len(learners)
+		all.Learners = &n
 	}
 	all.Members, all.Foreign = len(members), memberNames(source.Foreign(members))
 	first, err := source.ListOffsets(ctx, s.cluster, transform.Topic.Partitions, source.Earliest)
@@ -117,6 +116,21 @@ func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 		all.Partitions = append(all.Partitions, row)
 	}
 	return all, nil
+}
+
+// resumes returns where the learner reads on: the offsets of its checkpoint, or with model.by what it has committed.
+func (s *system) resumes(ctx context.Context, learn *pipeline.Known, all *shownOffsets) source.Offsets {
+	if s.keyed() {
+		return committedOf(learn)
+	}
+	checkpoint, err := s.checkpoints().Peek(ctx)
+	switch {
+	case err != nil:
+		all.Fault = err.Error()
+	case checkpoint != nil:
+		return checkpoint.Offsets
+	}
+	return nil
 }
 
 func placeOf(k *pipeline.Known, p source.Partition) (place shownPlace) {
@@ -144,7 +158,11 @@ func lagOf(at *int64, end int64) *int64 {
 }
 
 func writeOffsets(w io.Writer, all *shownOffsets) error {
-	fmt.Fprintf(w, "topic %s (id %s), group %s with %s, model %s\n", all.Topic, all.TopicID, all.Group, plural.Count(all.Members, "member"), all.ModelID)
+	learners := ""
+	if all.Learners != nil {
+		learners = fmt.Sprintf(" of each key, learnt by %s", plural.Count(*all.Learners, "member"))
+	}
+	fmt.Fprintf(w, "topic %s (id %s), group %s with %s, model %s%s\n", all.Topic, all.TopicID, all.Group, plural.Count(all.Members, "member"), all.ModelID, learners)
 	if len(all.Foreign) > 0 {
 		fmt.Fprintf(w, "members that are not lca-stream, and take partitions away: %s\n", strings.Join(all.Foreign, ", "))
 	}

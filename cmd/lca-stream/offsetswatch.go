@@ -31,8 +31,18 @@ func (r *reset) stopped(ctx context.Context, stage string, to source.Offsets) er
 		}
 	}
 	if stage != stageTransform {
-		id, former := learnID(c.Source, c.Snapshot.ModelID)
-		ids, groups = append(ids, id, former), append(groups, learnGroup(c))
+		groups = append(groups, learnGroup(c))
+		if r.keyed() {
+			if err := r.members(ctx, learnGroup(c)); err != nil {
+				return err
+			}
+			for p := range to {
+				ids = append(ids, keyedLearnID(c.Source, c.Snapshot.ModelID, p.ID))
+			}
+		} else {
+			id, former := learnID(c.Source, c.Snapshot.ModelID)
+			ids = append(ids, id, former)
+		}
 	}
 	before, err := r.traces(ctx, ids, groups, to)
 	if err != nil || r.watch <= 0 || len(before.written) == 0 && !before.committed() {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// keyed reports whether there is a model for each value.
+func (s *system) keyed() bool { return s.config.Model.By.Keyed() }
+
+// positionsOf are those of one partition. With a model for each value its start markers are in the same partition of the checkpoint
+// topic, and learners commit like transforms.
+func (s *system) positionsOf(p source.Partition, group, model string) *pipeline.Positions {
+	if !s.keyed() {
+		return s.positions(group, model)
+	}
+	at := s.positions(group, "")
+	at.Starts = s.startMarkersOf(p.ID)
+	return at
+}
+
+// known reads what is left of a group. With a model for each value the start markers are in as many partitions as the source has.
+func (s *system) known(ctx context.Context, group, model string) (pipeline.Known, error) {
+	look := func(p source.Partition) (pipeline.Known, error) {
+		at := s.positionsOf(p, group, model)
+		at.Places = places{cluster: s.cluster, looks: true}
+		return at.Known(ctx)
+	}
+	if !s.keyed() {
+		return look(source.Partition{})
+	}
+	if err := s.keyedTopics(ctx); err != nil {
+		return pipeline.Known{}, err
+	}
+	all, err := look(source.Partition{})
+	for _, p := range all.Topic.Partitions {
+		if err != nil {
+			break
+		}
+		var one pipeline.Known
+		if one, err = look(p); err == nil {
+			maps.Copy(all.Markers, one.Markers)
+		}
+	}
+	return all, err
+}
+
+// committedOf returns the offsets that are committed.
+func committedOf(k *pipeline.Known) source.Offsets {
+	next := source.Offsets{}
+	for p, c := range k.Committed {
+		if c.Next >= 0 {
+			next[p] = c.Next
+		}
+	}
+	return next
+}
+
+// learnKeyed moves the models of each partition with its committed offset, in one transaction, in the place of its learner.
+func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
+	group := learnGroup(r.config)
+	before, err := source.Committed(ctx, r.cluster, group, to.Partitions())
+	if err != nil {
+		return err
+	}
+	for _, p := range to.Partitions() {
+		k, err := r.openKeyedSink(ctx, p.ID)
+		if err != nil {
+			return err
+		}
+		move := r.keyedStates(p.ID, source.Latest).Move(to[p])
+		if err := errors.Join(r.positionsOf(p, group, "").Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move}), k.Close()); err != nil {
+			return err
+		}
+		r.tell("learn", "learnt", p, before[p].Next, to[p])
+	}
+	return nil
+}
+
+// foretellKeyed says what learnKeyed would do.
+func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
+	before, err := source.Committed(ctx, r.cluster, learnGroup(r.config), to.Partitions())
+	if err != nil {
+		return err
+	}
+	for _, p := range to.Partitions() {
+		r.tell("learn", "learnt", p, before[p].Next, to[p])
+	}
+	return nil
+}
