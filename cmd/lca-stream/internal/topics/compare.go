@@ -120,6 +120,10 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 		warnings.add(alter(w.Topic, fmt.Sprintf("segment.bytes=%d,segment.ms=%d,min.cleanable.dirty.ratio=%s", segmentBytes, segmentMillis, dirtyRatio)),
 			"has segment.bytes %d: the newest segment is never compacted, and each start reads all of it", have.segmentBytes)
 	}
+	if w.Lag && have.policy == "compact" && have.lag < leastLag {
+		warnings.add(alter(w.Topic, fmt.Sprintf("min.compaction.lag.ms=%d", compactionLag)),
+			"has min.compaction.lag.ms %d: a transform that takes a partition over may miss a model that is overwritten while it reads", have.lag)
+	}
 }
 
 // compareReplicas reports what would be lost with a node. A cluster of one node has no choice.

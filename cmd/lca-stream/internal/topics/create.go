@@ -25,6 +25,14 @@ const (
 	segmentMillis = 3_600_000 // an hour, so that a topic with few writes has a closed segment to compact, too
 	dirtyRatio    = "0.1"
 
+	// compactionLag is how long snapshots of models by key stay when they are overwritten, in milliseconds. A transform that takes a
+	// partition over reads the topic up to the end that it asked for. Compaction removes a record once one that overwrites it is
+	// older than this: with less, all snapshots of a model may be gone before the reader comes to them, and those in their place
+	// be behind that end. Two minutes are many times what reading takes, and at most a few more versions of each model.
+	compactionLag = 120_000
+	// leastLag is the shortest time of an existing topic without a warning: more than a group waits for a member.
+	leastLag = 60_000
+
 	// largestSegment is the largest segment.bytes of an existing topic without a warning.
 	largestSegment = 256 << 20
 )
@@ -96,6 +104,9 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 			kafka.ConfigEntry{ConfigName: "segment.bytes", ConfigValue: strconv.Itoa(segmentBytes)},
 			kafka.ConfigEntry{ConfigName: "segment.ms", ConfigValue: strconv.Itoa(segmentMillis)},
 			kafka.ConfigEntry{ConfigName: "min.cleanable.dirty.ratio", ConfigValue: dirtyRatio})
+	}
+	if w.Lag {
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "min.compaction.lag.ms", ConfigValue: strconv.Itoa(compactionLag)})
 	}
 	if w.SourceTimes && source.keeps().longerThan(usualRetention) {
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: source.keeps().setting()})

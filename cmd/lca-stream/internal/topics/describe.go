@@ -24,6 +24,7 @@ type topic struct {
 	policy       string
 	messageBytes int
 	segmentBytes int
+	lag          int // min.compaction.lag.ms
 	inSync       int // min.insync.replicas
 	retention    retention
 	ownTimes     bool // message.timestamp.type is LogAppendTime: records have the time at which they are appended
@@ -35,6 +36,7 @@ var settings = map[string]func(t *topic, value string) error{
 	"cleanup.policy":                 func(t *topic, v string) error { t.policy = v; return nil },
 	"max.message.bytes":              func(t *topic, v string) (err error) { t.messageBytes, err = strconv.Atoi(v); return err },
 	"segment.bytes":                  func(t *topic, v string) (err error) { t.segmentBytes, err = strconv.Atoi(v); return err },
+	"min.compaction.lag.ms":          func(t *topic, v string) (err error) { t.lag, err = strconv.Atoi(v); return err },
 	"min.insync.replicas":            func(t *topic, v string) (err error) { t.inSync, err = strconv.Atoi(v); return err },
 	"message.timestamp.type":         func(t *topic, v string) error { t.ownTimes = v == "LogAppendTime"; return nil },
 	"retention.ms":                   func(t *topic, v string) (err error) { t.retention, err = parseRetention(v); return err },

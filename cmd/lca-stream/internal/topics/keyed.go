@@ -17,6 +17,7 @@ func copartitioned(wants []Want, least int) {
 		switch w := &wants[i]; w.Path {
 		case "snapshot.topic", "checkpoint.topic":
 			w.Partitions, w.Least, w.Grows = 0, least, true
+			w.Lag = w.Path == "snapshot.topic"
 		case "transform.topic":
 			w.Grows = true
 		}

@@ -114,6 +114,10 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2}) {
 		t.Fatalf("created: %v partitions", got)
 	}
+	have, err := describe(t.Context(), cl, Wanted(c))
+	if err != nil || have["keyed-snapshots"].lag != compactionLag || have["keyed-checkpoints"].lag != 0 {
+		t.Errorf("compaction waits for %d ms on snapshots, %d on checkpoints: %v", have["keyed-snapshots"].lag, have["keyed-checkpoints"].lag, err)
+	}
 	answer, err := cl.Client().CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{Addr: cl.Addr(), Topics: []kafka.TopicPartitionsConfig{{Name: "keyed-in", Count: 5}}})
 	if err == nil {
 		err = answer.Errors["keyed-in"]
@@ -256,6 +260,8 @@ func TestWarnings(t *testing.T) {
 	dead := Want{Path: "dead_letter.topic", Topic: "dead", Fewer: true, FromSource: 1, SourceTimes: true}
 	alarms := Want{Path: "alarms.topic", Topic: "alarms", Fewer: true}
 	snap := Want{Path: "snapshot.topic", Topic: "snap", Partitions: 1, Compact: true, MessageBytes: largestChunk}
+	keyed := snap
+	keyed.Partitions, keyed.Fewer, keyed.Lag = 0, true, true
 	with := func(have topic, change func(*topic)) topic { change(&have); return have }
 	for _, c := range []struct {
 		name    string
@@ -276,6 +282,9 @@ func TestWarnings(t *testing.T) {
 		{"settings that may not be read", out, topic{partitions: 3, replication: 3, unknown: kafka.TopicAuthorizationFailed}, 3, []string{"were not checked", "--operation DescribeConfigs --topic out"}},
 		{"little room for large messages", out, with(sound, func(t *topic) { t.messageBytes = 1 << 20 }), 3, []string{"may need 2162688", "max.message.bytes=2162688"}},
 		{"segments of a gigabyte", snap, with(compacted, func(t *topic) { t.segmentBytes = 1 << 30 }), 3, []string{"each start reads all of it", "segment.bytes=33554432"}},
+		{"snapshots by key, as init makes them", keyed, with(compacted, func(t *topic) { t.lag = compactionLag }), 3, nil},
+		{"snapshots by key that wait long enough", keyed, with(compacted, func(t *topic) { t.lag = leastLag }), 3, nil},
+		{"snapshots by key that are compacted at once", keyed, compacted, 3, []string{"min.compaction.lag.ms 0: a transform", "min.compaction.lag.ms=120000"}},
 		{"kept for as long as the source", out, with(sound, func(t *topic) { t.retention = 7 * day }), 3, nil},
 		{"kept for longer", out, with(sound, func(t *topic) { t.retention = forever }), 3, nil},
 		{"kept for less", out, with(sound, func(t *topic) { t.retention = 90 * 60 * 1000 }), 3, []string{"keeps records for 1h30m0s, the source for 7 days", "--add-config retention.ms=604800000"}},
