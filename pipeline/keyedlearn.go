@@ -60,6 +60,8 @@ type KeyedLearn struct {
 	saves   []keyedSave
 	made    int // snapshots in pending
 
+	finished int // bytes of what Finish has returned
+
 	scratch     online.Scratch
 	plans       map[string]*minibatch.Features // by names: how schemas map, shared by the models
 	chosen      map[int]*minibatch.Features    // by their number, where source.features says what they are
@@ -89,8 +91,10 @@ type keyedSave struct {
 const (
 	// savesBytes is how much the clock saves at a time. What else is due follows with the next batch.
 	savesBytes = 8 << 20
-	// finishBytes is how much is saved at the end. What is not is learnt again.
+	// finishBytes is how much is saved at the end, because others wait for the partition. What is not is learnt again.
 	finishBytes = 64 << 20
+	// leastFinish is how much is saved at a time at the end, however little memory there is.
+	leastFinish = 1 << 20
 	// evictBytes is how much is written before models may take more memory than their part, until the next batch.
 	evictBytes = 32 << 20
 )
@@ -141,12 +145,17 @@ func (k *KeyedLearn) committable() int64 {
 	return k.next
 }
 
-// Finish publishes and saves what is not, as much as a put should hold.
+// Finish publishes and saves what is not, as much at a time as a put should hold. All partitions of a process end at once: what they
+// save together is bounded by the memory of the models.
 func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
-	if err := k.save(ctx, k.Now(), true, finishBytes); err != nil {
+	most := min(max(int(k.share.even()/4), leastFinish), savesBytes)
+	if err := k.save(ctx, k.Now(), true, most); err != nil {
 		return Work{}, err
 	}
-	return k.work(), nil
+	work := k.work()
+	k.finished += k.bytes
+	work.More = k.finished < finishBytes && (k.unsaved.Len() > 0 || k.stale.Len() > 0)
+	return work, nil
 }
 
 // Kept remembers where the checkpoints of the put are.
@@ -210,6 +219,7 @@ func (k *KeyedLearn) forget() {
 	k.recent.Init()
 	k.marked, k.touched, k.free, k.held, k.hurry = nil, nil, nil, 0, 0
 	k.idle.reset()
+	k.finished = 0
 	k.drop()
 	k.rejects = rejects{}
 	if k.plans == nil {

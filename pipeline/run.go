@@ -30,6 +30,7 @@ type Sink interface {
 type Work struct {
 	Messages []sink.Message
 	Commit   bool // put now; false lets the stage gather more first
+	More     bool // of Finish: once this is put, Finish has more
 
 	// Next are the offsets to commit, of a stage that has not yet saved what it has read; nil: those of the batch.
 	Next source.Offsets
@@ -250,10 +251,20 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 	if !ok {
 		return nil
 	}
+	for {
+		more, err := l.finish(work, f, ended)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// finish puts what is left, or a part of it where more follows.
+func (l *Loop) finish(work context.Context, f Finisher, ended bool) (more bool, err error) {
 	done, err := f.Finish(work)
 	made := err == nil
 	if made && !done.Commit {
-		return nil
+		return false, nil
 	}
 	if made {
 		err = l.put(work, done, done.claim(l.claim))
@@ -261,11 +272,12 @@ func (l *Loop) end(ctx, work context.Context, cause error) error {
 	switch late := work.Err() != nil && errors.Is(err, work.Err()); { // late: Grace is over
 	case err == nil:
 		l.Stage.Kept()
+		return done.More, nil
 	case !ended && (late || made && !final(err)):
 		l.Log.Warn("the last checkpoint was not written; the next start resumes from the one before", "error", err)
-		return nil
+		return false, nil
 	}
-	return err
+	return false, err
 }
 
 // final reports errors that no retry can cure.
