@@ -24,7 +24,7 @@ import (
 //	go test ./internal/bench -run '^$' -bench FleetLearners -benchtime 1x -timeout 2h
 //
 // ROUNDS is how often each runs in turn (3), CELLS a pattern of the cells, SET settings such as lca.model=lca_gauss, TABLES a directory for the table and
-// PROFILE_DIR one for CPU profiles.
+// PROFILE_DIR one for CPU profiles and what is on the heap at the end.
 func BenchmarkFleetLearners(b *testing.B) {
 	f := newLearntFleet(b)
 	cpu, rss, bytes, start := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
@@ -48,7 +48,7 @@ func BenchmarkFleetLearners(b *testing.B) {
 	}
 	var lines []string
 	for _, c := range cells {
-		if n := c.name; len(cpu[n]) > 0 {
+		if n := c.name; len(cpu[n]) > 0 && len(cpu[cells[0].name]) > 0 { // a share needs what it is a share of
 			lines = append(lines, fmt.Sprintf("| %s | %.2f | %.2f | %.0f | %.0f | %.2f |\n", n, median(cpu[n]), median(cpu[cells[0].name])/median(cpu[n]), median(rss[n]), median(bytes[n]), median(start[n])))
 		}
 	}
@@ -138,6 +138,9 @@ http: {listen: "127.0.0.1:0", debug_endpoints: true}
 	}
 	p.awaitCount(b, "lca_source_rows_total", f.messages)
 	p.await(b, `^lca_source_lag_records.* 0$`)
+	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
+		p.save(b, "heap", filepath.Join(dir, c.keys+c.by+c.memory+".heap"))
+	}
 	r.models, r.loaded = p.value(b, `lca_models\{stage="learn"\}`), p.value(b, `lca_models_loaded_total\{stage="learn"\}`)
 	r.result = p.stop(b)
 	r.saved = float64(f.stream.broker.LogBytes(b, group+"-checkpoints"))

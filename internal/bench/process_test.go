@@ -155,8 +155,11 @@ func (p *process) kill() {
 }
 
 // profile writes the process's CPU profile of some seconds.
-func (p *process) profile(b *testing.B, path string) {
-	resp, err := http.Get(p.url + "debug/pprof/profile?seconds=3")
+func (p *process) profile(b *testing.B, path string) { p.save(b, "profile?seconds=3", path) }
+
+// save writes what the process answers at one of its debug endpoints.
+func (p *process) save(b *testing.B, what, path string) {
+	resp, err := http.Get(p.url + "debug/pprof/" + what)
 	if err != nil {
 		b.Log(err)
 		return
