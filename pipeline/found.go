@@ -16,6 +16,7 @@ type found struct {
 
 	slots  [2]slotParts
 	claims []Owner // in the order of the topic
+	value  string  // a model of a value with our model's id as its base; "": there is none
 }
 
 // slotParts are the chunks that a slot holds now; an overwritten chunk belongs to a newer sequence.
@@ -44,6 +45,9 @@ func (f *found) take(key string, value []byte, headers []source.Header) {
 	}
 	if f.takeClaim(rest, value) {
 		return
+	}
+	if id, _, _, ok := splitStateKey(key); ok && value != nil && ofValue(id, f.model) {
+		f.value = id
 	}
 	var slot, chunk int
 	if n, err := fmt.Sscanf(rest, "%d/%d", &slot, &chunk); n != 2 || err != nil || slot < 0 || slot > 1 || chunk < 0 {

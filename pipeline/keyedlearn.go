@@ -152,6 +152,9 @@ func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
 	if err := k.save(ctx, k.Now(), true, most); err != nil {
 		return Work{}, err
 	}
+	if err := k.evict(ctx); err != nil { // models came into memory for the rows that were held for them
+		return Work{}, err
+	}
 	work := k.work()
 	k.finished += k.bytes
 	work.More = k.finished < finishBytes && (k.unsaved.Len() > 0 || k.stale.Len() > 0)

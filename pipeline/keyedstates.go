@@ -103,10 +103,7 @@ func (t *KeyedStates) take(r *source.Record) error {
 		return nil // a start marker or a claim
 	}
 	if id == t.ModelID {
-		return &Stop{
-			Err:    fmt.Errorf("topic %s holds a checkpoint of model %q, which has no keys, and model.by is set", t.Topic, id),
-			Remedy: "set another checkpoint.topic and snapshot.topic for the models by key, and make them with `lca-stream topics init`",
-		}
+		return allRowsThere(t.Topic, id)
 	}
 	base, partition, value, ok := modelkey.Split(id)
 	if !ok || base != t.ModelID || partition != t.Partition || slot != 0 || chunk != 0 {

@@ -127,7 +127,9 @@ func (x *modelIndex) tail(ctx context.Context, wait *time.Duration) error {
 			x.lost = false
 			x.models.Log.Info("the snapshot topic is followed again", "topic", x.models.Topic, "partition", x.partition)
 		}
-		x.take(&got)
+		if err := x.take(&got); err != nil {
+			return err
+		}
 	}
 }
 
@@ -138,13 +140,15 @@ func (x *modelIndex) position() int64 {
 }
 
 // take adds what was fetched.
-func (x *modelIndex) take(got *source.Fetched) {
+func (x *modelIndex) take(got *source.Fetched) error {
 	for i := range got.Records {
 		r := &got.Records[i]
 		whole, gone, err := x.spans.Add(r.Key, r.Value, r.Headers, r.Offset)
 		switch {
 		case err != nil:
 			x.models.Log.Error("a snapshot chunk is unusable; the current model stays", "partition", x.partition, "offset", r.Offset, "error", err)
+		case whole != nil && whole.ModelID == x.models.ModelID:
+			return allRowsThere(x.models.Topic, whole.ModelID)
 		case whole != nil:
 			if x.add(whole) {
 				x.models.Stats.Models.Update(whole.ModelID, func(r *ModelRow) { r.Version = max(r.Version, whole.Version) })
@@ -158,6 +162,7 @@ func (x *modelIndex) take(got *source.Fetched) {
 	x.next = got.Next
 	close(x.movedLocked())
 	x.moved = nil
+	return nil
 }
 
 // valueOf returns the value of model.by that a model id of this partition stands for.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/status"
@@ -31,20 +33,22 @@ func notKeyed(c *config.Config, flag, why string) error {
 	return usageError("%s: model.by is %s, and %s: leave the flag out", flag, c.Model.By, why)
 }
 
-// wanted lists the topics of the configuration, with what is in them that a model for each value must not be put next to.
+// wanted lists the topics of the configuration, with what is in them that its models must not be put next to: the model of all rows next
+// to one for each value, or the reverse.
 func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
-	wants := topics.Wanted(s.config)
-	if !s.config.Model.By.Keyed() {
-		return wants, nil
+	wants, base := topics.Wanted(s.config), s.config.Snapshot.ModelID
+	other := func(id string) bool { return id == base }
+	if !s.keyed() {
+		other = func(id string) bool {
+			of, _, _, ok := modelkey.Split(id)
+			return ok && of == base
+		}
 	}
 	for i := range wants {
 		if w := &wants[i]; w.Compact {
-			held, err := s.holdsModel(ctx, w.Topic, s.config.Snapshot.ModelID)
-			if err != nil {
+			var err error
+			if w.Other, err = s.heldModel(ctx, w.Topic, other); err != nil {
 				return wants, err
-			}
-			if held {
-				w.Unkeyed = s.config.Snapshot.ModelID
 			}
 		}
 	}
@@ -54,31 +58,30 @@ func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 // errHeld ends a search that has found what it looks for.
 var errHeld = errors.New("the topic holds the model")
 
-// holdsModel reports whether the first partition of one of our topics has a record of a model. A topic that is missing, or
-// that this user may not read, has none: others report that.
-func (s *system) holdsModel(ctx context.Context, topic, id string) (bool, error) {
-	_, err := s.partitions(ctx, topic)
+// heldModel returns the id of a model, of those that are looked for, of which the first partition of one of our topics has a record; "" if
+// there is none. A topic that is missing, or that this user may not read, has none: others report that.
+func (s *system) heldModel(ctx context.Context, topic string, wanted func(id string) bool) (held string, err error) {
+	_, err = s.partitions(ctx, topic)
 	var gone *missingTopic
 	switch {
 	case errors.As(err, &gone):
-		return false, nil
+		return "", nil
 	case err != nil:
-		return false, err
+		return "", err
 	}
 	err = s.readBack(topic, source.LatestStable).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
-			for _, h := range r.Headers {
-				if h.Key == "lca-model-id" && string(h.Value) == id && r.Value != nil {
-					return errHeld
-				}
+			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && wanted(id) {
+				held = id
+				return errHeld
 			}
 		}
 		return nil
 	})
-	if errors.Is(err, errHeld) {
-		return true, nil
+	if errors.Is(err, errHeld) || errors.Is(err, kafka.TopicAuthorizationFailed) {
+		return held, nil
 	}
-	return false, err
+	return "", err
 }
 
 // finder returns what finds the model of one value; nil where there is one model for all rows.

@@ -34,13 +34,17 @@ func (s *system) known(ctx context.Context, group, model string) (pipeline.Known
 	if !s.keyed() {
 		return look(source.Partition{})
 	}
-	if err := s.keyedTopics(ctx); err != nil {
+	ours, err := s.partitions(ctx, s.config.Checkpoint.Topic)
+	if err != nil {
 		return pipeline.Known{}, err
 	}
 	all, err := look(source.Partition{})
 	for _, p := range all.Topic.Partitions {
 		if err != nil {
 			break
+		}
+		if int(p.ID) >= len(ours) { // the source has gained it, and topics check says so
+			continue
 		}
 		var one pipeline.Known
 		if one, err = look(p); err == nil {

@@ -45,7 +45,7 @@ func compare(w Want, have, source topic, brokers int) Finding {
 	}
 	var faults, warnings verdict
 	compareLeaders(w, have, &warnings)
-	if w.Unkeyed != "" {
+	if w.Other != "" {
 		w.otherLayout(&faults)
 	} else {
 		comparePartitions(w, have, source, &faults, &warnings)

@@ -14,6 +14,7 @@ import (
 // checkpoints is that of partition p of the source. least is that of the output.
 func copartitioned(wants []Want, least int) {
 	for i := range wants {
+		wants[i].Keyed = true
 		switch w := &wants[i]; w.Path {
 		case "snapshot.topic", "checkpoint.topic":
 			w.Partitions, w.Least, w.Grows = 0, least, true
@@ -24,10 +25,15 @@ func copartitioned(wants []Want, least int) {
 	}
 }
 
-// otherLayout is the fault of a topic that holds the model of all rows.
+// otherLayout is the fault of a topic that holds the model of all rows where there is to be one for each value, or the reverse.
 func (w Want) otherLayout(faults *verdict) {
-	faults.add("name new topics in snapshot.topic and checkpoint.topic, or set model.by: none",
-		"holds model %q, which is one for all rows: with model.by there is one for each value", w.Unkeyed)
+	if w.Keyed {
+		faults.add("name new topics in snapshot.topic and checkpoint.topic, or set model.by: none",
+			"holds model %q, which is one for all rows: with model.by there is one for each value", w.Other)
+		return
+	}
+	faults.add("name new topics in snapshot.topic and checkpoint.topic, or set model.by as it was",
+		"holds model %q, which is that of one value: without model.by there is one for all rows", w.Other)
 }
 
 // grow adds partitions to the topics that follow the source. It adds none while one of them holds the model of all rows,
@@ -37,7 +43,7 @@ func grow(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, have map[str
 	var more []kafka.TopicPartitionsConfig
 	var grown []Want
 	for _, w := range wants {
-		if w.Unkeyed != "" {
+		if w.Other != "" {
 			return nil
 		}
 		if n := have[w.Topic].partitions; w.Grows && n > 0 && n < source {

@@ -50,7 +50,8 @@ type Want struct {
 	FromSource   int    // least max.message.bytes as a multiple of the source topic's, plus headers
 	Grows        bool   // Init adds partitions where it has fewer than the source
 	Lag          bool   // compaction must leave overwritten records for some time: see compactionLag
-	Unkeyed      string // model for all rows that the topic holds, where there is to be one for each value; "": none
+	Keyed        bool   // there is to be a model for each value of model.by
+	Other        string // model that the topic holds of the other kind: for all rows, or for a value; "": none
 	SourceTimes  bool   // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
 }
 

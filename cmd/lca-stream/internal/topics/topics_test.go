@@ -152,7 +152,7 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		t.Errorf("partitions 0 and 1 alone: faults of %v", got)
 	}
 	foreign := Wanted(c)
-	foreign[2].Unkeyed = "default"
+	foreign[2].Other = "default"
 	findings, err := Init(t.Context(), cl, foreign, Creation{})
 	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
 		t.Errorf("over the topics of one model: %v partitions, %v", got, findings[2])
