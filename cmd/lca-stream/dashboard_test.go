@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -44,6 +45,24 @@ func TestDashboardShowsData(t *testing.T) {
 	for _, job := range []string{"together", "apart"} {
 		whitened := fmt.Sprintf("sum(lca_transform_rows_total{job=%q})", job)
 		p.until(t, fmt.Sprintf("%s, which should be %v", whitened, rows), whitened, func(values []float64) bool { return len(values) == 1 && values[0] == rows })
+	}
+}
+
+// Every metric of the dashboard is one of the program's, also those that only a model for each key has.
+func TestDashboardNamesMetrics(t *testing.T) {
+	known, err := os.ReadFile("../../internal/status/metrics.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, panel := range dashboardPanels(t) {
+		for _, target := range panel.Targets {
+			for _, name := range regexp.MustCompile(`lca_[a-z_]+`).FindAllString(target.Expr, -1) {
+				plain := strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_count")
+				if !strings.Contains(string(known), `"`+plain+`"`) {
+					t.Errorf("%s: no metric has the name %s", panel.Title, name)
+				}
+			}
+		}
 	}
 }
 
