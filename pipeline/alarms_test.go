@@ -201,6 +201,7 @@ func TestLearnerAlarms(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := lca.Choice{Candidates: []lca.Trial{{Name: "current", Parzen: 2}, {Name: "student", Parzen: 2, Kernel: lca.KernelStudent}, {Name: "kurtosis 2", Parzen: 2}}}
+	begun := lca.Choice{Candidates: []lca.Trial{{Name: lca.FirstFit, Parzen: 2}, {Name: "gaussian"}}, Taken: 1}
 	taken, again := kept, kept
 	taken.Taken, again.Taken = 1, 2
 	for _, c := range []struct {
@@ -209,6 +210,7 @@ func TestLearnerAlarms(t *testing.T) {
 	}{
 		{online.Step{}, ""},
 		{online.Step{Choice: &kept}, ""},
+		{online.Step{Choice: &begun}, ""},
 		{online.Step{Choice: &taken}, "model_changed: the data chose another model: student"},
 		{online.Step{Choice: &again}, ""},
 		{online.Step{Alarm: online.AlarmDrift}, "drift: the stream has changed: the learner restarted from the rows since"},

@@ -17,6 +17,8 @@ func logChoice(log *slog.Logger, c *lca.Choice, modelID string, rows uint64) {
 		"kernel", now.Kernel.String(), "nll", now.NLL, "nll_before", was.NLL,
 	}
 	switch {
+	case c.Beginning():
+		log.Info("the data chose what the model begins with", append(attrs, "taken", now.Name)...)
 	case c.Taken == 0:
 		log.Info("the data chose to keep the model: no candidate was better by two standard errors", attrs...)
 	case !c.Other():

@@ -5,20 +5,24 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
 // changed reports whether a step has put another metric in the place of the former one, so that a snapshot is due: the one
 // before is that of other rows, or not the best for them.
 func changed(s online.Step) bool {
-	return s.Alarm != online.AlarmNone || s.Choice != nil && s.Choice.Taken > 0
+	return s.Alarm != online.AlarmNone || remade(s.Choice) && s.Choice.Taken > 0
 }
+
+// remade reports whether there was a model before the choice. What a model begins with is no change.
+func remade(c *lca.Choice) bool { return c != nil && !c.Beginning() }
 
 // alarm logs why the learner has left its metric or refuses rows, and makes a record of that and of a choice, in the transaction of the
 // snapshot that is due.
 func (l *Learn) alarm(s online.Step) {
 	logChoice(l.Log, s.Choice, l.ModelID, l.learner.Info().Rows)
-	if s.Choice != nil && s.Choice.Other() {
+	if remade(s.Choice) && s.Choice.Other() {
 		l.tell(alarmModel, "the data chose another model: "+s.Choice.Candidates[s.Choice.Taken].Name)
 	}
 	switch s.Alarm {

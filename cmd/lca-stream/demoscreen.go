@@ -113,7 +113,8 @@ func (s *screen) mind(rows, of int, took time.Duration) view {
 		v.learnt, v.nll, v.gaussian = l.Version, l.NLL, l.GaussianNLL
 	}
 	if m := s.system.stats.CurrentModel(); m != nil {
-		v.dParzen, v.dGauss, v.version, v.chosen = m.Model.Parzen(), m.Model.Gaussian(), m.Version, m.Model.Info.Choice != nil
+		c := m.Model.Info.Choice
+		v.dParzen, v.dGauss, v.version, v.chosen = m.Model.Parzen(), m.Model.Gaussian(), m.Version, c != nil && !c.Beginning()
 	}
 	return v
 }

@@ -134,7 +134,11 @@ func chosen(c *lca.Choice) string {
 		return ""
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row of the neighbours that a candidate was not fitted to:\n", shown.Taken, shown.Rows)
+	judged := "of the neighbours that a candidate was not fitted to"
+	if c.Beginning() {
+		judged = "of these rows, each without itself, and of the numbers fitted to them"
+	}
+	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row %s:\n", shown.Taken, shown.Rows, judged)
 	width := 0
 	for _, t := range shown.Candidates {
 		width = max(width, utf8.RuneCountInString(t.Name))

@@ -97,16 +97,20 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	if s.brokers != nil {
 		brokers = s.brokers
 	}
+	why := "" // not said where it is the default: the first edition does not know the key
+	if s.why > 0 {
+		why = fmt.Sprintf(", why: %d", s.why)
+	}
 	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]%[6]s}
 source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
 lca: {neighbours: 500, skip_when_behind: false}
 snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
 checkpoint: {topic: %[2]s-check, every_rows: 1000, every: 1s}
-transform: {topic: %[2]s-out, why: %[7]d}
+transform: {topic: %[2]s-out%[7]s}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
-%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, s.why)
+%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, why)
 	if s.byKey {
 		text += "model: {by: key, memory: 2MiB}\n"
 	}

@@ -25,9 +25,10 @@ type Model struct {
 	Choice      *Choice     `json:"choice,omitempty"` // the last choice by the data
 }
 
-// Choice says which settings were compared on rows that they were not fitted to, and which was taken.
+// Choice says which settings were compared, and which was taken.
 type Choice struct {
-	Rows       uint64  `json:"rows"` // learnt when they were compared
+	Rows       uint64  `json:"rows"`                // learnt when they were compared
+	Beginning  bool    `json:"beginning,omitempty"` // by the rows that they were fitted to; otherwise by others
 	Candidates []Trial `json:"candidates"`
 }
 
@@ -82,7 +83,7 @@ func choice(c *snapshot.Choice) *Choice {
 	if c == nil {
 		return nil
 	}
-	out := &Choice{Rows: c.Rows}
+	out := &Choice{Rows: c.Rows, Beginning: c.Beginning()}
 	for _, t := range c.Candidates {
 		nll := Number(math.NaN())
 		if t.NLL != nil {

@@ -54,7 +54,7 @@ func summary(s *Status, past []moment, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%.0f %% of the last %d rows have no usable value: see the log", 100*share, rows))
 	}
 	if s.Model != nil {
-		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim, s.Model.Choice != nil))
+		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim, s.Model.Choice != nil && !s.Model.Choice.Beginning))
 		nll, gaussian := s.Model.NLL, s.Model.GaussianNLL
 		if s.Learner != nil {
 			nll, gaussian = s.Learner.NLL, s.Learner.Gaussian

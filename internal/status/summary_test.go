@@ -28,6 +28,8 @@ func TestSummary(t *testing.T) {
 		"no structure":                {Status{Ready: ready, Model: &Model{Dim: 4, NLL: 3.25, GaussianNLL: 3}, UptimeSeconds: day}, quiet, "None of 4 directions carries structure; 0.25 nats per row worse than a Gaussian; nothing unusual in the last hour."},
 		"all of them, not yet chosen": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4}, UptimeSeconds: day}, quiet,
 			"All 4 directions count as structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
+		"all of them, only begun": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4, Choice: &Choice{Beginning: true}}, UptimeSeconds: day}, quiet,
+			"All 4 directions count as structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"all of them": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4, Choice: &Choice{}}, UptimeSeconds: day}, quiet,
 			"All 4 directions carry structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"the learner knows the fit better": {Status{Ready: ready, Model: found, Learner: &Learner{NLL: 30, Gaussian: 30.7}, UptimeSeconds: day}, quiet,

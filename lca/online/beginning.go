@@ -15,19 +15,22 @@ const leastOthers = 0.25
 // in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
 // Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
 // the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
-// few for a first fit (worthReplaying) can still make a single Gaussian.
+// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice.
 func (l *Learner) chooseBeginning(s *Step) error {
 	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
 		return nil
 	}
 	rows, first := l.pool.batch(), l.regime
 	was := slices.Clone(l.score(rows))
-	best, least := first, meanOf(was)+l.ownNumbers()
-	consider := func(scores []float64) {
-		if v := meanOf(scores) + l.ownNumbers(); v < least {
-			best, least = l.regime, v
+	tried := lca.Choice{Rows: uint64(rows.len())}
+	best, least := first, math.Inf(1)
+	consider := func(name string, scores []float64) {
+		r, v := l.settings, meanOf(scores)+l.ownNumbers()
+		if tried.Candidates = append(tried.Candidates, lca.Trial{Name: name, Parzen: l.metric.parzen, Nu: r.nu, NuUnit: r.unit, Kernel: r.kernel, NLL: v}); v < least {
+			best, least, tried.Taken = l.regime, v, len(tried.Candidates)-1
 		}
 	}
+	consider(lca.FirstFit, was)
 	if r := first.settings; first.split && l.free.kernel && r.kernel == lca.KernelGaussian {
 		r.kernel, r.dof = lca.KernelStudent.Resolve(l.asked.DOF)
 		if err := l.begin(candidate{r, len(l.metric.Active), l.moments.full()}); err != nil {
@@ -36,16 +39,19 @@ func (l *Learner) chooseBeginning(s *Step) error {
 		if _, err := l.convergeOnPool(rows, s); err != nil {
 			return err
 		}
-		consider(l.score(rows))
+		consider(r.String(), l.score(rows))
 	}
 	if l.free.gaussian {
 		if err := l.begin(candidate{first.settings, 0, first.cl}); err != nil {
 			return err
 		}
 		l.score(rows)
-		consider(l.scoresWithoutOwn())
+		consider("gaussian", l.scoresWithoutOwn())
 	}
 	l.setRegime(best)
+	if len(tried.Candidates) > 1 {
+		l.chosen, s.Choice = tried, &tried
+	}
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
 	l.insideGate(new(batch).sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
 	return nil

@@ -122,12 +122,15 @@ func (l *Learner) choiceWait() uint64 {
 func (l *Learner) choiceDue(since uint64, held int) bool {
 	full, now := l.cfg.Neighbours, l.pool.len()
 	if now < full {
-		first := len(l.chosen.Candidates) == 0
+		first := !l.compared()
 		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
 	}
 	late := held < full && l.counts.Since >= uint64(full)
 	return late || doubled(since, l.counts.Since, uint64(full))
 }
+
+// compared reports whether a comparison has ended since the regime began; the choice at the beginning is none.
+func (l *Learner) compared() bool { return len(l.chosen.Candidates) > 0 && !l.chosen.Beginning() }
 
 // doubled says whether a number has just passed unit·2^k.
 func doubled(before, now, unit uint64) bool {
@@ -177,7 +180,7 @@ func (l *Learner) EndOfSet() (*lca.Choice, error) {
 	if l.metric == nil || l.counts.Minibatches == 0 || !l.open().any() {
 		return nil, nil
 	}
-	if len(l.chosen.Candidates) > 0 && (l.counts.Since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {
+	if l.compared() && (l.counts.Since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {
 		return nil, nil
 	}
 	if l.choice.began < full { // none is running, or one of a smaller pool

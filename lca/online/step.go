@@ -25,7 +25,7 @@ type Step struct {
 	PassRows     float64     // n
 	Steps        int         // EM steps taken
 	Replayed     int         // EM steps over the whole pool (replaypool.go)
-	Choice       *lca.Choice // what the data have chosen, where a comparison ended at this step (choice.go); nil elsewhere
+	Choice       *lca.Choice // what the data have chosen, where the stream begins (beginning.go) or a comparison ended at this step (choice.go); nil elsewhere
 	Eigen        bool        // the split was computed again (Proposition 1); otherwise B_L changed within its span (spanupdate.go)
 	Ridged       bool        // C_G or C_L was singular and got a small ridge: raise ν or ν_g
 	Z            float64     // drift statistic

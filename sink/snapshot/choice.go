@@ -42,6 +42,9 @@ func ChoiceOf(c *lca.Choice) *Choice {
 	return out
 }
 
+// Beginning is that of lca.Choice.
+func (c *Choice) Beginning() bool { return c.Candidates[0].Name == lca.FirstFit }
+
 // choiceJSON writes a choice, null for none.
 func choiceJSON(c *lca.Choice) string { return mustJSON(ChoiceOf(c)) }
 

@@ -159,8 +159,9 @@ function choice(c) {
   if (!c) return;
   const taken = c.candidates.find(t => t.taken), before = c.candidates[0], most = 8;
   const best = [...c.candidates].sort((a, b) => (a.nll ?? Infinity) - (b.nll ?? Infinity)).filter((t, i) => i < most || t.taken);
-  put('choice-about', `After ${whole(c.rows)} rows, ${c.candidates.length} settings were compared on rows that they were not fitted to. ` +
-    (taken === before ? 'The current one stays. ' : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; lower is better:`);
+  const judged = c.beginning ? 'on these rows, each without itself' : 'on rows that they were not fitted to', stays = c.beginning ? 'The model begins with the first fit. ' : 'The current one stays. ';
+  put('choice-about', `After ${whole(c.rows)} rows, ${c.candidates.length} settings were compared ${judged}. ` +
+    (taken === before ? stays : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; lower is better:`);
   $('choice').replaceChildren(...best.map(t => {
     const li = document.createElement('li'), name = document.createElement('span'), nll = document.createElement('small');
     name.textContent = `${t.name}, ${t.d_parzen} with structure` + (t.taken ? ' ✓' : ''); name.title = t.kernel + ' kernel';
