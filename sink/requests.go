@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,8 +92,16 @@ func (k *Kafka) addOffsets(ctx context.Context, group string) error {
 		_, err := k.ask(ctx, kafkaconn.Question{Request: req, Most: 4}, func(m kmsg.Response) error {
 			return failure(m.(*kmsg.AddOffsetsToTxnResponse).ErrorCode)
 		})
-		return err
+		return ofGroup(group, err)
 	})
+}
+
+// ofGroup names the group in the error of a right that is missing.
+func ofGroup(group string, err error) error {
+	if errors.Is(err, kafka.GroupAuthorizationFailed) {
+		return fmt.Errorf("group %q: %w", group, err)
+	}
+	return err
 }
 
 // commitOffsets makes the claim part of the transaction.
@@ -112,6 +121,7 @@ func (k *Kafka) commitOffsets(ctx context.Context, c source.Claim) error {
 			}
 			return f.first
 		})
+		err = ofGroup(c.Group, err)
 		if revoked(err) { // before "retriable": a rebalance does not pass for this generation
 			return fmt.Errorf("%w: %w", ErrRevoked, err)
 		}
