@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -62,7 +63,7 @@ deviations away or more; whatever else cannot be read ends the command with exit
 	}
 	f := expectFlags{}
 	c.Flags().StringVar(&f.model, "model", "", "the model `FILE`, as replay, snapshot export and em maximize write it")
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE`, or standard input (-); may be repeated: each is a part")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE`, all files of a directory or a quoted pattern, or standard input (-); may be repeated: each file is a part")
 	outputFlags(c, &f.output, &f.force, sums, "write the sums to `FILE`, or to standard output (-)")
 	c.Flags().Int32Var(&f.part, "part", 0, "`NUMBER` of the first input; those that follow count on from it")
 	c.Flags().StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of the E-step: "+either(lca.Precisions()...)+"; float32 is about twice as fast and right to some 1e-5")
@@ -85,6 +86,9 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if err != nil {
 		return usageError("--precision is %q; want %s", f.precision, either(lca.Precisions()...))
 	}
+	if f.inputs, err = rowInputs(f.inputs); err != nil {
+		return err
+	}
 	if last := int64(f.part) + int64(len(f.inputs)) - 1; f.part < 0 || last > math.MaxInt32 {
 		return usageError("--part is %d with %d inputs; parts have numbers from 0 to %d", f.part, len(f.inputs), math.MaxInt32)
 	}
@@ -94,7 +98,7 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if err := notRead(f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
 		return err
 	}
-	if err := mayWrite(f.output, sums, f.force); err != nil {
+	if err := mayWriteStream(f.output, sums, f.force); err != nil {
 		return err
 	}
 	model, err := readSnapshotFile(f.model)
@@ -116,7 +120,15 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 		}
 	}
 	all.Parts = stage.Sums.End()
-	return p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, all) })
+	if err := p.writeOutput(f.output, func(w io.Writer) error { return snapshot.WriteStatistics(w, all) }); err != nil {
+		return err
+	}
+	var rows, invalid uint64
+	for _, s := range all.Parts {
+		rows, invalid = rows+s.Rows, invalid+s.Invalid
+	}
+	_, err = fmt.Fprintf(p.stderr, "%s in %s (%d invalid) summed under version %d of %q\n", plural.Count(rows, "row"), plural.Count(len(all.Parts), "part"), invalid, model.Version, model.ModelID)
+	return err
 }
 
 // readInput hands over the messages of a file, or of standard input. A message must not be kept.

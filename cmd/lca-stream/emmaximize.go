@@ -41,7 +41,7 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 	var inputs, notes []string
 	var asJSON, force bool
 	c.Flags().StringVar(&model, "model", "", "the model `FILE` that the sums were taken under")
-	c.Flags().StringArrayVar(&inputs, "input", nil, "read the sums of `FILE`, or standard input (-); may be repeated")
+	c.Flags().StringArrayVar(&inputs, "input", nil, "read the sums of `FILE`, of the files of a quoted pattern, or of standard input (-); may be repeated")
 	outputFlags(c, &output, &force, models, "write the next model to `FILE`, or to standard output (-)")
 	c.Flags().StringArrayVar(&notes, "metadata", nil, "note `KEY=VALUE` in the model's metadata, such as where its rows come from; may be repeated. The models that follow keep it")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -50,7 +50,7 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 		if output == "-" && asJSON {
 			return usageError("--json and --output - would both go to standard output")
 		}
-		if err := mayWrite(output, models, force); err != nil {
+		if err := mayWriteStream(output, models, force); err != nil {
 			return err
 		}
 		extra, err := metadataOf(notes)
@@ -81,6 +81,9 @@ func (p *program) maximize(path string, inputs []string, extra map[string]string
 	}
 	under, err := snapshot.StatisticsOf(last, producer())
 	if err != nil {
+		return err
+	}
+	if inputs, err = matches(inputs); err != nil {
 		return err
 	}
 	var parts []*lca.Statistics

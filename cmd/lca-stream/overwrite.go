@@ -6,6 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,6 +59,23 @@ func mayWrite(path string, of content, force bool) error {
 		return fmt.Errorf("%s exists already, and holds no %s: name another file, or overwrite it with --force", path, of)
 	}
 	return nil
+}
+
+// otherFormats are the endings of what is no Arrow stream, such as a command that writes nothing else could be asked for.
+var otherFormats = []string{".csv", ".json", ".npz", ".onnx", ".parquet", ".safetensors"}
+
+// mayWriteStream is mayWrite for a command whose only format is an Arrow stream, which under another format's name no program could read.
+func mayWriteStream(path string, of content, force bool) error {
+	ending := filepath.Ext(path)
+	if !slices.Contains(otherFormats, strings.ToLower(ending)) {
+		return mayWrite(path, of, force)
+	}
+	stream := strings.TrimSuffix(path, ending) + ".arrows"
+	remedy := "name it " + stream
+	if f, err := formatOf("", path); err == nil && of == models {
+		remedy += fmt.Sprintf(", and make %s of it with `lca-stream snapshot export --file %s --format %s -o %s`", ending, stream, f, path)
+	}
+	return usageError("--output %s would hold an Arrow stream, because this command writes nothing else: %s", path, remedy)
 }
 
 // contentOf returns what a file holds, "" if it is neither a model nor sums.

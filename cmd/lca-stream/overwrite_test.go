@@ -37,7 +37,7 @@ func TestOverwrite(t *testing.T) {
 		{"sums", []string{"em", "expect", "--model", "m.arrows", "--input", "b.arrows", "-o"}},
 	} {
 		for name, holds := range found {
-			copied := "copy" + filepath.Ext(name)
+			const copied = "copy"
 			before, err := os.ReadFile(filepath.Join(dir, name))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, copied), before, 0o600)

@@ -87,7 +87,7 @@ func (p *program) replayCommand() *cobra.Command {
 	c.Flags().IntVar(&f.passes, "passes", -1, "`N` passes over the range (stochastic; default 1), or at most N EM iterations (batch; default 0: to convergence)")
 	c.Flags().Lookup("passes").DefValue = "0" // help would show -1, which means nothing to a reader
 	c.Flags().Uint64Var(&f.every, "every", 1, "learn one of `K` minibatches and leave out the rest (stochastic): as good an average, of fewer rows. Of a long range of a topic one of K messages is read, in stretches, and the rest is not fetched")
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic; may be repeated")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "read `FILE` instead of the topic, or all files of a directory or a quoted pattern; may be repeated")
 	outputFlags(c, &f.output, &f.force, models, "write the snapshot to `FILE` instead of the topic; - is standard output")
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id. With model.by it chooses models by id or glob, such as '*/press-7'; default all")
 	f.batch.add(c.Flags())
@@ -193,7 +193,7 @@ type refit struct {
 func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
 	keyed := cfg.Model.By.Keyed()
 	if !keyed { // otherwise it is a directory
-		if err := mayWrite(f.output, models, f.force); err != nil {
+		if err := mayWriteStream(f.output, models, f.force); err != nil {
 			return err
 		}
 	}

@@ -49,6 +49,10 @@ func (r *replay) open(ctx context.Context) error {
 }
 
 func (r *replay) openFiles() error {
+	var err error
+	if r.flags.inputs, err = rowInputs(r.flags.inputs); err != nil {
+		return err
+	}
 	files, err := source.OpenFiles(r.flags.inputs)
 	if err != nil {
 		return err

@@ -9,6 +9,9 @@ import (
 
 // readSnapshotFile reads any format that export writes.
 func readSnapshotFile(path string) (*snapshot.Snapshot, error) {
+	if isStdin(path) {
+		return nil, usageError("a model is not read from standard input (%s), which is for rows: name its file, or a pipe as in <(command)", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

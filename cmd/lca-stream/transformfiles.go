@@ -20,6 +20,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -36,7 +37,7 @@ type offlineFlags struct {
 
 func offlineFlagsOf(c *cobra.Command) *offlineFlags {
 	f := &offlineFlags{}
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "whiten `FILE` (.arrow, .arrows, .parquet), or an Arrow IPC stream on standard input (-); may be repeated")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "whiten `FILE` (.arrow, .arrows, .parquet), all files of a directory or a quoted pattern, or an Arrow IPC stream on standard input (-); may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the rows of --input to `FILE` (.arrow, .arrows, .parquet), or as an Arrow IPC stream to standard output (-)")
 	c.Flags().StringVar(&f.model, "model", "", "the model `FILE` for --input; default: that of the snapshot topic of -c")
 	c.Flags().Uint64Var(&f.version, "version", 0, "`VERSION` on the snapshot topic, for --input; 0: transform.pin_version, or the newest")
@@ -60,6 +61,10 @@ func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
 		return 0, usageError("which model? name its file with --model, or the configuration of its topic with -c")
 	case f.model != "" && f.version != 0:
 		return 0, usageError("--version is of the snapshot topic: a file holds one model")
+	}
+	var err error
+	if f.inputs, err = rowInputs(f.inputs); err != nil {
+		return 0, err
 	}
 	if err := namedOnce(f.inputs); err != nil {
 		return 0, err
@@ -126,7 +131,10 @@ func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlag
 // offlineModel reads the model.
 func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags, cfg *config.Config) (s *snapshot.Snapshot, err error) {
 	if f.model != "" {
-		return readSnapshotFile(f.model)
+		if s, err = readSnapshotFile(f.model); err == nil {
+			err = contradiction(cfg, f.model, s)
+		}
+		return s, err
 	}
 	version := f.version
 	if version == 0 {
@@ -140,6 +148,20 @@ func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags,
 		return err
 	})
 	return s, err
+}
+
+// contradiction refuses a configuration that asks for another model than that of a file.
+func contradiction(cfg *config.Config, path string, s *snapshot.Snapshot) error {
+	pinned := cfg.Transform.PinVersion
+	switch {
+	case cfg.Model.By.Keyed():
+		return usageError("model.by is %s, and %s holds one model for all rows: if all are of it, say --set model.by=none", cfg.Model.By, path)
+	case pinned != 0 && pinned != s.Version:
+		return usageError("transform.pin_version is %d, and %s holds version %d: if that is what you want, say --set transform.pin_version=0", pinned, path, s.Version)
+	case !minibatch.Chosen(cfg.Source.Features, s.Features):
+		return usageError("%s: version %d %s: if that is what you want, say --set source.features=[]", path, s.Version, pipeline.OtherFeatures(s.Features, "source.features says", cfg.Source.Features))
+	}
+	return nil
 }
 
 // fileTransform whitens files.

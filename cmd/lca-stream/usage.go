@@ -76,7 +76,7 @@ func takes(least, most int) cobra.PositionalArgs {
 		case len(args) > most && (strings.HasSuffix(args[most], ".yaml") || strings.HasSuffix(args[most], ".yml")):
 			return fmt.Errorf("%s does not take %q as it stands: did you mean -c %[2]s?", c.CommandPath(), args[most])
 		case len(args) > most && inputAgain(c):
-			return fmt.Errorf("%s does not take %q: each file has its own --input (in a shell: $(printf -- '--input %%s ' *.parquet))", c.CommandPath(), args[most])
+			return fmt.Errorf("%s does not take %q: each file has its own --input; for many, name their directory, or quote the pattern: --input '*.parquet'", c.CommandPath(), args[most])
 		case len(args) > most:
 			return fmt.Errorf("%s does not take %q: write `%s`", c.CommandPath(), args[most], c.UseLine())
 		}
