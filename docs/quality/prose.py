@@ -12,7 +12,7 @@ outliers or repeated messages. It is worse than before where rows come sorted by
 **How it is measured.** Every NLL, score and clustering is of rows that the model has not seen, unless a column says that it counts all rows.
 Each run draws its own toys, mixing matrix included. Floors are in design.py, and were set before the figures were made.
 
-**Of which program:** commit dd5a138, except: the other runs of SKAB f27dba2, clusters and spectral clustering 8006b63, USPS f1c6bcd, the streams of ten columns 1c9305b, a model
+**Of which program:** commit dd5a138, except: the other runs of SKAB f27dba2, clusters 8006b63, USPS f1c6bcd, the streams of ten columns 1c9305b, a model
 for each machine c0df355.
 
 ## Contents
