@@ -71,7 +71,8 @@ func buildOld(t *testing.T) string {
 
 // From the first edition to this one and back, each time by kill -9 inside a transaction or by SIGTERM: this one
 // goes on from where the first stopped; the first, on what this one has left, either goes on or ends with exit
-// code 2; and in the end every record is there once.
+// code 2, except a transform, which does not read our snapshots and waits for one that it can read (docs/upgrade.md); and in the end every
+// record is there once.
 func TestChaosUpgrade(t *testing.T) {
 	const rounds = 4
 	old := buildOld(t)
@@ -109,9 +110,12 @@ func (c *chaos) swap(p *program, bin string, kill bool) {
 	select {
 	case <-p.Done():
 	default:
-		if kill {
+		switch waits := c.bin != "" && p.args[0] == "transform"; {
+		case kill && waits: // it is in no transaction
+			p.Kill()
+		case kill:
 			p.killInside(c.topics(p)...)
-		} else {
+		default:
 			p.Terminate()
 			p.ended()
 		}
