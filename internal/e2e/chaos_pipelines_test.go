@@ -110,7 +110,7 @@ func (c *chaos) swap(p *program, bin string, kill bool) {
 	select {
 	case <-p.Done():
 	default:
-		switch waits := c.bin != "" && p.args[0] == "transform"; {
+		switch waits := bin == "" && p.args[0] == "transform"; { // the first edition's
 		case kill && waits: // it is in no transaction
 			p.Kill()
 		case kill:
