@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"strconv"
 	"testing"
 
@@ -55,4 +56,28 @@ func TestResetMovesModels(t *testing.T) {
 	reset("g", 130)
 	want("ahead", 130)
 	want("reset", 100)
+}
+
+// wantedReader notes what is asked of it.
+type wantedReader struct {
+	TopicReader
+	at, until int64
+}
+
+func (r *wantedReader) Move(next int64) { r.at = next }
+
+func (r *wantedReader) Want(until int64) { r.until = until }
+
+// One checkpoint is asked for, and not all that is behind it on the topic: with thousands of models that is most of what a restart reads.
+func TestOneCheckpointIsWanted(t *testing.T) {
+	first := &wantedReader{}
+	states := &KeyedStates{OpenAt: func(_ context.Context, at int64) (TopicReader, error) {
+		first.at = at
+		return first, nil
+	}}
+	for _, at := range []int64{70, 30} { // the second time the reader is there
+		if err := states.moveTo(t.Context(), at, at+2); err != nil || first.at != at || first.until != at+2 {
+			t.Errorf("the reader is at %d for %d, want %d for %d: %v", first.at, first.until, at, at+2, err)
+		}
+	}
 }

@@ -218,7 +218,7 @@ func (t *KeyedStates) Load(ctx context.Context, value string) (*Checkpoint, erro
 
 // fetch reads the checkpoint at an offset; nil if it is not there.
 func (t *KeyedStates) fetch(ctx context.Context, value string, s keyedState) (*Checkpoint, error) {
-	if err := t.moveTo(ctx, s.at); err != nil {
+	if err := t.moveTo(ctx, s.at, s.at+int64(s.chunks)); err != nil {
 		return nil, err
 	}
 	end := max(t.next, s.at+int64(s.chunks))
@@ -271,14 +271,20 @@ func (t *KeyedStates) unreadable(value string, err error) error {
 // mover is a reader that can go elsewhere, which costs less than another reader.
 type mover interface{ Move(next int64) }
 
-// moveTo moves the reader to an offset.
-func (t *KeyedStates) moveTo(ctx context.Context, at int64) (err error) {
+// wanter is a reader that can do with small responses: those of a reader that goes on are many times larger than a checkpoint.
+type wanter interface{ Want(until int64) }
+
+// moveTo moves the reader to an offset, to read what is before another one.
+func (t *KeyedStates) moveTo(ctx context.Context, at, until int64) (err error) {
 	if m, ok := t.read.(mover); ok {
 		m.Move(at)
-		return nil
+	} else if t.read, err = t.OpenAt(ctx, at); err != nil {
+		return err
 	}
-	t.read, err = t.OpenAt(ctx, at)
-	return err
+	if w, ok := t.read.(wanter); ok {
+		w.Want(until)
+	}
+	return nil
 }
 
 // chunkOf returns which chunk of a model's checkpoint a record is.

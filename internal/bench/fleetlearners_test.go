@@ -111,7 +111,27 @@ type learnt struct {
 // learn runs the learner over a topic, and then another that finds nothing to learn but one row in each partition.
 func (f *learntFleet) learn(b *testing.B, c fleetCell) (r learnt) {
 	b.Helper()
-	group := fmt.Sprintf("%s-%d", f.id, time.Now().UnixNano())
+	group, args := f.learner(b, c)
+	p := start(b, f.stream.binary, args)
+	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
+		go p.profile(b, filepath.Join(dir, c.keys+c.by+c.memory+".pprof"))
+	}
+	p.awaitCount(b, "lca_source_rows_total", f.messages)
+	p.await(b, `^lca_source_lag_records.* 0$`)
+	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
+		p.save(b, "heap", filepath.Join(dir, c.keys+c.by+c.memory+".heap"))
+	}
+	r.models, r.loaded = p.value(b, `lca_models\{stage="learn"\}`), p.value(b, `lca_models_loaded_total\{stage="learn"\}`)
+	r.result = p.stop(b)
+	r.saved = float64(f.stream.broker.LogBytes(b, group+"-checkpoints"))
+	r.start = f.restart(b, args, f.id+"-"+c.keys, "lca_source_rows_total")
+	return r
+}
+
+// learner makes the topics of a group, and returns the arguments of its learners.
+func (f *learntFleet) learner(b *testing.B, c fleetCell) (group string, args []string) {
+	b.Helper()
+	group = fmt.Sprintf("%s-%d", f.id, time.Now().UnixNano())
 	partitions := map[string]int{"none": 1, "key": f.partitions}[c.by]
 	compact := map[string]string{"cleanup.policy": "compact"}
 	path := filepath.Join(b.TempDir(), group+".yaml")
@@ -128,24 +148,11 @@ http: {listen: "127.0.0.1:0", debug_endpoints: true}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	args := []string{"learn", "-c", path}
+	args = []string{"learn", "-c", path}
 	for set := range strings.FieldsSeq(os.Getenv("SET")) {
 		args = append(args, "--set", set)
 	}
-	p := start(b, f.stream.binary, args)
-	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
-		go p.profile(b, filepath.Join(dir, c.keys+c.by+c.memory+".pprof"))
-	}
-	p.awaitCount(b, "lca_source_rows_total", f.messages)
-	p.await(b, `^lca_source_lag_records.* 0$`)
-	if dir := os.Getenv("PROFILE_DIR"); dir != "" {
-		p.save(b, "heap", filepath.Join(dir, c.keys+c.by+c.memory+".heap"))
-	}
-	r.models, r.loaded = p.value(b, `lca_models\{stage="learn"\}`), p.value(b, `lca_models_loaded_total\{stage="learn"\}`)
-	r.result = p.stop(b)
-	r.saved = float64(f.stream.broker.LogBytes(b, group+"-checkpoints"))
-	r.start = f.restart(b, args, f.id+"-"+c.keys, "lca_source_rows_total")
-	return r
+	return group, args
 }
 
 // restart starts a program with one new row in each partition, and returns the seconds until it has taken them all: from the
