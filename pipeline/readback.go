@@ -63,6 +63,33 @@ func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source
 	return r.from(ctx, 0, end, each)
 }
 
+// How far back ReadRecent goes: in steps, each of more records than the one before. The first is the last record and the
+// marker of its transaction.
+const (
+	recentFirst = 2
+	recentGrows = 8
+	recentMost  = 1 << 13
+)
+
+// ReadRecent calls each with the last records up to the topic's present end, but with none before since, and again with
+// more of them until they are enough, or as many as it is worth. A since beyond the end is that of a former topic.
+func (r *ReadBack) ReadRecent(ctx context.Context, since int64, each func(*source.Fetched) error, enough func() bool) error {
+	end, err := r.End(ctx)
+	if err != nil {
+		return err
+	}
+	if since > end {
+		since = 0
+	}
+	for size := int64(recentFirst); size <= recentMost; size *= recentGrows {
+		from := max(end-size, since)
+		if err := r.from(ctx, from, end, each); err != nil || enough() || from <= since {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.Fetched) error) error {
 	if next >= end {
 		return nil

@@ -23,14 +23,6 @@ type Written struct {
 	At func(topic string, of source.Partition) *ReadBack
 }
 
-// The end is read in steps, each of more records than the one before. The first is the last record and the marker of
-// its transaction. Other groups may write to the same topic: what is before their last records is not looked for.
-const (
-	writtenFirst = 2
-	writtenGrows = 8
-	writtenMost  = 1 << 13
-)
-
 // next returns the offset after the last one of a partition that something was written of, where since says from which
 // offset on the topics count; 0: nothing was found.
 func (w *Written) next(ctx context.Context, of source.Partition, since source.Since) (next int64, err error) {
@@ -44,27 +36,15 @@ func (w *Written) next(ctx context.Context, of source.Partition, since source.Si
 	return next, nil
 }
 
+// last reads back to the last record of ours. Other groups may write to the same partition.
 func (w *Written) last(ctx context.Context, back *ReadBack, of source.Partition, since int64) (next int64, err error) {
-	end, err := back.End(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if since > end { // the topic was created again
-		since = 0
-	}
-	for size := int64(writtenFirst); size <= writtenMost; size *= writtenGrows {
-		from := max(end-size, since)
-		err := back.from(ctx, from, end, func(got *source.Fetched) error {
-			for i := range got.Records {
-				next = max(next, w.after(got.Records[i].Headers, of))
-			}
-			return nil
-		})
-		if err != nil || next > 0 || from <= since {
-			return next, err
+	err = back.ReadRecent(ctx, since, func(got *source.Fetched) error {
+		for i := range got.Records {
+			next = max(next, w.after(got.Records[i].Headers, of))
 		}
-	}
-	return 0, nil
+		return nil
+	}, func() bool { return next > 0 })
+	return next, err
 }
 
 // after returns the offset after those that a record was made of, or 0 if it is not of our group and the partition.

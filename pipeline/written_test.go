@@ -99,7 +99,7 @@ func TestWhatIsWrittenCounts(t *testing.T) {
 		{"a batch that could not be read", nil, [][]source.Header{batch}, 18},
 		{"others alone", others, others, 3},
 		{"before those of others", append([][]source.Header{mine(6)}, others...), others, 7},
-		{"far before those of others", append([][]source.Header{mine(6)}, many[:writtenMost-1]...), nil, 7},
+		{"far before those of others", append([][]source.Header{mine(6)}, many[:recentMost-1]...), nil, 7},
 		{"too far before those of others", append([][]source.Header{mine(6)}, many...), nil, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestALookReadsTheEndAlone(t *testing.T) {
 	for offset := range int64(100_000) {
 		logs.add("out", logs.of("g", at(0), offset))
 	}
-	if next := town.openWritten(t, logs); next != 100_000 || logs.reads > 2*writtenFirst {
+	if next := town.openWritten(t, logs); next != 100_000 || logs.reads > 2*recentFirst {
 		t.Errorf("goes on at %d, after %d records were read", next, logs.reads)
 	}
 }

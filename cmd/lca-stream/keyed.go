@@ -36,18 +36,11 @@ func notKeyed(c *config.Config, flag, why string) error {
 // wanted lists the topics of the configuration, with what is in them that its models must not be put next to: the model of all rows next
 // to one for each value, or the reverse.
 func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
-	wants, base := topics.Wanted(s.config), s.config.Snapshot.ModelID
-	other := func(id string) bool { return id == base }
-	if !s.keyed() {
-		other = func(id string) bool {
-			of, _, _, ok := modelkey.Split(id)
-			return ok && of == base
-		}
-	}
+	wants := topics.Wanted(s.config)
 	for i := range wants {
 		if w := &wants[i]; w.Compact {
 			var err error
-			if w.Other, err = s.heldModel(ctx, w.Topic, other); err != nil {
+			if w.Other, err = s.heldModel(ctx, w.Topic); err != nil {
 				return wants, err
 			}
 		}
@@ -55,12 +48,9 @@ func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 	return wants, nil
 }
 
-// errHeld ends a search that has found what it looks for.
-var errHeld = errors.New("the topic holds the model")
-
-// heldModel returns the id of a model, of those that are looked for, of which the first partition of one of our topics has a record; "" if
-// there is none. A topic that is missing, or that this user may not read, has none: others report that.
-func (s *system) heldModel(ctx context.Context, topic string, wanted func(id string) bool) (held string, err error) {
+// heldModel returns the id of a model of the other kind if the newest record of ours in the first partition of one of our topics is of
+// one; "" if not. A topic that is missing, or that this user may not read, has none: others report that.
+func (s *system) heldModel(ctx context.Context, topic string) (held string, err error) {
 	_, err = s.partitions(ctx, topic)
 	var gone *missingTopic
 	switch {
@@ -69,19 +59,29 @@ func (s *system) heldModel(ctx context.Context, topic string, wanted func(id str
 	case err != nil:
 		return "", err
 	}
-	err = s.readBack(topic, source.LatestStable).Read(ctx, func(got *source.Fetched) error {
+	newest := ""
+	err = s.readBack(topic, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
 		for _, r := range got.Records {
-			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && wanted(id) {
-				held = id
-				return errHeld
+			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && s.ofModel(id) {
+				newest = id
 			}
 		}
 		return nil
-	})
-	if errors.Is(err, errHeld) || errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return held, nil
+	}, func() bool { return newest != "" })
+	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) {
+		return "", err
 	}
-	return "", err
+	if newest != "" && (newest == s.config.Snapshot.ModelID) == s.keyed() {
+		return newest, nil
+	}
+	return "", nil
+}
+
+// ofModel reports whether an id is that of our model, or of one value's.
+func (s *system) ofModel(id string) bool {
+	base := s.config.Snapshot.ModelID
+	of, _, _, ok := modelkey.Split(id)
+	return id == base || ok && of == base
 }
 
 // finder returns what finds the model of one value; nil where there is one model for all rows.
