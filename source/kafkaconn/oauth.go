@@ -56,6 +56,9 @@ type token struct {
 	asked, renew, expires time.Time
 }
 
+// fresh reports whether there is a token that need not be renewed yet.
+func (t *token) fresh() bool { return t != nil && time.Now().Before(t.renew) }
+
 func newBearer(c OAuth) (*bearer, error) {
 	u, err := url.Parse(c.TokenURL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -117,10 +120,13 @@ func (a bearerAnswer) Next(_ context.Context, challenge []byte) (bool, []byte, e
 // current returns a token that is valid. One that is about to end is used while no new one can be had.
 func (b *bearer) current(ctx context.Context) (*token, error) {
 	have := b.token.Load()
-	if have != nil && time.Now().Before(have.renew) {
+	if have.fresh() {
 		return have, nil
 	}
 	asked := b.asking.DoChan("", func() (any, error) {
+		if t := b.token.Load(); t.fresh() { // a request that ended since
+			return t, nil
+		}
 		if err := b.record.wait(time.Now()); err != nil {
 			return nil, err
 		}
