@@ -49,6 +49,7 @@ type KeyedLearn struct {
 	recent  list.List              // of *keyedModel in memory, the least recently used first
 	touched []*keyedModel          // those in memory with held rows
 	held    int64                  // bytes of held rows
+	known   int64                  // bytes of what is kept of each value, whether its model is in memory or not
 	free    []heldRows             // empty buffers
 	hurry   int                    // how often the rows that are held for a model were halved
 	marked  []*keyedModel          // those whose rows say that they are to be saved
@@ -152,9 +153,7 @@ func (k *KeyedLearn) Finish(ctx context.Context) (Work, error) {
 	if err := k.save(ctx, k.Now(), true, most); err != nil {
 		return Work{}, err
 	}
-	if err := k.evict(ctx); err != nil { // models came into memory for the rows that were held for them
-		return Work{}, err
-	}
+	k.unloadSaved()
 	work := k.work()
 	k.finished += k.bytes
 	work.More = k.finished < finishBytes && (k.unsaved.Len() > 0 || k.stale.Len() > 0)
@@ -213,10 +212,16 @@ func (k *KeyedLearn) Close() {
 }
 
 func (k *KeyedLearn) forget() {
+	if k.plans == nil {
+		k.plans, k.byValue, k.share = map[string]*minibatch.Features{}, map[string]*rowModel{}, k.Memory.join()
+		k.chosen = map[int]*minibatch.Features{}
+		k.quiet = slog.New(quietHandler{k.Log.Handler()})
+	}
 	for _, m := range k.models {
 		k.unload(m)
 	}
 	k.models = map[string]*keyedModel{}
+	k.weighKnown(0)
 	k.unsaved.Init()
 	k.stale.Init()
 	k.recent.Init()
@@ -225,11 +230,6 @@ func (k *KeyedLearn) forget() {
 	k.finished = 0
 	k.drop()
 	k.rejects = rejects{}
-	if k.plans == nil {
-		k.plans, k.byValue, k.share = map[string]*minibatch.Features{}, map[string]*rowModel{}, k.Memory.join()
-		k.chosen = map[int]*minibatch.Features{}
-		k.quiet = slog.New(quietHandler{k.Log.Handler()})
-	}
 }
 
 // save saves the models that were published or have many unsaved rows, and publishes and saves those that have waited for

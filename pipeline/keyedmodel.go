@@ -256,9 +256,19 @@ func (k *KeyedLearn) weigh(m *keyedModel, size int) {
 	k.share.add(m.bytes)
 }
 
+// weighKnown notes how much memory is taken by what is known of that many values: their places in the index, in the lists and in
+// the table of models. It cannot be given back, so half of the stage's part is left to models.
+func (k *KeyedLearn) weighKnown(values int) {
+	const each = 512
+	now := min(int64(values)*each, k.share.even()/2)
+	k.share.add(now - k.known)
+	k.known = now
+}
+
 // evict lets models leave memory, the least recently used first, while the stage takes more than its part. One stays. Held rows
 // may take half of it: beyond that fewer are held for each model, and at last those that have waited longest are learnt and saved.
 func (k *KeyedLearn) evict(ctx context.Context) error {
+	k.weighKnown(len(k.models) + len(k.States.index))
 	if !k.share.over() {
 		return nil
 	}
@@ -288,6 +298,17 @@ func (k *KeyedLearn) leave(ctx context.Context, m *keyedModel) error {
 	k.Memory.counts.Evicted.Add(1)
 	k.release(m)
 	return nil
+}
+
+// unloadSaved lets the models leave memory of which nothing is left to save: at the end, none is needed again.
+func (k *KeyedLearn) unloadSaved() {
+	for e := k.recent.Front(); e != nil; {
+		m := e.Value.(*keyedModel)
+		if e = e.Next(); m.unsaved == nil && m.stale == nil {
+			k.unload(m)
+			k.release(m)
+		}
+	}
 }
 
 // unload lets a model leave memory.

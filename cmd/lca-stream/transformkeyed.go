@@ -47,9 +47,12 @@ func (s *system) keyedModels(shared *pipeline.TransformConfig, fail func(error))
 	}
 }
 
-// modelMemory is the most that the models of a stage take: model.memory, or half of memory.limit if that is less.
+// modelMemory is the most that the models of a stage take: model.memory, or half of memory.limit if that is less. Garbage beyond
+// garbageOfModels is counted in, as are the buffers around it, so that a process stays below model.memory and 256 MiB.
 func (s *system) modelMemory() int {
-	return min(s.config.Model.Memory, int(s.limit/2))
+	const garbageOfModels, buffers = 256 << 20, 64 << 20
+	most := min(s.config.Model.Memory, int(s.limit/2))
+	return min(most, (most+garbageOfModels)*100/(100+garbageLeast)-buffers)
 }
 
 // stage is a partition's stage.
