@@ -439,3 +439,53 @@ func TestGroupsKeepTheOrderOfEachKey(t *testing.T) {
 		}
 	}
 }
+
+// After a restart, a model that waits for its first snapshot is fetched when rows of it come, and not in order to publish it. Checkpoints from
+// before this was said are fetched once.
+func TestYoungModelsAreNotFetchedToPublish(t *testing.T) {
+	const young = 6
+	checkpoints := source.Partition{Topic: "checkpoints", ID: 3}
+	var rows []keyedRow
+	for i := range 40 { // 24 make a model
+		rows = append(rows, keyedRow{key: "old", a: float64(i % 7), b: float64(i % 5)})
+		if i < 10 {
+			for k := range young {
+				rows = append(rows, keyedRow{key: fmt.Sprint("young ", k), a: float64(i), b: float64(i % 3)})
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		said   bool
+		loaded uint64
+	}{{"said", true, 0}, {"older checkpoints", false, young}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.fleetMessages(fleetPlaces[0], rows)
+			r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 1, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
+			w.learnFleet(t, r)
+			before := w.publishedModels(t)
+			waiting := 0
+			for i := range w.topics[checkpoints] {
+				m := &w.topics[checkpoints][i]
+				m.Headers = slices.DeleteFunc(m.Headers, func(h source.Header) bool {
+					waits := h.Key == headerWaits
+					if waits {
+						waiting++
+					}
+					return waits && !c.said
+				})
+			}
+			if waiting < young {
+				t.Fatalf("%d checkpoints say that their model waits, want one of each of %d", waiting, young)
+			}
+			stage := w.learnFleet(t, r)
+			if got := stage.Memory.counts.Loaded.Load(); got != c.loaded {
+				t.Errorf("%d models were fetched, want %d", got, c.loaded)
+			}
+			if after := w.publishedModels(t); len(before) != 1 || !maps.EqualFunc(before, after, maps.Equal) {
+				t.Errorf("%d models were published, and then %d, want 1", len(before), len(after))
+			}
+		})
+	}
+}

@@ -119,7 +119,7 @@ func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
 
 // noteStale notes whether a model in memory has learnt rows that no snapshot has.
 func (k *KeyedLearn) noteStale(m *keyedModel) {
-	stale := k.SnapshotEvery > 0 && m.one.version() > m.one.state.Published
+	stale := k.SnapshotEvery > 0 && m.one.version() > m.one.state.Published && !m.one.waits()
 	switch {
 	case stale && m.stale == nil:
 		k.becomesStale(m)
@@ -133,13 +133,14 @@ func (k *KeyedLearn) becomesStale(m *keyedModel) {
 	m.stale, m.staleAt = k.stale.PushBack(m), k.Now()
 }
 
-// findStale finds the models that were saved with rows that were not published.
+// findStale finds the models that were saved with rows that were not published. Those that wait for their first snapshot are left alone: with
+// thousands of young models, each would be fetched for nothing.
 func (k *KeyedLearn) findStale() {
 	if k.SnapshotEvery == 0 {
 		return
 	}
 	for value, s := range k.States.index {
-		if !s.retired && s.version > s.published {
+		if !s.retired && !s.waits && s.version > s.published {
 			k.becomesStale(k.model(value))
 		}
 	}
@@ -171,7 +172,7 @@ func (k *KeyedLearn) saveOne(ctx context.Context, m *keyedModel) error {
 	}
 	save := keyedSave{value: m.value, at: new(int64)}
 	*save.at = -1
-	save.state = keyedState{sequence: c.Sequence, learnt: m.learnt, version: one.version(), published: one.state.Published, dim: m.plan.Dim(), heard: m.heard, plan: m.plan}
+	save.state = keyedState{sequence: c.Sequence, learnt: m.learnt, version: one.version(), published: one.state.Published, dim: m.plan.Dim(), heard: m.heard, waits: one.waits(), plan: m.plan}
 	msgs, err := k.States.messages(c, one.Checkpoints, &save.state, save.at)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 //	lca-published        version of its newest snapshot
 //	lca-d                number of features
 //	lca-last-row         time of the partition at the model's last row, in milliseconds; see KeyedLearnConfig.Idle
+//	lca-waits            "true": it has learnt too few rows for a first snapshot; older checkpoints do not say so
 //
 // so that the index needs no value. Only the owner of the partition writes checkpoints there. In the place of the checkpoint of
 // a model that was retired is a record of its last version; see retiredmodels.go.
@@ -53,6 +54,7 @@ type keyedState struct {
 	published uint64              // version of the newest snapshot
 	dim       int                 // number of features
 	heard     int64               // time of the partition at the model's last row
+	waits     bool                // too few rows for a first snapshot: there is nothing to publish
 	retired   bool                // there is no model: chunks, published, dim and plan say nothing
 	plan      *minibatch.Features // reads its rows; nil: not known in this process
 }
@@ -63,6 +65,7 @@ const (
 	headerDim       = "lca-d"
 	headerVersion   = "lca-model-version"
 	headerLastRow   = "lca-last-row"
+	headerWaits     = "lca-waits"
 	headerRetired   = "lca-retired"
 	headerGroup     = "lca-group"
 )
@@ -147,6 +150,7 @@ func stateOf(r *source.Record) (keyedState, error) {
 			err = fmt.Errorf("%d chunks", s.chunks)
 		}
 		errs = append(errs, err)
+		s.waits = source.LastHeader(r.Headers, headerWaits) != ""
 		s.sequence, s.published, s.dim = uint64(number("lca-checkpoint")), uint64(number(headerPublished)), int(number(headerDim))
 	}
 	return s, errors.Join(errs...)
@@ -177,6 +181,9 @@ func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, s *keyedState
 			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(s.learnt, 10)), text(headerVersion, strconv.FormatUint(s.version, 10)),
 				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group),
 				text(headerDim, strconv.Itoa(len(c.Features))), text(headerLastRow, strconv.FormatInt(s.heard, 10)))
+			if s.waits {
+				m.Headers = append(m.Headers, text(headerWaits, "true"))
+			}
 		}
 	}
 	if len(msgs) > 0 {

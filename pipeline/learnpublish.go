@@ -12,6 +12,12 @@ import (
 // version is that of a snapshot taken now: the rows learnt, after those of the model that had the id before.
 func (l *Learn) version() uint64 { return l.state.Base + l.learner.Info().Rows }
 
+// waits reports whether too few rows are learnt for a first snapshot.
+func (l *Learn) waits() bool {
+	_, waits := l.learner.Waiting()
+	return waits
+}
+
 // publish makes a snapshot of the learner, unless this version exists already: a stream that pauses calls it
 // repeatedly, and a model is expensive to make.
 func (l *Learn) publish(byRows bool) error {

@@ -343,7 +343,7 @@ func TestWireFormatPage(t *testing.T) {
 		there[h.Key] = true
 	}
 	states := &KeyedStates{Topic: "checkpoints"}
-	byKey, err := states.messages(&Checkpoint{ModelID: "m/0/a"}, &Checkpoints{Topic: "checkpoints", ModelID: "m/0/a", OneSlot: true}, &keyedState{}, nil)
+	byKey, err := states.messages(&Checkpoint{ModelID: "m/0/a"}, &Checkpoints{Topic: "checkpoints", ModelID: "m/0/a", OneSlot: true}, &keyedState{waits: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
