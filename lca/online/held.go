@@ -2,10 +2,14 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
+
+// admitNats is by how much −log p of the pool's rows may rise, in the mean, when held rows enter the pool.
+const admitNats = 2
 
 // Refused rows are held until there are as many as the metric preset warms up on. Then each is scored against the others, as if they
 // were in the pool: outliers stay alone, but the rows of a cluster that was never seen before have each other, and
@@ -35,12 +39,33 @@ func (l *Learner) admitHeld() (entered int) {
 	}
 	known := l.withCompany(l.held)
 	l.held = batch{}
-	if known.len() == 0 {
+	if known.len() == 0 || !l.affordable(known) {
 		return 0
 	}
 	l.again(known)
 	l.moments.learn(known.x, l.work)
 	return l.offerToPool(known, l.kept)
+}
+
+// affordable reports whether the pool's rows stay nearly as likely when others enter the moments. No state changes.
+func (l *Learner) affordable(known batch) bool {
+	was, estimator, spare := l.regime, l.estimator, l.spare
+	defer func() {
+		l.setRegime(was)
+		l.estimator, l.spare = estimator, spare
+	}()
+	l.estimator = newEstimator(l.cfg)
+	some := new(batch).sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
+	before := slices.Clone(l.score(some))
+	same := candidate{l.settings, l.metric.parzen, make([]float64, len(l.cl))}
+	l.metric.current(same.cl, l.cl, l.cfg.Dim, l.work)
+	l.moments = was.moments.clone()
+	l.moments.learn(known.x, l.work)
+	if err := l.begin(same); err != nil {
+		return false
+	}
+	cost, _, _ := differences(l.score(some), before)
+	return cost <= admitNats
 }
 
 // withCompany returns the rows whose scores would be within the gate if all of them were in the pool, with all directions

@@ -218,3 +218,47 @@ func TestOpenedGateHidesNoChange(t *testing.T) {
 		t.Error("the gate did not open: this is no test any more")
 	}
 }
+
+// TestSentinel holds that rows in which a sensor says −9999, which have each other as company, neither widen the model of the others nor make an
+// alarm of a change: they stay refused, and one alarm says so.
+func TestSentinel(t *testing.T) {
+	const d, b, share, minibatches = 6, 100, 4, 130
+	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+		t.Run(preset.String(), func(t *testing.T) {
+			config := DefaultConfig(d)
+			config.Preset, config.Neighbours = preset, 1000
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			r, alarms := rand.New(rand.NewPCG(12, 16)), 0
+			var before, worst float64
+			for i := range minibatches {
+				x := five(r, b, d-2)
+				for k := range share {
+					x.Set(7*k, r.IntN(d), -9999)
+				}
+				s, err := l.Learn(x, sequence(i*b, b), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch {
+				case s.Alarm == AlarmRefused:
+					alarms++
+				case s.Alarm != AlarmNone:
+					t.Fatalf("minibatch %d: alarm %v", i, s.Alarm)
+				}
+				if i == 30 {
+					before = l.Info().NLL
+				}
+				if i > 30 {
+					worst = max(worst, l.Info().NLL)
+				}
+			}
+			if alarms != 1 || worst > before+0.5 {
+				t.Errorf("%d alarms of refused rows, want 1; the NLL rose from %.2f to %.2f", alarms, before, worst)
+			}
+		})
+	}
+}
