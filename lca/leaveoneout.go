@@ -23,8 +23,8 @@ type Admissible struct {
 	Copies bool                  // near copies count too, as in discrete data
 	Near   func(row int) []int32 // more neighbours that do not count for this one; nil: none
 	Limit  float64               // rows with scores beyond it are not among the neighbours, however usual they are; 0: there is no limit
-	// Independent is how many independent rows the neighbours and μ and C_G come from, where rows that are near in time are alike; 0: as many as
-	// there are neighbours, and μ and C_G from many more.
+	// Independent is how many independent rows μ and C_G come from, fewer than there were where rows that are near in time are alike; 0: many more
+	// than there are neighbours.
 	Independent float64
 }
 
@@ -93,7 +93,7 @@ func (m *Model) leaveOneOut(a Admissible) []float64 {
 //
 //	Q = q / (1 − w − w q)
 //
-// by the formula of Sherman and Morrison. The moments of slow sensors are from few independent rows, and so fit these better than others.
+// by the formula of Sherman and Morrison. Moments that are from few independent rows per column, as those of slow sensors are, fit these better than others.
 func withoutOwn(half, w float64) float64 {
 	return half / max(1-w-2*w*half, ownLeast)
 }

@@ -36,6 +36,28 @@ func TestPOfFreshRows(t *testing.T) {
 	}
 }
 
+// TestPOfManyColumns holds the same where there are few rows per column: the rows that give p have had their part in μ and C_G, and fresh ones have not.
+func TestPOfManyColumns(t *testing.T) {
+	const d, n, fresh = 100, 1500, 20000
+	var shares []float64
+	for seed := range uint64(testSeeds) {
+		c := online.DefaultConfig(d)
+		c.Preset = lca.PresetDensity
+		r, score, below := rand.New(rand.NewPCG(seed, 20)), make([]float32, fresh), 0.0
+		m := learntRows(t, c, normal(d).rows(r, n))
+		m.NewScorer().Score(nil, score, normal(d).rows(r, fresh).RawMatrix().Data, fresh)
+		for _, s := range score {
+			if m.Scores.P(float64(s)) < 0.01 {
+				below += 1. / fresh
+			}
+		}
+		shares = append(shares, below)
+	}
+	if mean, standardError := spread(shares); mean < 0.005-2*standardError || mean > 0.015+2*standardError {
+		t.Errorf("a share of %.4f ± %.4f of fresh rows has p < 0.01", mean, standardError)
+	}
+}
+
 // learnt is the model of a stream, with the given kernel and the defaults of the preset density; unless they may be chosen by
 // the data, with those of a young stream.
 func learnt(t testing.TB, name string, kernel lca.Kernel, seed uint64, chosen bool) (*lca.Model, Trial) {

@@ -53,10 +53,7 @@ func (l *Learner) toTarget(cl []float64, parzen int) {
 
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt.
 func (l *Learner) admissible() lca.Admissible {
-	a := lca.Admissible{Copies: !l.cfg.NearCopies}
-	if l.gap.rows > 1 {
-		a.Independent = l.moments.independent(l.gap.rows)
-	}
+	a := lca.Admissible{Copies: !l.cfg.NearCopies, Independent: l.moments.independent(max(1, l.gap.rows))}
 	if l.usesScores() {
 		a.Limit = l.gate.limit
 	}
