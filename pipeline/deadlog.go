@@ -86,6 +86,14 @@ func (l *DeadLog) rows(u *unusable) {
 	})
 }
 
+// withoutModel logs records that pass before there is a model, which is no fault, with the first of the last batch.
+func (l *DeadLog) withoutModel(n uint64, first recordPlace) {
+	l.hold("passed/"+reasonNoModel, n, nil, func(held uint64, _ []string) {
+		l.Log.InfoContext(logs.Unlimited(context.Background()), "records pass with null results: there is no model for their rows yet",
+			"records", held, "example", fmt.Sprintf("%s@%d", first.partition, first.offset))
+	})
+}
+
 func (l *DeadLog) warn(message string, about ...any) {
 	l.Log.WarnContext(logs.Unlimited(context.Background()), message, about...)
 }

@@ -153,7 +153,10 @@ func (t *Transform) withoutModel(ctx context.Context, p *pending) (value []byte,
 	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	return t.encode(ctx, m, &Whitened{K: k})
+	if value, rest, bad = t.encode(ctx, m, &Whitened{K: k}); bad == nil && !p.null {
+		t.counts.passedWithoutModel(m)
+	}
+	return value, rest, bad
 }
 
 // refused gives an error of a message the code under which the message is set aside.

@@ -84,7 +84,10 @@ func (t *KeyedTransform) encodeRows(ctx context.Context, m *source.Message) (val
 	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	return t.encode(ctx, m, &Whitened{K: len(f.Names)})
+	if value, rest, bad = t.encode(ctx, m, &Whitened{K: len(f.Names)}); bad == nil && int64(c.noKeys) < m.Record.NumRows() {
+		t.counts.passedWithoutModel(m)
+	}
+	return value, rest, bad
 }
 
 // alarmsFit refuses a message whose alarms are too much.

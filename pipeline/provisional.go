@@ -15,6 +15,7 @@ type provisional struct {
 	p       scoreCounts
 	strange strangeRows
 	moved   []counted
+	without recordPlace // the first record that passed without a model
 	rejects []unusable
 	deads   []setAside
 	stamps  []stamp
@@ -46,6 +47,12 @@ func (p *provisional) read(messages []source.Message) {
 			p.stamps = append(p.stamps, stamp{at, 1})
 		}
 	}
+}
+
+// recordPlace is where a record is.
+type recordPlace struct {
+	partition source.Partition
+	offset    int64
 }
 
 // unusable is the number of rows for one reason, and where the first of them is.
@@ -83,6 +90,14 @@ func (p *provisional) rejected(reason string, n uint64) *unusable {
 
 func (p *provisional) passed(reason string, n uint64) { p.moved = count(p.moved, reason, n) }
 
+// passedWithoutModel counts a record whose rows have null results because there is no model yet.
+func (p *provisional) passedWithoutModel(m *source.Message) {
+	if !slices.ContainsFunc(p.moved, func(c counted) bool { return c.reason == reasonNoModel }) {
+		p.without = recordPlace{m.Partition, m.Offset}
+	}
+	p.passed(reasonNoModel, 1)
+}
+
 func count(all []counted, reason string, n uint64) []counted {
 	for i := range all {
 		if all[i].reason == reason {
@@ -109,6 +124,9 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	}
 	for _, c := range p.moved {
 		s.Pass(c.reason, c.n)
+		if c.reason == reasonNoModel {
+			l.withoutModel(c.n, p.without)
+		}
 	}
 	for _, st := range p.stamps {
 		s.EndToEnd.observeAll(now.Sub(st.at), st.n)

@@ -15,7 +15,8 @@ const (
 	codeRefused        = "refused"          // an error without a code of its own
 )
 
-// reasonNoModel counts rows that are dropped before the first model, under transform.until_model: drop.
+// reasonNoModel counts rows that are dropped before the first model, under transform.until_model: drop, and records that pass without
+// one, under pass_through.
 const reasonNoModel = "no_model"
 
 // reasonNoKey is the reason of rows without a value of model.by, and the code of messages that are set aside for it.
@@ -32,7 +33,7 @@ const (
 	reasonNoRows    = "no_rows"   // a message without rows, which has no output
 )
 
-var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNoRows}
+var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNoRows, reasonNoModel}
 
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{
