@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Records that pass before there is a model for their rows are counted and said, so that nobody takes null results for a fault of the
+// Records that pass before there is a model for their rows are counted and said, so that null results are not taken for a fault of the
 // data. A record without a key is counted elsewhere, and a row with a model is whitened.
 func TestRecordsWithoutAModelAreSaid(t *testing.T) {
 	record := func(offset int64, key, value string) source.Message {

@@ -297,6 +297,10 @@ func (d *doctor) models(ctx context.Context) {
 	if err != nil || parts[c.Snapshot.Topic].Err != nil {
 		return // topics has reported it
 	}
+	if d.system.keyed() {
+		d.modelsByValue(ctx)
+		return
+	}
 	a, err := d.system.snapshots(ctx, source.LatestStable)
 	if err != nil {
 		d.fault("models", "the user needs READ on the snapshot topic", "%v", d.system.cluster.Explain(err))

@@ -20,7 +20,7 @@ func historyFlag(flags *pflag.FlagSet) *bool {
 
 // checkHistory refuses --from-history where there is no history to begin with.
 func checkHistory(c *config.Config) error {
-	if err := notKeyed(c, "--from-history", "each model begins with the first row of its value that is read"); err != nil {
+	if err := notKeyed(c, "--from-history", "each model begins with the first row of its value that is read (`lca-stream replay` learns the history of all values before)"); err != nil {
 		return err
 	}
 	if c.Source.StartOffset == config.StartLatest {

@@ -41,13 +41,16 @@ has put there, and reads from source.start_offset.`,
 		}
 		return nil
 	}
-	topics := func(c *config.Config) []string { return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic} }
-	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
+	topics := func(c *config.Config) (names []string, err error) {
 		if from != "" {
-			if err := notKeyed(s.config, "--from-snapshot", "there is no one model to begin with"); err != nil {
-				return err
-			}
+			err = notKeyed(c, "--from-snapshot", "there is no one model to begin with")
 		}
+		if *history {
+			err = checkHistory(c)
+		}
+		return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic}, err
+	}
+	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
 		warm, err := file, error(nil)
 		if number, ok := version(from); ok {
 			warm, err = s.published(ctx, number)
@@ -56,9 +59,6 @@ has put there, and reads from source.start_offset.`,
 			return stopped(ctx, err)
 		}
 		if s.fromHistory = *history; s.fromHistory {
-			if err := checkHistory(s.config); err != nil {
-				return err
-			}
 			s.warnEager()
 		}
 		return s.learnAlone(ctx, warm)
@@ -76,15 +76,14 @@ whitened, and no row is skipped, until all records that are there have been lear
 		Example: "  lca-stream run -c stream.yaml\n  lca-stream run -c stream.yaml --from-history",
 	}
 	history := historyFlag(c.Flags())
-	topics := func(c *config.Config) []string {
-		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
+	topics := func(c *config.Config) (names []string, err error) {
+		if *history {
+			err = checkHistory(c)
+		}
+		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic), err
 	}
 	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
-		if s.fromHistory = *history; s.fromHistory {
-			if err := checkHistory(s.config); err != nil {
-				return err
-			}
-		}
+		s.fromHistory = *history
 		return s.run(ctx)
 	})
 }
@@ -128,6 +127,9 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
 	if s.config.Model.By.Keyed() {
+		if err := s.keyedFits(ctx); err != nil {
+			return stopped(ctx, err)
+		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.learnKeyed(gctx, false) })
 		g.Go(func() error { return s.transform(gctx) })

@@ -26,6 +26,9 @@ func (s *system) learnKeyed(ctx context.Context, alone bool) error {
 		return stopped(ctx, s.cluster.Explain(err))
 	}
 	if alone {
+		if err := s.keyedFits(ctx); err != nil {
+			return stopped(ctx, err)
+		}
 		s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
 	}
 	members, leave, err := s.membersOf(ctx, learnGroup(s.config), alone)

@@ -56,6 +56,10 @@ of the topic; --model-id leaves out what is not wanted.`,
 				}
 				return nil
 			}
+			if len(all) == 0 && glob != "" {
+				_, err := fmt.Fprintf(p.stdout, "no snapshot has an id like %q; * stands for any text and ? for one character, and `lca-stream snapshot list` shows all\n", glob)
+				return err
+			}
 			return writeList(p.stdout, all, time.Now())
 		})
 	})

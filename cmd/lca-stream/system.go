@@ -127,19 +127,22 @@ func missing(c *config.Config, topic string, err error) error {
 
 // systemCommand makes c a command that works on the configuration's cluster. The topics that it needs must exist
 // there.
-func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) []string, work func(context.Context, *system) error) *cobra.Command {
+func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) ([]string, error), work func(context.Context, *system) error) *cobra.Command {
 	o := p.configFlags(c)
 	return command(c, func(ctx context.Context, _ []string) error { return p.onTopics(ctx, c, o, needed, work) })
 }
 
 // onTopics opens the system of a configuration, whose topics must be there, and works on them.
-func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, needed func(*config.Config) []string, work func(context.Context, *system) error) error {
+func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, needed func(*config.Config) ([]string, error), work func(context.Context, *system) error) error {
 	o.needed = true
 	cfg, err := p.load(o)
 	if err != nil {
 		return err
 	}
-	names := needed(cfg)
+	names, err := needed(cfg) // or why these flags do not go with the configuration, for which no broker is asked
+	if err != nil {
+		return err
+	}
 	p.log = p.logger(cfg.Logger)
 	s, err := openSystem(ctx, cfg, p.log, names...)
 	if err != nil {

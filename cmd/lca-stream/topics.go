@@ -17,8 +17,8 @@ func (p *program) topicsCommand() *cobra.Command {
 		&cobra.Command{
 			Use:   "topics",
 			Short: "Create or verify the topics of a configuration",
-			Long: `A configuration names four topics, or five: the source, the output, snapshots, checkpoints, and dead
-letters if they are to be kept. Init creates those that are missing, except the source; check says what is
+			Long: `A configuration names four to six topics: the source, the output, snapshots, checkpoints, and dead letters
+and alarms if they are to be kept. Init creates those that are missing, except the source; check says what is
 wrong with those that are there. Neither alters the settings of one that exists.`,
 		},
 		p.topicsInitCommand(),

@@ -35,8 +35,8 @@ transform.why, transform.layout, source.on_invalid, …`,
   lca-stream transform --model model.arrows --input 2026-01.arrow --input 2026-02.arrow -o whitened.arrow
   python3 rows.py | lca-stream transform --model model.arrows --input - --output - | python3 use.py`,
 	}
-	topics := func(c *config.Config) []string {
-		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic)
+	topics := func(c *config.Config) ([]string, error) {
+		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic), nil
 	}
 	o := p.configFlags(c)
 	f := offlineFlagsOf(c)

@@ -17,6 +17,11 @@ func (s *system) transformKeyed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if !s.learns { // the learner of this process has asked
+		if err := s.keyedFits(ctx); err != nil {
+			return stopped(ctx, err)
+		}
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	models := s.keyedModels(&shared, fail)

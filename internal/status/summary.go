@@ -64,7 +64,11 @@ func summary(s *Status, past []moment, now time.Time) string {
 		}
 	}
 	if skipped := float64(s.Rows.Skipped); skipped > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f %% of the rows were skipped by the learner, to keep up", 100*skipped/(skipped+float64(s.Rows.Learnt))))
+		share := fmt.Sprintf("%.0f", 100*skipped/(skipped+float64(s.Rows.Learnt)))
+		if share == "0" {
+			share = "less than 1"
+		}
+		parts = append(parts, share+" % of the rows were skipped by the learner, to keep up")
 	}
 	return sentence(strings.Join(append(parts, unusual(s, past, now)), "; "))
 }

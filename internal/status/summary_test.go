@@ -49,6 +49,8 @@ func TestSummary(t *testing.T) {
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"behind": {Status{Ready: ready, Model: found, UptimeSeconds: day, Rows: Rows{Learnt: 100, Skipped: 900}}, quiet,
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; 90 % of the rows were skipped by the learner, to keep up; nothing unusual in the last hour."},
+		"hardly behind": {Status{Ready: ready, Model: found, UptimeSeconds: day, Rows: Rows{Learnt: 99990, Skipped: 10}}, quiet,
+			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; less than 1 % of the rows were skipped by the learner, to keep up; nothing unusual in the last hour."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := summary(&c.status, c.past, now); got != c.want {

@@ -190,12 +190,12 @@ func stepKeys(c *Config) []Key {
 func publishKeys(c *Config) []Key {
 	s, k := &c.Snapshot, &c.Checkpoint
 	return []Key{
-		{"snapshot.topic", "lca-snapshots", "Compacted topic, one partition, to which the model is published.", text(&s.Topic, topic)},
+		{"snapshot.topic", "lca-snapshots", "Compacted topic to which the model is published, of one partition; with model.by of as many as the source.", text(&s.Topic, topic)},
 		{"snapshot.model_id", "default", "Name of the model: several can share the topic.", text(&s.ModelID, modelName)},
 		{"snapshot.every_rows", "10000", "Rows learnt between two snapshots; 0: only by time. An alarm of the learner makes one as well.", whole(&s.EveryRows, 0, trillion)},
 		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", duration(&s.Every, 0, day)},
 		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
-		{"checkpoint.topic", "lca-checkpoints", "Compacted topic, one partition, of the learner's state, written with its input offsets in one transaction; transforms keep a mark there of where they began.", text(&k.Topic, topic)},
+		{"checkpoint.topic", "lca-checkpoints", "Compacted topic of the learner's state, written with its input offsets in one transaction, of one partition; with model.by of as many as the source. Transforms keep a mark there of where they began.", text(&k.Topic, topic)},
 		{"checkpoint.every_rows", "50000", "Rows learnt between two checkpoints; 0: only by time.", whole(&k.EveryRows, 0, trillion)},
 		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", duration(&k.Every, 0, day)},
 	}

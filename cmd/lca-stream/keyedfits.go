@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// keyedFits refuses, before a partition is taken from another process, features that are not those of the models by value: the learner could
+// not go on, and until it found out the transform would write null results. It compares the newest model of each partition that this
+// pipeline has published. Without source.features each model has those of its own first message.
+func (s *system) keyedFits(ctx context.Context) error {
+	columns := s.config.Source.Features
+	if len(columns) == 0 {
+		return nil
+	}
+	return s.newestByValue(ctx, func(newest *snapshot.Snapshot) error {
+		if minibatch.Chosen(columns, newest.Features) {
+			return nil
+		}
+		return &pipeline.Stop{
+			Err:    fmt.Errorf("model %q %s", newest.ModelID, pipeline.OtherFeatures(newest.Features, "source.features now says", columns)),
+			Remedy: "set another snapshot.model_id to learn new models, or the former features to go on",
+		}
+	})
+}
+
+// newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours. It looks at the newest
+// records alone. What this user may not read is left to others to report.
+func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot) error) error {
+	parts, err := s.partitions(ctx, s.config.Snapshot.Topic)
+	if err != nil {
+		return err
+	}
+	for _, p := range parts {
+		var newest *snapshot.Snapshot
+		var key []byte
+		err := s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
+			for _, r := range got.Records {
+				switch {
+				case r.Value == nil && bytes.Equal(r.Key, key): // a model that was retired
+					newest = nil
+				case s.ofThisPipeline(r):
+					if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
+						about.Time, newest, key = time.UnixMilli(r.Timestamp), about, bytes.Clone(r.Key)
+					}
+				}
+			}
+			return nil
+		}, func() bool { return newest != nil })
+		if errors.Is(err, kafka.TopicAuthorizationFailed) {
+			return nil
+		}
+		if err == nil && newest != nil {
+			err = each(newest)
+		}
+		if err != nil {
+			return s.cluster.Explain(err)
+		}
+	}
+	return nil
+}
+
+// ofThisPipeline reports whether a record of the snapshot topic is of a model of ours, which our group has published.
+func (s *system) ofThisPipeline(r source.Record) bool {
+	group := source.LastHeader(r.Headers, "lca-group")
+	return r.Value != nil && s.ofModel(source.LastHeader(r.Headers, "lca-model-id")) && cmp.Or(group, s.config.Source.Group) == s.config.Source.Group
+}
