@@ -27,7 +27,7 @@ const (
 // programs that look at many records see more.
 //
 // A column is left out if it is no number, or if its name is that of an id, a label or a time, or of what we write next to the coordinates. From 100 values on it is
-// also left out if most rows have no number, if it is constant, if it counts up, or if it holds whole numbers of which
+// also left out if most rows have no number, if it is constant, if each value is above the one before it, as of a counter, a meter or a clock, or if it holds whole numbers of which
 // at most 10 differ, as labels do. Columns within structs are left out from the first row on if most rows have no number,
 // because structs stand for alternatives, such as a row before and after a change. Where the values would leave out all columns, they do not count.
 //
@@ -248,6 +248,8 @@ func (c *Column) valued(rows int) string {
 		return fmt.Sprintf("a constant: %v in %d rows", c.Min, c.finite)
 	case c.whole && c.rises:
 		return fmt.Sprintf("it counts up, from %.0f to %.0f, as an id or a time does", c.Min, c.Max)
+	case c.rises:
+		return fmt.Sprintf("it grows with every row, from %.6g to %.6g, as a meter or a clock does", c.Min, c.Max)
 	case c.whole && c.Distinct <= labelValues:
 		return fmt.Sprintf("a label: %d whole numbers in %d rows", c.Distinct, c.finite)
 	}
