@@ -102,6 +102,9 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	if used.wasted > 0 {
 		fmt.Fprintf(report, "\n%s of %d lack a feature, and source.on_invalid says what becomes of them; leave out what is null too often.\n", plural.Count(used.wasted, "row"), used.allRows)
 	}
+	if n := i.repeated(); n > 0 {
+		fmt.Fprintf(report, "\nThe newest messages have %d keys. If each is a machine, a tenant or a product that should have a model of its own, add model: {by: key} before `topics init`.\n", n)
+	}
 	starter := config.Starter{Config: s.config, LeftOut: leftOut}
 	text := starter.String()
 	_, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})

@@ -70,6 +70,7 @@ type inspection struct {
 	runEnd   int64    // offset of the last of them
 	runs     int
 	usable   int
+	keys     map[string]int      // messages with rows by their key, of the first keys
 	nulls    int                 // tombstones
 	rejected map[string]int      // by code
 	first    *verdict            // first rejected message
@@ -101,6 +102,7 @@ func (i *inspection) message(m *source.Message) error {
 	i.count(v)
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
 		i.newest.take(m, v)
+		i.key(m.Key)
 	}
 	if i.json {
 		return json.NewEncoder(i.out).Encode(v)
@@ -112,6 +114,31 @@ func (i *inspection) message(m *source.Message) error {
 	err := i.endRun()
 	i.run, i.runEnd, i.runs = v, v.Offset, 1
 	return err
+}
+
+// mostKeys is how many keys of messages are counted.
+const mostKeys = 1000
+
+// key counts a message by its key.
+func (i *inspection) key(key []byte) {
+	if i.keys == nil {
+		i.keys = map[string]int{}
+	}
+	if _, known := i.keys[string(key)]; key != nil && (known || len(i.keys) < mostKeys) {
+		i.keys[string(key)]++
+	}
+}
+
+// repeated returns how many keys there are, if they come again and again as those of machines do; 0: if not.
+func (i *inspection) repeated() int {
+	messages := 0
+	for _, n := range i.keys {
+		messages += n
+	}
+	if len(i.keys) < 2 || messages < 2*len(i.keys) {
+		return 0
+	}
+	return len(i.keys)
 }
 
 // like reports whether nothing worth a line of its own tells two messages apart.
