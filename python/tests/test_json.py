@@ -51,6 +51,27 @@ def test_columns():
     assert rows["lca_version"].to_pylist() == [7] and rows["y_1"].to_pylist() == [None]
 
 
+@pytest.mark.parametrize("column", ["lca", "y"])
+@pytest.mark.parametrize("arrow", [False, True])
+def test_models_of_rows(column, arrow):
+    """With model.by: column:NAME the headers say no version, and each row says its own."""
+    headers = [(k, b"0" if k == "lca-model-version" else v) for k, v in HEADERS]
+    given = [{"t": 1, column + "_model": "m/0/a", column + "_version": 9}, {"t": 2, column + "_model": None, column + "_version": None}]
+    value = json.dumps(given).encode()
+    if arrow:
+        table = pa.Table.from_pylist(given)
+        out = pa.BufferOutputStream()
+        with pa.ipc.new_stream(out, table.schema) as stream:
+            stream.write_table(table)
+        value = out.getvalue().to_pybytes()
+        headers = [(k, b"application/vnd.apache.arrow.stream" if k == "content-type" else v) for k, v in headers]
+    rows = lca_stream.rows_from_bytes(value, headers, column=column)
+    assert rows["lca_version"].to_pylist() == [9, 0] and rows["lca_model_id"].to_pylist() == ["m/0/a", "m"]
+    assert rows.schema.field("lca_version").type == pa.int64() and rows[column + "_model"].to_pylist() == ["m/0/a", None]
+    none = lca_stream.rows_from_bytes(json.dumps(given[1]).encode(), [(k, b"0" if k == "lca-model-version" else v) for k, v in HEADERS], column=column)
+    assert none["lca_version"].to_pylist() == [0] and none["lca_model_id"].to_pylist() == ["m"]
+
+
 @pytest.mark.parametrize(("text", "column", "kind"), [
     ('{"v":123456789012345678901234567890,"t":1}', ["123456789012345678901234567890"], pa.string()),
     ('[{"v":1,"t":1},{"v":1e400,"t":1}]', [1.0, np.inf], pa.float64()),

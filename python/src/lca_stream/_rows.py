@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lca_stream import _avro
 from lca_stream._files import ARROW_FAULTS, FormatError, read_stream
@@ -41,7 +42,8 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]] | None, *
     ``registry`` has the schemas of Avro and JSON Schema: a Registry, or a mapping from ids to texts of schemas. A schema that
     refers to others is a tuple there: those, each before it is used, and then itself.
 
-    The last columns are ``lca_model_id`` (utf8), ``lca_version`` (int64, 0 where no model was known yet), ``lca_source_topic``
+    The last columns are ``lca_model_id`` (utf8), ``lca_version`` (int64, 0 where no model was known yet; with ``model.by: column:NAME``
+    both are those of each row), ``lca_source_topic``
     (utf8), ``lca_source_partition`` (int32), ``lca_source_offset`` (int64) and ``lca_source_row`` (int64): the row within the
     input message.
 
@@ -70,6 +72,7 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]] | None, *
     else:
         raise FormatError(f"this message has content-type {content!r} and names no schema; this package reads {ARROW}, {JSON} and what names its schema")
     n = table.num_rows
+    table, of_rows = _models_of_rows(table, column, version, h.get("lca-model-id"))
     for name, type_, v in (
         ("lca_model_id", pa.string(), h.get("lca-model-id")),
         ("lca_version", pa.int64(), version),
@@ -77,8 +80,21 @@ def rows_from_bytes(value: bytes, headers: Iterable[tuple[str, bytes]] | None, *
         ("lca_source_partition", pa.int32(), place[1]),
         ("lca_source_offset", pa.int64(), place[2]),
     ):
-        table = table.append_column(pa.field(name, type_), pa.repeat(pa.scalar(v, type_), n))
+        table = table.append_column(pa.field(name, type_), of_rows[name] if name in of_rows else pa.repeat(pa.scalar(v, type_), n))
     return table.append_column("lca_source_row", pa.array(range(n), pa.int64()))
+
+
+def _models_of_rows(table: pa.Table, column: str, version: int, model_id: str | None) -> tuple[pa.Table, dict[str, pa.ChunkedArray]]:
+    """With model.by: column:NAME each row says its own model and version, and the headers none: what becomes of lca_model_id and lca_version,
+    and the table without the column that already has one of these names."""
+    models, versions = column + "_model", column + "_version"
+    if version != 0 or table.schema.get_field_index(models) < 0 or table.schema.get_field_index(versions) < 0:
+        return table, {}
+    of_rows = {
+        "lca_model_id": pc.fill_null(table[models].cast(pa.string()), pa.scalar(model_id or "", pa.string())),
+        "lca_version": pc.fill_null(table[versions].cast(pa.int64()), 0),
+    }
+    return table.drop_columns([versions]) if versions in of_rows else table, of_rows
 
 
 def _from_registered(value: bytes, column: str, registry: Schemas | None) -> pa.Table:
