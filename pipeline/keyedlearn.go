@@ -81,6 +81,10 @@ type KeyedLearn struct {
 	rejects     rejects
 }
 
+// KeyedBatch bounds the record batches of a keyed learner. A checkpoint or a snapshot is fetched with the whole batch that it is in, and
+// is mostly smaller than this.
+const KeyedBatch = 32 << 10
+
 // keyedSave is a checkpoint in pending.
 type keyedSave struct {
 	value string

@@ -43,7 +43,7 @@ const batchesPerMessage = 4
 const responseOverhead = 1 << 20
 
 // leastWanted is the least that is requested where only some more offsets are wanted: fewer bytes cost as much.
-const leastWanted = 64 << 10
+const leastWanted = 16 << 10
 
 func (c FetcherConfig) withDefaults() FetcherConfig {
 	c.MaxBytes = orDefault(c.MaxBytes, 4<<20)

@@ -45,6 +45,7 @@ type KafkaConfig struct {
 
 	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
+	GatherParts     int           // how many of a reader's parts of Memory a batch may take; 0 = 1
 	GatherWait      time.Duration // how long Read gathers after the first message; default 100 ms
 	Rate            *Rate         // shared bound of batches, which then follow the load and wait for less than GatherWait; nil: every batch waits for GatherWait
 	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
@@ -191,7 +192,7 @@ func (k *Kafka) Read(ctx context.Context) (Batch, error) {
 	defer g.stop()
 	part := decodedPerByte * k.config.GatherBytes
 	if k.config.End == nil { // otherwise the batches would depend on other readers
-		part = min(part, k.config.Memory.reader())
+		part = min(part, max(1, k.config.GatherParts)*k.config.Memory.reader())
 	}
 	var size taken
 	for size.bytes < k.config.GatherBytes && size.memory < part {

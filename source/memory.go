@@ -15,7 +15,7 @@ import (
 //
 //	u/2   responses that are read ahead or taken apart, with all that their records take: a lane's part is for
 //	      the two of them that it may have, and for what they hold in addition to their bytes
-//	u/4   batches that Read has given and that have not been released, evenly among the readers
+//	u/4   batches that Read has given and that have not been released, evenly among the readers; GatherParts times as much where that is set
 //	u     batches of records that are larger than a lane's part: while one is larger than what is left of
 //	      this, its lane waits, but one alone always fits
 //	u     the same for messages that decode to more than a reader's part

@@ -8,14 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-const (
-	// keyedGather is how much one Read of a keyed learner gathers: of more messages more are of the same model, which then comes
-	// into memory once for all of them.
-	keyedGather = 1 << 20
-
-	// keyedBatch bounds the record batches of a keyed learner. A checkpoint is fetched with the batch that it is in.
-	keyedBatch = 128 << 10
-)
+// keyedGather is how much one Read of a keyed learner gathers: of more messages more are of the same model, which then comes
+// into memory once for all of them.
+const keyedGather = 1 << 20
 
 // learnKeyed learns a model for each value of model.by until ctx ends, of the partitions that the group of the learners gives
 // this process. alone: there is no transform in this process, which counts what is read and says whether it is ready.
@@ -118,7 +113,7 @@ func (l *keyedLearners) stage(p source.Partition, committed func(context.Context
 // openKeyedSink opens the producer of a partition's learner.
 func (s *system) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafka, error) {
 	producer := s.sinkConfig(keyedLearnID(s.config.Source, s.config.Snapshot.ModelID, partition))
-	producer.BatchBytes = keyedBatch
+	producer.BatchBytes = pipeline.KeyedBatch
 	return sink.OpenKafka(ctx, producer)
 }
 

@@ -219,13 +219,22 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *pi
 	wait, rate := o.gathering()
 	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
-		GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
+		GatherParts: o.parts(), GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
 	}, o.whitened())
 	if err != nil {
 		return nil, err
 	}
 	o.lags.add(ctx, p, src)
 	return src, nil
+}
+
+// parts is how many parts of the memory for batches a batch takes. With a model for each message, more of them are of the same model, which is
+// then fetched once for all of them.
+func (o *transforms) parts() int {
+	if o.models == nil {
+		return 1
+	}
+	return keyedParts
 }
 
 // whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.

@@ -11,6 +11,9 @@ import (
 // snapshotFetch is how many bytes of snapshots are read at a time: every partition may read some at the same time.
 const snapshotFetch = 1 << 20
 
+// keyedParts is how many parts of the memory for batches a batch takes, see transforms.parts.
+const keyedParts = 2
+
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
 func (s *system) transformKeyed(ctx context.Context) error {
 	shared, err := s.transformConfig(ctx)
