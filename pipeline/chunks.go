@@ -26,6 +26,7 @@ type Checkpoints struct {
 	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
 	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
 	Log     *slog.Logger                                      // nil: waiting is not logged
+	By      string                                            // model.by, for a model of one value
 	OneSlot bool                                              // each checkpoint takes the former one's place: for readers that go by offset
 
 	chunks [2]int  // number of chunks in each slot, as last written or read

@@ -157,7 +157,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		},
 		By: r.by, Partition: w.fleet, Idle: r.idle,
 		States: &KeyedStates{
-			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, gone: retiredModels{most: r.mostRetired},
+			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, By: r.by, gone: retiredModels{most: r.mostRetired},
 			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
 			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
 		},

@@ -25,6 +25,7 @@ import (
 //	lca-published        version of its newest snapshot
 //	lca-d                number of features
 //	lca-last-row         time of the partition at the model's last row, in milliseconds; see KeyedLearnConfig.Idle
+//	lca-model-by         model.by: two ways to tell values apart do not share models
 //	lca-waits            "true": it has learnt too few rows for a first snapshot; older checkpoints do not say so
 //
 // so that the index needs no value. Only the owner of the partition writes checkpoints there. In the place of the checkpoint of
@@ -34,6 +35,7 @@ type KeyedStates struct {
 	Partition int32
 	ModelID   string // base of the models' ids
 	Owner     Owner
+	By        modelkey.By
 	OpenAt    func(context.Context, int64) (TopicReader, error) // a read_committed reader from an offset, or the beginning if that is later
 	End       func(context.Context) (int64, error)              // the high watermark of the partition, see ReadBack
 	Log       *slog.Logger                                      // nil: waiting is not logged
@@ -68,6 +70,7 @@ const (
 	headerWaits     = "lca-waits"
 	headerRetired   = "lca-retired"
 	headerGroup     = "lca-group"
+	headerBy        = "lca-model-by"
 )
 
 // lookups bounds how often a checkpoint is looked up again that is not where the index says.
@@ -118,6 +121,9 @@ func (t *KeyedStates) take(r *source.Record) error {
 	}
 	if group := source.LastHeader(r.Headers, headerGroup); group != "" && group != t.Owner.Group {
 		return foreign(id, t.Topic, Owner{Group: group, Topic: t.Owner.Topic}, t.Owner)
+	}
+	if err := OtherBy(t.Topic, id, source.LastHeader(r.Headers, headerBy), t.By); err != nil {
+		return err
 	}
 	s, err := stateOf(r)
 	if err != nil {
@@ -179,7 +185,7 @@ func (t *KeyedStates) messages(c *Checkpoint, writer *Checkpoints, s *keyedState
 		m.Partition = t.Partition
 		if m.Value != nil {
 			m.Headers = append(m.Headers, text(headerLearnt, strconv.FormatInt(s.learnt, 10)), text(headerVersion, strconv.FormatUint(s.version, 10)),
-				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group),
+				text(headerPublished, strconv.FormatUint(c.Published, 10)), text(headerGroup, t.Owner.Group), text(headerBy, t.By.String()),
 				text(headerDim, strconv.Itoa(len(c.Features))), text(headerLastRow, strconv.FormatInt(s.heard, 10)))
 			if s.waits {
 				m.Headers = append(m.Headers, text(headerWaits, "true"))

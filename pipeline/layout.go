@@ -22,6 +22,18 @@ func valuesThere(topic, id, base string) error {
 	}
 }
 
+// OtherBy refuses a topic whose models are of values that were found elsewhere in the messages: equal values need not be of the same machine. former
+// is "" where that is not known.
+func OtherBy(topic, id, former string, by modelkey.By) error {
+	if former == "" || former == by.String() {
+		return nil
+	}
+	return &Stop{
+		Err:    fmt.Errorf("topic %s holds model %q of model.by: %s, and model.by is %s", topic, id, former, by),
+		Remedy: "set model.by as it was, or another snapshot.model_id, for models of their own",
+	}
+}
+
 // allRowsThere refuses a topic for models of values that holds the model of all rows.
 func allRowsThere(topic, id string) error {
 	return &Stop{

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -39,13 +40,43 @@ func TestLayoutsAreNotMixed(t *testing.T) {
 		}
 	}
 	byKey := func(r source.Record) error {
-		states := &KeyedStates{Topic: "check", Partition: 3, ModelID: "fleet", index: map[string]keyedState{}}
+		states := &KeyedStates{Topic: "check", Partition: 3, ModelID: "fleet", By: modelkey.By{Place: modelkey.Key}, index: map[string]keyedState{}}
 		return states.take(&r)
 	}
 	refused(byKey(record("fleet/1/0", "state")), `holds model "fleet", which is one for all rows`)
+	other := record("fleet/3/press/0/0", "state")
+	other.Headers = []source.Header{text(headerBy, "column:machine")}
+	refused(byKey(other), `holds model "fleet/3/press" of model.by: column:machine, and model.by is key`)
 	for _, r := range []source.Record{record("other/1/0", "state"), record("start/fleet/in/3", "{}")} {
 		if err := byKey(r); err != nil {
 			t.Errorf("%s: %v", r.Key, err)
+		}
+	}
+}
+
+// A transform refuses models that its own group has published for values from another place. Those of other groups are not its own, and
+// nothing is known of what earlier builds have published.
+func TestModelsOfAnotherByAreRefused(t *testing.T) {
+	for by, refused := range map[string]bool{"key": false, "": false, "header:machine": true} {
+		for group, ours := range map[string]bool{"g": true, "other": false} {
+			topic := newKeyedTopic(t, 2)
+			s := snapshotOf(modelsOf(t, 1)[0], "press", 100)
+			s.By, s.Group = by, group
+			topic.publish(s)
+			models := keyedModels(t, topic, modelkey.By{Place: modelkey.Key}, 1<<30)
+			models.Group = "g"
+			log, err := models.Open(t.Context(), 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := log.Fetch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = (&modelIndex{models: models}).take(&got)
+			if stopped := errors.As(err, new(*Stop)); stopped != (refused && ours) {
+				t.Errorf("model.by %q of group %s: %v", by, group, err)
+			}
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (l *Learn) publish(byRows bool) error {
 		Features: l.features.Names, Offsets: l.offsets.Clone(), Producer: l.Producer,
 	}
 	if l.Checkpoints != nil {
-		s.Group = l.Checkpoints.Owner.Group
+		s.Group, s.By = l.Checkpoints.Owner.Group, l.Checkpoints.By
 	}
 	msgs, slots, err := snapshot.Messages(s, l.Topic, l.Keep, l.slots)
 	if err != nil {

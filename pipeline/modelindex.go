@@ -150,6 +150,9 @@ func (x *modelIndex) take(got *source.Fetched) error {
 		case whole != nil && whole.ModelID == x.models.ModelID:
 			return allRowsThere(x.models.Topic, whole.ModelID)
 		case whole != nil:
+			if err := x.otherBy(whole); err != nil {
+				return err
+			}
 			if x.add(whole) {
 				x.models.Stats.Models.Update(whole.ModelID, func(r *ModelRow) { r.Version = max(r.Version, whole.Version) })
 			}
@@ -163,6 +166,14 @@ func (x *modelIndex) take(got *source.Fetched) error {
 	close(x.movedLocked())
 	x.moved = nil
 	return nil
+}
+
+// otherBy refuses a snapshot that our group has published with another model.by.
+func (x *modelIndex) otherBy(s *snapshot.Span) error {
+	if _, ours := x.valueOf(s.ModelID); !ours || x.models.Group != "" && s.Group != x.models.Group {
+		return nil
+	}
+	return OtherBy(x.models.Topic, s.ModelID, s.By, x.models.By)
 }
 
 // valueOf returns the value of model.by that a model id of this partition stands for.

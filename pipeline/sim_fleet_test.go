@@ -287,7 +287,7 @@ func (s *sim) learnFleet(me *proc, pipe *simPipe, members Members) error {
 func (s *sim) fleetStates(me *proc, thread string, p source.Partition) *KeyedStates {
 	own := source.Partition{Topic: "checkpoints", ID: p.ID}
 	return &KeyedStates{
-		Topic: own.Topic, Partition: p.ID, ModelID: "fleet/a", Owner: Owner{Group: "g", Topic: p.Topic},
+		Topic: own.Topic, Partition: p.ID, ModelID: "fleet/a", Owner: Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by,
 		OpenAt: func(ctx context.Context, at int64) (TopicReader, error) {
 			return s.wrongly(me.logOf(ctx, thread, own, at)), nil
 		},

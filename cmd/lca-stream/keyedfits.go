@@ -16,16 +16,16 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// keyedFits refuses, before a partition is taken from another process, features that are not those of the models by value: the learner could
+// keyedFits refuses, before a partition is taken from another process, a model.by or features that are not those of the models by value: the learner could
 // not go on, and until it found out the transform would write null results. It compares the newest model of each partition that this
 // pipeline has published. Without source.features each model has those of its own first message.
 func (s *system) keyedFits(ctx context.Context) error {
 	columns := s.config.Source.Features
-	if len(columns) == 0 {
-		return nil
-	}
 	return s.newestByValue(ctx, func(newest *snapshot.Snapshot) error {
-		if minibatch.Chosen(columns, newest.Features) {
+		if err := pipeline.OtherBy(s.config.Snapshot.Topic, newest.ModelID, newest.By, s.config.Model.By); err != nil {
+			return err
+		}
+		if len(columns) == 0 || minibatch.Chosen(columns, newest.Features) {
 			return nil
 		}
 		return &pipeline.Stop{
@@ -52,7 +52,8 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 					newest = nil
 				case s.ofThisPipeline(r):
 					if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
-						about.Time, newest, key = time.UnixMilli(r.Timestamp), about, bytes.Clone(r.Key)
+						about.Time, about.By = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, "lca-model-by")
+						newest, key = about, bytes.Clone(r.Key)
 					}
 				}
 			}

@@ -143,7 +143,7 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
 		snap.Offsets = nil
 	}
-	snap.Group = s.config.Source.Group
+	snap.Group, snap.By = s.config.Source.Group, s.config.Model.By.String()
 	newest, err := newestOf(a, snap.ModelID)
 	if err != nil {
 		return nil, err

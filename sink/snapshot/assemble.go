@@ -65,6 +65,7 @@ type chunk struct {
 	version uint64
 	n       int // number of chunks of the part
 	group   string
+	by      string
 	value   []byte
 	size    int
 	time    time.Time
@@ -169,7 +170,7 @@ func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err er
 	if got := strconv.FormatUint(uint64(checksum(value)), 10); got != text(headerCRC) {
 		return c, fmt.Errorf("header %s is %q, but the value's checksum is %s: the bytes are damaged", headerCRC, text(headerCRC), got)
 	}
-	c.size, c.group = len(value), text(headerGroup)
+	c.size, c.group, c.by = len(value), text(headerGroup), text(headerBy)
 	return c, nil
 }
 
@@ -385,6 +386,7 @@ func (s *slot) join(d *decoder, modelID string, version uint64) (*Snapshot, erro
 	if snapshot.ModelID != modelID || snapshot.Version != version {
 		return nil, fmt.Errorf("snapshot: headers say model %s version %d, the bytes model %s version %d", modelID, version, snapshot.ModelID, snapshot.Version)
 	}
-	snapshot.Time, snapshot.Group = at, s.chunks[chunkID{PartModel, 0}].group
+	first := s.chunks[chunkID{PartModel, 0}]
+	snapshot.Time, snapshot.Group, snapshot.By = at, first.group, first.by
 	return snapshot, nil
 }

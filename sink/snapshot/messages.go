@@ -19,7 +19,8 @@ const (
 	headerPart    = "lca-part"
 	headerChunk   = "lca-chunk"
 	headerCRC     = "lca-crc32c"
-	headerGroup   = "lca-group" // left out if not known
+	headerGroup   = "lca-group"    // left out if not known
+	headerBy      = "lca-model-by" // left out for the model of all rows
 
 	contentType = "application/vnd.apache.arrow.stream"
 )
@@ -88,6 +89,9 @@ func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header 
 	}
 	if s.Group != "" {
 		headers = append(headers, text(headerGroup, s.Group))
+	}
+	if s.By != "" {
+		headers = append(headers, text(headerBy, s.By))
 	}
 	return headers
 }

@@ -30,6 +30,9 @@ type Snapshot struct {
 	// topic and not of the bytes. "" where the records do not say, as those of the first release.
 	Group string
 
+	// By is model.by of that pipeline, such as "key": whose model it is. Part of the records like Group. "" for the model of all rows.
+	By string
+
 	// Time is the timestamp of the Kafka record. It is not part of the bytes, and zero for a snapshot that does not
 	// come from a topic.
 	Time time.Time

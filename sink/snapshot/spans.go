@@ -26,6 +26,7 @@ type Span struct {
 	Scores      int // chunks of the part scores
 	Bytes       int // of all chunks
 	Group       string
+	By          string // model.by
 }
 
 // Deleted is a key that was deleted.
@@ -88,7 +89,7 @@ func (s *Spans) at(p place, c chunk, offset int64) *openSpan {
 		if s.open == nil || len(s.open) >= mostOpen {
 			s.open = make(map[string]*openSpan)
 		}
-		o := &openSpan{Span: Span{ModelID: strings.Clone(p.modelID), Version: c.version, Slot: p.slot, First: offset, Group: c.group}}
+		o := &openSpan{Span: Span{ModelID: strings.Clone(p.modelID), Version: c.version, Slot: p.slot, First: offset, Group: c.group, By: c.by}}
 		s.open[o.ModelID] = o
 		return o
 	}
