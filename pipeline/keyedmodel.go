@@ -260,7 +260,7 @@ func (k *KeyedLearn) weigh(m *keyedModel, size int) {
 // weighKnown notes how much memory is taken by what is known of that many values: their places in the index, in the lists and in
 // the table of models. It cannot be given back, so half of the stage's part is left to models.
 func (k *KeyedLearn) weighKnown(values int) {
-	const each = 512
+	const each = 256
 	now := min(int64(values)*each, k.share.even()/2)
 	k.share.add(now - k.known)
 	k.known = now
