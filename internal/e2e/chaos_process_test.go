@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ func TestChaosKill(t *testing.T) {
 		{"learn + transform, group without instance ids", kafkatest.Kafka41, 30, settings{instance: "none"}, both},
 		{"run, Avro in and out", kafkatest.Kafka41, 30, settings{format: "avro", rate: 500}, []string{"run"}},
 		{"learn + transform, JSON Schema in and out", kafkatest.Kafka41, 30, settings{format: "json_schema"}, both},
+		{"learn + transform, a model for each key", kafkatest.Kafka41, 60, settings{byKey: true}, both},
+		{"learn + transform, a model for each key", kafkatest.Kafka39, 30, settings{byKey: true}, both},
 		{"run, as it is set up", kafkatest.Kafka39, 100, settings{}, []string{"run"}},
 		{"learn + transform, as they are set up", kafkatest.Kafka39, 70, settings{}, both},
 		{"run, as it is set up", kafkatest.Kafka38, 80, settings{}, []string{"run"}},
@@ -158,50 +161,91 @@ func (c *chaos) left(p *program) bool {
 	return p.ExitCode() == 0
 }
 
-// Joins and leaves, orderly and not, of four instances on eight partitions.
+// Joins and leaves, orderly and not, of four transforms on eight partitions; with a model for each key, of three learners
+// and three transforms.
 func TestChaosRebalance(t *testing.T) {
 	for kind, changes := range map[kafkatest.Kind]int{kafkatest.Kafka41: 50, kafkatest.Kafka39: 25, kafkatest.Kafka38: 25} {
 		t.Run(string(kind), func(t *testing.T) { rebalances(t, kind, changes) })
 	}
+	t.Run("by key", func(t *testing.T) { keyedRebalances(t, kafkatest.Kafka41, 50) })
 }
 
 func rebalances(t *testing.T, kind kafkatest.Kind, changes int) {
 	const instances = 4
 	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8})
 	s.begin("learn")
-	var away []*program
-	for range instances {
-		s.begin("transform")
-	}
-	joins, leaves, kills := 0, 0, 0
-	for joins+leaves+kills < changes {
-		live := s.programs[1:]
-		switch n := len(live); {
-		case len(away) > 0 && (n <= 1 || s.random.IntN(2) == 0):
-			p := away[0]
-			away = away[1:]
-			p.start()
-			s.programs = append(s.programs, p)
-			joins++
-		default:
-			i := 1 + s.random.IntN(n)
-			p := s.programs[i]
-			s.programs = append(s.programs[:i:i], s.programs[i+1:]...)
-			if s.random.IntN(4) == 0 {
-				p.Kill()
-				kills++
-			} else if p.Terminate(); s.left(p) {
-				leaves++
-			} else {
-				kills++
-			}
-			away = append(away, p)
-		}
+	transforms := s.crew("transform", instances)
+	for transforms.changes() < changes {
+		transforms.change()
 		s.pause(2 * time.Second)
-		if (joins+leaves+kills)%5 == 0 {
+		if transforms.changes()%5 == 0 {
 			s.progress(s.name, 50, s.programs...)
 		}
 	}
 	s.progress(s.name, 50, s.programs...)
-	s.finish("rebalances, 4 instances, 8 partitions", fmt.Sprintf("%d joins, %d SIGTERM, %d kill -9", joins, leaves, kills))
+	s.finish("rebalances, 4 instances, 8 partitions", transforms.String())
+}
+
+func keyedRebalances(t *testing.T, kind kafkatest.Kind, changes int) {
+	const instances = 3
+	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8, byKey: true})
+	crews := []*crew{s.crew("learn", instances), s.crew("transform", instances)}
+	for i := range changes {
+		crews[i%2].change()
+		s.pause(2 * time.Second)
+		if i%5 == 4 {
+			s.progress(s.name, 50, s.programs...)
+			s.progress(s.name+".learn", 50, s.programs...)
+		}
+	}
+	s.progress(s.name, 50, s.programs...)
+	s.finish("rebalances, a model for each key, 8 partitions", fmt.Sprintf("3 learners: %v; 3 transforms: %v", crews[0], crews[1]))
+}
+
+// crew is processes of one command that come and go, one of which is always there.
+type crew struct {
+	*chaos
+	live, away            []*program
+	joins, leaves, killed int
+}
+
+// crew starts processes of a command.
+func (c *chaos) crew(command string, instances int) *crew {
+	c.t.Helper()
+	all := &crew{chaos: c}
+	for range instances {
+		all.live = append(all.live, c.begin(command))
+	}
+	return all
+}
+
+func (c *crew) changes() int { return c.joins + c.leaves + c.killed }
+
+func (c *crew) String() string {
+	return fmt.Sprintf("%d joins, %d SIGTERM, %d kill -9", c.joins, c.leaves, c.killed)
+}
+
+// change lets one that was away join, or one leave, orderly or not.
+func (c *crew) change() {
+	c.t.Helper()
+	if len(c.away) > 0 && (len(c.live) <= 1 || c.random.IntN(2) == 0) {
+		p := c.away[0]
+		c.away, c.live, c.programs = c.away[1:], append(c.live, p), append(c.programs, p)
+		p.start()
+		c.joins++
+		return
+	}
+	i := c.random.IntN(len(c.live))
+	p := c.live[i]
+	c.live = slices.Delete(c.live, i, i+1)
+	c.programs = slices.DeleteFunc(slices.Clone(c.programs), func(q *program) bool { return q == p })
+	c.away = append(c.away, p)
+	if c.random.IntN(4) == 0 {
+		p.Kill()
+		c.killed++
+	} else if p.Terminate(); c.left(p) {
+		c.leaves++
+	} else {
+		c.killed++
+	}
 }

@@ -27,6 +27,9 @@ var (
 // failpointRounds is how often the program ends at each place of failpoints_test.go.
 const failpointRounds = 20
 
+// failpointsByKey are the places at which the program ends with a model for each key: all.
+var failpointsByKey = places
+
 func chosenSeed() uint64 {
 	if *seedFlag == 0 {
 		return uint64(time.Now().UnixNano())

@@ -26,19 +26,41 @@ var places = map[string][]string{
 // time it comes by or a later one; then it goes on, and the judge finds everything once and right.
 func TestChaosFailpoints(t *testing.T) {
 	t.Parallel()
-	seed := chosenSeed()
-	random := rand.New(rand.NewPCG(seed, 2))
 	bin := filepath.Join(t.TempDir(), "lca-stream")
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	s := newStream(t, b, "places", settings{partitions: 2, static: true, features: sensorColumns, pBelow: 0.05})
-	s.bin = bin
-	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1})
+	for _, c := range []struct {
+		name   string
+		byKey  bool
+		places map[string][]string
+		what   string
+	}{
+		{"places", false, places, "learn + transform"},
+		{"places-keyed", true, failpointsByKey, "learn + transform, a model for each key"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, pBelow: 0.05, byKey: c.byKey})
+			s.bin = bin
+			s.visitPlaces(c.places, c.what)
+		})
+	}
+}
+
+// visitPlaces lets the programs end at each place, and calls the judge.
+func (s *stream) visitPlaces(places map[string][]string, what string) {
+	t := s.t
+	seed := chosenSeed()
+	random := rand.New(rand.NewPCG(seed, 2))
+	rate, first := 1500, int64(100)
+	if s.byKey { // 50 keys, each of which has a model to fit and to choose, after about 14 messages
+		rate, first = 800, 700
+	}
+	wait, stop := s.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: rate, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1})
 	transform, learn := s.program("transform"), s.program("learn")
 	s.await(s.name, 20, transform, learn)
-	s.await(s.name+".learn", 100, transform, learn) // so that there is a checkpoint to restore
+	s.await(s.name+".learn", first, transform, learn) // so that there is a checkpoint to restore
 	type visit struct {
 		*program
 		place string
@@ -84,6 +106,6 @@ func TestChaosFailpoints(t *testing.T) {
 	if v.Aborted == 0 {
 		t.Error("no record was aborted")
 	}
-	report(t, b.Kind, seed, "exit at a marked place, learn + transform", fmt.Sprintf("%d places, %d times each", len(visits), failpointRounds),
+	report(t, s.Kind, seed, "exit at a marked place, "+what, fmt.Sprintf("%d places, %d times each", len(visits), failpointRounds),
 		fmt.Sprintf("%d rows of %d messages and %d dead letters, each once, under %d versions; %d records of aborted transactions", v.Rows, v.Messages, v.DeadLetters, v.Versions, v.Aborted))
 }

@@ -18,3 +18,10 @@ func report(t *testing.T, kind kafkatest.Kind, seed uint64, what, faults, found 
 	t.Helper()
 	t.Logf("%s, %s, seed %d: %s: %s", what, kind, seed, faults, found)
 }
+
+// failpointsByKey are the places at which the program ends with a model for each key: some of those that it has of its own. A
+// snapshot takes minutes until it comes by.
+var failpointsByKey = map[string][]string{
+	"transform": {"produce.after", "transform.kept"},
+	"learn":     {"restore.after", "checkpoint", "learn.kept"},
+}
