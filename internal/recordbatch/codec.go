@@ -27,8 +27,8 @@ const (
 func (c codec) String() string {
 	names := [...]string{"none", "gzip", "snappy", "lz4", "zstd"}
 	switch {
-	case c == ZstdHuffman:
-		return "zstd without matches"
+	case c == ZstdQuick:
+		return "zstd of long matches"
 	case int(c) < len(names):
 		return names[c]
 	}

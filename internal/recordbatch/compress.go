@@ -7,7 +7,6 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/huff0"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -31,7 +30,7 @@ const zstdWindow = 1 << 20
 
 // Compressor compresses batches. It is safe for concurrent use. It keeps as many encoders as were in use at the same
 // time, until a garbage collection. The zero value is ready.
-type Compressor struct{ gzip, lz4, zstd, huffman sync.Pool }
+type Compressor struct{ gzip, lz4, zstd, quick sync.Pool }
 
 // Compress compresses the one batch that Append has written at b[at:], in place. A batch that would not get smaller
 // stays as it is, so that compression never makes a batch too large for its topic.
@@ -69,10 +68,10 @@ func (c *Compressor) Encode(dst, src []byte, to Codec) ([]byte, error) {
 		w := pooled(&c.zstd, newZstd)
 		defer c.zstd.Put(w)
 		return w.EncodeAll(src, dst), nil
-	case ZstdHuffman:
-		s := pooled(&c.huffman, func() *huff0.Scratch { return &huff0.Scratch{} })
-		defer c.huffman.Put(s)
-		return appendHuffman(dst, src, s), nil
+	case ZstdQuick:
+		z := pooled(&c.quick, func() *quickZstd { return new(quickZstd) })
+		defer c.quick.Put(z)
+		return z.append(dst, src), nil
 	}
 	return dst, fmt.Errorf("%w: %s", ErrUnsupported, to)
 }
