@@ -8,7 +8,7 @@ import (
 	"github.com/klauspost/compress/huff0"
 )
 
-// ZstdQuick is Zstd in a third of the time and little more room, for rows as text: headers, keys and what else repeats in eight bytes or more is
+// ZstdQuick is Zstd in half of the time and little more room, for rows as text: headers, keys and what else repeats in eight bytes or more is
 // found, digits are not searched, and each byte that is left is coded by how frequent it is (Huffman). Readers see zstd.
 const ZstdQuick = codecZstd | quickly
 
@@ -89,8 +89,8 @@ func (z *quickZstd) find(src []byte, from, to int) {
 	done := from // what is before it is divided
 	for s := from; s+quickMatch <= to; {
 		eight := le.Uint64(src[s:])
-		if quickDigits(eight) {
-			s += quickMatch
+		if n := leadingDigits(eight); n > 0 {
+			s += n
 			continue
 		}
 		known := &z.last[eight*0x9E3779B185EBCA87>>(64-quickBits)]
@@ -112,10 +112,12 @@ func (z *quickZstd) find(src []byte, from, to int) {
 	z.literals = append(z.literals, src[done:to]...)
 }
 
-// quickDigits reports whether eight bytes are digits: their upper halves are 3, also after 6 was added to the lower ones.
-func quickDigits(eight uint64) bool {
-	const upper, six = 0xf0f0f0f0f0f0f0f0, 0x0606060606060606
-	return eight&upper|(eight+six)&upper>>4 == 0x3333333333333333
+// leadingDigits is how many of eight bytes, from the lowest on, are digits before the first that is none. Text that begins with a digit hardly
+// repeats; where it does, the match behind it is extended to it.
+func leadingDigits(eight uint64) int {
+	const zeros, most, high = 0x3030303030303030, 0x7676767676767676, 0x8080808080808080
+	eight ^= zeros // 0 to 9 for digits
+	return bits.TrailingZeros64((eight&^high+most|eight)&high) / 8
 }
 
 // common is how many bytes two texts have in common at their beginnings.
