@@ -11,10 +11,11 @@ import (
 // took, and keeps memory for the next batch. The zero value is bounded by the limits of a message
 // alone. An Arena is for one goroutine.
 type Arena struct {
-	flats []*flat
-	used  int   // of flats
-	room  int64 // what the next message may decode to; 0: whatever a message may
-	spent int64 // what the last one has decoded to
+	flats pool[flat]
+	texts pool[jsonFlat]
+	slab  []float64 // those in use, of records of text
+	room  int64     // what the next message may decode to; 0: whatever a message may
+	spent int64     // what the last one has decoded to
 }
 
 // Begin sets what the next message may decode to, in bytes and in addition to its own.
@@ -35,10 +36,9 @@ func (a *Arena) Short(err error) bool {
 
 // Reset makes the memory of all records that were decoded into the arena that of later ones.
 func (a *Arena) Reset() {
-	for _, f := range a.flats[:a.used] {
-		*f = flat{}
-	}
-	a.used = 0
+	a.flats.reset()
+	a.texts.reset()
+	a.slab = a.slab[:0]
 }
 
 // budget is what one message may decode to, where most is the most of any.
@@ -61,12 +61,54 @@ func (a *Arena) flat() *flat {
 	if a == nil {
 		return new(flat)
 	}
-	if a.used == len(a.flats) {
-		more := make([]flat, 64)
+	return a.flats.take()
+}
+
+// text is flat for a record of text.
+func (a *Arena) text() *jsonFlat {
+	if a == nil {
+		return new(jsonFlat)
+	}
+	return a.texts.take()
+}
+
+// slabNumbers is how many numbers of small records share memory.
+const slabNumbers = 2048
+
+// numbers returns room for n numbers, which is free until the next Reset.
+func (a *Arena) numbers(n int) []float64 {
+	if a == nil || n > slabNumbers/8 {
+		return make([]float64, 0, n)
+	}
+	if cap(a.slab)-len(a.slab) < n {
+		a.slab = make([]float64, 0, slabNumbers) // the one before stays with its records
+	}
+	at := len(a.slab)
+	a.slab = a.slab[:at+n]
+	return a.slab[at : at : at+n]
+}
+
+// pool is objects that are used again after a reset.
+type pool[T any] struct {
+	all  []*T
+	used int
+}
+
+func (p *pool[T]) take() *T {
+	if p.used == len(p.all) {
+		more := make([]T, 64)
 		for i := range more {
-			a.flats = append(a.flats, &more[i])
+			p.all = append(p.all, &more[i])
 		}
 	}
-	a.used++
-	return a.flats[a.used-1]
+	p.used++
+	return p.all[p.used-1]
+}
+
+func (p *pool[T]) reset() {
+	var zero T
+	for _, one := range p.all[:p.used] {
+		*one = zero
+	}
+	p.used = 0
 }

@@ -104,7 +104,7 @@ func (d *jsonDecoder) decode(ctx context.Context, value []byte, a *Arena) (arrow
 			len(t.rows), len(t.out), need, t.limits.Decoded)
 	}
 	a.spend(need + int64(len(t.out))*jsonColumnBytes + int64(len(t.rows))*jsonRowBytes)
-	rec := d.record(t, value)
+	rec := d.record(t, value, a)
 	d.tables.give(t) // not after a panic
 	return rec, nil
 }

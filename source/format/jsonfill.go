@@ -21,9 +21,9 @@ type jsonFiller interface {
 }
 
 // record makes the record of a value that was measured.
-func (d *jsonDecoder) record(t *jsonTable, value []byte) arrow.Record {
+func (d *jsonDecoder) record(t *jsonTable, value []byte, a *Arena) arrow.Record {
 	if t.first.schema != nil {
-		return t.row()
+		return t.row(a)
 	}
 	return d.fill(t, value)
 }
@@ -45,7 +45,7 @@ func (d *jsonDecoder) fill(t *jsonTable, value []byte) arrow.Record {
 	schema := d.jsonSchema(t)
 	var rec arrow.Record
 	if t.flat(rows) {
-		rec = newJSONFlat(schema, rows, whole)
+		rec = newJSONFlat(new(jsonFlat), schema, rows, whole)
 	} else {
 		cols := make([]arrow.Array, len(t.out))
 		for i := range t.out {

@@ -63,11 +63,11 @@ func (t *jsonTable) remember(d *jsonDecoder, need int64) {
 }
 
 // row is the record of a message whose columns are remembered.
-func (t *jsonTable) row() *jsonFlat {
-	numbers := make([]float64, 0, len(t.first.numbers))
+func (t *jsonTable) row(a *Arena) *jsonFlat {
+	numbers := a.numbers(len(t.first.numbers))
 	for i, n := range t.first.widths {
 		at := t.out[i].column.at
 		numbers = append(numbers, t.first.numbers[at:at+n]...)
 	}
-	return newJSONFlat(t.first.schema, 1, numbers)
+	return newJSONFlat(a.text(), t.first.schema, 1, numbers)
 }

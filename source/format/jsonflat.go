@@ -18,8 +18,8 @@ type jsonFlat struct {
 
 var _ flatipc.Record = (*jsonFlat)(nil)
 
-func newJSONFlat(schema *arrow.Schema, rows int, numbers []float64) *jsonFlat {
-	f := &jsonFlat{numbers: numbers}
+func newJSONFlat(f *jsonFlat, schema *arrow.Schema, rows int, numbers []float64) *jsonFlat {
+	f.numbers = numbers
 	f.init(f, schema, int64(rows))
 	return f
 }
