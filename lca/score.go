@@ -23,9 +23,11 @@ type Scorer struct {
 	model                 *Model
 	dim, parzen, gaussian int
 	constant              float64
-	whiten, local, global kernel.Projection          // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ), c the mean of the neighbours
-	offset                []float64                  // c − μ
-	groups                kernel.Groups              // the neighbours, for scores
+	whiten, local, global kernel.Projection // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ), c the mean of the neighbours
+	offset                []float64         // c − μ
+	groups                kernel.Groups     // the neighbours, for scores
+	few                   kernel.Few        // in place of groups, if the model is small
+	small                 bool
 	neighbours            kernel.Neighbours[float64] // the neighbours, for Why and Impute
 	prepared              bool
 	blame                 blame
@@ -37,6 +39,8 @@ type Scorer struct {
 type Workspace struct {
 	scratch        kernel.Scratch[float64]
 	sums           kernel.GroupScratch
+	few            kernel.FewScratch
+	around         kernel.Projection // of the neighbours of a small model
 	z, g, lse      []float64
 	rows           []float64 // the neighbours, while they are prepared
 	pull, residual []float64 // of Why
@@ -54,7 +58,7 @@ func (s *Scorer) Bytes() int {
 	if m.Scores != nil {
 		size += word * len(m.Scores.Sorted)
 	}
-	return size + s.groups.Bytes() + s.neighbours.Bytes()
+	return size + s.groups.Bytes() + s.few.Bytes() + s.neighbours.Bytes()
 }
 
 // Prepare makes what scores need, which otherwise the first call does; why: and what Why and Impute need.
@@ -95,6 +99,7 @@ func (s *Scorer) Renew(m *Model) {
 	s.model, s.dim, s.parzen, s.gaussian, s.prepared = m, m.Dim, m.Parzen(), m.Gaussian(), false
 	s.blame = blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}
 	s.groups.Clear()
+	s.few.Clear()
 	s.ForgetWhy()
 	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
 }
@@ -110,7 +115,7 @@ func (s *Scorer) prepare() {
 	if s.gaussian > 0 {
 		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
 	}
-	if s.parzen > 0 {
+	if s.small = kernel.FewFit(m.poolRows(), s.parzen, m.Dim); s.parzen > 0 {
 		s.rows = linalg.Resize(s.rows, len(m.Neighbours))
 		for i, v := range m.Neighbours {
 			s.rows[i] = float64(v)
@@ -134,10 +139,22 @@ func (s *Scorer) coordinates() (z []float64, n int) {
 	return s.z, n
 }
 
+// points is the projection that makes B_Lᵀ(x_j−c) of the neighbours of a small model.
+func (s *Scorer) points() *kernel.Projection {
+	s.around = s.local.Around(s.offset)
+	return &s.around
+}
+
 // group prepares what scores need besides.
 func (s *Scorer) group() {
 	s.prepare()
-	if s.parzen > 0 && s.groups.Len() == 0 {
+	if s.parzen == 0 || s.few.Len() > 0 || s.groups.Len() > 0 {
+		return
+	}
+	if s.small {
+		s.few.Shape = s.model.shape()
+		s.few.Pack(&s.Workspace.few, &s.scratch, s.points(), s.model.Neighbours, s.model.poolRows())
+	} else {
 		z, n := s.coordinates()
 		s.groups.Shape = s.model.shape()
 		s.groups.Pack(&s.sums, z, n, s.parzen)
@@ -185,7 +202,11 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 	if s.parzen > 0 {
 		s.z = linalg.Resize(s.z, rows*s.parzen)
 		kernel.Project(&s.local, s.z, &s.scratch, x, rows)
-		s.groups.LSE(s.lse, &s.sums, s.z, rows)
+		if s.small {
+			s.few.LSE(s.lse, &s.Workspace.few, &s.scratch, s.z, rows, s.points(), s.model.Neighbours)
+		} else {
+			s.groups.LSE(s.lse, &s.sums, s.z, rows)
+		}
 	}
 	if s.gaussian > 0 {
 		kernel.Project(&s.global, s.g, &s.scratch, x, rows)
