@@ -15,5 +15,5 @@ func About(chunk []byte) (*Snapshot, error) {
 	for _, rec := range records {
 		rec.Release()
 	}
-	return parseMetadata(pairsIn(schema.Metadata()))
+	return new(memo).metadata(pairsIn(schema.Metadata()))
 }

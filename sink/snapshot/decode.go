@@ -23,15 +23,20 @@ type decoder struct {
 	neighbours []float32
 	scores     []float64
 	raw        []ipcguard.Pair // memory for the metadata of a part
+	text       pairs           // and for that of the first one
+	parsed     memo
 }
 
-// begin forgets a snapshot, and keeps memory that nothing of it uses; over: nothing uses its neighbours and scores.
+// begin forgets a snapshot, and keeps memory that nothing of it uses; over: nothing uses its numbers.
 func (d *decoder) begin(over bool) {
 	t := &d.table
 	if !over {
-		d.neighbours, d.scores = nil, nil
+		d.neighbours, d.scores, t.numbers, t.squares = nil, nil, nil, nil
 	}
-	*d = decoder{neighbours: d.neighbours[:0], scores: d.scores[:0], table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0]}, raw: d.raw[:0]}
+	*d = decoder{
+		neighbours: d.neighbours[:0], scores: d.scores[:0], raw: d.raw[:0], text: d.text, parsed: d.parsed,
+		table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0], numbers: t.numbers[:0], squares: t.squares[:0], places: t.places},
+	}
 }
 
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
@@ -75,7 +80,7 @@ func (d *decoder) agree(m pairs) error {
 	if d.snapshot != nil && samePart(d.metadata, m) {
 		return nil
 	}
-	s, err := parseMetadata(m)
+	s, err := d.parsed.metadata(m)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type flatStream struct {
 // readFlat finds a flatStream at the start of data. It returns false for any other stream.
 func (d *decoder) readFlat(data []byte, limits ipcguard.Limits) (s flatStream, ok bool) {
 	guard := ipcguard.NewStream(limits)
+	d.raw = d.raw[:0]
+	guard.Note(&d.raw)
 	schema, rest, err := guard.Next(data)
 	if err != nil || schema.Kind != ipcguard.SchemaMessage {
 		return s, false
@@ -44,7 +46,6 @@ func (d *decoder) readFlat(data []byte, limits ipcguard.Limits) (s flatStream, o
 	if _, rest, err = guard.Next(rest); !errors.Is(err, io.EOF) {
 		return s, false
 	}
-	d.raw = ipcguard.Pairs(d.raw[:0], &schema)
 	return flatStream{guard.Schema().Fields, d.raw, batch.Batch, rest}, true
 }
 
@@ -98,7 +99,21 @@ func (d *decoder) agreeFlat(part string, raw []ipcguard.Pair) bool {
 		}
 		same = same && string(p.Key) == d.metadata.keys[i] && string(p.Value) == d.metadata.values[i]
 	}
+	if d.snapshot == nil {
+		return d.agree(d.aliased(raw)) == nil
+	}
 	return same || d.agree(pairsOf(raw)) == nil
+}
+
+// aliased is what a guard has seen, in the memory of the decoder. The text is that of the bytes: it holds until they are gone.
+func (d *decoder) aliased(raw []ipcguard.Pair) pairs {
+	text := func(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+	m := pairs{d.text.keys[:0], d.text.values[:0]}
+	for _, p := range raw {
+		m.keys, m.values = append(m.keys, text(p.Key)), append(m.values, text(p.Value))
+	}
+	d.text = m
+	return m
 }
 
 // addBuffers adds the numbers of a part. It returns false, and may have added some, where bitmaps or texts are unusual.

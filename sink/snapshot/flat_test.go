@@ -108,9 +108,10 @@ func BenchmarkJoin(b *testing.B) {
 	for i, m := range messages {
 		records = append(records, source.Record{Offset: int64(i), Key: m.Key, Value: m.Value, Headers: m.Headers})
 	}
+	j := Joiner{Over: true}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Join(s.ModelID, s.Version, records); err != nil {
+		if _, err := j.Join(s.ModelID, s.Version, records); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -24,6 +24,7 @@ type field struct {
 	required bool
 	get      func(*Snapshot) string
 	set      func(*Snapshot, string) error
+	share    func(to, from *Snapshot) // of a value that takes time to read; see memo
 }
 
 // leftOut is what get returns where the key is not to be written.
@@ -36,7 +37,7 @@ func allFields() []field {
 	model := func(s *Snapshot) *lca.Model { return s.Model }
 	info := func(s *Snapshot) *lca.Info { return &s.Model.Info }
 	return []field{
-		{"lca.model_id", true, func(s *Snapshot) string { return s.ModelID }, func(s *Snapshot, v string) error { s.ModelID = strings.Clone(v); return nil }},
+		{"lca.model_id", true, func(s *Snapshot) string { return s.ModelID }, func(s *Snapshot, v string) error { s.ModelID = strings.Clone(v); return nil }, nil},
 		unsigned("lca.model_version", true, func(s *Snapshot) *uint64 { return &s.Version }),
 		unsigned("lca.number", false, func(s *Snapshot) *uint64 { return &s.Number }),
 		unsigned("lca.parent_version", false, func(s *Snapshot) *uint64 { return &s.Parent }),
@@ -63,16 +64,16 @@ func allFields() []field {
 		integer("lca.minibatch", false, func(s *Snapshot) *int { return &info(s).Minibatch }),
 		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
 		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
-		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }},
-		{"lca.choice", false, func(s *Snapshot) string { return choiceJSON(info(s).Choice) }, func(s *Snapshot, v string) (err error) { info(s).Choice, err = parseChoice(v); return err }},
+		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }, nil},
+		{"lca.choice", false, func(s *Snapshot) string { return choiceJSON(info(s).Choice) }, func(s *Snapshot, v string) (err error) { info(s).Choice, err = parseChoice(v); return err }, func(to, from *Snapshot) { info(to).Choice = info(from).Choice }},
 		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
 		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),
 		unsigned("lca.alarms", false, func(s *Snapshot) *uint64 { return &info(s).Alarms }),
 		unsigned("lca.gated_rows", false, func(s *Snapshot) *uint64 { return &info(s).Gated }),
 		unsigned("lca.copies", false, func(s *Snapshot) *uint64 { return &info(s).Copies }),
 		inJSON("lca.constant_columns", func(s *Snapshot) *[]int { return &info(s).Constant }),
-		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }},
-		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = strings.Clone(v); return nil }},
+		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }, func(to, from *Snapshot) { to.Offsets = from.Offsets }},
+		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = strings.Clone(v); return nil }, nil},
 	}
 }
 
@@ -91,25 +92,25 @@ func only(f field, nothing string) field {
 func unsigned(key string, required bool, at func(*Snapshot) *uint64) field {
 	return field{key, required,
 		func(s *Snapshot) string { return strconv.FormatUint(*at(s), 10) },
-		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseUint(v, 10, 64); return err }}
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseUint(v, 10, 64); return err }, nil}
 }
 
 func integer(key string, required bool, at func(*Snapshot) *int) field {
 	return field{key, required,
 		func(s *Snapshot) string { return strconv.Itoa(*at(s)) },
-		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.Atoi(v); return err }}
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.Atoi(v); return err }, nil}
 }
 
 // counted is a number that also follows from the rows. It is written for readers of the metadata, and compared after
 // decoding.
 func counted(key string, count func(*Snapshot) int) field {
-	return field{key, false, func(s *Snapshot) string { return strconv.Itoa(count(s)) }, nil}
+	return field{key, false, func(s *Snapshot) string { return strconv.Itoa(count(s)) }, nil, nil}
 }
 
 func float(key string, at func(*Snapshot) *float64) field {
 	return field{key, false,
 		func(s *Snapshot) string { return strconv.FormatFloat(*at(s), 'g', -1, 64) },
-		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseFloat(v, 64); return err }}
+		func(s *Snapshot, v string) (err error) { *at(s), err = strconv.ParseFloat(v, 64); return err }, nil}
 }
 
 // named is an enumeration; its zero value, "unknown", is written as the empty text.
@@ -130,7 +131,7 @@ func named[T interface {
 				*at(s), err = parse(v)
 			}
 			return err
-		}}
+		}, nil}
 }
 
 // inJSON is a list; an empty one is written as [].
@@ -145,7 +146,8 @@ func inJSON[T any](key string, at func(*Snapshot) *[]T) field {
 				*at(s) = nil
 			}
 			return nil
-		}}
+		},
+		func(to, from *Snapshot) { *at(to) = *at(from) }}
 }
 
 // mustJSON encodes strings and finite numbers, which cannot fail.
@@ -249,8 +251,37 @@ func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	return &m
 }
 
-// parseMetadata starts a Snapshot from a chunk's metadata. It fills everything except the model's arrays.
-func parseMetadata(m pairs) (*Snapshot, error) {
+// memo is values that were read last. Those of many models are equal, and reading a list takes longer than the rest of the metadata. Nobody changes
+// them within.
+type memo map[*field]remembered
+
+type remembered struct {
+	text string
+	in   *Snapshot // nothing else
+}
+
+// set is f.set with a value that was read before, if there is one.
+func (k *memo) set(f *field, s *Snapshot, text string) error {
+	if f.share == nil {
+		return f.set(s, text)
+	}
+	known, ok := (*k)[f]
+	if !ok || known.text != text {
+		known = remembered{strings.Clone(text), &Snapshot{Model: &lca.Model{}}}
+		if err := f.set(known.in, known.text); err != nil {
+			return err
+		}
+		if *k == nil {
+			*k = memo{}
+		}
+		(*k)[f] = known
+	}
+	f.share(s, known.in)
+	return nil
+}
+
+// metadata starts a Snapshot from a chunk's metadata. It fills everything except the model's arrays.
+func (k *memo) metadata(m pairs) (*Snapshot, error) {
 	text, ok := m.get(formatKey)
 	if !ok {
 		return nil, fmt.Errorf("snapshot: no %s in the schema's metadata: not a snapshot", formatKey)
@@ -270,7 +301,7 @@ func parseMetadata(m pairs) (*Snapshot, error) {
 		case !ok || f.set == nil:
 			return nil
 		}
-		if err := f.set(s, text); err != nil {
+		if err := k.set(f, s, text); err != nil {
 			return fmt.Errorf("snapshot: %s is %q: %w", f.key, text, err)
 		}
 		return nil

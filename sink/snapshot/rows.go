@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -26,7 +27,26 @@ type table struct {
 	index      []int32
 	eigenvalue []float64
 	vector     []float64 // rows×d
+
+	numbers []float64 // memory of what fill makes
+	squares []float64 // of C_L and C_G, which not everyone keeps
+	places  []int     // 0, 1, 2 …
 }
+
+// rowKinds are the kinds in the order in which they are written.
+var rowKinds = [...]string{KindMean, KindWhiten, KindParzen, KindGaussian, KindCL, KindCG}
+
+const (
+	atMean = iota
+	atWhiten
+	atParzen
+	atGaussian
+	atCL
+	atCG
+)
+
+// kindRows are the rows of each kind, by their index.
+type kindRows [len(rowKinds)][]int
 
 func (t *table) add(kind string, index int, eigenvalue float64, vector []float64) {
 	t.kind = append(t.kind, kind)
@@ -73,38 +93,73 @@ func (t *table) addSymmetric(kind string, c *mat.SymDense) {
 	}
 }
 
-// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored.
+// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored. What the model gets is memory of t.
 func (t *table) fill(m *lca.Model) error {
-	byKind, err := t.byKind()
-	if err != nil {
-		return err
-	}
-	for _, kind := range []string{KindMean, KindWhiten} {
-		if len(byKind[kind]) == 0 {
-			return fmt.Errorf("snapshot: the model part has no row of kind %q", kind)
+	rows, ok := t.inOrder()
+	if !ok {
+		var err error
+		if rows, err = t.byIndex(); err != nil {
+			return err
 		}
 	}
-	if n := len(byKind[KindMean]); n != 1 {
+	for _, k := range []int{atMean, atWhiten} {
+		if len(rows[k]) == 0 {
+			return fmt.Errorf("snapshot: the model part has no row of kind %q", rowKinds[k])
+		}
+	}
+	if n := len(rows[atMean]); n != 1 {
 		return fmt.Errorf("snapshot: %d rows of kind mean, want 1", n)
 	}
-	m.Mean = append([]float64(nil), t.row(byKind[KindMean][0])...)
-	m.W = t.dense(byKind[KindWhiten])
-	m.BL, m.BG = t.columns(byKind[KindParzen]), t.columns(byKind[KindGaussian])
+	squares, ratios := (len(rows[atCL])+len(rows[atCG]))*t.d, len(rows[atParzen])+len(rows[atGaussian])
+	t.numbers, t.squares = slices.Grow(t.numbers[:0], len(t.vector)-squares+ratios), slices.Grow(t.squares[:0], squares)
+	m.Mean = t.take(t.d)
+	copy(m.Mean, t.row(rows[atMean][0]))
+	m.W = t.dense(rows[atWhiten])
+	m.BL, m.BG = t.columns(rows[atParzen]), t.columns(rows[atGaussian])
 	m.Ratio = nil
-	for _, kind := range []string{KindParzen, KindGaussian} {
-		for _, r := range byKind[kind] {
-			m.Ratio = append(m.Ratio, t.eigenvalue[r])
-		}
+	if ratios > 0 {
+		m.Ratio = t.take(ratios)[:0]
 	}
-	if m.CL, err = t.symmetric(KindCL, byKind[KindCL]); err != nil {
+	for _, r := range rows[atParzen] {
+		m.Ratio = append(m.Ratio, t.eigenvalue[r])
+	}
+	for _, r := range rows[atGaussian] {
+		m.Ratio = append(m.Ratio, t.eigenvalue[r])
+	}
+	var err error
+	if m.CL, err = t.symmetric(KindCL, rows[atCL]); err != nil {
 		return err
 	}
-	m.CG, err = t.symmetric(KindCG, byKind[KindCG])
+	m.CG, err = t.symmetric(KindCG, rows[atCG])
 	return err
 }
 
-// byKind returns the rows of each kind in the order of their index, which must be 0 … n−1.
-func (t *table) byKind() (map[string][]int, error) {
+// take returns memory for n numbers, which are not cleared.
+func (t *table) take(n int) []float64 { return taken(&t.numbers, n) }
+
+func taken(from *[]float64, n int) []float64 {
+	first := len(*from)
+	*from = slices.Grow(*from, n)[:first+n]
+	return (*from)[first : first+n : first+n]
+}
+
+// inOrder returns the rows of each kind where they stand as they are written. It returns false for any other table.
+func (t *table) inOrder() (rows kindRows, ok bool) {
+	for len(t.places) < len(t.kind) {
+		t.places = append(t.places, len(t.places))
+	}
+	r := 0
+	for k, kind := range rowKinds {
+		first := r
+		for ; r < len(t.kind) && t.kind[r] == kind && int(t.index[r]) == r-first; r++ {
+		}
+		rows[k] = t.places[first:r]
+	}
+	return rows, r == len(t.kind)
+}
+
+// byIndex returns the rows of each kind in the order of their index, which must be 0 … n−1.
+func (t *table) byIndex() (known kindRows, err error) {
 	count := make(map[string]int)
 	for _, kind := range t.kind {
 		count[kind]++
@@ -119,17 +174,20 @@ func (t *table) byKind() (map[string][]int, error) {
 	for r, kind := range t.kind {
 		i := int(t.index[r])
 		if i < 0 || i >= count[kind] || rows[kind][i] >= 0 {
-			return nil, fmt.Errorf("snapshot: index %d of kind %q comes twice, or is not below the %d rows of its kind", i, kind, count[kind])
+			return known, fmt.Errorf("snapshot: index %d of kind %q comes twice, or is not below the %d rows of its kind", i, kind, count[kind])
 		}
 		rows[kind][i] = r
 	}
-	return rows, nil
+	for k, kind := range rowKinds {
+		known[k] = rows[kind]
+	}
+	return known, nil
 }
 
 func (t *table) row(r int) []float64 { return t.vector[r*t.d : (r+1)*t.d] }
 
 func (t *table) dense(rows []int) *mat.Dense {
-	m := mat.NewDense(len(rows), t.d, nil)
+	m := mat.NewDense(len(rows), t.d, t.take(len(rows)*t.d))
 	for i, r := range rows {
 		m.SetRow(i, t.row(r))
 	}
@@ -140,7 +198,7 @@ func (t *table) columns(rows []int) *mat.Dense {
 	if len(rows) == 0 {
 		return new(mat.Dense)
 	}
-	m := mat.NewDense(t.d, len(rows), nil)
+	m := mat.NewDense(t.d, len(rows), t.take(len(rows)*t.d))
 	for j, r := range rows {
 		m.SetCol(j, t.row(r))
 	}
@@ -155,11 +213,11 @@ func (t *table) symmetric(kind string, rows []int) (*mat.SymDense, error) {
 	if len(rows) != t.d {
 		return nil, fmt.Errorf("snapshot: %d rows of kind %q, want %d or none", len(rows), kind, t.d)
 	}
-	m := mat.NewSymDense(t.d, nil)
+	m := mat.NewSymDense(t.d, taken(&t.squares, t.d*t.d))
 	for i, r := range rows {
-		for j := i; j < t.d; j++ {
-			m.SetSym(i, j, t.row(r)[j])
-		}
+		to := m.RawSymmetric().Data[i*t.d:][:t.d]
+		clear(to[:i])
+		copy(to[i:], t.row(r)[i:])
 	}
 	return m, nil
 }

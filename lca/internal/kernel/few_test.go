@@ -20,7 +20,7 @@ func fewProblems() (all []grouped) {
 	return all
 }
 
-// fewLSE is the result for a pool whose rows are its points, of which so many rows at a time are asked for.
+// fewLSE is the result for a pool whose rows are its points, in calls of that number of rows.
 func fewLSE(p grouped, shape Shape, together int) []float64 {
 	pool, dst := Few{Shape: shape}, make([]float64, p.rows)
 	eye, rows := make([]float64, p.dim*p.dim), make([]float32, len(p.z))

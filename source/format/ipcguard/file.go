@@ -79,7 +79,7 @@ func CheckFooter(b []byte, size int64, l Limits) (*Footer, error) {
 		return nil, errorf(Invalid, "a footer without a schema")
 	}
 	var err *Error
-	if f.Schema, err = checkSchema(schema, l); err != nil {
+	if f.Schema, err = checkSchema(schema, l, nil); err != nil {
 		return nil, err
 	}
 	for _, all := range [][]Block{f.Dictionaries, f.Batches} {

@@ -67,22 +67,28 @@ func (s *Schema) Weight() int64 { return s.weight }
 // Value returns the field whose type the values of dictionary id have; nil when no field uses it.
 func (s *Schema) Value(id int64) *Field { return s.values[id] }
 
+// Pair is an entry of a schema's key-value metadata. It aliases the bytes it was read from.
+type Pair struct{ Key, Value []byte }
+
 // schemaWalk is the state of checking one schema.
 type schemaWalk struct {
 	*walk
 	limits  Limits
 	schema  *Schema
-	fields  int   // seen so far, shared ones counted each time they are met
-	strings int64 // bytes of all strings seen so far
+	fields  int     // seen so far, shared ones counted each time they are met
+	strings int64   // bytes of all strings seen so far
+	pairs   *[]Pair // nil: metadata is not noted
 }
 
 // checkSchema walks a Schema table: endianness 0, fields 1, custom metadata 2.
-func checkSchema(t table, l Limits) (*Schema, *Error) {
+func checkSchema(t table, l Limits, pairs *[]Pair) (*Schema, *Error) {
 	w := &schemaWalk{walk: t.w, limits: l, schema: &Schema{values: map[int64]*Field{}}}
 	if t.i16(0, 0) != 0 {
 		w.fail(Unsupported, "a big-endian stream; write it on a little-endian machine")
 	}
+	w.pairs = pairs
 	w.metadata(t, 2)
+	w.pairs = nil
 	w.schema.Fields = w.children(t, 1, "", 0)
 	if w.err != nil {
 		return nil, w.err
@@ -168,7 +174,11 @@ func (w *schemaWalk) metadata(t table, i int) {
 	start, n := t.vector(i, 4)
 	for k := 0; k < n && w.err == nil; k++ {
 		kv := w.at(start, k)
-		w.spend(64 + len(kv.str(0)) + len(kv.str(1)))
+		key, value := kv.str(0), kv.str(1)
+		w.spend(64 + len(key) + len(value))
+		if w.pairs != nil {
+			*w.pairs = append(*w.pairs, Pair{key, value})
+		}
 	}
 }
 

@@ -32,10 +32,14 @@ type Stream struct {
 	decoded  int64
 	viewed   int64
 	known    map[int64]bool // dictionaries that came
+	pairs    *[]Pair        // see Note
 }
 
 // NewStream returns a Stream that has seen nothing.
 func NewStream(l Limits) *Stream { return &Stream{limits: l, known: map[int64]bool{}} }
+
+// Note makes s append the key-value metadata of the schema to dst, which then aliases the bytes.
+func (s *Stream) Note(dst *[]Pair) { s.pairs = dst }
 
 // Schema returns the schema; nil before the first message.
 func (s *Stream) Schema() *Schema { return s.schema }
@@ -145,7 +149,7 @@ func (s *Stream) schemaMessage(t table) (err *Error) {
 	if s.schema != nil {
 		return errorf(Invalid, "a second schema in one stream; send one stream a message")
 	}
-	s.schema, err = checkSchema(t, s.limits)
+	s.schema, err = checkSchema(t, s.limits, s.pairs)
 	return err
 }
 
