@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -25,6 +26,7 @@ type Scorer struct {
 	constant              float64
 	whiten, local, global kernel.Projection // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ), c the mean of the neighbours
 	offset                []float64         // c − μ
+	memory                []float64         // of local, global and offset
 	groups                kernel.Groups     // the neighbours, for scores
 	few                   kernel.Few        // in place of groups, if the model is small
 	small                 bool
@@ -43,6 +45,7 @@ type Workspace struct {
 	around         kernel.Projection // of the neighbours of a small model
 	z, g, lse      []float64
 	rows           []float64 // the neighbours, while they are prepared
+	matrix         []float64 // a matrix, while it is packed
 	pull, residual []float64 // of Why
 	impute         impute
 }
@@ -52,9 +55,10 @@ func (s *Scorer) Use(w *Workspace) { s.Workspace = w }
 
 // Bytes returns about how many bytes the model and what is prepared of it take, without the Workspace.
 func (s *Scorer) Bytes() int {
-	const word, single, fixed = 8, 4, 4 << 10
-	m, square := s.model, s.dim*s.dim
-	size := fixed + single*len(m.Neighbours) + word*(6*square+4*s.dim+len(m.Ratio)) // W, B_L and B_G, as they are and packed
+	const word, single, fixed = 8, 4, 3 << 10
+	m, d := s.model, s.dim
+	packed := kernel.ProjectionSize(d, d) + kernel.ProjectionSize(d, s.parzen) + kernel.ProjectionSize(d, s.gaussian)
+	size := fixed + single*len(m.Neighbours) + word*(3*d*d+packed+4*d+len(m.Ratio)) // W, B_L and B_G, as they are and packed
 	if m.Scores != nil {
 		size += word * len(m.Scores.Sorted)
 	}
@@ -96,12 +100,43 @@ func (m *Model) NewScorerIn(w *Workspace) *Scorer {
 
 // Renew makes s the scorer of another model, in the memory that it has.
 func (s *Scorer) Renew(m *Model) {
+	first := s.model == nil
 	s.model, s.dim, s.parzen, s.gaussian, s.prepared = m, m.Dim, m.Parzen(), m.Gaussian(), false
 	s.blame = blame{parts: prop1.Parts{BG: m.BG, BL: m.BL}}
 	s.groups.Clear()
 	s.few.Clear()
 	s.ForgetWhy()
-	s.whiten.Pack(m.Mean, linalg.Elements(m.W), m.Dim, m.Dim)
+	if first {
+		s.whiten.Reserve(kernel.Aligned(kernel.ProjectionSize(s.dim, s.dim)), s.dim, s.dim)
+	}
+	s.whiten.Pack(m.Mean, s.elements(m.W, false), m.Dim, m.Dim)
+}
+
+// elements returns the elements of a matrix, or of its transpose, row by row. They hold until the next call.
+func (w *Workspace) elements(m *mat.Dense, transposed bool) []float64 {
+	from := m.RawMatrix()
+	if w.matrix = w.matrix[:0]; transposed {
+		for c := range from.Cols {
+			for r := range from.Rows {
+				w.matrix = append(w.matrix, from.Data[r*from.Stride+c])
+			}
+		}
+		return w.matrix
+	}
+	for r := range from.Rows {
+		w.matrix = append(w.matrix, from.Data[r*from.Stride:][:from.Cols]...)
+	}
+	return w.matrix
+}
+
+// reserve makes room for what scores need, in one place.
+func (s *Scorer) reserve() {
+	if s.memory != nil {
+		return
+	}
+	d := s.dim
+	s.memory = kernel.Aligned(kernel.ProjectionSize(d, s.parzen) + kernel.ProjectionSize(d, s.gaussian) + d)
+	s.offset = s.global.Reserve(s.local.Reserve(s.memory, d, s.parzen), d, s.gaussian)
 }
 
 // prepare makes what scores, Why and Impute have in common.
@@ -110,10 +145,11 @@ func (s *Scorer) prepare() {
 		return
 	}
 	s.prepared = true
+	s.reserve()
 	m := s.model
 	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL}, m.shape())
 	if s.gaussian > 0 {
-		s.global.Pack(m.Mean, linalg.Elements(m.BG.T()), m.Dim, s.gaussian)
+		s.global.Pack(m.Mean, s.elements(m.BG, true), m.Dim, s.gaussian)
 	}
 	if s.small = kernel.FewFit(m.poolRows(), s.parzen, m.Dim); s.parzen > 0 {
 		s.rows = linalg.Resize(s.rows, len(m.Neighbours))
@@ -125,14 +161,14 @@ func (s *Scorer) prepare() {
 		prop1.Mean(s.offset, make([]float64, m.Dim), s.rows, m.Dim)
 		centre := slices.Clone(m.Mean)
 		floats.Add(centre, s.offset)
-		s.local.Pack(centre, linalg.Elements(m.BL.T()), m.Dim, s.parzen)
+		s.local.Pack(centre, s.elements(m.BL, true), m.Dim, s.parzen)
 	}
 }
 
 // coordinates returns B_Lᵀ(x_j−c) of the neighbours.
 func (s *Scorer) coordinates() (z []float64, n int) {
 	var local kernel.Projection
-	local.Pack(s.offset, linalg.Elements(s.model.BL.T()), s.dim, s.parzen)
+	local.Pack(s.offset, s.elements(s.model.BL, true), s.dim, s.parzen)
 	n = len(s.model.Neighbours) / s.dim
 	s.z = linalg.Resize(s.z, n*s.parzen)
 	kernel.Project(&local, s.z, &s.scratch, s.model.Neighbours, n)

@@ -90,7 +90,7 @@ func BenchmarkKeyedTransform(b *testing.B) {
 		memory int
 		key    func() uint64
 	}{
-		"all/uniform": {2 << 30, uniform}, "all/zipf": {2 << 30, often}, "tenth/zipf": {keys / 10 * 38 << 10, often}, "all/runs": {2 << 30, runsOf(8, uniform)},
+		"all/uniform": {2 << 30, uniform}, "all/zipf": {2 << 30, often}, "tenth/zipf": {keys / 10 * 27 << 10, often}, "all/runs": {2 << 30, runsOf(8, uniform)},
 	} {
 		fleet := keyedModels(b, topic, modelkey.By{Place: modelkey.Key}, c.memory)
 		fleet.Explains = false

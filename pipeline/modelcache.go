@@ -18,6 +18,8 @@ type loadedModel struct {
 	alarms int32           // partition of the topic of alarms
 	entry  *modelEntry
 
+	own modelParts
+
 	// The state of the stage.
 	last time.Time // of the last row
 
@@ -26,6 +28,14 @@ type loadedModel struct {
 	pins           int
 	cached         bool
 	newer, further *loadedModel // neighbours in the order of use
+}
+
+// modelParts is what a model points to, so that it lies in one place: between two batches, most models are read from main memory.
+type modelParts struct {
+	published PublishedModel
+	model     lca.Model
+	scorer    lca.Scorer
+	headers   [5]source.Header
 }
 
 // size is about how many bytes the model takes.

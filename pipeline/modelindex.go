@@ -38,8 +38,9 @@ type modelIndex struct {
 	workspace lca.Workspace // models are prepared in
 	passing   struct {      // the memory of a model that passes, see modelCache
 		joiner snapshot.Joiner
-		scorer *lca.Scorer
+		scorer lca.Scorer
 	}
+	common []source.Header // see labels
 }
 
 // modelEntry is what is known of one model.

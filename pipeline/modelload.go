@@ -288,12 +288,14 @@ func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot, passes bool) (*l
 	if err != nil {
 		return nil, err
 	}
-	lean := *view
+	m := &loadedModel{entry: e, slice: sliceRows(view.Dim, len(view.Neighbours))}
+	lean := &m.own.model
+	*lean = *view
 	lean.CL, lean.CG = nil, nil
-	s.Model = &lean
-	m := &loadedModel{PublishedModel: &PublishedModel{s}, entry: e, scorer: x.scorer(&lean, passes), slice: sliceRows(lean.Dim, len(lean.Neighbours))}
+	s.Model, m.own.published = lean, PublishedModel{s}
+	m.PublishedModel, m.scorer = &m.own.published, x.scorer(m, passes)
 	m.scorer.Prepare(k.Explains)
-	m.fixed = k.labels(s.ModelID, s.Version, x.partition)
+	m.fixed = append(m.own.headers[:0], x.labels(s.ModelID, s.Version)...)
 	if k.AlarmsTo != nil {
 		m.alarms = k.AlarmsTo(s.ModelID)
 	}
@@ -302,18 +304,25 @@ func (x *modelIndex) ready(e *modelEntry, s *snapshot.Snapshot, passes bool) (*l
 }
 
 // scorer returns a scorer of a model. Those that pass share their memory.
-func (x *modelIndex) scorer(m *lca.Model, passes bool) *lca.Scorer {
-	if !passes {
-		return m.NewScorerIn(&x.workspace)
+func (x *modelIndex) scorer(m *loadedModel, passes bool) *lca.Scorer {
+	scorer := &m.own.scorer
+	if passes {
+		scorer = &x.passing.scorer
 	}
-	p := &x.passing
-	if p.scorer == nil {
-		p.scorer = m.NewScorerIn(&x.workspace)
-		return p.scorer
+	scorer.Use(&x.workspace)
+	scorer.Renew(&m.own.model)
+	return scorer
+}
+
+// labels are the headers of outputs of a model. What all models have in common is in one place.
+func (x *modelIndex) labels(id string, version uint64) []source.Header {
+	if x.common == nil {
+		x.common = x.models.labels("", 0, x.partition)
 	}
-	p.scorer.Use(&x.workspace)
-	p.scorer.Renew(m)
-	return p.scorer
+	both := append(make([]byte, 0, len(id)+20), id...)
+	both = strconv.AppendUint(both, version, 10)
+	x.common[0].Value, x.common[1].Value = both[:len(id):len(id)], both[len(id):]
+	return x.common
 }
 
 // errRefused is a model that rows must not be whitened with.

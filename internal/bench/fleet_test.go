@@ -75,7 +75,7 @@ func fleetCells() []fleetCell {
 		{"one model for all", "uniform", "none", "512MiB"},
 		{"all in memory, uniform", "uniform", "key", "1GiB"},
 		{"all in memory, Zipf", "zipf", "key", "1GiB"},
-		{"a tenth in memory, Zipf", "zipf", "key", "45MiB"},
+		{"a tenth in memory, Zipf", "zipf", "key", "27MiB"},
 	}
 }
 

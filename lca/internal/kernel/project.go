@@ -12,7 +12,23 @@ type Projection struct {
 	mean     []float64
 	panels   []float64 // panel p holds rows p·16 … p·16+15 of W, transposed
 	depths   []int     // of each panel: the columns of W that are multiplied; those that follow are zero
+	depth    [1]int    // memory of depths, of one panel
 }
+
+// Reserve makes room for a W of out×dim in the front of memory, and returns the rest. Numbers that are used together then lie together.
+func (p *Projection) Reserve(memory []float64, dim, out int) (rest []float64) {
+	n, all := ceil(out, panelWidth[float64]())*dim, ProjectionSize(dim, out)
+	p.panels, p.mean = memory[:0:n], memory[n:n:all]
+	return memory[all:]
+}
+
+// ProjectionSize returns how many numbers Reserve takes: whole cache lines.
+func ProjectionSize(dim, out int) int {
+	return ceil(out, panelWidth[float64]())*dim + ceil(dim, cacheLine/8)
+}
+
+// Aligned returns n numbers that begin on a cache line.
+func Aligned(n int) []float64 { return grow[float64](nil, n) }
 
 // Pack sets μ (dim numbers) and W (out×dim, row by row).
 func (p *Projection) Pack(mean, w []float64, dim, out int) {
@@ -24,6 +40,9 @@ func (p *Projection) Pack(mean, w []float64, dim, out int) {
 	p.mean = append(p.mean[:0], mean[:dim]...)
 	p.panels = grow(p.panels, ceil(out, width)*dim)
 	packPoints(functionsOf[float64](), p.panels, w, out, dim, dim)
+	if p.depths == nil {
+		p.depths = p.depth[:0]
+	}
 	p.depths = depthsOf(p.depths, w, dim, out, width)
 }
 
