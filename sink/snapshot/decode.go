@@ -23,7 +23,7 @@ type decoder struct {
 	neighbours []float32
 	scores     []float64
 	raw        []ipcguard.Pair // memory for the metadata of a part
-	text       pairs           // and for that of the first one
+	text       pairs           // memory for the metadata of the first part
 	parsed     memo
 }
 

@@ -251,7 +251,7 @@ func (s *Snapshot) metadata(part string) *arrow.Metadata {
 	return &m
 }
 
-// memo is values that were read last. Those of many models are equal, and reading a list takes longer than the rest of the metadata. Nobody changes
+// memo is values that were read last. Those of many models are equal, and reading a list takes longer than the rest of the metadata. No reader changes
 // them within.
 type memo map[*field]remembered
 
