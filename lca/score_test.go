@@ -72,3 +72,16 @@ func TestScorer(t *testing.T) {
 		}
 	}
 }
+
+// A small model scores without allocating, as a large one does.
+func TestSmallScorerAllocatesNothing(t *testing.T) {
+	const d = 7
+	x, _ := toy("five", 250, d-2, 3)
+	m := fit(t, x, densityConfig(lca.KindLCAGauss))
+	s, score := m.NewScorer(), make([]float32, 250)
+	for _, rows := range []int{250, 1} {
+		if a := testing.AllocsPerRun(5, func() { s.Score(nil, score, x.RawMatrix().Data, rows) }); a != 0 {
+			t.Errorf("%v allocations per call of %d rows", a, rows)
+		}
+	}
+}

@@ -42,7 +42,8 @@ type FewScratch struct {
 	// The points in float64.
 	from    *Projection
 	rows    []float32
-	again   int       // how many have been computed one by one
+	again   int // how many have been computed one by one
+	one     [mostFewDim]float64
 	points  []float64 // all of them, once that many are needed that this is cheaper
 	scratch *Scratch[float64]
 }
@@ -193,13 +194,13 @@ func (g *Few) distance(s *FewScratch, q []float64, j int) float64 {
 	if len(s.points) > 0 {
 		return s.f64.sqDist(q, s.points[j*g.dim:][:g.dim])
 	}
-	var z [mostFewDim]float64
-	p, width := s.from, panelWidth[float64]()
+	z, p, width := s.one[:g.dim], s.from, panelWidth[float64]()
+	clear(z)
 	for k, v := range s.rows[j*p.dim:][:p.dim] {
 		x := float64(v) - p.mean[k]
-		for c, b := range p.panels[k*width:][:g.dim] {
+		for c, b := range p.panels[k*width:][:len(z)] {
 			z[c] = math.FMA(x, b, z[c]) // the chain of Project
 		}
 	}
-	return s.f64.sqDist(q, z[:g.dim])
+	return s.f64.sqDist(q, z)
 }
