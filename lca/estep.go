@@ -39,7 +39,7 @@ type expectation struct {
 //
 // not pair by pair, which takes n²d² operations, but as in localCovariance. The kernels do the same
 // sums, faster (kernelStep). With t kernels λ is their share, and each pair counts times its pull (kernel.Shape).
-func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectation, error) {
+func eStep(ctx context.Context, s *pairs, b prop1.Parts, wantCL bool) (expectation, error) {
 	switch s.precision {
 	case Float32:
 		return kernelStep[float32](ctx, s, b)
@@ -48,7 +48,7 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 	}
 	n, d := s.q.Dims()
 	out := expectation{LogSum: make([]float64, n), Admissible: make([]int, n)}
-	k := newKernel(s, b)
+	k := newKernel(*s, b)
 	near := mat.NewDense(n, d, nil) // ΛX: row i is Σ_j λ_ij x_j
 	pulled := make([]float64, n)    // the sum of row i of Λ, 1 for Gaussian kernels
 	blocks := (n + blockRows - 1) / blockRows
@@ -96,7 +96,7 @@ func eStep(ctx context.Context, s pairs, b prop1.Parts, wantCL bool) (expectatio
 //
 // Both brackets are positive semidefinite. Rows without a neighbour have λ = 0 and are left out. Where a row of Λ sums to
 // W_i rather than 1, as with t kernels, its row of Q is √W_i q_i and its row of ΛP is divided by √W_i.
-func localCovariance(s pairs, near *mat.Dense, column, pulled []float64, e expectation) *mat.SymDense {
+func localCovariance(s *pairs, near *mat.Dense, column, pulled []float64, e expectation) *mat.SymDense {
 	n, d := s.q.Dims()
 	offset := mat.NewDense(n, d, nil)
 	for i := range n {

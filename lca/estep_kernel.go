@@ -16,29 +16,50 @@ import (
 // enough that a fit of many rows ends soon after its context. Sums over calls run in order.
 const kernelRows = 2048
 
+// kernelSpace is the buffers of kernelStep. A fit makes many steps over the same rows, and those of a small pool
+// take less time than new memory for each.
+type kernelSpace[T kernel.Float] struct {
+	scratch    kernel.Scratch[T]
+	pool       kernel.Neighbours[T]
+	q, p       []T // rows in whitened coordinates
+	moments    kernel.Moments
+	exclusions []kernel.Exclusion // of each kernelRows rows
+	whitening  whiteningSpace
+}
+
+func spaceOf[T kernel.Float](s *pairs) *kernelSpace[T] {
+	if s.space == nil {
+		s.space = new(kernelSpace[T])
+	}
+	return s.space.(*kernelSpace[T])
+}
+
 // kernelStep is eStep on the kernels of the stream: all of it happens in coordinates z = Bᵀx that the
 // whole metric whitens, where C_L is near the identity and float32 loses nothing to cancellation; the
 // first d_P coordinates are the Parzen part.
-func kernelStep[T kernel.Float](ctx context.Context, s pairs, b prop1.Parts) (expectation, error) {
+func kernelStep[T kernel.Float](ctx context.Context, s *pairs, b prop1.Parts) (expectation, error) {
 	n, _ := s.q.Dims()
 	d, parzen := prop1.Columns(b.BL)+prop1.Columns(b.BG), prop1.Columns(b.BL)
-	scratch := kernel.Scratch[T]{Threads: runtime.GOMAXPROCS(0)}
-	pool := kernel.Neighbours[T]{Shape: s.shape}
-	z := whitened[T](s.p, b)
-	pool.Pack(z, len(z)/d, d, parzen)
-	q := z
+	w := spaceOf[T](s)
+	w.scratch.Threads, w.pool.Shape = runtime.GOMAXPROCS(0), s.shape
+	w.p = whitenInto(w.p, s.p, b, &w.whitening)
+	w.pool.Pack(w.p, len(w.p)/d, d, parzen)
+	q := w.p
 	if s.q != s.p {
-		q = whitened[T](s.q, b)
+		w.q = whitenInto(w.q, s.q, b, &w.whitening)
+		q = w.q
 	}
 	out := expectation{LogSum: make([]float64, n), Admissible: make([]int, n)}
-	sum := mat.NewDense(d, d, nil)
-	var m kernel.Moments
+	sum, m := mat.NewDense(d, d, nil), &w.moments
 	for from := 0; from < n; from += kernelRows {
 		if err := ctx.Err(); err != nil {
 			return expectation{}, err
 		}
 		to := min(n, from+kernelRows)
-		kernel.Update(&m, &scratch, q[from*d:to*d], to-from, &pool, s.exclusion(from, to, d))
+		if len(w.exclusions) == from/kernelRows {
+			w.exclusions = append(w.exclusions, s.exclusion(from, to, d))
+		}
+		kernel.Update(m, &w.scratch, q[from*d:to*d], to-from, &w.pool, w.exclusions[from/kernelRows])
 		sum.Add(sum, mat.NewDense(d, d, m.Cov()))
 		out.Copies += m.Copies
 		out.Used += m.Rows
@@ -58,7 +79,7 @@ func kernelStep[T kernel.Float](ctx context.Context, s pairs, b prop1.Parts) (ex
 }
 
 // exclusion says which slots of p rows from … to−1 of q must not be compared with.
-func (s pairs) exclusion(from, to, d int) kernel.Exclusion {
+func (s *pairs) exclusion(from, to, d int) kernel.Exclusion {
 	var ex kernel.Exclusion
 	if s.nearCopies {
 		ex.NearCopy = kernel.NearCopy * float64(d)
@@ -79,17 +100,26 @@ func (s pairs) exclusion(from, to, d int) kernel.Exclusion {
 	return ex
 }
 
+// whiteningSpace is the buffers of whitenInto.
+type whiteningSpace struct {
+	projection kernel.Projection
+	scratch    kernel.Scratch[float64]
+}
+
 // whitened returns z = Bᵀx of each row in float64, rounded last. Rows are centred, as working rows are.
 func whitened[T kernel.Float](x *mat.Dense, b prop1.Parts) []T {
+	return whitenInto[T](nil, x, b, new(whiteningSpace))
+}
+
+// whitenInto is whitened into dst, which it returns, or into new memory.
+func whitenInto[T kernel.Float](dst []T, x *mat.Dense, b prop1.Parts, w *whiteningSpace) []T {
 	n, dim := x.Dims()
-	var p kernel.Projection
 	all := b.Joined()
 	_, d := all.Dims()
-	p.Pack(make([]float64, dim), linalg.Elements(all.T()), dim, d)
-	z := make([]T, n*d)
-	var scratch kernel.Scratch[float64]
-	kernel.Project(&p, z, &scratch, x.RawMatrix().Data, n)
-	return z
+	w.projection.Pack(make([]float64, dim), linalg.Elements(all.T()), dim, d)
+	dst = linalg.Resize(dst, n*d)
+	kernel.Project(&w.projection, dst, &w.scratch, x.RawMatrix().Data, n)
+	return dst
 }
 
 // unwhitened returns B^(−T) C B^(−1), a covariance of z = Bᵀx as one of x.

@@ -36,6 +36,7 @@ type fitting struct {
 	cg, ig *mat.SymDense // C_G + ν_g I and I_G = (C_G + ν_g I)^(−½), in working units
 	random *rand.Rand
 	runs   int
+	all    *pairs // of all rows, once made: a search makes many E-steps over them
 }
 
 // state is where an EM run stands.
@@ -158,8 +159,11 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 }
 
 // allPairs are all rows against all others.
-func (f *fitting) allPairs() pairs {
-	return pairs{q: f.rows, p: f.rows, self: identity(f.rows), near: f.Near, nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
+func (f *fitting) allPairs() *pairs {
+	if f.all == nil {
+		f.all = &pairs{q: f.rows, p: f.rows, self: identity(f.rows), near: f.Near, nearCopies: f.NearCopies, shape: f.shape(), precision: f.Precision}
+	}
+	return f.all
 }
 
 func (f *fitting) shape() kernel.Shape { return kernel.Shape{DOF: f.DOF} }

@@ -34,54 +34,84 @@ type Candidate struct {
 // from C_G alone EM misses optima that exist, and clusters and rings are flat, which a low fourth moment
 // finds. Without fresh rows (nil) it judges by the leave-one-out NLL, which favours the larger Parzen parts.
 func Search(ctx context.Context, x, fresh *mat.Dense, c Config) (*Model, []Candidate, error) {
-	c.Kind = KindLCAGaussRed
-	f, err := newFitting(x, c)
+	f, found, err := searched(ctx, x, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	var best *Model
 	var candidates []Candidate
 	bestNLL := math.Inf(1)
-	judge := func(name string, s state, err error) error {
-		if errors.Is(err, prop1.ErrSingular) {
-			candidates = append(candidates, Candidate{Name: name, NLL: math.Inf(1)})
-			return nil
+	for _, s := range found {
+		if s.collapsed {
+			candidates = append(candidates, Candidate{Name: s.name, NLL: math.Inf(1)})
+			continue
 		}
+		m, err := f.model(ctx, x, s.state)
 		if err != nil {
-			return err
-		}
-		m, err := f.model(ctx, x, s)
-		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		nll := s.NLL
 		if fresh != nil {
 			nll = m.TestNLL(fresh, x)
 		}
-		candidates = append(candidates, Candidate{Name: name, NLL: nll, Parzen: m.Parzen(), Model: m})
+		candidates = append(candidates, Candidate{Name: s.name, NLL: nll, Parzen: m.Parzen(), Model: m})
 		if nll < bestNLL {
 			best, bestNLL = m, nll
-		}
-		return nil
-	}
-	s, err := f.reduce(ctx)
-	if err := judge("red", s, err); err != nil {
-		return nil, nil, err
-	}
-	q, err := f.flattest(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for k := 1; k <= prop1.Columns(q); k++ {
-		s, err := f.em(ctx, f.startFrom(prop1.ColumnRange(q, 0, k)), f.MaxIter)
-		if err := judge(fmt.Sprintf("kurtosis %d", k), s, err); err != nil {
-			return nil, nil, err
 		}
 	}
 	if best == nil {
 		return nil, candidates, fmt.Errorf("lca: search: every candidate collapsed: raise Nu, which is lca.nu in a configuration, or set NearCopies, lca.near_copies: %w", prop1.ErrSingular)
 	}
 	return best, candidates, nil
+}
+
+// Candidates returns what Search compares, with the leave-one-out NLL of each. The models have neither neighbours nor scores: they are for a
+// caller that judges them in its own way.
+func Candidates(ctx context.Context, x *mat.Dense, c Config) ([]Candidate, error) {
+	f, found, err := searched(ctx, x, c)
+	if err != nil {
+		return nil, err
+	}
+	candidates := make([]Candidate, len(found))
+	for i, s := range found {
+		if candidates[i] = (Candidate{Name: s.name, NLL: math.Inf(1)}); !s.collapsed {
+			m := f.out(s.state, Info{NLL: s.NLL})
+			candidates[i] = Candidate{Name: s.name, NLL: s.NLL, Parzen: m.Parzen(), Model: m}
+		}
+	}
+	return candidates, nil
+}
+
+// searchedState is what one of the fits of a search has found.
+type searchedState struct {
+	name      string
+	collapsed bool // a matrix was singular, and there is no state
+	state
+}
+
+// searched runs the fits of Search.
+func searched(ctx context.Context, x *mat.Dense, c Config) (f *fitting, found []searchedState, err error) {
+	c.Kind = KindLCAGaussRed
+	if f, err = newFitting(x, c); err != nil {
+		return nil, nil, err
+	}
+	s, err := f.reduce(ctx)
+	if err != nil && !errors.Is(err, prop1.ErrSingular) {
+		return nil, nil, err
+	}
+	found = append(found, searchedState{"red", err != nil, s})
+	q, err := f.flattest(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for k := 1; k <= prop1.Columns(q); k++ {
+		s, err := f.em(ctx, f.startFrom(prop1.ColumnRange(q, 0, k)), f.MaxIter)
+		if err != nil && !errors.Is(err, prop1.ErrSingular) {
+			return nil, nil, err
+		}
+		found = append(found, searchedState{fmt.Sprintf("kurtosis %d", k), err != nil, s})
+	}
+	return f, found, nil
 }
 
 // startFrom is a state whose Parzen part are the orthonormal directions q of the whitened rows
@@ -112,11 +142,12 @@ func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 		normalise(w.RawRowView(s))
 	}
 	fourth := make([]float64, kurtosisStarts)
+	var b descentSpace
 	for range kurtosisSteps {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		descend(w, fourth, &z)
+		b.descend(w, fourth, &z)
 	}
 	order := make([]int, kurtosisStarts)
 	floats.Argsort(fourth, order)
@@ -130,16 +161,21 @@ func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 	return mat.DenseCopyOf(rows.T()), nil
 }
 
+// descentSpace is the buffers of descend.
+type descentSpace struct{ u, gradient mat.Dense }
+
 // descend makes one projected gradient step of E[(wᵀz)⁴] for each row of w, and stores the moments
 // before it. The gradient is 4 E[z (wᵀz)³]; the step shrinks with the moment so that heavy tails, whose
 // curvature is that much higher, do not throw w about.
-func descend(w *mat.Dense, fourth []float64, z *mat.Dense) {
+func (b *descentSpace) descend(w *mat.Dense, fourth []float64, z *mat.Dense) {
 	n, _ := z.Dims()
-	var u, gradient mat.Dense
-	linalg.Mul(&u, z, w.T())
-	u.Apply(func(_, _ int, v float64) float64 { return v * v * v }, &u)
-	linalg.Mul(&gradient, u.T(), z)
-	gradient.Scale(1/float64(n), &gradient)
+	u, gradient := &b.u, &b.gradient
+	linalg.Mul(u, z, w.T())
+	for i, v := range u.RawMatrix().Data {
+		u.RawMatrix().Data[i] = v * v * v
+	}
+	linalg.Mul(gradient, u.T(), z)
+	gradient.Scale(1/float64(n), gradient)
 	for s := range fourth {
 		ws, g := w.RawRowView(s), gradient.RawRowView(s)
 		fourth[s] = floats.Dot(ws, g)

@@ -22,6 +22,7 @@ type pairs struct {
 	nearCopies bool
 	shape      kernel.Shape
 	precision  Precision // of the kernels; 0 = the plain loops
+	space      any       // *kernelSpace of that precision, kept from one E-step to the next; nil before the first
 }
 
 // pairKernel evaluates the kernels of δ_ij = |B_Lᵀ(x_i−x_j)|² for the rows of pairs, in the coordinates

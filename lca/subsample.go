@@ -143,7 +143,7 @@ func (f *fitting) draw(ctx context.Context, rows []int, b prop1.Parts) (expectat
 		}
 		s.self[i] = slot
 	}
-	e, err := eStep(ctx, s, b, true)
+	e, err := eStep(ctx, &s, b, true)
 	return e, s.q, err
 }
 

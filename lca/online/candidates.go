@@ -113,8 +113,8 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}
-	_, found, err := lca.Search(ctx, mat.NewDense(c.train.len(), d, c.train.x), nil, f)
-	if err != nil {
+	found, err := lca.Candidates(ctx, mat.NewDense(c.train.len(), d, c.train.x), f)
+	if err != nil || !slices.ContainsFunc(found, func(m lca.Candidate) bool { return m.Model != nil }) {
 		return nil // cancelled, or all of them collapsed
 	}
 	for _, m := range found {
