@@ -1,10 +1,12 @@
 package lca
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
@@ -15,7 +17,6 @@ import (
 
 const (
 	kurtosisStarts = 60  // random directions that descend; most end in few distinct minima
-	kurtosisSteps  = 150 // projected gradient steps of each
 	kurtosisMost   = 4   // directions taken at most, and so the largest Parzen part started from
 	kurtosisSame   = 0.9 // directions whose cosine is above this are the same minimum
 	kurtosisRatio  = 1. / 9
@@ -141,49 +142,20 @@ func (f *fitting) flattest(ctx context.Context) (*mat.Dense, error) {
 		}
 		normalise(w.RawRowView(s))
 	}
-	fourth := make([]float64, kurtosisStarts)
-	var b descentSpace
-	for range kurtosisSteps {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		b.descend(w, fourth, &z)
+	level, err := descend(ctx, w, &z)
+	if err != nil {
+		return nil, err
 	}
-	order := make([]int, kurtosisStarts)
-	floats.Argsort(fourth, order)
+	slices.SortStableFunc(level, func(a, b direction) int { return cmp.Compare(a.fourth, b.fourth) })
 	var found []float64
-	for _, s := range order {
+	for _, v := range level {
 		if len(found) < min(kurtosisMost, d)*d {
-			found = appendDistinct(found, w.RawRowView(s))
+			normalise(v.w)
+			found = appendDistinct(found, v.w)
 		}
 	}
 	rows := mat.NewDense(len(found)/d, d, found)
 	return mat.DenseCopyOf(rows.T()), nil
-}
-
-// descentSpace is the buffers of descend.
-type descentSpace struct{ u, gradient mat.Dense }
-
-// descend makes one projected gradient step of E[(wᵀz)⁴] for each row of w, and stores the moments
-// before it. The gradient is 4 E[z (wᵀz)³]; the step shrinks with the moment so that heavy tails, whose
-// curvature is that much higher, do not throw w about.
-func (b *descentSpace) descend(w *mat.Dense, fourth []float64, z *mat.Dense) {
-	n, _ := z.Dims()
-	u, gradient := &b.u, &b.gradient
-	linalg.Mul(u, z, w.T())
-	for i, v := range u.RawMatrix().Data {
-		u.RawMatrix().Data[i] = v * v * v
-	}
-	linalg.Mul(gradient, u.T(), z)
-	gradient.Scale(1/float64(n), gradient)
-	for s := range fourth {
-		ws, g := w.RawRowView(s), gradient.RawRowView(s)
-		fourth[s] = floats.Dot(ws, g)
-		rate := 0.9 / math.Max(3, fourth[s])
-		floats.AddScaled(g, -fourth[s], ws)
-		floats.AddScaled(ws, -rate, g)
-		normalise(ws)
-	}
 }
 
 // appendDistinct appends w to the orthonormal rows found, made orthogonal to them, unless it is
