@@ -25,7 +25,8 @@ const (
 // Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
 // "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
 // background (candidates.go). This starts when the pool holds N/8, N/4, N/2 and N rows, because a young metric may be far worse than
-// a single Gaussian, and then when 2N, 4N … rows have been learnt, so that its cost per row goes to zero.
+// a single Gaussian, and then when 2N, 4N … rows have been learnt, so that its cost per row goes to zero. Learners of small pools are many, one for
+// each key, and a comparison is most of what such a learner costs: after one that changed nothing they wait until the rows have become four times as many.
 // The best candidate takes effect when half as many rows more have come, or N/2, if it explains the newest 1000 of them better than the
 // current metric by two standard errors. Learn waits at that row for a comparison that has not ended, and so does a checkpoint. So what is learnt
 // depends on the rows alone, and not on how fast the comparison was.
@@ -126,7 +127,18 @@ func (l *Learner) choiceDue(since uint64, held int) bool {
 		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
 	}
 	late := held < full && l.counts.Since >= uint64(full)
-	return late || doubled(since, l.counts.Since, uint64(full))
+	return late || doubled(since, l.counts.Since, uint64(full)) && !l.waits()
+}
+
+// waits reports whether the next comparison can wait for another doubling: the pool is small, the last one of a full pool changed nothing, and since it
+// began the rows have doubled once.
+func (l *Learner) waits() bool {
+	full, after := uint64(l.cfg.Neighbours), l.counts.Learnt-l.chosen.Rows
+	if full >= choiceJudge || !l.compared() || l.chosen.Taken != 0 || after >= l.counts.Since {
+		return false
+	}
+	began := l.counts.Since - after
+	return began >= full && bits.Len64(l.counts.Since/full) < bits.Len64(began/full)+2
 }
 
 // compared reports whether a comparison has ended since the regime began; the choice at the beginning is none.

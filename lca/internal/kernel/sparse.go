@@ -12,8 +12,8 @@ const (
 	sparseCut32 = -21
 	sparseCut64 = -40
 
-	// countFirst is how many logits are looked at before the first check for too many weights. The number doubles
-	// up to countStep, because a dense row mostly shows itself early.
+	// countFirst is how many logits are looked at before the first check for too many weights; of a small pool no more than
+	// can be too many. The number doubles up to countStep, because a dense row mostly shows itself early.
 	countFirst = 64
 	countStep  = 512
 
@@ -53,7 +53,7 @@ func (s *Scratch[T]) list(w *workspace[T], row []T, top, rate T) []T {
 	}
 	from, count := len(w.value), 0
 	index, value := w.index[from:cap(w.index)], w.value[from:cap(w.value)]
-	for at, step := 0, countFirst; at < len(row); at, step = at+step, min(2*step, countStep) {
+	for at, step := 0, min(countFirst, ceil(limit+1, lanes)); at < len(row); at, step = at+step, min(2*step, countStep) {
 		part := row[at:min(at+step, len(row))]
 		if count += s.f.pick(index[count:], value[count:], part, int32(at), least); count > limit {
 			return nil
