@@ -65,6 +65,27 @@ func TestSearchWithoutFreshRows(t *testing.T) {
 	}
 }
 
+// TestCandidates holds that they are those that Search compares, without neighbours.
+func TestCandidates(t *testing.T) {
+	x, _ := toy("five", 150, 3, 4)
+	c := paperConfig(lca.KindLCAGauss, 0.1)
+	c.MaxIter = 20
+	_, want, err := lca.Search(context.Background(), x, nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := lca.Candidates(context.Background(), x, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := func(a, b lca.Candidate) bool {
+		return a.Name == b.Name && a.NLL == b.NLL && a.Parzen == b.Parzen && mat.Equal(a.Model.CL, b.Model.CL) && b.Model.Neighbours == nil
+	}
+	if !slices.EqualFunc(want, got, same) {
+		t.Errorf("candidates %v, compared were %v", got, want)
+	}
+}
+
 // TestTune holds that ν_g is the Gaussian's best and ν the model's, each on the fresh rows.
 func TestTune(t *testing.T) {
 	five, _ := toy("five", 400, 4, 3)

@@ -99,6 +99,43 @@ func TestChoicesGetRare(t *testing.T) {
 	}
 }
 
+// TestSmallPoolsWait holds that a learner of a small pool skips a doubling after a comparison that changed nothing, and none after another.
+func TestSmallPoolsWait(t *testing.T) {
+	for _, f := range []struct {
+		name       string
+		neighbours int
+		taken      int
+		want       []uint64 // pools of rows
+	}{
+		{"nothing changed", 250, 0, []uint64{1, 4, 16, 64}},
+		{"each time another", 250, 1, []uint64{1, 2, 4, 8, 16, 32, 64}},
+		{"a large pool", 3000, 0, []uint64{1, 2, 4, 8, 16, 32, 64}},
+	} {
+		c := DefaultConfig(2)
+		c.Neighbours = f.neighbours
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l.pool.len() < f.neighbours {
+			id := uint64(l.pool.len())
+			l.pool.put(l.pool.offer(id), id, place{}, []float64{0, 0})
+		}
+		var at []uint64
+		for range 100 * f.neighbours / 50 {
+			before := l.counts.Since
+			l.counts.Since, l.counts.Learnt = before+50, l.counts.Learnt+50
+			if l.choiceDue(before, l.pool.len()) {
+				at = append(at, l.counts.Since/uint64(f.neighbours))
+				l.chosen = lca.Choice{Rows: l.counts.Learnt, Taken: f.taken, Candidates: make([]lca.Trial, 2)}
+			}
+		}
+		if !slices.Equal(at, f.want) {
+			t.Errorf("%s: compared at %v pools, want %v", f.name, at, f.want)
+		}
+	}
+}
+
 // TestChoiceDropped holds that a search ends with its learner, with a drift alarm, and where another
 // state takes its place.
 func TestChoiceDropped(t *testing.T) {
