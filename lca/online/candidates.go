@@ -30,8 +30,7 @@ const (
 //	gaussian   no Parzen direction: N(μ, C_G + ν_g)
 //	red, …     what lca.Search finds: other d_P, and other directions
 //	red, nu …  the same with ν C_G, for lca.PresetMetric
-//	nu …       another kernel, then other ν, then another unit, each from the best of those before: all combinations of them
-//	           are hardly ever better, and more than all else to fit
+//	nu …       other ν, units and kernels, from the best of those before
 //
 // The winner has the lowest NLL of those that are better than the current metric by two standard errors.
 type contest struct {
@@ -94,12 +93,10 @@ func (c *contest) run(ctx context.Context) outcome {
 		r.unit = lca.UnitCovariance
 		c.considerFew(c.search(ctx, r, ", "+r.String()))
 	}
-	for s := range settings {
-		from := c.start
-		for _, r := range c.free.others(s, from.recipe, c.learner.asked.DOF) {
-			if ctx.Err() == nil {
-				c.consider(c.fit(r.String(), candidate{r, from.parzen, from.cl}, true))
-			}
+	start := c.start
+	for _, r := range c.free.recipes(current.recipe, c.learner.asked.DOF) {
+		if ctx.Err() == nil {
+			c.consider(c.fit(r.String(), candidate{r, start.parzen, start.cl}, true))
 		}
 	}
 	return c.out

@@ -43,42 +43,30 @@ func (c Config) freedom() freedom {
 // any reports whether something is open.
 func (f freedom) any() bool { return f != freedom{} }
 
-// setting is one of those that the data may choose.
-type setting uint8
-
-// The settings, in the order in which they are chosen: from a kernel the others differ little.
-const (
-	settingKernel setting = iota
-	settingNu
-	settingUnit
-	settings
-)
-
-// others returns what an open setting can become, other than in r; t kernels with that many degrees of freedom, 0 for the default.
-func (f freedom) others(s setting, r recipe, dof int) (out []recipe) {
-	add := func(other recipe) {
-		if other != r {
-			out = append(out, other)
-		}
+// recipes returns what the open settings can become, other than r; t kernels with that many degrees of freedom, 0 for the default.
+func (f freedom) recipes(r recipe, dof int) (out []recipe) {
+	if !f.kernel {
+		dof = r.dof
 	}
-	switch {
-	case s == settingKernel && f.kernel:
-		for _, kernel := range []lca.Kernel{lca.KernelGaussian, lca.KernelStudent} {
-			other := r
-			other.kernel, other.dof = kernel.Resolve(dof)
-			add(other)
-		}
-	case s == settingNu && f.nu:
-		for _, nu := range []float64{0.001, 0.01, 0.1} {
-			other := r
-			other.nu = nu
-			add(other)
-		}
-	case s == settingUnit && f.unit:
-		for _, unit := range []lca.Unit{lca.UnitCovariance, lca.UnitRelative} {
-			other := r
-			other.unit = unit
-			add(other)
+	nus, units, kernels := []float64{r.nu}, []lca.Unit{r.unit}, []lca.Kernel{r.kernel}
+	if f.nu {
+		nus = []float64{0.001, 0.01, 0.1}
+	}
+	if f.unit {
+		units = []lca.Unit{lca.UnitCovariance, lca.UnitRelative}
+	}
+	if f.kernel {
+		kernels = []lca.Kernel{lca.KernelGaussian, lca.KernelStudent}
+	}
+	for _, kernel := range kernels {
+		for _, unit := range units {
+			for _, nu := range nus {
+				other := recipe{nu: nu, unit: unit}
+				other.kernel, other.dof = kernel.Resolve(dof)
+				if other != r {
+					out = append(out, other)
+				}
+			}
 		}
 	}
 	return out
