@@ -68,21 +68,22 @@ type Learn struct {
 	slots    snapshot.Slots
 	state    Checkpoint // counters of the provisional state
 
-	pending   []sink.Message // snapshots not yet put
-	published int            // number of snapshots in pending
-	sinceRows uint64         // rows since the last checkpoint
-	keptAt    time.Time      // when the last checkpoint was put
-	shownAt   time.Time      // when the last snapshot was made
-	skip      skipper
-	skipped   skipped
-	rejects   rejects
-	compared  bool   // the checkpoint was compared with the newest snapshot
-	thin      uint64 // minibatches that LearnOneIn has counted
-	released  uint64 // rows of anomalous minibatches that were given up
-	curve     curve
-	before    *snapshot.Snapshot // published by another writer before this learner began
-	unusable  Unusable
-	warmup    warmup
+	pending    []sink.Message // snapshots not yet put
+	published  int            // number of snapshots in pending
+	unfinished *unfinished    // the snapshot that is being made; nil after Do, Finish and Restart
+	sinceRows  uint64         // rows since the last checkpoint
+	keptAt     time.Time      // when the last checkpoint was put
+	shownAt    time.Time      // when the last snapshot was made
+	skip       skipper
+	skipped    skipped
+	rejects    rejects
+	compared   bool   // the checkpoint was compared with the newest snapshot
+	thin       uint64 // minibatches that LearnOneIn has counted
+	released   uint64 // rows of anomalous minibatches that were given up
+	curve      curve
+	before     *snapshot.Snapshot // published by another writer before this learner began
+	unusable   Unusable
+	warmup     warmup
 
 	backlog     source.Offsets // as first found by this process
 	backlogSaid bool           // what is waited for was logged
@@ -97,10 +98,14 @@ type Learn struct {
 func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
 	l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag)
+	defer l.dropSnapshot() // after an error; otherwise there is none
 	for i := range b.Messages {
 		if err := l.message(ctx, &b.Messages[i]); err != nil {
 			return Work{}, err
 		}
+	}
+	if err := l.endSnapshot(); err != nil {
+		return Work{}, err
 	}
 	for p, next := range b.Claim.Next {
 		l.offsets[p] = next
@@ -136,6 +141,9 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 			if err := l.minibatch(rest); err != nil {
 				return Work{}, err
 			}
+		}
+		if err := l.endSnapshot(); err != nil {
+			return Work{}, err
 		}
 		choice, err := l.learner.EndOfSet()
 		if err != nil {
@@ -343,10 +351,14 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	l.skipped.learnt += uint64(len(mb.IDs))
 	l.sinceRows += uint64(len(mb.IDs))
 	l.note()
-	if l.historyLeft() == 0 && (l.dueByRows() || changed(step)) {
+	switch {
+	case l.historyLeft() > 0 || !l.dueByRows() && !changed(step):
+		return nil
+	case l.oneOfMany: // small models, and the learner's memory is another's in a moment
 		return l.publish(true)
+	default:
+		return l.beginSnapshot(true)
 	}
-	return nil
 }
 
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by

@@ -14,6 +14,9 @@ func (l *Learn) Restart(start source.Offsets) error {
 			if err := l.minibatch(rest); err != nil {
 				return err
 			}
+			if err := l.endSnapshot(); err != nil {
+				return err
+			}
 			l.batcher.Reset()
 		}
 		l.released += uint64(l.learner.NextPass())

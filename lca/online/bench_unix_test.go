@@ -80,6 +80,45 @@ func BenchmarkChoice(b *testing.B) {
 	}
 }
 
+// BenchmarkFreeze is what a published model costs, in ms of processor time: the part that the learner waits for, and the
+// rest, which may run next to it.
+func BenchmarkFreeze(b *testing.B) {
+	for _, s := range [][2]int{{64, 256}, {256, 256}, {64, 3000}} {
+		dim, neighbours := s[0], s[1]
+		b.Run(fmt.Sprintf("d=%d/N=%d", dim, neighbours), func(b *testing.B) {
+			c := DefaultConfig(dim)
+			c.Neighbours, c.Minibatch = neighbours, 256
+			l, err := NewLearner(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			l.free = freedom{}
+			x, _ := clusters(256*20, dim)
+			for i := range 20 {
+				if _, err := l.Learn(mat.NewDense(256, dim, x[i*256*dim:][:256*dim]), nil, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var freeze, rest time.Duration
+			for range b.N {
+				began := processTime(b)
+				f, err := l.Freeze()
+				if err != nil {
+					b.Fatal(err)
+				}
+				frozen := processTime(b)
+				if _, err := f.Model(); err != nil {
+					b.Fatal(err)
+				}
+				freeze, rest = freeze+frozen-began, rest+processTime(b)-frozen
+			}
+			b.ReportMetric(freeze.Seconds()*1e3/float64(b.N), "freeze-ms")
+			b.ReportMetric(rest.Seconds()*1e3/float64(b.N), "model-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkGrowth shows what a row costs when the stream has been long, and how the cost of a minibatch
 // grows with each of its sizes: t ∝ size^e between the smallest and the largest, others fixed.
 func BenchmarkGrowth(b *testing.B) {

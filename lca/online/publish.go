@@ -15,31 +15,11 @@ import (
 //
 // Before the first update it returns ErrWarmup.
 func (l *Learner) Model() (*lca.Model, error) {
-	if l.metric == nil || l.counts.Minibatches == 0 {
-		return nil, ErrWarmup
-	}
-	cl := make([]float64, len(l.cl))
-	l.metric.current(cl, l.cl, l.cfg.Dim, l.work)
-	m := &lca.Model{
-		Dim: l.cfg.Dim, Mean: append([]float64(nil), l.moments.mean...),
-		Neighbours: make([]float32, len(l.pool.rows)),
-		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF,
-		Info: l.info(),
-	}
-	for k, v := range l.pool.rows {
-		m.Neighbours[k] = float32(v - m.Mean[k%m.Dim])
-	}
-	if err := l.family.model(l, m, cl); err != nil {
+	f, err := l.Freeze()
+	if err != nil {
 		return nil, err
 	}
-	m.ScoreNeighbours(l.admissible())
-	if l.cfg.Coordinates != lca.CoordinatesAligned { // they need no history
-		return m.View(l.cfg.Coordinates, l.cfg.Components)
-	}
-	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
-	var err error
-	m.W, err = l.aligned.whitening(m)
-	return m, err
+	return f.Model()
 }
 
 // toTarget corrects the width of a C_L from the pool's rows to Config.TargetRows. The split must have been found before: by a
@@ -51,7 +31,8 @@ func (l *Learner) toTarget(cl []float64, parzen int) {
 	}
 }
 
-// admissible says which neighbours count for a row of the pool: those that would for a row to be learnt.
+// admissible says which neighbours count for a row of the pool: those that would for a row to be learnt. What it returns is
+// valid until the next windows of l.inTime.
 func (l *Learner) admissible() lca.Admissible {
 	a := lca.Admissible{Copies: !l.cfg.NearCopies, Independent: l.moments.independent(max(1, l.gap.rows))}
 	if l.usesScores() {
