@@ -101,7 +101,7 @@ func (l *Learn) endSnapshot() error {
 	return nil
 }
 
-// dropSnapshot waits for the snapshot that is being made, which nobody wants any more.
+// dropSnapshot waits for the snapshot that is being made and forgets it, because the learner goes back to its last checkpoint.
 func (l *Learn) dropSnapshot() {
 	if l.unfinished != nil {
 		<-l.unfinished.done
