@@ -20,7 +20,7 @@ func logChoice(log *slog.Logger, c *lca.Choice, modelID string, rows uint64) {
 	case c.Beginning():
 		log.Info("the data chose what the model begins with", append(attrs, "taken", now.Name)...)
 	case c.Taken == 0:
-		log.Info("the data chose to keep the model: no candidate was better by two standard errors", attrs...)
+		log.Info("the data chose to keep the model: no candidate was surely better", attrs...)
 	case !c.Other():
 		log.Info("the data chose the same settings, fitted again", append(attrs, "taken", now.Name)...)
 	default:

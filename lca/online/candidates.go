@@ -19,6 +19,7 @@ const (
 	contestHoldOut = 5    // at least one in this many rows of the pool is held out, to judge by
 	contestSteps   = 50   // most EM steps of each run of the search: EM on the pool follows
 	contestGain    = 1e-3 // such a run ends when a step gains less than this, in nats per row
+	contestNarrow  = 0.1  // nats per row that narrower kernels must gain, see narrower
 	fewParzen      = 4    // few are one in this many
 )
 
@@ -32,7 +33,8 @@ const (
 //	red, nu …  the same with ν C_G, for lca.PresetMetric
 //	nu …       other ν, units and kernels, from the best of those before
 //
-// The winner has the lowest NLL of those that are better than the current metric by two standard errors.
+// The winner has the lowest NLL of those that are better than the current metric by two standard errors; with a smaller ν than another, it
+// must be better than that one by contestNarrow as well.
 type contest struct {
 	learner     *Learner
 	free        freedom
@@ -172,9 +174,19 @@ func (c *contest) consider(f fitted) {
 	}
 	if f.index == 0 {
 		c.was = f.scores
-	} else if f.nll < c.out.Candidates[c.out.Taken].NLL && surelyLower(f.scores, c.was, c.learner.independent(len(f.scores))) {
+	} else if f.nll < c.out.Candidates[c.out.Taken].NLL-c.narrower(f) && surelyLower(f.scores, c.was, c.learner.independent(len(f.scores))) {
 		c.out.Taken, c.out.best = f.index, f.candidate
 	}
+}
+
+// narrower returns what a candidate must gain for having narrower kernels than the one that is taken so far. Where few directions are Parzen, the
+// smallest ν halves their variance and is worth a few hundredths of a nat: no score needs them. But a row of which one column is wrong is then nearer to
+// other neighbours than to its own, and Why, which takes those that are near, names other columns.
+func (c *contest) narrower(f fitted) float64 {
+	if taken := c.out.Candidates[c.out.Taken]; taken.Parzen > 0 && f.recipe.nu < taken.Nu {
+		return contestNarrow
+	}
+	return 0
 }
 
 // considerFew takes the best of the candidates if few of its directions are Parzen. lca.PresetMetric measures ν by the columns,
