@@ -10,13 +10,13 @@ import (
 // leastOthers bounds the share of a direction that belongs to the other rows.
 const leastOthers = 0.25
 
-// chooseBeginning lets a stream begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
+// chooseBeginning lets a stream, or a regime after a restart, begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
 // fit, each row without its own part in it. Kernels are fitted to these rows, and that no row is a neighbour of itself does not undo this: so each number
 // in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
 // Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
 // the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
-// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice.
-func (l *Learner) chooseBeginning(s *Step) error {
+// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice. The first fit is of that many rows.
+func (l *Learner) chooseBeginning(inside int, s *Step) error {
 	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
 		return nil
 	}
@@ -48,7 +48,9 @@ func (l *Learner) chooseBeginning(s *Step) error {
 		l.score(rows)
 		consider("gaussian", l.scoresWithoutOwn())
 	}
-	l.setRegime(best)
+	if l.setRegime(best); l.split && !first.split { // as a single Gaussian
+		s.Learnt = inside
+	}
 	if len(tried.Candidates) > 1 {
 		l.chosen, s.Choice = tried, &tried
 	}

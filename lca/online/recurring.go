@@ -89,6 +89,9 @@ func (l *Learner) learnRecurring(s Step) (Step, error) {
 	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: before.aligned, cl: make([]float64, len(before.cl)), gap: before.gap})
 	both := s
 	inside, used, err := l.fitInside(all, &both)
+	if err == nil && used > 0 {
+		err = l.chooseBeginning(inside.len(), &both)
+	}
 	if err != nil {
 		return Step{}, err
 	}

@@ -174,12 +174,18 @@ func (l *Learner) restart(first batch, s Step) (Step, error) {
 	if brief.len() > 0 && used > 0 {
 		if both, ok := l.learnTogether(begin, brief, first, s); ok {
 			l.former.left = false
+			if err := l.chooseBeginning(both.Learnt, &both); err != nil {
+				return Step{}, err
+			}
 			return l.begun(both, both.Gated-s.Gated)
 		}
 	}
 	l.swap(&was)
 	l.former.left = l.remember()
 	l.swap(&was)
+	if err := l.chooseBeginning(b.len(), &alone); err != nil {
+		return Step{}, err
+	}
 	if s, err = l.begun(alone, alone.Gated-s.Gated); err != nil {
 		return Step{}, err
 	}

@@ -50,6 +50,9 @@ func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
 		return err
 	}
 	l.split = true
+	if err := l.chooseBeginning(len(kept), s); err != nil {
+		return err
+	}
 	if l.drift.nll.seen >= driftSettle { // a young level stays young
 		l.drift.nll.moveTo(was, l.score(recent), float64(l.cfg.Minibatch))
 	}

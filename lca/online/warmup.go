@@ -74,12 +74,8 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	}
 	out := b.len() - inside.len()
 	s.Gated, s.Learnt = s.Gated+out, used
-	fitted := l.split
-	if err := l.chooseBeginning(&s); err != nil {
+	if err := l.chooseBeginning(inside.len(), &s); err != nil {
 		return Step{}, err
-	}
-	if l.split && !fitted { // as a single Gaussian
-		s.Learnt = inside.len()
 	}
 	return l.begun(s, out)
 }
