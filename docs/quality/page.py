@@ -215,8 +215,13 @@ def floors_part(now):
     others = table(["what", "mean", "floor", "worst", "floor"], [
         [text, show(r["found"], 3), f"≥ {mean} " + reached(r["found"]["mean"], mean, r["found"]["se"]), f"{r['least']:.3f}",
          f"≥ {worst} " + reached(r["least"], worst) if worst else ""] for r in found for text, mean, worst in [design.FOUND[r["figure"]]]])
-    return prose.FLOORS.format(found=found[0]["runs"], others=others, probable=probability[0]["runs"], probability=multiples, runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, table=table(
+    return prose.FLOORS.format(found=found[0]["runs"], others=others, probable=probability[0]["runs"], probability=multiples, runs=next(iter(now.values()))["runs"], runs_before=next(iter(before.values()))["runs"], why=why, runs_why=runs_why(store.load("why")), table=table(
         ["stream", "preset", "figure", "first edition", "today", "floor", "refused: first", "today", "alarms: first", "today"], body))
+
+
+def runs_why(rows):
+    few = {r["runs"] for r in rows}
+    return " ".join(f"{n} seeds: {', '.join(dict.fromkeys(r['stream'] for r in rows if r['runs'] == n))}." for n in sorted(few, reverse=True))
 
 
 def tail():

@@ -16,6 +16,7 @@ const (
 	formerBytes  = 128 << 20 // of all of them in a state; with very many columns fewer are kept
 	formerSurely = 3         // standard deviations of a minibatch's NLL
 	formerApart  = 10        // minibatches
+	formerLately = 1         // nats per row
 )
 
 // A stream may go back to what it was: a machine to its other product, a plant from its night to its day. The metric that
@@ -31,6 +32,10 @@ const (
 //
 // A stream of two kinds of minibatches in turn would go back and forth all the time. So for formerApart minibatches
 // after a return, they are only tried when a restart is due.
+//
+// A regime that began lately does not know yet what is usual in it, so that no minibatch is anomalous. A fault that ends just after the learner has
+// believed it would be followed by normal rows that are learnt with it. So until then each minibatch is tried, and a former metric that explains it must
+// be better than the current one by formerLately as well.
 
 // formerRing returns how many former metrics are kept, and about how many bytes a state has of each.
 func formerRing(neighbours, columns int) (metrics, bytes int) {
@@ -87,14 +92,19 @@ func (l *Learner) swap(f *former) {
 	l.counts.Since, f.since = f.since, l.counts.Since
 }
 
-// regimeReturns tries the former metrics on an anomalous minibatch, and makes the best one current if it explains the
-// rows. restart says that a restart is due otherwise.
-func (l *Learner) regimeReturns(b batch, restart bool) bool {
+// beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.
+func (l *Learner) beganLately() bool {
+	return len(l.former.regimes) > 0 && l.cfg.Drift && !l.cfg.Finite && l.drift.far.seen < driftSettle
+}
+
+// regimeReturns tries the former metrics on a minibatch, and makes the best one current if it explains the rows and has an NLL below the one
+// given. restart says that a restart is due otherwise.
+func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
 	if l.cfg.Finite || soon && !restart || !l.cfg.Drift && !l.lockout.tripped {
 		return false
 	}
-	best, least := -1, math.Inf(1)
+	best, least := -1, below
 	for i := range l.former.regimes {
 		f := &l.former.regimes[i]
 		l.swap(f)

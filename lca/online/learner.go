@@ -141,10 +141,14 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	if l.lockout.tripped && !anomalous && !s.Opened && l.cfg.Drift && !l.cfg.Finite && 2*far <= all.len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
-	if anomalous = anomalous || l.lockout.tripped; anomalous || s.Opened {
+	if anomalous = anomalous || l.lockout.tripped; anomalous || s.Opened || l.beganLately() {
 		waiting := l.warm.len()
+		below := math.Inf(1)
+		if !anomalous && !s.Opened {
+			below = s.NLL - formerLately
+		}
 		switch {
-		case l.regimeReturns(all, waiting+all.len() >= l.patience()):
+		case l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
 			b, m, far = l.judge(all, &s)
 		case anomalous:
