@@ -42,6 +42,8 @@ type Positions struct {
 	id    atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
 	last  sync.Map               // source.Partition → source.Position, as last found
 	since sync.Map               // source.Partition → source.Since, from which on topics that we write to count
+
+	unsure sync.Map // source.Partition → offset that was put without an answer, while it is asked for again
 }
 
 // known is what is known about a topic before a decision.
@@ -69,6 +71,11 @@ func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, part
 func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition,
 	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
 ) (source.Offsets, error) {
+	defer func() {
+		for _, part := range parts {
+			p.unsure.Delete(part)
+		}
+	}()
 	looked := false
 	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := p.find(ctx, parts)
@@ -99,6 +106,9 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 		}
 		if final(err) {
 			return nil, err
+		}
+		for _, part := range stale {
+			p.unsure.Store(part, next[part])
 		}
 		p.Log.Warn("the position is not committed yet", "group", p.Group, "error", err, "retry_in", wait)
 		if !sleep(ctx, wait) { // ask again, because it is not known whether it was committed
@@ -193,7 +203,9 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	}
 	for _, part := range missing {
 		if m, begun := seen[markerKey(p.Group, part)]; begun {
-			return nil, nil, p.gone(ctx, part, m, f.topic.ID)
+			if next[part], err = p.gone(ctx, part, m, f.topic.ID); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	begin, msgs, err := p.begin(ctx, seen, f.topic)
@@ -201,6 +213,9 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		return nil, nil, err
 	}
 	for _, part := range missing {
+		if next[part] >= 0 {
+			continue
+		}
 		next[part] = begin[part]
 		p.Log.Info("a partition is read for the first time", "group", p.Group, "partition", part.String(), "offset", begin[part])
 	}

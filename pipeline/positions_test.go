@@ -24,7 +24,8 @@ type town struct {
 	log       []sink.Message
 	reads     int // of the checkpoint topic
 	puts      int
-	fails     int // puts that fail, after they took effect
+	fails     int  // puts that fail, after they took effect
+	forgets   bool // … except for their offsets
 }
 
 func at(id int32) source.Partition { return source.Partition{Topic: "events", ID: id} }
@@ -71,6 +72,9 @@ func (t *town) Put(_ context.Context, msgs []sink.Message, claim source.Claim) e
 	t.puts++
 	t.log = append(t.log, msgs...)
 	for p, next := range claim.Next {
+		if t.forgets && t.fails > 0 {
+			break
+		}
 		t.committed[p] = source.Position{Next: next, Epoch: -1, Metadata: claim.Metadata[p]}
 	}
 	if t.fails > 0 {
@@ -153,6 +157,20 @@ func TestFirstStartFails(t *testing.T) {
 		if next := town.open(t, source.Latest, at(0)); next[at(0)] != 9 || town.committed[at(0)].Next != 9 {
 			t.Errorf("begins at %v, committed is %v", next, town.committed)
 		}
+	})
+}
+
+// Brokers before Kafka 4.0 may forget the offset of a commit to which there was no answer. Who asks again knows that the marker
+// is its own, and that nothing was read since. Others do not, and refuse as with any offset that is missing.
+func TestFirstStartIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		town := newTown()
+		town.fails, town.forgets = 2, true
+		if next := town.open(t, source.Latest, at(0)); next[at(0)] != 9 || town.committed[at(0)].Next != 9 {
+			t.Errorf("begins at %v, committed is %v", next, town.committed)
+		}
+		delete(town.committed, at(0))
+		town.refuses(t, "has no committed offset", "start marker says offset 9")
 	})
 }
 

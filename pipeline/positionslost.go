@@ -56,16 +56,21 @@ var errMoved = errors.New("the committed offsets have moved")
 
 // gone decides about a marker without an offset. The offsets were read before the markers, so a process that has
 // fenced us may have written both in between. A visible marker has its offset in the same transaction. So if there
-// still is no offset, it is lost.
-func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) error {
+// still is no offset, it is lost. It is not if the marker is that of a commit of ours to which there was no answer: brokers
+// before Kafka 4.0 may have forgotten its offset (see Written), and nothing is read before there is one. If another process
+// has taken the partition over since, what is committed next is refused.
+func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) (int64, error) {
 	now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part})
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case now[part].Next >= 0:
-		return errMoved
+		return 0, errMoved
 	}
-	return p.lost(part, m, id)
+	if ours, ok := p.unsure.Load(part); ok && ours.(int64) == m.Offset && !differ(m.TopicID, id) {
+		return m.Offset, nil
+	}
+	return 0, p.lost(part, m, id)
 }
 
 func (p *Positions) lost(part source.Partition, m Start, id string) error {
