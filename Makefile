@@ -17,9 +17,9 @@
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
-# Packages run next to each other, so one that waits for a download needs more than Go's default of 10 minutes. Those with
+# Packages run next to each other, so one that waits for a download, or for a busy machine, needs more than Go's default of 10 minutes. Those with
 # real brokers wait more than they compute: three at a time keep two cores busy.
-LIMIT   := -timeout 18m -p 3
+LIMIT   := -timeout 25m -p 3
 # What takes longest begins first, so that nothing is left over at the end that runs by itself.
 SLOW    := ./internal/e2e ./source ./sink ./pipeline
 

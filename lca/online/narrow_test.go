@@ -6,7 +6,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestNarrowKernelsMustBeWorthIt holds that a smaller ν is not chosen for a few hundredths of a nat, unless there are no kernels beside.
+// TestNarrowKernelsMustBeWorthIt holds that a smaller ν is not chosen for a few hundredths of a nat, except in place of a single Gaussian.
 func TestNarrowKernelsMustBeWorthIt(t *testing.T) {
 	for _, c := range []struct {
 		name   string
