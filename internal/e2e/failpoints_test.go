@@ -40,6 +40,9 @@ func TestChaosFailpoints(t *testing.T) {
 		{"places", false, places, "learn + transform"},
 		{"places-keyed", true, failpointsByKey, "learn + transform, a model for each key"},
 	} {
+		if len(c.places) == 0 {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, pBelow: 0.05, byKey: c.byKey})
 			s.bin = bin
