@@ -42,8 +42,6 @@ type Positions struct {
 	id    atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
 	last  sync.Map               // source.Partition → source.Position, as last found
 	since sync.Map               // source.Partition → source.Since, from which on topics that we write to count
-
-	unsure sync.Map // source.Partition → offset that was put without an answer, while it is asked for again
 }
 
 // known is what is known about a topic before a decision.
@@ -71,11 +69,6 @@ func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, part
 func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition,
 	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
 ) (source.Offsets, error) {
-	defer func() {
-		for _, part := range parts {
-			p.unsure.Delete(part)
-		}
-	}()
 	looked := false
 	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := p.find(ctx, parts)
@@ -98,7 +91,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			return next, nil
 		}
 		for _, part := range stale {
-			msgs = append(msgs, p.Starts.marker(p.Group, part, f.topic.ID, next[part]))
+			msgs = append(msgs, p.Starts.marker(p.Group, part, f.topic.ID, next[part], p.counts(part)))
 		}
 		claim.Next, claim.Metadata, claim.Epochs = next, p.Metadata(parts), p.Epochs(next)
 		if err = k.Put(ctx, msgs, claim); err == nil {
@@ -106,9 +99,6 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 		}
 		if final(err) {
 			return nil, err
-		}
-		for _, part := range stale {
-			p.unsure.Store(part, next[part])
 		}
 		p.Log.Warn("the position is not committed yet", "group", p.Group, "error", err, "retry_in", wait)
 		if !sleep(ctx, wait) { // ask again, because it is not known whether it was committed
@@ -173,10 +163,15 @@ func (p *Positions) stale(f known, next source.Offsets, parts []source.Partition
 // text is what is committed with an offset of a partition.
 func (p *Positions) text(id string, part source.Partition) string {
 	note := source.NewNote(id, p.Model)
-	if since, ok := p.since.Load(part); ok {
-		note.Since = since.(source.Since)
-	}
+	note.Since = p.counts(part)
 	return note.String()
+}
+
+// counts returns from which offset on the topics that we write to count; nil: they do not.
+func (p *Positions) counts(part source.Partition) source.Since {
+	since, _ := p.since.Load(part)
+	counts, _ := since.(source.Since)
+	return counts
 }
 
 // committed decides for a transform.
@@ -227,8 +222,7 @@ func (p *Positions) notBefore(ctx context.Context, part source.Partition, commit
 	if p.Written == nil {
 		return committed, nil
 	}
-	since, _ := p.since.Load(part)
-	written, err := p.Written.next(ctx, part, since.(source.Since))
+	written, err := p.Written.next(ctx, part, p.counts(part))
 	if err != nil {
 		return 0, err
 	}
@@ -358,7 +352,7 @@ func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 		return nil
 	}
 	for _, part := range at.Partitions() {
-		msgs = append(msgs, p.Starts.marker(p.Group, part, *id, at[part]))
+		msgs = append(msgs, p.Starts.marker(p.Group, part, *id, at[part], p.counts(part)))
 	}
 	return msgs
 }

@@ -160,20 +160,6 @@ func TestFirstStartFails(t *testing.T) {
 	})
 }
 
-// Brokers before Kafka 4.0 may forget the offset of a commit to which there was no answer. Who asks again knows that the marker
-// is its own, and that nothing was read since. Others do not, and refuse as with any offset that is missing.
-func TestFirstStartIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		town := newTown()
-		town.fails, town.forgets = 2, true
-		if next := town.open(t, source.Latest, at(0)); next[at(0)] != 9 || town.committed[at(0)].Next != 9 {
-			t.Errorf("begins at %v, committed is %v", next, town.committed)
-		}
-		delete(town.committed, at(0))
-		town.refuses(t, "has no committed offset", "start marker says offset 9")
-	})
-}
-
 // What the first edition has committed is taken as it is, and gets what this one needs.
 func TestFirstEdition(t *testing.T) {
 	town := newTown()

@@ -56,8 +56,8 @@ var errMoved = errors.New("the committed offsets have moved")
 
 // gone decides about a marker without an offset. The offsets were read before the markers, so a process that has
 // fenced us may have written both in between. A visible marker has its offset in the same transaction. So if there
-// still is no offset, it is lost. It is not if the marker is that of a commit of ours to which there was no answer: brokers
-// before Kafka 4.0 may have forgotten its offset (see Written), and nothing is read before there is one. If another process
+// still is no offset, it is lost. If nothing was written of the partition since the marker, that does no harm, and the
+// partition goes on at the marker: brokers before Kafka 4.0 may forget the first offset of a group (see Written). If another process
 // has taken the partition over since, what is committed next is refused.
 func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id string) (int64, error) {
 	now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part})
@@ -67,10 +67,19 @@ func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id
 	case now[part].Next >= 0:
 		return 0, errMoved
 	}
-	if ours, ok := p.unsure.Load(part); ok && ours.(int64) == m.Offset && !differ(m.TopicID, id) {
-		return m.Offset, nil
+	if p.Written == nil || m.Since == nil || differ(m.TopicID, id) {
+		return 0, p.lost(part, m, id)
 	}
-	return 0, p.lost(part, m, id)
+	switch none, err := p.Written.nothing(ctx, part, m.Since); {
+	case err != nil:
+		return 0, err
+	case !none:
+		return 0, p.lost(part, m, id)
+	}
+	p.Log.Warn("the group has no committed offset where a start marker says that it has begun, and nothing was written since: going on at the marker",
+		"group", p.Group, "partition", part.String(), "offset", m.Offset)
+	p.since.Store(part, m.Since)
+	return m.Offset, nil
 }
 
 func (p *Positions) lost(part source.Partition, m Start, id string) error {

@@ -20,6 +20,7 @@ type ReadBack struct {
 	Open   func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
 	OpenAt func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
 	End    func(context.Context) (int64, error)              // the high watermark
+	Begin  func(context.Context) (int64, error)              // the log start offset; only for what Written looks at
 	Log    *slog.Logger                                      // logs what is waited for; nil: nothing
 }
 

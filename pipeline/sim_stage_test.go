@@ -266,7 +266,8 @@ func (s *sim) written(me *proc, group, out, dead string) *Written {
 			OpenAt: func(ctx context.Context, from int64) (TopicReader, error) {
 				return me.logOf(ctx, fallback, p, from), nil
 			},
-			End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Latest) },
+			End:   func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Latest) },
+			Begin: func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Earliest) },
 		}
 	}}
 }

@@ -18,7 +18,7 @@ import (
 // are gone, because they expired or were deleted with their topic. They are small records among the checkpoints, kept
 // by compaction, with JSON values under these keys:
 //
-//	start/<group>/<topic>/<partition>    {"v":1,"topic_id":"…","offset":7}             the group has begun here; where it was when this was written
+//	start/<group>/<topic>/<partition>    {"v":1,"topic_id":"…","offset":7}             the group has begun here; where it was when this was written; of a transform also "since", as in source.Note
 //	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
 //	start/<group>/<topic>/first/<model>  the same for the learner of a model; "chosen":true if offsets reset has written it
 //
@@ -43,6 +43,7 @@ type Start struct {
 	Version int              `json:"v"`
 	TopicID string           `json:"topic_id,omitempty"`
 	Offset  int64            `json:"offset"`
+	Since   source.Since     `json:"since,omitempty"`   // as in source.Note
 	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset; only in "first"
 	Chosen  bool             `json:"chosen,omitempty"`  // an operator has set Offsets, whatever source.start_offset says
 }
@@ -136,8 +137,8 @@ func others(seen map[string]Start, group, topic string) bool {
 }
 
 // marker returns the record that says that the group has begun in a partition.
-func (s *Starts) marker(group string, p source.Partition, id string, next int64) sink.Message {
-	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next})
+func (s *Starts) marker(group string, p source.Partition, id string, next int64, since source.Since) sink.Message {
+	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next, Since: since})
 }
 
 // first returns the record that says where every partition begins, and whether an operator has said so.

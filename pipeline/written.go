@@ -36,6 +36,42 @@ func (w *Written) next(ctx context.Context, of source.Partition, since source.Si
 	return next, nil
 }
 
+// nothing reports whether it is certain that nothing was written of a partition since then.
+func (w *Written) nothing(ctx context.Context, of source.Partition, since source.Since) (bool, error) {
+	for _, topic := range w.Topics {
+		from, ok := since[topic]
+		if !ok {
+			return false, nil
+		}
+		back := w.At(topic, of)
+		begin, err := back.Begin(ctx)
+		if err != nil {
+			return false, fmt.Errorf("the beginning of topic %s: %w", topic, err)
+		}
+		end, err := back.End(ctx)
+		if err != nil {
+			return false, fmt.Errorf("the end of topic %s: %w", topic, err)
+		}
+		if begin > from || end < from || end-from > recentMost { // deleted, another topic, or more than is read back
+			return false, nil
+		}
+		next := int64(0)
+		err = back.from(ctx, from, end, func(got *source.Fetched) error {
+			for i := range got.Records {
+				next = max(next, w.after(got.Records[i].Headers, of))
+			}
+			return nil
+		})
+		if err != nil {
+			return false, fmt.Errorf("the end of topic %s: %w", topic, err)
+		}
+		if next > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // last reads back to the last record of ours. Other groups may write to the same partition.
 func (w *Written) last(ctx context.Context, back *ReadBack, of source.Partition, since int64) (next int64, err error) {
 	err = back.ReadRecent(ctx, since, func(got *source.Fetched) error {

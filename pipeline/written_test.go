@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"testing/synctest"
 
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -13,7 +14,8 @@ import (
 // group g and events/0; 0 for those of others.
 type writtenLogs struct {
 	logs  map[string][][]source.Header
-	reads int // records that were read
+	begin int64 // what is before it was deleted
+	reads int   // records that were read
 }
 
 func (l *writtenLogs) of(group string, p source.Partition, offset int64) []source.Header {
@@ -35,6 +37,7 @@ func (l *writtenLogs) written(topics ...string) *Written {
 		return &ReadBack{
 			Open:   func(ctx context.Context) (TopicReader, error) { return open(ctx, 0) },
 			OpenAt: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
+			Begin: func(context.Context) (int64, error) { return l.begin, nil },
 		}
 	}}
 }
@@ -56,9 +59,7 @@ func (r *writtenReader) Fetch(context.Context) (got source.Fetched, err error) {
 // openWritten is where a transform begins that looks at what is written.
 func (t *town) openWritten(tt *testing.T, logs *writtenLogs) int64 {
 	tt.Helper()
-	p := t.positions(source.Earliest, "")
-	p.Written = logs.written("out", "dead")
-	next, err := p.Open(tt.Context(), t, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
+	next, err := t.tryWritten(tt, logs)
 	if err != nil {
 		tt.Fatal(err)
 	}
@@ -66,6 +67,13 @@ func (t *town) openWritten(tt *testing.T, logs *writtenLogs) int64 {
 		tt.Errorf("begins at %d, and %d is committed", next[at(0)], c.Next)
 	}
 	return next[at(0)]
+}
+
+func (t *town) tryWritten(tt *testing.T, logs *writtenLogs) (source.Offsets, error) {
+	tt.Helper()
+	p := t.positions(source.Earliest, "")
+	p.Written = logs.written("out", "dead")
+	return p.Open(tt.Context(), t, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
 }
 
 func newWrittenLogs() *writtenLogs { return &writtenLogs{logs: map[string][][]source.Header{}} }
@@ -171,5 +179,56 @@ func TestALookReadsTheEndAlone(t *testing.T) {
 	}
 	if next := town.openWritten(t, logs); next != 100_000 || logs.reads > 2*recentFirst {
 		t.Errorf("goes on at %d, after %d records were read", next, logs.reads)
+	}
+}
+
+// Brokers before Kafka 4.0 may forget the first offset of a group, and keep the marker of its transaction. This process or
+// the next goes on at the marker, where it is certain that nothing was written since: or records would come twice.
+func TestFirstOffsetIsForgotten(t *testing.T) {
+	mine := func(l *writtenLogs) []source.Header { return l.of("g", at(0), 3) }
+	many := func(l *writtenLogs, n int) {
+		for range n {
+			l.add("out", l.of("h", at(0), 100))
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		after func(*town, *writtenLogs) // the first start
+		lost  bool
+	}{
+		{"nothing is written", func(*town, *writtenLogs) {}, false},
+		{"others have written", func(_ *town, l *writtenLogs) { many(l, recentMost) }, false},
+		{"others have written much", func(_ *town, l *writtenLogs) { many(l, recentMost+1) }, true},
+		{"outputs are written", func(_ *town, l *writtenLogs) { l.add("out", mine(l)) }, true},
+		{"dead letters are written", func(_ *town, l *writtenLogs) { l.add("dead", mine(l)) }, true},
+		{"what was written is deleted", func(_ *town, l *writtenLogs) { many(l, 1); l.begin = 5 }, true},
+		{"the output topic was deleted", func(_ *town, l *writtenLogs) { l.logs["out"] = nil }, true},
+		{"a marker of the former program", func(town *town, _ *writtenLogs) {
+			town.log = append(town.log, town.positions(source.Earliest, "").Starts.marker("g", at(0), town.id, 3, nil))
+		}, true},
+		{"another topic of the name", func(town *town, _ *writtenLogs) { town.id = "two" }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				town, logs := newTown(), newWrittenLogs()
+				many(logs, 4)
+				town.fails, town.forgets = 2, true
+				if next := town.openWritten(t, logs); next != 3 {
+					t.Fatalf("the process that had no answer begins at %d", next)
+				}
+				town.end[at(0)] = 20
+				c.after(town, logs)
+				delete(town.committed, at(0))
+				next, err := town.tryWritten(t, logs)
+				switch {
+				case c.lost:
+					wantStop(t, err, "start marker")
+				case err != nil:
+					t.Error(err)
+				case next[at(0)] != 3 || town.committed[at(0)].Next != 3:
+					t.Errorf("the next process begins at %v, and %v is committed", next, town.committed)
+				}
+			})
+		})
 	}
 }

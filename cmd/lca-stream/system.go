@@ -251,8 +251,9 @@ func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack
 	}
 	return &pipeline.ReadBack{
 		Topic: p.Topic, OpenAt: openAt, Log: s.log,
-		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return openAt(ctx, 0) },
-		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, to) },
+		Open:  func(ctx context.Context) (pipeline.TopicReader, error) { return openAt(ctx, 0) },
+		End:   func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, to) },
+		Begin: func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Earliest) },
 	}
 }
 
