@@ -84,7 +84,7 @@ bench:
 	@test -n "$$CELLS" || rm -f build/bench/*.md
 	$(BENCH) -bench 'Twin|Gonum|Threads|Score' ./lca/internal/kernel
 	$(BENCH) -bench Growth ./lca/online
-	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions|Formats|Start|Files|Fleet|Dicts' ./internal/bench
+	TABLES=$(CURDIR)/build/bench go test -run '^$$' -benchtime 1x -timeout 6h -bench 'EndToEnd|Latency|Learners|Partitions|Formats|Start|Files|Memory|Fleet|Dicts' ./internal/bench
 	$(MAKE) bench-asm
 	.ci/bench-tables
 	@echo "load average: $$(cat /proc/loadavg)"

@@ -5,10 +5,11 @@ import (
 	"io"
 	"os/exec"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // TestFlatMemory holds that what reads rows from a pipe takes no more memory for many than for few. The many are 170 MB, and their output 340 MB.
@@ -21,7 +22,7 @@ func TestFlatMemory(t *testing.T) {
 		t.Fatal(err, r.Err())
 	}
 	for name, args := range map[string][]string{"transform": {"transform", "-o", "-"}, "em expect": {"em", "expect", "-o", "-"}} {
-		run := func(batches int) (mebibytes int64) {
+		run := func(batches int) (mebibytes int) {
 			cmd := exec.Command("lca-stream", append(slices.Clone(args), "--model", "m.arrows", "--input", "-")...)
 			cmd.Dir, cmd.Stdout = dir, nowhere{} // a pipe, which this process reads
 			stdin, err := cmd.StdinPipe()
@@ -37,6 +38,7 @@ func TestFlatMemory(t *testing.T) {
 					t.Fatal(name, err)
 				}
 			}
+			mebibytes = testtools.PeakMiB(t, cmd.Process.Pid) // all but what fits into a pipe is read
 			if err := w.Close(); err != nil {
 				t.Fatal(name, err)
 			}
@@ -46,7 +48,7 @@ func TestFlatMemory(t *testing.T) {
 			if err := cmd.Wait(); err != nil {
 				t.Fatal(name, err)
 			}
-			return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
+			return mebibytes
 		}
 		few, many := run(16), run(160)
 		t.Logf("%s: %d MiB for 1 million rows, %d for 10", name, few, many)

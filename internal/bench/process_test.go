@@ -178,22 +178,19 @@ func (p *process) save(b *testing.B, what, path string) {
 // stop ends the process in order and returns what it took.
 func (p *process) stop(b *testing.B) result {
 	b.Helper()
+	peak := testtools.PeakMiB(b, p.cmd.Process.Pid)
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		b.Fatal(err)
 	}
 	if err := p.cmd.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	r := spent(p.cmd)
-	r.CPU -= p.startup // as the rival's imports do not count
-	return r
+	return result{CPU: spent(p.cmd) - p.startup, RSS: float64(peak)} // without the start, as the rival's imports do not count
 }
 
-// spent is the processor time and the memory of a process that has ended.
-func spent(cmd *exec.Cmd) result {
-	u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return result{CPU: cpu.Seconds(), RSS: float64(u.Maxrss) / 1024}
+// spent is the processor time of a process that has ended, in seconds.
+func spent(cmd *exec.Cmd) float64 {
+	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
 }
 
 // rival runs testdata/rival.py to its end; it measures itself, so that its imports do not count.

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -54,22 +56,27 @@ func replay(b *testing.B, binary, config string, total, every int) {
 	cmd := exec.Command(binary, "replay", "-c", config, "--every", fmt.Sprint(every), "--output", filepath.Join(b.TempDir(), "m.arrows"), "--json")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	began := time.Now()
-	out, err := cmd.Output()
-	wall := time.Since(began)
-	if err != nil {
-		b.Fatalf("%v: %v\n%s", cmd, err, out)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
 	}
+	peak := testtools.WatchPeak(cmd.Process.Pid)
+	if err := cmd.Wait(); err != nil {
+		b.Fatalf("%v: %v\n%s", cmd, err, out.String())
+	}
+	wall := time.Since(began)
 	var result struct {
 		Rows   int `json:"rows"`
 		Learnt int `json:"learnt_rows"`
 	}
-	if err := json.Unmarshal(out, &result); err != nil || result.Rows != total || result.Learnt < total/every*9/10 {
-		b.Fatalf("%v printed %s (%v)", cmd, out, err)
+	if err := json.Unmarshal(out.Bytes(), &result); err != nil || result.Rows != total || result.Learnt < total/every*9/10 {
+		b.Fatalf("%v printed %s (%v)", cmd, out.String(), err)
 	}
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	cpu := spent(cmd)
 	b.ReportMetric(float64(total)/wall.Seconds(), "rows/s")
-	b.ReportMetric(float64(total)/cpu.Seconds(), "rows/cpu-s")
-	b.ReportMetric(float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024, "peak-MiB")
+	b.ReportMetric(float64(total)/cpu, "rows/cpu-s")
+	b.ReportMetric(float64(peak()), "peak-MiB")
 	b.ReportMetric(0, "ns/op")
 }
 

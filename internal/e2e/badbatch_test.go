@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // badBatch is a batch that a broker takes and that is not a batch of records. Offsets is how many it takes.
@@ -82,7 +83,7 @@ func TestBadBatchesAreSetAside(t *testing.T) {
 	run := s.program("run")
 	s.await(s.name, next, run)
 	s.await(s.name+".learn", behind, run)
-	peak := peakMiB(t, run.Pid())
+	peak := testtools.PeakMiB(t, run.Pid())
 	run.stop()
 	if out := len(b.ReadCommitted(t, s.topic("out"))); out != goods {
 		t.Errorf("%d outputs, want %d", out, goods)

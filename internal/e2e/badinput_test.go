@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -74,7 +73,7 @@ func TestBadInputEndsAsDocumented(t *testing.T) {
 	s.produce(values)
 	run := s.program("run")
 	s.await(s.name, int64(len(values)), run)
-	peak := peakMiB(t, run.Pid())
+	peak := testtools.PeakMiB(t, run.Pid())
 	run.stop()
 
 	outputs := map[int]bool{}
@@ -258,22 +257,4 @@ func arrowFile(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return data
-}
-
-// peakMiB is the largest resident size a process has had.
-func peakMiB(t *testing.T, pid int) int {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
-	if m == nil {
-		t.Fatalf("no VmHWM in %s", status)
-	}
-	kib, err := strconv.Atoi(string(m[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kib / 1024
 }

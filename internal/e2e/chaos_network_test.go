@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // soon is how soon after brokers are back something should be committed, on a machine that has nothing
@@ -133,7 +134,7 @@ func TestChaosQuota(t *testing.T) {
 	s.Quota(t, "lca-stream", 0)
 	s.recovered(s.name, before, time.Now(), p)
 	s.progress(s.name, 100, p)
-	peak := peakMiB(t, p.Pid())
+	peak := testtools.PeakMiB(t, p.Pid())
 	if peak > memoryBoundMiB {
 		t.Errorf("%d MiB at the peak, more than %d", peak, memoryBoundMiB)
 	}

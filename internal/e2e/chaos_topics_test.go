@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // inQuiet names the group as the learner that is left alone has it: what both write differs in nothing else.
@@ -219,7 +220,7 @@ func TestChaosMemory(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "700MiB")
 	p := s.program("run")
 	s.await(s.name, int64(done.Messages), p)
-	peak := peakMiB(t, p.Pid())
+	peak := testtools.PeakMiB(t, p.Pid())
 	p.stop()
 	v := s.check(done.Rows, 1)
 	if peak > boundMiB {

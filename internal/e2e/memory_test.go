@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // memoryBoundMiB is what a process may take for its input at default settings, on a machine with room for much
@@ -70,7 +71,7 @@ func TestMemoryOfSmallMessages(t *testing.T) {
 			run := s.program("run", "--log-level", "info")
 			start := time.Now()
 			s.await(s.name, int64(c.messages), run)
-			took, peak := time.Since(start), peakMiB(t, run.Pid())
+			took, peak := time.Since(start), testtools.PeakMiB(t, run.Pid())
 			run.stop()
 			if peak > memoryBoundMiB {
 				t.Errorf("%d MiB at the peak, more than %d", peak, memoryBoundMiB)
@@ -141,7 +142,7 @@ func TestMemoryOfLargeMessages(t *testing.T) {
 	run := s.program("run", "--log-level", "info")
 	s.await(s.name, messages, run)
 	s.await(s.name+".learn", messages, run)
-	peak := peakMiB(t, run.Pid())
+	peak := testtools.PeakMiB(t, run.Pid())
 	run.stop()
 	if peak > memoryBoundMiB {
 		t.Errorf("%d MiB at the peak, more than memory.limit, %d", peak, memoryBoundMiB)

@@ -85,6 +85,12 @@ class Kernels(Gaussian):
         return y, self.offset + 0.5 * (z * z).sum(1) - top - np.log(np.exp(e - top[:, None]).sum(1))
 
 
+def peak():
+    """The largest resident size, in MiB. ru_maxrss counts the program that started this one, too."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:")) / 1024
+
+
 def cpu():
     u = resource.getrusage(resource.RUSAGE_SELF)
     return u.ru_utime + u.ru_stime
@@ -156,7 +162,7 @@ def main():
     models.clear()
     gc.collect()
     trim(0)
-    print(json.dumps({"Messages": done, "CPU": used, "Wall": wall, "RSS": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    print(json.dumps({"Messages": done, "CPU": used, "Wall": wall, "RSS": peak(),
                       "Learnt": learnt, "Models": count, "ModelKiB": (before - rss()) / 1024 / count}))
 
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -107,8 +108,14 @@ func processor() float64 {
 
 // peak is the largest resident size, in MiB.
 func peak() float64 {
-	u := usage()
-	return float64(u.Maxrss) / 1024
+	status, _ := os.ReadFile("/proc/self/status") // Maxrss counts the program that started this one, too
+	for line := range strings.Lines(string(status)) {
+		if kib := 0.0; strings.HasPrefix(line, "VmHWM:") {
+			_, _ = fmt.Sscanf(line, "VmHWM: %f", &kib)
+			return kib / 1024
+		}
+	}
+	return 0
 }
 
 func usage() (u syscall.Rusage) {
