@@ -10,7 +10,7 @@ import (
 )
 
 // Memory bounds what all Kafka sources of a process hold together, independently of their number and that of their
-// partitions. It is divided by a unit u: an eighth of the limit, but at most 64 MiB, because faster reading needs no
+// partitions. It is divided by a unit u: an eighth of the limit, but at most 24 MiB, because faster reading needs no
 // more.
 //
 //	u/2   responses that are read ahead or taken apart, with all that their records take: a lane's part is for
@@ -44,7 +44,7 @@ type Memory struct {
 
 const (
 	leastUnit = 8 << 20
-	mostUnit  = 64 << 20
+	mostUnit  = 24 << 20
 
 	// leastPart and leastGather are lower bounds for a lane and a reader: less would save little memory for many more
 	// requests and transactions.

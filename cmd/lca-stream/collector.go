@@ -13,7 +13,7 @@ import (
 const (
 	// garbageMost is the largest amount of garbage, as long as that is at least garbageLeast percent of the live
 	// heap: less garbage would cost more processor time than the memory is worth.
-	garbageMost  = 48 << 20
+	garbageMost  = 24 << 20
 	garbageLeast = 40
 	garbageUsual = 100 // percent: Go's own
 )

@@ -12,7 +12,7 @@ import (
 const snapshotFetch = 1 << 20
 
 // keyedParts is how many parts of the memory for batches a batch takes, see transforms.parts.
-const keyedParts = 2
+const keyedParts = 8
 
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
 func (s *system) transformKeyed(ctx context.Context) error {
