@@ -12,7 +12,7 @@ const (
 	AlarmRegimeReturned              // a former metric explains the rows, and is current again
 	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (lockout.go)
 	AlarmRecurring                   // rows that were refused came again and again: the learner restarted from both kinds (recurring.go)
-	AlarmRefused                     // many rows have been refused for long; the metric goes on (lockout.go)
+	AlarmRefused                     // many rows have been refused for long (lockout.go), or no column has moved for as long as a change must last (restart.go); the metric goes on
 )
 
 var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout", AlarmRecurring: "recurring", AlarmRefused: "refused"}

@@ -140,6 +140,9 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	moments := newRunningMoments(l.cfg.momentsMemory(), d)
 	moments.start(first.x, l.work)
 	if len(moments.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
+		if w.len()-b.len() < want { // say so, once
+			s.Alarm, s.RefusedShare, l.lockout.lasting = AlarmRefused, 1, refusedRows
+		}
 		w.forget(w.len()-want, d)
 		l.updateCounters(&s)
 		return s, nil
