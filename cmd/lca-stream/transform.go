@@ -218,7 +218,7 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *pi
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
 	src, err := o.reader(ctx, source.KafkaConfig{
-		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: transformGather,
+		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: o.gather(),
 		GatherParts: o.parts(), GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
 	}, o.whitened())
 	if err != nil {
@@ -235,6 +235,14 @@ func (o *transforms) parts() int {
 		return 1
 	}
 	return keyedParts
+}
+
+// gather bounds the bytes of messages in a batch, see transformGather.
+func (o *transforms) gather() int {
+	if o.models == nil {
+		return transformGather
+	}
+	return whitenGather
 }
 
 // whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.

@@ -12,7 +12,11 @@ import (
 const snapshotFetch = 1 << 20
 
 // keyedParts is how many parts of the memory for batches a batch takes, see transforms.parts.
-const keyedParts = 8
+const keyedParts = 20
+
+// whitenGather bounds the bytes of messages in a batch, see transforms.gather. More of them would serve a fetched model better, and take more
+// than the 256 MiB that a process may have in addition to model.memory.
+const whitenGather = 7 << 19
 
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
 func (s *system) transformKeyed(ctx context.Context) error {
