@@ -9,7 +9,7 @@ import (
 )
 
 func TestGarbagePercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: 100, 20 << 20: 100, 48 << 20: 100, 80 << 20: 60, 120 << 20: 40, 4 << 30: 40} {
+	for live, want := range map[uint64]int{0: 100, 10 << 20: 100, 24 << 20: 100, 40 << 20: 60, 60 << 20: 40, 4 << 30: 40} {
 		if got := garbagePercent(live); got != want {
 			t.Errorf("%d MiB live: %d %%, want %d", live>>20, got, want)
 		}
