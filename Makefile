@@ -19,7 +19,7 @@ GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
 # Packages run next to each other, so one that waits for a download, or for a busy machine, needs more than Go's default of 10 minutes. Those with
 # real brokers wait more than they compute: three at a time keep two cores busy.
-LIMIT   := -timeout 25m -p 3
+LIMIT   := -timeout 40m -p 3
 # What takes longest begins first, so that nothing is left over at the end that runs by itself.
 SLOW    := ./internal/e2e ./source ./sink ./pipeline
 
