@@ -81,7 +81,9 @@ func (r *fetchRequest) encoded() *kmsg.FetchRequest {
 	t := kmsg.NewFetchRequestTopic()
 	t.Topic, t.TopicID, t.Partitions = r.partition.Topic, r.topic, append(t.Partitions, p)
 	request := kmsg.NewPtrFetchRequest() // no fetch session: sessions save bytes for readers of many partitions
-	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = r.maxWaitMs, 1, r.maxBytes
+	// The limit is that of the partition, the only one. kfake forgets to list the aborted transactions of a response
+	// that is cut off by the limit of the whole.
+	request.MaxWaitMillis, request.MinBytes, request.MaxBytes = r.maxWaitMs, 1, math.MaxInt32
 	if request.IsolationLevel = 1; r.readUncommitted {
 		request.IsolationLevel = 0
 	}
