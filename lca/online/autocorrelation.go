@@ -37,7 +37,7 @@ const (
 //
 // A stream that stays at a level for long and then jumps to another has the autocorrelation of a slow one. But its
 // adjacent rows are no copies of each other. They differ as much as rows 64 apart, except for the few pairs with a jump in
-// between, which count as no more than nearbyMost. So moves compares the mean squared differences at these two lags.
+// between, which count as no more than nearbyMost. So surelyMoves compares the mean squared differences at these two lags.
 type autocorrelation struct {
 	seen   uint64    // rows taken in
 	centre []float64 // the first row, from which the others are measured
@@ -138,6 +138,9 @@ func (a *autocorrelation) add(j int, before, row []float64, lag float64, dense b
 		rows += gapStride
 	}
 	m, memory, adjacent := &a.levels[j], max(gapMemory, rowsOf(gapPairs, j)), a.levels[0].apart
+	if !a.begun(m, before, row) {
+		return
+	}
 	m.taken = min(m.taken+rows, memory)
 	m.lag += float64(rows / m.taken * (lag - m.lag))
 	w, of := rows/m.taken, m.taken
@@ -161,12 +164,39 @@ func (a *autocorrelation) add(j int, before, row []float64, lag float64, dense b
 	}
 }
 
-// lag returns where the autocorrelation falls below 1/e, on a logarithmic scale between two of the lags; 0 where that
-// of adjacent rows is below it, or not surely above.
-func (a *autocorrelation) lag() float64 {
+// begun reports whether a column takes part in a pair.
+func (a *autocorrelation) begun(m *lagMoments, before, row []float64) bool {
+	for k, c := range a.centre {
+		if m.rows[k] > 0 || before[k] != c && row[k] != c {
+			return true
+		}
+	}
+	return false
+}
+
+// lag returns where the median column's autocorrelation falls below 1/e.
+func (a *autocorrelation) lag() float64 { return a.falls(a.correlation) }
+
+// longestLag returns where that of the slowest column falls below 1/e.
+func (a *autocorrelation) longestLag() (longest float64) {
+	for k := range a.centre {
+		longest = max(longest, a.falls(func(j int) (rho, pairs float64) {
+			m := &a.levels[j]
+			if rho, varies := m.correlation(k); varies {
+				return rho, m.rows[k] / rowsOf(1, j)
+			}
+			return 0, 0
+		}))
+	}
+	return longest
+}
+
+// falls returns the lag at which an autocorrelation, known at each level, falls below 1/e, on a logarithmic scale between
+// two of the lags; 0 where that of adjacent rows is below it, or not surely above.
+func (a *autocorrelation) falls(at func(level int) (rho, pairs float64)) float64 {
 	last, lag := math.NaN(), 0.0
 	for j := range a.levels {
-		rho, pairs := a.correlation(j)
+		rho, pairs := at(j)
 		if pairs < gapFewest {
 			break
 		}
@@ -185,19 +215,7 @@ func (a *autocorrelation) lag() float64 {
 
 // correlation returns the median over the columns that vary of the autocorrelation of a level, and the number of pairs.
 func (a *autocorrelation) correlation(j int) (rho, pairs float64) {
-	m := &a.levels[j]
-	rho, pairs = a.median(j, gapFewest, func(k int) (float64, bool) {
-		v := m.sum[k]
-		variance := m.square[k] - float64(v*v)
-		return (m.product[k] - float64(v*v)) / variance, variance > constantVariance*m.square[k]
-	})
-	return rho, pairs
-}
-
-// moves reports whether adjacent rows are nearer to each other than rows some time apart. Few rows do not say.
-func (a *autocorrelation) moves() bool {
-	rho, pairs := a.movement()
-	return pairs == 0 || rho > 1/math.E
+	return a.median(j, gapFewest, a.levels[j].correlation)
 }
 
 // surelyMoves reports whether adjacent rows are nearer to each other than rows some time apart by two standard errors more.
@@ -242,6 +260,13 @@ func (a *autocorrelation) median(j, fewest int, figure func(column int) (v float
 // columns are the moments of each column, in the order of the state.
 func (m *lagMoments) columns() []*[]float64 {
 	return []*[]float64{&m.rows, &m.sum, &m.square, &m.product, &m.apart}
+}
+
+// correlation returns the autocorrelation of a column, and false if it does not vary.
+func (m *lagMoments) correlation(k int) (rho float64, varies bool) {
+	v := m.sum[k]
+	variance := m.square[k] - float64(v*v)
+	return (m.product[k] - float64(v*v)) / variance, variance > constantVariance*m.square[k]
 }
 
 func (a *autocorrelation) write(w *writer) {

@@ -19,13 +19,17 @@ const (
 // timeGap is the number of rows within which two rows of the same partition are no neighbours. A sensor that moves
 // slowly has near copies of each row just before and after it: with these as neighbours the kernel fits the movement of
 // a second, and each later row is far from all before it. In such a stream rows in a row are hardly more than one, so
-// the warm-up (warmUp), the growth of n (growth.go) and the patience with a change (restart.go) count rows/gap.
+// the warm-up (waiting.go), the growth of n (growth.go) and the patience with a change (restart.go) count rows/gap.
 //
 // Unless Config.TimeGap is a number, the gap is three times the lag at which the median column's autocorrelation falls
 // below 1/e, and 0 where that of adjacent rows is below it already, as in a stream whose rows are independent.
 //
-// A stream that jumps between levels has a gap too, because it shows a part of what it is at a time. But the first model
-// does not wait for it (moves). A finite set with such jumps has none: it may be sorted, and is known whole at the end.
+// A stream that jumps between levels has a gap too, because it shows a part of what it is at a time. A finite set with
+// such jumps has none: it may be sorted, and is known whole at the end.
+//
+// The warm-up goes by the slowest column instead. A day's cycle in one column of twenty is seen by hours in the rows of a
+// minute: a first model of these takes all other hours for outliers. For the neighbours one slow column does not matter,
+// because rows that are near in time are near in that column alone.
 type timeGap struct {
 	fixed  bool   // Config.TimeGap is a number
 	finite bool   // Config.Finite
@@ -67,11 +71,26 @@ func (g *timeGap) learn(b batch, d int) {
 
 // stretched returns how many rows stand for the given number of independent ones: at most the pool's size, because a
 // stream must not wait without end.
-func (g *timeGap) stretched(rows, neighbours int) int {
-	if g.rows <= 1 {
+func (g *timeGap) stretched(rows, neighbours int) int { return stretched(rows, g.rows, neighbours) }
+
+func stretched(rows int, gap uint64, neighbours int) int {
+	if gap <= 1 {
 		return rows
 	}
-	return min(rows*int(g.rows), max(rows, neighbours))
+	return min(rows*int(gap), max(rows, neighbours))
+}
+
+// slowest returns the gap of the slowest column, for the warm-up.
+func (g *timeGap) slowest() uint64 {
+	if g.fixed || g.finite && g.rows == 0 {
+		return g.rows
+	}
+	return g.of(g.longestLag())
+}
+
+// of returns the gap that a lag makes.
+func (g *timeGap) of(lag float64) uint64 {
+	return min(uint64(math.Ceil(gapLags*lag)), g.most, g.seen/gapShare)
 }
 
 // revise computes the gap again.
@@ -79,7 +98,7 @@ func (g *timeGap) revise() {
 	if g.fixed {
 		return
 	}
-	rows := min(uint64(math.Ceil(gapLags*g.lag())), g.most, g.seen/gapShare)
+	rows := g.of(g.lag())
 	if g.finite && rows > 0 && !g.surelyMoves() {
 		rows = 0
 	}

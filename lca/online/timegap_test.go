@@ -200,10 +200,10 @@ func TestTimeGapContinues(t *testing.T) {
 	}
 }
 
-// TestNoWaitForJumps holds that the first model does not wait where columns step from a constant, or the level of the
-// stream jumps, and that it does for sensors that move.
-func TestNoWaitForJumps(t *testing.T) {
-	const d, phi = 6, 0.99
+// TestFirstModelWaits holds that the first model waits where one column is slow, as in a cycle or after a jump of the level, and that
+// it does not where columns step from a constant, or all have forgotten a row a few rows later.
+func TestFirstModelWaits(t *testing.T) {
+	const d, phi = 20, 0.99
 	slow := func(r *rand.Rand, before []float64) []float64 {
 		x := draw(r, d, 0)
 		for k := range x {
@@ -227,9 +227,28 @@ func TestNoWaitForJumps(t *testing.T) {
 		"half of the columns constant at first": {400, func(r *rand.Rand, i int, _ []float64) []float64 {
 			return constant(draw(r, d, 20), map[bool]int{true: d / 2}[i < 200])
 		}},
-		"a jump":    {400, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/250)*50) }},
-		"two jumps": {400, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/150%2)*5) }},
-		"slow":      {3000, func(r *rand.Rand, _ int, before []float64) []float64 { return slow(r, before) }},
+		"independent rows": {400, func(r *rand.Rand, _ int, _ []float64) []float64 { return draw(r, d, 0) }},
+		"heavy tails": {400, func(r *rand.Rand, _ int, _ []float64) []float64 {
+			x := draw(r, d, 0)
+			for k := range x {
+				x[k] /= r.Float64()
+			}
+			return x
+		}},
+		"short memory": {3000, func(r *rand.Rand, _ int, before []float64) []float64 {
+			x := draw(r, d, 0)
+			for k := range x {
+				x[k] += 0.7 * before[k]
+			}
+			return x
+		}},
+		"a day's cycle in one column": {3000, func(r *rand.Rand, i int, _ []float64) []float64 {
+			x := draw(r, d, 0)
+			x[3] = 0.3*x[3] + 3*math.Sin(2*math.Pi*float64(i)/1440)
+			return x
+		}},
+		"a jump": {3000, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/250)*50) }},
+		"slow":   {3000, func(r *rand.Rand, _ int, before []float64) []float64 { return slow(r, before) }},
 		"constant at first, then slow": {3000, func(r *rand.Rand, i int, before []float64) []float64 {
 			if i < 300 {
 				return constant(make([]float64, d), d)

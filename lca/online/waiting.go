@@ -21,18 +21,18 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 	}
 	w = Waiting{Rows: l.warm.len(), Wanted: l.warmupWanted()}
 	if w.Wanted > l.cfg.warmupRows() {
-		w.Gap = l.gap.rows
+		w.Gap = l.gap.slowest()
 	}
 	w.Constant = w.Rows >= w.Wanted // warmUp has tried
 	return w, true
 }
 
 // warmupWanted returns how many rows the warm-up collects: more than the configuration says in a stream in which
-// several rows in a row are hardly more than one.
+// several rows in a row are hardly more than one, in any column.
 func (l *Learner) warmupWanted() int {
 	want := l.cfg.warmupRows()
-	if l.cfg.WarmupRows == lca.Auto && (l.gap.fixed || l.gap.moves()) {
-		want = l.gap.stretched(want, l.cfg.Neighbours)
+	if l.cfg.WarmupRows == lca.Auto {
+		want = stretched(want, l.gap.slowest(), l.cfg.Neighbours)
 	}
 	return want
 }
