@@ -15,6 +15,7 @@ type law struct {
 
 	before  *law                        // the law before a change; nil where there is none
 	cluster func(row []float64) float64 // number of the row's cluster; nil where there is none
+	ways    []law                       // laws of which it is the mixture; nil where there are none
 }
 
 // rows draws n independent rows.
@@ -101,11 +102,15 @@ func five(noise int) law {
 		at := corners[r.IntN(len(corners))]
 		row[0], row[1] = row[0]+at[0], row[1]+at[1]
 	}, nll: func(row []float64) float64 {
-		sum := 0.0
+		nearer := func(at [2]float64) float64 { return at[0]*row[0] + at[1]*row[1] - 0.5*(at[0]*at[0]+at[1]*at[1]) }
+		most, sum := math.Inf(-1), 0.0
 		for _, at := range corners {
-			sum += math.Exp(at[0]*row[0]+at[1]*row[1]-0.5*(at[0]*at[0]+at[1]*at[1])) / float64(len(corners))
+			most = max(most, nearer(at))
 		}
-		return white.nll(row) - math.Log(sum)
+		for _, at := range corners {
+			sum += math.Exp(nearer(at)-most) / float64(len(corners))
+		}
+		return white.nll(row) - most - math.Log(sum)
 	}, cluster: func(row []float64) float64 {
 		nearest, least := 0, math.Inf(1)
 		for c, at := range corners {

@@ -63,6 +63,8 @@ func All() []Stream {
 		{Name: "A/B/A/B", Dim: columns, rows: 4 * regimeRows, law: mixedFive, arrange: regimes, returns: regimeRows},
 		{Name: "five + 8 noise, mixed", Dim: 10, rows: 10000, law: func(r *rand.Rand) law { return five(8).mixed(mixing(r, 10), make([]float64, 10)) }},
 		{Name: "sorted by cluster", Dim: columns, rows: 15000, law: mixedFive, arrange: bursts},
+		{Name: "a day's cycle in two columns", Dim: columns, rows: length, law: cycle, arrange: days},
+		{Name: "two ways to run, in turn", Dim: columns, rows: length, law: twoWays, arrange: turns},
 		{Name: "a new cluster of 5 %", Dim: columns, rows: length, law: withCluster, arrange: change},
 	}
 }

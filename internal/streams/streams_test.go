@@ -28,6 +28,8 @@ func TestFloors(t *testing.T) {
 		{"one column shrinks to a tenth", 1, 1, 1},
 		{"5 % of rows at 8 sd", 1.5, 0.10, 0},
 		{"a new cluster of 5 %", 1.5, 0.10, 0},
+		{"a day's cycle in two columns", 1, 0.02, 0},
+		{"two ways to run, in turn", 4, 0.2, 3}, // the metric preset's kernels are wide
 	} {
 		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
 			t.Run(f.stream+" "+preset.String(), func(t *testing.T) {

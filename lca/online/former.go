@@ -81,6 +81,8 @@ type former struct {
 type formers struct {
 	regimes []former
 	turned  uint64 // counts.Minibatches at the last return
+	began   uint64 // counts.Minibatches when the current one began; 0: the first
+	brief   bool   // the last one to be left was brief (alternation.go)
 	left    bool   // the current regime began when the last of them was left, from later rows alone
 }
 
@@ -218,6 +220,8 @@ func (d *level) moveTo(was, now []float64, rows float64) {
 func (f *formers) write(w *writer) {
 	w.u64(f.turned)
 	w.flag(f.left)
+	w.u64(f.began)
+	w.flag(f.brief)
 	w.count(len(f.regimes))
 	for i := range f.regimes {
 		r := &f.regimes[i]
@@ -240,6 +244,9 @@ func (l *Learner) readFormers(r *reader) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
 	l.former.turned = r.u64()
 	l.former.left = r.version > 5 && r.flag()
+	if r.version > 7 {
+		l.former.began, l.former.brief = r.u64(), r.flag()
+	}
 	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
 		l.counts.Since = r.u64()
 		l.regime = emptyRegime(l.cfg)

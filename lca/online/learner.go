@@ -141,6 +141,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	if l.lockout.tripped && !anomalous && !s.Opened && l.cfg.Drift && !l.cfg.Finite && 2*far <= all.len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
+	alternates := false
 	if anomalous = anomalous || l.lockout.tripped; anomalous || s.Opened || l.beganLately() {
 		waiting := l.warm.len()
 		below := math.Inf(1)
@@ -149,7 +150,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 		}
 		switch {
 		case l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
-			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
+			s.Alarm, s.Alone, s.Released, alternates = AlarmRegimeReturned, 0, waiting, l.turn()
 			b, m, far = l.judge(all, &s)
 		case anomalous:
 			return l.quarantine(all, s)
@@ -185,19 +186,26 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.split = true
 	before := l.counts.Since
 	l.updateCounters(&s)
-	if err := l.replayPool(before, &s); err != nil {
-		return Step{}, err
+	return l.follow(b, before, held, alternates, s)
+}
+
+// follow does what follows once a minibatch has been learnt. before is counts.Since without it, and held the pool's rows.
+func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s Step) (Step, error) {
+	err := l.replayPool(before, &s)
+	if err == nil && l.transitionDue(before) {
+		err = l.leaveOutFormer(b, &s)
 	}
-	if l.transitionDue(before) {
-		if err := l.leaveOutFormer(b, &s); err != nil {
-			return Step{}, err
-		}
+	if err == nil {
+		err = l.stepChoice(b, before, held, &s)
 	}
-	if err := l.stepChoice(b, before, held, &s); err != nil {
+	if err != nil {
 		return Step{}, err
 	}
 	l.reviseGap(b)
-	if s, err = l.learnRecurring(s); err != nil {
+	if s, err = l.learnRecurring(s); err == nil && alternates && s.Alarm == AlarmRegimeReturned {
+		s, err = l.learnAlternating(s)
+	}
+	if err != nil {
 		return Step{}, err
 	}
 	return s, l.aligned.advance(l)

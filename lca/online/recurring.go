@@ -27,7 +27,8 @@ const (
 type recurring struct {
 	rows     batch
 	episodes []uint64 // which time each of the rows was of
-	episode  uint64   // times so far that quarantine began
+	episode  uint64   // times so far that minibatches were anomalous
+	over     bool     // the last of these is over
 	released uint64   // rows that were released since
 	since    uint64   // counts.Rows when the first of the rows was released
 }
@@ -71,7 +72,7 @@ func (l *Learner) watchesRecurring() bool {
 // learnRecurring learns released rows with the current regime, if they are of one kind that recurs.
 func (l *Learner) learnRecurring(s Step) (Step, error) {
 	k, most := &l.recurring, l.patience()
-	if k.rows.len() < most || k.episodes[len(k.episodes)-1] < k.episodes[0]+recurringEpisodes-1 || l.warm.len() > 0 {
+	if k.rows.len() < most || k.episodes[len(k.episodes)-1] < k.episodes[0]+recurringEpisodes-1 {
 		return s, nil
 	}
 	share := min(0.5, float64(k.released)/float64(l.counts.Rows-k.since))
@@ -82,32 +83,42 @@ func (l *Learner) learnRecurring(s Step) (Step, error) {
 	n := min(l.pool.len(), l.cfg.Neighbours)
 	few := min(k.rows.len(), int(share*float64(n)))
 	kind := new(batch).sample(k.rows, few, 0, l.cfg.Dim)
+	rest := new(batch).sample(l.pool.batch(), n-few, 0, l.cfg.Dim)
+	s, both, err := l.learnBoth(rest, kind, share, s, func() bool { return l.knows(kind) })
+	if err == nil && !both {
+		k.forget(k.rows.len()/2, l.counts.Rows, l.cfg.Dim)
+	}
+	return s, err
+}
+
+// learnBoth restarts from rows of two kinds, of which the other one has that share of the stream. The current regime stays if they cannot be fitted
+// together, or if right does not hold afterwards.
+func (l *Learner) learnBoth(one, other batch, share float64, s Step, right func() bool) (both Step, done bool, err error) {
 	var all batch
-	all.append(new(batch).sample(l.pool.batch(), n-few, 0, l.cfg.Dim))
-	all.append(kind)
+	all.append(one)
+	all.append(other)
 	before := l.regime
 	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: before.aligned, cl: make([]float64, len(before.cl)), gap: before.gap})
-	both := s
+	both = s
 	inside, used, err := l.fitInside(all, &both)
 	if err == nil && used > 0 {
 		err = l.chooseBeginning(inside.len(), &both)
 	}
 	if err != nil {
-		return Step{}, err
+		return Step{}, false, err
 	}
-	if used == 0 || !l.split || !l.knows(kind) {
+	if used == 0 || !l.split || !right() {
 		l.setRegime(before)
 		l.estimator = newEstimator(l.cfg)
-		k.forget(k.rows.len()/2, l.counts.Rows, l.cfg.Dim)
-		return s, nil
+		return s, false, nil
 	}
-	l.levelOfBoth(all, n-few, share)
+	l.levelOfBoth(all, one.len(), share)
 	l.leave()
 	l.counts.Since = uint64(inside.len())
 	l.counts.count(AlarmRecurring)
 	both.Alarm, l.former.left = AlarmRecurring, false
 	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
-	return both, nil
+	return both, true, nil
 }
 
 // alike reports whether the rows of every second time are where the Gaussian of the others would have them, and the other way round.
@@ -178,10 +189,12 @@ func (k *recurring) write(w *writer) {
 	w.u64(k.episode)
 	w.u64(k.released)
 	w.u64(k.since)
+	w.flag(k.over)
 }
 
 func (k *recurring) read(r *reader, dim int) {
 	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64()}
+	k.over = r.version > 7 && r.flag()
 	if r.err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
 		r.err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
 	}

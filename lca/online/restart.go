@@ -87,6 +87,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		}
 	}
 	s.Released += l.release(min(rows, l.warm.len()))
+	l.recurring.over = true
 }
 
 // release drops the oldest rows in quarantine, which are never learnt.
@@ -116,9 +117,10 @@ func (l *Learner) patience() int {
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.patience()
 	if l.cfg.Drift || l.lockout.tripped {
-		if w.len() == 0 {
+		if w.len() == 0 || l.recurring.over {
 			l.recurring.episode++
 		}
+		l.recurring.over = false
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {
@@ -166,6 +168,7 @@ func (l *Learner) restart(first batch, s Step) (Step, error) {
 		l.gap.revise()
 	}
 	l.leave()
+	l.turn()
 	l.counts.Since = 0
 	begin()
 	alone := s

@@ -1,0 +1,65 @@
+package online
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// TestAlternation holds that two ways to run that take turns are learnt together, with one alarm, after each has returned, whatever
+// the length of a turn, and that there is no alarm and hardly a refused row afterwards; and that a learner that is saved and read goes on with
+// the same bits.
+func TestAlternation(t *testing.T) {
+	for _, turn := range []int{7, 12, 13, 15} { // minibatches; a change must last for twelve
+		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+			t.Run(fmt.Sprintf("%d %v", turn, preset), func(t *testing.T) {
+				s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = preset, 1000, 600 })
+				one, other := s.law(3), func() *mat.Dense { return s.minibatch(4, 30) }
+				var alarms []Alarm
+				for i := range 6 {
+					now, _ := s.learn(turn, one)
+					alarms = append(alarms, now...)
+					s.restore()
+					now, _ = s.learn(turn, other)
+					if alarms = append(alarms, now...); i%2 == 0 {
+						s.restore()
+					}
+				}
+				if n := len(alarms); n > 4 || n > 0 && (alarms[n-1] != AlarmRecurring || slices.Contains(alarms[:n-1], AlarmRecurring)) {
+					t.Errorf("alarms %v, want none, where the first model knows both, or one at most for each turn and at last that both are learnt", alarms)
+				}
+				before, gated := len(alarms), s.l.counts.Gated
+				for range 4 {
+					now, _ := s.learn(turn, one)
+					alarms = append(alarms, now...)
+					now, _ = s.learn(turn, other)
+					alarms = append(alarms, now...)
+				}
+				rows := uint64(8 * turn * s.b)
+				if refused := s.l.counts.Gated - gated + uint64(s.l.Quarantined()); len(alarms) > before || refused > rows/20 {
+					t.Errorf("alarms %v and %d of %d rows refused when both are known", alarms[before:], refused, rows)
+				}
+			})
+		}
+	}
+}
+
+// TestFaultsAreNotAlternation holds that a fault that is believed twice, with rows of long in between, is not learnt with the others.
+func TestFaultsAreNotAlternation(t *testing.T) {
+	s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = lca.PresetDensity, 1000, 600 })
+	var alarms []Alarm
+	for range 3 {
+		now, _ := s.learn(40, s.law(3))
+		alarms = append(alarms, now...)
+		now, _ = s.learn(14, func() *mat.Dense { return s.minibatch(3, 30) })
+		alarms = append(alarms, now...)
+	}
+	want := []Alarm{AlarmDrift, AlarmRegimeReturned, AlarmRegimeReturned, AlarmRegimeReturned, AlarmRegimeReturned}
+	if !slices.Equal(alarms, want) {
+		t.Errorf("alarms %v, want %v", alarms, want)
+	}
+}
