@@ -56,13 +56,7 @@ func (w *Written) nothing(ctx context.Context, of source.Partition, since source
 			return false, nil
 		}
 		next := int64(0)
-		err = back.from(ctx, from, end, func(got *source.Fetched) error {
-			for i := range got.Records {
-				next = max(next, w.after(got.Records[i].Headers, of))
-			}
-			return nil
-		})
-		if err != nil {
+		if err = back.from(ctx, from, end, w.latest(of, &next)); err != nil {
 			return false, fmt.Errorf("the end of topic %s: %w", topic, err)
 		}
 		if next > 0 {
@@ -74,13 +68,18 @@ func (w *Written) nothing(ctx context.Context, of source.Partition, since source
 
 // last reads back to the last record of ours. Other groups may write to the same partition.
 func (w *Written) last(ctx context.Context, back *ReadBack, of source.Partition, since int64) (next int64, err error) {
-	err = back.ReadRecent(ctx, since, func(got *source.Fetched) error {
+	err = back.ReadRecent(ctx, since, w.latest(of, &next), func() bool { return next > 0 })
+	return next, err
+}
+
+// latest raises next to the offset after the last one that records were made of.
+func (w *Written) latest(of source.Partition, next *int64) func(*source.Fetched) error {
+	return func(got *source.Fetched) error {
 		for i := range got.Records {
-			next = max(next, w.after(got.Records[i].Headers, of))
+			*next = max(*next, w.after(got.Records[i].Headers, of))
 		}
 		return nil
-	}, func() bool { return next > 0 })
-	return next, err
+	}
 }
 
 // after returns the offset after those that a record was made of, or 0 if it is not of our group and the partition.
