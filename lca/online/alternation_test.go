@@ -2,6 +2,7 @@ package online
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -42,6 +43,34 @@ func TestAlternation(t *testing.T) {
 				rows := uint64(8 * turn * s.b)
 				if refused := s.l.counts.Gated - gated + uint64(s.l.Quarantined()); len(alarms) > before || refused > rows/20 {
 					t.Errorf("alarms %v and %d of %d rows refused when both are known", alarms[before:], refused, rows)
+				}
+			})
+		}
+	}
+}
+
+// TestRestAtOneValue holds that a machine that rests at exactly one value for some hundred rows, and runs for as many, is known in both ways
+// in the end, whichever comes first.
+func TestRestAtOneValue(t *testing.T) {
+	for seed, rest := range []int{8, 13} {
+		for first := range 2 {
+			t.Run(fmt.Sprintf("%d %d", rest, first), func(t *testing.T) {
+				s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = lca.PresetDensity, 1000, 600 })
+				s.r = rand.New(rand.NewPCG(uint64(seed), 19))
+				ways := []func() *mat.Dense{
+					func() *mat.Dense { return s.minibatch(3, 20) },
+					func() *mat.Dense { return mat.NewDense(s.b, s.d, nil) },
+				}
+				var gated, rows uint64
+				for turn := range 26 {
+					if turn == 20 {
+						gated, rows = s.l.counts.Gated, s.l.counts.Rows
+					}
+					s.learn(rest-2*(turn%2), ways[(first+turn)%2])
+				}
+				rows = s.l.counts.Rows - rows
+				if refused := s.l.counts.Gated - gated + uint64(s.l.Quarantined()); refused > rows/20 {
+					t.Errorf("%d of %d rows refused", refused, rows)
 				}
 			})
 		}

@@ -163,13 +163,9 @@ func (l *Learner) within(b, others batch) bool {
 
 // knows reports whether the gate lets most of the rows pass.
 func (l *Learner) knows(b batch) bool {
-	passed := 0
-	for _, v := range l.score(b) {
-		if v <= l.gate.limit {
-			passed++
-		}
-	}
-	return 2*passed > b.len()
+	l.estimator.load(l.pool, l.metric, l.work)
+	_, _, far := l.judge(b, new(Step))
+	return 2*far < b.len()
 }
 
 // levelOfBoth sets the level of the NLL for a stream of two kinds in stretches: the first rows are of the one, and those of the other have that share.

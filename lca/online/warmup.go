@@ -19,6 +19,9 @@ const (
 	// others would be copies of each other. That is far beyond any tail that should be learnt: afterwards the
 	// gate decides.
 	warmupOutlier = 1000
+	// First rows that are all equal, as of a machine that is off, are left out when others follow and they are more than this share of a warm-up.
+	// Otherwise what follows would be the change.
+	warmupOff = 0.25
 	// The first fit is repeated without the rows that its gate refuses, at most this number of times.
 	trimRounds = 5
 )
@@ -49,6 +52,9 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 		l.gap.revise()
 	}
 	want := l.warmupWanted()
+	if off := w.equalFirst(d); off < w.len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
+		w.forget(off, d)
+	}
 	if w.len() < want {
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
@@ -64,6 +70,14 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	l.counts.Gated += uint64(s.Gated)
 	l.warm = batch{}
 	return l.initialise(first, s)
+}
+
+// equalFirst returns how many of the first rows are equal.
+func (b *batch) equalFirst(d int) (rows int) {
+	for rows < b.len() && slices.Equal(b.x[rows*d:(rows+1)*d], b.x[:d]) {
+		rows++
+	}
+	return rows
 }
 
 // initialise fits the first rows without outliers.

@@ -42,14 +42,16 @@ func (s *Scratch[T]) excludeCopies(w *workspace[T], row, q []T, norm float64, to
 	if !(top >= least) {
 		return 0
 	}
+	last := -1 // the last copy: in discrete data many neighbours are equal to it, which is told sooner
 	for j := 0; ; j++ {
 		if j += s.f.findGE(row[j:], least); j >= p.n {
 			return copies
 		}
-		if p.distance(s.f, q, j, p.dim, limit) < limit {
+		if last >= 0 && p.equal(last, j) || p.distance(s.f, q, j, p.dim, limit) < limit {
 			s.keepCopy(w, j, row[j])
 			row[j] = T(math.Inf(-1))
 			copies++
+			last = j
 		}
 	}
 }

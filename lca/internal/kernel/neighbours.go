@@ -105,6 +105,20 @@ func NormSquared[T Float](x []T) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
+// equal reports whether two neighbours have the same coordinates.
+func (p *Neighbours[T]) equal(i, j int) bool {
+	w := panelWidth[T]()
+	for c := 0; c < p.dim; c += w {
+		a, b := p.coords[c*p.n+i*w:][:min(w, p.dim-c)], p.coords[c*p.n+j*w:]
+		for k, v := range a {
+			if v != b[k] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // distance returns |q − z_j|² over the first dims coordinates. It sums squares of differences in float64, so unlike
 // a logit it does not suffer from cancellation. Once the sum exceeds limit it returns the sum so far.
 func (p *Neighbours[T]) distance(f *functions[T], q []T, j, dims int, limit float64) float64 {
