@@ -217,9 +217,10 @@ func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
 func (o *transforms) read(ctx context.Context, p source.Partition, positions *pipeline.Positions, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
+	bytes, parts := o.batches()
 	src, err := o.reader(ctx, source.KafkaConfig{
-		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: o.gather(),
-		GatherParts: o.parts(), GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
+		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: bytes,
+		GatherParts: parts, GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
 	}, o.whitened())
 	if err != nil {
 		return nil, err
@@ -228,21 +229,12 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *pi
 	return src, nil
 }
 
-// parts is how many parts of the memory for batches a batch takes. With a model for each message, more of them are of the same model, which is
-// then fetched once for all of them.
-func (o *transforms) parts() int {
+// batches returns what a batch may take: bytes of messages, see transformGather, and parts of the memory for batches.
+func (o *transforms) batches() (bytes, parts int) {
 	if o.models == nil {
-		return 1
+		return transformGather, 1
 	}
-	return keyedParts
-}
-
-// gather bounds the bytes of messages in a batch, see transformGather.
-func (o *transforms) gather() int {
-	if o.models == nil {
-		return transformGather
-	}
-	return whitenGather
+	return keyedTransformGather, keyedTransformParts
 }
 
 // whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.

@@ -11,12 +11,12 @@ import (
 // snapshotFetch is how many bytes of snapshots are read at a time: every partition may read some at the same time.
 const snapshotFetch = 1 << 20
 
-// keyedParts is how many parts of the memory for batches a batch takes, see transforms.parts.
-const keyedParts = 20
-
-// whitenGather bounds the bytes of messages in a batch, see transforms.gather. More of them would serve a fetched model better, and take more
-// than the 256 MiB that a process may have in addition to model.memory.
-const whitenGather = 7 << 19
+// A batch of a transform with a model for each message, see transforms.batches. The larger it is, the more of its messages are of the same model, which is
+// then fetched once for all of them. More bytes would take more than the 256 MiB that a process may have in addition to model.memory.
+const (
+	keyedTransformGather = 7 << 19
+	keyedTransformParts  = 20
+)
 
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
 func (s *system) transformKeyed(ctx context.Context) error {

@@ -42,6 +42,7 @@ type fleet struct {
 // Two transforms with less memory than their models take, killed and started again while new models come, write each message once,
 // whitened by a model of its own key, and versions never go back within a key.
 func TestKeyedTransform(t *testing.T) {
+	t.Parallel()
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
 		f := newFleet(t, b)
 		for range 2 * keyedKeys {

@@ -16,10 +16,10 @@ import (
 // packageReads runs what docs/python.md says of rows that name their schema, and compares with what the package computes.
 func (s *stream) packageReads(r *kafkatest.Registry, rows, known int) {
 	s.t.Helper()
-	s.t.Setenv("PYTHONPATH", filepath.Join(packageSource, "src"))
 	section, _ := pythonPage(s.t)
 	code := strings.NewReplacer("http://localhost:8081", r.URL, "localhost:9092", s.Addrs()[0], `"whitened"`, strconv.Quote(s.topic("out")),
 		`"lca-snapshots"`, strconv.Quote(s.topic("snap"))).Replace(pythonIn(section) + registeredChecks)
+	code = fmt.Sprintf("import sys\nsys.path.insert(0, %q)\n", filepath.Join(packageSource, "src")) + code
 	path := filepath.Join(s.dir, "registered.py")
 	if err := os.WriteFile(path, []byte(code), 0o644); err != nil {
 		s.t.Fatal(err)
