@@ -92,3 +92,34 @@ func TestFaultsAreNotAlternation(t *testing.T) {
 		t.Errorf("alarms %v, want %v", alarms, want)
 	}
 }
+
+// TestRareFaultsDoNotRecur holds that a fault that comes for a while, without or with good rows in between, and again after thousands of rows, is
+// no second way to run: it is refused each time, and never learnt.
+func TestRareFaultsDoNotRecur(t *testing.T) {
+	for name, event := range map[string][]int{ // minibatches of the fault, and good ones, in turn
+		"a burst":         {9},
+		"a loose contact": {4, 2, 4, 2, 4, 2, 4},
+		"flickering":      {3, 1, 3, 1, 3, 1, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = lca.PresetDensity, 1000, 1000 })
+			fault := func() *mat.Dense { return s.minibatch(3, 30) }
+			s.learn(80, s.law(3))
+			for range 4 {
+				for i, n := range event {
+					draw := fault
+					if i%2 == 1 {
+						draw = s.law(3)
+					}
+					alarms, nll := s.learn(n, draw)
+					if len(alarms) > 0 || i%2 == 0 && !(nll[n-1] > s.l.drift.nll.mean+5) && nll[n-1] == nll[n-1] {
+						t.Errorf("alarms %v, NLL %v of the fault, usual %.1f", alarms, nll, s.l.drift.nll.mean)
+					}
+				}
+				if alarms, _ := s.learn(150, s.law(3)); len(alarms) > 0 {
+					t.Errorf("alarms %v after it", alarms)
+				}
+			}
+		})
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 const (
 	recurringEpisodes = 3   // at least as many times must rows have been released
+	recurringApart    = 4   // a time is over when one in this many of the rows that a change must last for have come that were normal
 	recurringShare    = 0.1 // of the rows since the first of them
 	recurringWithin   = 2   // mean square of a direction in which rows are like those of other times
 	recurringRounding = 1e-12
@@ -18,7 +19,7 @@ const (
 // recurring keeps the rows that are released from quarantine: those of a change that did not last. One such change is a fault. But a
 // machine may have a second way to run, each time for less than a change must last, and its rows would be refused as often as they
 // come. So released rows are kept, up to the number that a restart takes. Once there are that many, from at least three episodes, and
-// at least one row in ten since the first of them was of that kind, the rows of even episodes are compared with those of odd ones.
+// at least one row in ten was of that kind, the rows of even episodes are compared with those of odd ones.
 // If they are alike, they are learnt with the current regime: the pool begins again with rows of both, each with its share of the
 // stream.
 //
@@ -28,7 +29,7 @@ type recurring struct {
 	rows     batch
 	episodes []uint64 // which time each of the rows was of
 	episode  uint64   // times so far that minibatches were anomalous
-	over     bool     // the last of these is over
+	normal   uint64   // rows learnt since the last of these
 	released uint64   // rows that were released since
 	since    uint64   // counts.Rows when the first of the rows was released
 }
@@ -75,7 +76,7 @@ func (l *Learner) learnRecurring(s Step) (Step, error) {
 	if k.rows.len() < most || k.episodes[len(k.episodes)-1] < k.episodes[0]+recurringEpisodes-1 {
 		return s, nil
 	}
-	share := min(0.5, float64(k.released)/float64(l.counts.Rows-k.since))
+	share := min(0.5, k.share(l.counts.Rows))
 	if share < recurringShare || !l.alike() {
 		k.forget(k.rows.len()/2, l.counts.Rows, l.cfg.Dim)
 		return s, nil
@@ -119,6 +120,12 @@ func (l *Learner) learnBoth(one, other batch, share float64, s Step, right func(
 	both.Alarm, l.former.left = AlarmRecurring, false
 	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
 	return both, true, nil
+}
+
+// share returns which share of the stream the kept rows stand for. From the first of n times to the last there are n−1 intervals.
+func (k *recurring) share(now uint64) float64 {
+	times := float64(k.episodes[len(k.episodes)-1]-k.episodes[0]) + 1
+	return float64(k.released) / float64(now-k.since) * (times - 1) / times
 }
 
 // alike reports whether the rows of every second time are where the Gaussian of the others would have them, and the other way round.
@@ -185,12 +192,14 @@ func (k *recurring) write(w *writer) {
 	w.u64(k.episode)
 	w.u64(k.released)
 	w.u64(k.since)
-	w.flag(k.over)
+	w.u64(k.normal)
 }
 
 func (k *recurring) read(r *reader, dim int) {
 	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64()}
-	k.over = r.version > 7 && r.flag()
+	if r.version > 7 {
+		k.normal = r.u64()
+	}
 	if r.err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
 		r.err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
 	}

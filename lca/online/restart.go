@@ -87,7 +87,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		}
 	}
 	s.Released += l.release(min(rows, l.warm.len()))
-	l.recurring.over = true
+	l.recurring.normal += uint64(rows)
 }
 
 // release drops the oldest rows in quarantine, which are never learnt.
@@ -117,10 +117,10 @@ func (l *Learner) patience() int {
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d, want := &l.warm, l.cfg.Dim, l.patience()
 	if l.cfg.Drift || l.lockout.tripped {
-		if w.len() == 0 || l.recurring.over {
-			l.recurring.episode++
+		if r := &l.recurring; r.episode == 0 || r.normal*recurringApart >= uint64(want) {
+			r.episode++
 		}
-		l.recurring.over = false
+		l.recurring.normal = 0
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {

@@ -56,7 +56,7 @@ import (
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
 //	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
 //	recurring rows, identities u×n, places            released from quarantine; which time each was of u×n, times u64,
-//	          rows released since the first u64, rows seen at the first u64, flag whether the last time is over
+//	          rows released since the first u64, rows seen at the first u64, normal rows since the last u64
 //	formers   minibatches at the last return u64, flag whether the last one was left for the current one, minibatches when that began u64,
 //	          flag whether the last one was brief, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
@@ -73,7 +73,7 @@ import (
 //
 // Until version 6 there were no recurrences and no refusals among the counts, no least variance, no rows of refusal, and no recurring.
 //
-// Until version 7 it was not known when the current regime began, whether the last one was brief, and whether the last time of recurring is over.
+// Until version 7 it was not known when the current regime began, whether the last one was brief, and how many normal rows there were since the last time of recurring.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
