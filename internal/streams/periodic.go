@@ -68,9 +68,13 @@ func twoWays(r *rand.Rand) law {
 
 // turns has a law's ways in turn, from anywhere within a turn on.
 func turns(r *rand.Rand, l law, x *mat.Dense) {
+	inTurn(r, x, turnRows, r.IntN(turnRows), l.ways...)
+}
+
+// inTurn draws that number of rows of each law in turn, and of the first one as many fewer as have been.
+func inTurn(r *rand.Rand, x *mat.Dense, rows, been int, laws ...law) {
 	n, _ := x.Dims()
-	began := r.IntN(turnRows)
 	for i := range n {
-		l.ways[(began+i)/turnRows%len(l.ways)].draw(r, x.RawRowView(i))
+		laws[(been+i)/rows%len(laws)].draw(r, x.RawRowView(i))
 	}
 }

@@ -177,15 +177,7 @@ func deviationsOf(x *mat.Dense) []float64 {
 
 // regimes is A, B, A, B: the law is that of B, and A is another of its kind.
 func regimes(r *rand.Rand, b law, x *mat.Dense) {
-	a := mixedFive(r)
-	n, _ := x.Dims()
-	for i := range n {
-		if i/regimeRows%2 == 0 {
-			a.draw(r, x.RawRowView(i))
-		} else {
-			b.draw(r, x.RawRowView(i))
-		}
-	}
+	inTurn(r, x, regimeRows, 0, mixedFive(r), b)
 }
 
 // bursts has rows in the order of their clusters, 7500 rows at a time: long stretches of like rows.

@@ -52,6 +52,14 @@ func (b *batch) forget(rows, d int) {
 	b.x, b.ids, b.places = slices.Clone(b.x[rows*d:]), slices.Clone(b.ids[rows:]), slices.Clone(b.places[rows:])
 }
 
+// equalFirst returns how many of the first rows are equal.
+func (b *batch) equalFirst(d int) (rows int) {
+	for rows < b.len() && slices.Equal(b.x[rows*d:(rows+1)*d], b.x[:d]) {
+		rows++
+	}
+	return rows
+}
+
 // clocks count the rows of each partition, ascending by partition.
 type clocks []place
 

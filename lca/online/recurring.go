@@ -11,7 +11,7 @@ import (
 const (
 	recurringEpisodes = 3   // at least as many times must rows have been released
 	recurringApart    = 4   // a time is over when one in this many of the rows that a change must last for have come that were normal
-	recurringShare    = 0.1 // of the rows since the first of them
+	recurringShare    = 0.1 // of the stream
 	recurringWithin   = 2   // mean square of a direction in which rows are like those of other times
 	recurringRounding = 1e-12
 )

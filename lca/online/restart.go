@@ -43,18 +43,12 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 // isStuck reports whether all rows of a minibatch are equal, and hardly any row of the pool is: the sensors are stuck, at values that may be
 // as likely as any.
 func isStuck(b batch, p *pool, d int) bool {
-	if b.len() < kernel.AtomCopies {
+	if b.len() < kernel.AtomCopies || b.equalFirst(d) < b.len() {
 		return false
-	}
-	first := b.x[:d]
-	for i := 1; i < b.len(); i++ {
-		if !slices.Equal(b.x[i*d:(i+1)*d], first) {
-			return false
-		}
 	}
 	equal := 0
 	for i := range p.len() {
-		if slices.Equal(p.row(i), first) {
+		if slices.Equal(p.row(i), b.x[:d]) {
 			equal++
 		}
 	}
@@ -108,7 +102,7 @@ func (l *Learner) patience() int {
 		want = l.cfg.warmupRows()
 	}
 	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
-		want = l.gap.stretched(want, l.cfg.Neighbours)
+		want = stretched(want, l.gap.rows, l.cfg.Neighbours)
 	}
 	return want
 }

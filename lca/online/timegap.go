@@ -71,8 +71,6 @@ func (g *timeGap) learn(b batch, d int) {
 
 // stretched returns how many rows stand for the given number of independent ones: at most the pool's size, because a
 // stream must not wait without end.
-func (g *timeGap) stretched(rows, neighbours int) int { return stretched(rows, g.rows, neighbours) }
-
 func stretched(rows int, gap uint64, neighbours int) int {
 	if gap <= 1 {
 		return rows

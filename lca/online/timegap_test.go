@@ -247,8 +247,9 @@ func TestFirstModelWaits(t *testing.T) {
 			x[3] = 0.3*x[3] + 3*math.Sin(2*math.Pi*float64(i)/1440)
 			return x
 		}},
-		"a jump": {3000, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/250)*50) }},
-		"slow":   {3000, func(r *rand.Rand, _ int, before []float64) []float64 { return slow(r, before) }},
+		"a jump":    {3000, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/250)*50) }},
+		"two jumps": {3000, func(r *rand.Rand, i int, _ []float64) []float64 { return draw(r, d, float64(i/150%2)*5) }},
+		"slow":      {3000, func(r *rand.Rand, _ int, before []float64) []float64 { return slow(r, before) }},
 		"constant at first, then slow": {3300, func(r *rand.Rand, i int, before []float64) []float64 {
 			if i < 300 {
 				return constant(make([]float64, d), d)

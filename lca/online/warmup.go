@@ -72,14 +72,6 @@ func (l *Learner) warmUp(b batch, s Step) (Step, error) {
 	return l.initialise(first, s)
 }
 
-// equalFirst returns how many of the first rows are equal.
-func (b *batch) equalFirst(d int) (rows int) {
-	for rows < b.len() && slices.Equal(b.x[rows*d:(rows+1)*d], b.x[:d]) {
-		rows++
-	}
-	return rows
-}
-
 // initialise fits the first rows without outliers.
 func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	inside, used, err := l.fitInside(b, &s)
