@@ -12,8 +12,48 @@ import (
 // rows of heavy tails, or those in which a column does not have the value that it nearly always has. The number of columns
 // counts too, because each is watched. Only suspected minibatches pay for the comparison.
 
+//
+// Rows of a machine that runs and rests come in stretches, in which they are alike. So the comparison is also with those rows of the pool that
+// came soon after one such as these: a stretch of a kind that the pool holds is not rare. Where rows are independent, these are as all others.
+
 // rare is the logarithm of the probability that a normal deviate is beyond driftAlarm.
 const rare = -15.06
+
+const (
+	stretchMinibatches = 2  // a row of the pool came soon after another one if fewer minibatches than this were between them
+	stretchRows        = 20 // least rows of the pool that make a kind
+	stretchSurely      = 3  // standard errors by which their mean is above that of all
+)
+
+// stretch returns the values of those rows of the pool that came soon after one that has a value of at least least. It returns nil if there are few, or
+// if their mean is not surely above that of all, as where rows are independent.
+func (l *Learner) stretch(values []float64, places []place, least float64) (such []float64) {
+	order, soon := inOrder(places), uint64(stretchMinibatches*l.cfg.Minibatch)
+	for i, row := range order[min(1, len(order)):] {
+		if before := order[i]; values[before] >= least && places[row].near(places[before], soon) {
+			such = append(such, values[row])
+		}
+	}
+	var all level
+	for _, v := range values {
+		all.among(v, math.Inf(1))
+	}
+	mean, _ := meanAtMost(such, math.Inf(1))
+	if len(such) < stretchRows || !(mean-all.mean > stretchSurely*math.Sqrt(all.variance/float64(len(such)))) {
+		return nil
+	}
+	return such
+}
+
+// rarelySo reports whether the chance of as high a mean of that number of rows is below that logarithm, both by all of the pool's rows and by those of
+// a stretch that is like that.
+func (l *Learner) rarelySo(values []float64, places []place, mean, rows, logarithm float64) bool {
+	if chance(values, mean, rows) >= logarithm {
+		return false
+	}
+	such := l.stretch(values, places, mean)
+	return such == nil || chance(such, mean, rows) < logarithm
+}
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
 func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
@@ -32,16 +72,22 @@ func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
 func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 	now := slices.Clone(l.densities(m))
 	var pool []float64
-	l.ofPool(func(_ batch, m *kernel.Moments) { pool = slices.Clone(l.densities(m)) })
+	var places []place
+	l.ofPool(func(b batch, m *kernel.Moments) { pool, places = slices.Clone(l.densities(m)), slices.Clone(b.places) })
 	usual, most := meanAtMost(pool, math.Inf(1))
+	nll, _ := meanAtMost(now, most)
+	such := l.stretch(pool, places, nll)
 	for i := range now {
 		now[i] += usual - l.drift.nll.mean
 	}
-	nll, _ := meanAtMost(now, most)
-	pool = append(pool, most)
+	moved, _ := meanAtMost(now, most)
 	rows := float64(m.Rows + m.Atoms)
-	allSuch := 0.9 * rows * math.Log(2/float64(len(pool))) // nothing rarer can be seen in few rows
-	return chance(pool, nll, rows) < max(rare, allSuch)
+	unlikely := func(values []float64, nll float64) bool {
+		values = append(values, most)
+		allSuch := 0.9 * rows * math.Log(2/float64(len(values))) // nothing rarer can be seen in few rows
+		return chance(values, nll, rows) < max(rare, allSuch)
+	}
+	return unlikely(pool, moved) && (such == nil || unlikely(such, nll))
 }
 
 // meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.
@@ -65,23 +111,33 @@ func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
 		v := l.pool.row(i)[column] - l.moments.mean[column]
 		values[i] = -float64(v * v)
 	}
-	return chance(values, -square, float64(rows)) < rare-math.Log(float64(len(l.metric.Active)))
+	return l.rarelySo(values, l.pool.places, -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
 }
 
 // rarelyQuietOutside reports the same of the mean square of a Gaussian direction.
 func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
 	var values []float64
-	l.ofPool(func(batch, *kernel.Moments) { values = slices.Clone(l.estimator.halfSquares()) })
+	var places []place
+	l.ofPool(func(b batch, _ *kernel.Moments) {
+		values, places = slices.Clone(l.estimator.halfSquares()), slices.Clone(b.places)
+	})
 	for i := range values {
 		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
 	}
-	return chance(values, -square, float64(rows)) < rare
+	return l.rarelySo(values, places, -square, float64(rows), rare)
 }
 
-// farOfPool returns the share of the pool's rows that are far from all others. It is more than a tenth where many columns have
-// one value nearly always: the kernels are as narrow as that.
+// farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where
+// many columns have one value nearly always: the kernels are as narrow as that.
 func (l *Learner) farOfPool() (share float64) {
-	l.ofPool(func(b batch, m *kernel.Moments) { share = float64(l.countFar(b, m)) / float64(b.len()) })
+	l.ofPool(func(b batch, m *kernel.Moments) {
+		far := l.far(b, m)
+		share, _ = meanAtMost(far, 1)
+		if such := l.stretch(far, b.places, 1); such != nil {
+			usual, _ := meanAtMost(such, 1)
+			share = max(share, usual)
+		}
+	})
 	return share
 }
 

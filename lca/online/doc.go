@@ -41,9 +41,10 @@
 //     single Gaussian (beginning.go). (TestYoungDensity, in internal/streams)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go).
-//   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) are set aside, and when they last the
-//     learner restarts from them (restart.go). It restarts as well when it refuses most rows (lockout.go).
-//     (TestDriftIsFollowed, TestBurst, TestPatience)
+//   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) or in which a column does not move (stuck.go) are set aside, unless
+//     rows of the pool are like them (bypool.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
+//     machine at rest (wake.go). It restarts as well when it refuses most rows (lockout.go). (TestDriftIsFollowed, TestBurst, TestPatience,
+//     TestStuckColumn, TestLongRests, TestWake)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
 //     once (former.go). (TestRegimeReturns, TestNoFalseReturn)
 //   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over

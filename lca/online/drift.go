@@ -51,12 +51,15 @@ func (d *level) z(figure float64) float64 {
 }
 
 // observe adds the figure of a minibatch that is learnt.
-func (d *level) observe(figure float64) {
+func (d *level) observe(figure float64) { d.among(figure, driftMemory) }
+
+// among adds a figure, of which the last memory count.
+func (d *level) among(figure, memory float64) {
 	if math.IsNaN(figure) || math.IsInf(figure, 0) {
 		return
 	}
 	d.seen++
-	delta, w := figure-d.mean, 1/float64(min(d.seen, driftMemory))
+	delta, w := figure-d.mean, 1/min(float64(d.seen), memory)
 	d.mean += float64(w * delta)
 	// West's update of a weighted variance; the first minibatch has none.
 	d.variance = float64((1 - w) * (d.variance + float64(float64(w*delta)*delta)))

@@ -80,13 +80,22 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
+	for _, v := range l.far(b, m) {
+		rows += int(v)
+	}
+	return rows
+}
+
+// far has a one for each such row, where the gate is not by scores.
+func (l *Learner) far(b batch, m *kernel.Moments) []float64 {
+	far := make([]float64, b.len())
 	limit := math.Min(kernel.FarLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
-			rows++
+			far[i] = 1
 		}
 	}
-	return rows
+	return far
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

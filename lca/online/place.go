@@ -17,6 +17,18 @@ func (p place) near(q place, gap uint64) bool {
 	return p.partition == q.partition && p.partition != noPartition && max(p.at, q.at)-min(p.at, q.at) < gap
 }
 
+// inOrder returns which place is the first by partition and time, which the second, and so on.
+func inOrder(places []place) []int {
+	order := make([]int, len(places))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(places[a].partition, places[b].partition), cmp.Compare(places[a].at, places[b].at))
+	})
+	return order
+}
+
 // noPartition is that of rows whose place is not known, such as those of a snapshot. They are near to none in time.
 const noPartition = -1
 

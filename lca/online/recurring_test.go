@@ -2,8 +2,6 @@ package online
 
 import (
 	"bytes"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -69,38 +67,4 @@ func (s *seasons) restore() {
 	}
 	s.l.Close()
 	s.l = next
-}
-
-// TestStuckSensors holds that rows are not learnt while all sensors repeat their last values, with one alarm once that has lasted as long as
-// a change must, and that the former metric knows the rows that follow, with none.
-func TestStuckSensors(t *testing.T) {
-	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
-		for seed, minibatches := range []int{1, 30, 200} {
-			t.Run(fmt.Sprintf("%v %d", preset, minibatches), func(t *testing.T) {
-				s := newSeasons(t, func(c *Config) { c.Preset = preset })
-				s.r = rand.New(rand.NewPCG(uint64(seed), 18))
-				s.learn(40, s.law(3))
-				last := s.minibatch(3, 0).RawRowView(0)
-				before := s.l.counts.Learnt
-				alarms, _ := s.learn(minibatches, func() *mat.Dense {
-					x := mat.NewDense(s.b, s.d, nil)
-					for i := range s.b {
-						x.SetRow(i, last)
-					}
-					return x
-				})
-				var want []Alarm
-				if minibatches*s.b >= s.l.patience() {
-					want = []Alarm{AlarmRefused}
-				}
-				if learnt := s.l.counts.Learnt - before; !slices.Equal(alarms, want) || learnt > 0 {
-					t.Errorf("alarms %v and %d rows learnt while they are stuck, want %v", alarms, learnt, want)
-				}
-				alarms, _ = s.learn(20, s.law(3))
-				if learnt := s.l.counts.Learnt - before; len(alarms) > 0 || learnt < uint64(20*s.b*9/10) {
-					t.Errorf("alarms %v and %d of %d rows learnt afterwards", alarms, learnt, 20*s.b)
-				}
-			})
-		}
-	}
 }

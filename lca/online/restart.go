@@ -1,8 +1,6 @@
 package online
 
 import (
-	"slices"
-
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
@@ -31,28 +29,13 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 		return false
 	case l.cfg.Drift && !l.cfg.Finite:
 		s.Z = l.drift.nll.z(s.NLL)
-		if quiet := l.drift.quiet.measure(l, b, m); quiet || isStuck(b, l.pool, l.cfg.Dim) || s.Z > driftAlarm && l.rarelyUnlikely(m) {
+		if quiet := l.drift.quiet.measure(l, b, m); quiet || l.isStuck(b) || s.Z > driftAlarm && l.rarelyUnlikely(m) {
 			return true
 		}
 	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:
 		return false
 	}
 	return l.manyFar(far, rows)
-}
-
-// isStuck reports whether all rows of a minibatch are equal, and hardly any row of the pool is: the sensors are stuck, at values that may be
-// as likely as any.
-func isStuck(b batch, p *pool, d int) bool {
-	if b.len() < kernel.AtomCopies || b.equalFirst(d) < b.len() {
-		return false
-	}
-	equal := 0
-	for i := range p.len() {
-		if slices.Equal(p.row(i), b.x[:d]) {
-			equal++
-		}
-	}
-	return equal < kernel.AtomCopies
 }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
@@ -109,9 +92,9 @@ func (l *Learner) patience() int {
 
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
-	w, d, want := &l.warm, l.cfg.Dim, l.patience()
+	w, d := &l.warm, l.cfg.Dim
 	if l.cfg.Drift || l.lockout.tripped {
-		if r := &l.recurring; r.episode == 0 || r.normal*recurringApart >= uint64(want) {
+		if r := &l.recurring; r.episode == 0 || r.normal*recurringApart >= uint64(l.patience()) {
 			r.episode++
 		}
 		l.recurring.normal = 0
@@ -119,6 +102,10 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 		s.Quarantined = b.len()
 	} else {
 		s.Gated, s.Released = s.Gated+b.len(), b.len()
+	}
+	want := l.patience()
+	if l.wakes() {
+		want = min(want, l.cfg.warmupRows())
 	}
 	if w.len() < want {
 		l.updateCounters(&s)

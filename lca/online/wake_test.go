@@ -1,0 +1,77 @@
+package online
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// TestWake holds that a machine that was at rest when the stream began, up to the noise of its sensors, is known one warm-up after it has begun to run,
+// and that a fault that is as loud in all columns, once the machine is known, must last as long as any other change.
+func TestWake(t *testing.T) {
+	for _, noise := range []float64{1e-6, 1e-3, 0.02} {
+		t.Run(fmt.Sprint(noise), func(t *testing.T) {
+			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 3000 })
+			s.r = rand.New(rand.NewPCG(6, 18))
+			warmup := s.l.cfg.warmupRows() / s.b
+			alarms, _ := s.learn(warmup+4, func() *mat.Dense { return scaled(s.minibatch(3, 0), noise) })
+			now, _ := s.learn(warmup, s.law(4))
+			if alarms = append(alarms, now...); !slices.Equal(alarms, []Alarm{AlarmDrift}) {
+				t.Fatalf("alarms %v one warm-up after the machine began to run, want a change", alarms)
+			}
+			if alarms, _ = s.learn(60, s.law(4)); len(alarms) > 0 {
+				t.Errorf("alarms %v later", alarms)
+			}
+			alarms, _ = s.learn(warmup+4, func() *mat.Dense { return scaled(s.minibatch(4, 0), 50) })
+			if set := s.l.Quarantined(); len(alarms) > 0 || set < warmup*s.b {
+				t.Errorf("alarms %v and %d rows set aside in a fault that is as loud, want none and all", alarms, set)
+			}
+		})
+	}
+}
+
+func scaled(x *mat.Dense, by float64) *mat.Dense {
+	x.Scale(by, x)
+	return x
+}
+
+// TestLongRests holds that a machine which rests for long, runs for less, and has done both when the first model is made, is known in both ways
+// from then on: no row is refused and no alarm raised, although for many minibatches in a row nothing but rest has come.
+func TestLongRests(t *testing.T) {
+	for seed, c := range []struct {
+		name       string
+		rest, runs int // minibatches
+		noise      float64
+	}{
+		{"noise of sensors", 20, 7, 0.02},
+		{"long", 25, 8, 0.1},
+		{"one value", 20, 9, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.WarmupRows = lca.PresetDensity, 1500, 1500 })
+			s.r = rand.New(rand.NewPCG(uint64(seed), 20))
+			turn := func() (alarms []Alarm) {
+				alarms, _ = s.learn(c.rest, func() *mat.Dense { return scaled(s.minibatch(3, 0), c.noise) })
+				more, _ := s.learn(c.runs, func() *mat.Dense { return s.minibatch(3, 20) })
+				return append(alarms, more...)
+			}
+			for s.l.metric == nil {
+				turn()
+			}
+			before := s.l.counts
+			var alarms []Alarm
+			for range 5 {
+				alarms = append(alarms, turn()...)
+			}
+			rows := s.l.counts.Rows - before.Rows
+			if refused := s.l.counts.Gated - before.Gated + uint64(s.l.Quarantined()); len(alarms) > 0 || refused > rows/50 {
+				t.Errorf("alarms %v, %d of %d rows refused", alarms, refused, rows)
+			}
+		})
+	}
+}
