@@ -13,6 +13,10 @@ import (
 // mostDoubts is how often a batch with a wrong checksum is fetched again, over five seconds or so.
 const mostDoubts = 8
 
+// moreRoom is how many times as much memory is asked for, when a batch that is compressed turns out not to fit. Only decompressing it tells how much
+// it takes; with all that the largest batch may take at once, the lanes of small ones would wait for one another.
+const moreRoom = 4
+
 // damagedError is a batch that does not have the bytes that were produced.
 type damagedError struct {
 	err  error
@@ -138,7 +142,7 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	if errors.Is(err, recordbatch.ErrTooLarge) {
 		if code = format.CodeTooLarge; f.room(p) < f.config.maxBatchBytes() {
 			clear(recs[before:])
-			return &largeError{int64(f.config.maxBatchBytes())}
+			return &largeError{int64(min(moreRoom*f.room(p), f.config.maxBatchBytes()))}
 		}
 	}
 	if err != nil && code == CodeBatchInvalid && !f.config.SetAside {

@@ -219,6 +219,49 @@ func TestResponsesAreBoundedByTheirPart(t *testing.T) {
 	m.idle(t)
 }
 
+// Lanes whose compressed batches take a few times their part are read next to one another: each waits for about as much as its batch takes, not for what
+// the largest batch might. A backlog of small messages in a hundred partitions was read one partition after the other.
+func TestCompressedBatchesAreReadTogether(t *testing.T) {
+	const partitions, each = 16, 1500
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "compressed", memory: NewMemory(1)}
+	r.produce(partitions, 0, nil, kgo.NoCompression())
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for i := range partitions * each {
+		value := fmt.Appendf(nil, `{"a":%d.25,"b":%d.5,"c":1,"d":2,"e":3}`, i, i*i%1009)
+		client.Produce(t.Context(), &kgo.Record{Topic: r.topic, Partition: int32(i % partitions), Value: value}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := client.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var all []*Kafka
+	for id := range int32(partitions) {
+		k := r.open(1<<20, id)
+		defer func() { _ = k.Close() }()
+		all = append(all, k)
+	}
+	var batches []Batch
+	for id, k := range all {
+		b, err := k.Read(ctx)
+		if err != nil {
+			t.Fatalf("reader %d of %d, while the others keep their first batches: %v", id+1, partitions, err)
+		}
+		batches = append(batches, b)
+	}
+	for _, b := range batches {
+		b.Release()
+	}
+}
+
 // What was read is no longer in memory once its batch is released, even if nothing is read after it.
 func TestReleasedMessagesAreLetGo(t *testing.T) {
 	const partitions = 4
