@@ -91,6 +91,8 @@ func valueOf(col arrow.Array) func(row int) (string, bool) {
 		return func(i int) (string, bool) { return col.Value(i), true }
 	case *array.LargeString:
 		return func(i int) (string, bool) { return col.Value(i), true }
+	case *array.StringView: // polars' text
+		return func(i int) (string, bool) { return col.Value(i), true }
 	case *array.Boolean:
 		return func(i int) (string, bool) { return strconv.FormatBool(col.Value(i)), true }
 	case *array.Dictionary:

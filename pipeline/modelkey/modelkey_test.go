@@ -106,6 +106,7 @@ func TestColumn(t *testing.T) {
 	for name, c := range map[string]build{
 		"text":        {arrow.BinaryTypes.String, `["a", null, "", "b"]`, []string{"a", "-", "", "b"}},
 		"large text":  {arrow.BinaryTypes.LargeString, `["a", null]`, []string{"a", "-"}},
+		"text views":  {arrow.BinaryTypes.StringView, `["a", null, "more than twelve bytes", ""]`, []string{"a", "-", "more than twelve bytes", ""}}, // polars writes text so
 		"integers":    {arrow.PrimitiveTypes.Int16, `[-5, null, 7]`, []string{"-5", "-", "7"}},
 		"uint64":      {arrow.PrimitiveTypes.Uint64, `["18446744073709551615"]`, []string{"18446744073709551615"}},
 		"booleans":    {arrow.FixedWidthTypes.Boolean, `[true, false, null]`, []string{"true", "false", "-"}},
