@@ -16,10 +16,16 @@ import (
 // out, of which users should hear. It is ResolveRecord, except that an empty list of columns means those that a Survey
 // of the record proposes: from 100 rows on, values count too. Whatever reads the model later goes by its names.
 func Choose(rec arrow.Record, columns []string) (Features, []Judgement, error) {
+	return ChooseWithout(rec, columns, "")
+}
+
+// ChooseWithout is Choose, but where columns is empty the column of one name is not chosen: it says which model a row
+// belongs to. A list next to it is chosen as if it stood alone.
+func ChooseWithout(rec arrow.Record, columns []string, without string) (Features, []Judgement, error) {
 	var leftOut []Judgement
 	if len(columns) == 0 {
 		var err error
-		if columns, leftOut, err = propose(rec); err != nil {
+		if columns, leftOut, err = propose(rec, without); err != nil {
 			return Features{}, nil, err
 		}
 	}
@@ -28,8 +34,8 @@ func Choose(rec arrow.Record, columns []string) (Features, []Judgement, error) {
 }
 
 // propose returns the columns that a survey of the record proposes, and the columns of numbers that it leaves out.
-func propose(rec arrow.Record) (columns []string, leftOut []Judgement, err error) {
-	var s Survey
+func propose(rec arrow.Record, without string) (columns []string, leftOut []Judgement, err error) {
+	s := Survey{Without: without}
 	if rec.NumRows() > surveyedRows {
 		rec = rec.NewSlice(0, surveyedRows)
 		defer rec.Release()
@@ -39,6 +45,8 @@ func propose(rec arrow.Record) (columns []string, leftOut []Judgement, err error
 	}
 	columns, leftOut = s.Features()
 	leftOut = slices.DeleteFunc(leftOut, func(j Judgement) bool { return !j.Column.Numeric && !j.Column.List })
+	only := len(leftOut) == 1 && leftOut[0].Column.Name == without
+	leftOut = slices.DeleteFunc(leftOut, func(j Judgement) bool { return j.Column.Name == without })
 	if len(columns) > 0 {
 		return columns, leftOut, nil
 	}
@@ -51,6 +59,8 @@ func propose(rec arrow.Record) (columns []string, leftOut []Judgement, err error
 		}
 	}
 	switch {
+	case only:
+		return nil, nil, featureError(CodeNone, without, "is the only column of numbers, and says which model a row belongs to")
 	case len(lists) > 1:
 		return nil, nil, featureError(CodeAmbiguous, "", "%d list columns could be the features (%s): name one in source.features", len(lists), strings.Join(lists, ", "))
 	case len(reasons) > 0:
@@ -73,13 +83,13 @@ func numbersWithin(schema *arrow.Schema) string {
 }
 
 // namedOr returns the named columns, or what the names and types of a schema propose.
-func namedOr(schema *arrow.Schema, columns []string) ([]string, error) {
+func namedOr(schema *arrow.Schema, columns []string, without string) ([]string, error) {
 	if len(columns) > 0 {
 		return columns, nil
 	}
 	empty := array.NewRecord(schema, emptyColumns(schema), 0)
 	defer empty.Release()
-	columns, _, err := propose(empty)
+	columns, _, err := propose(empty, without)
 	return columns, err
 }
 
@@ -94,18 +104,9 @@ func emptyColumns(schema *arrow.Schema) []arrow.Array {
 // ResolveRecordWithout is ResolveRecord, but where columns is empty the column of one name is not chosen: it says which model a row
 // belongs to.
 func ResolveRecordWithout(rec arrow.Record, columns []string, without string) (Features, error) {
-	if len(columns) > 0 {
-		return ResolveRecord(rec, columns)
-	}
-	columns, err := namedOr(rec.Schema(), nil)
+	columns, err := namedOr(rec.Schema(), columns, without)
 	if err != nil {
 		return Features{}, err
-	}
-	if at := slices.Index(columns, without); at >= 0 {
-		columns = slices.Delete(slices.Clone(columns), at, at+1)
-	}
-	if len(columns) == 0 {
-		return Features{}, featureError(CodeNone, without, "is the only column of numbers, and says which model a row belongs to")
 	}
 	return resolve(rec.Schema(), rec, columns)
 }

@@ -37,7 +37,7 @@ func (f *Features) Dim() int { return len(f.Names) }
 //
 // The length of a List or LargeList column is known only from the data: use ResolveRecord.
 func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
-	columns, err := namedOr(schema, columns)
+	columns, err := namedOr(schema, columns, "")
 	if err != nil {
 		return Features{}, err
 	}
@@ -48,7 +48,7 @@ func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
 // gives their length. A record without one gives a FeatureError of code feature_unknown, and the next record may be
 // tried.
 func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
-	columns, err := namedOr(rec.Schema(), columns)
+	columns, err := namedOr(rec.Schema(), columns, "")
 	if err != nil {
 		return Features{}, err
 	}

@@ -33,8 +33,9 @@ const (
 //
 // The zero value is ready to use. A Survey depends on the records and their order alone.
 type Survey struct {
-	Nested  bool // look at the columns within structs too; for the caller to set
-	Rows    int  // rows of all records
+	Nested  bool   // look at the columns within structs too; for the caller to set
+	Without string // a column that says which model a row belongs to, and is no feature; for the caller to set
+	Rows    int    // rows of all records
 	columns []*Column
 	byName  map[string]*Column
 	rows    Rows
@@ -160,7 +161,7 @@ func (c *Column) others(col arrow.Array) {
 			continue
 		}
 		switch col.DataType().ID() {
-		case arrow.STRING, arrow.LARGE_STRING, arrow.BOOL:
+		case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW, arrow.BOOL:
 			if c.Distinct < CountedValues {
 				c.count(col.ValueStr(i))
 			}
@@ -179,6 +180,9 @@ func (s *Survey) Judge() []Judgement {
 	numbers, features, lists := 0, 0, 0
 	for i, c := range s.columns {
 		all[i] = Judgement{Column: c, Reason: c.named(s.Rows)}
+		if s.Without != "" && c.Name == s.Without {
+			all[i].Reason = "it says which model a row belongs to"
+		}
 		switch {
 		case all[i].Reason != "":
 		case c.List:
@@ -258,7 +262,7 @@ func (c *Column) valued(rows int) string {
 
 func notNumeric(t arrow.DataType) string {
 	switch t.ID() {
-	case arrow.STRING, arrow.LARGE_STRING:
+	case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW:
 		return "text"
 	case arrow.BOOL:
 		return "a boolean"

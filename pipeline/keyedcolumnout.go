@@ -77,7 +77,7 @@ func (t *KeyedTransform) encodeRows(ctx context.Context, m *source.Message) (val
 		t.counts.rejected(reasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil, nil
 	}
-	f, err := minibatch.ResolveRecordWithout(m.Record, t.Columns, t.Models.By.Name)
+	f, err := minibatch.ResolveRecordWithout(m.Record, t.Columns, t.Models.By.ColumnName())
 	if err != nil {
 		return nil, nil, refused(m, err)
 	}

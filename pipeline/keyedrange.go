@@ -259,13 +259,10 @@ func (k *KeyedRange) choose(t *RangeKey, m *source.Message) error {
 	if t.plan != nil || t.Model == nil { // it is known, or has given way to one of the same message
 		return nil
 	}
-	f, leftOut, err := minibatch.Choose(m.Record, k.Columns)
+	f, leftOut, err := minibatch.ChooseWithout(m.Record, k.Columns, k.By.ColumnName())
 	if err != nil {
 		t.Unusable.record(refused(m, err))
 		return nil
-	}
-	if len(k.Columns) == 0 && k.By.Place == modelkey.Column {
-		f.Names = slices.DeleteFunc(f.Names, func(name string) bool { return name == k.By.Name })
 	}
 	if !k.said {
 		k.said = true

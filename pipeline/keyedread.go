@@ -95,12 +95,9 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 	if k.fixed != nil {
 		return k.fixed, nil
 	}
-	f, leftOut, err := minibatch.Choose(msg.Record, k.Columns)
+	f, leftOut, err := minibatch.ChooseWithout(msg.Record, k.Columns, k.By.ColumnName())
 	if err != nil {
 		return nil, err
-	}
-	if len(k.Columns) == 0 && k.By.Place == modelkey.Column {
-		f.Names = slices.DeleteFunc(f.Names, func(name string) bool { return name == k.By.Name })
 	}
 	plan := k.planOf(f.Names)
 	if len(k.Columns) > 0 {

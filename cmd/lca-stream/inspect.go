@@ -45,7 +45,7 @@ no row can be used, or no feature varies.`,
 		i := newInspection(s.config, p.stdout)
 		i.json = *asJSON
 		if args[0] != s.config.Source.Topic {
-			i.by = modelkey.By{}
+			i.by, i.survey.Without = modelkey.By{}, ""
 			i.output = nil // it may be the output, which has our columns
 		}
 		if err := s.newest(ctx, args[0], int64(*n), i.message); err != nil {

@@ -81,7 +81,7 @@ type inspection struct {
 
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
-	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true}, out: out}
+	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true, Without: c.Model.By.ColumnName()}, out: out}
 }
 
 func (i *inspection) message(m *source.Message) error {
@@ -165,7 +165,7 @@ func (i *inspection) gather(rec arrow.Record, v *verdict) {
 	err := i.survey.Add(rec, v.Partition)
 	if err == nil && i.features == nil {
 		var f minibatch.Features
-		if f, _, err = minibatch.Choose(rec, i.columns); err == nil {
+		if f, _, err = minibatch.ChooseWithout(rec, i.columns, i.by.ColumnName()); err == nil {
 			i.features = &f
 		}
 	}

@@ -68,6 +68,14 @@ func (b By) String() string {
 	return byNone
 }
 
+// ColumnName is the name of the column that has the values; "" where they are elsewhere.
+func (b By) ColumnName() string {
+	if b.Place != Column {
+		return ""
+	}
+	return b.Name
+}
+
 // Keyed reports whether there is a model for each value.
 func (b By) Keyed() bool { return b.Place != None }
 
