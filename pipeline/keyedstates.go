@@ -73,6 +73,9 @@ const (
 	headerBy        = "lca-model-by"
 )
 
+// mostChunks is more than the chunks of any checkpoint: 59 GB.
+const mostChunks = 1 << 16
+
 // lookups bounds how often a checkpoint is looked up again that is not where the index says.
 const lookups = 5
 
@@ -142,6 +145,9 @@ func stateOf(r *source.Record) (keyedState, error) {
 	var errs []error
 	number := func(key string) int64 {
 		n, err := strconv.ParseInt(source.LastHeader(r.Headers, key), 10, 64)
+		if err == nil && n < 0 && key != headerLastRow {
+			err = fmt.Errorf("%s is %d", key, n)
+		}
 		errs = append(errs, err)
 		return n
 	}
@@ -152,7 +158,7 @@ func stateOf(r *source.Record) (keyedState, error) {
 	if !s.retired {
 		_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
 		var err error
-		if s.chunks, err = strconv.Atoi(chunks); err == nil && s.chunks < 1 {
+		if s.chunks, err = strconv.Atoi(chunks); err == nil && (s.chunks < 1 || s.chunks > mostChunks) {
 			err = fmt.Errorf("%d chunks", s.chunks)
 		}
 		errs = append(errs, err)
@@ -234,11 +240,10 @@ func (t *KeyedStates) fetch(ctx context.Context, value string, s keyedState) (*C
 	if err := t.moveTo(ctx, s.at, s.at+int64(s.chunks)); err != nil {
 		return nil, err
 	}
-	end := max(t.next, s.at+int64(s.chunks))
 	id := modelkey.ID(t.ModelID, t.Partition, []byte(value))
 	var parts slotParts
 	parts.parts = map[int]chunkPart{}
-	for next := s.at; next < end; {
+	for next := s.at; next < t.next; { // chunks that are not in the index are not there, whatever the first one says
 		got, err := t.read.Fetch(ctx)
 		if err != nil {
 			t.read = nil
@@ -274,11 +279,26 @@ func (t *KeyedStates) decode(value string, parts *slotParts) (*Checkpoint, error
 }
 
 func (t *KeyedStates) unreadable(value string, err error) error {
-	remedy := "set another snapshot.model_id"
+	id, remedy := modelkey.ID(t.ModelID, t.Partition, []byte(value)), "set another snapshot.model_id"
 	if errors.Is(err, errNewerFormat) {
 		remedy = "use the newer binary; or " + remedy
+	} else {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		remedy = fmt.Sprintf("`lca-stream replay --model-id '%s'` learns this model alone again and puts it in its place; or %s", id, remedy)
 	}
-	return &Stop{Err: fmt.Errorf("checkpoint of model %q on topic %s: %w", modelkey.ID(t.ModelID, t.Partition, []byte(value)), t.Topic, err), Remedy: remedy}
+	return &Stop{Err: fmt.Errorf("checkpoint of model %q on topic %s: %w", id, t.Topic, err), Remedy: remedy}
+}
+
+// ErrDamaged is why a checkpoint cannot be read that no newer binary has written.
+var ErrDamaged = errors.New("it is damaged")
+
+// Outline is what the headers say of a checkpoint whose bytes are damaged: another one that takes its place goes on from there.
+func (t *KeyedStates) Outline(value string, features []string) *Checkpoint {
+	s := t.index[value]
+	return &Checkpoint{
+		ModelID: modelkey.ID(t.ModelID, t.Partition, []byte(value)), Sequence: s.sequence, Published: s.published, Features: features,
+		Offsets: source.Offsets{{Topic: t.Owner.Topic, ID: t.Partition}: s.learnt},
+	}
 }
 
 // mover is a reader that can go elsewhere, which costs less than another reader.

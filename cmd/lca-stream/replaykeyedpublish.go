@@ -149,11 +149,15 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 		return nil, err
 	}
 	checkpoint, err := states.Load(ctx, string(value))
-	if err != nil {
+	damaged := errors.Is(err, pipeline.ErrDamaged)
+	if err != nil && !damaged {
 		return nil, err
 	}
 	if err := s.fits(checkpoint, newest, snap); err != nil {
 		return nil, err
+	}
+	if damaged {
+		checkpoint = states.Outline(string(value), snap.Features)
 	}
 	slots := a.Slots(snap.ModelID)
 	if newest != nil {
@@ -161,7 +165,7 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 		switch {
 		case err != nil:
 			return nil, err
-		case same && checkpoint != nil && checkpoint.Published >= snap.Version:
+		case same && !damaged && checkpoint != nil && checkpoint.Published >= snap.Version:
 			return nil, nil
 		case same:
 			return stage.ReplaceKeyed(states, checkpoint, snap, slots)
