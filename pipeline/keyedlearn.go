@@ -21,7 +21,7 @@ import (
 // Rows are counted for each model, so that its snapshots are those of a topic with its rows alone. By the clock, a model
 // is published SnapshotEvery after its first row that is not, and saved CheckpointEvery after its first row that is not.
 type KeyedLearnConfig struct {
-	LearnConfig // ModelID is the base of the models' ids; Start, Published, Newest, WarmStart, Backlog and Checkpoints are not used
+	LearnConfig // ModelID is the base of the models' ids; Start, Published, WarmStart, Backlog and Checkpoints are not used; Newest is that of the partition
 
 	By        modelkey.By
 	Partition source.Partition // whose models are learnt
@@ -76,6 +76,7 @@ type KeyedLearn struct {
 	groups      groups
 	quiet       *slog.Logger
 	saidLeftOut bool
+	compared    bool // the checkpoints are not older than the newest snapshot
 	skip        skipper
 	skipped     skipped
 	rejects     rejects
@@ -194,7 +195,7 @@ func (k *KeyedLearn) drop() {
 func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 	failpoint.Here("restore.before")
 	k.forget()
-	if err := k.States.Read(ctx); err != nil {
+	if err := k.readStates(ctx); err != nil {
 		return nil, err
 	}
 	start, err := k.Committed(ctx)

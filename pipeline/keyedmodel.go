@@ -239,7 +239,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 func (k *KeyedLearn) newOne(value string) *Learn {
 	one := &Learn{LearnConfig: k.LearnConfig, oneOfMany: true}
 	one.ModelID = modelkey.ID(k.ModelID, k.Partition.ID, []byte(value))
-	one.Alarms.ModelID, one.Log, one.Rejects = one.ModelID, k.quiet, nil
+	one.Alarms.ModelID, one.Log, one.Rejects, one.Newest = one.ModelID, k.quiet, nil, nil
 	if k.Alarms.To != nil {
 		one.Alarms.Partition = k.Alarms.To(one.ModelID)
 	}

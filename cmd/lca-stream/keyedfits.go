@@ -43,25 +43,7 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 		return err
 	}
 	for _, p := range parts {
-		var newest *snapshot.Snapshot
-		var key []byte
-		err := s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
-			for _, r := range got.Records {
-				switch {
-				case r.Value == nil && bytes.Equal(r.Key, key): // a model that was retired
-					newest = nil
-				case s.ofThisPipeline(r):
-					if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
-						about.Time, about.By = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, "lca-model-by")
-						newest, key = about, bytes.Clone(r.Key)
-					}
-				}
-			}
-			return nil
-		}, func() bool { return newest != nil })
-		if errors.Is(err, kafka.TopicAuthorizationFailed) {
-			return nil
-		}
+		newest, err := s.newestIn(ctx, p)
 		if err == nil && newest != nil {
 			err = each(newest)
 		}
@@ -70,6 +52,29 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 		}
 	}
 	return nil
+}
+
+// newestIn returns the newest model of ours in a partition of the snapshot topic, as newestByValue does; nil if there is none.
+func (s *system) newestIn(ctx context.Context, p source.Partition) (newest *snapshot.Snapshot, err error) {
+	var key []byte
+	err = s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
+		for _, r := range got.Records {
+			switch {
+			case r.Value == nil && bytes.Equal(r.Key, key): // a model that was retired
+				newest = nil
+			case s.ofThisPipeline(r):
+				if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
+					about.Time, about.By, about.Group = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, "lca-model-by"), source.LastHeader(r.Headers, "lca-group")
+					newest, key = about, bytes.Clone(r.Key)
+				}
+			}
+		}
+		return nil
+	}, func() bool { return newest != nil })
+	if errors.Is(err, kafka.TopicAuthorizationFailed) {
+		return nil, nil
+	}
+	return newest, err
 }
 
 // ofThisPipeline reports whether a record of the snapshot topic is of a model of ours, which our group has published.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -100,6 +101,9 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 // stage is the stage of one partition.
 func (l *keyedLearners) stage(p source.Partition, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
 	c, own := l.system.config, l.config
+	own.Newest = func(ctx context.Context) (*snapshot.Snapshot, error) {
+		return l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
+	}
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)

@@ -1,0 +1,101 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// A learner by key whose checkpoints are gone, or from before the newest version that it has published, does not publish versions again. One that
+// goes on from what it has saved does, and so does one next to models of another group.
+func TestOlderCheckpointsByKey(t *testing.T) {
+	checkpoints := source.Partition{Topic: "checkpoints", ID: 3}
+	r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 20, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
+	learnt := func(t *testing.T) *world {
+		w := newWorld()
+		var rows []keyedRow
+		for i := range 160 {
+			rows = append(rows, keyedRow{key: fmt.Sprint("pump ", i%2), a: float64(i % 7), b: float64(i % 5)})
+		}
+		w.fleetMessages(r.by, rows[:80])
+		w.learnFleet(t, r)
+		before := slices.Clone(w.topics[checkpoints])
+		w.fleetMessages(r.by, rows[80:])
+		w.learnFleet(t, r)
+		w.topics[source.Partition{Topic: "before"}] = before
+		return w
+	}
+	for name, c := range map[string]struct {
+		lose  func(w *world)
+		group string
+		stops bool
+	}{
+		"nothing is lost":                        {func(*world) {}, "g", false},
+		"the topic was deleted":                  {func(w *world) { w.topics[checkpoints] = nil }, "g", true},
+		"the topic is an older copy":             {func(w *world) { w.topics[checkpoints] = w.topics[source.Partition{Topic: "before"}] }, "g", true},
+		"the models are another group's":         {func(w *world) { w.topics[checkpoints] = nil }, "other", false},
+		"the newest model was retired":           {retireNewest, "g", false},
+		"the records of retired models are gone": {forgetNewest, "g", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := learnt(t)
+			newest := w.newestSnapshot(t)
+			newest.Group = c.group
+			c.lose(w)
+			stage := w.keyedStage(r)
+			stage.Newest = func(context.Context) (*snapshot.Snapshot, error) { return newest, nil }
+			_, err := stage.Rewind(t.Context())
+			defer stage.Close()
+			if !c.stops {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantStop(t, err, newest.ModelID, "versions would be published again", "checkpoint.topic", "snapshot.model_id")
+		})
+	}
+}
+
+// newestSnapshot is the newest of the partition.
+func (w *world) newestSnapshot(t *testing.T) *snapshot.Snapshot {
+	t.Helper()
+	var newest *snapshot.Snapshot
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: w.fleet.ID}] {
+		if about, err := snapshot.About(m.Value); err == nil {
+			newest = about
+		}
+	}
+	if newest == nil || newest.Version == 0 {
+		t.Fatal("nothing was published")
+	}
+	return newest
+}
+
+// retireNewest puts the records of retired models in the places of all checkpoints.
+func retireNewest(w *world) {
+	w.retireAll(func(t *KeyedStates, id string, s *keyedState) []sink.Message {
+		return t.retirement(id, s, 1, new(int64))
+	})
+}
+
+// forgetNewest deletes all models, and leaves the record of the versions that they had.
+func forgetNewest(w *world) {
+	w.retireAll(func(t *KeyedStates, id string, s *keyedState) []sink.Message {
+		return append(t.forgotten(id), t.floorMessage(s.version))
+	})
+}
+
+func (w *world) retireAll(records func(*KeyedStates, string, *keyedState) []sink.Message) {
+	p := source.Partition{Topic: "checkpoints", ID: w.fleet.ID}
+	states := &KeyedStates{Topic: p.Topic, Partition: p.ID, ModelID: "fleet/a"}
+	for _, value := range []string{"pump%200", "pump%201"} {
+		w.topics[p] = append(w.topics[p], records(states, "fleet/a/3/"+value, &keyedState{version: 1000, learnt: 1000})...)
+	}
+}
