@@ -205,7 +205,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	size := 0
 	switch {
 	case c == nil && plan == nil:
-		err = fmt.Errorf("pipeline: model %q has lost its checkpoint", one.ModelID)
+		err = lost(one.ModelID)
 	case c == nil:
 		err = one.start(minibatch.Features{Names: plan.Names})
 		if err == nil {

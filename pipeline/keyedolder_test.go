@@ -99,3 +99,22 @@ func (w *world) retireAll(records func(*KeyedStates, string, *keyedState) []sink
 		w.topics[p] = append(w.topics[p], records(states, "fleet/a/3/"+value, &keyedState{version: 1000, learnt: 1000})...)
 	}
 }
+
+// Settings with which the models cannot go on are refused before a row comes: where only rows of new values came, their models began with the new
+// settings, and no setting was right for all models any more.
+func TestSettingsOfAllModelsByKey(t *testing.T) {
+	w := newWorld()
+	r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 20, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
+	var rows []keyedRow
+	for i := range 60 {
+		rows = append(rows, keyedRow{key: "pump", a: float64(i % 7), b: float64(i % 5)})
+	}
+	w.fleetMessages(r.by, rows)
+	w.learnFleet(t, r)
+	other := r
+	other.soon = true
+	stage := w.keyedStage(other)
+	defer stage.Close()
+	_, err := stage.Rewind(t.Context())
+	wantStop(t, err, `model "fleet/a/3/pump" is of another configuration`, "lca.neighbours was 40 and is now 12")
+}

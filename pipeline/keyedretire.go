@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -143,7 +142,7 @@ func (k *KeyedLearn) retire(ctx context.Context, m *keyedModel) error {
 	} else {
 		c, err := k.States.Load(ctx, m.value)
 		if err == nil && c == nil {
-			err = fmt.Errorf("pipeline: model %q has lost its checkpoint", m.value)
+			err = lost(m.value)
 		}
 		if err != nil {
 			return err

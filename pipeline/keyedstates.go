@@ -243,7 +243,8 @@ func (t *KeyedStates) fetch(ctx context.Context, value string, s keyedState) (*C
 	id := modelkey.ID(t.ModelID, t.Partition, []byte(value))
 	var parts slotParts
 	parts.parts = map[int]chunkPart{}
-	for next := s.at; next < t.next; { // chunks that are not in the index are not there, whatever the first one says
+	end := s.at + int64(s.chunks)                // chunks follow one another: what is behind them is another checkpoint, or the record of a retired model
+	for next := s.at; next < min(end, t.next); { // chunks behind what was read are not there, whatever the first one says
 		got, err := t.read.Fetch(ctx)
 		if err != nil {
 			t.read = nil
@@ -251,6 +252,9 @@ func (t *KeyedStates) fetch(ctx context.Context, value string, s keyedState) (*C
 		}
 		for i := range got.Records {
 			r := &got.Records[i]
+			if r.Offset >= end {
+				return nil, nil
+			}
 			if chunk, ok := chunkOf(r, id); ok {
 				parts.parts[chunk] = chunkPartOf(r.Value, r.Headers)
 			} else if r.Offset == s.at {
