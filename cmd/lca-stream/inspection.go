@@ -62,8 +62,9 @@ type inspection struct {
 	by      modelkey.By // model.by, if the topic is the source
 	base    string      // snapshot.model_id
 
-	features *minibatch.Features // chosen by the first usable message; later messages are read by its names
-	survey   minibatch.Survey    // of all messages that can be decoded
+	features *minibatch.Features            // chosen by the first usable message; later messages are read by its names
+	ofModel  map[string]*minibatch.Features // of each model, where each has those of its own first message; see modelFeatures
+	survey   minibatch.Survey               // of all messages that can be decoded
 	newest   sample
 	rows     minibatch.Rows
 	run      *verdict // first of the messages in a row that have the same verdict
@@ -96,8 +97,8 @@ func (i *inspection) message(m *source.Message) error {
 		v.Tombstone = true
 	} else {
 		v.Rows, v.Columns = m.Record.NumRows(), int(m.Record.NumCols())
-		i.gather(m.Record, v)
 		i.value(m, v)
+		i.gather(m.Record, v)
 	}
 	i.count(v)
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
@@ -163,17 +164,22 @@ func (i *inspection) endRun() error {
 // gather reads a record's features as the learner and the transform do.
 func (i *inspection) gather(rec arrow.Record, v *verdict) {
 	err := i.survey.Add(rec, v.Partition)
-	if err == nil && i.features == nil {
+	if v.Error != "" {
+		return
+	}
+	features := i.modelFeatures(v)
+	if err == nil && features == nil {
 		var f minibatch.Features
 		if f, _, err = minibatch.ChooseWithout(rec, i.columns, i.by.ColumnName()); err == nil {
-			i.features = &f
+			features = &f
+			i.chose(v, features)
 		}
 	}
 	if err == nil && i.output != nil {
-		err = i.output.Check(rec.Schema(), i.features.Dim())
+		err = i.output.Check(rec.Schema(), features.Dim())
 	}
 	if err == nil {
-		if err = i.features.Gather(&i.rows, rec); err == nil {
+		if err = features.Gather(&i.rows, rec); err == nil {
 			v.Invalid = i.rows.Bad
 		}
 	}

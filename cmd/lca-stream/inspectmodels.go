@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -43,6 +44,38 @@ func (i *inspection) value(m *source.Message, v *verdict) {
 		value, ok := values.At(row)
 		take([]byte(value), ok, 1)
 	}
+}
+
+// modelFeatures returns the features by which a message is read, nil: they are to be chosen. Without source.features each model has those of its
+// own first message, and so have the first models here; a message of several is read by those of the first by id.
+func (i *inspection) modelFeatures(v *verdict) *minibatch.Features {
+	if id := i.chooses(v); id != "" {
+		if f := i.ofModel[id]; f != nil || len(i.ofModel) < mostKeys {
+			return f
+		}
+	}
+	return i.features
+}
+
+// chose notes the features that were chosen by a message.
+func (i *inspection) chose(v *verdict, f *minibatch.Features) {
+	if i.features == nil {
+		i.features = f
+	}
+	if id := i.chooses(v); id != "" {
+		if i.ofModel == nil {
+			i.ofModel = map[string]*minibatch.Features{}
+		}
+		i.ofModel[id] = f
+	}
+}
+
+// chooses returns the model whose features a message is read by; "": there is one choice for all.
+func (i *inspection) chooses(v *verdict) string {
+	if len(i.columns) > 0 || len(v.Models) == 0 {
+		return ""
+	}
+	return slices.Min(slices.Collect(maps.Keys(v.Models)))
 }
 
 // models says which models the rows have; "" where there is one for all rows.
