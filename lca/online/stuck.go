@@ -1,28 +1,38 @@
 package online
 
 import (
+	"math"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
-// stuckTies is the largest share of the pool's rows that repeat a value of a column which never rests at one.
-const stuckTies = 0.01
+const (
+	stuckLonger = 2 // times as long as ever before a sensor that is stuck repeats its value
+	stuckRun    = 5 // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
+)
 
 // Sensors that are stuck repeat a value that may be as likely as any, so that no score tells. What tells is that values are equal where they never were.
 
 // isStuck reports whether all rows of a minibatch are equal and hardly any row of the pool is like them, or whether they are in some column which
-// otherwise hardly ever has a value twice.
+// has never before repeated a value for half as long.
 func (l *Learner) isStuck(b batch) bool {
 	d := l.cfg.Dim
 	if b.len() < kernel.AtomCopies {
 		return false
 	}
-	if b.equalFirst(d) == b.len() && !l.rests(b, 0, d) {
+	if b.equalFirst(d) == b.len() && !l.rests(b) {
 		return true
 	}
+	var order []int
 	for _, k := range l.metric.Active {
-		if equalInColumn(b, k, d) && !l.rests(b, k, 1) && !l.repeats(k) {
+		if !equalInColumn(b, k, d) {
+			continue
+		}
+		if order == nil {
+			order = inOrder(l.pool.places)
+		}
+		if l.longestRun(k, order) < uint64(b.len()/stuckLonger) {
 			return true
 		}
 	}
@@ -39,29 +49,33 @@ func equalInColumn(b batch, column, d int) bool {
 	return true
 }
 
-// rests reports whether rows of the pool have the first row's values in that number of columns.
-func (l *Learner) rests(b batch, column, columns int) bool {
+// rests reports whether rows of the pool are equal to the first row.
+func (l *Learner) rests(b batch) bool {
 	equal := 0
 	for i := range l.pool.len() {
-		if slices.Equal(l.pool.row(i)[column:][:columns], b.x[column:][:columns]) {
+		if slices.Equal(l.pool.row(i), b.x[:l.cfg.Dim]) {
 			equal++
 		}
 	}
 	return equal >= kernel.AtomCopies
 }
 
-// repeats reports whether rows of the pool have a value of that column that another one has.
-func (l *Learner) repeats(column int) bool {
-	values := make([]float64, l.pool.len())
-	for i := range values {
-		values[i] = l.pool.row(i)[column]
-	}
-	slices.Sort(values)
-	ties := 0
-	for i := range values[1:] {
-		if values[i] == values[i+1] {
-			ties++
+// longestRun returns for how many rows a column had one value at most, as far as the pool's rows tell, which are in that order of time.
+// Where their places are not known, neither is that, and it may be any number.
+func (l *Learner) longestRun(column int, order []int) (longest uint64) {
+	places, from := l.pool.places, 0
+	for i, row := range order {
+		p, first := places[row], places[order[from]]
+		if p.partition == noPartition {
+			return math.MaxUint64
+		}
+		if p.partition != first.partition || l.pool.row(row)[column] != l.pool.row(order[from])[column] {
+			from = i
+			continue
+		}
+		if i-from+1 >= stuckRun {
+			longest = max(longest, p.at-first.at)
 		}
 	}
-	return float64(ties) > stuckTies*float64(len(values))
+	return longest
 }
