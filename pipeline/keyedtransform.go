@@ -32,7 +32,7 @@ type KeyedTransform struct {
 type touchedModel struct {
 	id     string
 	last   time.Time // of the last row
-	raised uint64    // alarms of the batch
+	raised uint64    // anomalies of the batch
 }
 
 // CatchUp waits until the index of a partition has read the snapshot topic to its end. A new owner does this before its first
@@ -59,6 +59,10 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	}
 	t.made.begin(len(b.Messages))
 	t.touched = t.touched[:0]
+	if t.unusual == nil && !t.Alarms.scores() {
+		t.unusual = map[string]uint64{}
+	}
+	clear(t.unusual)
 	by := t.doMessages
 	if t.Models.By.Place == modelkey.Column {
 		by = t.doColumns
@@ -66,7 +70,7 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := by(ctx, b.Messages); err != nil {
 		return Work{}, err
 	}
-	t.countAlarms()
+	t.countAnomalies()
 	t.counts.read(b.Messages)
 	t.Stats.Transform.observe(time.Since(start))
 	return Work{Commit: true, Messages: t.made.messages, inputs: t.made.inputs}, nil
@@ -183,9 +187,14 @@ func (t *KeyedTransform) checkAgeOf(m *PublishedModel) error {
 	return nil
 }
 
-// countAlarms counts the alarms of each model.
-func (t *KeyedTransform) countAlarms() {
+// countAnomalies counts the alarms of each model, or, where rows raise none, its unusual rows.
+func (t *KeyedTransform) countAnomalies() {
 	if !t.Alarms.scores() {
+		for n := range t.touched { // a model is there more than once if there were several windows
+			m := &t.touched[n]
+			m.raised = t.unusual[m.id]
+			delete(t.unusual, m.id)
+		}
 		return
 	}
 	var at map[string]int

@@ -25,7 +25,7 @@ type ModelRow struct {
 	LastRow    time.Time `json:"last_row,omitzero"` // when its last row was read here
 	Gain       float64   `json:"gain"`              // nats per row by which the model is better than a single Gaussian
 	Alarms     uint64    `json:"alarms"`            // changes of the stream
-	Anomalies  uint64    `json:"anomalies"`         // rows with a probability below alarms.p_below
+	Anomalies  uint64    `json:"anomalies"`         // rows with a probability below alarms.p_below, or without alarms below 1e-4
 }
 
 // modelOrders are the orders of a ModelTable, by the name in JSON of what they compare.

@@ -27,10 +27,10 @@ type ModelRow struct {
 	Version    uint64     `json:"version"`   // the newest that is published; 0: none is
 	RowsLearnt uint64     `json:"rows_learnt"`
 	InMemory   bool       `json:"in_memory"`
-	LastRow    *time.Time `json:"last_row"` // when its last row was read here; null: none was
-	Gain       Number     `json:"gain"`     // nats per row by which it is better than a single Gaussian
-	Alarms     uint64     `json:"alarms"`   // changes of its rows that were noticed
-	Anomalies  uint64     `json:"anomalies"`
+	LastRow    *time.Time `json:"last_row"`  // when its last row was read here; null: none was
+	Gain       Number     `json:"gain"`      // nats per row by which it is better than a single Gaussian
+	Alarms     uint64     `json:"alarms"`    // changes of its rows that were noticed
+	Anomalies  uint64     `json:"anomalies"` // rows with a lca_p below alarms.p_below, or without alarms below 1e-4
 }
 
 const (
