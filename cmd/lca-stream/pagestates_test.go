@@ -29,6 +29,7 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 		"collecting rows":      {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 58, wanted: 200, reason: 'rows with a null: 2'}`, `#card-warmup`, `#card-rows`, `58 of 200 rows collected; rows with a null: 2`},
 		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, `#card-rows`, `#card-instances`, ``},
 		"three instances":      {threeInstances, `#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},
+		"many models":          {`models: 60, model: undefined, passed_records: {no_model: 12345}`, `#no-model`, `#card-learnt, .tile:has(#gain), .tile:has(#age), .tile:has(#version)`, `12,345`},
 		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},
 	} {
 		wrong := eval[string](t, b, fmt.Sprintf(`(() => {
@@ -48,7 +49,7 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 }
 
 // modelTable shows the models of a fleet, which this demo is not: a page of them, in the order that was asked for, each with a
-// link to its own view. A process without such models has no table.
+// link to its own view, as the strangest rows have. A process without such models has no table.
 func modelTable(t *testing.T, b *browser) {
 	t.Helper()
 	if eval[bool](t, b, `!document.getElementById('card-models').hidden`) {
@@ -59,6 +60,7 @@ func modelTable(t *testing.T, b *browser) {
 		const one = i => ({ id: 'm/' + i % 2 + '/press-' + i, partition: i % 2, value: 'press-' + i, version: 100 * i, rows_learnt: 100 * i + 7, in_memory: i % 3 > 0, last_row: i ? '2026-11-23T12:00:00Z' : null, gain: i / 10, alarms: i, anomalies: 2 * i });
 		ask = async what => {
 			if (what === 'status') return { ...await real(what), models: 60 };
+			if (what === 'strangest') { const all = await real(what); for (const r of all.rows) r.model_id = 'm/1/press%207'; return all }
 			if (!what.startsWith('models')) return real(what);
 			asked = what;
 			const q = new URLSearchParams(what.slice(7)), from = +q.get('offset');
@@ -84,6 +86,7 @@ func modelTable(t *testing.T, b *browser) {
 	if href := eval[string](t, b, `document.querySelector('#models tbody a').getAttribute('href')`); href != "?model=m%2F0%2Fpress-0" {
 		t.Errorf("a model's link is %q", href)
 	}
+	b.wait(t, `document.querySelector('#strangest a')?.textContent === 'press 7' && document.querySelector('#strangest a').getAttribute('href') === '?model=m%2F1%2Fpress%25207'`)
 	for _, width := range []int64{400, 1280} {
 		b.look(t, "light", width)
 		legible(t, b, "light", width)

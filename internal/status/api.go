@@ -27,6 +27,7 @@ type Status struct {
 	Aborted          uint64            `json:"transactions_aborted"`
 	Rejected         map[string]uint64 `json:"rejected_rows"`
 	DeadLetters      map[string]uint64 `json:"dead_letters"`
+	Passed           map[string]uint64 `json:"passed_records"` // that were not whitened and are no fault, by reason
 	Warmup           *Warmup           `json:"warmup,omitempty"` // before the learner's first model
 	Learner          *Learner          `json:"learner,omitempty"`
 	Model            *Model            `json:"model,omitempty"`
@@ -170,7 +171,7 @@ func build(c Config, past *timeline, started time.Time) *Status {
 			Out: s.TransformRows.Load(), Records: s.SinkRecords.Load(), Snapshots: s.Snapshots.Load(),
 		},
 		Lag: map[string]int64{}, OpenTransactions: s.OpenTransactions.Load(), Aborted: s.TransactionsAborted.Load(),
-		Rejected: t.Rejected, DeadLetters: t.DeadLetters, History: history(s.ModelHistory()),
+		Rejected: t.Rejected, DeadLetters: t.DeadLetters, Passed: t.Passed, History: history(s.ModelHistory()),
 		SinceCommit: map[string]Number{}, Models: s.Models.Len(),
 	}
 	if c.Names != nil {

@@ -141,12 +141,25 @@ function scores(all) {
   hover(p.svg, all.map((b, i) => ({ x: p.x(i), y: p.y(height(b.rows)), text: `p ${i ? 'from ' + all[i - 1].p + ' to' : 'up to'} ${b.p}\n${whole(b.rows)} rows, ${expected[i] < 10 ? expected[i].toPrecision(2) : whole(expected[i])} expected` })));
 }
 
+// valueOf is the value that a model of one value belongs to: the last part of its id. null: it is the model of all rows.
+function valueOf(id) {
+  const part = id.split('/')[2];
+  try { return part === undefined ? null : decodeURIComponent(part) } catch { return part } // not UTF-8
+}
+
+function modelLink(id, value) {
+  const a = document.createElement('a');
+  a.href = '?model=' + encodeURIComponent(id); a.textContent = value || '(empty)'; a.title = id;
+  return a;
+}
+
 function strangest(found) {
   const list = found.rows.slice(0, 6);
   $('card-strangest').hidden = !list.length;
   $('strangest').replaceChildren(...list.map(r => {
     const li = document.createElement('li'), where = document.createElement('small'), why = document.createElement('div');
-    where.textContent = `${clock(r.time)} ${once(r.p)}: ${r.source.topic}/${r.source.partition}@${r.source.offset}, row ${r.source.row}`;
+    const of = valueOf(r.model_id);
+    where.append(`${clock(r.time)} ${once(r.p)}: `, ...of === null ? [] : [modelLink(r.model_id, of), ', '], `${r.source.topic}/${r.source.partition}@${r.source.offset}, row ${r.source.row}`);
     where.title = `score ${r.score.toFixed(2)} nats, p ${r.p}, by version ${r.version}`;
     why.append(...r.why.slice(0, 3).map(f => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${f.feature} ${f.nats.toFixed(1)}`; return chip }));
     li.append(where, why);
@@ -210,7 +223,7 @@ async function models() {
 }
 
 function modelCell(m, name) {
-  if (name === 'value') { const a = document.createElement('a'); a.href = '?model=' + encodeURIComponent(m.id); a.textContent = m.value || '(empty)'; a.title = m.id; return a }
+  if (name === 'value') return modelLink(m.id, m.value);
   if (name === 'gain') return m.version ? num(m.gain) : '–';
   if (name === 'last_row') return m.last_row ? clock(m.last_row) : '–';
   if (name === 'in_memory') return m.in_memory ? 'yes' : 'no';
@@ -224,7 +237,7 @@ function work(s) {
   put('state', s.ready.ready ? 'ready' : 'not ready');
   $('state').className = s.ready.ready ? 'ok' : 'bad';
   put('summary', s.summary);
-  put('names', [s.source && `topic ${s.source}` + (s.output ? ` → topic ${s.output}` : ''), s.group && 'group ' + s.group, s.instance && 'instance ' + s.instance].filter(Boolean).join(' · '));
+  put('names', [s.source && `topic ${s.source}` + (s.output ? ` → topic ${s.output}` : ''), s.group && 'group ' + s.group, s.instance && 'instance ' + s.instance, s.models && only && 'rows, their scores and the strangest are those of all models'].filter(Boolean).join(' · '));
   put('about', s.build.version + ', up ' + age(s.uptime_seconds));
   put('model', s.model || s.model_id ? 'model ' + (s.model ? s.model.id : s.model_id) : '');
   put('commit', s.last_commit ? age(Math.max(0, (Date.now() - Date.parse(s.last_commit)) / 1000)) : '–');
@@ -247,6 +260,8 @@ function counts(s) {
   }
   if (s.rows.skipped) put('skipped', whole(s.rows.skipped) + ', ' + (100 * s.rows.skipped / (s.rows.skipped + s.rows.learnt)).toFixed(1) + ' %');
   lag(s.lag_records);
+  const without = s.passed_records.no_model || 0;
+  $('unmodelled').hidden = !without; put('no-model', whole(without));
   put('dead', whole(sum(s.dead_letters))); put('rejected', whole(sum(s.rejected_rows))); put('aborted', whole(s.transactions_aborted)); put('snapshots', whole(s.rows.snapshots));
 }
 
@@ -257,7 +272,9 @@ function show(s) {
   work(s); instances(s); counts(s); throughput(s.throughput); scores(s.scores);
   const m = s.model, l = s.learner, nll = (l || m || {}).nll, gauss = (l || m || {}).gaussian_nll;
   put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
-  const learns = l || s.warmup;
+  const learns = l || s.warmup, none = s.models > 0 && !m; // of many models none is chosen
+  for (const id of ['version', 'age', 'gain']) $(id).closest('.tile').hidden = none;
+  $('card-learnt').hidden = none;
   for (const e of document.querySelectorAll('.learns, #card-curve')) e.hidden = !learns;
   if (l) { put('eff', whole(Math.round(l.effective_neighbours))); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
   else note('curve', 'no row has been learnt yet');
