@@ -99,9 +99,13 @@ type missingTopic struct {
 	question string // asks whether another topic was meant; "": none has a similar name
 }
 
-// Error names the topic, and the one that may have been meant.
+// Error names the topic, and the one that may have been meant, or else what to do.
 func (e *missingTopic) Error() string {
-	return strings.TrimSuffix(fmt.Sprintf("topic %s: %v; %s", e.topic, source.ErrNoTopic, strings.TrimSpace(e.question)), "; ")
+	question := strings.TrimSpace(e.question)
+	if question == "" {
+		question = "correct its name, or have its producers create it"
+	}
+	return fmt.Sprintf("topic %s: %v; %s", e.topic, source.ErrNoTopic, question)
 }
 
 // Unwrap returns the brokers' answer.

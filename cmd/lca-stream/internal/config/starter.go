@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Starter is what a first configuration says; everything else stays at its default.
+// Starter is what a first configuration says; everything else stays at its default. The preset is named all the same, because a
+// reader who wants scores must know that there is another.
 type Starter struct {
 	Config  *Config  // section kafka, how source reads values, source.topic, source.features, transform.column and transform.format are taken from it
 	LeftOut []string // why columns are no features, a line each; they become comments
@@ -36,6 +37,7 @@ func (s Starter) String() string {
 	for _, how := range []string{"source.format", "source.schema_file", "source.registry."} {
 		s.changed(&b, "source", how, RegistryVariable)
 	}
+	b.WriteString("\nlca:\n  preset: metric   # for clustering and neighbours; for scores of how unusual a row is: density\n")
 	for _, t := range []struct{ section, suffix, more string }{
 		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
 		{"checkpoint", "-checkpoints", ""},
