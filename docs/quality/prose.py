@@ -13,7 +13,7 @@ outliers or repeated messages. It is worse than before where rows come sorted by
 Each run draws its own toys, mixing matrix included. Floors are in design.py, and were set before the figures were made.
 
 **Of which program:** streams whose law is known, and all of SKAB, are of commit 10af3bb; `lca_why`, `lca_p` and the two floors with them of 7142f73, since when the learner does
-the same on their streams. All else is of commit dd5a138, except: clusters 8006b63, USPS f1c6bcd, the streams of ten columns 1c9305b, a model for each machine c0df355. Since then narrower kernels must be worth a
+the same on their streams. All else is of commit dd5a138, except: clusters 10af3bb, USPS f1c6bcd, the streams of ten columns 1c9305b, a model for each machine c0df355. Since then narrower kernels must be worth a
 tenth of a nat, and a restart chooses what it begins with. Both change what the data choose, so that these others may have moved.
 
 ## Contents

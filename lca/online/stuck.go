@@ -60,7 +60,7 @@ func (l *Learner) rests(b batch) bool {
 	return equal >= kernel.AtomCopies
 }
 
-// longestRun returns for how many rows a column had one value at most, as far as the pool's rows tell, which are in that order of time.
+// longestRun returns how many rows the longest run of one value in a column spans, as far as the pool's rows tell; order is that of time.
 // Where their places are not known, neither is that, and it may be any number.
 func (l *Learner) longestRun(column int, order []int) (longest uint64) {
 	places, from := l.pool.places, 0
