@@ -13,8 +13,8 @@ import (
 // namedFeatures is how many features are named at most for a row that is told of in addition to the output.
 const namedFeatures = 5
 
-// unusualBelow is below what lca_p rows count as anomalies of their model where alarms.p_below does not say it.
-const unusualBelow = 1e-4
+// RareRow is the lca_p below which a row is rare: an anomaly of its model where alarms.p_below does not say it. It is a bound of scoreBounds.
+const RareRow = 1e-4
 
 // mostRare is for how many rare rows memory is kept from batch to batch.
 const mostRare = 1 << 10
@@ -44,7 +44,7 @@ func (t *Transform) probabilities(w *Whitened) {
 		if w.Invalid[i] == minibatch.ReasonNone {
 			p = float32(scores.P(float64(score)))
 			t.counts.p.add(float64(p))
-			if t.unusual != nil && p < unusualBelow {
+			if t.unusual != nil && p < RareRow {
 				t.unusual[t.model.ModelID]++
 			}
 			r := rare{row: i, p: p, score: score, alarm: t.Alarms.below(p)}

@@ -48,7 +48,7 @@ type Transform struct {
 	rejects   rejects
 	bounds    timeBounds
 	stale     bool
-	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below unusualBelow, by model
+	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
 }
 
 // Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.

@@ -27,7 +27,7 @@ type Status struct {
 	Aborted          uint64            `json:"transactions_aborted"`
 	Rejected         map[string]uint64 `json:"rejected_rows"`
 	DeadLetters      map[string]uint64 `json:"dead_letters"`
-	Passed           map[string]uint64 `json:"passed_records"` // that were not whitened and are no fault, by reason
+	Passed           map[string]uint64 `json:"passed_records"`   // that were not whitened and are no fault, by reason
 	Warmup           *Warmup           `json:"warmup,omitempty"` // before the learner's first model
 	Learner          *Learner          `json:"learner,omitempty"`
 	Model            *Model            `json:"model,omitempty"`

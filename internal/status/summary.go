@@ -6,15 +6,16 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline"
 )
 
 // noGain is the number of nats per row below which a model counts as no better than a Gaussian.
 const noGain = 0.05
 
-// A row as rare as rareRow is unusual if there are more of them than chance gives: rareTimes as many as expected, and
+// A row as rare as pipeline.RareRow is unusual if there are more of them than chance gives: rareTimes as many as expected, and
 // rareRows at least.
 const (
-	rareRow   = 1e-4
 	rareTimes = 3
 	rareRows  = 10
 )
@@ -126,7 +127,7 @@ func unusual(s *Status, past []moment, now time.Time) string {
 		count(b.aborted-a.aborted, "transaction repeated", "transactions repeated")
 	}
 	if len(past) > 0 {
-		rare, expected := past[len(past)-1].rare-past[0].rare, rareRow*float64(past[len(past)-1].scored-past[0].scored)
+		rare, expected := past[len(past)-1].rare-past[0].rare, pipeline.RareRow*float64(past[len(past)-1].scored-past[0].scored)
 		if rare >= rareRows && float64(rare) > rareTimes*expected {
 			said = append(said, fmt.Sprintf("%d rows that the model expects once in 10,000 (%.0f expected)", rare, expected))
 		}

@@ -32,7 +32,7 @@ type moment struct {
 	rejected uint64 // rows
 	aborted  uint64 // transactions
 	scored   uint64 // rows with a lca_p
-	rare     uint64 // rows with a lca_p of at most rareRow
+	rare     uint64 // rows with a lca_p of at most pipeline.RareRow
 }
 
 func momentOf(s *pipeline.Stats, now time.Time) moment {
@@ -47,7 +47,7 @@ func momentOf(s *pipeline.Stats, now time.Time) moment {
 	_, counts := s.Scores()
 	for i, bound := range pipeline.ScoreBounds() {
 		m.scored += counts[i]
-		if bound <= rareRow {
+		if bound <= pipeline.RareRow {
 			m.rare += counts[i]
 		}
 	}

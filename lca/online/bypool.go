@@ -11,7 +11,6 @@ import (
 // counts as anomalous. There are few recent minibatches, and their figures are far from normal where few rows decide them:
 // rows of heavy tails, or those in which a column does not have the value that it nearly always has. The number of columns
 // counts too, because each is watched. Only suspected minibatches pay for the comparison.
-
 //
 // Rows of a machine that runs and rests come in stretches, in which they are alike. So the comparison is also with those rows of the pool that
 // came soon after one such as these: a stretch of a kind that the pool holds is not rare. Where rows are independent, these are as all others.
@@ -73,7 +72,7 @@ func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 	now := slices.Clone(l.densities(m))
 	var pool []float64
 	var places []place
-	l.ofPool(func(b batch, m *kernel.Moments) { pool, places = slices.Clone(l.densities(m)), slices.Clone(b.places) })
+	l.ofPool(func(b batch, m *kernel.Moments) { pool, places = slices.Clone(l.densities(m)), b.places })
 	usual, most := meanAtMost(pool, math.Inf(1))
 	nll, _ := meanAtMost(now, most)
 	such := l.stretch(pool, places, nll)
@@ -118,9 +117,7 @@ func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
 func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
 	var values []float64
 	var places []place
-	l.ofPool(func(b batch, _ *kernel.Moments) {
-		values, places = slices.Clone(l.estimator.halfSquares()), slices.Clone(b.places)
-	})
+	l.ofPool(func(b batch, _ *kernel.Moments) { values, places = slices.Clone(l.estimator.halfSquares()), b.places })
 	for i := range values {
 		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
 	}
@@ -131,8 +128,13 @@ func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
 // many columns have one value nearly always: the kernels are as narrow as that.
 func (l *Learner) farOfPool() (share float64) {
 	l.ofPool(func(b batch, m *kernel.Moments) {
-		far := l.far(b, m)
-		share, _ = meanAtMost(far, 1)
+		share = float64(l.countFar(b, m)) / float64(b.len())
+		far := make([]float64, b.len())
+		for i, beyond := range l.beyond {
+			if beyond {
+				far[i] = 1
+			}
+		}
 		if such := l.stretch(far, b.places, 1); such != nil {
 			usual, _ := meanAtMost(such, 1)
 			share = max(share, usual)

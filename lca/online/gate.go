@@ -75,27 +75,20 @@ func (l *Learner) opensGate(far, rows int) bool {
 	return l.drift.young() && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
-// countFar returns how many rows of the last E-step are far from all neighbours, or beyond a narrower gate.
+// countFar marks the rows of the last E-step that are far from all neighbours, or beyond a narrower gate, and counts them.
 func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
-	for _, v := range l.far(b, m) {
-		rows += int(v)
-	}
-	return rows
-}
-
-// far has a one for each such row, where the gate is not by scores.
-func (l *Learner) far(b batch, m *kernel.Moments) []float64 {
-	far := make([]float64, b.len())
+	l.beyond = append(l.beyond[:0], make([]bool, b.len())...)
 	limit := math.Min(kernel.FarLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
-			far[i] = 1
+			l.beyond[i] = true
+			rows++
 		}
 	}
-	return far
+	return rows
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

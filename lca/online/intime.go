@@ -31,10 +31,7 @@ func (t *inTime) windows(slots, rows []place, gap uint64) (order []int32, window
 			t.order = append(t.order, int32(s))
 		}
 	}
-	slices.SortFunc(t.order, func(a, b int32) int {
-		p, q := slots[a], slots[b]
-		return cmp.Or(cmp.Compare(p.partition, q.partition), cmp.Compare(p.at, q.at))
-	})
+	slices.SortFunc(t.order, func(a, b int32) int { return slots[a].compare(slots[b]) })
 	for _, p := range rows {
 		from := place{p.partition, p.at - min(p.at, gap-1)}
 		to := place{p.partition, p.at + gap}
@@ -45,9 +42,7 @@ func (t *inTime) windows(slots, rows []place, gap uint64) (order []int32, window
 
 // first returns how many of the slots in order come before p.
 func (t *inTime) first(slots []place, p place) int32 {
-	at, _ := slices.BinarySearchFunc(t.order, p, func(s int32, p place) int {
-		return cmp.Or(cmp.Compare(slots[s].partition, p.partition), cmp.Compare(slots[s].at, p.at))
-	})
+	at, _ := slices.BinarySearchFunc(t.order, p, func(s int32, p place) int { return slots[s].compare(p) })
 	return int32(at)
 }
 

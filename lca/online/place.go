@@ -17,15 +17,18 @@ func (p place) near(q place, gap uint64) bool {
 	return p.partition == q.partition && p.partition != noPartition && max(p.at, q.at)-min(p.at, q.at) < gap
 }
 
+// compare orders places by partition and time.
+func (p place) compare(q place) int {
+	return cmp.Or(cmp.Compare(p.partition, q.partition), cmp.Compare(p.at, q.at))
+}
+
 // inOrder returns which place is the first by partition and time, which the second, and so on.
 func inOrder(places []place) []int {
 	order := make([]int, len(places))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(places[a].partition, places[b].partition), cmp.Compare(places[a].at, places[b].at))
-	})
+	slices.SortFunc(order, func(a, b int) int { return places[a].compare(places[b]) })
 	return order
 }
 

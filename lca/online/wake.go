@@ -1,6 +1,6 @@
 package online
 
-const wakes = 100 // times its variance so far that each column's is, of a machine that begins to run
+const wakesVariance = 100 // times its variance so far that each column's is, of a machine that begins to run
 
 // A stream may begin while the machine is at rest, and the first rows say nothing about how it runs: they are the noise of sensors. What comes then
 // differs by tens of standard deviations in every column. Such a change need not last longer than a warm-up. Only the first rows are so little
@@ -15,7 +15,7 @@ func (l *Learner) wakes() bool {
 	now := newRunningMoments(l.cfg.momentsMemory(), d)
 	now.start(w.x, l.work)
 	for k := range d {
-		if !(now.cov[k*d+k] > wakes*l.moments.cov[k*d+k]) {
+		if !(now.cov[k*d+k] > wakesVariance*l.moments.cov[k*d+k]) {
 			return false
 		}
 	}
