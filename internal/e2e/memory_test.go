@@ -63,7 +63,9 @@ func (s *stream) jsonRows(messages, partitions int) {
 func TestMemoryOfSmallMessages(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
-	for _, c := range []struct{ messages, partitions int }{{300_000, 12}, {100_000, 1}, {100_000, 100}} {
+	for _, c := range []struct{ messages, partitions int }{
+		{300_000, 12}, {100_000, 1}, {100_000, 32}, {100_000, 100},
+	} {
 		t.Run(fmt.Sprintf("%d messages in %d partitions", c.messages, c.partitions), func(t *testing.T) {
 			s := newStream(t, b, fmt.Sprintf("small-%d", c.partitions), settings{partitions: c.partitions, features: jsonColumns})
 			s.jsonRows(c.messages, c.partitions)
