@@ -29,6 +29,7 @@ type KeyedLearnConfig struct {
 	Memory    *ModelMemory                                  // shared by the learners of the process
 	Idle      time.Duration                                 // a model without a row for so long is retired, see keyedretire.go; 0 = never
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
+	Snapshots *ReadBack                                     // of the partition; nil = do not look for models that have lost their checkpoints
 }
 
 // KeyedLearn is the stage that learns a model for each key of one partition.
@@ -77,6 +78,7 @@ type KeyedLearn struct {
 	quiet       *slog.Logger
 	saidLeftOut bool
 	compared    bool // the checkpoints are not older than the newest snapshot
+	whole       bool // … nor than any other
 	skip        skipper
 	skipped     skipped
 	rejects     rejects

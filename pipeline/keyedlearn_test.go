@@ -161,11 +161,20 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
 			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
 		},
-		Memory: NewModelMemory(r.memory, stats.ModelCounts("learn")),
+		Memory:    NewModelMemory(r.memory, stats.ModelCounts("learn")),
+		Snapshots: w.readBack(source.Partition{Topic: "snapshots", ID: w.fleet.ID}),
 		Committed: func(context.Context) (source.Offsets, error) {
 			return source.Offsets{w.fleet: w.committed["g.learn"][w.fleet]}, nil
 		},
 	}}
+}
+
+// readBack reads one of our topics.
+func (w *world) readBack(p source.Partition) *ReadBack {
+	return &ReadBack{
+		Topic: p.Topic, Open: func(context.Context) (TopicReader, error) { return &keyedLog{w, p, 0}, nil },
+		End: func(context.Context) (int64, error) { return int64(len(w.topics[p])), nil },
+	}
 }
 
 // learnFleet runs keyed learners until one has read everything, and starts another after each crash.

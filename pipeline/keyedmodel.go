@@ -207,7 +207,9 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 	case c == nil && plan == nil:
 		err = lost(one.ModelID)
 	case c == nil:
-		err = one.start(minibatch.Features{Names: plan.Names})
+		if err = k.notLost(ctx); err == nil {
+			err = one.start(minibatch.Features{Names: plan.Names})
+		}
 		if err == nil {
 			size, _, _ = CheckpointBytes(k.Learner.Neighbours, plan.Dim())
 			one.state.Base, one.state.Published = m.base, m.base

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // readStates reads what is known of the checkpoints. The first time it refuses those from which a learner cannot go on, before new models begin.
@@ -48,7 +50,64 @@ func (k *KeyedLearn) notOlder(newest *snapshot.Snapshot) error {
 	return &Stop{
 		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one: versions would be published again",
 			newest.Version, newest.ModelID, k.Topic, k.States.Topic),
-		Remedy: "set checkpoint.topic to the one that was used last, or another snapshot.model_id to learn all models again (with `lca-stream replay`, where the topic has their rows)",
+		Remedy: remedyLost,
+	}
+}
+
+// notLost refuses to begin a model while others lack their checkpoints, or have older ones, that our group has published: a part of the checkpoint topic
+// was deleted, or a replay has put some of the models back after all were lost. Versions would be published again with other content, as notOlder says, which
+// looks at the newest model alone. It costs the reading of all snapshots of the partition, so it waits for a value that has no checkpoint. They are read before what is
+// new among the checkpoints, as there.
+func (k *KeyedLearn) notLost(ctx context.Context) error {
+	if k.Snapshots == nil || k.whole {
+		return nil
+	}
+	published := publishedModels{}
+	var spans snapshot.Spans
+	err := k.Snapshots.Read(ctx, func(got *source.Fetched) error {
+		for i := range got.Records {
+			published.take(&spans, &got.Records[i], k.States.Owner.Group)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.States.Read(ctx); err != nil {
+		return err
+	}
+	var lost []string
+	for id, newest := range published {
+		base, partition, value, ok := modelkey.Split(id)
+		if ok && base == k.ModelID && partition == k.Partition.ID && newest.Version > k.States.reached(string(value)) {
+			lost = append(lost, id)
+		}
+	}
+	if k.whole = len(lost) == 0; k.whole {
+		return nil
+	}
+	first := slices.Min(lost)
+	return &Stop{
+		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one (so for %d of the %d models of partition %d): versions would be published again",
+			published[first].Version, first, k.Topic, k.States.Topic, len(lost), len(published), k.Partition.ID),
+		Remedy: remedyLost,
+	}
+}
+
+const remedyLost = "set checkpoint.topic to the one that was used last; or `lca-stream replay` learns all models again and puts them in their places, where source.topic has their rows; or set another snapshot.model_id"
+
+// publishedModels are the newest snapshots of models, by id.
+type publishedModels map[string]*snapshot.Span
+
+// take adds a record of the snapshot topic, in its order, if it is the last of a snapshot of a group, or deletes one.
+func (p publishedModels) take(spans *snapshot.Spans, r *source.Record, group string) {
+	whole, gone, err := spans.Add(r.Key, r.Value, r.Headers, r.Offset)
+	switch {
+	case err != nil: // of another program, or damaged: the transform reports it
+	case whole != nil && whole.Group == group && (p[whole.ModelID] == nil || p[whole.ModelID].Version < whole.Version):
+		p[whole.ModelID] = whole
+	case gone != nil && p[gone.ModelID] != nil && p[gone.ModelID].Deletes(gone):
+		delete(p, gone.ModelID)
 	}
 }
 

@@ -2,8 +2,8 @@ package pipeline
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,10 +19,7 @@ func TestOlderCheckpointsByKey(t *testing.T) {
 	r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 20, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
 	learnt := func(t *testing.T) *world {
 		w := newWorld()
-		var rows []keyedRow
-		for i := range 160 {
-			rows = append(rows, keyedRow{key: fmt.Sprint("pump ", i%2), a: float64(i % 7), b: float64(i % 5)})
-		}
+		rows := fleetRows(160, "pump 0", "pump 1")
 		w.fleetMessages(r.by, rows[:80])
 		w.learnFleet(t, r)
 		before := slices.Clone(w.topics[checkpoints])
@@ -61,6 +58,69 @@ func TestOlderCheckpointsByKey(t *testing.T) {
 			wantStop(t, err, newest.ModelID, "versions would be published again", "checkpoint.topic", "snapshot.model_id")
 		})
 	}
+}
+
+// Models whose checkpoints are gone do not begin again, whichever they are: the newest model is there still, because only the beginning of the topic was deleted, or because a
+// replay has put it back. Models that have their checkpoints go on, until a value comes that has none.
+func TestLostCheckpointsByKey(t *testing.T) {
+	r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 20, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
+	lose := func(w *world, group string) (newest, gone string) {
+		newest = w.newestSnapshot(t).ModelID
+		gone = map[string]string{"fleet/a/3/pump%200": "fleet/a/3/pump%201", "fleet/a/3/pump%201": "fleet/a/3/pump%200"}[newest]
+		for i, m := range w.topics[source.Partition{Topic: "checkpoints", ID: 3}] {
+			if strings.HasPrefix(string(m.Key), gone+"/") {
+				w.topics[source.Partition{Topic: "checkpoints", ID: 3}][i] = sink.Message{Key: []byte("start/of/another"), Value: []byte("x")}
+			}
+		}
+		for i, m := range w.topics[source.Partition{Topic: "snapshots", ID: 3}] {
+			for h := range m.Headers {
+				if m.Headers[h].Key == headerGroup {
+					w.topics[source.Partition{Topic: "snapshots", ID: 3}][i].Headers[h].Value = []byte(group)
+				}
+			}
+		}
+		return strings.TrimPrefix(newest, "fleet/a/3/"), gone
+	}
+	for name, c := range map[string]struct {
+		comes func(newest string) []string
+		group string
+		stops bool
+	}{
+		"rows of the model that is lost":     {func(string) []string { return []string{"pump 0", "pump 1"} }, "g", true},
+		"rows of a new value alone":          {func(string) []string { return []string{"pump 2"} }, "g", true},
+		"rows of the model that is there":    {func(newest string) []string { return []string{strings.ReplaceAll(newest, "%20", " ")} }, "g", false},
+		"the lost model is of another group": {func(string) []string { return []string{"pump 0", "pump 1", "pump 2"} }, "other", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.fleetMessages(r.by, fleetRows(160, "pump 0", "pump 1"))
+			w.learnFleet(t, r)
+			newest, gone := lose(w, c.group)
+			w.fleetMessages(r.by, fleetRows(80, c.comes(newest)...))
+			stage := w.keyedStage(r)
+			defer stage.Close()
+			at, err := stage.Rewind(t.Context())
+			if err == nil {
+				src := &memorySource{w: w, next: at.Clone(), claim: source.Claim{Group: "g.learn", Generation: -1}, step: r.step}
+				err = (&Loop{Source: src, Stage: stage, Sink: w.open("learners"), Stats: stage.Stats, Log: quiet()}).Run(t.Context())
+			}
+			if !c.stops {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			wantStop(t, err, gone, "versions would be published again", "lca-stream replay", "snapshot.model_id")
+		})
+	}
+}
+
+// fleetRows are rows of some keys in turn.
+func fleetRows(n int, keys ...string) (rows []keyedRow) {
+	for i := range n {
+		rows = append(rows, keyedRow{key: keys[i%len(keys)], a: float64(i % 7), b: float64(i % 5)})
+	}
+	return rows
 }
 
 // newestSnapshot is the newest of the partition.
@@ -105,11 +165,7 @@ func (w *world) retireAll(records func(*KeyedStates, string, *keyedState) []sink
 func TestSettingsOfAllModelsByKey(t *testing.T) {
 	w := newWorld()
 	r := keyedRun{by: fleetPlaces[0], memory: 1 << 30, snapshotRows: 20, step: 5, clock: func() time.Time { return time.UnixMilli(0) }}
-	var rows []keyedRow
-	for i := range 60 {
-		rows = append(rows, keyedRow{key: "pump", a: float64(i % 7), b: float64(i % 5)})
-	}
-	w.fleetMessages(r.by, rows)
+	w.fleetMessages(r.by, fleetRows(60, "pump"))
 	w.learnFleet(t, r)
 	other := r
 	other.soon = true

@@ -110,7 +110,7 @@ func (l *keyedLearners) stage(p source.Partition, committed func(context.Context
 	}
 	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
 		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed,
-		States: l.keyedStates(p.ID, source.Latest),
+		States: l.keyedStates(p.ID, source.Latest), Snapshots: l.readBackOf(source.Partition{Topic: c.Snapshot.Topic, ID: p.ID}, source.Latest),
 	}}
 }
 
