@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -109,6 +110,16 @@ func (p publishedModels) take(spans *snapshot.Spans, r *source.Record, group str
 	case gone != nil && p[gone.ModelID] != nil && p[gone.ModelID].Deletes(gone):
 		delete(p, gone.ModelID)
 	}
+}
+
+// Check refuses settings with which the models of a partition cannot go on, as continues does, before any partition is taken: one without models would
+// begin some with the new settings, before another one refuses them. It reads the newest checkpoints alone, and is for a stage that does nothing else.
+func (k *KeyedLearn) Check(ctx context.Context) error {
+	k.quiet = slog.New(quietHandler{k.Log.Handler()})
+	if err := k.States.readNewest(ctx); err != nil {
+		return err
+	}
+	return k.continues(ctx)
 }
 
 // continues refuses settings with which the model that was saved last cannot go on, although no row of it has come yet: models that began

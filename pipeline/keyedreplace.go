@@ -19,7 +19,7 @@ func (l *Learn) ReplaceKeyed(t *KeyedStates, c *Checkpoint, s *snapshot.Snapshot
 	}
 	writer := &Checkpoints{Topic: t.Topic, ModelID: s.ModelID, Owner: t.Owner, OneSlot: true}
 	one := *l
-	one.ModelID, one.Checkpoints = s.ModelID, writer
+	one.ModelID, one.Checkpoints, one.oneOfMany = s.ModelID, writer, true
 	before := t.index[string(value)]
 	if c == nil {
 		c = &Checkpoint{ModelID: s.ModelID, Features: s.Features, Offsets: source.Offsets{{Topic: t.Owner.Topic, ID: partition}: before.learnt}}

@@ -88,16 +88,27 @@ func (t *KeyedStates) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	back := ReadBack{Topic: t.Topic, Open: t.fromStart, OpenAt: t.OpenAt, Log: t.Log}
-	return back.from(ctx, t.next, end, func(got *source.Fetched) error {
-		for i := range got.Records {
-			if err := t.take(&got.Records[i]); err != nil {
-				return err
-			}
+	return t.readBack().from(ctx, t.next, end, t.takeAll)
+}
+
+// readNewest reads as many of the newest records as it takes to have a checkpoint of a model.
+func (t *KeyedStates) readNewest(ctx context.Context) error {
+	t.index = map[string]keyedState{}
+	return t.readBack().ReadRecent(ctx, 0, t.takeAll, func() bool { return len(t.index) > t.gone.n })
+}
+
+func (t *KeyedStates) readBack() *ReadBack {
+	return &ReadBack{Topic: t.Topic, Open: t.fromStart, OpenAt: t.OpenAt, End: t.End, Log: t.Log}
+}
+
+func (t *KeyedStates) takeAll(got *source.Fetched) error {
+	for i := range got.Records {
+		if err := t.take(&got.Records[i]); err != nil {
+			return err
 		}
-		t.next = got.Next
-		return nil
-	})
+	}
+	t.next = got.Next
+	return nil
 }
 
 func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { return t.OpenAt(ctx, 0) }

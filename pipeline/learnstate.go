@@ -55,7 +55,7 @@ func (l *Learn) restore(c *Checkpoint) error {
 		return err
 	}
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
-		return otherPool(fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
+		return l.otherPool(fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
 	} else if err != nil {
 		return &Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
 	}

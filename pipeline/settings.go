@@ -112,7 +112,7 @@ func (l *Learn) sameModel(c *Checkpoint) error {
 	if slices.ContainsFunc(refused, func(text string) bool { return !ofPool(text) }) {
 		return otherModel(err)
 	}
-	return otherPool(err)
+	return l.otherPool(err)
 }
 
 // ofPool reports whether the text of a change is of the pool, which an exported model can take with it.
@@ -141,7 +141,10 @@ func otherModel(err error) error {
 	return &Stop{Err: err, Remedy: "set it back to go on, or set another snapshot.model_id to learn a new model"}
 }
 
-func otherPool(err error) error {
+func (l *Learn) otherPool(err error) error {
+	if l.oneOfMany {
+		return &Stop{Err: err, Remedy: "set it back to go on, or set another snapshot.model_id, for which `lca-stream replay` learns the models from what source.topic has"}
+	}
 	return &Stop{
 		Err: err,
 		Remedy: "set it back to go on, or set another snapshot.model_id, under which learning starts over; to go on there from this model, first " +

@@ -127,7 +127,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
 	if s.config.Model.By.Keyed() {
-		if err := s.keyedFits(ctx); err != nil {
+		if err := s.keyedLearns(ctx); err != nil {
 			return stopped(ctx, err)
 		}
 		g, gctx := errgroup.WithContext(ctx)

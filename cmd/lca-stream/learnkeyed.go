@@ -22,7 +22,7 @@ func (s *system) learnKeyed(ctx context.Context, alone bool) error {
 		return stopped(ctx, s.cluster.Explain(err))
 	}
 	if alone {
-		if err := s.keyedFits(ctx); err != nil {
+		if err := s.keyedLearns(ctx); err != nil {
 			return stopped(ctx, err)
 		}
 		s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})

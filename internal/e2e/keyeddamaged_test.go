@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"maps"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -46,6 +47,37 @@ func TestDamagedCheckpointOfOneKey(t *testing.T) {
 	}
 	if rows := uint64(replayRows); len(before) != replayMachines || before["default/1/m4"] != rows {
 		t.Errorf("before there were %v", before)
+	}
+}
+
+// Settings with which the models of one partition cannot go on are refused before those of the others begin with them. Then no setting would be right
+// for all: here the former ones are, and nothing was written meanwhile. The broker is of the oldest version.
+func TestSettingsOfOtherPartitions(t *testing.T) {
+	t.Parallel()
+	r := &keyedReplay{}
+	r.stream = newStream(t, kafkatest.Start(t, kafkatest.Kafka38), "settings", settings{
+		partitions: replayPartitions, features: "[a, b]", more: "model: {by: key, memory: 1MiB}\nminibatch: {rows: 50}\n",
+	})
+	r.fill("in", func(p int32, _ int) bool { return p == 0 })
+	learn := r.program("learn", "--set", "lca.neighbours=60")
+	r.await("settings.learn", r.messages(), learn)
+	learn.stop()
+	before := r.newest("check")
+
+	r.fill("in", func(int32, int) bool { return true })
+	for _, command := range []string{"learn", "run"} {
+		other := r.program(command, "--set", "lca.neighbours=80")
+		other.endsWith(2)
+		other.says("is of another configuration: lca.neighbours was 60 and is now 80")
+		if now := r.newest("check"); len(before) == 0 || !maps.Equal(now, before) {
+			t.Fatalf("%s has saved models with settings that it refused: %v, before %v", command, now, before)
+		}
+	}
+	learn.start()
+	r.await("settings.learn", r.messages(), learn)
+	learn.stop()
+	if now := r.newest("check"); len(now) != replayMachines {
+		t.Errorf("there are %v", now)
 	}
 }
 
