@@ -40,8 +40,9 @@ func (i *inspection) summary(topic string) error {
 		b.WriteByte('\n')
 		writeColumns(&b, &i.survey)
 		i.newest.write(&b)
-		i.choice(&b)
-		if i.survey.Rows < minibatch.JudgedRows {
+		if i.alarms {
+			b.WriteString("\nThe topic is alarms.topic: nothing is learnt from it.\n")
+		} else if i.choice(&b); i.survey.Rows < minibatch.JudgedRows {
 			fmt.Fprintf(&b, "\n%s: too few to judge columns by their values. From %d on that finds constants, labels and counters; -n looks at more messages.\n",
 				plural.Count(i.survey.Rows, "row"), minibatch.JudgedRows)
 		}

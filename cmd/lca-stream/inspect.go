@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -44,10 +43,7 @@ no row can be used, or no feature varies.`,
 		defer s.close()
 		i := newInspection(s.config, p.stdout)
 		i.json = *asJSON
-		if args[0] != s.config.Source.Topic {
-			i.by, i.survey.Without = modelkey.By{}, ""
-			i.output = nil // it may be the output, which has our columns
-		}
+		i.of(s.config, args[0])
 		if err := s.newest(ctx, args[0], int64(*n), i.message); err != nil {
 			return err
 		}

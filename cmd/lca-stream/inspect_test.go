@@ -9,7 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // -n counts messages: the marks that transactions leave at the end of a partition are none.
@@ -36,6 +40,36 @@ func TestInspectCountsMessages(t *testing.T) {
 			if want = want[max(0, len(want)-n):]; !slices.Equal(got[p], want) {
 				t.Errorf("-n %d of partition %d: messages %v, want %v", n, p, got[p], want)
 			}
+		}
+	}
+}
+
+// The rows of alarms are about those of the source: they are not judged by its features, nor by its model.by.
+func TestInspectAlarms(t *testing.T) {
+	event := `{"type": "anomaly", "model_id": "default/0/press", "version": 400, "source": {"topic": "events", "partition": 0, "offset": 7}, "score": 4.8, "p": 0.04}`
+	d, err := format.NewDecoder(format.Config{Nested: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := d.Decode(t.Context(), []byte(event), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Release()
+	for topic, usable := range map[string]bool{"alarms": true, "events": false} {
+		c := config.Default()
+		c.Source.Topic, c.Source.Features, c.Alarms.Topic, c.Model.By = "events", []string{"s0", "s1"}, "alarms", modelkey.By{Place: modelkey.Column, Name: "machine"}
+		var out strings.Builder
+		i := newInspection(c, &out)
+		i.of(c, topic)
+		for n := range 3 {
+			if err := i.message(&source.Message{Offset: int64(n), Value: []byte(event), Record: rec}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := i.summary(topic)
+		if (err == nil) != usable || strings.Contains(out.String(), "nothing is learnt") != usable || strings.Contains(out.String(), "source.features") && usable {
+			t.Errorf("%s: %v\n%s", topic, err, out.String())
 		}
 	}
 }

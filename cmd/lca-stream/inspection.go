@@ -61,6 +61,7 @@ type inspection struct {
 	json    bool
 	by      modelkey.By // model.by, if the topic is the source
 	base    string      // snapshot.model_id
+	alarms  bool        // the topic is that of alarms: its rows are about those of the source, and have none of their features
 
 	features *minibatch.Features            // chosen by the first usable message; later messages are read by its names
 	ofModel  map[string]*minibatch.Features // of each model, where each has those of its own first message; see modelFeatures
@@ -83,6 +84,16 @@ type inspection struct {
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
 	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: pipeline.NewOutput(outputOf(c)), survey: minibatch.Survey{Nested: true, Without: c.Model.By.ColumnName()}, out: out}
+}
+
+// of says which topic it is, if it may be another one than the source.
+func (i *inspection) of(c *config.Config, topic string) {
+	if topic == c.Source.Topic {
+		return
+	}
+	i.by, i.survey.Without = modelkey.By{}, ""
+	i.output = nil // it may be the output, which has our columns
+	i.alarms = topic == c.Alarms.Topic
 }
 
 func (i *inspection) message(m *source.Message) error {
@@ -164,7 +175,7 @@ func (i *inspection) endRun() error {
 // gather reads a record's features as the learner and the transform do.
 func (i *inspection) gather(rec arrow.Record, v *verdict) {
 	err := i.survey.Add(rec, v.Partition)
-	if v.Error != "" {
+	if v.Error != "" || i.alarms {
 		return
 	}
 	features := i.modelFeatures(v)

@@ -69,6 +69,9 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 	}
 	for _, p := range parts {
 		newest, err := s.newestIn(ctx, p)
+		if errors.Is(err, kafka.TopicAuthorizationFailed) { // rights are those of the topic: the other partitions may not be read either
+			return nil
+		}
 		if err == nil && newest != nil {
 			err = each(newest)
 		}
@@ -96,9 +99,6 @@ func (s *system) newestIn(ctx context.Context, p source.Partition) (newest *snap
 		}
 		return nil
 	}, func() bool { return newest != nil })
-	if errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return nil, nil
-	}
 	return newest, err
 }
 

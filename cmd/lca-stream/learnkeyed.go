@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
@@ -102,7 +105,11 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 func (l *keyedLearners) stage(p source.Partition, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
 	c, own := l.system.config, l.config
 	own.Newest = func(ctx context.Context) (*snapshot.Snapshot, error) {
-		return l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
+		newest, err := l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
+		if errors.Is(err, kafka.TopicAuthorizationFailed) {
+			return nil, nil
+		}
+		return newest, err
 	}
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]

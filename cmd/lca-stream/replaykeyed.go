@@ -60,8 +60,9 @@ type keyedReplay struct {
 	scratch online.Scratch
 
 	results []keyedResult
-	waiting []*waitingModel // to be published together: models of one partition
-	bytes   int             // of them
+	files   map[string]string // ids of models, by their files in lower case
+	waiting []*waitingModel   // to be published together: models of one partition
+	bytes   int               // of them
 }
 
 // waitingModel is a model that is made, and not yet published.
@@ -291,7 +292,7 @@ func (k *keyedReplay) rangeOf(partition int32) source.Offsets {
 
 // toFile writes a model to a file of its own.
 func (k *keyedReplay) toFile(result *keyedResult, partition int32, made madeModel) error {
-	path := modelFile(k.flags.output, partition, result.ID)
+	path := k.fileOf(partition, result.ID)
 	result.File = path
 	if err := mayWrite(path, models, k.flags.force); err != nil {
 		return err
@@ -311,16 +312,30 @@ func (k *keyedReplay) toFile(result *keyedResult, partition int32, made madeMode
 // mostName is the longest name of a file, less the ending and the sum of a longer one.
 const mostName = 200
 
+// fileOf is the file of a model of this replay. Where another model's name differs in case alone, it has a hash: some file systems take the two names for one.
+func (k *keyedReplay) fileOf(partition int32, id string) string {
+	path := modelFile(k.flags.output, partition, id, false)
+	folded := strings.ToLower(path)
+	if of, taken := k.files[folded]; taken && of != id {
+		return modelFile(k.flags.output, partition, id, true)
+	}
+	if k.files == nil {
+		k.files = map[string]string{}
+	}
+	k.files[folded] = id
+	return path
+}
+
 // modelFile is the file of a model: DIRECTORY/PARTITION/VALUE.arrows, with the value as in the model's id. Of a value that is
-// too long for a file's name it is the beginning and a hash; ~ is in no id.
-func modelFile(dir string, partition int32, id string) string {
+// too long for a file's name it is the beginning and a hash; ~ is in no id. hashed: of any value.
+func modelFile(dir string, partition int32, id string, hashed bool) string {
 	name := id[strings.LastIndexByte(id, '/')+1:]
 	switch {
 	case name == "":
 		name = "~"
-	case len(name) > mostName:
+	case hashed || len(name) > mostName:
 		sum := sha256.Sum256([]byte(name))
-		name = name[:mostName] + "~" + hex.EncodeToString(sum[:8])
+		name = name[:min(len(name), mostName)] + "~" + hex.EncodeToString(sum[:8])
 	}
 	return filepath.Join(dir, strconv.Itoa(int(partition)), name+".arrows")
 }
