@@ -170,7 +170,10 @@ func (c *Column) others(col arrow.Array) {
 }
 
 func (c *Column) count(value string) {
-	c.values[value] = struct{}{}
+	if _, known := c.values[value]; known {
+		return
+	}
+	c.values[strings.Clone(value)] = struct{}{} // text may be in the memory of its record, which is used again
 	c.Distinct = len(c.values)
 }
 

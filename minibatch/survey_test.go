@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -142,4 +144,22 @@ func TestMisspeltColumn(t *testing.T) {
 	_, err := ResolveRecord(record(t, columns...), []string{"presure_bar"})
 	checkFeatureError(t, err, CodeMissing, `16 columns ("pressure_bar" float64, `)
 	checkFeatureError(t, err, CodeMissing, `did you mean "pressure_bar"?`)
+}
+
+// The text of a record is counted although its memory is used again for the next one.
+func TestSurveyOfTextThatIsOverwritten(t *testing.T) {
+	s := &Survey{}
+	for _, name := range []string{"mill", "saws", "mill", "mill"} {
+		schema := arrow.NewSchema([]arrow.Field{{Name: "name", Type: arrow.BinaryTypes.String}}, nil)
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		b.Field(0).(*array.StringBuilder).Append(name)
+		rec := b.NewRecord()
+		if err := s.Add(rec, 0); err != nil {
+			t.Fatal(err)
+		}
+		copy(rec.Column(0).Data().Buffers()[2].Bytes(), "xxxx")
+	}
+	if n := s.Judge()[0].Column.Distinct; n != 2 {
+		t.Errorf("%d different names, want 2", n)
+	}
 }

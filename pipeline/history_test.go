@@ -55,7 +55,7 @@ func (w *world) historyLoop(t *testing.T, step int, end func() int64, changes ..
 		Past: func(_ context.Context, from, to source.Offsets) (Source, error) {
 			each := map[source.Partition]Source{}
 			for p, next := range from {
-				each[p] = &boundedSource{&memorySource{w: w, next: source.Offsets{p: next}, claim: live.claim, step: step}, to[p]}
+				each[p] = &boundedSource{&memorySource{w: w, next: source.Offsets{p: next}, claim: live.claim, step: step, keeps: true}, to[p]}
 			}
 			return NewMerge(each), nil
 		},

@@ -186,6 +186,7 @@ func (k *KeyedRange) key(p source.Partition, value string) (*RangeKey, error) {
 	if k.pass > 0 || k.full || k.done[at] {
 		return nil, nil
 	}
+	at.value = strings.Clone(value) // the message's memory is used again, and the model stays
 	id := modelkey.ID(k.Base, at.partition, []byte(value))
 	if k.Wanted != nil && !k.Wanted(id) {
 		return nil, nil

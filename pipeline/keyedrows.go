@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -67,7 +68,10 @@ func (k *KeyedLearn) plansOf(ctx context.Context, msg *source.Message, values *m
 		if _, seen := k.byValue[value]; seen {
 			continue
 		}
-		m := k.model(value)
+		m := k.models[value]
+		if m == nil {
+			m = k.model(strings.Clone(value)) // the message's memory is used again, and the model stays
+		}
 		t := &rowModel{keyedModel: m}
 		if k.byValue[value] = t; msg.Offset < m.learnt {
 			t.keyedModel = nil

@@ -61,22 +61,35 @@ func (w *world) call(effect func()) error {
 	return errCrash
 }
 
-// memorySource reads partitions of the world, at most step messages a Read.
+// memorySource reads partitions of the world, at most step messages a Read. The memory of messages is used again, as a reader of Kafka does once their
+// batch is released: here with the next Read.
 type memorySource struct {
 	w     *world
 	next  source.Offsets
 	claim source.Claim
 	step  int
+	keeps bool // messages stay as they are: for a Merge, which releases batches later
+	given [][]byte
 }
 
 func (m *memorySource) Read(context.Context) (source.Batch, error) {
 	b := source.Batch{Claim: m.claim}
 	b.Claim.Next = source.Offsets{}
+	for _, part := range m.given {
+		for i := range part {
+			part[i] = 'x'
+		}
+	}
+	defer func() {
+		if !m.keeps {
+			m.given = memoryOf(b.Messages)
+		}
+	}()
 	err := m.w.call(func() {
 		for _, p := range m.next.Partitions() {
 			log := m.w.topics[p]
 			for n := 0; n < m.step && m.next[p] < int64(len(log)); n++ {
-				b.Messages = append(b.Messages, decoded(p, m.next[p], log[m.next[p]]))
+				b.Messages = append(b.Messages, decoded(p, m.next[p], stored(log[m.next[p]])))
 				m.next[p]++
 			}
 			b.Claim.Next[p] = m.next[p]
@@ -93,6 +106,25 @@ func (m *memorySource) Seek(_ context.Context, to source.Offsets) error {
 }
 
 func (m *memorySource) Close() error { return nil }
+
+// memoryOf is what messages hold: their bytes, and the text of their columns.
+func memoryOf(all []source.Message) (parts [][]byte) {
+	for _, m := range all {
+		parts = append(parts, m.Key, m.Value)
+		for _, h := range m.Headers {
+			parts = append(parts, h.Value)
+		}
+		if m.Record == nil {
+			continue
+		}
+		for _, col := range m.Record.Columns() {
+			if text := col.Data().Buffers(); col.DataType().ID() == arrow.STRING && text[2] != nil {
+				parts = append(parts, text[2].Bytes())
+			}
+		}
+	}
+	return parts
+}
 
 func decoded(p source.Partition, offset int64, m sink.Message) source.Message {
 	out := source.Message{Partition: p, Offset: offset, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time}

@@ -67,7 +67,7 @@ func (b By) Column(rec arrow.Record) (Values, error) {
 // Len returns the number of rows.
 func (v *Values) Len() int { return v.n }
 
-// At returns the value of a row. It returns false for a null, and for text longer than MostBytes.
+// At returns the value of a row, which is valid until Release: it may be in the memory of the record. It returns false for a null, and for text longer than MostBytes.
 func (v *Values) At(row int) (value string, ok bool) {
 	if v.array == nil || v.array.IsNull(row) {
 		return "", false
