@@ -17,6 +17,10 @@ const (
 	JudgedRows = 100
 	// labelValues is the most values of a whole-numbered column that is taken for a label.
 	labelValues = 10
+	// setpointRows is the number of values from which a column may be a setpoint, and setpointRun for how many rows it then holds one, on average.
+	// Sensors that step through their values more often do no harm. One that stood still and has begun to move holds most values for fewer than
+	// setpointLeast rows.
+	setpointRows, setpointRun, setpointLeast = 1000, 100, 10
 	// surveyedRows is how many rows of its first record a learner looks at.
 	surveyedRows = 10_000
 	// CountedValues is the most different values of a column that a survey counts.
@@ -28,7 +32,8 @@ const (
 //
 // A column is left out if it is no number, or if its name is that of an id, a label or a time, or of what we write next to the coordinates. From 100 values on it is
 // also left out if most rows have no number, if it is constant, if each value is above the one before it, as of a counter, a meter or a clock, or if it holds whole numbers of which
-// at most 10 differ, as labels do. Columns within structs are left out from the first row on if most rows have no number,
+// at most 10 differ, as labels do. From 1000 values on it is left out if it holds each of them for 100 rows or more, as setpoints and states do: any other is an outlier until it
+// has come back several times. Columns within structs are left out from the first row on if most rows have no number,
 // because structs stand for alternatives, such as a row before and after a change. Where the values would leave out all columns, they do not count.
 //
 // The zero value is ready to use. A Survey depends on the records and their order alone.
@@ -59,8 +64,16 @@ type Column struct {
 	values map[string]struct{}
 	finite int
 	whole  bool
-	rises  bool              // each value is above the one before it
-	last   map[int32]float64 // newest value by partition
+	rises  bool          // each value is above the one before it
+	runs   int           // of one value, in each partition
+	brief  int           // runs that ended before setpointLeast rows
+	last   map[int32]run // newest one by partition
+}
+
+// run is a value that a column holds for some rows.
+type run struct {
+	value float64
+	rows  int
 }
 
 // Judgement is what a survey says of one column.
@@ -114,7 +127,7 @@ func (s *Survey) column(leaf *nested.Leaf) *Column {
 	if c == nil {
 		_, top := leaf.Top()
 		c = &Column{Name: leaf.Name, Type: leaf.Type, Within: !top, Numeric: isNumber(leaf.Type), List: isNumberList(leaf.Type),
-			Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]float64{}}
+			Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]run{}}
 		s.columns, s.byName[leaf.Name] = append(s.columns, c), c
 	}
 	if c.Type.ID() == arrow.NULL { // the producer had no value before
@@ -147,10 +160,18 @@ func (c *Column) number(x float64, partition int32) {
 	c.Min, c.Max = min(c.Min, x), max(c.Max, x)
 	c.Mean += (x - c.Mean) / float64(c.finite)
 	c.whole = c.whole && x == math.Trunc(x)
-	if before, ok := c.last[partition]; ok && x <= before {
+	now, ok := c.last[partition]
+	if ok && x <= now.value {
 		c.rises = false
 	}
-	c.last[partition] = x
+	if !ok || x != now.value {
+		if c.runs++; ok && now.rows < setpointLeast {
+			c.brief++
+		}
+		now = run{value: x}
+	}
+	now.rows++
+	c.last[partition] = now
 }
 
 // others counts the nulls of what is no number, and the different values of text and booleans.
@@ -259,6 +280,8 @@ func (c *Column) valued(rows int) string {
 		return fmt.Sprintf("it grows with every row, from %.6g to %.6g, as a meter or a clock does", c.Min, c.Max)
 	case c.whole && c.Distinct <= labelValues:
 		return fmt.Sprintf("a label: %d whole numbers in %d rows", c.Distinct, c.finite)
+	case c.finite >= setpointRows && c.runs*setpointRun <= c.finite && 2*c.brief < c.runs:
+		return fmt.Sprintf("it changes once in %d rows, as a setpoint does: a value that is new would be an outlier", c.finite/c.runs)
 	}
 	return ""
 }
