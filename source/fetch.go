@@ -189,7 +189,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			continue
 		}
 		if large := (*largeError)(nil); errors.As(err, &large) {
-			if f.grant, err = f.memory.waitFor(ctx, f.memory.batches, large.need); err != nil {
+			if f.grant, err = f.memory.batches.waitFor(ctx, large.need); err != nil {
 				return Fetched{}, err
 			}
 			continue

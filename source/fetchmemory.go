@@ -32,7 +32,7 @@ func (f *Fetcher) share(m *Memory, whole bool) {
 // foresee waits for room for a batch like the last one, if that was larger than the lane's part.
 func (f *Fetcher) foresee(ctx context.Context) (err error) {
 	if f.memory != nil && !f.whole && f.grant.size == 0 && f.usual > 0 {
-		f.grant, err = f.memory.waitFor(ctx, f.memory.batches, int64(f.usual))
+		f.grant, err = f.memory.batches.waitFor(ctx, int64(f.usual))
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func (f *Fetcher) part() part {
 		return part{own, own, whole, responseOverhead}
 	}
 	own = max(own, int(f.grant.size))
-	if f.grant.size >= f.memory.unit { // all there is: a batch may need more than that
+	if f.grant.size >= f.memory.batches.all { // all there is: a batch may need more than that
 		return part{own, own, max(own, whole), responseOverhead}
 	}
 	return part{own, own, own, min(own, responseOverhead-1)}

@@ -30,7 +30,7 @@ func FuzzFetchedBatches(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Cleanup(c.Close)
-	memory := NewMemory(1)
+	memory := NewMemory(1, 1)
 	const messageBytes = 4 << 10
 	f.Fuzz(func(t *testing.T, in []byte, next uint16) {
 		res := &fetchResponse{block: memory.blocks().take(len(in))}

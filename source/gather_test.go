@@ -16,7 +16,7 @@ import (
 func onClock(t *testing.T, rate *Rate, every time.Duration) *Kafka {
 	p := Partition{Topic: "load"}
 	k := &Kafka{
-		config:   KafkaConfig{Rate: rate, GatherBytes: 4 << 20, GatherWait: 100 * time.Millisecond, Memory: NewMemory(1 << 30)},
+		config:   KafkaConfig{Rate: rate, GatherBytes: 4 << 20, GatherWait: 100 * time.Millisecond, Memory: NewMemory(1<<30, 1)},
 		position: Offsets{p: 0}, epochs: Epochs{}, shared: make(chan *portion),
 	}
 	l := &lane{}

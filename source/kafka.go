@@ -103,7 +103,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 		c.Rate = nil // the batches of a range with an end depend on its records alone
 	}
 	if c.Memory == nil {
-		c.Memory = NewMemory(8 * mostUnit)
+		c.Memory = NewMemory(8*mostUnit, 1)
 	}
 	k := &Kafka{config: c, position: c.Start.Clone(), epochs: make(Epochs), topics: make(map[string]string), ends: make(map[Partition]Lag)}
 	maps.Copy(k.epochs, c.Epochs)

@@ -46,7 +46,7 @@ func testBounded(t *testing.T, b *kafkatest.Broker) {
 	for _, sizes := range []struct{ gather, memory int }{{1, 1}, {64, 1}, {1000, 1 << 30}, {0, 1 << 30}} {
 		k, err := source.OpenKafka(within(t), source.KafkaConfig{
 			Cluster: open(t, b.Addrs()...), Start: start, End: end,
-			GatherBytes: sizes.gather, Memory: source.NewMemory(int64(sizes.memory)), Claim: source.Claim{Generation: -1},
+			GatherBytes: sizes.gather, Memory: source.NewMemory(int64(sizes.memory), 1), Claim: source.Claim{Generation: -1},
 		})
 		if err != nil {
 			t.Fatal(err)

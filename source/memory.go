@@ -17,7 +17,8 @@ import (
 //	      the two of them that it may have, and for what they hold in addition to their bytes
 //	u/4   batches that Read has given and that have not been released, evenly among the readers; GatherParts times as much where that is set
 //	u     batches of records that are larger than a lane's part: while one is larger than what is left of
-//	      this, its lane waits, but one alone always fits
+//	      this, its lane waits, but one alone always fits. u/2 where two stages read the same rows, as `run` does: with small
+//	      messages it then stays below 128 MiB
 //	u     the same for messages that decode to more than a reader's part
 //	u     what is made of batches until they are released: rows, outputs, requests. A batch waits for its part, and
 //	      one alone always fits
@@ -32,9 +33,9 @@ import (
 type Memory struct {
 	unit     int64
 	codecs   *recordbatch.Codecs
-	batches  *semaphore.Weighted
-	messages *semaphore.Weighted
-	made     *semaphore.Weighted
+	batches  room
+	messages room
+	made     room
 	spare    blocks
 
 	mu      sync.Mutex
@@ -55,15 +56,23 @@ const (
 	decompressors = 4
 )
 
-// NewMemory returns the memory bounds of a process that may take limit bytes.
-func NewMemory(limit int64) *Memory {
+// NewMemory returns the memory bounds of a process that may take limit bytes, and in which that number of stages read.
+func NewMemory(limit int64, stages int) *Memory {
 	u := min(max(limit/8, leastUnit), mostUnit)
 	return &Memory{
 		unit: u, codecs: recordbatch.NewCodecs(decompressors),
-		batches: semaphore.NewWeighted(u), messages: semaphore.NewWeighted(u), made: semaphore.NewWeighted(u),
+		batches: newRoom(u / int64(stages)), messages: newRoom(u), made: newRoom(u),
 		spare: blocks{mostBytes: int(u / 4)},
 	}
 }
+
+// room is memory that is given in parts.
+type room struct {
+	*semaphore.Weighted
+	all int64
+}
+
+func newRoom(bytes int64) room { return room{semaphore.NewWeighted(bytes), bytes} }
 
 // Spare returns how many bytes of each kind of memory may be kept for later use.
 func (m *Memory) Spare() int { return m.spare.mostBytes }
@@ -101,13 +110,13 @@ type grant struct {
 	size int64
 }
 
-// waitFor waits until size bytes of s are free. A size that is larger than all of s waits for all of it.
-func (m *Memory) waitFor(ctx context.Context, s *semaphore.Weighted, size int64) (grant, error) {
-	size = min(size, m.unit)
-	if err := s.Acquire(ctx, size); err != nil {
+// waitFor waits until size bytes are free. A size that is larger than all there is waits for all of it.
+func (r room) waitFor(ctx context.Context, size int64) (grant, error) {
+	size = min(size, r.all)
+	if err := r.Acquire(ctx, size); err != nil {
 		return grant{}, context.Cause(ctx)
 	}
-	return grant{s, size}, nil
+	return grant{r.Weighted, size}, nil
 }
 
 // back returns all of the grant except but bytes.

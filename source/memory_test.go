@@ -22,7 +22,7 @@ import (
 // What lanes and readers may hold together does not grow with their number, until each has the least there is.
 func TestPartsAreOfOneWhole(t *testing.T) {
 	for _, limit := range []int64{1, 256 << 20, 24 << 30} {
-		m := NewMemory(limit)
+		m := NewMemory(limit, 2)
 		if m.unit < leastUnit || m.unit > mostUnit {
 			t.Errorf("limit %d: a unit of %d", limit, m.unit)
 		}
@@ -141,7 +141,7 @@ func TestLargeThingsOfManyReaders(t *testing.T) {
 		{"large messages", []byte(rows), kgo.Lz4Compression()},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "large", memory: NewMemory(1)}
+			r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "large", memory: NewMemory(1, 1)}
 			r.produce(partitions, each, c.value, c.codec)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -170,7 +170,7 @@ func TestLargeThingsOfManyReaders(t *testing.T) {
 
 // What is made of batches has one bound for all readers: a batch waits until others are released.
 func TestBatchesWaitForWhatIsMadeOfThem(t *testing.T) {
-	m := NewMemory(1)
+	m := NewMemory(1, 1)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	batch := func() Batch {
@@ -201,7 +201,7 @@ func TestBatchesWaitForWhatIsMadeOfThem(t *testing.T) {
 
 // A lane holds no more of a response than its part and as much besides, before it has waited for room.
 func TestResponsesAreBoundedByTheirPart(t *testing.T) {
-	m := NewMemory(1)
+	m := NewMemory(1, 1)
 	m.join(100)
 	f := NewFetcher(FetcherConfig{Partition: Partition{Topic: "events"}})
 	f.share(m, false)
@@ -223,7 +223,7 @@ func TestResponsesAreBoundedByTheirPart(t *testing.T) {
 // the largest batch might. A backlog of small messages in a hundred partitions was read one partition after the other.
 func TestCompressedBatchesAreReadTogether(t *testing.T) {
 	const partitions, each = 16, 1500
-	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "compressed", memory: NewMemory(1)}
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "compressed", memory: NewMemory(1, 1)}
 	r.produce(partitions, 0, nil, kgo.NoCompression())
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(time.Second))
 	if err != nil {
@@ -265,7 +265,7 @@ func TestCompressedBatchesAreReadTogether(t *testing.T) {
 // What was read is no longer in memory once its batch is released, even if nothing is read after it.
 func TestReleasedMessagesAreLetGo(t *testing.T) {
 	const partitions = 4
-	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "released", memory: NewMemory(1)}
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "released", memory: NewMemory(1, 1)}
 	r.produce(partitions, 1, []byte(`{"x":1,"text":"`+strings.Repeat("x", 3<<20)+`"}`), kgo.NoCompression())
 	var values []weak.Pointer[byte]
 	for id := range int32(partitions) {
@@ -294,7 +294,7 @@ func TestReleasedMessagesAreLetGo(t *testing.T) {
 
 // A reader that is sent elsewhere, or closed, in the middle gives back what it had read ahead.
 func TestSeekGivesMemoryBack(t *testing.T) {
-	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "seek", memory: NewMemory(1)}
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "seek", memory: NewMemory(1, 1)}
 	value := []byte(`{"x":1,"text":"` + strings.Repeat("x", 5<<20) + `"}`)
 	r.produce(3, 5, value, kgo.NoCompression())
 	k := r.open(1<<20, 0, 1, 2)
@@ -319,7 +319,7 @@ func TestSeekGivesMemoryBack(t *testing.T) {
 // decompress to 3 MB each are not taken together.
 func TestDecodedBytesCount(t *testing.T) {
 	const messages = 60
-	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "dense", memory: NewMemory(512 << 20)}
+	r := readers{t: t, broker: kafkatest.Start(t, kafkatest.Embedded), topic: "dense", memory: NewMemory(512<<20, 1)}
 	rows := []byte(`[` + strings.TrimSuffix(strings.Repeat(`{"a":1.5,"b":2.5},`, 20_000), ",") + `]`)
 	r.produce(1, messages, rows, kgo.ZstdCompression())
 	k := r.open(1<<20, 0)
@@ -348,7 +348,7 @@ func TestDecodedBytesCount(t *testing.T) {
 // What is kept for the next responses has one bound, whatever came before: a response of many records is as
 // large as one of many bytes.
 func TestKeptMemoryIsBounded(t *testing.T) {
-	m := NewMemory(512 << 20)
+	m := NewMemory(512<<20, 1)
 	var all []*block
 	for i := range 200 {
 		b := m.blocks().take(100 << 10 * (1 + i%20))

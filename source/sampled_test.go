@@ -80,7 +80,7 @@ func testSampled(t *testing.T, b *kafkatest.Broker) {
 	if bytes > all/4 {
 		t.Errorf("%d bytes for one record in %d, %d for all", bytes, oneIn, all)
 	}
-	for _, k := range []source.KafkaConfig{{GatherBytes: 1}, {GatherBytes: 100 << 10}, {Memory: source.NewMemory(1)}, {GatherBytes: 16 << 20, Memory: source.NewMemory(1 << 30)}} {
+	for _, k := range []source.KafkaConfig{{GatherBytes: 1}, {GatherBytes: 100 << 10}, {Memory: source.NewMemory(1, 1)}, {GatherBytes: 16 << 20, Memory: source.NewMemory(1<<30, 1)}} {
 		k.OneIn = oneIn
 		if got, _ := read(k); !cmp.Equal(got, sampled) {
 			t.Errorf("batches of %d bytes: %d records, want %d", k.GatherBytes, len(got), len(sampled))

@@ -140,7 +140,7 @@ func (b *Batch) Reserve(ctx context.Context, bytes int64) (err error) {
 	}
 	b.space.made.back(0)
 	m := b.space.home.config.Memory
-	b.space.made, err = m.waitFor(ctx, m.made, bytes)
+	b.space.made, err = m.made.waitFor(ctx, bytes)
 	return err
 }
 

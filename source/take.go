@@ -112,7 +112,7 @@ func (t *taken) add(bytes, decoded int) {
 // alone decodes a message that is larger than a reader's part, as the only one of its batch.
 func (k *Kafka) alone(ctx context.Context, b *Batch, p Partition, r *recordbatch.Record) (bool, error) {
 	m := k.config.Memory
-	g, err := m.waitFor(ctx, m.messages, m.unit)
+	g, err := m.messages.waitFor(ctx, m.messages.all)
 	if err != nil {
 		return false, err
 	}

@@ -64,7 +64,7 @@ func TestBatchTakesSeveralParts(t *testing.T) {
 	for _, parts := range []int{0, 1, 2} {
 		k, err := source.OpenKafka(within(t), source.KafkaConfig{
 			Cluster: open(t, b.Addrs()...), Start: source.Offsets{{Topic: "parts"}: 0}, GatherWait: time.Hour, Rate: source.NewRate(1000),
-			Memory: source.NewMemory(1), GatherParts: parts,
+			Memory: source.NewMemory(1, 1), GatherParts: parts,
 		})
 		if err != nil {
 			t.Fatal(err)

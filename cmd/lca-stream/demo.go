@@ -79,7 +79,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		return err
 	}
 	log := p.logger(config.Logger{Level: config.LevelWarn, Format: config.LogText})
-	s, err := openSystem(ctx, cfg, log, cfg.Source.Topic)
+	s, err := openSystem(ctx, cfg, log, stagesOf("run"), cfg.Source.Topic)
 	if err != nil {
 		return err
 	}

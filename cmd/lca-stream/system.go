@@ -52,8 +52,8 @@ type system struct {
 	labels   atomic.Pointer[labelBook]         // true labels, in the demo; nil elsewhere
 }
 
-// openSystem connects, checks that the topics exist, and starts the status server.
-func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed ...string) (*system, error) {
+// openSystem connects for that number of stages, checks that the topics exist, and starts the status server.
+func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, stages int, needed ...string) (*system, error) {
 	last := &logs.Last{}
 	log = slog.New(last.Handler(log.Handler()))
 	s, err := newSystem(c, log, pipeline.NewStats())
@@ -62,7 +62,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 	}
 	paceCollector()
 	s.limit = memoryLimit(c.Memory, log)
-	s.memory, s.rate = source.NewMemory(s.limit), source.NewRate(mostTransactions)
+	s.memory, s.rate = source.NewMemory(s.limit, stages), source.NewRate(mostTransactions)
 	s.link, s.engines = sink.NewLink(s.memory.Spare()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		s.cluster.Close()
@@ -91,6 +91,14 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, needed 
 		}
 	}
 	return s, nil
+}
+
+// stagesOf returns how many stages of a command read the source.
+func stagesOf(command string) int {
+	if command == "run" {
+		return 2
+	}
+	return 1
 }
 
 // missingTopic is the error for a topic that does not exist.
@@ -148,7 +156,7 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 		return err
 	}
 	p.log = p.logger(cfg.Logger)
-	s, err := openSystem(ctx, cfg, p.log, names...)
+	s, err := openSystem(ctx, cfg, p.log, stagesOf(c.Name()), names...)
 	if err != nil {
 		return stopped(ctx, err)
 	}
