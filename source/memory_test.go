@@ -49,15 +49,12 @@ func (m *Memory) idle(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	for name, s := range map[string]interface {
-		Acquire(context.Context, int64) error
-		Release(int64)
-	}{"batches": m.batches, "messages": m.messages, "outputs": m.made} {
-		if err := s.Acquire(ctx, m.unit); err != nil {
+	for name, r := range map[string]room{"batches": m.batches, "messages": m.messages, "outputs": m.made} {
+		if err := r.Acquire(ctx, r.all); err != nil {
 			t.Errorf("memory for large %s was not given back: %v", name, err)
 			continue
 		}
-		s.Release(m.unit)
+		r.Release(r.all)
 	}
 }
 

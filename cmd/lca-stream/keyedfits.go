@@ -35,29 +35,29 @@ func (s *system) keyedFits(ctx context.Context) error {
 	})
 }
 
-// keyedLearns refuses, before a partition is taken, what keyedFits does, and settings with which the models that were saved last in each partition
-// cannot go on: nothing is learnt with them.
-func (s *system) keyedLearns(ctx context.Context) error {
-	if err := s.keyedFits(ctx); err != nil {
-		return err
-	}
+// keyedLearns returns what the learners of all partitions have in common. It refuses, before a partition is taken, what keyedFits does, and settings with
+// which the models that were saved last in each partition cannot go on: nothing is learnt with them.
+func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) {
 	stage, err := s.learnStage(ctx, nil)
 	if err != nil {
-		return s.cluster.Explain(err)
+		return pipeline.LearnConfig{}, s.cluster.Explain(err)
+	}
+	if err := s.keyedFits(ctx); err != nil {
+		return pipeline.LearnConfig{}, err
 	}
 	parts, err := s.partitions(ctx, s.config.Checkpoint.Topic)
 	if err != nil {
-		return err
+		return pipeline.LearnConfig{}, err
 	}
 	for _, p := range parts {
 		k := &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
 			LearnConfig: stage.LearnConfig, Partition: source.Partition{Topic: s.config.Source.Topic, ID: p.ID}, States: s.keyedStates(p.ID, source.LatestStable),
 		}}
 		if err := k.Check(ctx); err != nil {
-			return s.cluster.Explain(err)
+			return pipeline.LearnConfig{}, s.cluster.Explain(err)
 		}
 	}
-	return nil
+	return stage.LearnConfig, nil
 }
 
 // newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours. It looks at the newest

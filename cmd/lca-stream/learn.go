@@ -91,10 +91,14 @@ whitened, and no row is skipped, until all records that are there have been lear
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
 // learner's lag, which in one process with a transform is the transform's.
 func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
-	if s.config.Model.By.Keyed() {
-		return s.learnKeyed(ctx, true)
-	}
 	s.learns = true
+	if s.config.Model.By.Keyed() {
+		learns, err := s.keyedLearns(ctx)
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		return s.learnKeyed(ctx, learns, true)
+	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	following, stop := context.WithCancel(ctx)
@@ -127,11 +131,12 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 func (s *system) run(ctx context.Context) error {
 	s.learns = true
 	if s.config.Model.By.Keyed() {
-		if err := s.keyedLearns(ctx); err != nil {
+		learns, err := s.keyedLearns(ctx)
+		if err != nil {
 			return stopped(ctx, err)
 		}
 		g, gctx := errgroup.WithContext(ctx)
-		g.Go(func() error { return s.learnKeyed(gctx, false) })
+		g.Go(func() error { return s.learnKeyed(gctx, learns, false) })
 		g.Go(func() error { return s.transform(gctx) })
 		return g.Wait()
 	}

@@ -17,17 +17,9 @@ import (
 const keyedGather = 1 << 20
 
 // learnKeyed learns a model for each value of model.by until ctx ends, of the partitions that the group of the learners gives
-// this process. alone: there is no transform in this process, which counts what is read and says whether it is ready.
-func (s *system) learnKeyed(ctx context.Context, alone bool) error {
-	s.learns = true
-	stage, err := s.learnStage(ctx, nil)
-	if err != nil {
-		return stopped(ctx, s.cluster.Explain(err))
-	}
+// this process; learns is what keyedLearns returned. alone: there is no transform in this process, which counts what is read and says whether it is ready.
+func (s *system) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, alone bool) error {
 	if alone {
-		if err := s.keyedLearns(ctx); err != nil {
-			return stopped(ctx, err)
-		}
 		s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
 	}
 	members, leave, err := s.membersOf(ctx, learnGroup(s.config), alone)
@@ -38,7 +30,7 @@ func (s *system) learnKeyed(ctx context.Context, alone bool) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &keyedLearners{
-		system: s, alone: alone, lags: newLags(), config: stage.LearnConfig, positions: s.positions(learnGroup(s.config), ""),
+		system: s, alone: alone, lags: newLags(), config: learns, positions: s.positions(learnGroup(s.config), ""),
 		memory: pipeline.NewModelMemory(int64(s.modelMemory()), s.stats.ModelCounts("learn")),
 	}
 	l.renew = s.renewal(ctx, l.positions)
