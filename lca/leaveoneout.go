@@ -3,6 +3,7 @@ package lca
 import (
 	"math"
 	"runtime"
+	"sync"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
@@ -17,6 +18,20 @@ const excursions = 3
 
 // ownLeast bounds what withoutOwn divides by: a row that has made a direction its own has no distance without it.
 const ownLeast = 0.25
+
+// scoring is the memory that scoring a model's neighbours takes: a program with many models publishes one every few milliseconds.
+type scoring struct {
+	whitening whiteningSpace
+	z, q      []float64
+	pool      kernel.Neighbours[float64]
+	index     []int32
+	start     []int32
+	scratch   kernel.Scratch[float64]
+	moments   kernel.Moments
+}
+
+// spareScoring holds it between calls.
+var spareScoring = sync.Pool{New: func() any { return &scoring{scratch: kernel.Scratch[float64]{Threads: runtime.GOMAXPROCS(0)}} }}
 
 // Admissible says which neighbours of a model count when one of them is scored without itself.
 type Admissible struct {
@@ -64,27 +79,30 @@ func (m *Model) leaveOneOut(a Admissible) []float64 {
 	if parzen == 0 {
 		return scores
 	}
-	z, d := whitened[float64](x, b), parzen+m.Gaussian()
-	pool := kernel.Neighbours[float64]{Shape: m.shape()}
-	pool.Pack(z, n, d, parzen)
+	t := spareScoring.Get().(*scoring)
+	defer spareScoring.Put(t)
+	d := parzen + m.Gaussian()
+	t.z = whitenInto(t.z, x, b, &t.whitening)
+	t.pool.Shape = m.shape()
+	t.pool.Pack(t.z, n, d, parzen)
 	// No pair passes the gate, because only the sums are wanted. A row is scored all the same.
-	ex := kernel.Exclusion{Start: []int32{0}, Gate: math.SmallestNonzeroFloat64}
+	ex := kernel.Exclusion{Index: t.index[:0], Start: append(t.start[:0], 0), Gate: math.SmallestNonzeroFloat64}
 	if !a.Copies {
 		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(d), kernel.AtomCopies
 	}
-	q := make([]float64, 0, len(rows)*d)
+	t.q = t.q[:0]
 	for _, row := range rows {
-		q = append(q, z[row*d:(row+1)*d]...)
+		t.q = append(t.q, t.z[row*d:(row+1)*d]...)
 		ex.Index = append(ex.Index, int32(row))
 		if a.Near != nil {
 			ex.Index = append(ex.Index, a.Near(row)...)
 		}
 		ex.Start = append(ex.Start, int32(len(ex.Index)))
 	}
-	var moments kernel.Moments
-	kernel.Update(&moments, &kernel.Scratch[float64]{Threads: runtime.GOMAXPROCS(0)}, q, len(rows), &pool, ex)
-	for i, admissible := range moments.Admissible {
-		scores[i] -= moments.LSE(i) - math.Log(float64(admissible))
+	t.index, t.start = ex.Index, ex.Start
+	kernel.Update(&t.moments, &t.scratch, t.q, len(rows), &t.pool, ex)
+	for i, admissible := range t.moments.Admissible {
+		scores[i] -= t.moments.LSE(i) - math.Log(float64(admissible))
 	}
 	return scores
 }

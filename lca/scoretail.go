@@ -22,11 +22,11 @@ const (
 	leastTilt, mostTilt   = -0.71, 2.5 // no step is at 0, where ξ is
 	scaleReach, gridSteps = 1.2, 48
 	leastWeight           = 1e-6 // relative to the most probable
+	leastLogWeight        = -14. // less than its logarithm
 	// The quantiles that are searched for are between these, in the same units.
 	leastQuantile, mostQuantile = 1e-3, 1e12
-	// The search ends when the logarithm of the share is as near, or after that number of steps, which are never needed. Shares of less than
-	// exp(leastLog) of the wanted one count as that.
-	quantileError, quantileSteps, leastLog = 1e-9, 100, -50.
+	// The search ends when the logarithm of the share is as near, or after that number of steps, which are never needed.
+	quantileError, quantileSteps = 1e-9, 100
 )
 
 // tailLevels are the shares of the tail at which the fit agrees with the expectation.
@@ -57,7 +57,7 @@ func fitTail(beyond []float64, u, limit, share float64) (xi, beta float64) {
 	grid := tailPosterior(x, cut, share)
 	refused := 0.0
 	if cut < math.Inf(1) {
-		refused = expectedBeyond(grid, cut)
+		refused, _ = expectedBeyond(grid, cut)
 	}
 	var at [len(tailLevels)]float64
 	for k, level := range tailLevels {
@@ -72,7 +72,8 @@ func fitTail(beyond []float64, u, limit, share float64) (xi, beta float64) {
 // tailPosterior returns the tails that are probable, given scores beyond u that were cut.
 func tailPosterior(x []float64, cut, share float64) []tailCells {
 	n, last, best := float64(len(x)), x[len(x)-1], math.Inf(-1)
-	var grid []tailCells
+	grid := make([]tailCells, 0, gridSteps)
+	powers, weights := make([]float64, gridSteps*gridSteps), make([]float64, gridSteps*gridSteps)
 	var logScales, scales [gridSteps]float64 // of β (1+θ)
 	for j := range scales {
 		logScales[j] = scaleReach * (2*(float64(j)+0.5)/gridSteps - 1)
@@ -80,7 +81,8 @@ func tailPosterior(x []float64, cut, share float64) []tailCells {
 	}
 	for i := range gridSteps {
 		tilt := leastTilt + (mostTilt-leastTilt)*(float64(i)+0.5)/gridSteps
-		c := tailCells{theta: math.Expm1(tilt)}
+		at := i * gridSteps
+		c := tailCells{math.Expm1(tilt), powers[at : at : at+gridSteps], weights[at : at : at+gridSteps]}
 		if c.theta*last <= -1 {
 			continue // it would end before the last score
 		}
@@ -111,6 +113,9 @@ func probable(grid []tailCells, best float64) []tailCells {
 	for i := range grid {
 		c, kept := &grid[i], 0
 		for k, l := range c.weights {
+			if l-best < leastLogWeight {
+				continue
+			}
 			if w := math.Exp(l - best); w > leastWeight {
 				total += w
 				c.powers[kept], c.weights[kept] = c.powers[k], w
@@ -127,47 +132,44 @@ func probable(grid []tailCells, best float64) []tailCells {
 	return grid
 }
 
-// expectedBeyond returns the expected share of the tail beyond x.
-func expectedBeyond(grid []tailCells, x float64) (share float64) {
+// expectedBeyond returns the expected share of the tail beyond x, and the slope of its logarithm by log x.
+func expectedBeyond(grid []tailCells, x float64) (share, slope float64) {
 	for _, c := range grid {
 		if len(c.powers) == 0 || c.theta*x <= -1 {
 			continue
 		}
-		l := math.Log1p(c.theta * x)
+		l, sum := math.Log1p(c.theta*x), 0.0
 		for k, power := range c.powers {
-			share += c.weights[k] * math.Exp(-l*power)
+			w := c.weights[k] * math.Exp(-l*power)
+			share += w
+			sum += w * power
 		}
+		slope -= sum * c.theta * x / (1 + c.theta*x)
 	}
-	return share
+	return share, slope / share
 }
 
-// expectedQuantile returns where the expected share of the tail beyond is that one, by the Illinois algorithm in logarithms: the secant
-// through two ends of which one stays counts half of what that end has.
+// expectedQuantile returns where the expected share of the tail beyond is that one, by Newton's steps in logarithms from where it is in an
+// exponential tail. A step that leaves what the others have enclosed becomes half of that.
 func expectedQuantile(grid []tailCells, share float64) float64 {
-	above := func(t float64) float64 {
-		return max(math.Log(expectedBeyond(grid, math.Exp(t))/share), leastLog)
-	}
 	low, high := math.Log(leastQuantile), math.Log(mostQuantile)
-	atLow, atHigh := above(low), above(high)
-	last := 0.0
+	t := math.Log(-math.Log(share))
 	for range quantileSteps {
-		t := (low*atHigh - high*atLow) / (atHigh - atLow)
-		at := above(t)
-		switch {
-		case math.Abs(at) < quantileError:
-			return math.Exp(t)
-		case at > 0:
-			if low, atLow = t, at; last > 0 {
-				atHigh /= 2
-			}
-		default:
-			if high, atHigh = t, at; last < 0 {
-				atLow /= 2
-			}
+		beyond, slope := expectedBeyond(grid, math.Exp(t))
+		above := math.Log(beyond / share)
+		if math.Abs(above) < quantileError {
+			break
 		}
-		last = at
+		if above > 0 {
+			low = t
+		} else {
+			high = t
+		}
+		if t -= above / slope; !(t > low && t < high) {
+			t = 0.5 * (low + high)
+		}
 	}
-	return math.Exp(0.5 * (low + high))
+	return math.Exp(t)
 }
 
 // paretoAt returns where the share of a tail beyond is that one, with β = 1.

@@ -24,10 +24,24 @@ type estimator interface {
 	// replace says that a projected row has taken a slot of the loaded pool, so that it need not be
 	// projected a second time.
 	replace(slot, row int)
+	// forget says that nothing that was loaded is known.
+	forget()
 	// halfSquares returns ½|B_Gᵀ(x_i−μ)|² for the projected rows; it is valid until the next project.
 	halfSquares() []float64
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for the projected rows, as long.
 	mahalanobis(w *linalg.Workspace) []float64
+}
+
+// keptElements is how large a pool, in elements, may be for its buffers to be kept: a learner with larger ones needs them rarely.
+const keptElements = 1 << 14
+
+// renewEstimator lets the estimator load the pool anew, and frees its buffers for as many rows as the pool has, unless they are small.
+func (l *Learner) renewEstimator() {
+	if l.cfg.Neighbours*l.cfg.Dim > keptElements {
+		l.estimator = newEstimator(l.cfg)
+		return
+	}
+	l.estimator.forget()
 }
 
 // eStep is the estimator in one precision.
@@ -108,6 +122,8 @@ func (t *eStep[T]) replace(slot, row int) {
 		}
 	}
 }
+
+func (t *eStep[T]) forget() { t.pool, t.metric, t.number = nil, nil, 0 }
 
 func (t *eStep[T]) project(x, mean []float64) {
 	t.rows = len(x) / t.dim

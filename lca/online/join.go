@@ -12,7 +12,7 @@ func (l *Learner) join(s Step) (Step, error) {
 	l.choice.drop() // its candidates know only the former part
 	l.moments.learn(b.x, l.work)
 	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.len(), b.len()
-	l.estimator = newEstimator(l.cfg) // it knows the former rows of the pool
+	l.renewEstimator() // it knows the former rows of the pool
 	if err := l.startFromGlobal(); err != nil {
 		return Step{}, err
 	}
@@ -21,7 +21,7 @@ func (l *Learner) join(s Step) (Step, error) {
 	}
 	l.drift = drift{}
 	l.insideGate(new(batch).sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	l.renewEstimator()
 	l.updateCounters(&s)
 	if compared {
 		l.startChoice()

@@ -110,7 +110,7 @@ func (l *Learner) learnBoth(one, other batch, share float64, s Step, right func(
 	}
 	if used == 0 || !l.split || !right() {
 		l.setRegime(before)
-		l.estimator = newEstimator(l.cfg)
+		l.renewEstimator()
 		return s, false, nil
 	}
 	l.levelOfBoth(all, one.len(), share)
@@ -118,7 +118,7 @@ func (l *Learner) learnBoth(one, other batch, share float64, s Step, right func(
 	l.counts.Since = uint64(inside.len())
 	l.counts.count(AlarmRecurring)
 	both.Alarm, l.former.left = AlarmRecurring, false
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	l.renewEstimator()
 	return both, true, nil
 }
 

@@ -50,7 +50,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	}
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.batch())
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	l.renewEstimator()
 	return nil
 }
 

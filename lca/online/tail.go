@@ -15,6 +15,8 @@ const (
 	tailFewest = 8 // scores between the quantiles without which there is no fit
 	// So many standard errors are added to the logarithm of the scale.
 	tailSurely = 2
+	// Logarithms of a product that is larger are taken at once; each factor is below 1000.
+	tailProduct = 1e100
 )
 
 // tailQuantile returns the value that a share p of scores is expected to exceed, from a generalised Pareto tail
@@ -119,9 +121,13 @@ func censoredLikelihood(inner []float64, u, top float64, above int, xi, beta flo
 		}
 		return -float64(len(inner))*math.Log(beta) - (sum+float64(above)*top)/beta
 	}
-	sum := 0.0
+	sum, product := 0.0, 1.0 // one logarithm for several scores
 	for _, s := range inner {
-		sum += math.Log1p(xi * (s - u) / beta)
+		if product *= 1 + xi*(s-u)/beta; product > tailProduct {
+			sum += math.Log(product)
+			product = 1
+		}
 	}
+	sum += math.Log(product)
 	return -float64(len(inner))*math.Log(beta) - (1+1/xi)*sum - float64(above)/xi*math.Log1p(xi*top/beta)
 }

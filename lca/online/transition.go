@@ -59,7 +59,7 @@ func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
 	l.drift.quiet = quietColumns{} // its figures are about the former mean
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.batch())
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	l.renewEstimator()
 	return nil
 }
 

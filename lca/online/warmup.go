@@ -89,7 +89,7 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 // begun counts the rows of a first fit: those that s has learnt, and those that were left out.
 func (l *Learner) begun(s Step, out int) (Step, error) {
 	l.counts.Gated += uint64(out)
-	l.estimator = newEstimator(l.cfg) // frees the buffers for n rows
+	l.renewEstimator()
 	if !l.split {
 		return s, nil
 	}

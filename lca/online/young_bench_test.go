@@ -50,6 +50,7 @@ func BenchmarkYoung(b *testing.B) {
 			b.Fatal(err)
 		}
 		saved += processTime(b) - began
+		l.Return(&shared)
 	}
 	each := func(d time.Duration, times int) float64 { return d.Seconds() * 1e6 / float64(b.N*times) }
 	b.ReportMetric(each(fit, 1), "fit-cpu-µs")
