@@ -35,7 +35,7 @@ type estimator interface {
 // keptElements is how large a pool, in elements, may be for its buffers to be kept: a learner with larger ones needs them rarely.
 const keptElements = 1 << 14
 
-// renewEstimator lets the estimator load the pool anew, and frees its buffers for as many rows as the pool has, unless they are small.
+// renewEstimator lets the estimator load the pool again, and frees its buffers for as many rows as the pool has, unless they are small.
 func (l *Learner) renewEstimator() {
 	if l.cfg.Neighbours*l.cfg.Dim > keptElements {
 		l.estimator = newEstimator(l.cfg)
