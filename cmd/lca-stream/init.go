@@ -33,9 +33,9 @@ The table of the columns goes to standard error if the configuration goes to sta
 	o := p.configFlags(c)
 	o.brokersFlag(c)
 	output := c.Flags().StringP("output", "o", "", "new `FILE` to write; default: standard output")
-	n := c.Flags().IntP("messages", "n", 200, "most `MESSAGES` of each partition, 1 … 10000")
+	n := c.Flags().IntP("messages", "n", 0, "most `MESSAGES` of each partition, 1 … 10000; default: 200, and more where they have fewer than 2000 rows")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if *n < 1 || *n > 10000 {
+		if c.Flags().Changed("messages") && (*n < 1 || *n > 10000) {
 			return fmt.Errorf("-n is %d; want 1 … 10000", *n)
 		}
 		return o.reached()
@@ -63,12 +63,36 @@ func (p *program) report(output string) io.Writer {
 	return p.stdout
 }
 
-// propose looks at the newest messages of the source and returns a configuration that names the features. What it has
+const (
+	proposeMessages, proposeMost = 200, 10000 // messages of each partition
+	proposeRows                  = 2000       // setpoints are told from 1000 on
+)
+
+// look surveys the newest messages of a topic, and returns how many of each partition it took: 0 asks for as many as have 2000 rows.
+func (s *system) look(ctx context.Context, topic string, messages int64) (i *inspection, took int64, err error) {
+	took = messages
+	if messages == 0 {
+		took = proposeMessages
+	}
+	for {
+		i = newInspection(s.config, io.Discard)
+		if err := s.newest(ctx, topic, took, i.message); err != nil {
+			return nil, 0, err
+		}
+		rows := int64(i.survey.Rows)
+		if messages > 0 || rows == 0 || rows >= proposeRows || took > proposeMessages {
+			return i, took, nil
+		}
+		took = min((took*proposeRows+rows-1)/rows, proposeMost)
+	}
+}
+
+// propose looks at the newest messages of the source, as look does, and returns a configuration that names the features. What it has
 // found goes to report.
 func (s *system) propose(ctx context.Context, messages int64, report io.Writer) (string, error) {
 	topic := s.config.Source.Topic
-	i := newInspection(s.config, io.Discard)
-	if err := s.newest(ctx, topic, messages, i.message); err != nil {
+	i, messages, err := s.look(ctx, topic, messages)
+	if err != nil {
 		return "", err
 	}
 	if i.survey.Rows == 0 {
@@ -107,7 +131,7 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	}
 	starter := config.Starter{Config: s.config, LeftOut: leftOut}
 	text := starter.String()
-	_, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})
+	_, err = config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})
 	if err != nil {
 		return "", fmt.Errorf("topic %s: the names made of it cannot be used, write the configuration by hand: %w", topic, err)
 	}

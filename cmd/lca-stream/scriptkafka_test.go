@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -30,14 +31,24 @@ func topic(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string
 	}
 }
 
-// produce TOPIC FILE...: each file is the value of one message, written in order.
+// produce [-lines] TOPIC FILE...: each file, or each line of one, is the value of one message, written in order.
 func produce(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: produce topic file...")
+	lines := len(args) > 0 && args[0] == "-lines"
+	if lines {
+		args = args[1:]
 	}
-	records := make([]kafka.Record, len(args)-1)
-	for i, name := range args[1:] {
-		records[i] = kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(ts.ReadFile(name)))}
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: produce [-lines] topic file...")
+	}
+	var records []kafka.Record
+	for _, name := range args[1:] {
+		values := []string{ts.ReadFile(name)}
+		if lines {
+			values = strings.Split(strings.TrimSpace(values[0]), "\n")
+		}
+		for _, v := range values {
+			records = append(records, kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(v))})
+		}
 	}
 	c := ts.Value("broker").(*kafkatest.Broker).Client()
 	fresh := &kafka.Transport{} // knows of topics made a moment ago
@@ -52,12 +63,12 @@ func produce(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// rows FILE N columns|list|machine|eight: N JSON objects, a line each, of two clusters in the first of four numbers: in
+// rows FILE N columns|list|machine|eight|steps: N JSON objects, a line each, of two clusters in the first of four numbers: in
 // columns s0 … s3, or in one list column, embedding. A machine has an id, a counter, a regime and a setpoint, too;
-// eight has the columns s0 … s7.
+// eight has the columns s0 … s7; steps has a column wanted as well, which changes every 250 rows.
 func rows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: rows file n columns|list|machine|eight")
+		ts.Fatalf("usage: rows file n columns|list|machine|eight|steps")
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -71,6 +82,9 @@ func rows(ts *testscript.TestScript, neg bool, args []string) {
 		layout := layout
 		if args[2] == "machine" {
 			layout = fmt.Sprintf(`{"machine_id":7,"seq_no":%d,"regime":%d,"setpoint":1.5,"site":"north",`, 1000*n+i, i%3) + layout[1:]
+		}
+		if args[2] == "steps" {
+			layout = fmt.Sprintf(`{"wanted":%.2f,`, 20+7.5*math.Sin(float64(i/250))) + layout[1:]
 		}
 		if args[2] == "eight" {
 			layout = fmt.Sprintf(`{"s4":%.4f,"s5":%.4f,"s6":%.4f,"s7":%.4f,`, rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64()) + layout[1:]

@@ -408,7 +408,7 @@ From the tables above:
 - **With columns that count up, or step through their values slowly**: counters, clocks, the hour of the day. Each value that was not there before is an outlier, and its rows are
   refused until it has come back several times: with the hour as a column, a quarter of the first eight days (one stream, not in a table), and with a setpoint that changed once in 1000 rows nearly all rows of the first
   9000 in two streams of three, hundreds of nats above a single Gaussian. `lca-stream init` leaves counters, clocks and setpoints
-  out (setpoints where it sees 1000 rows: `-n 1000`); give the hour as a sine and a cosine, and take a setpoint of few values for `model.by: column:NAME`. Counters that wrap every thousand rows, and meters next to slow columns, did no harm.
+  out; give the hour as a sine and a cosine, and take a setpoint of few values for `model.by: column:NAME`. Counters that wrap every thousand rows, and meters next to slow columns, did no harm.
 - **Where a second way to run is rare, and always short.** Stretches of a hundred rows that are five in a hundred of all are refused for as long as they come, and an alarm says so. From one
   row in ten on they are learnt.
 - **When a drift must be followed at once and anomalies flagged.** `preset: density` takes a change for a fault for 1000 rows. One
