@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -35,6 +36,9 @@ func (s *system) keyedFits(ctx context.Context) error {
 	})
 }
 
+// checkedTogether is of how many partitions the newest checkpoints are read at once.
+const checkedTogether = 8
+
 // keyedLearns returns what the learners of all partitions have in common. It refuses, before a partition is taken, what keyedFits does, and settings with
 // which the models that were saved last in each partition cannot go on: nothing is learnt with them.
 func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) {
@@ -49,13 +53,16 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 	if err != nil {
 		return pipeline.LearnConfig{}, err
 	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(checkedTogether)
 	for _, p := range parts {
 		k := &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
 			LearnConfig: stage.LearnConfig, Partition: source.Partition{Topic: s.config.Source.Topic, ID: p.ID}, States: s.keyedStates(p.ID, source.LatestStable),
 		}}
-		if err := k.Check(ctx); err != nil {
-			return pipeline.LearnConfig{}, s.cluster.Explain(err)
-		}
+		g.Go(func() error { return k.Check(gctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return pipeline.LearnConfig{}, s.cluster.Explain(err)
 	}
 	return stage.LearnConfig, nil
 }
