@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +16,33 @@ import (
 )
 
 // saidLog is a log of lines without times and levels.
-func saidLog(out *bytes.Buffer) *slog.Logger {
+func saidLog(out io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
 			return slog.Attr{}
 		}
 		return a
 	}}))
+}
+
+// guarded is a buffer that timers write to.
+type guarded struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.buffer.Write(p)
+}
+
+// take returns what was written since the last time.
+func (g *guarded) take() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.buffer.Reset()
+	return g.buffer.String()
 }
 
 // Messages that are set aside are said, with the reason and the place of the last.
@@ -124,7 +146,7 @@ func TestUnusableRowsAreSaid(t *testing.T) {
 // producer has renamed does not hide behind a few nulls of another.
 func TestWhatIsHeldIsSaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out guarded
 		l := &DeadLog{Log: saidLog(&out), Now: time.Now}
 		rows := func(offset int64, n uint64, features ...string) {
 			u := unusable{counted: counted{"null", n}, partition: at(0), offset: offset}
@@ -145,14 +167,13 @@ func TestWhatIsHeldIsSaid(t *testing.T) {
 			{func() { rows(5, 1, "b") }, `rows=1 example="events/0@5, row 0" features=b`},
 		}
 		for i, s := range steps {
-			out.Reset()
 			s.do()
 			synctest.Wait()
 			if s.want != "" {
 				s.want = `msg="rows are not whitened" reason=null ` + s.want + "\n"
 			}
-			if out.String() != s.want {
-				t.Errorf("step %d: said %q, want %q", i, &out, s.want)
+			if got := out.take(); got != s.want {
+				t.Errorf("step %d: said %q, want %q", i, got, s.want)
 			}
 		}
 	})

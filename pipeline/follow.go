@@ -251,7 +251,7 @@ const modelEvery = time.Minute
 
 // sayModel logs the first model, and then at most one newer model per minute.
 func (f *Follow) sayModel(before, now *PublishedModel) {
-	text := "the first model is here"
+	text := "a model is here"
 	switch {
 	case before != nil && time.Since(f.said) < modelEvery:
 		return

@@ -80,6 +80,7 @@ type Learn struct {
 	compared   bool   // the checkpoint was compared with the newest snapshot
 	thin       uint64 // minibatches that LearnOneIn has counted
 	released   uint64 // rows of anomalous minibatches that were given up
+	passing    passing
 	curve      curve
 	before     *snapshot.Snapshot // published by another writer before this learner began
 	unusable   Unusable
@@ -345,6 +346,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	}
 	l.alarm(step)
 	l.released += uint64(step.Released)
+	l.sayPassing(step)
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))

@@ -34,13 +34,21 @@ func (l *Learn) alarm(s online.Step) {
 	case online.AlarmRecurring:
 		l.left(slog.LevelWarn, alarmDrift, "rows that were refused came again and again: the learner restarted from these and those that it knew")
 	case online.AlarmRefused:
-		if s.RefusedShare == 1 {
-			l.left(slog.LevelWarn, alarmDrift, "no column moves any more, as where sensors are stuck: such rows are not learnt")
-			return
-		}
-		l.left(slog.LevelWarn, alarmDrift, fmt.Sprintf("%.1f %% of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt", 100*s.RefusedShare))
+		l.left(slog.LevelWarn, alarmDrift, l.refused(s))
 	case online.AlarmRegimeReturned:
 		l.left(slog.LevelInfo, alarmReturned, "a former regime has returned, and its metric is current again")
+	}
+}
+
+// refused says which rows are not learnt.
+func (l *Learn) refused(s online.Step) string {
+	switch {
+	case s.Still:
+		return "no column moves any more, as where sensors are stuck: such rows are not learnt"
+	case !l.Learner.Drift && s.RefusedShare > 0.5:
+		return fmt.Sprintf("%.1f %% of the last rows were refused. lca.drift is off, so none are learnt however long this lasts: if the machine itself was changed, set another snapshot.model_id", 100*s.RefusedShare)
+	default:
+		return fmt.Sprintf("%.1f %% of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt", 100*s.RefusedShare)
 	}
 }
 

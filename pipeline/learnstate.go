@@ -232,7 +232,7 @@ func (l *Learn) note() {
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
 	l.Stats.learning.Store(&Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
-		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
+		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Refusals: l.learner.AlarmsOf(online.AlarmRefused), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
 		Gated: i.Gated, Copies: i.Copies, Constant: len(i.Constant), PassRows: i.PassRows,
 		Curve: l.curve.points,
 	})

@@ -24,8 +24,9 @@ type town struct {
 	log       []sink.Message
 	reads     int // of the checkpoint topic
 	puts      int
-	fails     int  // puts that fail, after they took effect
-	forgets   bool // … except for their offsets
+	fails     int       // puts that fail, after they took effect
+	forgets   bool      // … except for their offsets
+	anew      time.Time // when the topic is deleted and created again; zero: never
 }
 
 func at(id int32) source.Partition { return source.Partition{Topic: "events", ID: id} }
@@ -61,7 +62,9 @@ func (t *town) Offsets(_ context.Context, parts []source.Partition, place source
 }
 
 func (t *town) Topic(context.Context, string) (topic source.Topic, err error) {
-	topic.ID = t.id
+	if topic.ID = t.id; !t.anew.IsZero() && time.Now().After(t.anew) {
+		topic.ID = "two"
+	}
 	for id := range int32(t.parts) {
 		topic.Partitions = append(topic.Partitions, at(id))
 	}
@@ -232,8 +235,8 @@ func TestPositionsRefuse(t *testing.T) {
 			if err := p.Check(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.AfterFunc(time.Minute, func() { town.id = "two" })
 			began := time.Now()
+			town.anew = began.Add(time.Minute)
 			wantStop(t, p.Watch(t.Context(), 10*time.Second), "deleted and created again")
 			if after := time.Since(began); after > 71*time.Second {
 				t.Errorf("noticed after %v", after)

@@ -83,6 +83,7 @@ type Learning struct {
 	Effective   float64 `json:"effective_neighbours"`
 	Alarms      uint64  `json:"alarms"`         // restarts of the learner
 	Lockouts    uint64  `json:"lockouts"`       // restarts because most rows were refused
+	Refusals    uint64  `json:"refusals"`       // alarms that many rows are refused, or that none moves, by which the learner goes on as it is
 	Returns     uint64  `json:"regime_returns"` // former metrics that became current again
 	Gated       uint64  `json:"gated_rows"`
 	Copies      uint64  `json:"copies"`

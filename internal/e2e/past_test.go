@@ -280,7 +280,7 @@ func testLife(t *testing.T, b *kafkatest.Broker) {
 	run.stop()
 	run.inOrder(
 		`"starting","command":"run"`, `"joining the group"`, `"partitions are assigned","stage":"transform","partitions":"0, 1"`,
-		`"a partition is read from its committed offset"`, `"the first model is here","model_id":"default","version":`,
+		`"a partition is read from its committed offset"`, `"a model is here","model_id":"default","version":`,
 		`"stopping: what is in progress is finished first"`, `"stopped","records_left":0`)
 	run.inOrder(`"the learner reads on","model_id":"default","offsets":"0=0, 1=0","because":"the model has no checkpoint"`, `"learning","features":8`,
 		`"the learner has stopped","model_id":"default","records_left":`)

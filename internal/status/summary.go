@@ -135,7 +135,10 @@ func unusual(s *Status, past []moment, now time.Time) string {
 	if s.LastError != nil && now.Sub(s.LastError.Time) < time.Hour {
 		said = append(said, "errors in the log")
 	}
-	if len(said) == 0 {
+	switch {
+	case len(said) == 0 && s.Learner != nil && len(s.Scores) == 0: // the transform in another process knows more
+		return "nothing unusual " + when + ", but rows are not scored here"
+	case len(said) == 0:
 		return "nothing unusual " + when
 	}
 	return strings.Join(said, ", ") + " " + when

@@ -33,7 +33,7 @@ func TestSummary(t *testing.T) {
 		"all of them": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4, Choice: &Choice{}}, UptimeSeconds: day}, quiet,
 			"All 4 directions carry structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"the learner knows the fit better": {Status{Ready: ready, Model: found, Learner: &Learner{NLL: 30, Gaussian: 30.7}, UptimeSeconds: day}, quiet,
-			"3 of 12 directions carry structure; 0.70 nats per row better than a Gaussian; nothing unusual in the last hour."},
+			"3 of 12 directions carry structure; 0.70 nats per row better than a Gaussian; nothing unusual in the last hour, but rows are not scored here."},
 		"trouble": {Status{Ready: ready, Model: found, UptimeSeconds: day, LastError: &logs.Trouble{Time: now.Add(-time.Minute), Text: "retrying"}},
 			[]moment{{}, {learns: true, alarms: 5, dead: 2}, {learns: true, alarms: 6, dead: 4, rejected: 1, aborted: 1}},
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; 1 change of the data, 4 messages set aside, 1 row without a usable value, 1 transaction repeated, errors in the log in the last hour."},

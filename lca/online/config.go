@@ -39,7 +39,7 @@ type Config struct {
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
 	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (timegap.go)
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
-	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it only a learner that refuses most rows restarts (lockout.go); default true
+	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (join.go); default false
 

@@ -103,7 +103,7 @@ func (l *Learner) beganLately() bool {
 // given. restart says that a restart is due otherwise.
 func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
-	if l.cfg.Finite || soon && !restart || !l.cfg.Drift && !l.lockout.tripped {
+	if l.cfg.Finite || soon && !restart || !l.cfg.Drift {
 		return false
 	}
 	best, least := -1, below

@@ -138,7 +138,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
 	anomalous := l.isAnomalous(b, m, far, all.len(), &s)
-	if l.lockout.tripped && !anomalous && !s.Opened && l.cfg.Drift && !l.cfg.Finite && 2*far <= all.len() {
+	if l.lockout.tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*far <= all.len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
 	alternates := false
@@ -326,7 +326,7 @@ func (l *Learner) updateCounters(s *Step) {
 	c.Gated += uint64(s.Gated)
 	c.Copies += uint64(s.Copies)
 	c.Minibatches++
-	if l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows())) && s.Alarm == AlarmNone {
+	if l.lockout.watch(s, max(l.cfg.Neighbours, 2*l.cfg.driftRows()), l.cfg.Drift) && s.Alarm == AlarmNone {
 		s.Alarm = AlarmRefused
 	}
 	c.count(s.Alarm)

@@ -17,7 +17,7 @@ import (
 // back; and a C_G of both periods together describes neither.
 //
 // With Drift off only far rows make a minibatch anomalous, and it is not kept; with a gate in kernel widths, that gate
-// alone decides, row by row. Such a learner restarts only when it is locked out (lockout.go).
+// alone decides, row by row. Such a learner never restarts.
 //
 // A finite set has no order. So a stretch of it need not be as likely as those before it: only far rows make a minibatch
 // anomalous. A change that is believed is another part of the set, and joins the rest (join.go).
@@ -93,7 +93,7 @@ func (l *Learner) patience() int {
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d := &l.warm, l.cfg.Dim
-	if l.cfg.Drift || l.lockout.tripped {
+	if l.cfg.Drift {
 		if r := &l.recurring; r.episode == 0 || r.normal*recurringApart >= uint64(l.patience()) {
 			r.episode++
 		}
@@ -124,7 +124,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	moments.start(first.x, l.work)
 	if len(moments.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
 		if w.len()-b.len() < want { // say so, once
-			s.Alarm, s.RefusedShare, l.lockout.lasting = AlarmRefused, 1, refusedRows
+			s.Alarm, s.Still, l.lockout.lasting = AlarmRefused, true, refusedRows
 		}
 		w.forget(w.len()-want, d)
 		l.updateCounters(&s)

@@ -30,7 +30,8 @@ type Step struct {
 	Ridged       bool        // C_G or C_L was singular and got a small ridge: raise ν or ν_g
 	Z            float64     // drift statistic
 	Alarm        Alarm       // why the metric is another one, or AlarmRefused
-	RefusedShare float64     // of the last rows, at AlarmRefused, and 1 if these are all equal; 0 elsewhere
+	RefusedShare float64     // of the last rows, at AlarmRefused for many of them; 0 elsewhere
+	Still        bool        // no column moves any more, at AlarmRefused for that
 	Gaussian     int         // d_G after the step
 	Parzen       int         // d_P after the step
 	Pool         int         // rows in the pool after the step

@@ -35,5 +35,12 @@ def test_lacking(feature):
         lca_stream.matrix(TABLE, [feature])
 
 
+def test_lacking_in_some():
+    some = [TABLE.drop_columns("a"), TABLE, TABLE.drop_columns("a").slice(0, 0)]
+    np.testing.assert_array_equal(lca_stream.matrix(iter(some), ["v.0", "a"]), np.column_stack([[1, 3, NAN] * 2, [NAN] * 3 + [1, NAN, 3]]))
+    with pytest.raises(KeyError, match="'b'"):
+        lca_stream.matrix(some, ["a", "b"])
+
+
 def test_no_rows():
     assert lca_stream.matrix([], ["a", "b"]).shape == lca_stream.matrix(TABLE.slice(0, 0), ["a", "b"]).shape == (0, 2)

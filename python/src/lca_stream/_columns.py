@@ -14,10 +14,25 @@ def matrix(rows: pa.Table | pa.RecordBatch | Iterable[pa.Table | pa.RecordBatch]
 
     A feature is the name of a column, ``v[2]`` an element of the list column ``v``, and ``payload.after.temp`` a path: a field of
     a struct, a place in a list, or a key of a map, as in ``source.features``. A name is taken exactly first, and as a
-    path only where no column has it. Raises KeyError where a table that has rows lacks a feature.
+    path only where no column has it. A feature that only some of the tables have is NaN in the others: a key that no JSON row of a
+    message has is no column of its table. Raises KeyError where there are rows, and no table has a feature.
     """
     tables = [rows] if isinstance(rows, pa.Table | pa.RecordBatch) else rows
-    parts = [np.column_stack([_numbers(_find(t, name)) for name in features]) for t in tables if t.num_rows > 0]
+    found, lacking = set(), {}
+
+    def column(table, name):
+        try:
+            numbers = _numbers(_find(table, name))
+        except KeyError as error:
+            lacking.setdefault(name, error)
+            return np.full(table.num_rows, np.nan)
+        found.add(name)
+        return numbers
+
+    parts = [np.column_stack([column(t, name) for name in features]) for t in tables if t.num_rows > 0]
+    for name, error in lacking.items():
+        if name not in found:
+            raise error
     return np.concatenate(parts) if parts else np.empty((0, len(features)))
 
 
