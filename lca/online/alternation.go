@@ -6,11 +6,14 @@ package online
 // both, each with its share of the rows that were learnt. That stays if it knows both.
 //
 // One brief regime is not enough: a fault may have been believed, and what came before it returns. The first regime of a stream is not
-// brief, however short.
+// brief, however short. Regimes that keep returning are brief if the pool still holds rows of one after it has learnt the other. Longer ones keep a
+// metric each: there is an alarm at each return, and few rows are refused.
 
 const (
-	alternatesWithin = 0.75 // a regime is brief if it lasted for this many times the pool's rows, or less
-	alternatesLeast  = 0.1  // least share of either
+	alternatesWithin = 0.75 // a regime is brief if it lasted for this many times the pool's rows, or less,
+	alternatesLong   = 1.5  // or this many, where there were this many returns before for each time that the learner started again
+	alternatesOften  = 2
+	alternatesLeast  = 0.1 // least share of either
 )
 
 // turn notes that the current regime is left, and reports whether it and the one before were brief.
@@ -18,6 +21,9 @@ func (l *Learner) turn() (alternates bool) {
 	f := &l.former
 	rows := float64(l.counts.Minibatches-f.began) * float64(l.cfg.Minibatch)
 	brief := f.began > 0 && rows <= alternatesWithin*float64(l.cfg.Neighbours)
+	if f.began > 0 && l.counts.Returns >= alternatesOften*l.counts.Alarms {
+		brief = rows <= alternatesLong*float64(l.cfg.Neighbours)
+	}
 	alternates = f.brief && brief
 	f.began, f.brief = l.counts.Minibatches, brief
 	return alternates

@@ -10,6 +10,7 @@ import (
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
+	gaussianTail    = 5 // standard deviations of the squared distance of a Gaussian row; with eight directions, one row in 2000 is farther
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
@@ -25,7 +26,8 @@ const (
 //
 // over the other columns: ten standard deviations in the root mean square over all directions.
 //
-// Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour.
+// Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour, and that to μ over the Gaussian directions
+// (gaussianGate).
 // It is for scores against a known good period with Drift off, so that no fault is learnt. It reinforces itself:
 // rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See lockout.go.
 
@@ -88,7 +90,29 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 			rows++
 		}
 	}
+	if !l.gatesByDistance() {
+		return rows
+	}
+	limit = l.gaussianGate()
+	for i, half := range l.estimator.halfSquares() {
+		if 2*half > limit && !l.beyond[i] {
+			l.beyond[i] = true
+			rows++
+		}
+	}
 	return rows
+}
+
+// gatesByDistance reports whether a number is the gate.
+func (l *Learner) gatesByDistance() bool {
+	return l.cfg.OutlierGate != lca.Auto && !math.IsInf(l.cfg.OutlierGate, 1)
+}
+
+// gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
+// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it.
+func (l *Learner) gaussianGate() float64 {
+	directions := float64(len(l.metric.Active) - l.metric.parzen)
+	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions))
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

@@ -59,7 +59,8 @@ type buffers struct {
 	inside, sifted   batch
 	inTime           inTime
 	kept             []int
-	beyond           []bool
+	beyond           []bool // rows of the last E-step that the gate refuses
+	closed           bool   // whether any of them had counted in it
 	starts, excluded []int32
 	density, sorted  []float64
 	single, offset   []float64
@@ -214,6 +215,7 @@ func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s St
 // judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures
 // of s. b are the rows that a gate by C_G lets pass, and far is the number of rows that are far from what was learnt.
 func (l *Learner) judge(all batch, s *Step) (b batch, m *kernel.Moments, far int) {
+	l.closed = false
 	b = l.inliers(all)
 	m, far = l.eStep(b, all.len()-b.len())
 	if s.Opened = l.opensGate(far, all.len()); s.Opened {
@@ -268,7 +270,7 @@ func (l *Learner) dropGated(b batch, m *kernel.Moments) (batch, *kernel.Moments)
 	}
 	l.hold(b, l.kept)
 	b = l.sifted.pick(b, l.kept, l.cfg.Dim)
-	if !l.usesScores() {
+	if !l.closed {
 		return b, m // a gate in kernel widths has left the others out of the moments
 	}
 	return b, l.again(b)

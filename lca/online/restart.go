@@ -29,7 +29,11 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 		return false
 	case l.cfg.Drift && !l.cfg.Finite:
 		s.Z = l.drift.nll.z(s.NLL)
-		if quiet := l.drift.quiet.measure(l, b, m); quiet || l.isStuck(b) || s.Z > driftAlarm && l.rarelyUnlikely(m) {
+		quiet, stuck := l.drift.quiet.measure(l, b, m), l.isStuck(b)
+		if idle := !stuck && b.equalFirst(l.cfg.Dim) == b.len(); idle { // equal rows vary in nothing, which isStuck judges
+			quiet = false
+		}
+		if quiet || stuck || s.Z > driftAlarm && l.rarelyUnlikely(m) {
 			return true
 		}
 	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:

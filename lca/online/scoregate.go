@@ -86,11 +86,12 @@ func (l *Learner) refuse(b batch, m *kernel.Moments) (rows int) {
 // closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out: see
 // dropGated.
 func (l *Learner) closeGate(m *kernel.Moments) {
-	if !l.usesScores() {
+	if !l.usesScores() && !l.gatesByDistance() {
 		return
 	}
 	for i, beyond := range l.beyond {
-		if beyond {
+		if beyond && m.Used[i] {
+			l.closed = true
 			if m.Used[i] = false; m.Atom[i] {
 				m.Atoms--
 			} else {

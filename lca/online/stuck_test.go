@@ -46,6 +46,74 @@ func TestStuckSensors(t *testing.T) {
 	}
 }
 
+// TestStuckWithinAMinibatch holds that it does not matter at which row of a minibatch sensors are stuck, one or all of them, nor that they have been before: of each
+// time little more than the minibatch is learnt in which it begins.
+func TestStuckWithinAMinibatch(t *testing.T) {
+	for name, columns := range map[string][]int{"one column": {2}, "all columns": {0, 1, 2, 3, 4, 5}} {
+		for _, from := range []int{0, 5, 12, 25, 38, 49} {
+			t.Run(fmt.Sprintf("%s, row %d", name, from), func(t *testing.T) {
+				s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 1000 })
+				s.r = rand.New(rand.NewPCG(uint64(from), 18))
+				s.learn(40, s.law(3))
+				for range 3 {
+					var last []float64
+					before := s.l.counts.Learnt
+					s.learn(12, func() *mat.Dense {
+						x := s.minibatch(3, 0)
+						for i := range s.b {
+							if last == nil && i == from {
+								last = slices.Clone(x.RawRowView(i))
+							}
+							if last != nil {
+								for _, k := range columns {
+									x.Set(i, k, last[k])
+								}
+							}
+						}
+						return x
+					})
+					if learnt := int(s.l.counts.Learnt - before); learnt > 4*s.b {
+						t.Errorf("%d of %d rows learnt while sensors are stuck", learnt, 12*s.b)
+					}
+					s.learn(30, s.law(3))
+				}
+			})
+		}
+	}
+}
+
+// TestIdleFeed holds that rows are learnt while a feed repeats its last one because the machine is idle, each time another one, once that has come a few times.
+func TestIdleFeed(t *testing.T) {
+	for _, idle := range []int{6, 16} {
+		t.Run(fmt.Sprint(idle), func(t *testing.T) {
+			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.WarmupRows = lca.PresetDensity, 2000, 2000 })
+			turn := func() (alarms []Alarm) {
+				alarms, _ = s.learn(8, s.law(3))
+				last := s.minibatch(3, 0).RawRowView(0)
+				more, _ := s.learn(idle, func() *mat.Dense {
+					x := mat.NewDense(s.b, s.d, nil)
+					for i := range s.b {
+						x.SetRow(i, last)
+					}
+					return x
+				})
+				return append(alarms, more...)
+			}
+			for s.l.metric == nil {
+				turn()
+			}
+			before, gated := s.l.counts.Rows, s.l.counts.Gated
+			var alarms []Alarm
+			for range 8 {
+				alarms = append(alarms, turn()...)
+			}
+			if refused := s.l.counts.Gated - gated + uint64(s.l.Quarantined()); len(alarms) > 0 || refused > (s.l.counts.Rows-before)/20 {
+				t.Errorf("alarms %v, %d of %d rows refused", alarms, refused, s.l.counts.Rows-before)
+			}
+		})
+	}
+}
+
 // TestStuckColumn holds that rows are not learnt while one column repeats a value that is as likely as any, in steps or not, and that they are where it
 // has rested for long before.
 func TestStuckColumn(t *testing.T) {

@@ -35,6 +35,49 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// TestWakeWithAConstantColumn holds that a column which never moves keeps no machine from being known.
+func TestWakeWithAConstantColumn(t *testing.T) {
+	s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 3000 })
+	warmup := s.l.cfg.warmupRows() / s.b
+	constant := func(law uint64, by float64) func() *mat.Dense {
+		return func() *mat.Dense {
+			x := scaled(s.minibatch(law, 0), by)
+			for i := range s.b {
+				x.Set(i, 1, 7)
+			}
+			return x
+		}
+	}
+	s.learn(warmup+4, constant(3, 1e-3))
+	if alarms, _ := s.learn(warmup, constant(4, 1)); !slices.Equal(alarms, []Alarm{AlarmDrift}) {
+		t.Errorf("alarms %v one warm-up after the machine began to run, want a change", alarms)
+	}
+}
+
+// TestEarlyNoise holds that noise of all columns, as of a loose cable, must last as long as any other change, although the stream is young: it is no machine
+// that wakes. A second time of it is a fault as the first.
+func TestEarlyNoise(t *testing.T) {
+	s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 3000 })
+	noise := func(by float64) func() *mat.Dense {
+		return func() *mat.Dense {
+			x := mat.NewDense(s.b, s.d, nil)
+			x.Apply(func(int, int, float64) float64 { return by * s.r.NormFloat64() }, x)
+			return x
+		}
+	}
+	warmup := s.l.cfg.warmupRows() / s.b
+	s.learn(2*warmup, noise(1))
+	for range 2 {
+		alarms, _ := s.learn(warmup+1, noise(20))
+		if set := s.l.Quarantined(); len(alarms) > 0 || set < warmup*s.b {
+			t.Errorf("alarms %v and %d rows set aside, want none and all", alarms, set)
+		}
+		if alarms, _ = s.learn(3*warmup, noise(1)); len(alarms) > 0 {
+			t.Errorf("alarms %v afterwards", alarms)
+		}
+	}
+}
+
 func scaled(x *mat.Dense, by float64) *mat.Dense {
 	x.Scale(by, x)
 	return x

@@ -1,0 +1,66 @@
+package online
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// TestFaultsOfAKnownMachine holds that with the settings of configs/anomaly-scores.yaml no row of a fault is learnt, however long it lasts and whether it is in
+// a direction with clusters or without, nor where there is no Parzen direction, and that one alarm says so.
+func TestFaultsOfAKnownMachine(t *testing.T) {
+	const d, b, good, fault = 8, 100, 4000, 5000
+	for _, c := range []struct {
+		law          string
+		column       int
+		by, clusters float64
+	}{
+		{"no clusters", 2, 10, 0}, {"clusters, fault in another column", 5, 10, 8}, {"clusters, fault in a column of theirs", 0, 30, 8},
+	} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("%s, %d", c.law, seed), func(t *testing.T) {
+				config := DefaultConfig(d)
+				config.Preset, config.WarmupRows, config.OutlierGate, config.Drift, config.Minibatch = lca.PresetDensity, 400, 20, false, b
+				l, err := NewLearner(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				r := rand.New(rand.NewPCG(seed, 31))
+				var alarms []Alarm
+				for first := 0; first < good+fault; first += b {
+					x := mat.NewDense(b, d, nil)
+					for i := range b {
+						for k := range d {
+							x.Set(i, k, r.NormFloat64())
+							if k < 2 {
+								x.Set(i, k, x.At(i, k)+c.clusters*float64(r.IntN(2)))
+							}
+						}
+						if first >= good {
+							x.Set(i, c.column, x.At(i, c.column)+c.by)
+						}
+					}
+					s, err := l.Learn(x, sequence(first, b), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if s.Alarm != AlarmNone {
+						alarms = append(alarms, s.Alarm)
+					}
+					if refused := s.Gated; first >= good && refused < b || first < good && refused > b/20 {
+						t.Fatalf("%d of %d rows refused from row %d on", refused, b, first)
+					}
+				}
+				if !slices.Equal(alarms, []Alarm{AlarmRefused}) {
+					t.Errorf("alarms %v, want one that rows are refused", alarms)
+				}
+			})
+		}
+	}
+}
