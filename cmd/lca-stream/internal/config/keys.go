@@ -176,7 +176,7 @@ func stepKeys(c *Config) []Key {
 	return []Key{
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.inner_steps", "auto", "EM steps per minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
-		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
+		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.time_gap", "auto", "Rows of the same partition that are nearer in time than this are no neighbours. auto: three times the lag at which the median feature's autocorrelation falls below 1/e, off where adjacent rows are below it, and in files where they are no nearer than others, because files may be sorted.", whole(&m.TimeGap, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
