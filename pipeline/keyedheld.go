@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"container/list"
 	"context"
 
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -36,7 +37,7 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 	k.hear(m)
 	if m.unsaved == nil {
 		m.since, m.at = msg.Offset, k.Now()
-		m.unsaved = k.unsaved.PushBack(m)
+		m.unsaved = k.addUnsaved(m)
 	}
 	h := &m.held
 	if h.plan == nil {
@@ -61,6 +62,17 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 		return k.learnHeld(ctx, m)
 	}
 	return nil
+}
+
+// addUnsaved puts a model among the unsaved ones, in the order of their first rows that are in no checkpoint. A batch is learnt model by model, in the
+// order of their first messages. Where that of a model was passed over, its first row comes before one of another model that was written earlier.
+func (k *KeyedLearn) addUnsaved(m *keyedModel) *list.Element {
+	for e := k.unsaved.Back(); e != nil; e = e.Prev() {
+		if e.Value.(*keyedModel).since <= m.since {
+			return k.unsaved.InsertAfter(m, e)
+		}
+	}
+	return k.unsaved.PushFront(m)
 }
 
 // learnHeld learns the rows that are held for a model.

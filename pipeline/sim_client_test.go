@@ -47,6 +47,9 @@ func (m *simSource) Read(ctx context.Context) (source.Batch, error) {
 		s := m.p.sim
 		over = m.over()
 		most := 1 + s.random.IntN(4)
+		if s.fleet != nil { // of several models
+			most *= 2
+		}
 		for _, at := range m.next.Partitions() {
 			if fault = m.lost(at); fault != nil {
 				return

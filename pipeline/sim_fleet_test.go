@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"container/list"
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -26,8 +28,14 @@ type simFleet struct {
 	snapshots uint64 // snapshot.every_rows
 }
 
-// simFleetBad is the message of the fleet that cannot be decoded.
-const simFleetBad = 17
+// simFleetBad is how often a message of the fleet cannot be decoded. It has the key of the message after the next, so that a batch may
+// begin with a message of a model that is passed over, and have rows of another model before those of the first.
+const simFleetBad = 9
+
+// isFleetBad reports whether a message of the input cannot be decoded.
+func isFleetBad(feed int) bool { return string(simFleetFeed()[feed].Value) == simNoJSON }
+
+const simNoJSON = "no JSON"
 
 // simFleetRows are the rows of the fleet, four to a message, of four machines that work in shifts and two that always do.
 func simFleetRows() []keyedRow {
@@ -59,9 +67,9 @@ var simFleetFeed = sync.OnceValue(func() (all []simMessage) {
 		rows = rows[4:]
 	}
 	for i, m := range w.topics[w.fleet] {
-		if i == simFleetBad {
-			bad := m
-			bad.Value, bad.Time = []byte("no JSON"), time.UnixMilli(0)
+		if i%simFleetBad == 0 && i+1 < len(w.topics[w.fleet]) {
+			bad := w.topics[w.fleet][i+1]
+			bad.Value, bad.Time = []byte(simNoJSON), time.UnixMilli(0)
 			all = append(all, simMessage{bad, decoded(source.Partition{}, 0, bad)})
 		}
 		m.Headers = append(slices.Clone(m.Headers), text("other", "pump 1/é"))
@@ -222,14 +230,53 @@ type fleetStage struct {
 	Stage
 	thread  string
 	commits bool // a mistake: all that was read
+	asRead  bool // a mistake: unsaved models are in the order in which their messages are learnt
 }
 
 func (f fleetStage) Do(ctx context.Context, b source.Batch) (Work, error) {
+	k, learns := f.Stage.(*KeyedLearn)
+	before := map[*keyedModel]bool{}
+	for e := range unsavedOf(k) {
+		before[e.Value.(*keyedModel)] = true
+	}
 	work, err := f.Stage.Do(context.WithValue(ctx, simThread{}, f.thread), b)
+	if learns && f.asRead && err == nil {
+		addAsRead(k, b.Messages, before)
+		work.Next = source.Offsets{k.Partition: k.committable()}
+	}
 	if f.commits {
 		work.Next = nil
 	}
 	return work, err
+}
+
+// unsavedOf are the unsaved models of a learner; nil has none.
+func unsavedOf(k *KeyedLearn) iter.Seq[*list.Element] {
+	return func(yield func(*list.Element) bool) {
+		if k == nil {
+			return
+		}
+		for e := k.unsaved.Front(); e != nil; {
+			next := e.Next()
+			if !yield(e) {
+				return
+			}
+			e = next
+		}
+	}
+}
+
+// addAsRead puts the models that became unsaved in a batch into the order in which they were learnt.
+func addAsRead(k *KeyedLearn, msgs []source.Message, before map[*keyedModel]bool) {
+	for _, i := range k.groups.order(k.By, msgs) {
+		value, _ := k.By.OfMessage(&msgs[i])
+		for e := range unsavedOf(k) {
+			if m := e.Value.(*keyedModel); m.value == string(value) && !before[m] {
+				k.unsaved.MoveToBack(e)
+				before[m] = true
+			}
+		}
+	}
 }
 
 func (f fleetStage) Rewind(ctx context.Context) (source.Offsets, error) {
@@ -371,7 +418,8 @@ func (s *sim) openFleet(ctx context.Context, me *proc, pipe *simPipe, stage stri
 			return me.open(ctx, thread, fmt.Sprintf("%s/%s/%s/%d", pipe.group, p.Topic, stage, p.ID))
 		},
 		Stage: func(k Sink) (Stage, error) {
-			return fleetStage{open(s.commits(k)), thread, stage == "learn" && s.mistake == "keyed: all that was read is committed"}, nil
+			learns := stage == "learn"
+			return fleetStage{open(s.commits(k)), thread, learns && s.mistake == "keyed: all that was read is committed", learns && s.mistake == "keyed: unsaved as read"}, nil
 		},
 		CatchUp: catchUp,
 		Read: func(_ context.Context, start source.Offsets) (Source, error) {
