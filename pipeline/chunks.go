@@ -118,7 +118,7 @@ func (t *Checkpoints) Peek(ctx context.Context) (*Checkpoint, error) {
 // newest returns the newest checkpoint, or an error if it belongs to another pipeline.
 func (t *Checkpoints) newest(f *found) (*Checkpoint, error) {
 	if f.value != "" {
-		return nil, valuesThere(t.Topic, f.value, t.ModelID)
+		return nil, ValuesThere(t.Topic, f.value, t.ModelID)
 	}
 	c, err := f.newest()
 	if err == nil {

@@ -127,7 +127,7 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 		}
 		for _, r := range got.Records {
 			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && ofValue(id, f.ModelID) {
-				return valuesThere(f.Topic, id, f.ModelID)
+				return ValuesThere(f.Topic, id, f.ModelID)
 			}
 			if err := f.read.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				f.Log.Error("a snapshot chunk is unusable; the current model stays", "offset", r.Offset, "error", err)

@@ -14,8 +14,8 @@ func ofValue(id, base string) bool {
 	return ok && of == base
 }
 
-// valuesThere refuses a topic for the model of all rows that holds models of values.
-func valuesThere(topic, id, base string) error {
+// ValuesThere refuses a topic for the model of all rows that holds models of values.
+func ValuesThere(topic, id, base string) error {
 	return &Stop{
 		Err:    fmt.Errorf("topic %s holds model %q, which is that of one value of model.by, and model %q is one for all rows", topic, id, base),
 		Remedy: "set model.by as it was, or another snapshot.topic and checkpoint.topic, or another snapshot.model_id, for the model of all rows",

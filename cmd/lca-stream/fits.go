@@ -13,6 +13,9 @@ import (
 // tried refuses a snapshot that the learner could not go on from, before that learner is fenced and not after. It
 // does not wait for open transactions.
 func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
+	if err := s.noValues(ctx, snap.ModelID); err != nil {
+		return err
+	}
 	stage, c, err := s.checkpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Peek)
 	if err == nil {
 		err = s.fits(c, newest, snap)

@@ -40,7 +40,7 @@ func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 	for i := range wants {
 		if w := &wants[i]; w.Compact {
 			var err error
-			if w.Other, err = s.heldModel(ctx, w.Topic); err != nil {
+			if w.Other, err = s.heldModel(ctx, w.Topic, s.config.Snapshot.ModelID); err != nil {
 				return wants, err
 			}
 		}
@@ -48,10 +48,10 @@ func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 	return wants, nil
 }
 
-// heldModel returns the id of a model of the other kind if the newest record of ours in the first partition of one of our topics is of
-// one; "" if not. A topic that is missing, or that this user may not read, has none: others report that.
-func (s *system) heldModel(ctx context.Context, topic string) (held string, err error) {
-	_, err = s.partitions(ctx, topic)
+// heldModel returns the id of a model of the other kind if the newest record of a model id in a partition of one of our topics is of
+// one, its own or that of a value; "" if not. A topic that is missing, or that this user may not read, has none: others report that.
+func (s *system) heldModel(ctx context.Context, topic, base string) (string, error) {
+	parts, err := s.partitions(ctx, topic)
 	var gone *missingTopic
 	switch {
 	case errors.As(err, &gone):
@@ -59,27 +59,50 @@ func (s *system) heldModel(ctx context.Context, topic string) (held string, err 
 	case err != nil:
 		return "", err
 	}
-	newest := ""
-	err = s.readBack(topic, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
+	for _, p := range parts {
+		newest, err := s.newestID(ctx, p, base)
+		switch {
+		case errors.Is(err, kafka.TopicAuthorizationFailed):
+			return "", nil
+		case err != nil:
+			return "", err
+		case newest != "" && (newest == base) == s.keyed():
+			return newest, nil
+		}
+	}
+	return "", nil
+}
+
+// noValues refuses topics that hold models of values, in any partition, for the model of all rows. Its own checkpoint would keep these from going on.
+func (s *system) noValues(ctx context.Context, id string) error {
+	for _, topic := range []string{s.config.Checkpoint.Topic, s.config.Snapshot.Topic} {
+		switch held, err := s.heldModel(ctx, topic, id); {
+		case err != nil:
+			return err
+		case held != "":
+			return pipeline.ValuesThere(topic, held, id)
+		}
+	}
+	return nil
+}
+
+// newestID returns the id of the model of a base, or of one of its values, that the newest records of a partition are of; "" if there is none.
+func (s *system) newestID(ctx context.Context, p source.Partition, base string) (newest string, err error) {
+	err = s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
 		for _, r := range got.Records {
-			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && s.ofModel(id) {
+			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && isOrOf(id, base) {
 				newest = id
 			}
 		}
 		return nil
 	}, func() bool { return newest != "" })
-	if err != nil && !errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return "", err
-	}
-	if newest != "" && (newest == s.config.Snapshot.ModelID) == s.keyed() {
-		return newest, nil
-	}
-	return "", nil
+	return newest, err
 }
 
 // ofModel reports whether an id is that of our model, or of one value's.
-func (s *system) ofModel(id string) bool {
-	base := s.config.Snapshot.ModelID
+func (s *system) ofModel(id string) bool { return isOrOf(id, s.config.Snapshot.ModelID) }
+
+func isOrOf(id, base string) bool {
 	of, _, _, ok := modelkey.Split(id)
 	return id == base || ok && of == base
 }

@@ -164,6 +164,9 @@ func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*
 	if err != nil {
 		return nil, stopped(ctx, err)
 	}
+	if err := s.noValues(ctx, s.config.Snapshot.ModelID); err != nil {
+		return nil, stopped(ctx, s.cluster.Explain(err))
+	}
 	stage, err := s.learnStage(ctx, warm)
 	if s.fromHistory && err == nil {
 		stage.Backlog = s.backlog(parts)
