@@ -77,8 +77,10 @@ type KeyedLearn struct {
 	groups      groups
 	quiet       *slog.Logger
 	saidLeftOut bool
-	compared    bool // the checkpoints are not older than the newest snapshot
-	whole       bool // … nor than any other
+	compared    bool              // the checkpoints are not older than the newest snapshot
+	lost        map[string]uint64 // newest versions of models, by id, whose checkpoints are older or gone; nil: not compared
+	bases       map[string]uint64 // newest versions of models, by value, that were retired and have lost the record of that
+	noting      bool              // what is pending says that none is
 	skip        skipper
 	skipped     skipped
 	rejects     rejects
@@ -141,6 +143,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 
 // work puts what is pending, and the offset below which everything is saved.
 func (k *KeyedLearn) work() Work {
+	k.noteCompared()
 	failpoint.Here("checkpoint")
 	return Work{Messages: k.pending, Commit: true, Next: source.Offsets{k.Partition: k.committable()}}
 }
@@ -181,6 +184,9 @@ func (k *KeyedLearn) Kept() {
 			k.retired(s.value)
 		}
 	}
+	if k.noting {
+		k.States.compared = k.States.id
+	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
 		k.Stats.lastCheckpoint.Store(k.Now().UnixNano())
@@ -190,7 +196,7 @@ func (k *KeyedLearn) Kept() {
 
 // drop forgets what was pending.
 func (k *KeyedLearn) drop() {
-	k.pending, k.saves, k.bytes, k.made = nil, nil, 0, 0
+	k.pending, k.saves, k.bytes, k.made, k.noting = nil, nil, 0, 0, false
 }
 
 // Rewind forgets all models, and returns the committed offset. The models come again with their rows.

@@ -134,6 +134,7 @@ type keyedRun struct {
 	mostRetired  int
 	seldom       bool // the clock saves and publishes nothing
 	soon         bool // the first model comes after few rows
+	topicID      string
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -158,8 +159,9 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		By: r.by, Partition: w.fleet, Idle: r.idle,
 		States: &KeyedStates{
 			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, By: r.by, gone: retiredModels{most: r.mostRetired},
-			OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
-			End:    func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
+			OpenAt:  func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
+			End:     func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
+			TopicID: func(context.Context) (string, error) { return r.topicID, nil },
 		},
 		Memory:    NewModelMemory(r.memory, stats.ModelCounts("learn")),
 		Snapshots: w.readBack(source.Partition{Topic: "snapshots", ID: w.fleet.ID}),
@@ -173,7 +175,8 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 func (w *world) readBack(p source.Partition) *ReadBack {
 	return &ReadBack{
 		Topic: p.Topic, Open: func(context.Context) (TopicReader, error) { return &keyedLog{w, p, 0}, nil },
-		End: func(context.Context) (int64, error) { return int64(len(w.topics[p])), nil },
+		OpenAt: func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, p, at}, nil },
+		End:    func(context.Context) (int64, error) { return int64(len(w.topics[p])), nil },
 	}
 }
 

@@ -70,16 +70,23 @@ func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, plan *minibatch.F
 	err := one.add(ctx, x, k.ids, 0)
 	one.learner.Return(&k.scratch)
 	k.skip, k.skipped = one.skip, one.skipped
-	k.collect(m)
+	if kept := k.collect(ctx, m); err == nil {
+		err = kept
+	}
 	k.recent.MoveToBack(m.recent)
 	k.show(m)
 	return err
 }
 
 // collect takes what a model has to publish.
-func (k *KeyedLearn) collect(m *keyedModel) {
+func (k *KeyedLearn) collect(ctx context.Context, m *keyedModel) error {
 	one := m.one
 	published := one.published > 0
+	if published {
+		if err := k.mayPublish(ctx, m); err != nil {
+			return err
+		}
+	}
 	for _, msg := range one.pending {
 		if msg.Topic == k.Topic {
 			msg.Partition = k.Partition.ID
@@ -95,6 +102,7 @@ func (k *KeyedLearn) collect(m *keyedModel) {
 		m.marked = true
 		k.marked = append(k.marked, m)
 	}
+	return nil
 }
 
 // publish makes a snapshot of a model, and saves it.
@@ -108,7 +116,9 @@ func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
 	if err != nil {
 		return err
 	}
-	k.collect(m)
+	if err := k.collect(ctx, m); err != nil {
+		return err
+	}
 	k.Stats.Models.Change(m.one.ModelID, func(r *ModelRow) { r.Version = m.one.shown() })
 	if m.stale != nil { // there is no model yet
 		k.stale.Remove(m.stale)
@@ -212,6 +222,7 @@ func (k *KeyedLearn) load(ctx context.Context, m *keyedModel, plan *minibatch.Fe
 		}
 		if err == nil {
 			size, _, _ = CheckpointBytes(k.Learner.Neighbours, plan.Dim())
+			m.base = max(m.base, k.bases[m.value])
 			one.state.Base, one.state.Published = m.base, m.base
 		}
 	default:

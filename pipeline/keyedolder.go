@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -57,10 +58,18 @@ func (k *KeyedLearn) notOlder(newest *snapshot.Snapshot) error {
 
 // notLost refuses to begin a model while others lack their checkpoints, or have older ones, that our group has published: a part of the checkpoint topic
 // was deleted, or a replay has put some of the models back after all were lost. Versions would be published again with other content, as notOlder says, which
-// looks at the newest model alone. It costs the reading of all snapshots of the partition, so it waits for a value that has no checkpoint. They are read before what is
-// new among the checkpoints, as there.
+// looks at the newest model alone.
 func (k *KeyedLearn) notLost(ctx context.Context) error {
-	if k.Snapshots == nil || k.whole {
+	if err := k.compare(ctx); err != nil || len(k.lost) == 0 {
+		return err
+	}
+	return k.lostModel(slices.Min(slices.Collect(maps.Keys(k.lost))))
+}
+
+// compare finds the models that lack their checkpoints, or have older ones. It costs the reading of all snapshots of the partition, so it waits for a value that has no
+// checkpoint, or for what mayPublish says. They are read before what is new among the checkpoints, as in readStates.
+func (k *KeyedLearn) compare(ctx context.Context) error {
+	if k.Snapshots == nil || k.lost != nil {
 		return nil
 	}
 	published := publishedModels{}
@@ -77,20 +86,29 @@ func (k *KeyedLearn) notLost(ctx context.Context) error {
 	if err := k.States.Read(ctx); err != nil {
 		return err
 	}
-	var lost []string
+	if _, err := k.States.topicID(ctx); err != nil {
+		return err
+	}
+	k.lost, k.bases = map[string]uint64{}, map[string]uint64{}
 	for id, newest := range published {
 		base, partition, value, ok := modelkey.Split(id)
-		if ok && base == k.ModelID && partition == k.Partition.ID && newest.Version > k.States.reached(string(value)) {
-			lost = append(lost, id)
+		if !ok || base != k.ModelID || partition != k.Partition.ID || newest.Version <= k.States.reached(string(value)) {
+			continue
 		}
+		if s, known := k.States.index[string(value)]; newest.deleted && (!known || s.retired) {
+			k.bases[string(value)] = newest.Version // the record that it was retired is lost
+			continue
+		}
+		k.lost[id] = newest.Version
 	}
-	if k.whole = len(lost) == 0; k.whole {
-		return nil
-	}
-	first := slices.Min(lost)
+	return nil
+}
+
+// lostModel is why a learner stops because of a model that has lost its checkpoint, or has an older one.
+func (k *KeyedLearn) lostModel(id string) error {
 	return &Stop{
-		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one (so for %d of the %d models of partition %d): versions would be published again",
-			published[first].Version, first, k.Topic, k.States.Topic, len(lost), len(published), k.Partition.ID),
+		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one (so for %d models of partition %d): versions would be published again",
+			k.lost[id], id, k.Topic, k.States.Topic, len(k.lost), k.Partition.ID),
 		Remedy: remedyLost,
 	}
 }
@@ -98,17 +116,24 @@ func (k *KeyedLearn) notLost(ctx context.Context) error {
 const remedyLost = "set checkpoint.topic to the one that was used last; or `lca-stream replay` learns all models again and puts them in their places, where source.topic has their rows; or set another snapshot.model_id"
 
 // publishedModels are the newest snapshots of models, by id.
-type publishedModels map[string]*snapshot.Span
+type publishedModels map[string]*publishedModel
+
+type publishedModel struct {
+	*snapshot.Span
+	deleted bool // it was retired, and is still on the topic before its tombstones
+}
 
 // take adds a record of the snapshot topic, in its order, if it is the last of a snapshot of a group, or deletes one.
 func (p publishedModels) take(spans *snapshot.Spans, r *source.Record, group string) {
 	whole, gone, err := spans.Add(r.Key, r.Value, r.Headers, r.Offset)
 	switch {
 	case err != nil: // of another program, or damaged: the transform reports it
-	case whole != nil && whole.Group == group && (p[whole.ModelID] == nil || p[whole.ModelID].Version < whole.Version):
-		p[whole.ModelID] = whole
+	case whole != nil && whole.Group == group:
+		if was := p[whole.ModelID]; was == nil || was.deleted || was.Version < whole.Version {
+			p[whole.ModelID] = &publishedModel{Span: whole}
+		}
 	case gone != nil && p[gone.ModelID] != nil && p[gone.ModelID].Deletes(gone):
-		delete(p, gone.ModelID)
+		p[gone.ModelID].deleted = true
 	}
 }
 

@@ -135,6 +135,9 @@ func (k *KeyedLearn) retire(ctx context.Context, m *keyedModel) error {
 	if err := k.learnHeld(ctx, m); err != nil {
 		return err
 	}
+	if err := k.mayPublish(ctx, m); err != nil {
+		return err
+	}
 	slots, s := snapshot.Slots(nil), keyedState{chunks: 1, learnt: m.learnt, heard: m.heard, retired: true}
 	chunks := 0
 	if m.one != nil {

@@ -38,12 +38,16 @@ type KeyedStates struct {
 	By        modelkey.By
 	OpenAt    func(context.Context, int64) (TopicReader, error) // a read_committed reader from an offset, or the beginning if that is later
 	End       func(context.Context) (int64, error)              // the high watermark of the partition, see ReadBack
+	TopicID   func(context.Context) (string, error)             // id of the topic; "" if brokers tell none; nil = none
 	Log       *slog.Logger                                      // nil: waiting is not logged
 
 	index map[string]keyedState // by value of model.by
 	gone  retiredModels         // of the index
 	next  int64                 // everything before it is in the index
 	read  TopicReader           // of single checkpoints
+
+	id       string // of the topic; "": not known
+	compared string // id of the topic whose models were compared with their snapshots
 }
 
 // keyedState is where the newest checkpoint of a model is.
@@ -115,7 +119,7 @@ func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { retu
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
-	if t.takeFloor(r) || t.takeReset(r) {
+	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) {
 		return nil
 	}
 	id, slot, chunk, ok := splitStateKey(string(r.Key))

@@ -129,5 +129,9 @@ func (s *system) keyedStates(partition int32, to source.At) *pipeline.KeyedState
 			return s.openPartition(ctx, ours, at)
 		},
 		End: func(ctx context.Context) (int64, error) { return s.endOf(ctx, ours, to) },
+		TopicID: func(ctx context.Context) (string, error) {
+			topic, err := source.LookUp(ctx, s.cluster, ours.Topic)
+			return topic.ID, err
+		},
 	}
 }

@@ -99,6 +99,7 @@ func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (f
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
 	defer cancel()
+	msgs = append(msgs, s.keyedStates(partition, source.Latest).CompareAgain()) // others may still have lost their checkpoints
 	return faults, k.Put(ctx, msgs, source.Claim{})
 }
 
