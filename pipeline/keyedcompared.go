@@ -61,8 +61,14 @@ func (t *KeyedStates) topicID(ctx context.Context) (string, error) {
 	return id, err
 }
 
-// mayPublish refuses to publish, or to delete, versions of a model that has an older checkpoint than its newest version.
+// mayPublish refuses to publish, or to delete, versions of a model that has an older checkpoint than its newest version, or of one that
+// another pipeline publishes too.
 func (k *KeyedLearn) mayPublish(ctx context.Context, m *keyedModel) error {
+	if k.Owns != nil {
+		if err := k.Owns(ctx); err != nil {
+			return err
+		}
+	}
 	if k.lost == nil {
 		id, err := k.States.topicID(ctx)
 		if err != nil || id != "" && id == k.States.compared {

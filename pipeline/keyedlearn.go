@@ -30,6 +30,8 @@ type KeyedLearnConfig struct {
 	Idle      time.Duration                                 // a model without a row for so long is retired, see keyedretire.go; 0 = never
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 	Snapshots *ReadBack                                     // of the partition; nil = do not look for models that have lost their checkpoints
+	Claim     func(context.Context) error                   // makes sure that the models are this pipeline's, where no checkpoint says so; nil = they are
+	Owns      func(context.Context) error                   // refuses models that another pipeline publishes; nil = none does
 }
 
 // KeyedLearn is the stage that learns a model for each key of one partition.

@@ -28,6 +28,9 @@ func (k *KeyedLearn) readStates(ctx context.Context) error {
 	if err := k.States.Read(ctx); err != nil {
 		return err
 	}
+	if err := k.owned(ctx); err != nil {
+		return err
+	}
 	if err := k.notOlder(newest); err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (t *KeyedStates) take(r *source.Record) error {
 		return nil
 	}
 	if group := source.LastHeader(r.Headers, headerGroup); group != "" && group != t.Owner.Group {
-		return foreign(id, t.Topic, Owner{Group: group, Topic: t.Owner.Topic}, t.Owner)
+		return foreignByKey(id, t.Topic, Owner{Group: group, Topic: t.Owner.Topic}, t.Owner)
 	}
 	if err := OtherBy(t.Topic, id, source.LastHeader(r.Headers, headerBy), t.By); err != nil {
 		return err
@@ -292,7 +292,7 @@ func (t *KeyedStates) decode(value string, parts *slotParts) (*Checkpoint, error
 		return nil, t.unreadable(value, err)
 	}
 	if c.Owner != t.Owner && t.Owner != (Owner{}) {
-		return nil, foreign(modelkey.ID(t.ModelID, t.Partition, []byte(value)), t.Topic, c.Owner, t.Owner)
+		return nil, foreignByKey(modelkey.ID(t.ModelID, t.Partition, []byte(value)), t.Topic, c.Owner, t.Owner)
 	}
 	return c, nil
 }

@@ -38,7 +38,9 @@ func (t *Checkpoints) claim(withdraw bool) sink.Message {
 	m := sink.Message{Topic: t.Topic, Key: fmt.Appendf(nil, "%s/%s%x", t.ModelID, claimPrefix, sum[:8])}
 	if !withdraw {
 		m.Value, _ = json.Marshal(t.Owner) // of two strings: it cannot fail
-		m.Headers = []source.Header{text("lca-model-id", t.ModelID)}
+		if t.By == "" {                    // of models by key none has this id
+			m.Headers = []source.Header{text("lca-model-id", t.ModelID)}
+		}
 	}
 	return m
 }
@@ -78,6 +80,9 @@ func (f *found) owner(c *Checkpoint) Owner {
 func (t *Checkpoints) mine(o Owner) error {
 	if t.Owner == (Owner{}) || o == (Owner{}) || o == t.Owner || (o.Group == "" && o.Topic == t.Owner.Topic) {
 		return nil
+	}
+	if t.By != "" {
+		return foreignByKey(t.ModelID, t.Topic, o, t.Owner)
 	}
 	return foreign(t.ModelID, t.Topic, o, t.Owner)
 }

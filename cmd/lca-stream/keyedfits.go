@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 	"golang.org/x/sync/errgroup"
@@ -46,6 +44,9 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 	if err != nil {
 		return pipeline.LearnConfig{}, s.cluster.Explain(err)
 	}
+	if err := s.ownsModels(ctx); err != nil {
+		return pipeline.LearnConfig{}, err
+	}
 	if err := s.keyedFits(ctx); err != nil {
 		return pipeline.LearnConfig{}, err
 	}
@@ -65,6 +66,23 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 		return pipeline.LearnConfig{}, s.cluster.Explain(err)
 	}
 	return stage.LearnConfig, nil
+}
+
+// ownsModels refuses models by value that another pipeline has published last. What this user may not read is left to others to report.
+func (s *system) ownsModels(ctx context.Context) error {
+	parts, err := s.partitions(ctx, s.config.Snapshot.Topic)
+	if err != nil {
+		return err
+	}
+	var all []*pipeline.ReadBack
+	for _, p := range parts {
+		all = append(all, s.readBackOf(p, source.LatestStable))
+	}
+	err = pipeline.NewestOwner(ctx, all, s.config.Snapshot.ModelID, pipeline.Owner{Group: s.config.Source.Group, Topic: s.config.Source.Topic})
+	if errors.Is(err, kafka.TopicAuthorizationFailed) {
+		return nil
+	}
+	return s.cluster.Explain(err)
 }
 
 // newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours. It looks at the newest
@@ -90,27 +108,12 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 }
 
 // newestIn returns the newest model of ours in a partition of the snapshot topic, as newestByValue does; nil if there is none.
-func (s *system) newestIn(ctx context.Context, p source.Partition) (newest *snapshot.Snapshot, err error) {
-	var key []byte
-	err = s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			switch {
-			case r.Value == nil && bytes.Equal(r.Key, key): // a model that was retired
-				newest = nil
-			case s.ofThisPipeline(r):
-				if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
-					about.Time, about.By, about.Group = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, "lca-model-by"), source.LastHeader(r.Headers, "lca-group")
-					newest, key = about, bytes.Clone(r.Key)
-				}
-			}
-		}
-		return nil
-	}, func() bool { return newest != nil })
-	return newest, err
+func (s *system) newestIn(ctx context.Context, p source.Partition) (*snapshot.Snapshot, error) {
+	return pipeline.NewestByKey(ctx, s.readBackOf(p, source.LatestStable), s.ofThisPipeline)
 }
 
 // ofThisPipeline reports whether a record of the snapshot topic is of a model of ours, which our group has published.
-func (s *system) ofThisPipeline(r source.Record) bool {
+func (s *system) ofThisPipeline(r *source.Record) bool {
 	group := source.LastHeader(r.Headers, "lca-group")
-	return r.Value != nil && s.ofModel(source.LastHeader(r.Headers, "lca-model-id")) && cmp.Or(group, s.config.Source.Group) == s.config.Source.Group
+	return s.ofModel(source.LastHeader(r.Headers, "lca-model-id")) && cmp.Or(group, s.config.Source.Group) == s.config.Source.Group
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -51,6 +53,43 @@ type keyedLearners struct {
 	positions *pipeline.Positions // of all partitions
 	renew     *pipeline.Renewal
 	lags      *lags
+
+	owner   sync.Mutex // guards what follows
+	claimed bool
+	asked   time.Time
+}
+
+// ownsEvery is how often a process looks whether another pipeline publishes its models, while it publishes.
+const ownsEvery = 5 * time.Second
+
+// owns is ownsModels for all partitions, now and then.
+func (l *keyedLearners) owns(ctx context.Context) error {
+	l.owner.Lock()
+	defer l.owner.Unlock()
+	if time.Since(l.asked) < ownsEvery {
+		return nil
+	}
+	if err := l.ownsModels(ctx); err != nil {
+		return err
+	}
+	l.asked = time.Now()
+	return nil
+}
+
+// claim claims the models for this pipeline, once for all partitions.
+func (l *keyedLearners) claim(ctx context.Context, k pipeline.Sink) error {
+	l.owner.Lock()
+	defer l.owner.Unlock()
+	if l.claimed {
+		return nil
+	}
+	c := l.checkpoints()
+	c.By = l.system.config.Model.By.String()
+	if err := c.Own(ctx, k); err != nil {
+		return err
+	}
+	l.claimed = true
+	return nil
 }
 
 // open opens one partition's learner, in the order of a takeover.
@@ -63,7 +102,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 			return l.openKeyedSink(ctx, p.ID)
 		},
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
-			return l.stage(p, func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }), nil
+			return l.stage(p, k, func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }), nil
 		},
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim := claim
@@ -94,7 +133,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 }
 
 // stage is the stage of one partition.
-func (l *keyedLearners) stage(p source.Partition, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
+func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
 	c, own := l.system.config, l.config
 	own.Newest = func(ctx context.Context) (*snapshot.Snapshot, error) {
 		newest, err := l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
@@ -107,8 +146,9 @@ func (l *keyedLearners) stage(p source.Partition, committed func(context.Context
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)
 	}
+	claim := func(ctx context.Context) error { return l.claim(ctx, k) }
 	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
-		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed,
+		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed, Owns: l.owns, Claim: claim,
 		States: l.keyedStates(p.ID, source.Latest), Snapshots: l.readBackOf(source.Partition{Topic: c.Snapshot.Topic, ID: p.ID}, source.Latest),
 	}}
 }
