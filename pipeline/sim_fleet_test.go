@@ -315,6 +315,7 @@ func (s *sim) learnFleet(me *proc, pipe *simPipe, members Members) error {
 			w.fleet = p
 			stage := w.keyedStage(s.fleet.run())
 			stage.Memory, stage.States = memory, s.fleetStates(me, thread, p)
+			stage.Claim = func(ctx context.Context) error { return s.fleetClaims(me, thread, p).Own(ctx, k) }
 			stage.Committed = func(ctx context.Context) (source.Offsets, error) {
 				return positions.Open(ctx, k, claim, []source.Partition{p})
 			}
@@ -339,6 +340,17 @@ func (s *sim) fleetStates(me *proc, thread string, p source.Partition) *KeyedSta
 			return s.wrongly(me.logOf(ctx, thread, own, at)), nil
 		},
 		End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
+	}
+}
+
+// fleetClaims are the claims to the models, in the first partition of the checkpoint topic.
+func (s *sim) fleetClaims(me *proc, thread string, p source.Partition) *Checkpoints {
+	first := source.Partition{Topic: "checkpoints"}
+	return &Checkpoints{
+		Topic: first.Topic, ModelID: "fleet/a", Owner: Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by.String(),
+		Open:   func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, thread, first, 0), nil },
+		OpenAt: func(ctx context.Context, at int64) (TopicReader, error) { return me.logOf(ctx, thread, first, at), nil },
+		End:    func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, first, source.Latest) },
 	}
 }
 

@@ -348,7 +348,7 @@ func TestWireFormatPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	byKey = append(byKey, states.retirement("m/0/a", &keyedState{}, 1, nil)...)
-	for _, h := range slices.Concat(byKey[0].Headers, byKey[len(byKey)-1].Headers, states.floorMessage(7).Headers) {
+	for _, h := range slices.Concat(byKey[0].Headers, byKey[len(byKey)-1].Headers, states.floorMessage(7).Headers, states.comparedMessage("id").Headers) {
 		there[h.Key] = true
 	}
 	for _, k := range append(localKeys(t), keysOfFewModels(t)...) {
