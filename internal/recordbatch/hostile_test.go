@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"runtime/metrics"
 	"testing"
 
@@ -65,13 +66,17 @@ func TestBombs(t *testing.T) {
 			if _, _, err := records(d, seal(append(appendHeader(nil, 1, 0, 0, NoProducer()), squeeze(bareRecord(0, 0))...), uint16(codecZstd))); err != nil {
 				t.Fatal(err) // so that the decompressor is there
 			}
-			before := allocated()
-			recs, _, err := records(d, c.raw)
-			if !errors.Is(err, c.want) || len(recs) > 1 {
-				t.Errorf("%d records, %v; want %v", len(recs), err, c.want)
+			least := uint64(math.MaxUint64)
+			for range 3 { // the collector allocates as well, now and then
+				before := allocated()
+				recs, _, err := records(d, c.raw)
+				if !errors.Is(err, c.want) || len(recs) > 1 {
+					t.Errorf("%d records, %v; want %v", len(recs), err, c.want)
+				}
+				least = min(least, allocated()-before)
 			}
-			if got := allocated() - before; got > c.most {
-				t.Errorf("%d bytes allocated for a batch of %d, more than %d", got, len(c.raw), c.most)
+			if least > c.most {
+				t.Errorf("%d bytes allocated for a batch of %d, more than %d", least, len(c.raw), c.most)
 			}
 		})
 	}

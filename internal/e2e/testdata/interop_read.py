@@ -146,7 +146,8 @@ def check_duckdb(name, before, after):
 
 def clickhouse(path, columns):
     names = ", ".join("`" + c + "`" for c in columns)
-    text = chdb.query(f"SELECT {names} FROM file('{path}', ArrowStream)", "JSONCompact").bytes()
+    # With several threads record batches may come in another order.
+    text = chdb.query(f"SELECT {names} FROM file('{path}', ArrowStream) SETTINGS max_threads = 1", "JSONCompact").bytes()
     answer = json.loads(text)
     return answer["meta"], answer["data"]
 
