@@ -20,7 +20,8 @@ import (
 )
 
 // BenchmarkLatency is the time from a message's own timestamp to a read_committed reader that sees its
-// output: 200 messages per second of 10 rows, d = 64, exactly once, lca-stream and the Python rival in turn.
+// output: 200 messages per second of 10 rows, d = 64, exactly once, lca-stream and the Python rival in turn. A first round is not counted: the
+// broker's compiler sees such a load for the first time. ROUNDS is how many are (3).
 //
 //	go test ./internal/bench -run '^$' -bench Latency -benchtime 1x
 func BenchmarkLatency(b *testing.B) {
@@ -28,7 +29,7 @@ func BenchmarkLatency(b *testing.B) {
 	h := newHall(b)
 	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
 	var lines []string
-	for _, who := range []string{"ours", "Python", "ours", "Python"} {
+	for i, who := range slices.Repeat([]string{"ours", "Python"}, 1+h.rounds) {
 		id := fmt.Sprintf("latency-%d", time.Now().UnixNano())
 		s := &stream{id: id, model: id, dim: 64, rows: 10, messages: 300, partitions: 2, broker: h.broker, binary: h.binary, neighbours: 3000}
 		s.create(b)
@@ -39,7 +40,9 @@ func BenchmarkLatency(b *testing.B) {
 		stop()
 		line := "| " + who + quantiles(all) + "\n"
 		b.Log(line)
-		lines = append(lines, line)
+		if i > 1 {
+			lines = append(lines, line)
+		}
 	}
 	b.ReportMetric(0, "ns/op")
 	table(b, "latency", "| | p50, ms | p90 | p99 | most |\n|---|---|---|---|---|\n", lines)
