@@ -78,6 +78,32 @@ func TestEarlyNoise(t *testing.T) {
 	}
 }
 
+// TestRestsAsLongAsThePool holds that a machine which begins at rest, and then rests for as long as the pool has rows, is learnt as one after a few returns.
+func TestRestsAsLongAsThePool(t *testing.T) {
+	for seed := range uint64(2) {
+		s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 2000 })
+		s.r = rand.New(rand.NewPCG(seed, 21))
+		turn := func() (alarms []Alarm) {
+			alarms, _ = s.learn(40, func() *mat.Dense { return scaled(s.minibatch(3, 0), 0.02) })
+			more, _ := s.learn(14, s.law(4))
+			return append(alarms, more...)
+		}
+		var alarms []Alarm
+		for range 5 {
+			alarms = append(alarms, turn()...)
+		}
+		if !slices.Contains(alarms, AlarmRecurring) {
+			t.Errorf("alarms %v in the first turns, want one that both are learnt", alarms)
+		}
+		before := s.l.counts.Gated
+		for range 4 {
+			if alarms := turn(); len(alarms) > 0 || s.l.counts.Gated > before {
+				t.Errorf("alarms %v and %d rows refused later", alarms, s.l.counts.Gated-before)
+			}
+		}
+	}
+}
+
 func scaled(x *mat.Dense, by float64) *mat.Dense {
 	x.Scale(by, x)
 	return x
