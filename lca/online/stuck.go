@@ -11,6 +11,7 @@ const (
 	stuckLonger = 2 // times as long as ever before a sensor that is stuck repeats its value
 	stuckRun    = 5 // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
 	stuckSoon   = 2 // minibatches: a run of the pool that began earlier has been learnt, and is as any other
+	usualRows   = 256 // rows of the pool that tell a usual value
 	stuckHolds  = 2 // rows that a feed has held before, each for half as long, if it holds its last one while the machine is idle
 )
 
@@ -33,14 +34,20 @@ func (l *Learner) isStuck(b batch) bool {
 		if order == nil {
 			order = inOrder(l.pool.places)
 		}
-		if r := l.runs(order, b, same, !l.usual(k, b.x[k])); r.longest() < r.now/stuckLonger {
+		if l.usual(k, b.x[k]) {
+			if !l.hasRun(order, k, uint64(b.len()/stuckLonger)) {
+				return true
+			}
+			continue
+		}
+		if r := l.runs(order, b, same); r.longest() < r.now/stuckLonger {
 			return true
 		}
 	}
 	if order == nil || b.equalFirst(d) < b.len() {
 		return false
 	}
-	r := l.runs(order, b, slices.Equal[[]float64], true)
+	r := l.runs(order, b, slices.Equal[[]float64])
 	return !l.rests(r, b.x[:d]) && !l.holds(r, b.x[:d])
 }
 
@@ -63,22 +70,40 @@ type poolRuns struct {
 	from  place    // where that one began; of no partition: none
 }
 
-// usual reports whether a column has that value in most rows of the pool, such as 0 where there are pulses now and then. How long it has it is chance.
+// usual reports whether a column has that value in most rows of the pool, such as 0 where there are pulses now and then. How long it has it is chance. Some
+// rows tell.
 func (l *Learner) usual(column int, value float64) bool {
-	n := 0
-	for i := range l.pool.len() {
-		if l.pool.row(i)[column] == value {
+	n, rows := 0, 0
+	for i := 0; i < l.pool.len(); i += max(1, l.pool.len()/usualRows) {
+		if rows++; l.pool.row(i)[column] == value {
 			n++
 		}
 	}
-	return 2*n > l.pool.len()
+	return 2*n > rows
 }
 
-// runs finds the runs of the pool. If goesOn, the one that b goes on from is apart, and counts with it. order is that of time.
-func (l *Learner) runs(order []int, b batch, same func(one, other []float64) bool, goesOn bool) poolRuns {
+// hasRun reports whether a column has repeated a value for so many rows, as far as the pool's rows tell.
+func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
+	from := 0
+	for i, row := range order {
+		p, first := l.pool.places[row], l.pool.places[order[from]]
+		switch {
+		case p.partition == noPartition:
+			return true
+		case p.partition != first.partition || l.pool.row(row)[column] != l.pool.row(order[from])[column]:
+			from = i
+		case i-from+1 >= stuckRun && p.at-first.at >= rows:
+			return true
+		}
+	}
+	return false
+}
+
+// runs finds the runs of the pool. The one that b goes on from is apart, and counts with it. order is that of time.
+func (l *Learner) runs(order []int, b batch, same func(one, other []float64) bool) poolRuns {
 	d := l.cfg.Dim
 	first, last, row := b.places[0], b.places[b.len()-1], b.x[:d]
-	goesOn = goesOn && first.partition == last.partition
+	goesOn := first.partition == last.partition
 	for i := l.warm.len() - 1; goesOn && i >= 0 && l.warm.places[i].partition == first.partition && same(l.warm.x[i*d:(i+1)*d], row); i-- {
 		first = l.warm.places[i]
 	}
