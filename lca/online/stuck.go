@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	stuckLonger = 2 // times as long as ever before a sensor that is stuck repeats its value
-	stuckRun    = 5 // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
-	stuckSoon   = 2 // minibatches: a run of the pool that began earlier has been learnt, and is as any other
+	stuckLonger = 2   // times as long as ever before a sensor that is stuck repeats its value
+	stuckRun    = 5   // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
+	stuckSoon   = 2   // minibatches: a run of the pool that began earlier has been learnt, and is as any other
 	usualRows   = 256 // rows of the pool that tell a usual value
-	stuckHolds  = 2 // rows that a feed has held before, each for half as long, if it holds its last one while the machine is idle
+	stuckHolds  = 2   // rows that a feed has held before, each for half as long, if it holds its last one while the machine is idle
 )
 
 // Sensors that are stuck repeat a value that may be as likely as any, so that no score tells. What tells is that values are equal where they never were.
@@ -82,7 +82,7 @@ func (l *Learner) usual(column int, value float64) bool {
 	return 2*n > rows
 }
 
-// hasRun reports whether a column has repeated a value for so many rows, as far as the pool's rows tell.
+// hasRun reports whether a column has repeated a value for that number of rows, as far as the pool's rows tell.
 func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
 	from := 0
 	for i, row := range order {
