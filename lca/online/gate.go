@@ -93,9 +93,10 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if !l.gatesByDistance() {
 		return rows
 	}
+	l.outside = append(l.outside[:0], make([]bool, b.len())...)
 	limit = l.gaussianGate()
 	for i, half := range l.estimator.halfSquares() {
-		if 2*half > limit && !l.beyond[i] {
+		if l.outside[i] = 2*half > limit; l.outside[i] && !l.beyond[i] {
 			l.beyond[i] = true
 			rows++
 		}

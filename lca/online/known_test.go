@@ -64,3 +64,28 @@ func TestFaultsOfAKnownMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestWideGateIsObeyed holds that rows within a gate in kernel widths are learnt, although they are far from all neighbours, and that those beyond one are not.
+func TestWideGateIsObeyed(t *testing.T) {
+	const d, b = 6, 50
+	for gate, learnt := range map[float64]int{60: b - 1, 2000: b} {
+		config := DefaultConfig(d)
+		config.Kind, config.Preset, config.WarmupRows, config.OutlierGate, config.Drift, config.Minibatch = lca.KindLCA, lca.PresetDensity, 400, gate, false, b
+		l, err := NewLearner(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(5, 31))
+		feed(t, l, five(r, 3000, d-2), b)
+		x := five(r, b, d-2)
+		x.Set(7, 5, x.At(7, 5)+12)
+		s, err := l.Learn(x, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Learnt != learnt || s.Gated != b-learnt {
+			t.Errorf("gate %v: %d of %d rows learnt and %d refused, want %d learnt", gate, s.Learnt, b, s.Gated, learnt)
+		}
+		l.Close()
+	}
+}

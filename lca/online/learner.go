@@ -59,8 +59,9 @@ type buffers struct {
 	inside, sifted   batch
 	inTime           inTime
 	kept             []int
-	beyond           []bool // rows of the last E-step that the gate refuses
-	closed           bool   // whether any of them had counted in it
+	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
+	outside          []bool // those that a gate by distance refuses over the Gaussian directions
+	closed           bool   // whether a row that the gate refuses had counted in it
 	starts, excluded []int32
 	density, sorted  []float64
 	single, offset   []float64

@@ -86,11 +86,15 @@ func (l *Learner) refuse(b batch, m *kernel.Moments) (rows int) {
 // closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out: see
 // dropGated.
 func (l *Learner) closeGate(m *kernel.Moments) {
-	if !l.usesScores() && !l.gatesByDistance() {
-		return
+	var refused []bool
+	switch {
+	case l.usesScores():
+		refused = l.beyond
+	case l.gatesByDistance(): // the E-step has left out those beyond its kernel gate; rows that are far may be within it
+		refused = l.outside
 	}
-	for i, beyond := range l.beyond {
-		if beyond && m.Used[i] {
+	for i, out := range refused {
+		if out && m.Used[i] {
 			l.closed = true
 			if m.Used[i] = false; m.Atom[i] {
 				m.Atoms--
