@@ -80,7 +80,7 @@ type Learn struct {
 	compared   bool   // the checkpoint was compared with the newest snapshot
 	thin       uint64 // minibatches that LearnOneIn has counted
 	released   uint64 // rows of anomalous minibatches that were given up
-	passing    passing
+	said       passing
 	curve      curve
 	before     *snapshot.Snapshot // published by another writer before this learner began
 	unusable   Unusable
@@ -243,7 +243,7 @@ func (l *Learn) reset(start source.Offsets) {
 	l.slots = snapshot.Slots{}
 	l.state = Checkpoint{ModelID: l.ModelID}
 	l.rejects = rejects{}
-	l.pending, l.published, l.sinceRows, l.thin, l.released = nil, 0, 0, 0, 0
+	l.pending, l.published, l.sinceRows, l.thin, l.released, l.said = nil, 0, 0, 0, 0, passing{}
 	l.before, l.unusable = nil, Unusable{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
@@ -346,7 +346,7 @@ func (l *Learn) minibatch(mb minibatch.Minibatch) error {
 	}
 	l.alarm(step)
 	l.released += uint64(step.Released)
-	l.sayPassing(step)
+	l.sayPassing()
 	l.Stats.Update.observe(time.Since(start))
 	l.Stats.Updates.Add(1)
 	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))

@@ -26,7 +26,7 @@ type town struct {
 	puts      int
 	fails     int       // puts that fail, after they took effect
 	forgets   bool      // … except for their offsets
-	anew      time.Time // when the topic is deleted and created again; zero: never
+	remade    time.Time // when the topic is deleted and created again; zero: never
 }
 
 func at(id int32) source.Partition { return source.Partition{Topic: "events", ID: id} }
@@ -62,7 +62,7 @@ func (t *town) Offsets(_ context.Context, parts []source.Partition, place source
 }
 
 func (t *town) Topic(context.Context, string) (topic source.Topic, err error) {
-	if topic.ID = t.id; !t.anew.IsZero() && time.Now().After(t.anew) {
+	if topic.ID = t.id; !t.remade.IsZero() && time.Now().After(t.remade) {
 		topic.ID = "two"
 	}
 	for id := range int32(t.parts) {
@@ -236,7 +236,7 @@ func TestPositionsRefuse(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			town.anew = began.Add(time.Minute)
+			town.remade = began.Add(time.Minute)
 			wantStop(t, p.Watch(t.Context(), 10*time.Second), "deleted and created again")
 			if after := time.Since(began); after > 71*time.Second {
 				t.Errorf("noticed after %v", after)

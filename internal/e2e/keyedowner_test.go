@@ -36,7 +36,7 @@ func TestModelsByKeyHaveOneOwner(t *testing.T) {
 				}
 				r.fill("in", all)
 			}
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) // if both end, the other one does so now
 			for _, p := range []*program{one, two} {
 				if over(p) {
 					p.endsWith(2)
@@ -53,7 +53,7 @@ func TestModelsByKeyHaveOneOwner(t *testing.T) {
 			last.endsWith(2)
 			last.says("belongs to the learner of topic")
 			r.fill("in", all)
-			time.Sleep(7 * time.Second)
+			time.Sleep(7 * time.Second) // it publishes, and looks whose the models are: every 5 s
 			winner := one
 			if over(one) {
 				winner = two

@@ -27,7 +27,6 @@ func (l *Learner) isStuck(b batch) bool {
 	d := l.cfg.Dim
 	var order []int
 	for _, k := range l.metric.Active {
-		same := func(one, other []float64) bool { return one[k] == other[k] }
 		if !equalInColumn(b, k, d) {
 			continue
 		}
@@ -40,6 +39,7 @@ func (l *Learner) isStuck(b batch) bool {
 			}
 			continue
 		}
+		same := func(one, other []float64) bool { return one[k] == other[k] }
 		if r := l.runs(order, b, same); r.longest() < r.now/stuckLonger {
 			return true
 		}
@@ -82,7 +82,8 @@ func (l *Learner) usual(column int, value float64) bool {
 	return 2*n > rows
 }
 
-// hasRun reports whether a column has repeated a value for that number of rows, as far as the pool's rows tell.
+// hasRun reports whether a column has repeated a value for that number of rows, as far as the pool's rows tell. It looks no further than the first such run, which
+// is near the beginning where a column hardly ever has another value: runs takes all of the pool.
 func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
 	from := 0
 	for i, row := range order {
