@@ -8,7 +8,7 @@ import (
 // spare keeps the buffers of answered requests for later ones, of all producers of the process. A new buffer would
 // have to be cleared, and is large enough that each transaction would bring on a garbage collection.
 type spare struct {
-	most int // bytes that are kept; a buffer of more than a quarter of them is not
+	most int // bytes that are kept
 
 	mu    sync.Mutex
 	free  [][]byte // in the order of their return
@@ -40,7 +40,7 @@ func (s *spare) take(batch int) []byte {
 
 // give returns a buffer that is no longer used. The buffers that were idle longest make room for it.
 func (s *spare) give(b []byte) {
-	if cap(b) > s.most/4 {
+	if cap(b) > s.most {
 		return
 	}
 	s.mu.Lock()

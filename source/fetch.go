@@ -138,7 +138,7 @@ func (f *Fetcher) Want(until int64) { f.until = until }
 // Reuse says that the records of a Fetch are not used any more when the next one begins: that takes their memory. It is not for fetchers of a Kafka
 // source, which share theirs.
 func (f *Fetcher) Reuse() {
-	const kept = 16 // blocks of more than an eighth are not kept, and MaxBytes may be exceeded a little
+	const kept = 2 // times as much: a response may exceed MaxBytes a little, and its records take memory too
 	f.own = &blocks{mostBytes: kept * f.config.MaxBytes}
 }
 

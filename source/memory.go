@@ -22,7 +22,8 @@ import (
 //	u     the same for messages that decode to more than a reader's part
 //	u     what is made of batches until they are released: rows, outputs, requests. A batch waits for its part, and
 //	      one alone always fits
-//	u/4   memory of former responses, kept for the next; as much again of outputs, and of requests (Spare)
+//	u/4   memory of former responses, kept for the next, and as much again of outputs (Spare)
+//	u/2   buffers of former requests, kept for the next (SpareRequests)
 //
 // A lane waits only for large batches, a reader only for large messages, and a batch only for what is made of it, in
 // this order and while holding none of its kind. A batch that holds all three needs no more memory until it is
@@ -74,8 +75,13 @@ type room struct {
 
 func newRoom(bytes int64) room { return room{semaphore.NewWeighted(bytes), bytes} }
 
-// Spare returns how many bytes of each kind of memory may be kept for later use.
+// Spare returns how many bytes of outputs may be kept for later use.
 func (m *Memory) Spare() int { return m.spare.mostBytes }
+
+// SpareRequests returns how many bytes of the buffers of requests may be kept for later use: about what the outputs of
+// all batches take, with the new columns of their rows. A request that were not kept would cost more to allocate, to clear and
+// to collect than to fill.
+func (m *Memory) SpareRequests() int { return int(m.unit / 2) }
 
 // join makes room for one more reader with the given number of lanes; leave undoes it.
 func (m *Memory) join(lanes int) { m.count(lanes, 1) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -368,6 +369,38 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 	huge.drop()
 	if len(m.spare.free) >= before {
 		t.Error("a block of a million records is kept")
+	}
+}
+
+// What lanes and readers take at most is kept for their next responses, however few they are: a block of the usual size that is not kept would have
+// to be cleared and collected for each response.
+func TestUsualBlocksAreKept(t *testing.T) {
+	for _, lanes := range []int{1, 2, 3, 12, 100} {
+		m := NewMemory(512<<20, 1)
+		m.join(lanes)
+		b := m.blocks().take(m.lane())
+		b.records = make([]recordbatch.Record, min(m.lane(), m.Spare()-2*m.lane())/recordbatch.RecordBytes)
+		b.drop()
+		for range 3 {
+			next := m.blocks().take(m.lane() + m.lane()/16)
+			if next != b {
+				t.Errorf("%d lanes: a response of %d bytes has a new block", lanes, m.lane())
+			}
+			next.drop()
+		}
+	}
+}
+
+// Blocks make room for those that were used after them.
+func TestOldBlocksMakeRoom(t *testing.T) {
+	h := &blocks{mostBytes: 8 << 20}
+	odd, usual := h.take(6<<20), []*block{h.take(3 << 20), h.take(3 << 20)}
+	odd.drop()
+	for _, b := range usual {
+		b.drop()
+	}
+	if len(h.free) != 2 || slices.Contains(h.free, odd) {
+		t.Errorf("%d blocks of %d bytes are kept, the odd one: %v", len(h.free), h.bytes, slices.Contains(h.free, odd))
 	}
 }
 

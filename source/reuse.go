@@ -1,6 +1,7 @@
 package source
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -29,7 +30,7 @@ type blocks struct {
 	mostBytes int
 
 	mu    sync.Mutex
-	free  []*block
+	free  []*block // in the order of their return
 	bytes int
 }
 
@@ -66,16 +67,19 @@ func (h *blocks) spare(size int) *block {
 		}
 	}
 	b := h.free[at]
-	h.free[at] = h.free[n-1]
-	h.free[n-1], h.free = nil, h.free[:n-1]
-	h.bytes -= b.size()
+	h.forget(at)
 	return b
+}
+
+func (h *blocks) forget(at int) {
+	h.bytes -= h.free[at].size()
+	h.free = slices.Delete(h.free, at, at+1)
 }
 
 // hold adds a user.
 func (b *block) hold() { b.users.Add(1) }
 
-// drop removes a user, and keeps the block after the last one.
+// drop removes a user, and keeps the block after the last one. Blocks that were idle longest make room for it.
 func (b *block) drop() {
 	if b == nil || b.users.Add(-1) > 0 {
 		return
@@ -83,16 +87,17 @@ func (b *block) drop() {
 	b.grant.back(0)
 	b.grant = grant{}
 	h := b.home
-	if h == nil || b.size() > h.mostBytes/8 {
-		return // keeping the rest would save little
+	if h == nil || b.size() > h.mostBytes {
+		return
 	}
 	clear(b.records)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if size := b.size(); h.bytes+size <= h.mostBytes {
-		h.free = append(h.free, b)
-		h.bytes += size
+	for h.bytes+b.size() > h.mostBytes {
+		h.forget(0)
 	}
+	h.free = append(h.free, b)
+	h.bytes += b.size()
 }
 
 // space is the memory of a batch of a Kafka source.

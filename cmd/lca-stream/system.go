@@ -63,7 +63,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, stages 
 	paceCollector()
 	s.limit = memoryLimit(c.Memory, log)
 	s.memory, s.rate = source.NewMemory(s.limit, stages), source.NewRate(mostTransactions)
-	s.link, s.engines = sink.NewLink(s.memory.Spare()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
+	s.link, s.engines = sink.NewLink(s.memory.SpareRequests()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		s.cluster.Close()
 		return nil, &exitError{exitUsage, err}
