@@ -10,10 +10,10 @@ type passing struct {
 
 const passingEvery = time.Minute // between two lines
 
-// sayPassing logs what was given up, once all is over that was set aside.
+// sayPassing logs what was given up, once all is over that was set aside. With drift off it is given up at once, and may go on.
 func (l *Learn) sayPassing() {
 	rows := l.released - l.said.rows
-	if l.oneOfMany || rows == 0 || l.learner.Quarantined() > 0 || l.Now().Sub(l.said.at) < passingEvery {
+	if l.oneOfMany || !l.Learner.Drift || rows == 0 || l.learner.Quarantined() > 0 || l.Now().Sub(l.said.at) < passingEvery {
 		return
 	}
 	l.Log.Info("a change did not last: its rows were not learnt", "model_id", l.ModelID, "set_aside", rows, "rows", l.learner.Info().Rows)

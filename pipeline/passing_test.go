@@ -2,11 +2,13 @@ package pipeline
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
@@ -20,7 +22,7 @@ func TestPassingChangesAreSaid(t *testing.T) {
 	}
 	var out bytes.Buffer
 	now := time.Unix(1e9, 0)
-	l := &Learn{LearnConfig: LearnConfig{Log: saidLog(&out), ModelID: "m", Now: func() time.Time { return now }}, learner: learner}
+	l := &Learn{LearnConfig: LearnConfig{Log: saidLog(&out), ModelID: "m", Learner: config, Now: func() time.Time { return now }}, learner: learner}
 	rows := func(minibatches int, far float64) {
 		for range minibatches {
 			x := mat.NewDense(50, 2, nil)
@@ -50,5 +52,37 @@ func TestPassingChangesAreSaid(t *testing.T) {
 		if rows(step.minibatches, step.far); out.String() != step.want {
 			t.Errorf("step %d: said %q, want %q", i, &out, step.want)
 		}
+	}
+}
+
+// With drift off nothing says that a change did not last while it does.
+func TestLastingChangesAreNotSaidToPass(t *testing.T) {
+	config := online.DefaultConfig(4)
+	config.Preset, config.Drift = lca.PresetDensity, false
+	learner, err := online.NewLearner(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	now := time.Unix(1e9, 0)
+	l := &Learn{LearnConfig: LearnConfig{Log: saidLog(&out), ModelID: "m", Learner: config, Now: func() time.Time { return now }}, learner: learner}
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 200 {
+		far := 0.0
+		if i >= 60 {
+			far = 40
+		}
+		x := mat.NewDense(100, 4, nil)
+		x.Apply(func(int, int, float64) float64 { return far + r.NormFloat64() }, x)
+		s, err := learner.Learn(x, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.released += uint64(s.Released)
+		l.sayPassing()
+		now = now.Add(5 * time.Second)
+	}
+	if l.released == 0 || out.Len() > 0 {
+		t.Errorf("%d rows were given up; said %q", l.released, &out)
 	}
 }
