@@ -16,8 +16,8 @@ import (
 // new rows, so λ says nothing, C_L becomes wider than C_G, and LCA-Gauss gives up directions that it never takes
 // back; and a C_G of both periods together describes neither.
 //
-// With Drift off only far rows make a minibatch anomalous, and it is not kept; with a gate in kernel widths, that gate
-// alone decides, row by row. Such a learner never restarts.
+// With Drift off only far rows make a minibatch anomalous, or columns that are stuck or quiet, and it is not kept; of far rows, a gate in kernel
+// widths decides row by row. Such a learner never restarts, and forgets nothing that it has known (knowngood.go).
 //
 // A finite set has no order. So a stretch of it need not be as likely as those before it: only far rows make a minibatch
 // anomalous. A change that is believed is another part of the set, and joins the rest (join.go).
@@ -27,19 +27,18 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 	switch {
 	case s.Opened:
 		return false
-	case l.cfg.Drift && !l.cfg.Finite:
-		s.Z = l.drift.nll.z(s.NLL)
-		quiet, stuck := l.drift.quiet.measure(l, b, m), l.isStuck(b)
-		if idle := !stuck && b.equalFirst(l.cfg.Dim) == b.len(); idle { // equal rows vary in nothing, which isStuck judges
-			quiet = false
+	case !l.cfg.Finite:
+		quiet := l.drift.quiet.measure(l, b, m)
+		stuck, judged := l.isStuck(b)
+		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
+		if l.cfg.Drift {
+			s.Z = l.drift.nll.z(s.NLL)
 		}
 		if quiet || stuck || s.Z > driftAlarm && l.rarelyUnlikely(m) {
 			return true
 		}
-	case !l.cfg.Drift && l.cfg.OutlierGate != lca.Auto:
-		return false
 	}
-	return l.manyFar(far, rows)
+	return (l.cfg.Drift || l.cfg.OutlierGate == lca.Auto) && l.manyFar(far, rows)
 }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
@@ -63,7 +62,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		l.drift.nll = level{}
 	} else {
 		l.drift.nll.observe(s.NLL)
-		if l.cfg.Drift && !l.cfg.Finite {
+		if !l.cfg.Finite {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
@@ -124,9 +123,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
-	moments := newRunningMoments(l.cfg.momentsMemory(), d)
-	moments.start(first.x, l.work)
-	if len(moments.columnScale(l.cfg.NuUnit).Active) == 0 { // nothing moves: keep the newest rows
+	if !l.moves(w.x) { // keep the newest rows
 		if w.len()-b.len() < want { // say so, once
 			s.Alarm, s.Still, l.lockout.lasting = AlarmRefused, true, refusedRows
 		}
@@ -141,6 +138,16 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	l.updateCounters(&s)
 	w.forget(w.len(), d) // all of them are counted
 	return l.restart(first, s)
+}
+
+// moves reports whether any column has moved in the rows of quarantine. Those of the first minibatch do not count: all may have stopped in the midst of it.
+func (l *Learner) moves(x []float64) bool {
+	if first := l.cfg.Minibatch * l.cfg.Dim; len(x) > 2*first {
+		x = x[first:]
+	}
+	moments := newRunningMoments(l.cfg.momentsMemory(), l.cfg.Dim)
+	moments.start(x, l.work)
+	return len(moments.columnScale(l.cfg.NuUnit).Active) > 0
 }
 
 // restart leaves the current regime, and begins with the given rows: with them alone, or with those of a brief regime (brief.go). Rows of

@@ -8,26 +8,28 @@ import (
 )
 
 const (
-	stuckLonger = 2   // times as long as ever before a sensor that is stuck repeats its value
-	stuckRun    = 5   // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
-	stuckSoon   = 2   // minibatches: a run of the pool that began earlier has been learnt, and is as any other
-	usualRows   = 256 // rows of the pool that tell a usual value
-	stuckHolds  = 2   // rows that a feed has held before, each for half as long, if it holds its last one while the machine is idle
+	stuckLonger = 2     // times as long as ever before a sensor that is stuck repeats its value
+	stuckRun    = 5     // rows of the pool that a run has at least: fewer may be equal by chance, and far from one another
+	stuckSoon   = 2     // minibatches: a run of a column that began earlier has been learnt, and is as any other
+	usualRows   = 256   // rows of the pool that tell a usual value
+	runApart    = 4     // mean distances of the pool's rows that two of a run are apart at most, or a minibatch
+	stuckHolds  = 2     // rows that a feed has held before, each for half as long, if it holds its last one while the machine is idle
+	holdsShare  = 0.125 // of the stream, if none of them was learnt
 )
 
 // Sensors that are stuck repeat a value that may be as likely as any, so that no score tells. What tells is that values are equal where they never were.
 
 // isStuck reports whether all rows of a minibatch are equal in some column that has never before repeated a value for half as long; or whether they are equal, and
 // hardly any row of the pool is like them, nor has it held other rows for half as long. The repetition may have begun within a minibatch that
-// was learnt, and gone on in quarantine.
-func (l *Learner) isStuck(b batch) bool {
-	if b.len() < kernel.AtomCopies {
-		return false
+// was learnt, and gone on in quarantine. judged says that all rows are equal and that there are enough of them to tell.
+func (l *Learner) isStuck(b batch) (stuck, judged bool) {
+	if b.len() == 0 {
+		return false, false
 	}
 	d := l.cfg.Dim
 	var order []int
 	for _, k := range l.metric.Active {
-		if !equalInColumn(b, k, d) {
+		if !equalInColumn(b, k, d) || b.len() < kernel.AtomCopies && !l.goesOn(b, k) {
 			continue
 		}
 		if order == nil {
@@ -35,20 +37,37 @@ func (l *Learner) isStuck(b batch) bool {
 		}
 		if l.usual(k, b.x[k]) {
 			if !l.hasRun(order, k, uint64(b.len()/stuckLonger)) {
-				return true
+				return true, true
 			}
 			continue
 		}
 		same := func(one, other []float64) bool { return one[k] == other[k] }
-		if r := l.runs(order, b, same); r.longest() < r.now/stuckLonger {
-			return true
+		if r := l.runs(order, b, same, stuckSoon*uint64(l.cfg.Minibatch)); r.equal >= kernel.AtomCopies && r.longest() < r.now()/stuckLonger {
+			return true, true
 		}
 	}
 	if order == nil || b.equalFirst(d) < b.len() {
-		return false
+		return false, false
 	}
-	r := l.runs(order, b, slices.Equal[[]float64])
-	return !l.rests(r, b.x[:d]) && !l.holds(r, b.x[:d])
+	r := l.runs(order, b, slices.Equal[[]float64], math.MaxUint64)
+	if r.equal < kernel.AtomCopies {
+		return false, false
+	}
+	return !l.rests(r, b.x[:d]) && !l.holds(r, b.x[:d]), true
+}
+
+// goesOn reports whether a column had the value of the minibatch's rows in the row before them.
+func (l *Learner) goesOn(b batch, column int) bool {
+	partition, newest := b.places[0].partition, -1
+	if n := l.warm.len(); n > 0 {
+		return l.warm.x[(n-1)*l.cfg.Dim+column] == b.x[column]
+	}
+	for i, p := range l.pool.places {
+		if p.partition == partition && (newest < 0 || p.at > l.pool.places[newest].at) {
+			newest = i
+		}
+	}
+	return newest >= 0 && l.pool.row(newest)[column] == b.x[column]
 }
 
 // equalInColumn reports whether all rows have the same value in a column.
@@ -61,13 +80,21 @@ func equalInColumn(b batch, column, d int) bool {
 	return true
 }
 
-// poolRuns are stretches of time in which the pool's rows are equal, in one column or in all.
+// run is a stretch of time in which the rows of a partition are equal, in one column or in all.
+type run struct {
+	row         []float64
+	first, last place
+}
+
+// span returns how many rows of the stream lie between the first row and the last.
+func (r *run) span() uint64 { return r.last.at - r.first.at }
+
+// poolRuns are the runs of the pool, and that of the minibatch.
 type poolRuns struct {
-	known bool     // the places of the rows are
-	rows  []int    // the first of each
-	spans []uint64 // rows of the stream, from the first to the last of each
-	now   uint64   // the same of the minibatch's run, with that of the pool that it goes on from
-	from  place    // where that one began; of no partition: none
+	known bool  // the places of the rows are
+	runs  []run // without the minibatch's own
+	own   []run // of each of the minibatch's partitions, from where it begins in the pool or in quarantine
+	equal int   // rows of the minibatch's own, in all three
 }
 
 // usual reports whether a column has that value in most rows of the pool, such as 0 where there are pulses now and then. How long it has it is chance. Some
@@ -100,33 +127,91 @@ func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
 	return false
 }
 
-// runs finds the runs of the pool. The one that b goes on from is apart, and counts with it. order is that of time.
-func (l *Learner) runs(order []int, b batch, same func(one, other []float64) bool) poolRuns {
-	d := l.cfg.Dim
-	first, last, row := b.places[0], b.places[b.len()-1], b.x[:d]
-	goesOn := first.partition == last.partition
-	for i := l.warm.len() - 1; goesOn && i >= 0 && l.warm.places[i].partition == first.partition && same(l.warm.x[i*d:(i+1)*d], row); i-- {
-		first = l.warm.places[i]
-	}
-	r := poolRuns{known: l.pool.places[order[0]].partition != noPartition, now: uint64(b.len()), from: place{partition: noPartition}}
-	if goesOn {
-		r.now = last.at - first.at + 1
-	}
-	soon := stuckSoon * uint64(l.cfg.Minibatch)
+// runs finds the runs of the pool. What the minibatch goes on from is its own, if that began at most soon rows before. order is that of time.
+//
+// Rows that are equal before and after others that were refused are no run: they are what was learnt of one that is at fault, with the rest of the minibatches
+// in which it began and ended.
+func (l *Learner) runs(order []int, b batch, same func(one, other []float64) bool, soon uint64) poolRuns {
+	r := l.ownRuns(b, same)
+	r.known = l.pool.places[order[0]].partition != noPartition
 	for from, to := 0, 0; from < len(order); from = to {
-		begins := l.pool.places[order[from]]
-		for to = from + 1; to < len(order) && l.pool.places[order[to]].partition == begins.partition && same(l.pool.row(order[from]), l.pool.row(order[to])); to++ {
+		partition := l.pool.places[order[from]].partition
+		for to = from + 1; to < len(order) && l.pool.places[order[to]].partition == partition; to++ {
 		}
-		ends := l.pool.places[order[to-1]]
-		newest := to == len(order) || l.pool.places[order[to]].partition != begins.partition
-		switch {
-		case goesOn && newest && first.near(begins, soon) && same(l.pool.row(order[from]), row):
-			r.now, r.from = last.at-begins.at+1, begins
-		case to-from >= stuckRun:
-			r.rows, r.spans = append(r.rows, order[from]), append(r.spans, ends.at-begins.at)
-		}
+		l.runsOf(&r, order[from:to], b.x[:l.cfg.Dim], same, soon)
 	}
 	return r
+}
+
+// runsOf adds the runs of a partition.
+func (l *Learner) runsOf(r *poolRuns, order []int, row []float64, same func(one, other []float64) bool, soon uint64) {
+	at := func(i int) place { return l.pool.places[order[i]] }
+	equal := func(i, j int) bool { return same(l.pool.row(order[i]), l.pool.row(order[j])) }
+	end, next := len(order), uint64(math.MaxUint64)
+	apart := max(uint64(l.cfg.Minibatch), runApart*(at(end-1).at-at(0).at)/uint64(end))
+	if own := r.of(at(0).partition); own != nil {
+		from := end
+		for from > 0 && same(l.pool.row(order[from-1]), row) {
+			from--
+		}
+		if from < end && own.first.near(at(from), soon) {
+			own.first = at(from)
+			r.equal += end - from
+			end = from
+		}
+		next = own.first.at
+	}
+	before := uint64(0)
+	for from, to := 0, 0; from < end; from = to {
+		for to = from + 1; to < end && equal(from, to) && at(to).at-at(to-1).at <= apart; to++ {
+		}
+		one, after := run{l.pool.row(order[from]), at(from), at(to - 1)}, next
+		if to < end {
+			after = at(to).at
+		}
+		cut := one.span() < apart && (after-one.last.at > apart || from > 0 && one.first.at-before > apart)
+		if before = one.last.at; !cut && to-from >= stuckRun {
+			r.runs = append(r.runs, one)
+		}
+	}
+}
+
+// ownRuns returns the run of the minibatch, with rows in quarantine that it goes on from.
+func (l *Learner) ownRuns(b batch, same func(one, other []float64) bool) (r poolRuns) {
+	d := l.cfg.Dim
+	for _, p := range b.places {
+		if own := r.of(p.partition); own != nil {
+			own.last = p
+		} else {
+			r.own = append(r.own, run{b.x[:d], p, p})
+		}
+	}
+	r.equal = b.len()
+	for i := l.warm.len() - 1; i >= 0 && same(l.warm.x[i*d:(i+1)*d], b.x[:d]); i-- {
+		if own := r.of(l.warm.places[i].partition); own != nil {
+			own.first = l.warm.places[i]
+		}
+		r.equal++
+	}
+	return r
+}
+
+// of returns the minibatch's own run in a partition; nil: it has no rows of it.
+func (r *poolRuns) of(partition int32) *run {
+	for i := range r.own {
+		if r.own[i].first.partition == partition {
+			return &r.own[i]
+		}
+	}
+	return nil
+}
+
+// now returns how many rows the minibatch's own run has, in the partition in which it is longest.
+func (r *poolRuns) now() (rows uint64) {
+	for i := range r.own {
+		rows = max(rows, r.own[i].span()+1)
+	}
+	return rows
 }
 
 // longest returns how many rows the longest run spans. Where places are not known, it may be any number.
@@ -134,8 +219,8 @@ func (r *poolRuns) longest() (longest uint64) {
 	if !r.known {
 		return math.MaxUint64
 	}
-	for _, span := range r.spans {
-		longest = max(longest, span)
+	for i := range r.runs {
+		longest = max(longest, r.runs[i].span())
 	}
 	return longest
 }
@@ -144,7 +229,7 @@ func (r *poolRuns) longest() (longest uint64) {
 func (l *Learner) rests(r poolRuns, row []float64) bool {
 	n := 0
 	for i, p := range l.pool.places {
-		if slices.Equal(l.pool.row(i), row) && (p.partition != r.from.partition || p.at < r.from.at) {
+		if own := r.of(p.partition); slices.Equal(l.pool.row(i), row) && (own == nil || p.at < own.first.at) {
 			n++
 		}
 	}
@@ -152,32 +237,48 @@ func (l *Learner) rests(r poolRuns, row []float64) bool {
 }
 
 // holds reports whether other rows have been held for half as long: a feed repeats its last row while a machine is idle, and each time that is another
-// row. At least one of them was learnt: sensors that are stuck again and again are refused each time.
+// row. One of them was learnt from its beginning to its end, or they are a large part of the stream: sensors that are stuck again and again are refused each time.
 func (l *Learner) holds(r poolRuns, row []float64) bool {
-	var held [][]float64
-	add := func(one []float64) {
-		if !slices.Equal(one, row) && !slices.ContainsFunc(held, func(other []float64) bool { return slices.Equal(one, other) }) {
-			held = append(held, one)
-		}
-	}
-	for k, first := range r.rows {
-		if r.spans[k] >= r.now/stuckLonger {
-			add(l.pool.row(first))
-		}
-	}
-	if !r.known || len(held) == 0 {
+	if !r.known {
 		return false
+	}
+	half := r.now() / stuckLonger
+	var held []run
+	add := func(one run) (other bool) {
+		if one.span() < half || slices.Equal(one.row, row) || slices.ContainsFunc(held, func(h run) bool { return slices.Equal(h.row, one.row) }) {
+			return false
+		}
+		held = append(held, one)
+		return true
+	}
+	learnt := false
+	for _, one := range r.runs {
+		learnt = add(one) || learnt
 	}
 	d := l.cfg.Dim
 	for _, refused := range []batch{l.warm, l.recurring.rows} {
 		for from, to := 0, 0; from < refused.len(); from = to {
-			one := refused.x[from*d : (from+1)*d]
-			for to = from + 1; to < refused.len() && slices.Equal(refused.x[to*d:(to+1)*d], one); to++ {
+			one := run{refused.x[from*d : (from+1)*d], refused.places[from], refused.places[from]}
+			for to = from; to < refused.len() && refused.places[to].partition == one.first.partition && slices.Equal(refused.x[to*d:(to+1)*d], one.row); to++ {
+				one.last = refused.places[to]
 			}
-			if refused.places[to-1].partition == refused.places[from].partition && refused.places[to-1].at-refused.places[from].at >= r.now/stuckLonger {
-				add(one)
-			}
+			add(one)
 		}
 	}
-	return len(held) >= stuckHolds
+	return len(held) >= stuckHolds && (learnt || r.share(held) >= holdsShare)
+}
+
+// share returns which part of the stream was held, in the partitions of the minibatch, from the first of these runs on until its own.
+func (r *poolRuns) share(held []run) float64 {
+	var rows, all float64
+	for _, own := range r.own {
+		first := own.first.at
+		for _, one := range held {
+			if one.first.partition == own.first.partition {
+				first, rows = min(first, one.first.at), rows+float64(one.span())
+			}
+		}
+		all += float64(own.first.at - first)
+	}
+	return rows / all
 }

@@ -4,6 +4,7 @@ import "math"
 
 const (
 	wakesVariance = 100 // times its variance so far that each column's is, of a machine that begins to run
+	wakesColumns  = 2   // at least: hum on one alone is as slow as a machine
 	wakesLikeness = 0.4 // least correlation, of two columns or of adjacent rows, or shift in standard deviations, that noise has not
 )
 
@@ -15,7 +16,7 @@ const (
 // wakes reports whether the rows in quarantine are those of a machine that had been at rest until now. Columns that were constant tell nothing.
 func (l *Learner) wakes() bool {
 	w, d := &l.warm, l.cfg.Dim
-	if l.counts.Alarms > 0 || l.counts.Since >= uint64(l.cfg.Neighbours) || w.len() < l.cfg.warmupRows() {
+	if len(l.metric.Active) < wakesColumns || l.counts.Alarms > 0 || l.counts.Since >= uint64(l.cfg.Neighbours) || w.len() < l.cfg.warmupRows() {
 		return false
 	}
 	now := newRunningMoments(l.cfg.momentsMemory(), d)

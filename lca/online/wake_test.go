@@ -2,6 +2,7 @@ package online
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -142,5 +143,27 @@ func TestLongRests(t *testing.T) {
 				t.Errorf("alarms %v, %d of %d rows refused", alarms, refused, rows)
 			}
 		})
+	}
+}
+
+// TestHumOfTheOnlyColumnThatMoves holds that one column is too few to tell a machine that wakes from hum.
+func TestHumOfTheOnlyColumnThatMoves(t *testing.T) {
+	s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 3000 })
+	warmup := s.l.cfg.warmupRows() / s.b
+	phase := 0.0
+	column := func(hum float64) func() *mat.Dense {
+		return func() *mat.Dense {
+			x := mat.NewDense(s.b, s.d, nil)
+			for i := range s.b {
+				phase += 0.3
+				x.Set(i, 1, s.r.NormFloat64()+hum*math.Sin(phase))
+			}
+			return x
+		}
+	}
+	s.learn(warmup+4, column(0))
+	before := s.l.counts.Learnt
+	if alarms, _ := s.learn(warmup+4, column(30)); len(alarms) > 0 || s.l.counts.Learnt > before {
+		t.Errorf("alarms %v, %d rows learnt", alarms, s.l.counts.Learnt-before)
 	}
 }
