@@ -103,7 +103,7 @@ func (l *Learner) beganLately() bool {
 // given. restart says that a restart is due otherwise.
 func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
-	if l.cfg.Finite || soon && !restart || !l.cfg.Drift {
+	if l.cfg.Finite || soon && !restart && l.cfg.Drift {
 		return false
 	}
 	best, least := -1, below
@@ -120,11 +120,16 @@ func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	}
 	back := l.former.regimes[best]
 	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
-	l.remember()
+	if l.cfg.Drift {
+		l.remember()
+	}
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.former.turned, l.former.left = l.counts.Minibatches, false
 	l.leave()
+	if !l.cfg.Drift {
+		l.keepThis()
+	}
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
 }
@@ -135,7 +140,12 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	b, m, far := l.judge(all, &s)
 	quiet := l.drift.quiet.measure(l, b, m)
-	ok = !quiet && !l.manyFar(far, all.len()) && m.Rows+m.Atoms > 0 && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
+	ok = !quiet && m.Rows+m.Atoms > 0
+	if l.cfg.Drift {
+		ok = ok && !l.manyFar(far, all.len()) && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
+	} else {
+		ok = ok && float64(far) <= knownRefused*float64(all.len())
+	}
 	return s.NLL, ok
 }
 

@@ -10,7 +10,7 @@ import (
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
-	gaussianTail    = 5 // standard deviations of the squared distance of a Gaussian row; with eight directions, one row in 2000 is farther
+	gaussianTail    = 5 // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
@@ -110,10 +110,25 @@ func (l *Learner) gatesByDistance() bool {
 }
 
 // gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
-// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it.
+// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it, nor for
+// the tails that the stream has.
 func (l *Learner) gaussianGate() float64 {
 	directions := float64(len(l.metric.Active) - l.metric.parzen)
-	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions))
+	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions), l.tail)
+}
+
+// measureTail sets the squared distance that a share gateShare of rows is expected to exceed, by those of the pool's rows; 0 where they are too few. The
+// estimator must be loaded.
+func (l *Learner) measureTail() {
+	b := l.inside.sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
+	l.estimator.project(b.x, l.moments.mean)
+	l.sorted = l.sorted[:0]
+	for _, half := range l.estimator.halfSquares()[:b.len()] {
+		l.sorted = append(l.sorted, 2*half)
+	}
+	if l.tail = tailQuantile(l.sorted, gateShare, l.independent(b.len())); math.IsInf(l.tail, 1) {
+		l.tail = 0
+	}
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

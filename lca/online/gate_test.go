@@ -118,3 +118,27 @@ func TestNothingPasses(t *testing.T) {
 		})
 	}
 }
+
+// TestNumericGateKnowsTails holds that rows of a stream with heavy tails are hardly ever refused by a number.
+func TestNumericGateKnowsTails(t *testing.T) {
+	for _, freedom := range []int{5, 8, 0} {
+		m := newMachine(t, 11, 8, 0, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift = 400, 20, false })
+		m.learn(1000, m.next)
+		learnt, alarms := m.learn(8000, func() []float64 { // an elliptical t, or a Gaussian
+			x, square := m.next(), 0.0
+			for range freedom {
+				v := m.r.NormFloat64()
+				square += v * v
+			}
+			for k := range x {
+				if freedom > 0 {
+					x[k] /= math.Sqrt(square / float64(freedom))
+				}
+			}
+			return x
+		})
+		if learnt < 7880 || len(alarms) > 0 {
+			t.Errorf("%d degrees of freedom: %d of 8000 rows learnt, alarms %v", freedom, learnt, alarms)
+		}
+	}
+}

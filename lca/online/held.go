@@ -17,10 +17,12 @@ const admitNats = 2
 // without a restart that would forget the others. Equal rows are company if there are many, and not all at once: those
 // of a sensor that is stuck come in a row, and those of a machine that is off come again.
 
+// With Drift off nothing new is learnt, however many rows of it there are.
+
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
 func (l *Learner) hold(b batch, kept []int) {
-	if !l.usesScores() || len(kept) == b.len() {
+	if known := !l.cfg.Drift && !l.cfg.Finite; known || !l.usesScores() || len(kept) == b.len() {
 		return
 	}
 	for i := range b.ids {

@@ -59,9 +59,10 @@ type buffers struct {
 	inside, sifted   batch
 	inTime           inTime
 	kept             []int
-	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
-	outside          []bool // those that a gate by distance refuses over the Gaussian directions
-	closed           bool   // whether a row that the gate refuses had counted in it
+	beyond           []bool  // rows of the last E-step that are far, or that the gate refuses
+	outside          []bool  // those that a gate by distance refuses over the Gaussian directions
+	tail             float64 // see measureTail
+	closed           bool    // whether a row that the gate refuses had counted in it
 	starts, excluded []int32
 	density, sorted  []float64
 	single, offset   []float64
@@ -144,15 +145,17 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
 	alternates := false
-	if anomalous = anomalous || l.lockout.tripped; anomalous || s.Opened || l.beganLately() {
+	anomalous = anomalous || l.lockout.tripped
+	if forgotten := l.knowsLittle(far, all.len()); anomalous || forgotten || s.Opened || l.beganLately() {
 		waiting := l.warm.len()
 		below := math.Inf(1)
-		if !anomalous && !s.Opened {
+		if !anomalous && !forgotten && !s.Opened {
 			below = s.NLL - formerLately
 		}
 		switch {
 		case l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
-			s.Alarm, s.Alone, s.Released, alternates = AlarmRegimeReturned, 0, waiting, l.turn()
+			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
+			alternates = l.turn() && l.cfg.Drift
 			b, m, far = l.judge(all, &s)
 		case anomalous:
 			return l.quarantine(all, s)
@@ -210,6 +213,7 @@ func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s St
 	if err != nil {
 		return Step{}, err
 	}
+	l.keepKnown(before)
 	return s, l.aligned.advance(l)
 }
 

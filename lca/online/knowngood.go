@@ -1,0 +1,60 @@
+package online
+
+import "slices"
+
+const (
+	// forgottenShare of a former regime's rows may be refused, which it knew, by one that is kept in its place.
+	forgottenShare = 0.01
+	// knownRefused is the share of rows that a former regime may refuse if it knows them: it has fewer neighbours than it had.
+	knownRefused = 0.25
+)
+
+// A learner with Drift off has been told that what it learns at first is all there is: nothing that differs is ever learnt. Nor may it forget any of that. A
+// machine that rests for longer than the pool has rows would leave a model of its rest alone, which refuses all rows when it runs
+// again, for good. So one former regime is kept: the newest that knew all that the one kept before it knew. It is tried where most of a minibatch is refused,
+// and is current again if it knows that.
+
+// knowsLittle reports whether a learner with Drift off refuses most rows of a minibatch, while a former regime is there.
+func (l *Learner) knowsLittle(far, rows int) bool {
+	return !l.cfg.Drift && len(l.former.regimes) > 0 && 2*far > rows
+}
+
+// keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
+// of two, and when as many have been learnt as the pool has rows. before is counts.Since without the last minibatch.
+func (l *Learner) keepKnown(before uint64) {
+	pool := uint64(l.cfg.Neighbours)
+	if l.cfg.Drift || l.cfg.Finite || !l.split || !doubled(before, l.counts.Since, uint64(l.cfg.warmupRows())) && before/pool == l.counts.Since/pool {
+		return
+	}
+	if len(l.former.regimes) > 0 {
+		kept := &l.former.regimes[0]
+		known := new(batch).sample(kept.pool.batch(), gateRows, 0, l.cfg.Dim)
+		now := l.refused(known)
+		l.swap(kept)
+		before := l.refused(known)
+		l.swap(kept)
+		if float64(now-before) > forgottenShare*float64(known.len()) {
+			return
+		}
+	}
+	l.keepThis()
+}
+
+// refused returns how many rows are far from what the current regime knows.
+func (l *Learner) refused(b batch) (far int) {
+	l.estimator.load(l.pool, l.metric, l.work)
+	_, _, far = l.judge(b, new(Step))
+	return far
+}
+
+// keepThis keeps the current regime.
+func (l *Learner) keepThis() {
+	kept := l.former.regimes
+	if l.former.regimes = nil; !l.remember() {
+		l.former.regimes = kept
+		return
+	}
+	one := &l.former.regimes[0] // the current regime goes on with what the two share
+	one.moments = one.moments.clone()
+	one.drift.quiet.columns = slices.Clone(one.drift.quiet.columns)
+}

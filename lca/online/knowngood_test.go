@@ -1,0 +1,89 @@
+package online
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// TestFrozenWithDriftOff holds that a feed which freezes is not learnt with Drift off, with or without noise, however long that lasts, and that all is as before
+// when it is over.
+func TestFrozenWithDriftOff(t *testing.T) {
+	for _, gate := range []float64{20, lca.Auto} {
+		for _, noise := range []float64{0, .02} {
+			m := newMachine(t, 7, 8, .3, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift = 400, gate, false })
+			m.learn(6037, m.next)
+			last := m.next()
+			m.fill(m.at(last, noise))
+			frozen, alarms := m.learn(12_000, m.at(last, noise))
+			if frozen > 0 || !slices.Equal(alarms, []Alarm{AlarmRefused}) {
+				t.Errorf("gate %v, noise %v: %d frozen rows learnt, alarms %v", gate, noise, frozen, alarms)
+			}
+			if learnt, alarms := m.learn(4000, m.next); learnt < 3900 || len(alarms) > 0 {
+				t.Errorf("gate %v, noise %v: %d of 4000 rows learnt afterwards, alarms %v", gate, noise, learnt, alarms)
+			}
+		}
+	}
+}
+
+// TestLongRest holds that with Drift off a machine is known when it runs again, after it has rested for longer than the pool has rows, and that the learner is the
+// same if it was restored in between.
+func TestLongRest(t *testing.T) {
+	for _, gate := range []float64{20, lca.Auto} {
+		for _, c := range []struct{ neighbours, rest int }{{3000, 2000}, {1000, 6000}} {
+			t.Run(fmt.Sprint(gate, c), func(t *testing.T) {
+				m := newMachine(t, 2, 8, .3, func(f *Config) {
+					f.WarmupRows, f.OutlierGate, f.Drift, f.Neighbours = 1600, gate, false, c.neighbours
+				})
+				rest := m.at(m.next(), .05)
+				for range 3 {
+					m.learn(500, m.next)
+					m.learn(300, rest)
+				}
+				m.learn(2000, m.next)
+				if learnt, _ := m.learn(c.rest, rest); learnt < c.rest*9/10 {
+					t.Fatalf("%d of %d rows of a rest that is known were learnt", learnt, c.rest)
+				}
+				other := *m
+				other.l = restored(t, m.l, stateOf(t, m.l))
+				var rows [][]float64
+				for range 4000 {
+					rows = append(rows, m.next())
+				}
+				for _, one := range []*machine{m, &other} {
+					at := 0
+					if learnt, _ := one.learn(len(rows), func() []float64 { at++; return rows[at-1] }); learnt < 3800 {
+						t.Errorf("%d of 4000 rows learnt when the machine runs again", learnt)
+					}
+				}
+				if !bytes.Equal(stateOf(t, m.l), stateOf(t, other.l)) {
+					t.Error("a learner that was restored has another state")
+				}
+			})
+		}
+	}
+}
+
+// TestNothingNewWithDriftOff holds that a fault which comes and goes is not learnt with Drift off, however many rows of it there are: rows that are refused have no
+// company.
+func TestNothingNewWithDriftOff(t *testing.T) {
+	for _, share := range []float64{.03, .06, .09} {
+		m := newMachine(t, 1, 6, .8, func(c *Config) { c.Neighbours, c.Drift = 1000, false })
+		m.learn(4000, m.next)
+		faults := 0
+		learnt, _ := m.learn(12_000, func() []float64 {
+			x := m.next()
+			if m.r.Float64() < share {
+				x[1] += 30
+				faults++
+			}
+			return x
+		})
+		if learnt > 12_000-faults {
+			t.Errorf("share %v: %d rows learnt of %d that are normal", share, learnt, 12_000-faults)
+		}
+	}
+}
