@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -135,13 +131,6 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 // stage is the stage of one partition.
 func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
 	c, own := l.system.config, l.config
-	own.Newest = func(ctx context.Context) (*snapshot.Snapshot, error) {
-		newest, err := l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
-		if errors.Is(err, kafka.TopicAuthorizationFailed) {
-			return nil, nil
-		}
-		return newest, err
-	}
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)

@@ -45,6 +45,8 @@ type system struct {
 	rate     *source.Rate      // of the transform's transactions
 	learns   bool              // this process has a learner
 
+	modelsOwner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
+
 	fromHistory bool // --from-history
 
 	instance atomic.Pointer[string]            // name of this member of the group; nil: it has none
