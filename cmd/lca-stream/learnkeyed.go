@@ -153,7 +153,7 @@ func (s *system) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 func (s *system) keyedStates(partition int32, to source.At) *pipeline.KeyedStates {
 	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.KeyedStates{
-		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, By: c.Model.By, Log: s.log,
+		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.ours(), By: c.Model.By, Log: s.log,
 		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
 			return s.openPartition(ctx, ours, at)
 		},

@@ -172,6 +172,11 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 	})
 }
 
+// ours is the pipeline that models of this configuration belong to.
+func (s *system) ours() pipeline.Owner {
+	return pipeline.Owner{Group: s.config.Source.Group, Topic: s.config.Source.Topic}
+}
+
 func (s *system) close() {
 	if s.status != nil {
 		if err := s.status.Close(); err != nil {
