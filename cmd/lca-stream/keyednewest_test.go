@@ -75,7 +75,7 @@ func TestKindOfModelsBehindOthers(t *testing.T) {
 	}
 }
 
-// Without the right to read snapshots nobody knows whose the models are. What publishes, and what asks, ends and names the right.
+// Without the right to read snapshots no process knows whose the models are. Those that publish or follow them end, and name the right.
 func TestRightToReadSnapshotsByKey(t *testing.T) {
 	h := heldTopics(t, 0)
 	denySnapshots(h)
