@@ -16,7 +16,8 @@ import (
 //	BASE/PARTITION/compared    lca-topic-id: of the checkpoint topic, lca-group
 //
 // A copy on another topic has the id of the former one, and a replay deletes the record: both are compared again. Where brokers tell no ids
-// (before Kafka 2.8) each start compares.
+// (before Kafka 2.8) each start compares. So does one that finds no snapshot of ours, and so nothing by which it could tell that the checkpoints are
+// the newest.
 
 const (
 	comparedValue = "compared"
@@ -71,7 +72,7 @@ func (k *KeyedLearn) mayPublish(ctx context.Context, m *keyedModel) error {
 	}
 	if k.lost == nil {
 		id, err := k.States.topicID(ctx)
-		if err != nil || id != "" && id == k.States.compared {
+		if err != nil || id != "" && id == k.States.compared && k.trusted {
 			return err
 		}
 		if err := k.compare(ctx); err != nil {

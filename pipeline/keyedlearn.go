@@ -21,7 +21,7 @@ import (
 // Rows are counted for each model, so that its snapshots are those of a topic with its rows alone. By the clock, a model
 // is published SnapshotEvery after its first row that is not, and saved CheckpointEvery after its first row that is not.
 type KeyedLearnConfig struct {
-	LearnConfig // ModelID is the base of the models' ids; Start, Published, WarmStart, Backlog and Checkpoints are not used; Newest is that of the partition
+	LearnConfig // ModelID is the base of the models' ids; Start, Published, Newest, WarmStart, Backlog and Checkpoints are not used
 
 	By        modelkey.By
 	Partition source.Partition // whose models are learnt
@@ -29,7 +29,7 @@ type KeyedLearnConfig struct {
 	Memory    *ModelMemory                                  // shared by the learners of the process
 	Idle      time.Duration                                 // a model without a row for so long is retired, see keyedretire.go; 0 = never
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
-	Snapshots *ReadBack                                     // of the partition; nil = do not look for models that have lost their checkpoints
+	Snapshots *ReadBack                                     // of the partition, to its high watermark; nil = do not look for models that have lost their checkpoints, or have older ones
 	Claim     func(context.Context) error                   // makes sure that the models are this pipeline's, where no checkpoint says so; nil = they are
 	Owns      func(context.Context) error                   // refuses models that another pipeline publishes; nil = none does
 }
@@ -80,6 +80,7 @@ type KeyedLearn struct {
 	quiet       *slog.Logger
 	saidLeftOut bool
 	compared    bool              // the checkpoints are not older than the newest snapshot
+	trusted     bool              // … of which there is one: what a record says of a former comparison holds
 	lost        map[string]uint64 // newest versions of models, by id, whose checkpoints are older or gone; nil: not compared
 	bases       map[string]uint64 // newest versions of models, by value, that were retired and have lost the record of that
 	noting      bool              // what is pending says that none is

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
@@ -18,12 +19,9 @@ func (k *KeyedLearn) readStates(ctx context.Context) error {
 	if k.compared {
 		return k.States.Read(ctx)
 	}
-	var newest *snapshot.Snapshot
-	if k.Newest != nil {
-		var err error
-		if newest, err = k.Newest(ctx); err != nil {
-			return err
-		}
+	newest, version, err := k.newestPublished(ctx)
+	if err != nil {
+		return err
 	}
 	if err := k.States.Read(ctx); err != nil {
 		return err
@@ -31,8 +29,11 @@ func (k *KeyedLearn) readStates(ctx context.Context) error {
 	if err := k.owned(ctx); err != nil {
 		return err
 	}
-	if err := k.notOlder(newest); err != nil {
-		return err
+	if newest != "" {
+		if err := k.notOlder(ctx, newest, version); err != nil {
+			return err
+		}
+		k.trusted = true
 	}
 	if err := k.continues(ctx); err != nil {
 		return err
@@ -41,20 +42,43 @@ func (k *KeyedLearn) readStates(ctx context.Context) error {
 	return nil
 }
 
+// newestPublished returns the model that our group has published last in the partition, and its version. The model may have been retired since; "": there is none.
+func (k *KeyedLearn) newestPublished(ctx context.Context) (id string, version uint64, err error) {
+	if k.Snapshots == nil {
+		return "", 0, nil
+	}
+	_, err = k.Snapshots.ReadNewest(ctx, 0, func(r *source.Record) bool {
+		of := source.LastHeader(r.Headers, "lca-model-id")
+		base, partition, _, ok := modelkey.Split(of)
+		if !ok || base != k.ModelID || partition != k.Partition.ID || source.LastHeader(r.Headers, headerGroup) != k.States.Owner.Group {
+			return false
+		}
+		number, err := strconv.ParseUint(source.LastHeader(r.Headers, headerVersion), 10, 64)
+		if err != nil { // another program's
+			return false
+		}
+		id, version = of, number
+		return true
+	})
+	return id, version, err
+}
+
 // notOlder refuses checkpoints, as Learn.notOlder does, from before the newest version that our group has published in the partition: the checkpoint topic was changed, restored, or deleted. Every snapshot is in one transaction
 // with a checkpoint of its model, so the newest is among the checkpoints. Models would begin again, and publish versions again with other content
 // (invariant 3). The snapshot is looked for first: what is published meanwhile is in the checkpoints as well.
-func (k *KeyedLearn) notOlder(newest *snapshot.Snapshot) error {
-	if newest == nil || newest.Group != k.States.Owner.Group {
+func (k *KeyedLearn) notOlder(ctx context.Context, newest string, version uint64) error {
+	_, _, value, _ := modelkey.Split(newest)
+	if version <= k.States.reached(string(value)) {
 		return nil
 	}
-	base, partition, value, ok := modelkey.Split(newest.ModelID)
-	if !ok || base != k.ModelID || partition != k.Partition.ID || newest.Version <= k.States.reached(string(value)) {
-		return nil
+	if s, known := k.States.index[string(value)]; !known || s.retired { // it may have been retired, and the record of that be lost
+		if err := k.compare(ctx); err != nil || k.lost[newest] == 0 {
+			return err
+		}
 	}
 	return &Stop{
 		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one: versions would be published again",
-			newest.Version, newest.ModelID, k.Topic, k.States.Topic),
+			version, newest, k.Topic, k.States.Topic),
 		Remedy: remedyLost,
 	}
 }

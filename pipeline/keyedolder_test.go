@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -43,10 +42,9 @@ func TestOlderCheckpointsByKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := learnt(t)
 			newest := w.newestSnapshot(t)
-			newest.Group = c.group
+			w.publishedBy(c.group)
 			c.lose(w)
 			stage := w.keyedStage(r)
-			stage.Newest = func(context.Context) (*snapshot.Snapshot, error) { return newest, nil }
 			_, err := stage.Rewind(t.Context())
 			defer stage.Close()
 			if !c.stops {
@@ -72,13 +70,7 @@ func TestLostCheckpointsByKey(t *testing.T) {
 				w.topics[source.Partition{Topic: "checkpoints", ID: 3}][i] = sink.Message{Key: []byte("start/of/another"), Value: []byte("x")}
 			}
 		}
-		for i, m := range w.topics[source.Partition{Topic: "snapshots", ID: 3}] {
-			for h := range m.Headers {
-				if m.Headers[h].Key == headerGroup {
-					w.topics[source.Partition{Topic: "snapshots", ID: 3}][i].Headers[h].Value = []byte(group)
-				}
-			}
-		}
+		w.publishedBy(group)
 		return strings.TrimPrefix(newest, "fleet/a/3/"), gone
 	}
 	for name, c := range map[string]struct {
@@ -112,6 +104,17 @@ func TestLostCheckpointsByKey(t *testing.T) {
 			}
 			wantStop(t, err, gone, "versions would be published again", "lca-stream replay", "snapshot.model_id")
 		})
+	}
+}
+
+// publishedBy makes a group the one that has published all snapshots.
+func (w *world) publishedBy(group string) {
+	for _, m := range w.topics[source.Partition{Topic: "snapshots", ID: 3}] {
+		for h := range m.Headers {
+			if m.Headers[h].Key == headerGroup {
+				m.Headers[h].Value = []byte(group)
+			}
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -28,13 +27,24 @@ func (k *KeyedLearn) owned(ctx context.Context) error {
 	return k.Claim(ctx)
 }
 
-// NewestOwner refuses models by key whose newest version in the first partition that has any is another pipeline's. base is what their ids begin
-// with; partitions are those of the snapshot topic.
-func NewestOwner(ctx context.Context, partitions []*ReadBack, base string, ours Owner) error {
-	for _, p := range partitions {
-		newest, err := NewestByKey(ctx, p, func(r *source.Record) bool {
+// ModelsOwner tells whether models by key are another pipeline's, by the newest version in the first partition that has any. It remembers what it has
+// found, and reads only what is new the next time: a learner asks as long as it publishes.
+type ModelsOwner struct {
+	Base string // what the models' ids begin with
+	Ours Owner
+
+	parts []newestByKey // of the snapshot topic
+}
+
+// Check refuses models that are another pipeline's. The partitions are those of the snapshot topic, always in the same order.
+func (o *ModelsOwner) Check(ctx context.Context, partitions []*ReadBack) error {
+	for i, p := range partitions {
+		if i == len(o.parts) {
+			o.parts = append(o.parts, newestByKey{})
+		}
+		newest, err := o.parts[i].look(ctx, p, func(r *source.Record) bool {
 			of, _, _, ok := modelkey.Split(source.LastHeader(r.Headers, "lca-model-id"))
-			return ok && of == base
+			return ok && of == o.Base
 		})
 		switch {
 		case err != nil:
@@ -44,35 +54,53 @@ func NewestOwner(ctx context.Context, partitions []*ReadBack, base string, ours 
 		}
 		theirs := Owner{Group: newest.Group, Topic: newest.LearntFrom()}
 		if theirs.Topic == "" { // made by a replay of files, or of another topic
-			theirs.Topic = ours.Topic
+			theirs.Topic = o.Ours.Topic
 		}
-		if theirs != ours {
-			return foreignByKey(newest.ModelID, p.Topic, theirs, ours)
+		if theirs != o.Ours {
+			return foreignByKey(newest.ModelID, p.Topic, theirs, o.Ours)
 		}
 		return nil
 	}
 	return nil
 }
 
-// NewestByKey returns the newest snapshot that is wanted in a partition, without its neighbours; nil if there is none. It looks at the newest records alone.
-func NewestByKey(ctx context.Context, of *ReadBack, want func(*source.Record) bool) (newest *snapshot.Snapshot, err error) {
-	var key []byte
-	err = of.ReadRecent(ctx, 0, func(got *source.Fetched) error {
-		for i := range got.Records {
-			r := &got.Records[i]
-			switch {
-			case r.Value == nil && bytes.Equal(r.Key, key): // a model that was retired
-				newest = nil
-			case r.Value != nil && want(r):
-				if about, err := snapshot.About(r.Value); err == nil { // what is damaged is reported where it is used
-					about.Time, about.By, about.Group = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, "lca-model-by"), source.LastHeader(r.Headers, "lca-group")
-					newest, key = about, bytes.Clone(r.Key)
-				}
-			}
+// NewestByKey returns the newest snapshot that is wanted in a partition, without its neighbours; nil if there is none.
+func NewestByKey(ctx context.Context, of *ReadBack, want func(*source.Record) bool) (*snapshot.Snapshot, error) {
+	return new(newestByKey).look(ctx, of, want)
+}
+
+// newestByKey remembers the newest snapshot of a partition.
+type newestByKey struct {
+	next   int64              // everything before it was looked at
+	newest *snapshot.Snapshot // nil: there was none
+}
+
+// look brings it up to date. A model that was retired counts as long as its records are there: whether it lives says nothing of whose it is.
+func (n *newestByKey) look(ctx context.Context, of *ReadBack, want func(*source.Record) bool) (*snapshot.Snapshot, error) {
+	var newest *snapshot.Snapshot
+	end, err := of.ReadNewest(ctx, n.next, func(r *source.Record) bool {
+		if r.Value == nil || !want(r) {
+			return false
 		}
-		return nil
-	}, func() bool { return newest != nil })
-	return newest, err
+		about, err := snapshot.About(r.Value)
+		if err != nil { // what is damaged is reported where it is used
+			return false
+		}
+		about.Time, about.By, about.Group = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, headerBy), source.LastHeader(r.Headers, headerGroup)
+		newest = about
+		return true
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case end < n.next: // the topic was made again
+		*n = newestByKey{}
+		return n.look(ctx, of, want)
+	case newest != nil:
+		n.newest = newest
+	}
+	n.next = end
+	return n.newest, nil
 }
 
 // foreignByKey is foreign for a model of many.

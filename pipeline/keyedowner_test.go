@@ -14,12 +14,13 @@ import (
 // ofGroup gives a stage to the learner of a group.
 func (w *world) ofGroup(stage *KeyedLearn, group string) *KeyedLearn {
 	stage.States.Owner.Group = group
+	owner := &ModelsOwner{Base: "fleet/a", Ours: stage.States.Owner}
 	stage.Owns = func(ctx context.Context) error {
 		var all []*ReadBack
 		for id := range int32(4) {
 			all = append(all, w.readBack(source.Partition{Topic: "snapshots", ID: id}))
 		}
-		return NewestOwner(ctx, all, "fleet/a", stage.States.Owner)
+		return owner.Check(ctx, all)
 	}
 	return stage
 }

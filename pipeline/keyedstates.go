@@ -97,8 +97,9 @@ func (t *KeyedStates) Read(ctx context.Context) error {
 
 // readNewest reads as many of the newest records as it takes to have a checkpoint of a model.
 func (t *KeyedStates) readNewest(ctx context.Context) error {
-	t.index = map[string]keyedState{}
-	return t.readBack().ReadRecent(ctx, 0, t.takeAll, func() bool { return len(t.index) > t.gone.n })
+	reset := func() { t.index, t.gone = map[string]keyedState{}, retiredModels{most: t.gone.most} }
+	reset()
+	return t.readBack().ReadTail(ctx, reset, t.takeAll, func() bool { return len(t.index) > t.gone.n })
 }
 
 func (t *KeyedStates) readBack() *ReadBack {

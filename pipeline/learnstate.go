@@ -149,14 +149,22 @@ func (l *Learn) GoesOn(c *Checkpoint, s *snapshot.Snapshot) error {
 // ours applies if there is no checkpoint. It refuses to go on from what the learner of another topic or group has
 // published, unless a start was configured. That learner may be at work, with a checkpoint topic of its own.
 func (l *Learn) ours(s *snapshot.Snapshot) error {
-	if s == nil || l.WarmStart != nil || l.Checkpoints == nil || l.Checkpoints.Owner == (Owner{}) {
+	if l.WarmStart != nil || l.Checkpoints == nil {
 		return nil
 	}
-	if topic := s.LearntFrom(); topic != "" && topic != l.Checkpoints.Owner.Topic {
-		return foreign(l.ModelID, l.Topic, Owner{Topic: topic}, l.Checkpoints.Owner)
+	return Belongs(s, l.Topic, l.Checkpoints.Owner)
+}
+
+// Belongs refuses a snapshot on a topic that the learner of another topic or group than those of an owner has published; nil: there is none.
+func Belongs(s *snapshot.Snapshot, topic string, ours Owner) error {
+	if s == nil || ours == (Owner{}) {
+		return nil
 	}
-	if s.Group != "" && s.Group != l.Checkpoints.Owner.Group {
-		return foreign(l.ModelID, l.Topic, Owner{Group: s.Group, Topic: l.Checkpoints.Owner.Topic}, l.Checkpoints.Owner)
+	if from := s.LearntFrom(); from != "" && from != ours.Topic {
+		return foreign(s.ModelID, topic, Owner{Topic: from}, ours)
+	}
+	if s.Group != "" && s.Group != ours.Group {
+		return foreign(s.ModelID, topic, Owner{Group: s.Group, Topic: ours.Topic}, ours)
 	}
 	return nil
 }

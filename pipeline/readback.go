@@ -64,8 +64,8 @@ func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source
 	return r.from(ctx, 0, end, each)
 }
 
-// How far back ReadRecent goes: in steps, each of more records than the one before. The first is the last record and the
-// marker of its transaction.
+// How far back ReadRecent and ReadNewest go: in steps, each of more records than the one before. The first is the last record and the
+// marker of its transaction. ReadRecent does not go beyond recentMost.
 const (
 	recentFirst = 2
 	recentGrows = 8
@@ -89,6 +89,31 @@ func (r *ReadBack) ReadRecent(ctx context.Context, since int64, each func(*sourc
 		}
 	}
 	return nil
+}
+
+// ReadNewest calls take with the records from since to the topic's present end, which it returns. The last ones come first, in stretches that grow, each in
+// order. It ends with the stretch in which take has reported what is looked for: the last of these is the newest. There is no other bound, so
+// what was not found is not there. A since beyond the end is that of a former topic: nothing is read.
+func (r *ReadBack) ReadNewest(ctx context.Context, since int64, take func(*source.Record) bool) (end int64, err error) {
+	if end, err = r.End(ctx); err != nil {
+		return 0, err
+	}
+	found := false
+	each := func(got *source.Fetched) error {
+		for i := range got.Records {
+			found = take(&got.Records[i]) || found
+		}
+		return nil
+	}
+	until := end
+	for size := int64(recentFirst); until > since && !found; size *= recentGrows {
+		from := max(end-size, since)
+		if err := r.from(ctx, from, until, each); err != nil {
+			return 0, err
+		}
+		until = from
+	}
+	return end, nil
 }
 
 func (r *ReadBack) from(ctx context.Context, next, end int64, each func(*source.Fetched) error) error {

@@ -29,6 +29,7 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 		return nil, err
 	}
 	s := &system{config: c, cluster: cl, stats: stats, log: log}
+	s.modelsOwner = &pipeline.ModelsOwner{Base: c.Snapshot.ModelID, Ours: s.ours()}
 	if settings, ok := c.SchemaRegistry(log, s.registryChanged); ok {
 		if s.registry, err = registry.Open(settings); err != nil {
 			cl.Close()

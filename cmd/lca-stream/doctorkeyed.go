@@ -23,7 +23,7 @@ func (d *doctor) modelsByValue(ctx context.Context) {
 		d.fault("models", "the user needs READ on the snapshot topic", "%v", err)
 		return
 	case newest == nil:
-		d.warn("models", "start `lca-stream run`, or `learn` where transforms run apart, or correct snapshot.model_id", "no model of any value of model.by is among the newest records yet")
+		d.warn("models", "start `lca-stream run`, or `learn` where transforms run apart, or correct snapshot.model_id", "there is no model of any value of model.by yet")
 		return
 	}
 	d.ok("models", "%s is the newest: version %d, %s old, %d features; `lca-stream snapshot list` has the others", newest.ModelID, newest.Version, age(time.Since(newest.Time)), newest.Model.Dim)

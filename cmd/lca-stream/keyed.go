@@ -86,16 +86,16 @@ func (s *system) noValues(ctx context.Context, id string) error {
 	return nil
 }
 
-// newestID returns the id of the model of a base, or of one of its values, that the newest records of a partition are of; "" if there is none.
+// newestID returns the id of the model of a base, or of one of its values, that is the newest in a partition; "" if there is none.
 func (s *system) newestID(ctx context.Context, p source.Partition, base string) (newest string, err error) {
-	err = s.readBackOf(p, source.LatestStable).ReadRecent(ctx, 0, func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && isOrOf(id, base) {
-				newest = id
-			}
+	_, err = s.readBackOf(p, source.LatestStable).ReadNewest(ctx, 0, func(r *source.Record) bool {
+		id := source.LastHeader(r.Headers, "lca-model-id")
+		if r.Value == nil || !isOrOf(id, base) {
+			return false
 		}
-		return nil
-	}, func() bool { return newest != "" })
+		newest = id
+		return true
+	})
 	return newest, err
 }
 

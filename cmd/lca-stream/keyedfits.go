@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // keyedFits refuses, before a partition is taken from another process, a model.by or features that are not those of the models by value: the learner could
@@ -68,9 +69,10 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 	return stage.LearnConfig, nil
 }
 
-// ownsModels refuses models by value that another pipeline has published last. What this user may not read is left to others to report.
+// ownsModels refuses models by value that another pipeline has published last.
 func (s *system) ownsModels(ctx context.Context) error {
-	parts, err := s.partitions(ctx, s.config.Snapshot.Topic)
+	topic := s.config.Snapshot.Topic
+	parts, err := s.partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
@@ -78,38 +80,34 @@ func (s *system) ownsModels(ctx context.Context) error {
 	for _, p := range parts {
 		all = append(all, s.readBackOf(p, source.LatestStable))
 	}
-	err = pipeline.NewestOwner(ctx, all, s.config.Snapshot.ModelID, pipeline.Owner{Group: s.config.Source.Group, Topic: s.config.Source.Topic})
-	if errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return nil
-	}
-	return s.cluster.Explain(err)
+	return s.mayRead(topic, s.modelsOwner.Check(ctx, all))
 }
 
-// newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours. It looks at the newest
-// records alone. What this user may not read is left to others to report.
+// newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours.
 func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot) error) error {
-	parts, err := s.partitions(ctx, s.config.Snapshot.Topic)
+	topic := s.config.Snapshot.Topic
+	parts, err := s.partitions(ctx, topic)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		newest, err := s.newestIn(ctx, p)
-		if errors.Is(err, kafka.TopicAuthorizationFailed) { // rights are those of the topic: the other partitions may not be read either
-			return nil
-		}
+		newest, err := pipeline.NewestByKey(ctx, s.readBackOf(p, source.LatestStable), s.ofThisPipeline)
 		if err == nil && newest != nil {
 			err = each(newest)
 		}
 		if err != nil {
-			return s.cluster.Explain(err)
+			return s.mayRead(topic, err)
 		}
 	}
 	return nil
 }
 
-// newestIn returns the newest model of ours in a partition of the snapshot topic, as newestByValue does; nil if there is none.
-func (s *system) newestIn(ctx context.Context, p source.Partition) (*snapshot.Snapshot, error) {
-	return pipeline.NewestByKey(ctx, s.readBackOf(p, source.LatestStable), s.ofThisPipeline)
+// mayRead adds to an error which right it takes to read one of our topics, where that is missing.
+func (s *system) mayRead(topic string, err error) error {
+	if errors.Is(err, kafka.TopicAuthorizationFailed) {
+		return &kafkaconn.Error{Err: err, Remedy: "the user needs READ on topic " + topic}
+	}
+	return s.cluster.Explain(err)
 }
 
 // ofThisPipeline reports whether a record of the snapshot topic is of a model of ours, which our group has published.

@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -135,13 +131,6 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 // stage is the stage of one partition.
 func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
 	c, own := l.system.config, l.config
-	own.Newest = func(ctx context.Context) (*snapshot.Snapshot, error) {
-		newest, err := l.newestIn(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: p.ID})
-		if errors.Is(err, kafka.TopicAuthorizationFailed) {
-			return nil, nil
-		}
-		return newest, err
-	}
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)
@@ -164,7 +153,7 @@ func (s *system) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 func (s *system) keyedStates(partition int32, to source.At) *pipeline.KeyedStates {
 	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.KeyedStates{
-		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic}, By: c.Model.By, Log: s.log,
+		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.ours(), By: c.Model.By, Log: s.log,
 		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
 			return s.openPartition(ctx, ours, at)
 		},

@@ -39,7 +39,7 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 	topic := s.config.Checkpoint.Topic
 	c := s.config
 	return &pipeline.Checkpoints{
-		Topic: topic, ModelID: c.Snapshot.ModelID, Owner: pipeline.Owner{Group: c.Source.Group, Topic: c.Source.Topic},
+		Topic: topic, ModelID: c.Snapshot.ModelID, Owner: s.ours(),
 		Open: s.openLog(topic), OpenAt: s.openLogAt(topic), Log: s.log,
 		End: s.end(topic, source.Latest), Stable: s.end(topic, source.LatestStable),
 	}

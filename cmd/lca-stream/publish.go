@@ -17,7 +17,7 @@ import (
 // publish publishes a snapshot that was not made by the live learner. A version only grows for a model id: if there
 // is a newer one, this snapshot's rows count on from there. If the newest one is the same model, nothing is done and
 // false returned: publishing twice is the same as once, and a running learner is not disturbed. Neither is it if the
-// snapshot is refused.
+// snapshot is refused, as one is of a model that another pipeline publishes.
 //
 // It takes the learner's place for one transaction. A running learner is fenced, and with the checkpoint in the same
 // transaction the next learner goes on from the snapshot. Otherwise the learner's own model would come back as soon
@@ -34,6 +34,9 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 		return false, s.cluster.Explain(err)
 	}
 	newest, err := newestOf(a, snap.ModelID)
+	if err == nil {
+		err = pipeline.Belongs(newest, s.config.Snapshot.Topic, s.ours())
+	}
 	if err != nil {
 		return false, err
 	}
@@ -59,6 +62,16 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.config.ShutdownTimeout, time.Second))
 	defer cancel()
 	return true, k.Put(ctx, msgs, source.Claim{})
+}
+
+// ownsModel refuses to publish a version of a model whose newest version is another pipeline's: that one's learner would end, and be refused at
+// each start.
+func (s *system) ownsModel(ctx context.Context) error {
+	newest, err := s.newestVersion(ctx)
+	if err != nil {
+		return s.mayRead(s.config.Snapshot.Topic, err)
+	}
+	return pipeline.Belongs(newest, s.config.Snapshot.Topic, s.ours())
 }
 
 // inPlace reports whether snap is the newest snapshot on the topic and the learner's checkpoint is not older. newest

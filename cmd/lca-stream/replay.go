@@ -262,9 +262,16 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 func (r *replay) mayPublish(ctx context.Context) (err error) {
 	switch keyed := r.config.Model.By.Keyed(); {
 	case keyed && r.flags.publishes():
-		return r.system.keyedTopics(ctx)
+		if err = r.system.keyedTopics(ctx); err == nil {
+			err = r.system.ownsModels(ctx)
+		}
 	case !keyed && r.flags.output == "" && !r.flags.tune && r.system != nil: // without it, what files hold is only counted
-		r.must, err = r.system.fitsAtStart(ctx)
+		if r.flags.publishes() {
+			err = r.system.ownsModel(ctx)
+		}
+		if err == nil {
+			r.must, err = r.system.fitsAtStart(ctx)
+		}
 	}
 	return err
 }

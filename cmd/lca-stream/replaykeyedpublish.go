@@ -77,9 +77,12 @@ func (s *system) keyedTopics(ctx context.Context) error {
 }
 
 // publishModels publishes models of one partition as publish does that of all rows: in the place of the partition's learner, for one
-// transaction, with checkpoints from which it goes on. Models that are there already are left alone, and if all are, so is the learner.
+// transaction, with checkpoints from which it goes on. Those of another pipeline are refused. Models that are there already are left alone, and if all are, so is the learner.
 // faults are why a model was not published; nil where it was.
 func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (faults []error, err error) {
+	if err := s.ownsModels(ctx); err != nil {
+		return nil, err
+	}
 	_, partition, _, _ := modelkey.Split(all[0].ModelID)
 	msgs, faults, err := s.placedModels(ctx, partition, all, source.LatestStable)
 	if err != nil || len(msgs) == 0 {

@@ -45,6 +45,8 @@ type system struct {
 	rate     *source.Rate      // of the transform's transactions
 	learns   bool              // this process has a learner
 
+	modelsOwner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
+
 	fromHistory bool // --from-history
 
 	instance atomic.Pointer[string]            // name of this member of the group; nil: it has none
@@ -168,6 +170,11 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 	return s.alive(ctx, c.Name(), func(ctx context.Context) error {
 		return s.guarded(ctx, c.Name(), wants, func(ctx context.Context) error { return work(ctx, s) })
 	})
+}
+
+// ours is the pipeline that models of this configuration belong to.
+func (s *system) ours() pipeline.Owner {
+	return pipeline.Owner{Group: s.config.Source.Group, Topic: s.config.Source.Topic}
 }
 
 func (s *system) close() {
