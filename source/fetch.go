@@ -183,12 +183,14 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			continue
 		}
 		if held := (*throttledError)(nil); errors.As(err, &held) { // not a fault, so it does not count as a retry
+			r.succeeded()
 			if err := sleep(ctx, held.delay); err != nil {
 				return Fetched{}, err
 			}
 			continue
 		}
 		if large := (*largeError)(nil); errors.As(err, &large) {
+			r.succeeded()
 			if f.grant, err = f.memory.batches.waitFor(ctx, large.need); err != nil {
 				return Fetched{}, err
 			}
