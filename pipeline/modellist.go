@@ -9,7 +9,7 @@ import (
 )
 
 // A ModelTable is listed in any order and from any place by choosing among references to its rows, one page of which is copied. One list is made at
-// a time, in memory that is used again: it is 16 bytes a model, whatever is asked for and however often.
+// a time, in memory that is used again: it is 16 bytes for each model, whatever is asked for and however often.
 
 // listed is a row as a list sorts it. The number is copied, because the row goes on; the texts of a row stay as they are.
 type listed struct {

@@ -76,7 +76,7 @@ func TestModelTablePages(t *testing.T) {
 	}
 }
 
-// A list takes memory for its page, wherever that begins, and whoever else asks.
+// A list takes memory for its page, wherever that begins and however many there are at once.
 func TestModelTableListsInBoundedMemory(t *testing.T) {
 	var table ModelTable
 	const n, lists, limit = 20000, 8, 100
