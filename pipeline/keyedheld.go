@@ -14,6 +14,7 @@ type heldRows struct {
 	plan     *minibatch.Features // nil: there are none
 	x        []float64
 	ordinals []uint32 // of each row among the held ones, the invalid ones included
+	offsets  []int64  // of each row's message: what a row completes has its place, wherever the rows behind it end
 	all      uint32   // number of held rows with the invalid ones
 }
 
@@ -22,7 +23,7 @@ const (
 	mostFree   = 256 // empty buffers
 )
 
-func (h *heldRows) bytes() int64 { return int64(8*cap(h.x) + 4*cap(h.ordinals)) }
+func (h *heldRows) bytes() int64 { return int64(8*cap(h.x) + 4*cap(h.ordinals) + 8*cap(h.offsets)) }
 
 // mostHeld is how many rows of a model that is not in memory are held at most: a minibatch, or fewer where held rows take too much.
 func (k *KeyedLearn) mostHeld(dim int) int {
@@ -32,7 +33,6 @@ func (k *KeyedLearn) mostHeld(dim int) int {
 
 // take holds rows of a message for their model: valid ones with their ordinals among all.
 func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Message, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
-	m.last = place{Topic: msg.Partition.Topic, Partition: msg.Partition.ID, Offset: msg.Offset}
 	m.seen = msg.Time
 	k.hear(m)
 	if m.unsaved == nil {
@@ -53,6 +53,7 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 	h.x = append(h.x, x...)
 	for _, o := range ordinals {
 		h.ordinals = append(h.ordinals, h.all+o)
+		h.offsets = append(h.offsets, msg.Offset)
 	}
 	h.all += uint32(all)
 	if after := h.bytes(); after != before {
@@ -85,10 +86,10 @@ func (k *KeyedLearn) learnHeld(ctx context.Context, m *keyedModel) error {
 		return err
 	}
 	m.held = heldRows{}
-	err := k.learn(ctx, m, h.plan, h.x, h.ordinals, int(h.all))
+	err := k.learn(ctx, m, &h)
 	k.weighHeld(-h.bytes())
 	if len(k.free) < mostFree && h.bytes() < sliceNumbers {
-		k.free = append(k.free, heldRows{x: h.x[:0], ordinals: h.ordinals[:0]})
+		k.free = append(k.free, heldRows{x: h.x[:0], ordinals: h.ordinals[:0], offsets: h.offsets[:0]})
 	}
 	return err
 }

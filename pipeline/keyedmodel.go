@@ -19,7 +19,6 @@ type keyedModel struct {
 	plan   *minibatch.Features // reads its rows; nil: not in memory
 	learnt int64               // rows of messages below this offset are learnt or held
 	held   heldRows
-	last   place // of the row that was read last
 	seen   time.Time
 	heard  int64 // time of the partition at that row
 
@@ -53,21 +52,20 @@ func (k *KeyedLearn) model(value string) *keyedModel {
 }
 
 // learn lets a model in memory learn rows.
-func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, plan *minibatch.Features, x []float64, ordinals []uint32, all int) error {
+func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, h *heldRows) error {
 	one := m.one
-	if !slices.Equal(plan.Names, one.features.Names) {
-		return &Stop{Err: fmt.Errorf("model %q learns %v, and was given rows of %v", one.ModelID, one.features.Names, plan.Names)}
+	if !slices.Equal(h.plan.Names, one.features.Names) {
+		return &Stop{Err: fmt.Errorf("model %q learns %v, and was given rows of %v", one.ModelID, one.features.Names, h.plan.Names)}
 	}
 	id := minibatch.NewRowIDs("", 0)
 	k.ids = k.ids[:0]
-	for _, o := range ordinals {
+	for _, o := range h.ordinals {
 		k.ids = append(k.ids, id.ID(0, int(one.state.Ordinal)+int(o)))
 	}
-	one.state.Ordinal += uint64(all)
-	one.at, one.skip, one.skipped = m.last, k.skip, k.skipped
-	one.offsets[k.Partition] = m.last.Offset
+	one.state.Ordinal += uint64(h.all)
+	one.skip, one.skipped = k.skip, k.skipped
 	one.learner.Borrow(&k.scratch)
-	err := one.add(ctx, x, k.ids, 0)
+	err := k.minibatches(ctx, one, h)
 	one.learner.Return(&k.scratch)
 	k.skip, k.skipped = one.skip, one.skipped
 	if kept := k.collect(ctx, m); err == nil {
@@ -76,6 +74,22 @@ func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, plan *minibatch.F
 	k.recent.MoveToBack(m.recent)
 	k.show(m)
 	return err
+}
+
+// minibatches gives rows to a learner minibatch by minibatch, each at the place of the row that completes it. The snapshot or the alarm that
+// a minibatch makes due says that place, and not how far the batch went by chance.
+func (k *KeyedLearn) minibatches(ctx context.Context, one *Learn, h *heldRows) error {
+	dim := h.plan.Dim()
+	for first := 0; first < len(k.ids); {
+		next := min(first+max(one.batcher.Rows()-one.batcher.Len(), 1), len(k.ids))
+		one.at = place{Topic: k.Partition.Topic, Partition: k.Partition.ID, Offset: h.offsets[next-1]}
+		one.offsets[k.Partition] = one.at.Offset
+		if err := one.add(ctx, h.x[first*dim:next*dim], k.ids[first:next], 0); err != nil {
+			return err
+		}
+		first = next
+	}
+	return nil
 }
 
 // collect takes what a model has to publish.
@@ -105,11 +119,16 @@ func (k *KeyedLearn) collect(ctx context.Context, m *keyedModel) error {
 	return nil
 }
 
-// publish makes a snapshot of a model, and saves it.
+// publish makes a snapshot of a model, and saves it. Rows that are held are learnt before: the snapshot says up to which offset the model's rows
+// were read, and is the same whether it was in memory or not.
 func (k *KeyedLearn) publish(ctx context.Context, m *keyedModel) error {
-	if err := k.load(ctx, m, m.held.plan); err != nil {
+	if err := k.learnHeld(ctx, m); err != nil {
 		return err
 	}
+	if err := k.load(ctx, m, nil); err != nil {
+		return err
+	}
+	m.one.offsets[k.Partition] = m.learnt
 	m.one.learner.Borrow(&k.scratch)
 	err := m.one.publish(false)
 	m.one.learner.Return(&k.scratch)

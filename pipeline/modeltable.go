@@ -1,10 +1,7 @@
 package pipeline
 
 import (
-	"cmp"
-	"container/heap"
 	"hash/maphash"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,37 +25,6 @@ type ModelRow struct {
 	Anomalies  uint64    `json:"anomalies"`         // rows with a probability below alarms.p_below, or without alarms below 1e-4
 }
 
-// modelOrders are the orders of a ModelTable, by the name in JSON of what they compare.
-var modelOrders = map[string]func(a, b *ModelRow) int{
-	"id":          func(a, b *ModelRow) int { return strings.Compare(a.ID, b.ID) },
-	"partition":   func(a, b *ModelRow) int { return cmp.Compare(a.Partition, b.Partition) },
-	"value":       func(a, b *ModelRow) int { return strings.Compare(a.Value, b.Value) },
-	"version":     func(a, b *ModelRow) int { return cmp.Compare(a.Version, b.Version) },
-	"rows_learnt": func(a, b *ModelRow) int { return cmp.Compare(a.RowsLearnt, b.RowsLearnt) },
-	"in_memory":   func(a, b *ModelRow) int { return boolean(a.InMemory) - boolean(b.InMemory) },
-	"last_row":    func(a, b *ModelRow) int { return a.LastRow.Compare(b.LastRow) },
-	"gain":        func(a, b *ModelRow) int { return cmp.Compare(a.Gain, b.Gain) },
-	"alarms":      func(a, b *ModelRow) int { return cmp.Compare(a.Alarms, b.Alarms) },
-	"anomalies":   func(a, b *ModelRow) int { return cmp.Compare(a.Anomalies, b.Anomalies) },
-}
-
-func boolean(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// ModelOrders returns what a ModelTable can be ordered by, sorted.
-func ModelOrders() []string {
-	var names []string
-	for name := range modelOrders {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 // modelShards is the number of parts of a table, so that a reader of all rows holds a writer up for one part alone.
 const modelShards = 64
 
@@ -66,6 +32,9 @@ const modelShards = 64
 // the stages have in their indices. The zero value is an empty table.
 type ModelTable struct {
 	shards [modelShards]modelShard
+
+	listing sync.Mutex // held while a list is made
+	list    []listed   // of the last one, cleared
 }
 
 // modelShard is one part of a table.
@@ -76,10 +45,15 @@ type modelShard struct {
 
 var modelSeed = maphash.MakeSeed()
 
-// Update changes the row of a model. A new one has its id, partition and value before change sees it. change must not
-// call the table.
+// shard returns the part that the row of a model is in.
+func (t *ModelTable) shard(id string) *modelShard {
+	return &t.shards[maphash.String(modelSeed, id)%modelShards]
+}
+
+// Update changes the row of a model. A new one has its id, partition and value before change sees it. These stay as they are, and change must
+// not call the table.
 func (t *ModelTable) Update(id string, change func(*ModelRow)) {
-	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s := t.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	row := s.rows[id]
@@ -104,7 +78,7 @@ func newModelRow(id string) *ModelRow {
 
 // Change changes the row of a model that is in the table.
 func (t *ModelTable) Change(id string, change func(*ModelRow)) {
-	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s := t.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if row := s.rows[id]; row != nil {
@@ -114,7 +88,7 @@ func (t *ModelTable) Change(id string, change func(*ModelRow)) {
 
 // Remove removes a model that was retired, unless it has come back into memory.
 func (t *ModelTable) Remove(id string) {
-	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s := t.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if row := s.rows[id]; row != nil && !row.InMemory {
@@ -149,76 +123,13 @@ func (t *ModelTable) Len() (n int) {
 
 // Get returns the row of a model; false if there is none.
 func (t *ModelTable) Get(id string) (row ModelRow, ok bool) {
-	s := &t.shards[maphash.String(modelSeed, id)%modelShards]
+	s := t.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.rows[id]; found != nil {
 		return *found, true
 	}
 	return ModelRow{}, false
-}
-
-// List returns limit rows from offset on, and how many there are. They are ordered by one of ModelOrders, and rows that are alike in it
-// by id; by id alone where the name is none of them.
-func (t *ModelTable) List(offset, limit int, by string, descending bool) (rows []ModelRow, total int) {
-	order := modelOrders[by]
-	if order == nil {
-		order = modelOrders["id"]
-	}
-	offset, limit = max(offset, 0), max(limit, 0)
-	first := &firstRows{rows: []ModelRow{}, less: func(a, b *ModelRow) bool {
-		c := order(a, b)
-		if descending {
-			c = -c
-		}
-		return cmp.Or(c, strings.Compare(a.ID, b.ID)) < 0
-	}}
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		for _, row := range s.rows {
-			total++
-			first.offer(row, offset+limit)
-		}
-		s.mu.Unlock()
-	}
-	sorted := first.rows
-	slices.SortFunc(sorted, func(a, b ModelRow) int {
-		if first.less(&a, &b) {
-			return -1
-		}
-		return 1
-	})
-	return sorted[min(offset, len(sorted)):], total
-}
-
-// firstRows is a heap of the rows that are first in an order, the last of them on top.
-type firstRows struct {
-	rows []ModelRow
-	less func(a, b *ModelRow) bool
-}
-
-func (f *firstRows) Len() int           { return len(f.rows) }
-func (f *firstRows) Less(i, j int) bool { return f.less(&f.rows[j], &f.rows[i]) }
-func (f *firstRows) Swap(i, j int)      { f.rows[i], f.rows[j] = f.rows[j], f.rows[i] }
-func (f *firstRows) Push(x any)         { f.rows = append(f.rows, x.(ModelRow)) }
-
-// Pop removes the last.
-func (f *firstRows) Pop() any {
-	last := f.rows[len(f.rows)-1]
-	f.rows = f.rows[:len(f.rows)-1]
-	return last
-}
-
-// offer takes a row if it is among the first of most.
-func (f *firstRows) offer(row *ModelRow, most int) {
-	switch {
-	case len(f.rows) < most:
-		heap.Push(f, *row)
-	case most > 0 && f.less(row, &f.rows[0]):
-		f.rows[0] = *row
-		heap.Fix(f, 0)
-	}
 }
 
 // ModelCounts are the models of a stage that has one for each value.

@@ -1,30 +1,51 @@
 package pipeline
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 )
+
+// modelOrders are the orders of a ModelTable.
+var modelOrders = map[string]func(a, b *ModelRow) int{
+	"id":          func(a, b *ModelRow) int { return strings.Compare(a.ID, b.ID) },
+	"partition":   func(a, b *ModelRow) int { return cmp.Compare(a.Partition, b.Partition) },
+	"value":       func(a, b *ModelRow) int { return strings.Compare(a.Value, b.Value) },
+	"version":     func(a, b *ModelRow) int { return cmp.Compare(a.Version, b.Version) },
+	"rows_learnt": func(a, b *ModelRow) int { return cmp.Compare(a.RowsLearnt, b.RowsLearnt) },
+	"in_memory": func(a, b *ModelRow) int {
+		return strings.Compare(fmt.Sprint(a.InMemory), fmt.Sprint(b.InMemory))
+	},
+	"last_row":  func(a, b *ModelRow) int { return a.LastRow.Compare(b.LastRow) },
+	"gain":      func(a, b *ModelRow) int { return cmp.Compare(a.Gain, b.Gain) },
+	"alarms":    func(a, b *ModelRow) int { return cmp.Compare(a.Alarms, b.Alarms) },
+	"anomalies": func(a, b *ModelRow) int { return cmp.Compare(a.Anomalies, b.Anomalies) },
+}
 
 // A page of the table is that of all rows sorted, for each order, both ways, and beyond the end.
 func TestModelTablePages(t *testing.T) {
 	var table ModelTable
 	random := rand.New(rand.NewPCG(1, 2))
 	const n = 500
+	lastRows := []time.Time{{}, time.UnixMilli(-1), time.UnixMilli(0), time.UnixMilli(1), time.Unix(29, 0), time.UnixMilli(math.MaxInt64)}
+	gains := []float64{math.Inf(-1), -2, -1e-300, math.Copysign(0, -1), 0, 1e-300, 0.5, 3, math.Inf(1)}
 	for i := range n {
 		table.Update(modelkey.ID("m", int32(i%4), fmt.Appendf(nil, "key %d", i)), func(r *ModelRow) {
 			*r = ModelRow{
 				ID: r.ID, Partition: r.Partition, Value: r.Value, Version: random.Uint64N(9), RowsLearnt: random.Uint64N(20), InMemory: i%3 == 0,
-				LastRow: time.Unix(random.Int64N(30), 0), Gain: float64(random.IntN(7)), Alarms: random.Uint64N(3), Anomalies: random.Uint64N(4),
+				LastRow: lastRows[random.IntN(len(lastRows))], Gain: gains[random.IntN(len(gains))], Alarms: random.Uint64N(3), Anomalies: random.Uint64N(4),
 			}
 		})
 	}
@@ -44,14 +65,43 @@ func TestModelTablePages(t *testing.T) {
 			for _, page := range []struct{ offset, limit int }{{0, 10}, {3, 1}, {490, 100}, {n, 5}, {0, 0}, {-4, 2}} {
 				from := min(max(page.offset, 0), n)
 				got, total := table.List(page.offset, page.limit, by, descending)
-				if diff := cmp.Diff(want[from:min(from+page.limit, n)], got); diff != "" || total != n {
-					t.Errorf("by %s, descending %v, from %d, %d rows, total %d (-want +got):\n%s", by, descending, page.offset, page.limit, total, diff)
+				if wrong := diff.Diff(want[from:min(from+page.limit, n)], got); wrong != "" || total != n {
+					t.Errorf("by %s, descending %v, from %d, %d rows, total %d (-want +got):\n%s", by, descending, page.offset, page.limit, total, wrong)
 				}
 			}
 		}
 	}
-	if unknown, _ := table.List(0, 10*n, "colour", false); cmp.Diff(all, unknown) != "" {
+	if unknown, _ := table.List(0, 10*n, "colour", false); diff.Diff(all, unknown) != "" {
 		t.Error("an order that does not exist is not that by id")
+	}
+}
+
+// A list takes memory for its page, wherever that begins and however many there are at once.
+func TestModelTableListsInBoundedMemory(t *testing.T) {
+	var table ModelTable
+	const n, lists, limit = 20000, 8, 100
+	for i := range n {
+		table.Update(modelkey.ID("m", 0, fmt.Appendf(nil, "machine %06d", i)), func(r *ModelRow) { r.RowsLearnt = uint64(i * 7919 % n) })
+	}
+	table.List(0, 1, "id", false) // makes what is used again
+	for _, by := range []string{"id", "rows_learnt"} {
+		for _, offset := range []int{0, n / 2, n - limit} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var all sync.WaitGroup
+			for range lists {
+				all.Go(func() {
+					if rows, total := table.List(offset, limit, by, false); len(rows) != limit || total != n {
+						t.Errorf("%d rows of %d", len(rows), total)
+					}
+				})
+			}
+			all.Wait()
+			runtime.ReadMemStats(&after)
+			if each := (after.TotalAlloc - before.TotalAlloc) / lists; each > 64<<10 {
+				t.Errorf("by %s, from %d: a list takes %d bytes", by, offset, each)
+			}
+		}
 	}
 }
 

@@ -147,6 +147,35 @@ func (r *rig) answer(c answers, key kmsg.Key, code kafka.Error) {
 	}
 }
 
+// Another owner that is caught in its first milliseconds looks like the coordinator's own abort. A transaction that is not as old as its timeout
+// was not aborted for its age: it is fenced, and does not take the work back, however briefly.
+func TestFencedBeforeTheTimeout(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	r := &rig{Broker: b, t: t, name: "young"}
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
+	wire := &kafkatest.Wire{}
+	old := r.open(20*time.Second, wire)
+	held, release := wire.Hold(keyEndTxn)
+	failed := make(chan error, 1)
+	go func() {
+		failed <- old.Put(context.Background(), []sink.Message{message(out, 0, "old")}, r.claim(in, 1))
+	}()
+	await(t, held)
+	young := r.open(20*time.Second, nil)
+	id, epoch := sink.Producer(old)
+	b.Embedded().Cluster().ControlKey(kmsg.DescribeTransactions.Int16(), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		res := req.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+		res.TransactionStates = []kmsg.DescribeTransactionsResponseTransactionState{{TransactionalID: r.name, State: "PrepareEpochFence", ProducerID: id, ProducerEpoch: epoch + 1}}
+		return res, nil, true
+	})
+	release()
+	if err := <-failed; !errors.Is(err, sink.ErrFenced) {
+		t.Errorf("the old owner ended with %v, want ErrFenced", err)
+	}
+	mustPut(t, young, []sink.Message{message(out, 0, "young")}, r.claim(in, 1))
+	r.want(out, "0:young")
+}
+
 // Ending a transaction is refused, so its outcome stays open. The next Put settles it and says so
 // without writing anything, because what its caller has read since was not final.
 func TestLostAndFound(t *testing.T) {

@@ -87,6 +87,7 @@ type Kafka struct {
 	timeout   time.Duration // transaction timeout: as configured, unless the cluster or the link required another
 	ceiling   time.Duration // upper bound of timeout
 	stretched bool          // timeout was raised, and the broker does not know yet
+	expires   time.Time     // before this the broker does not abort the last transaction for its age
 	tooLate   int           // size in bytes of the last transaction that ran out of time
 
 	mu       sync.Mutex
@@ -250,7 +251,7 @@ func (k *Kafka) transact(ctx context.Context, msgs []Message, claim source.Claim
 	if err := k.choose(ctx); err != nil {
 		return err
 	}
-	k.state = open
+	k.state, k.expires = open, time.Now().Add(k.timeout*9/10) // clocks may differ in their pace
 	k.used = k.version < 2
 	if len(all) > 0 && k.version < 2 {
 		if err := k.addPartitions(ctx, all); err != nil {

@@ -16,8 +16,8 @@ import (
 // outlives its timeout, as during a long network outage, and takes the next epoch for that. Then no process has the
 // work, and we take it back. fencedBy returns nil in that case, and the given error otherwise.
 //
-// What tells them apart is the state of the transactional id (DescribeTransactions, Kafka 3.0). With ours at
-// epoch e:
+// What tells them apart is the age of our transaction, which the coordinator does not abort before its timeout, and the state of the
+// transactional id (DescribeTransactions, Kafka 3.0). With ours at epoch e:
 //
 //	the coordinator's own abort           epoch e+1, an abort
 //	another owner, our transaction open   the same for milliseconds, then e+2, empty
@@ -28,7 +28,7 @@ import (
 // a later one than we, which fences us after all. An owner that aborts its own first transaction at e+1 takes another
 // epoch at once.
 func (k *Kafka) fencedBy(ctx context.Context, fenced error) error {
-	if !errors.Is(fenced, ErrFenced) || k.producer.id < 0 {
+	if !errors.Is(fenced, ErrFenced) || k.producer.id < 0 || time.Now().Before(k.expires) {
 		return fenced
 	}
 	var now *kmsg.DescribeTransactionsResponseTransactionState

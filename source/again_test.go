@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -55,4 +56,45 @@ func TestLongTroubleIsSaidAgain(t *testing.T) {
 			t.Errorf("%d lines in 5 minutes, want one in %v:\n%s", n, sayEvery, &log)
 		}
 	})
+}
+
+// An answer that another try follows is the end of a trouble: what brokers do wrong after that has all its time, and is neither given up at
+// once, as if it had begun before time did, nor because of an older trouble.
+func TestTroubleBeginsAfterAnAnswer(t *testing.T) {
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = time.Minute
+	for name, before := range map[string]func(*testing.T, *retry){
+		"an answer": func(t *testing.T, r *retry) {
+			if err := r.answered(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a trouble, and long waiting": func(t *testing.T, r *retry) {
+			if err := r.again(t.Context(), io.EOF); err != nil {
+				t.Fatal(err)
+			}
+			for began := time.Now(); time.Since(began) < 2*limit; {
+				if err := r.answered(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRetry(c, limit, "join group")
+				before(t, r)
+				began := time.Now()
+				for err = nil; err == nil; {
+					err = r.again(t.Context(), io.EOF)
+				}
+				if lasted := time.Since(began); lasted < limit || lasted > limit+2*maxBackoff || !strings.Contains(err.Error(), "gave up after 1m") {
+					t.Errorf("given up after %v, want %v: %v", lasted, limit, err)
+				}
+			})
+		})
+	}
 }

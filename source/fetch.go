@@ -20,6 +20,7 @@ type FetcherConfig struct {
 	Offset    int64  // first offset to read
 	Epochs    Epochs // leader epoch of the record before Offset; without an entry it is not checked
 	TopicID   string // id of the topic that Offset belongs to, see Note: another topic of this name gives a *RecreatedError; "" = the first one found
+	Remedy    string // what to do then: that depends on what the topic is for
 
 	// ReadUncommitted also returns the records of open and aborted transactions. By default a reader sees only
 	// committed records, and stops before the first open transaction.
@@ -183,12 +184,14 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			continue
 		}
 		if held := (*throttledError)(nil); errors.As(err, &held) { // not a fault, so it does not count as a retry
+			r.succeeded()
 			if err := sleep(ctx, held.delay); err != nil {
 				return Fetched{}, err
 			}
 			continue
 		}
 		if large := (*largeError)(nil); errors.As(err, &large) {
+			r.succeeded()
 			if f.grant, err = f.memory.batches.waitFor(ctx, large.need); err != nil {
 				return Fetched{}, err
 			}

@@ -36,7 +36,7 @@ func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) er
 	if f.doubts == 1 {
 		r.cluster.Log().Warn("a record batch came damaged; fetching it again", "what", r.what, "error", damaged.err)
 	}
-	return r.pause(ctx)
+	return r.answered(ctx)
 }
 
 // decode fills in records, rejected batches and the next offset. It stops when the records hold more than a part in

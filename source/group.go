@@ -139,16 +139,17 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 			err = context.Cause(ctx)
 		case errors.Is(err, kafka.FencedInstanceID) && g.config.Derived:
 			g.nameless()
-			err = r.pause(ctx)
+			err = r.answered(ctx)
 		case errors.Is(err, kafka.FencedInstanceID):
 			err = fmt.Errorf("%w: group %q, instance %q", ErrInstanceFenced, g.config.Group, g.config.InstanceID)
 		case errors.Is(err, kafka.MemberIDRequired): // KIP-394: the answer holds the id
+			r.succeeded()
 			err = nil
 		case errors.Is(err, kafka.UnknownMemberId): // removed meanwhile: join as a new member
 			g.member = ""
-			err = r.pause(ctx)
+			err = r.answered(ctx)
 		case errors.Is(err, kafka.RebalanceInProgress), errors.Is(err, kafka.IllegalGeneration): // the group has moved on
-			err = r.pause(ctx)
+			err = r.answered(ctx)
 		default:
 			err = r.again(ctx, explainGroup(err))
 		}

@@ -56,6 +56,33 @@ func TestJoinRetries(t *testing.T) {
 	}
 }
 
+// TestTroubleDuringARebalance: a broker that hangs up after the group has moved on is waited for like any other.
+func TestTroubleDuringARebalance(t *testing.T) {
+	for _, first := range []*kerr.Error{kerr.RebalanceInProgress, kerr.UnknownMemberID, kerr.IllegalGeneration} {
+		t.Run(first.Message, func(t *testing.T) {
+			c := fake(t)
+			asked := 0
+			c.ControlKey(int16(kmsg.SyncGroup), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				switch asked++; asked {
+				case 1:
+					res := r.ResponseKind().(*kmsg.SyncGroupResponse)
+					res.ErrorCode = first.Code
+					return res, nil, true
+				case 2:
+					return nil, errors.New("cut"), true
+				}
+				return nil, nil, false
+			})
+			w := join(t, open(t, c.ListenAddrs()...), groupOf())
+			if gen := w.next(t); len(gen.Partitions) != 3 || asked < 3 {
+				t.Errorf("partitions %v after %d requests", gen.Partitions, asked)
+			}
+			w.leave(t)
+		})
+	}
+}
+
 func TestJoinErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string

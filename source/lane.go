@@ -100,6 +100,7 @@ func (k *Kafka) start() {
 			Offset:          k.position[p],
 			Epochs:          k.epochs,
 			TopicID:         k.topics[p.Topic],
+			Remedy:          remedyRecreated,
 			ReadUncommitted: k.config.ReadUncommitted,
 			SetAside:        true,
 			MaxBytes:        max(k.config.GatherBytes, leastFetch),

@@ -17,12 +17,19 @@ var noTopicID [16]byte
 type RecreatedError struct {
 	Topic   string
 	Was, Is string // ids, see Note
+	Remedy  string // see FetcherConfig
 }
+
+// remedyRecreated is what to do where positions are those of the old topic.
+const remedyRecreated = "`lca-stream offsets show` says what is known of the old one, and `lca-stream offsets reset --to earliest` begins with the new one"
 
 // Error says what happened and what can be done about it.
 func (e *RecreatedError) Error() string {
-	return fmt.Sprintf("topic %s was deleted and created again: what is read is the topic with id %s, and the id is now %s; nothing of the new topic was read: "+
-		"`lca-stream offsets show` says what is known of the old one, and `lca-stream offsets reset --to earliest` begins with the new one", e.Topic, e.Was, e.Is)
+	text := fmt.Sprintf("topic %s was deleted and created again: what is read is the topic with id %s, and the id is now %s; nothing of the new topic was read", e.Topic, e.Was, e.Is)
+	if e.Remedy != "" {
+		text += ": " + e.Remedy
+	}
+	return text
 }
 
 // Unwrap returns the error code that a broker gives for the old id. At first the cause may only be old metadata.
@@ -38,7 +45,7 @@ func (f *Fetcher) same(id [16]byte) error {
 		f.topic = id
 		return nil
 	}
-	return &RecreatedError{Topic: f.config.Partition.Topic, Was: topicID(f.topic), Is: topicID(id)}
+	return &RecreatedError{Topic: f.config.Partition.Topic, Was: topicID(f.topic), Is: topicID(id), Remedy: f.config.Remedy}
 }
 
 // replaced reports whether metadata have shown another id for the topic for too long for a broker that only lags behind.

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func recreated(t *testing.T, f *source.Fetcher, was, is string) {
 	if want := (source.RecreatedError{Topic: "events", Was: was, Is: is}); *e != want {
 		t.Errorf("%+v, want %+v", *e, want)
 	}
+	if strings.Contains(err.Error(), "offsets") {
+		t.Errorf("a reader without positions says what to do about them: %v", err)
+	}
 	if source.Passing(err) {
 		t.Error("a caller would try again")
 	}
@@ -89,7 +93,7 @@ func testRecreated(t *testing.T, b *kafkatest.Broker) {
 		t.Fatal(err)
 	}
 	defer func() { _ = k.Close() }()
-	if batch, err := k.Read(within(t)); !errors.As(err, new(*source.RecreatedError)) {
+	if batch, err := k.Read(within(t)); !errors.As(err, new(*source.RecreatedError)) || !strings.Contains(err.Error(), "lca-stream offsets reset") {
 		t.Errorf("%d messages of the new topic, error %v", len(batch.Messages), err)
 	}
 	config.TopicID, config.Offset = "", 0

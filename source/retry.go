@@ -58,7 +58,7 @@ type retry struct {
 	grace   time.Duration // for unknown topics
 	hangUps time.Duration // how long brokers may only close connections; 0: as long as limit
 	quiet   time.Duration // how long the trouble may last before it is logged
-	started time.Time     // start of the trouble: of the first try, where it is known, or else its end
+	started time.Time     // start of the trouble: of the first try, where it is known, or else its end; zero: there is none
 	silence time.Time     // since when brokers have only closed connections
 	absence time.Time     // since when brokers have said that the topic does not exist
 	other   time.Time     // since when brokers have said that the name is another topic's
@@ -76,7 +76,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if r.tries == 0 && r.started.IsZero() {
+	if r.started.IsZero() { // also after tries that an answer has ended
 		r.started = time.Now()
 	}
 	since := time.Since(r.started)
@@ -153,11 +153,19 @@ func sleep(ctx context.Context, delay time.Duration) error {
 	}
 }
 
-// succeeded logs the end of a trouble that was logged.
+// succeeded ends a trouble, and logs that if the trouble was logged. It is called for any answer that another try follows for reasons
+// that are no fault of the brokers: what they do wrong after that is another trouble, with all its time before it.
 func (r *retry) succeeded() {
 	if !r.said.IsZero() {
 		r.cluster.Log().Info("recovered", "what", r.what, "tries", r.tries+1, "after", time.Since(r.started).Round(time.Millisecond))
 	}
+	r.started, r.silence, r.absence, r.other, r.said = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+}
+
+// answered ends a trouble, and waits before another try.
+func (r *retry) answered(ctx context.Context) error {
+	r.succeeded()
+	return r.pause(ctx)
 }
 
 func (r *retry) failed(err error) error {

@@ -94,7 +94,7 @@ func (d *doctor) positions(ctx context.Context) {
 	if all.Fault != "" {
 		d.fault("positions", remedy, "the checkpoint cannot be read: %s", all.Fault)
 	}
-	begun, lag, faults := 0, int64(0), d.faults
+	faults := d.faults
 	for _, p := range all.Partitions {
 		if wrong := p.Transform.wrong(p, all.TopicID); wrong != "" {
 			d.fault("positions", remedy, "partition %d, transform: %s", p.Partition, wrong)
@@ -105,18 +105,30 @@ func (d *doctor) positions(ctx context.Context) {
 		if gone := p.gone(); gone > 0 {
 			d.tellGap(p.Partition, gone)
 		}
-		if p.Transform.Offset != nil {
-			begun++
-			lag += *p.Transform.Lag
+	}
+	if d.faults == faults {
+		d.ok("positions", "%s", begun(all.Partitions, fmt.Sprint(d.system.config.Source.StartOffset)))
+	}
+}
+
+// begun says how far the transform is, and the learner where there is no transform.
+func begun(parts []shownPartition, start string) string {
+	count := func(lagOf func(*shownPartition) *int64) (n int, lag int64) {
+		for i := range parts {
+			if behind := lagOf(&parts[i]); behind != nil {
+				n, lag = n+1, lag+*behind
+			}
 		}
+		return n, lag
 	}
-	switch {
-	case d.faults > faults:
-	case begun == 0:
-		d.ok("positions", "nothing has begun yet: the first start reads from %s", d.system.config.Source.StartOffset)
-	default:
-		d.ok("positions", "%d of %s begun, lag %d", begun, plural.Count(len(all.Partitions), "partition"), lag)
+	of := plural.Count(len(parts), "partition")
+	if n, lag := count(func(p *shownPartition) *int64 { return p.Transform.Lag }); n > 0 {
+		return fmt.Sprintf("%d of %s begun, lag %d", n, of, lag)
 	}
+	if n, lag := count(func(p *shownPartition) *int64 { return p.Learn.Lag }); n > 0 {
+		return fmt.Sprintf("the learner has begun %d of %s, lag %d; no transform has: its first start reads from %s", n, of, lag, start)
+	}
+	return "nothing has begun yet: the first start reads from " + start
 }
 
 // wrong says why a process would stop at a position; "": it would not.

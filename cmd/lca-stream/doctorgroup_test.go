@@ -34,3 +34,20 @@ func TestWhenLoaded(t *testing.T) {
 		t.Errorf("when the time is up: %v", err)
 	}
 }
+
+// A learner alone has begun, too.
+func TestWhatHasBegun(t *testing.T) {
+	lag := func(n int64) shownPlace { return shownPlace{Lag: &n} }
+	for _, c := range []struct {
+		parts []shownPartition
+		want  string
+	}{
+		{[]shownPartition{{}, {}}, "nothing has begun yet: the first start reads from earliest"},
+		{[]shownPartition{{Transform: lag(3), Learn: lag(9)}, {Transform: lag(4)}}, "2 of 2 partitions begun, lag 7"},
+		{[]shownPartition{{Learn: lag(0)}, {}}, "the learner has begun 1 of 2 partitions, lag 0; no transform has: its first start reads from earliest"},
+	} {
+		if got := begun(c.parts, "earliest"); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}

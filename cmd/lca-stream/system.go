@@ -301,7 +301,10 @@ func (s *system) openPartitionFor(ctx context.Context, p source.Partition, from 
 	if err != nil {
 		return nil, err
 	}
-	return source.NewFetcher(source.FetcherConfig{Cluster: s.cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience}), nil
+	return source.NewFetcher(source.FetcherConfig{
+		Cluster: s.cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience,
+		Remedy: "what it held is gone: start again, which says what is missing and what to do",
+	}), nil
 }
 
 // How much one Read gathers. A transaction of the transform should be worth its round trips, and worth the pause

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,16 +37,27 @@ type ModelRow struct {
 const (
 	modelsShown = 100  // of a request without a limit
 	mostModels  = 1000 // of a request
+
+	// maxLists bounds the lists at once: each holds its answer in memory until the client has it. Others wait for listWait.
+	maxLists = 4
+	listWait = 10 * time.Second
 )
 
 // models serves the table of models.
 func models(mux *http.ServeMux, c Config) {
+	lists := make(chan struct{}, maxLists)
 	mux.HandleFunc("/api/v1/models", func(w http.ResponseWriter, r *http.Request) {
 		q, err := modelQueryOf(r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if !enter(r.Context(), lists) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "others are listing the models: try again", http.StatusServiceUnavailable)
+			return
+		}
+		defer func() { <-lists }()
 		rows, total := c.Stats.Models.List(q.offset, q.limit, q.by, q.descending)
 		out := Models{Total: total, Offset: q.offset, Models: make([]ModelRow, 0, len(rows))}
 		for i := range rows {
@@ -53,6 +65,18 @@ func models(mux *http.ServeMux, c Config) {
 		}
 		writeJSON(w, http.StatusOK, out)
 	})
+}
+
+// enter waits for a place among those that list. It returns false where none is free for long, or the client has gone.
+func enter(ctx context.Context, lists chan<- struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	select {
+	case lists <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func modelRow(r *pipeline.ModelRow) ModelRow {

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +84,59 @@ func TestModelsRefuses(t *testing.T) {
 			t.Errorf("%s: %d %s", query, code, body)
 		}
 	}
+}
+
+// slowClient takes nothing until it is let go.
+type slowClient struct {
+	http.ResponseWriter
+	writes chan struct{}
+	goOn   chan struct{}
+}
+
+func (s *slowClient) Write(p []byte) (int, error) {
+	s.writes <- struct{}{}
+	<-s.goOn
+	return s.ResponseWriter.Write(p)
+}
+
+// Few answers are in memory at once, however many clients ask and however slow they are. The others have theirs when it is their turn, or are told to come again.
+func TestListsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := http.NewServeMux()
+		models(mux, Config{Stats: fleet(t).stats})
+		writes, goOn := make(chan struct{}, 100), make(chan struct{})
+		var all sync.WaitGroup
+		ask := func() *httptest.ResponseRecorder {
+			answer := httptest.NewRecorder()
+			all.Go(func() {
+				mux.ServeHTTP(&slowClient{answer, writes, goOn}, httptest.NewRequest(http.MethodGet, "/api/v1/models", nil))
+			})
+			return answer
+		}
+		for range maxLists {
+			ask()
+		}
+		synctest.Wait()
+		late := ask()
+		time.Sleep(listWait / 2)
+		synctest.Wait()
+		if len(writes) != maxLists {
+			t.Fatalf("%d lists at once, want %d", len(writes), maxLists)
+		}
+		for range maxLists {
+			<-writes
+		}
+		time.Sleep(listWait)
+		synctest.Wait()
+		if <-writes; late.Header().Get("Retry-After") == "" {
+			t.Error("a client that waited for long was not told to come again")
+		}
+		patient := ask()
+		close(goOn)
+		if all.Wait(); late.Code != http.StatusServiceUnavailable || patient.Code != http.StatusOK {
+			t.Errorf("codes %d and %d", late.Code, patient.Code)
+		}
+	})
 }
 
 // Without keys there is no table, and no series of it.

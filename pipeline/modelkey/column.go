@@ -39,7 +39,8 @@ type Values struct {
 }
 
 // Column returns the values of a record's rows in the column. It takes text, dictionaries of text, integers and booleans,
-// which become decimals, true and false. JSON has no type for integers, so float64 counts too: a number that is no integer is no value. In a record without the column no row has a value. The caller calls Release.
+// which become decimals, true and false. JSON has no type for integers, so float64 counts too: a number that is no integer is no value. What JSON has
+// besides is no text, though a record holds it as such: one object can be written in many ways. In a record without the column no row has a value. The caller calls Release.
 func (b By) Column(rec arrow.Record) (Values, error) {
 	n := int(rec.NumRows())
 	path, count := nested.Find(rec.Schema(), b.Name)
@@ -48,6 +49,9 @@ func (b By) Column(rec arrow.Record) (Values, error) {
 		return Values{n: n}, nil
 	case count > 1:
 		return Values{}, &ColumnError{CodeAmbiguous, b.Name, "two columns have this name"}
+	}
+	if nested.IsKept(rec.Schema(), b.Name) {
+		return Values{}, &ColumnError{CodeType, b.Name, "it holds JSON objects, arrays, or values of several types; a model's value is text, an integer or a boolean"}
 	}
 	col, err := path.Column(rec)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 func TestParseIsTheInverseOfString(t *testing.T) {
@@ -183,4 +184,47 @@ func record(t *testing.T, typ arrow.DataType, json string) arrow.Record {
 	rec := array.NewRecord(schema, []arrow.Array{col}, int64(col.Len()))
 	col.Release()
 	return rec
+}
+
+// One JSON object can be written in many ways, and what is of several types is kept as it was written: neither is a value, whatever
+// the messages before and after it hold. A text that looks like an object is one.
+func TestJSONTextIsNoValue(t *testing.T) {
+	d, err := format.NewDecoder(format.Config{Columns: []string{"m", "in.m"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, message string
+		want          string // "": the column is refused
+	}{
+		{"m", `{"m": "{\"x\": 1}", "in": {"m": {}}}`, `{"x": 1}`},
+		{"m", `{"m": {"x": 1}, "in": {"m": "a"}}`, ""},
+		{"m", `{"m": "a", "in": {"m": "a"}}`, "a"},
+		{"m", `{"m": { "x":1 }, "in": {"m": "a"}}`, ""},
+		{"m", `{"m": ["a"], "in": {"m": "a"}}`, ""},
+		{"in.m", `{"m": "a", "in": {"m": "b"}}`, "b"},
+		{"in.m", `{"m": "a", "in": {"m": {"x": 1}}}`, ""},
+		{"in.m", `[{"m": "a", "in": {"m": "b"}}, {"m": "a", "in": {"m": 7}}]`, ""},
+		{"in.m", `{"m": {}, "in": {"m": "b"}}`, "b"},
+	} {
+		rec, _, err := d.DecodeIn(t.Context(), nil, []byte(c.message), "")
+		if err != nil {
+			t.Fatalf("%s: %v", c.message, err)
+		}
+		values, err := (By{Column, c.name}).Column(rec)
+		if c.want == "" {
+			var bad *ColumnError
+			if !errors.As(err, &bad) || bad.Code != CodeType {
+				t.Errorf("%s of %s: %v, want %s", c.name, c.message, err, CodeType)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%s of %s: %v", c.name, c.message, err)
+		}
+		if got, ok := values.At(0); got != c.want || !ok {
+			t.Errorf("%s of %s: %q, %v, want %q", c.name, c.message, got, ok, c.want)
+		}
+		values.Release()
+	}
 }

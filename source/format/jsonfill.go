@@ -119,6 +119,7 @@ type jsonSchema struct {
 	schema *arrow.Schema
 	names  []string
 	types  []arrow.DataType
+	kept   []string
 }
 
 // jsonSchema returns the schema of the record: that of the last message, if it had the same columns. Small messages
@@ -128,13 +129,13 @@ func (d *jsonDecoder) jsonSchema(t *jsonTable) *arrow.Schema {
 	if last != nil && last.of(t) {
 		return last.schema
 	}
-	s := &jsonSchema{types: slices.Clone(t.types)}
+	s := &jsonSchema{types: slices.Clone(t.types), kept: keptAsWritten(t.out, "", nil)}
 	fields := make([]arrow.Field, len(t.out))
 	for i := range t.out {
 		s.names = append(s.names, t.out[i].name)
 		fields[i] = arrow.Field{Name: t.out[i].name, Type: t.types[i], Nullable: true}
 	}
-	s.schema = nested.Open(fields)
+	s.schema = nested.Open(fields, s.kept...)
 	d.last.Store(s)
 	return s.schema
 }
@@ -148,7 +149,20 @@ func (s *jsonSchema) of(t *jsonTable) bool {
 			return false
 		}
 	}
-	return true
+	return slices.Equal(s.kept, keptAsWritten(t.out, "", nil))
+}
+
+// keptAsWritten appends the names of the columns whose values are kept as they stand: their type is that of text, too.
+func keptAsWritten(out []jsonOut, path string, names []string) []string {
+	for i := range out {
+		switch o := &out[i]; {
+		case len(o.within) > 0:
+			names = keptAsWritten(o.within, path+o.name+".", names)
+		case o.column.kind == jsonText:
+			names = append(names, path+o.name)
+		}
+	}
+	return names
 }
 
 // prepare lets the column receive the values of the second pass, and returns its type. Numbers without a null among them

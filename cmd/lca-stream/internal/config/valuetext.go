@@ -73,7 +73,7 @@ func (v *sizeValue) String() string {
 }
 
 func (v *sizeValue) want() string {
-	return fmt.Sprintf("a size such as 1MiB, %s … %s%s", size(v.low), size(v.high), orWords(v.words))
+	return fmt.Sprintf("a size, %s … %s%s", size(v.low), size(v.high), orWords(v.words))
 }
 
 func (v *sizeValue) schema() map[string]any {
