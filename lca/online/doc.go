@@ -46,7 +46,8 @@
 //     machine at rest (wake.go). It restarts as well when it refuses most rows (lockout.go). (TestDriftIsFollowed, TestBurst, TestPatience,
 //     TestStuckColumn, TestLongRests, TestWake)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
-//     once (former.go). (TestRegimeReturns, TestNoFalseReturn)
+//     once (former.go). (TestRegimeReturns, TestNoFalseReturn) With Drift off none is left, and the newest that knew all before it is kept, for
+//     when it is forgotten (knowngood.go). (TestLongRest)
 //   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over
 //     (transition.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
 //     (brief.go). (TestSlowTransition, TestBriefRegimes)
