@@ -103,7 +103,7 @@ func (l *Learner) beganLately() bool {
 // given. restart says that a restart is due otherwise.
 func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
-	if l.cfg.Finite || soon && !restart && l.cfg.Drift {
+	if l.cfg.Finite || soon && !restart {
 		return false
 	}
 	best, least := -1, below
@@ -144,7 +144,8 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 	if l.cfg.Drift {
 		ok = ok && !l.manyFar(far, all.len()) && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
 	} else {
-		ok = ok && float64(far) <= knownRefused*float64(all.len())
+		stuck, _ := l.isStuck(b)
+		ok = ok && !stuck && float64(far) <= knownRefused*float64(all.len())
 	}
 	return s.NLL, ok
 }

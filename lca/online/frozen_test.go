@@ -74,6 +74,17 @@ func TestFrozenFromAnyRow(t *testing.T) {
 	}
 }
 
+// TestFrozenInLargeMinibatches holds the same where two minibatches are all that a change must last for.
+func TestFrozenInLargeMinibatches(t *testing.T) {
+	for _, from := range []int{150, 250} {
+		m := newMachine(t, 5, 6, .3, func(c *Config) { c.Neighbours, c.Minibatch = 1000, 500 })
+		m.learn(6000+from, m.next)
+		if learnt, alarms := m.learn(4000, m.at(m.next(), 0)); learnt > m.l.cfg.Minibatch || slices.Contains(alarms, AlarmDrift) {
+			t.Errorf("from row %d: %d of 4000 rows learnt, alarms %v", from, learnt, alarms)
+		}
+	}
+}
+
 // TestFrozenInSmallMinibatches holds that minibatches of fewer rows than tell anything are told by those before them.
 func TestFrozenInSmallMinibatches(t *testing.T) {
 	for _, b := range []int{1, 2, 5, 9, 10} {

@@ -33,7 +33,7 @@ func TestFrozenWithDriftOff(t *testing.T) {
 // same if it was restored in between.
 func TestLongRest(t *testing.T) {
 	for _, gate := range []float64{20, lca.Auto} {
-		for _, c := range []struct{ neighbours, rest int }{{3000, 2000}, {1000, 6000}} {
+		for _, c := range []struct{ neighbours, rest int }{{3000, 2000}, {1000, 6000}, {1000, 24_000}} {
 			t.Run(fmt.Sprint(gate, c), func(t *testing.T) {
 				m := newMachine(t, 2, 8, .3, func(f *Config) {
 					f.WarmupRows, f.OutlierGate, f.Drift, f.Neighbours = 1600, gate, false, c.neighbours
@@ -44,18 +44,23 @@ func TestLongRest(t *testing.T) {
 					m.learn(300, rest)
 				}
 				m.learn(2000, m.next)
-				if learnt, _ := m.learn(c.rest, rest); learnt < c.rest*9/10 {
-					t.Fatalf("%d of %d rows of a rest that is known were learnt", learnt, c.rest)
-				}
 				other := *m
 				other.l = restored(t, m.l, stateOf(t, m.l))
 				var rows [][]float64
-				for range 4000 {
-					rows = append(rows, m.next())
+				for i := range 4400 + c.rest {
+					if i < 400 || i >= 400+c.rest {
+						rows = append(rows, m.next())
+					} else {
+						rows = append(rows, rest())
+					}
 				}
 				for _, one := range []*machine{m, &other} {
 					at := 0
-					if learnt, _ := one.learn(len(rows), func() []float64 { at++; return rows[at-1] }); learnt < 3800 {
+					draw := func() []float64 { at++; return rows[at-1] }
+					if learnt, _ := one.learn(400+c.rest, draw); learnt < c.rest*9/10 {
+						t.Fatalf("%d of %d rows of a rest that is known were learnt", learnt, c.rest)
+					}
+					if learnt, _ := one.learn(4000, draw); learnt < 3800 {
 						t.Errorf("%d of 4000 rows learnt when the machine runs again", learnt)
 					}
 				}
@@ -85,5 +90,35 @@ func TestNothingNewWithDriftOff(t *testing.T) {
 		if learnt > 12_000-faults {
 			t.Errorf("share %v: %d rows learnt of %d that are normal", share, learnt, 12_000-faults)
 		}
+	}
+}
+
+// TestStuckWithDriftOff holds that what is kept does not return for rows that are refused because a column, or all, stand still, nor for a fault in a part of the
+// rows; and that the alarm for rows that are refused comes.
+func TestStuckWithDriftOff(t *testing.T) {
+	for _, gate := range []float64{20, lca.Auto} {
+		for seed := uint64(1); seed <= 3; seed++ {
+			for name, columns := range map[string]int{"one column": 1, "all columns": 3} {
+				m := newMachine(t, seed, 3, .8, func(c *Config) { c.Neighbours, c.OutlierGate, c.Drift = 1000, gate, false })
+				m.learn(5000, m.next)
+				last := m.next()
+				stuck := func() []float64 { x := m.next(); copy(x, last[:columns]); return x }
+				m.fill(stuck)
+				if learnt, alarms := m.learn(4000, stuck); learnt > 0 || !slices.Equal(alarms, []Alarm{AlarmRefused}) {
+					t.Errorf("gate %v, seed %d, %s: %d rows learnt, alarms %v", gate, seed, name, learnt, alarms)
+				}
+			}
+		}
+	}
+	m := newMachine(t, 1, 6, .3, func(c *Config) { c.Neighbours, c.Drift = 1000, false })
+	m.learn(5000, m.next)
+	if _, alarms := m.learn(12_000, func() []float64 {
+		x := m.next()
+		if m.r.Float64() < .2 {
+			x[1] += 30
+		}
+		return x
+	}); !slices.Equal(alarms, []Alarm{AlarmRefused}) {
+		t.Errorf("alarms %v where a fifth of the rows is at fault", alarms)
 	}
 }

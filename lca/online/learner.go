@@ -153,7 +153,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			below = s.NLL - formerLately
 		}
 		switch {
-		case l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
+		case (l.cfg.Drift || forgotten) && l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
 			alternates = l.turn() && l.cfg.Drift
 			b, m, far = l.judge(all, &s)
@@ -221,6 +221,9 @@ func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s St
 // of s. b are the rows that a gate by C_G lets pass, and far is the number of rows that are far from what was learnt.
 func (l *Learner) judge(all batch, s *Step) (b batch, m *kernel.Moments, far int) {
 	l.closed = false
+	if l.gatesByDistance() {
+		l.measureTail()
+	}
 	b = l.inliers(all)
 	m, far = l.eStep(b, all.len()-b.len())
 	if s.Opened = l.opensGate(far, all.len()); s.Opened {

@@ -3,6 +3,7 @@ package online
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -82,6 +83,11 @@ func (q *quietColumns) observe(active []int) {
 		q.columns[k].observe(q.square[k])
 	}
 	q.outside.observe(q.part)
+}
+
+// clone returns levels of its own.
+func (q *quietColumns) clone() quietColumns {
+	return quietColumns{columns: slices.Clone(q.columns), outside: q.outside}
 }
 
 func (q *quietColumns) write(w *writer) {

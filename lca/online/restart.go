@@ -27,7 +27,7 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 	switch {
 	case s.Opened:
 		return false
-	case !l.cfg.Finite:
+	case !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()):
 		quiet := l.drift.quiet.measure(l, b, m)
 		stuck, judged := l.isStuck(b)
 		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
@@ -62,7 +62,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		l.drift.nll = level{}
 	} else {
 		l.drift.nll.observe(s.NLL)
-		if !l.cfg.Finite {
+		if !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()) {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
@@ -142,7 +142,7 @@ func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 
 // moves reports whether any column has moved in the rows of quarantine. Those of the first minibatch do not count: all may have stopped in the midst of it.
 func (l *Learner) moves(x []float64) bool {
-	if first := l.cfg.Minibatch * l.cfg.Dim; len(x) > 2*first {
+	if first := l.cfg.Minibatch * l.cfg.Dim; len(x) > first {
 		x = x[first:]
 	}
 	moments := newRunningMoments(l.cfg.momentsMemory(), l.cfg.Dim)

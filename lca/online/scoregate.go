@@ -39,9 +39,6 @@ func (l *Learner) knowsScores() bool {
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
 func (l *Learner) reviseGate() {
-	if l.gatesByDistance() {
-		l.measureTail()
-	}
 	if l.usesScores() && l.counts.Minibatches%gateMinibatches == 0 {
 		l.setGate(l.inside.sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 	}

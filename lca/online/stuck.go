@@ -23,13 +23,13 @@ const (
 // hardly any row of the pool is like them, nor has it held other rows for half as long. The repetition may have begun within a minibatch that
 // was learnt, and gone on in quarantine. judged says that all rows are equal and that there are enough of them to tell.
 func (l *Learner) isStuck(b batch) (stuck, judged bool) {
-	if b.len() == 0 {
+	d := l.cfg.Dim
+	if b.len() == 0 || b.len() < kernel.AtomCopies && (b.equalFirst(d) < b.len() || !l.goesOn(b)) {
 		return false, false
 	}
-	d := l.cfg.Dim
 	var order []int
 	for _, k := range l.metric.Active {
-		if !equalInColumn(b, k, d) || b.len() < kernel.AtomCopies && !l.goesOn(b, k) {
+		if !equalInColumn(b, k, d) {
 			continue
 		}
 		if order == nil {
@@ -56,18 +56,18 @@ func (l *Learner) isStuck(b batch) (stuck, judged bool) {
 	return !l.rests(r, b.x[:d]) && !l.holds(r, b.x[:d]), true
 }
 
-// goesOn reports whether a column had the value of the minibatch's rows in the row before them.
-func (l *Learner) goesOn(b batch, column int) bool {
-	partition, newest := b.places[0].partition, -1
+// goesOn reports whether the row before a minibatch was equal to its first one. A few rows tell nothing alone.
+func (l *Learner) goesOn(b batch) bool {
+	d, newest := l.cfg.Dim, -1
 	if n := l.warm.len(); n > 0 {
-		return l.warm.x[(n-1)*l.cfg.Dim+column] == b.x[column]
+		return slices.Equal(l.warm.x[(n-1)*d:], b.x[:d])
 	}
 	for i, p := range l.pool.places {
-		if p.partition == partition && (newest < 0 || p.at > l.pool.places[newest].at) {
+		if p.partition == b.places[0].partition && (newest < 0 || p.at > l.pool.places[newest].at) {
 			newest = i
 		}
 	}
-	return newest >= 0 && l.pool.row(newest)[column] == b.x[column]
+	return newest >= 0 && slices.Equal(l.pool.row(newest), b.x[:d])
 }
 
 // equalInColumn reports whether all rows have the same value in a column.
@@ -169,7 +169,7 @@ func (l *Learner) runsOf(r *poolRuns, order []int, row []float64, same func(one,
 		if to < end {
 			after = at(to).at
 		}
-		cut := one.span() < apart && (after-one.last.at > apart || from > 0 && one.first.at-before > apart)
+		cut := one.span() < apart && (after > one.last.at+apart || from > 0 && one.first.at > before+apart)
 		if before = one.last.at; !cut && to-from >= stuckRun {
 			r.runs = append(r.runs, one)
 		}
@@ -242,7 +242,7 @@ func (l *Learner) holds(r poolRuns, row []float64) bool {
 	if !r.known {
 		return false
 	}
-	half := r.now() / stuckLonger
+	half := max(r.now()/stuckLonger, stuckRun)
 	var held []run
 	add := func(one run) (other bool) {
 		if one.span() < half || slices.Equal(one.row, row) || slices.ContainsFunc(held, func(h run) bool { return slices.Equal(h.row, one.row) }) {

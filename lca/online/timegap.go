@@ -2,6 +2,7 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
 )
@@ -51,6 +52,18 @@ func newTimeGap(c Config) timeGap {
 func (g *timeGap) interrupted() timeGap {
 	now := *g
 	now.tracks, now.each = nil, nil
+	return now
+}
+
+// clone returns the gap of a regime that was left, with figures of its own.
+func (g *timeGap) clone() timeGap {
+	now := g.interrupted()
+	now.levels = slices.Clone(g.levels)
+	for i := range now.levels {
+		for _, v := range now.levels[i].columns() {
+			*v = slices.Clone(*v)
+		}
+	}
 	return now
 }
 
