@@ -23,7 +23,7 @@ func (p *Positions) foreign(ctx context.Context, f known, parts []source.Partiti
 			found = append(found, part)
 		}
 	}
-	if p.Model != "" || len(found) == 0 { // a learner reads on from its checkpoint
+	if !p.transforms() || len(found) == 0 { // a learner knows what its models have learnt
 		return
 	}
 	reading, cancel := context.WithTimeout(ctx, foreignWait)
@@ -34,7 +34,7 @@ func (p *Positions) foreign(ctx context.Context, f known, parts []source.Partiti
 	}
 	for _, part := range found {
 		because := "it is of the first release, or another application uses source.group: then what it has read is never whitened"
-		if _, begun := seen[markerKey(p.Group, part)]; begun {
+		if _, begun := seen[p.markerKey(part)]; begun {
 			because = "this release has begun here before: another application uses source.group, and what it has read is never whitened, or the first release ran in between"
 		}
 		p.Log.WarnContext(logs.Unlimited(ctx), "the transform reads on at an offset that this release has not committed",

@@ -96,6 +96,19 @@ func foreign(modelID, topic string, theirs, ours Owner) error {
 	}
 }
 
+// Mine refuses models that another pipeline has saved or claimed, as far as is committed so far. It changes nothing.
+func (t *Checkpoints) Mine(ctx context.Context) error {
+	f, err := t.read(ctx, t.Stable)
+	if err != nil {
+		return err
+	}
+	c, err := f.newest()
+	if err != nil {
+		return err
+	}
+	return t.mine(f.owner(c))
+}
+
 // Own makes sure, once the sink is open, that the model belongs to this pipeline. A model without an owner is
 // claimed. Two pipelines that claim it at the same moment both read both claims, because each reads to the end after
 // its own is committed. The first claim on the topic counts, and the other pipeline withdraws and stops. Neither

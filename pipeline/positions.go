@@ -34,7 +34,8 @@ type Positions struct {
 	Group  string
 	Topic  string
 	Start  source.At // where a group begins at its first start; partitions that are found later begin at their first record
-	Model  string    // model of the learner; "" for a transform
+	Model  string    // model of the learner; "" for a transform, and for a learner of models by key
+	Models string    // models of a learner by key, see positionskeyed.go
 	Log    *slog.Logger
 	// Written, unless nil, corrects committed offsets that are older than what is written.
 	Written *Written
@@ -91,7 +92,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			return next, nil
 		}
 		for _, part := range stale {
-			msgs = append(msgs, p.Starts.marker(p.Group, part, f.topic.ID, next[part], p.counts(part)))
+			msgs = append(msgs, p.Starts.marker(p.markerKey(part), f.topic.ID, next[part], p.counts(part)))
 		}
 		claim.Next, claim.Metadata, claim.Epochs = next, p.Metadata(parts), p.Epochs(next)
 		if err = k.Put(ctx, msgs, claim); err == nil {
@@ -127,13 +128,10 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 		if err != nil {
 			return f, &Stop{Err: fmt.Errorf("group %q, %s: %w", p.Group, part, err), Remedy: "use that one, or set the offsets with `lca-stream offsets reset`"}
 		}
-		if p.Model == "" && note.Model != "" {
-			return f, &Stop{
-				Err:    fmt.Errorf("group %q is that of the learner of model %q, which has committed offset %d of %s: a transform that begins there would leave out everything before it", p.Group, note.Model, f.committed[part].Next, part),
-				Remedy: "set another source.group: those that end in .learn belong to the learners of the groups without it",
-			}
+		if p.transforms() && note.Model+note.Models != "" {
+			return f, p.learners(note, part, f.committed[part].Next)
 		}
-		if differ(note.TopicID, f.topic.ID) {
+		if p.Ours(f.committed[part]) && differ(note.TopicID, f.topic.ID) {
 			return f, p.recreated(note.TopicID, f.topic.ID, fmt.Sprintf("offset %d of partition %d", f.committed[part].Next, part.ID))
 		}
 		if p.Written == nil {
@@ -163,7 +161,7 @@ func (p *Positions) stale(f known, next source.Offsets, parts []source.Partition
 // text is what is committed with an offset of a partition.
 func (p *Positions) text(id string, part source.Partition) string {
 	note := source.NewNote(id, p.Model)
-	note.Since = p.counts(part)
+	note.Models, note.Since = p.Models, p.counts(part)
 	return note.String()
 }
 
@@ -174,14 +172,13 @@ func (p *Positions) counts(part source.Partition) source.Since {
 	return counts
 }
 
-// committed decides for a transform.
+// committed decides for a transform, and for a learner of models by key.
 func (p *Positions) committed(ctx context.Context, f known, parts []source.Partition) (source.Offsets, []sink.Message, error) {
 	next := make(source.Offsets, len(parts))
 	var missing []source.Partition
 	for _, part := range parts {
-		next[part] = f.committed[part].Next
-		if next[part] < 0 {
-			missing = append(missing, part)
+		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) {
+			next[part], missing = -1, append(missing, part)
 			continue
 		}
 		var err error
@@ -197,10 +194,16 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		return nil, nil, err
 	}
 	for _, part := range missing {
-		if m, begun := seen[markerKey(p.Group, part)]; begun {
-			if next[part], err = p.gone(ctx, part, m, f.topic.ID); err != nil {
-				return nil, nil, err
-			}
+		m, begun := seen[p.markerKey(part)]
+		switch {
+		case !begun:
+		case f.committed[part].Next >= 0:
+			next[part], err = p.returns(part, m, f)
+		default:
+			next[part], err = p.gone(ctx, part, m, f.topic.ID)
+		}
+		if err != nil {
+			return nil, nil, err
 		}
 	}
 	begin, msgs, err := p.begin(ctx, seen, f.topic)
@@ -212,7 +215,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 			continue
 		}
 		next[part] = begin[part]
-		p.Log.Info("a partition is read for the first time", "group", p.Group, "partition", part.String(), "offset", begin[part])
+		p.sayFirst(part, begin[part], f.committed[part].Next)
 	}
 	return next, msgs, nil
 }
@@ -249,7 +252,7 @@ func (p *Positions) learnt(ctx context.Context, f known, parts []source.Partitio
 		}
 	}
 	for _, part := range missing {
-		if m := seen[markerKey(p.Group, part)]; differ(m.TopicID, f.topic.ID) {
+		if m := seen[p.markerKey(part)]; differ(m.TopicID, f.topic.ID) {
 			return nil, nil, p.recreated(m.TopicID, f.topic.ID, fmt.Sprintf("a checkpoint at offset %d of partition %d", saved[part], part.ID))
 		}
 	}
@@ -278,7 +281,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	if err != nil {
 		return nil, nil, err
 	}
-	first, begun := seen[firstKey(p.Group, p.Topic, p.Model)]
+	first, begun := seen[p.firstKey()]
 	if begun && differ(first.TopicID, topic.ID) {
 		if p.Model == "" {
 			return nil, nil, p.recreated(first.TopicID, topic.ID, "start markers")
@@ -300,7 +303,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			}
 		}
 		return earliest, nil, nil
-	case p.Model == "" && others(seen, p.Group, p.Topic): // a group of the first release, which left no record
+	case p.transforms() && others(seen, p.Group, p.Topic): // a group of the first release, which left no record
 		return earliest, nil, nil
 	}
 	at := earliest
@@ -309,7 +312,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			return nil, nil, err
 		}
 	}
-	return at, []sink.Message{p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at, false)}, nil
+	return at, []sink.Message{p.Starts.first(p.firstKey(), topic.ID, at, false)}, nil
 }
 
 // Metadata returns what is committed with the offsets, once Open or Resume has seen the topic.
@@ -352,7 +355,7 @@ func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 		return nil
 	}
 	for _, part := range at.Partitions() {
-		msgs = append(msgs, p.Starts.marker(p.Group, part, *id, at[part], p.counts(part)))
+		msgs = append(msgs, p.Starts.marker(p.markerKey(part), *id, at[part], p.counts(part)))
 	}
 	return msgs
 }

@@ -13,6 +13,7 @@ type Known struct {
 	Topic     source.Topic
 	Committed map[source.Partition]source.Position
 	Markers   map[source.Partition]Start
+	Others    map[source.Partition]bool // what is committed of these is another learner's, see Positions.Models
 }
 
 // Known reads everything and refuses nothing.
@@ -24,10 +25,13 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 		return k, err
 	}
 	seen, err := p.Starts.Read(ctx)
-	k.Markers = make(map[source.Partition]Start)
+	k.Markers, k.Others = make(map[source.Partition]Start), make(map[source.Partition]bool)
 	for _, part := range k.Topic.Partitions {
-		if m, ok := seen[markerKey(p.Group, part)]; ok {
+		if m, ok := seen[p.markerKey(part)]; ok {
 			k.Markers[part] = m
+		}
+		if !p.Ours(k.Committed[part]) {
+			k.Others[part] = true
 		}
 	}
 	return k, err
@@ -47,14 +51,14 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	if err != nil {
 		return err
 	}
-	first, begun := seen[firstKey(p.Group, p.Topic, p.Model)]
+	first, begun := seen[p.firstKey()]
 	if p.Model != "" || !begun || differ(first.TopicID, topic.ID) { // other partitions begin at their first record
 		at, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
 		if err != nil {
 			return err
 		}
 		maps.Copy(at, to)
-		msgs = append(msgs, p.Starts.first(p.Group, p.Topic, p.Model, topic.ID, at, true))
+		msgs = append(msgs, p.Starts.first(p.firstKey(), topic.ID, at, true))
 	}
 	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()

@@ -310,6 +310,7 @@ func (s *sim) learnFleet(me *proc, pipe *simPipe, members Members) error {
 	t := &Transforms{Members: members, Log: quiet(), Stage: "learn", Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 		thread := " " + p.String()
 		positions := s.fleetPositions(me, group, thread, p)
+		positions.Models = ModelsNote("checkpoints", "fleet/a")
 		return s.openFleet(ctx, me, pipe, "learn", positions, p, claim, func(k Sink) Stage {
 			w := newWorld()
 			w.fleet = p

@@ -22,6 +22,8 @@ import (
 //	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
 //	start/<group>/<topic>/first/<model>  the same for the learner of a model; "chosen":true if offsets reset has written it
 //
+// A learner of models by key has its own, start/<group>/<topic>/models/<models>/<partition> and …/first, see positionskeyed.go.
+//
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
 type Starts struct {
@@ -136,18 +138,18 @@ func others(seen map[string]Start, group, topic string) bool {
 	return false
 }
 
-// marker returns the record that says that the group has begun in a partition.
-func (s *Starts) marker(group string, p source.Partition, id string, next int64, since source.Since) sink.Message {
-	return s.message(markerKey(group, p), Start{Version: startVersion, TopicID: id, Offset: next, Since: since})
+// marker returns the record that says that the group, or what else key names, has begun in a partition.
+func (s *Starts) marker(key, id string, next int64, since source.Since) sink.Message {
+	return s.message(key, Start{Version: startVersion, TopicID: id, Offset: next, Since: since})
 }
 
 // first returns the record that says where every partition begins, and whether an operator has said so.
-func (s *Starts) first(group, topic, model, id string, at source.Offsets, chosen bool) sink.Message {
+func (s *Starts) first(key, id string, at source.Offsets, chosen bool) sink.Message {
 	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at)), Chosen: chosen}
 	for p, next := range at {
 		v.Offsets[strconv.Itoa(int(p.ID))] = next
 	}
-	return s.message(firstKey(group, topic, model), v)
+	return s.message(key, v)
 }
 
 func (s *Starts) message(key string, v Start) sink.Message {

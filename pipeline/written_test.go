@@ -204,7 +204,7 @@ func TestFirstOffsetIsForgotten(t *testing.T) {
 		{"what was written is deleted", func(_ *town, l *writtenLogs) { many(l, 1); l.begin = 5 }, true},
 		{"the output topic was deleted", func(_ *town, l *writtenLogs) { l.logs["out"] = nil }, true},
 		{"a marker of the former program", func(town *town, _ *writtenLogs) {
-			town.log = append(town.log, town.positions(source.Earliest, "").Starts.marker("g", at(0), town.id, 3, nil))
+			town.log = append(town.log, town.positions(source.Earliest, "").Starts.marker(markerKey("g", at(0)), town.id, 3, nil))
 		}, true},
 		{"another topic of the name", func(town *town, _ *writtenLogs) { town.id = "two" }, true},
 	} {

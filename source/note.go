@@ -9,11 +9,13 @@ import (
 // Note is what we commit with an offset: the id of its topic, because a name may be given to another topic later. As
 // text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
 // --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
-// must not go on from there. A transform adds "since".
+// must not go on from there. One of models by key adds "models" instead: the topic of their checkpoints, "/" and what their ids
+// begin with. A transform adds "since".
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
 	Model   string `json:"model,omitempty"`
+	Models  string `json:"models,omitempty"`
 	Since   Since  `json:"since,omitempty"`
 }
 
@@ -24,7 +26,7 @@ type Since map[string]int64
 
 const noteVersion = 1
 
-// NewNote returns the note for an offset in a topic; model is "" except for a learner.
+// NewNote returns the note for an offset in a topic; model is "" except for a learner of one model.
 func NewNote(topicID, model string) Note {
 	return Note{Version: noteVersion, TopicID: topicID, Model: model}
 }

@@ -338,6 +338,9 @@ func (d *doctor) goesOn(ctx context.Context, newest *snapshot.Snapshot) {
 		stage.Columns = newest.Features // models says what source.features is about
 		err = stage.GoesOn(c, newest)
 	}
+	if err == nil && c == nil {
+		err = pipeline.Belongs(newest, d.system.config.Snapshot.Topic, d.system.ours())
+	}
 	var stop *pipeline.Stop
 	switch {
 	case errors.As(err, &stop):

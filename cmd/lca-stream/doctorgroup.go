@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,6 +109,15 @@ func (d *doctor) positions(ctx context.Context) {
 	}
 	if d.faults == faults {
 		d.ok("positions", "%s", begun(all.Partitions, fmt.Sprint(d.system.config.Source.StartOffset)))
+		d.others(all.Partitions)
+	}
+}
+
+// others says where models by key begin although their group has committed: another learner has.
+func (d *doctor) others(parts []shownPartition) {
+	const what = "another learner has committed in %s: models by key that have begun go on where they were, others begin at source.start_offset (%v)"
+	if slices.ContainsFunc(parts, func(p shownPartition) bool { return p.Learn.Other != nil }) {
+		d.ok("positions", what, learnGroup(d.system.config), d.system.config.Source.StartOffset)
 	}
 }
 

@@ -51,22 +51,24 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 	if err := s.keyedFits(ctx); err != nil {
 		return pipeline.LearnConfig{}, err
 	}
+	return stage.LearnConfig, s.keyedGoesOn(ctx, stage.LearnConfig)
+}
+
+// keyedGoesOn refuses settings with which the models that were saved last in each partition cannot go on.
+func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig) error {
 	parts, err := s.partitions(ctx, s.config.Checkpoint.Topic)
 	if err != nil {
-		return pipeline.LearnConfig{}, err
+		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkedTogether)
 	for _, p := range parts {
 		k := &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
-			LearnConfig: stage.LearnConfig, Partition: source.Partition{Topic: s.config.Source.Topic, ID: p.ID}, States: s.keyedStates(p.ID, source.LatestStable),
+			LearnConfig: learns, Partition: source.Partition{Topic: s.config.Source.Topic, ID: p.ID}, States: s.keyedStates(p.ID, source.LatestStable),
 		}}
 		g.Go(func() error { return k.Check(gctx) })
 	}
-	if err := g.Wait(); err != nil {
-		return pipeline.LearnConfig{}, s.cluster.Explain(err)
-	}
-	return stage.LearnConfig, nil
+	return s.cluster.Explain(g.Wait())
 }
 
 // ownsModels refuses models by value that another pipeline has published last.

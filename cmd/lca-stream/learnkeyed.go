@@ -28,7 +28,7 @@ func (s *system) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, al
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &keyedLearners{
-		system: s, alone: alone, lags: newLags(), config: learns, positions: s.positions(learnGroup(s.config), ""),
+		system: s, alone: alone, lags: newLags(), config: learns, positions: s.keyedPositions(0),
 		memory: pipeline.NewModelMemory(int64(s.modelMemory()), s.stats.ModelCounts("learn")),
 	}
 	l.renew = s.renewal(ctx, l.positions)
@@ -79,9 +79,7 @@ func (l *keyedLearners) claim(ctx context.Context, k pipeline.Sink) error {
 	if l.claimed {
 		return nil
 	}
-	c := l.checkpoints()
-	c.By = l.system.config.Model.By.String()
-	if err := c.Own(ctx, k); err != nil {
+	if err := l.keyedClaims().Own(ctx, k); err != nil {
 		return err
 	}
 	l.claimed = true
@@ -91,8 +89,7 @@ func (l *keyedLearners) claim(ctx context.Context, k pipeline.Sink) error {
 // open opens one partition's learner, in the order of a takeover.
 func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
 	c, parts := l.system.config, []source.Partition{p}
-	positions := l.system.positions(claim.Group, "")
-	positions.Starts, positions.Log = l.startMarkersOf(p.ID), l.log.With("stage", "learn")
+	positions := l.keyedPositions(p.ID)
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
 			return l.openKeyedSink(ctx, p.ID)

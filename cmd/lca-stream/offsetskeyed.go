@@ -13,11 +13,14 @@ import (
 // keyed reports whether there is a model for each value.
 func (s *system) keyed() bool { return s.config.Model.By.Keyed() }
 
-// positionsOf are those of one partition. With a model for each value its start markers are in the same partition of the checkpoint
-// topic, and learners commit like transforms.
+// positionsOf are those of one partition, of the learner of a model id, or of a transform where model is "". With a model for each value its start
+// markers are in the same partition of the checkpoint topic.
 func (s *system) positionsOf(p source.Partition, group, model string) *pipeline.Positions {
-	if !s.keyed() {
+	switch {
+	case !s.keyed():
 		return s.positions(group, model)
+	case model != "":
+		return s.keyedPositions(p.ID)
 	}
 	at := s.positions(group, "")
 	at.Starts = s.startMarkersOf(p.ID)
@@ -54,21 +57,37 @@ func (s *system) known(ctx context.Context, group, model string) (pipeline.Known
 	return all, err
 }
 
-// committedOf returns the offsets that are committed.
+// committedOf returns where learners of models by key go on, as far as that is known: at what they have committed, or at their start markers
+// where another learner has committed since.
 func committedOf(k *pipeline.Known) source.Offsets {
 	next := source.Offsets{}
 	for p, c := range k.Committed {
-		if c.Next >= 0 {
+		if k.Others[p] {
+			if m, begun := k.Markers[p]; begun {
+				next[p] = m.Offset
+			}
+		} else if c.Next >= 0 {
 			next[p] = c.Next
 		}
 	}
 	return next
 }
 
+// learntUpTo returns what a reset moves away from: -1 where the models have not begun, or where it is not known.
+func (r *reset) learntUpTo(ctx context.Context) (func(source.Partition) int64, error) {
+	k, err := r.known(ctx, learnGroup(r.config), r.config.Snapshot.ModelID)
+	next := committedOf(&k)
+	return func(p source.Partition) int64 {
+		if at, ok := next[p]; ok {
+			return at
+		}
+		return -1
+	}, err
+}
+
 // learnKeyed moves the models of each partition with its committed offset, in one transaction, in the place of its learner.
 func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
-	group := learnGroup(r.config)
-	before, err := source.Committed(ctx, r.cluster, group, to.Partitions())
+	before, err := r.learntUpTo(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,22 +97,22 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 			return err
 		}
 		move := r.keyedStates(p.ID, source.Latest).Move(to[p])
-		if err := errors.Join(r.positionsOf(p, group, "").Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move}), k.Close()); err != nil {
+		if err := errors.Join(r.keyedPositions(p.ID).Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move}), k.Close()); err != nil {
 			return err
 		}
-		r.tell("learn", "learnt", p, before[p].Next, to[p])
+		r.tell("learn", "learnt", p, before(p), to[p])
 	}
 	return nil
 }
 
 // foretellKeyed says what learnKeyed would do.
 func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
-	before, err := source.Committed(ctx, r.cluster, learnGroup(r.config), to.Partitions())
+	before, err := r.learntUpTo(ctx)
 	if err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
-		r.tell("learn", "learnt", p, before[p].Next, to[p])
+		r.tell("learn", "learnt", p, before(p), to[p])
 	}
 	return nil
 }

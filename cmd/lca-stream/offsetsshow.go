@@ -43,6 +43,7 @@ type shownPlace struct {
 	Lag        *int64 `json:"lag"`
 	TopicID    string `json:"topic_id,omitempty"` // committed with the offset
 	Marker     *int64 `json:"marker"`             // of the start marker
+	Other      *int64 `json:"other,omitempty"`    // committed by another learner in the group of these models by key: they do not go by it
 }
 
 func (p *program) offsetsShowCommand() *cobra.Command {
@@ -134,7 +135,10 @@ func (s *system) resumes(ctx context.Context, learn *pipeline.Known, all *shownO
 }
 
 func placeOf(k *pipeline.Known, p source.Partition) (place shownPlace) {
-	if c := k.Committed[p]; c.Next >= 0 {
+	switch c := k.Committed[p]; {
+	case k.Others[p]:
+		place.Other = &c.Next
+	case c.Next >= 0:
 		place.Offset = &c.Next
 		if note, err := source.ParseNote(c.Metadata); err == nil {
 			place.TopicID = note.TopicID

@@ -30,6 +30,14 @@ func (s *system) positions(group, model string) *pipeline.Positions {
 	}
 }
 
+// keyedPositions decides where the learners of models by key read a partition from.
+func (s *system) keyedPositions(partition int32) *pipeline.Positions {
+	p := s.positions(learnGroup(s.config), "")
+	p.Models = pipeline.ModelsNote(s.config.Checkpoint.Topic, s.config.Snapshot.ModelID)
+	p.Starts, p.Log = s.startMarkersOf(partition), s.log.With("stage", "learn")
+	return p
+}
+
 func (s *system) startMarkers() *pipeline.Starts {
 	topic := s.config.Checkpoint.Topic
 	return &pipeline.Starts{Topic: topic, Open: s.openLog(topic), End: s.end(topic, source.Latest), Log: s.log}
@@ -43,6 +51,13 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 		Open: s.openLog(topic), OpenAt: s.openLogAt(topic), Log: s.log,
 		End: s.end(topic, source.Latest), Stable: s.end(topic, source.LatestStable),
 	}
+}
+
+// keyedClaims say whose the models by key are.
+func (s *system) keyedClaims() *pipeline.Checkpoints {
+	c := s.checkpoints()
+	c.By = s.config.Model.By.String()
+	return c
 }
 
 // places implements pipeline.Places with the brokers.
