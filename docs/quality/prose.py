@@ -400,7 +400,7 @@ From the tables above:
 - **Where a machine that is off at first is nearly, but not exactly, still.** Equal rows are left out of the warm-up, rows with a thousandth of noise are not: what follows is a change, and learnt one warm-up later (400 rows
   of six columns, with one alarm), if it comes within the first `lca.neighbours` rows, and after 1000 rows or more if it comes later. Until then its rows score millions of nats.
 - **Where a feed repeats its last row while the machine is idle.** Each time that is another row, and equal rows are what sensors show that are stuck. They are learnt once two such stretches are known, if the model has learnt one of them to its end, or if they
-  are an eighth of the stream or more: a feed that freezes less is refused each time. With 2000 idle
+  are an eighth of the stream or more (with drift off, only if it has learnt them): a feed that freezes less is refused each time. With 2000 idle
   rows and 500 of running, 9.5 % of 24,000 rows were refused in two streams, and with 800 and 400 or less none (not in a table). Where it comes after the first model, its rows are refused, and an alarm says that nothing moves. Better send no row while nothing is measured.
 - **To flag a column that is stuck at a usual value.** Rows of which only one column does not move are as likely as any others to a density, row by row: `lca_p` is not small. They are not learnt, if the column has
   never before repeated a value for half as long, except those of the minibatches in which it begins and ends, and raise an alarm once they have come for as long as a change must last.
