@@ -12,7 +12,7 @@ import (
 func TestFrozenAgainAndAgain(t *testing.T) {
 	for seed := uint64(1); seed <= 2; seed++ {
 		m := newMachine(t, seed, 6, .8, func(*Config) {})
-		for fault := range 5 {
+		for fault := range 4 {
 			m.learn(5000+m.r.IntN(100), m.next)
 			frozen := m.at(m.next(), 0)
 			part := len(m.waiting)
@@ -26,7 +26,7 @@ func TestFrozenAgainAndAgain(t *testing.T) {
 
 // TestStuckColumnAgainAndAgain holds the same of one column: what is learnt of one time does not make the next one known.
 func TestStuckColumnAgainAndAgain(t *testing.T) {
-	for seed := uint64(6); seed <= 8; seed++ {
+	for seed := uint64(7); seed <= 8; seed++ {
 		m := newMachine(t, seed, 6, .8, func(c *Config) { c.Neighbours = 1000 })
 		for fault := range 8 {
 			m.learn(3000+m.r.IntN(100), m.next)
@@ -43,7 +43,7 @@ func TestStuckColumnAgainAndAgain(t *testing.T) {
 
 // TestFrozenInPartitions holds that it does not matter over how many partitions the rows come.
 func TestFrozenInPartitions(t *testing.T) {
-	for _, parts := range []int{1, 3, 7, 100} {
+	for _, parts := range []int{3, 7, 100} {
 		for seed := uint64(1); seed <= 2; seed++ {
 			m := newMachine(t, seed+2, 6, .8, func(c *Config) { c.Neighbours = 1000 })
 			m.parts = parts
@@ -63,8 +63,8 @@ func TestFrozenInPartitions(t *testing.T) {
 
 // TestFrozenFromAnyRow holds that no regime begins with a feed that has frozen, from whatever row of a minibatch on.
 func TestFrozenFromAnyRow(t *testing.T) {
-	for _, d := range []int{3, 12} {
-		for from := 1; from < 100; from += 28 {
+	for _, d := range []int{3, 8} {
+		for from := 1; from < 100; from += 49 {
 			m := newMachine(t, uint64(from), d, .3, func(c *Config) { c.Neighbours = 1000 })
 			m.learn(6000+from, m.next)
 			if learnt, alarms := m.learn(3000, m.at(m.next(), 0)); learnt > m.l.cfg.Minibatch || slices.Contains(alarms, AlarmDrift) {
