@@ -42,8 +42,8 @@ func (l *Learner) keepKnown(before uint64) {
 		known := new(batch).sample(kept.pool.batch(), gateRows, 0, l.cfg.Dim)
 		far, now := l.refused(known), slices.Clone(l.score(known))
 		l.swap(kept)
-		farBefore, cost := l.refused(known), 0.0
-		cost, _, _ = differences(now, l.score(known))
+		farBefore := l.refused(known)
+		cost, _, _ := differences(now, l.score(known))
 		l.swap(kept)
 		if float64(far-farBefore) > forgottenShare*float64(known.len()) || cost > forgottenNats {
 			return

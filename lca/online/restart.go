@@ -27,7 +27,7 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 	switch {
 	case s.Opened:
 		return false
-	case !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()):
+	case l.watchesColumns():
 		quiet := l.drift.quiet.measure(l, b, m)
 		stuck, judged := l.isStuck(b)
 		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
@@ -40,6 +40,10 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 	}
 	return (l.cfg.Drift || l.cfg.OutlierGate == lca.Auto) && l.manyFar(far, rows)
 }
+
+// watchesColumns reports whether columns that are stuck or quiet make a minibatch anomalous. A finite set has no order, and with Drift off and no gate
+// everything is learnt.
+func (l *Learner) watchesColumns() bool { return !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()) }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
 // than there are now and then. By kernel distance more may be far from the first minibatch on.
@@ -62,7 +66,7 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		l.drift.nll = level{}
 	} else {
 		l.drift.nll.observe(s.NLL)
-		if !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()) {
+		if l.watchesColumns() {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
