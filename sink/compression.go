@@ -136,18 +136,41 @@ func (p *packer) zstd(part []byte, size float64) recordbatch.Codec {
 	return recordbatch.Zstd
 }
 
-// encoding returns how batches for a topic are encoded; limit is the largest batch that it takes. A message that is
-// larger is compressed while it is encoded, so that it is never in memory in one piece.
-func (p *packer) encoding(topic string, limit int) encoding {
-	return func(b []byte, recs []recordbatch.Record, producer recordbatch.Producer) []byte {
-		if p.streams(recs, limit) {
+// encoding returns how a batch for a topic is encoded, and for how many bytes it needs room; limit is the largest batch
+// that the topic takes, most an upper bound of this one's size. A message that is larger than limit is compressed
+// while it is encoded, so that it is never in memory in one piece.
+func (p *packer) encoding(recs []recordbatch.Record, topic string, limit, most int) (encode encoding, room int) {
+	if p.plain(recs, topic, limit) {
+		return recordbatch.AppendCut, recordbatch.CutSize(recs)
+	}
+	large := p.streams(recs, limit)
+	if large {
+		most = limit
+	}
+	return func(b []byte, cuts []recordbatch.Cut, recs []recordbatch.Record, producer recordbatch.Producer) ([]byte, []recordbatch.Cut) {
+		if large {
 			if packed, ok := p.with.Pack(b, recs, producer, p.large()); ok {
-				return packed
+				return packed, cuts
 			}
 		}
 		at := len(b)
-		return p.pack(recordbatch.Append(b, recs, producer), at, topic, limit)
+		return p.pack(recordbatch.Append(b, recs, producer), at, topic, limit), cuts
+	}, most
+}
+
+// plain reports whether a batch is neither compressed nor a sample.
+func (p *packer) plain(recs []recordbatch.Record, topic string, limit int) bool {
+	if p.by != CompressAuto {
+		return p.by == CompressNone
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.topics[topic]
+	if !ok || s.left <= 0 || s.codec != recordbatch.None || recordbatch.Size(recs) > limit {
+		return false
+	}
+	s.left--
+	return true
 }
 
 // streams reports whether recs is a single message that is too large for its topic unless it is compressed.

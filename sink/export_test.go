@@ -3,6 +3,7 @@ package sink
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -18,10 +19,10 @@ func StayAtVersion1(k *Kafka) {
 // Version is that of the last transaction, or of the next one before the first.
 func Version(k *Kafka) int { return k.version }
 
-// ProduceRequest is one of a transaction of a version, encoded into a buffer: the bytes that are sent.
-func ProduceRequest(version int, buffer []byte, clientID, transactionalID, topic string, partition int32, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, correlation int32) []byte {
-	r := newProduceRequest(version, buffer, clientID, transactionalID, topicPartition{topic, partition}, timeout, recs, p, recordbatch.Append)
-	return r.addressed(r.newest, correlation)
+// ProduceRequest is one of a transaction of a version, encoded into a buffer: the pieces that are sent.
+func ProduceRequest(version int, buffer []byte, clientID, transactionalID, topic string, partition int32, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, correlation int32) [][]byte {
+	r := newProduceRequest(version, buffer, clientID, transactionalID, topicPartition{topic, partition}, timeout, recs, p, recordbatch.AppendCut)
+	return r.pieces(r.newest, correlation)
 }
 
 // ReturnToVersion2 undoes StayAtVersion1, from the next transaction on.
@@ -60,8 +61,8 @@ type Part struct {
 func ProduceRequestOf(version int, clientID, transactionalID string, timeout time.Duration, of []Part, p recordbatch.Producer, correlation int32) []byte {
 	var parts []part
 	for _, one := range of {
-		parts = append(parts, part{to: topicPartition{one.Topic, one.Partition}, records: one.Records, sequence: one.Sequence, most: one.Most, encode: recordbatch.Append})
+		parts = append(parts, part{to: topicPartition{one.Topic, one.Partition}, records: one.Records, sequence: one.Sequence, most: one.Most, encode: recordbatch.AppendCut})
 	}
 	r := newProduce(version, nil, clientID, transactionalID, timeout, parts, p)
-	return r.addressed(r.newest, correlation)
+	return slices.Concat(r.pieces(r.newest, correlation)...)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -16,8 +17,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-// produceRequest is a Produce request, encoded once into one buffer, which is written to the connection. Another
-// encoder would copy the batches first.
+// produceRequest is a Produce request, encoded once. Another encoder would copy the batches first, and even here large
+// values stay where they are: the cuts.
 //
 //	size int32 | key 0 int16 | version int16 | correlation int32 | client id string      header
 //	transactional id string | acks −1 int16 | timeout ms int32                           versions 3 to 8
@@ -32,9 +33,9 @@ type produceRequest struct {
 	to             topicPartition // the first partition
 	oldest, newest int16          // range of versions with this layout
 
-	mu      sync.Mutex
-	bytes   []byte
-	written bool
+	use   sync.Mutex // for a connection that reads the following
+	bytes []byte
+	cuts  []recordbatch.Cut // parts of the request that are not in bytes
 }
 
 const (
@@ -55,8 +56,8 @@ type part struct {
 	encode   encoding
 }
 
-// encoding appends an encoded batch, which may be compressed.
-type encoding func(b []byte, recs []recordbatch.Record, p recordbatch.Producer) []byte
+// encoding appends an encoded batch, which may be compressed, and what of it is not copied.
+type encoding func(b []byte, cuts []recordbatch.Cut, recs []recordbatch.Record, p recordbatch.Producer) ([]byte, []recordbatch.Cut)
 
 // newProduceRequest encodes one batch into buffer, or into a new one if that is too small.
 func newProduceRequest(version int, buffer []byte, clientID, transactionalID string, to topicPartition, timeout time.Duration, recs []recordbatch.Record, p recordbatch.Producer, encode encoding) *produceRequest {
@@ -79,6 +80,10 @@ func newProduce(version int, buffer []byte, clientID, transactionalID string, ti
 	b = be.AppendUint16(b, 0xffff) // acks: all replicas in sync
 	b = be.AppendUint32(b, uint32(timeout.Milliseconds()))
 	b = l.length(b, topics(parts))
+	r := &produceRequest{to: parts[0].to, oldest: version1Oldest, newest: version1Produce}
+	if l.flexible {
+		r.oldest, r.newest = version2Produce, version2Produce
+	}
 	for rest := parts; len(rest) > 0; {
 		n := sameTopic(rest)
 		b = l.string(b, rest[0].to.topic)
@@ -86,18 +91,26 @@ func newProduce(version int, buffer []byte, clientID, transactionalID string, ti
 		for _, one := range rest[:n] {
 			b = be.AppendUint32(b, uint32(one.to.id))
 			p.Sequence = one.sequence
-			b = l.end(l.batch(b, one, p))
+			b, r.cuts = l.batch(b, r.cuts, one, p)
+			b = l.end(b)
 		}
 		b = l.end(b)
 		rest = rest[n:]
 	}
-	b = l.end(b)
-	be.PutUint32(b, uint32(len(b)-4))
-	r := &produceRequest{to: parts[0].to, oldest: version1Oldest, newest: version1Produce, bytes: b}
-	if l.flexible {
-		r.oldest, r.newest = version2Produce, version2Produce
-	}
+	r.bytes = l.end(b)
+	be.PutUint32(r.bytes, uint32(r.size()-4))
 	return r
+}
+
+// size returns the bytes of the request.
+func (r *produceRequest) size() int { return len(r.bytes) + apart(r.cuts) }
+
+// apart returns the bytes of cuts.
+func apart(cuts []recordbatch.Cut) (n int) {
+	for _, c := range cuts {
+		n += len(c.Bytes)
+	}
+	return n
 }
 
 func topics(parts []part) (n int) {
@@ -147,25 +160,43 @@ func (l layout) end(b []byte) []byte {
 
 // batch appends a batch after its length. A varint of another length than expected, because the batch was compressed,
 // moves the batch.
-func (l layout) batch(b []byte, one part, p recordbatch.Producer) []byte {
-	before := len(b)
+func (l layout) batch(b []byte, cuts []recordbatch.Cut, one part, p recordbatch.Producer) ([]byte, []recordbatch.Cut) {
+	before, own := len(b), len(cuts)
 	b = l.length(b, one.most)
 	at := len(b)
-	b = one.encode(b, one.records, p)
+	b, cuts = one.encode(b, cuts, one.records, p)
 	n := len(b) - at
-	length := l.length(make([]byte, 0, binary.MaxVarintLen32), n)
+	length := l.length(make([]byte, 0, binary.MaxVarintLen32), n+apart(cuts[own:]))
 	if by := len(length) - (at - before); by != 0 {
 		b = slices.Grow(b, max(by, 0))[:len(b)+by]
 		copy(b[at+by:], b[at:at+n])
+		for i := range cuts[own:] {
+			cuts[own+i].At += by
+		}
 	}
 	copy(b[before:], length)
-	return b
+	return b, cuts
 }
 
-// ask writes the request to the partitions' leader and returns the answer.
+// ask writes the request to the partitions' leader and returns the answer. When it returns, no connection reads the
+// request any more.
 func (r *produceRequest) ask(ctx context.Context, c *kafkaconn.Cluster, patience kafkaconn.Patience) (*kmsg.ProduceResponse, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		cancel() // ends a write that is on its way
+		r.use.Lock()
+		defer r.use.Unlock()
+	}()
 	m, err := c.Ask(ctx, kafkaconn.Question{
-		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Write: r.write, Patience: patience,
+		Request: kmsg.NewPtrProduceRequest(), Least: r.oldest, Most: r.newest, Broker: r.leader, Patience: patience,
+		Write: func(w io.Writer, version int16, correlation int32) error {
+			r.use.Lock()
+			defer r.use.Unlock()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return kafkaconn.WritePieces(w, r.pieces(version, correlation))
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -197,24 +228,15 @@ func (r *produceRequest) leader(c protocol.Cluster) (protocol.Broker, error) {
 	return kafkaconn.Leader(c, r.to.topic, r.to.id)
 }
 
-func (r *produceRequest) write(w io.Writer, version int16, correlation int32) error {
-	_, err := w.Write(r.addressed(version, correlation))
-	return err
-}
-
-// addressed returns the bytes with this version and correlation id. A copy that timed out may still be on its way on
-// another connection, so bytes that were handed out once are not changed.
-func (r *produceRequest) addressed(version int16, correlation int32) []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// pieces returns the request with this version and correlation id.
+func (r *produceRequest) pieces(version int16, correlation int32) net.Buffers {
 	be := binary.BigEndian
-	if be.Uint16(r.bytes[atVersion:]) != uint16(version) || be.Uint32(r.bytes[atCorrelation:]) != uint32(correlation) {
-		if r.written {
-			r.bytes = slices.Clone(r.bytes)
-		}
-		be.PutUint16(r.bytes[atVersion:], uint16(version))
-		be.PutUint32(r.bytes[atCorrelation:], uint32(correlation))
+	be.PutUint16(r.bytes[atVersion:], uint16(version))
+	be.PutUint32(r.bytes[atCorrelation:], uint32(correlation))
+	pieces, from := make(net.Buffers, 0, 2*len(r.cuts)+1), 0
+	for _, c := range r.cuts {
+		pieces = append(pieces, r.bytes[from:c.At], c.Bytes)
+		from = c.At
 	}
-	r.written = true
-	return r.bytes
+	return append(pieces, r.bytes[from:])
 }

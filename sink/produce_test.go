@@ -3,6 +3,7 @@ package sink_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +14,8 @@ import (
 	"github.com/lca-stream/lca-stream/sink"
 )
 
-// Our own encoding, which copies a batch once, is that of the protocol's description: the bytes are those of
-// kmsg, for lengths of the batch that take one to four bytes as a varint.
+// Our own encoding, which copies a batch once and large values never, is that of the protocol's description: the bytes
+// are those of kmsg, for lengths of the batch that take one to four bytes as a varint.
 func TestProduceRequest(t *testing.T) {
 	const clientID, id, topic, partition, timeout, correlation = "client", "transactional-id", "topic", 7, 15 * time.Second, 77
 	producer := recordbatch.Producer{ID: 1 << 40, Epoch: 300, Sequence: 5, Transactional: true}
@@ -23,7 +24,8 @@ func TestProduceRequest(t *testing.T) {
 			t.Run(fmt.Sprintf("v%d/%d", newest, size), func(t *testing.T) {
 				recs := []recordbatch.Record{{Key: []byte("k"), Value: []byte(strings.Repeat("v", size))}}
 				buffer := make([]byte, 0, size+4096)
-				got := sink.ProduceRequest(version, buffer, clientID, id, topic, partition, timeout, recs, producer, correlation)
+				pieces := sink.ProduceRequest(version, buffer, clientID, id, topic, partition, timeout, recs, producer, correlation)
+				got := slices.Concat(pieces...)
 
 				request := kmsg.NewPtrProduceRequest()
 				request.Version, request.TransactionID, request.Acks, request.TimeoutMillis = newest, kmsg.StringPtr(id), -1, int32(timeout.Milliseconds())
@@ -33,9 +35,11 @@ func TestProduceRequest(t *testing.T) {
 				if !bytes.Equal(got, want) {
 					t.Errorf("%d bytes, want %d; they begin\n%x, want\n%x", len(got), len(want), got[:min(100, len(got))], want[:min(100, len(want))])
 				}
-				whole := buffer[:cap(buffer)]
-				if at := bytes.Index(whole, got[:20]); at < 0 || &whole[at] != &got[0] {
+				if &buffer[:1][0] != &pieces[0][0] {
 					t.Error("the request is not in the buffer that was given")
+				}
+				if apart := len(pieces) == 3 && &pieces[1][0] == &recs[0].Value[0]; apart != (size >= recordbatch.CutBytes) {
+					t.Errorf("a value of %d bytes: in %d pieces", size, len(pieces))
 				}
 			})
 		}

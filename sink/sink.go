@@ -36,7 +36,7 @@ type Message struct {
 	Partition int32
 	Key       []byte
 	Value     []byte
-	Rest      [][]byte // rest of the value, for a large one that is in pieces; only the request joins them
+	Rest      [][]byte // rest of the value, for a large one that is in pieces: they are not joined
 	Headers   []source.Header
 	Time      time.Time // zero: the time of Put
 

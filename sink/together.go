@@ -112,13 +112,14 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 	for _, i := range company {
 		s, limit := all[i], k.limits.batch(all[i].topic, k.config.BatchBytes)
 		n, most := fit(s.sizes, limit)
-		size += most + requestHead
-		parts = append(parts, part{to: s.topicPartition, records: s.records[:n], most: most, sequence: *k.next[s.topicPartition],
-			encode: k.packer.encoding(s.topic, limit)})
+		encode, room := k.packer.encoding(s.records[:n], s.topic, limit, most)
+		size += room + requestHead
+		parts = append(parts, part{to: s.topicPartition, records: s.records[:n], most: most, sequence: *k.next[s.topicPartition], encode: encode})
 	}
 	req := newProduce(k.version, k.config.Link.spare.take(size), k.config.Cluster.ClientID(), k.config.TransactionalID, k.request, parts,
 		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Transactional: true})
-	res, err := req.ask(ctx, k.config.Cluster, k.patience(len(req.bytes)))
+	defer k.config.Link.spare.give(req.bytes)
+	res, err := req.ask(ctx, k.config.Cluster, k.patience(req.size()))
 	if err != nil {
 		if tooSlow(err) {
 			k.late.Store(true)
@@ -141,6 +142,5 @@ func (k *Kafka) produceTogether(ctx context.Context, all []*share, company []int
 			*k.next[s.topicPartition] = recordbatch.NextSequence(parts[at].sequence, s.done)
 		}
 	}
-	k.config.Link.spare.give(req.bytes)
 	return nil
 }

@@ -196,16 +196,14 @@ func (k *Kafka) produce(ctx context.Context, s *share) (unsure bool, err error) 
 // send writes one batch of at most `most` bytes. It repeats exactly the same bytes: from producer, epoch and sequence
 // the broker knows that it has them already. base is the offset of the first record; -1 if it is not known.
 func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, most int) (unsure bool, base int64, err error) {
-	next, limit := k.next[s.topicPartition], k.limits.batch(s.topic, k.config.BatchBytes)
-	if k.packer.streams(recs, limit) {
-		most = limit
-	}
-	req := newProduceRequest(k.version, k.config.Link.spare.take(most), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
-		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Sequence: *next, Transactional: true},
-		k.packer.encoding(s.topic, limit))
+	next := k.next[s.topicPartition]
+	encode, room := k.packer.encoding(recs, s.topic, k.limits.batch(s.topic, k.config.BatchBytes), most)
+	req := newProduceRequest(k.version, k.config.Link.spare.take(room), k.config.Cluster.ClientID(), k.config.TransactionalID, s.topicPartition, k.request, recs,
+		recordbatch.Producer{ID: k.producer.id, Epoch: k.producer.epoch, Sequence: *next, Transactional: true}, encode)
+	defer func() { k.config.Link.spare.give(req.bytes) }()
 	err = k.repeatPatiently(ctx, fmt.Sprintf("Produce to %s/%d", s.topic, s.id), func(ctx context.Context) error {
 		var err error
-		base, err = req.send(ctx, k.config.Cluster, k.patience(len(req.bytes)))
+		base, err = req.send(ctx, k.config.Cluster, k.patience(req.size()))
 		if err != nil && tooSlow(err) {
 			k.late.Store(true)
 		}
@@ -219,8 +217,5 @@ func (k *Kafka) send(ctx context.Context, s *share, recs []recordbatch.Record, m
 		return unsure, -1, err
 	}
 	*next = recordbatch.NextSequence(*next, len(recs))
-	if !unsure { // after a timeout a connection may still be writing these bytes
-		k.config.Link.spare.give(req.bytes)
-	}
 	return unsure, base, nil
 }

@@ -145,9 +145,12 @@ type wireConn struct {
 	left int    // bytes of the frame that are still to come
 	mute bool   // the next answer is swallowed
 	copy *rule  // the current frame is copied for it
+	held *rule  // the current frame waits for it
+	late []byte // what waits
 
-	mu   sync.Mutex
-	free bool // deadlines do not count: the request was held
+	mu      sync.Mutex
+	waiting bool // a frame is on its way, and arrives whatever the client does
+	closed  bool // by the client, while one was
 }
 
 func (c *wireConn) Write(p []byte) (int, error) {
@@ -184,9 +187,7 @@ func (c *wireConn) frame() error {
 		case cutAfter:
 			c.mute = true
 		case hold:
-			c.ignoreDeadlines()
-			close(r.held)
-			<-r.free
+			c.held, c.late = r, nil
 		case pass, steal:
 			c.copy = r
 			r.copied.address = c.RemoteAddr().String()
@@ -201,6 +202,14 @@ func (c *wireConn) frame() error {
 // forward sends some bytes of a frame on their way.
 func (c *wireConn) forward(p []byte) error {
 	c.left -= len(p)
+	if r := c.held; r != nil {
+		if c.late = append(c.late, p...); c.left == 0 {
+			c.held = nil
+			c.waits(true)
+			go c.deliver(r, c.late)
+		}
+		return nil
+	}
 	r := c.copy
 	if r != nil {
 		r.copied.bytes = append(r.copied.bytes, p...)
@@ -229,18 +238,29 @@ func (c *wireConn) cut(op string) error {
 	return &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: syscall.ECONNRESET}
 }
 
-func (c *wireConn) ignoreDeadlines() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.free = true
-	_ = c.Conn.SetDeadline(time.Time{})
+// deliver sends a frame that was held.
+func (c *wireConn) deliver(r *rule, frame []byte) {
+	close(r.held)
+	<-r.free
+	_, _ = c.Conn.Write(frame) // a broken connection is the client's to find
+	c.waits(false)
 }
 
-func (c *wireConn) SetDeadline(t time.Time) error {
+func (c *wireConn) waits(yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.free {
-		return nil
+	if c.waiting = yes; !yes && c.closed {
+		_ = c.Conn.Close()
 	}
-	return c.Conn.SetDeadline(t)
+}
+
+// Close closes the connection, once a frame that is held has gone on to the broker.
+func (c *wireConn) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting {
+		c.closed = true
+		return c.Conn.SetReadDeadline(time.Unix(1, 0))
+	}
+	return c.Conn.Close()
 }

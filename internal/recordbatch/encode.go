@@ -3,6 +3,7 @@ package recordbatch
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"math/bits"
 )
 
@@ -10,28 +11,79 @@ import (
 // each byte once; when dst has Size(recs) bytes to spare it does not allocate. Record offsets are
 // numbered from 0. It panics if recs is empty, because brokers refuse an empty batch.
 func Append(dst []byte, recs []Record, p Producer) []byte {
+	w := writer{bytes: dst, least: math.MaxInt}
+	w.batch(recs, p)
+	return w.bytes
+}
+
+// Cut is a part of a batch that was not copied into it.
+type Cut struct {
+	At    int    // Bytes belong before the byte with this index
+	Bytes []byte // of a record's value
+}
+
+// CutBytes is how large a value is, or a piece of one, that takes longer to copy than to write on its own.
+const CutBytes = 4 << 10
+
+// AppendCut is Append without a copy of values, and pieces of values, of CutBytes bytes or more: it appends these to
+// cuts, in their order. They must not change before the batch is written.
+func AppendCut(dst []byte, cuts []Cut, recs []Record, p Producer) ([]byte, []Cut) {
+	w := writer{bytes: dst, cuts: cuts, least: CutBytes}
+	w.batch(recs, p)
+	return w.bytes, w.cuts
+}
+
+// writer appends a batch to bytes.
+type writer struct {
+	bytes []byte
+	cuts  []Cut
+	least int // what has as many bytes is a cut
+	apart int // bytes of the batch's cuts
+	crc   uint32
+	from  int // the bytes from here on are not in crc yet
+}
+
+func (w *writer) batch(recs []Record, p Producer) {
 	if len(recs) == 0 {
 		panic("recordbatch: Append of no records")
 	}
-	start := len(dst)
+	start := len(w.bytes)
 	base, latest := recs[0].Timestamp, recs[0].Timestamp
 	for i := range recs {
 		latest = max(latest, recs[i].Timestamp)
 	}
-	dst = appendHeader(dst, len(recs), base, latest, p)
-	// The checksum follows closely behind the copying, while the bytes are in the cache.
-	crc, from := uint32(0), start+atAttributes
+	w.bytes, w.from = appendHeader(w.bytes, len(recs), base, latest, p), start+atAttributes
 	for i := range recs {
-		dst = appendRecord(dst, &recs[i], recs[i].Timestamp-base, int64(i))
-		if len(dst)-from >= checksumBytes {
-			crc = crc32.Update(crc, castagnoli(), dst[from:])
-			from = len(dst)
+		r := &recs[i]
+		w.bytes = appendFront(w.bytes, r, r.Timestamp-base, int64(i))
+		w.value(r.Value)
+		for _, piece := range r.Rest {
+			w.value(piece)
+		}
+		w.bytes = appendHeaders(w.bytes, r)
+		if len(w.bytes)-w.from >= checksumBytes { // they are in the cache now
+			w.sum()
 		}
 	}
+	w.sum()
 	be := binary.BigEndian
-	be.PutUint32(dst[start+atCRC:], crc32.Update(crc, castagnoli(), dst[from:]))
-	be.PutUint32(dst[start+atLength:], uint32(len(dst)-start-lengthStart))
-	return dst
+	be.PutUint32(w.bytes[start+atCRC:], w.crc)
+	be.PutUint32(w.bytes[start+atLength:], uint32(len(w.bytes)+w.apart-start-lengthStart))
+}
+
+func (w *writer) value(piece []byte) {
+	if len(piece) < w.least {
+		w.bytes = append(w.bytes, piece...)
+		return
+	}
+	w.sum()
+	w.crc = crc32.Update(w.crc, castagnoli(), piece)
+	w.cuts, w.apart = append(w.cuts, Cut{len(w.bytes), piece}), w.apart+len(piece)
+}
+
+func (w *writer) sum() {
+	w.crc = crc32.Update(w.crc, castagnoli(), w.bytes[w.from:])
+	w.from = len(w.bytes)
 }
 
 // checksumBytes is how many bytes are summed at a time: half of a small L1 cache.
@@ -69,21 +121,31 @@ func Size(recs []Record) int {
 	return n
 }
 
+// CutSize returns the number of bytes AppendCut adds for recs, without the cuts.
+func CutSize(recs []Record) int {
+	n := Size(recs)
+	for i := range recs {
+		n -= cutBytes(recs[i].Value)
+		for _, piece := range recs[i].Rest {
+			n -= cutBytes(piece)
+		}
+	}
+	return n
+}
+
+func cutBytes(piece []byte) int {
+	if len(piece) < CutBytes {
+		return 0
+	}
+	return len(piece)
+}
+
 // RecordSize returns an upper bound of the bytes that r adds to a batch, at any position in it: for deciding whether
 // it still fits, without encoding it.
 func RecordSize(r *Record) int {
 	const worstDeltas = binary.MaxVarintLen64 + binary.MaxVarintLen32
 	body := recordSize(r, 0, 0) - 2 + worstDeltas
 	return varintSize(int64(body)) + body
-}
-
-func appendRecord(dst []byte, r *Record, timeDelta, offsetDelta int64) []byte {
-	dst = appendFront(dst, r, timeDelta, offsetDelta)
-	dst = append(dst, r.Value...)
-	for _, piece := range r.Rest {
-		dst = append(dst, piece...)
-	}
-	return appendHeaders(dst, r)
 }
 
 // appendFront appends what comes before the value, including the value's length.

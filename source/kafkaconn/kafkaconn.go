@@ -80,6 +80,9 @@ func Open(c Config) (*Cluster, error) {
 	}
 	if c.Dial == nil {
 		c.Dial = dial
+		if tls == nil {
+			c.Dial = dialBare
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -112,6 +115,14 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext(ctx, network, address)
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		err = tcp.SetLinger(0)
+	}
+	return conn, err
+}
+
+func dialBare(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := dial(ctx, network, address)
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return bare{tcp}, err
 	}
 	return conn, err
 }

@@ -1,8 +1,12 @@
 package kafkaconn
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
+	"net"
+	"os"
 	"time"
 )
 
@@ -13,7 +17,7 @@ type Patience struct {
 	Answer time.Duration // added to Quiet until the answer begins, because written bytes may still be in buffers on the way
 }
 
-// progressChunk is the number of bytes that must pass within Quiet: at 15 s that is 1 kB/s.
+// progressChunk is the number of bytes that must pass an encrypted connection within Quiet: at 15 s that is 1 kB/s.
 const progressChunk = 16 << 10
 
 // deadlines is implemented by network connections.
@@ -29,40 +33,88 @@ func (p Patience) of(ctx context.Context, rw io.ReadWriter) io.ReadWriter {
 	if p.Quiet <= 0 || !ok {
 		return rw
 	}
-	until, bounded := ctx.Deadline()
-	return &progress{conn: conn, quiet: p.Quiet, answer: p.Answer, until: until, bounded: bounded}
+	return &progress{ctx: ctx, conn: conn, bare: bareOf(conn), quiet: p.Quiet, answer: p.Answer}
 }
 
 // progress extends a connection's deadline whenever bytes move.
 type progress struct {
+	ctx           context.Context // its end ends a write
 	conn          deadlines
+	bare          *net.TCPConn // the connection in conn, if it is not encrypted
 	quiet, answer time.Duration
-	until         time.Time // the context's deadline, if there is one
-	bounded       bool
 }
 
 func (p *progress) deadline(d time.Duration) time.Time {
 	at := time.Now().Add(d)
-	if p.bounded && p.until.Before(at) {
-		return p.until
+	if until, ok := p.ctx.Deadline(); ok && until.Before(at) {
+		return until
 	}
 	return at
 }
 
-// Write writes in pieces, because a TLS connection cannot continue after a piece that timed out.
-func (p *progress) Write(b []byte) (n int, err error) {
-	for len(b) > 0 {
-		if err := p.conn.SetWriteDeadline(p.deadline(p.quiet)); err != nil {
-			return n, err
-		}
-		m, err := p.conn.Write(b[:min(len(b), progressChunk)])
-		n += m
-		if err != nil {
-			return n, err
-		}
-		b = b[m:]
+// Write writes all of b.
+func (p *progress) Write(b []byte) (int, error) {
+	if p.bare != nil {
+		n, err := p.writeBare(net.Buffers{b})
+		return int(n), err
 	}
-	return n, nil
+	return p.writeChunks(b)
+}
+
+// writeBare writes all pieces. What was written before a deadline counts, so the system may take as much at a time
+// as it likes, and a link without progress is found after twice Quiet at the latest.
+func (p *progress) writeBare(pieces net.Buffers) (n int64, err error) {
+	err = p.untilEnd(func() error {
+		for len(pieces) > 0 {
+			if err := p.extend(); err != nil {
+				return err
+			}
+			m, err := pieces.WriteTo(p.bare)
+			n += m
+			if err != nil && (m == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+				return err
+			}
+		}
+		return nil
+	})
+	return n, err
+}
+
+// writeChunks writes b in pieces, because a TLS connection cannot continue after one that timed out.
+func (p *progress) writeChunks(b []byte) (n int, err error) {
+	err = p.untilEnd(func() error {
+		for len(b) > 0 {
+			if err := p.extend(); err != nil {
+				return err
+			}
+			m, err := p.conn.Write(b[:min(len(b), progressChunk)])
+			n += m
+			if err != nil {
+				return err
+			}
+			b = b[m:]
+		}
+		return nil
+	})
+	return n, err
+}
+
+// extend gives the next write its time.
+func (p *progress) extend() error {
+	if err := p.conn.SetWriteDeadline(p.deadline(p.quiet)); err != nil {
+		return err
+	}
+	return p.ctx.Err() // after the deadline was set: untilEnd sets another
+}
+
+// untilEnd runs a write that ends with the context.
+func (p *progress) untilEnd(write func() error) error {
+	stop := context.AfterFunc(p.ctx, func() { _ = p.conn.SetWriteDeadline(time.Unix(1, 0)) })
+	err := write()
+	if !stop() { // the connection's deadline is past, or will be
+		return cmp.Or(err, p.ctx.Err())
+	}
+	return err
 }
 
 // Read returns what is available.
