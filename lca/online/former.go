@@ -120,16 +120,11 @@ func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	}
 	back := l.former.regimes[best]
 	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
-	if l.cfg.Drift {
-		l.remember()
-	}
+	l.remember()
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.former.turned, l.former.left = l.counts.Minibatches, false
 	l.leave()
-	if !l.cfg.Drift {
-		l.keepThis()
-	}
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
 }
@@ -140,14 +135,8 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	b, m, far := l.judge(all, &s)
 	quiet := l.drift.quiet.measure(l, b, m)
-	ok = !quiet && m.Rows+m.Atoms > 0
-	if l.cfg.Drift {
-		ok = ok && !l.manyFar(far, all.len()) && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
-	} else {
-		stuck, _ := l.isStuck(b)
-		ok = ok && !stuck && float64(far) <= knownRefused*float64(all.len())
-	}
-	return s.NLL, ok
+	ok = !l.manyFar(far, all.len()) && !quiet && m.Rows+m.Atoms > 0
+	return s.NLL, ok && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
 }
 
 // leave forgets what was collected under the regime that is left.

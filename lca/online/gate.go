@@ -94,8 +94,9 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 		return rows
 	}
 	l.outside = append(l.outside[:0], make([]bool, b.len())...)
-	limit = l.gaussianGate()
-	for i, half := range l.estimator.halfSquares() {
+	halves := l.estimator.halfSquares()
+	limit = l.gaussianGate(halves[:b.len()])
+	for i, half := range halves {
 		if l.outside[i] = 2*half > limit; l.outside[i] && !l.beyond[i] {
 			l.beyond[i] = true
 			rows++
@@ -109,25 +110,53 @@ func (l *Learner) gatesByDistance() bool {
 	return l.cfg.OutlierGate != lca.Auto && !math.IsInf(l.cfg.OutlierGate, 1)
 }
 
-// gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
-// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it, nor for
-// the tails that the stream has.
-func (l *Learner) gaussianGate() float64 {
-	directions := float64(len(l.metric.Active) - l.metric.parzen)
-	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions), l.tail)
+// gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt, given half of that of all rows of a
+// minibatch. Kernel distance is one over the Parzen directions, and says nothing of the others, which may be all. A normal row is as far as there are
+// directions, and must not be refused for it, nor for the tails that the stream has. But if many more rows need these tails than of the pool's rows do, the tails are not
+// the stream's: the pool would learn them, and they would become wider with it.
+func (l *Learner) gaussianGate(halves []float64) float64 {
+	plain := l.plainGate()
+	if l.tail.square > plain && share(halves, plain) <= manyRows+2*l.tail.share {
+		return l.tail.square
+	}
+	return plain
 }
 
-// measureTail sets the squared distance that a share gateShare of rows is expected to exceed, by those of the pool's rows; 0 where they are too few. The
-// estimator must be loaded.
+// plainGate is gaussianGate where the tails are those of Gaussian rows.
+func (l *Learner) plainGate() float64 {
+	directions := float64(len(l.metric.Active) - l.metric.parzen)
+	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions))
+}
+
+// share returns the share of squared distances, given half of each, that are beyond a limit.
+func share(halves []float64, limit float64) float64 {
+	n := 0
+	for _, half := range halves {
+		if 2*half > limit {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(halves)))
+}
+
+// poolTail is the tail of the squared distances of the pool's rows from μ over the Gaussian directions.
+type poolTail struct {
+	square float64 // what a share gateShare of rows is expected to exceed; 0 where they are too few
+	share  float64 // of those beyond plainGate
+}
+
+// measureTail measures the tail. The estimator must be loaded.
 func (l *Learner) measureTail() {
 	b := l.inside.sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
 	l.estimator.project(b.x, l.moments.mean)
+	halves := l.estimator.halfSquares()[:b.len()]
+	l.tail.share = share(halves, l.plainGate())
 	l.sorted = l.sorted[:0]
-	for _, half := range l.estimator.halfSquares()[:b.len()] {
+	for _, half := range halves {
 		l.sorted = append(l.sorted, 2*half)
 	}
-	if l.tail = tailQuantile(l.sorted, gateShare, l.independent(b.len())); math.IsInf(l.tail, 1) {
-		l.tail = 0
+	if l.tail.square = tailQuantile(l.sorted, gateShare, l.independent(b.len())); math.IsInf(l.tail.square, 1) {
+		l.tail.square = 0
 	}
 }
 

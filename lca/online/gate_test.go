@@ -119,12 +119,12 @@ func TestNothingPasses(t *testing.T) {
 	}
 }
 
-// TestNumericGateKnowsTails holds that rows of a stream with heavy tails are hardly ever refused by a number.
+// TestNumericGateKnowsTails holds that rows of a stream with heavy tails are hardly ever refused by a number, and that a fault is: it does not make the tails wider
+// that let it pass.
 func TestNumericGateKnowsTails(t *testing.T) {
 	for _, freedom := range []int{5, 8, 0} {
 		m := newMachine(t, 11, 8, 0, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift = 400, 20, false })
-		m.learn(1000, m.next)
-		learnt, alarms := m.learn(8000, func() []float64 { // an elliptical t, or a Gaussian
+		draw := func() []float64 { // an elliptical t, or a Gaussian
 			x, square := m.next(), 0.0
 			for range freedom {
 				v := m.r.NormFloat64()
@@ -136,9 +136,19 @@ func TestNumericGateKnowsTails(t *testing.T) {
 				}
 			}
 			return x
-		})
-		if learnt < 7880 || len(alarms) > 0 {
+		}
+		m.learn(1000, draw)
+		if learnt, alarms := m.learn(8000, draw); learnt < 7880 || len(alarms) > 0 {
 			t.Errorf("%d degrees of freedom: %d of 8000 rows learnt, alarms %v", freedom, learnt, alarms)
+		}
+		louder := func(x []float64) []float64 {
+			for k := range x {
+				x[k] *= 3
+			}
+			return x
+		}
+		if learnt, _ := m.learn(4000, func() []float64 { return louder(draw()) }); freedom == 0 && learnt > 600 {
+			t.Errorf("%d of 4000 rows learnt that are three times as far", learnt)
 		}
 	}
 }

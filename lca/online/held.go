@@ -17,7 +17,7 @@ const admitNats = 2
 // without a restart that would forget the others. Equal rows are company if there are many, and not all at once: those
 // of a sensor that is stuck come in a row, and those of a machine that is off come again.
 
-// With Drift off nothing new is learnt, however many rows of it there are.
+// With Drift off nothing new is learnt, however many rows of it there are, and the rows that are held serve knowngood.go and stuck.go alone.
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
@@ -36,7 +36,7 @@ func (l *Learner) hold(b batch, kept []int) {
 
 // admitHeld ends a holding that has enough rows.
 func (l *Learner) admitHeld() (entered int) {
-	if l.held.len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
+	if l.keepsKnown() || l.held.len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
 		return 0
 	}
 	known := l.withCompany(l.held)

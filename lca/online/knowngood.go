@@ -12,12 +12,21 @@ const (
 	forgottenNats = 0.1
 	// knownRefused is the share of rows that a former regime may refuse if it knows them: it has fewer neighbours than it had.
 	knownRefused = 0.25
+	// knownNats is by how much rows are less likely than others at most that are one kind in a hundred.
+	knownNats = 4.6
+	// knownRows are refused, more than others were learnt since, before a former regime is tried: one row tells little.
+	knownRows = 100
+	// knownMost former regimes are kept.
+	knownMost = 2
 )
 
 // A learner with Drift off has been told that what it learns at first is all there is: nothing that differs is ever learnt. Nor may it forget any of that. A
 // machine that rests for longer than the pool has rows would leave a model of its rest alone, which refuses all rows when it runs
-// again, for good. So one former regime is kept: the newest that knew all that the one kept before it knew. It is tried where most rows of a minibatch are
+// again, for good. So one former regime is kept: the newest that knew all that the one kept before it knew. It is tried where most rows are
 // refused, and is current again if it knows them.
+//
+// It may be old: a machine that wears moves away from it, and rows of a fault may be as normal rows were then. So the regime that it
+// replaces is kept as well, and tried, until the current one knows its rows.
 //
 // It is asked seldom whether it can be replaced. What is forgotten little by little would be let go the same way.
 
@@ -26,9 +35,92 @@ func (l *Learner) keepsKnown() bool {
 	return !l.cfg.Drift && !l.cfg.Finite && !math.IsInf(l.cfg.OutlierGate, 1)
 }
 
-// knowsLittle reports whether most rows of a minibatch are refused, while a former regime may know them.
-func (l *Learner) knowsLittle(far, rows int) bool {
-	return l.keepsKnown() && len(l.former.regimes) > 0 && 2*far > rows
+// refusedLately returns the rows that were refused last.
+func (l *Learner) refusedLately() *batch {
+	if l.keepsKnown() {
+		return &l.held
+	}
+	return &l.warm
+}
+
+// noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it, as in quarantine.
+func (l *Learner) noteRefused(b batch, refused bool) {
+	if !l.keepsKnown() {
+		return
+	}
+	most, d := l.cfg.driftRows(), l.cfg.Dim
+	if !refused {
+		l.held.forget(min(b.len(), l.held.len()), d)
+		return
+	}
+	if l.held.append(b); l.held.len() > 2*most { // seldom, because it copies them
+		l.held.forget(l.held.len()-most, d)
+	}
+}
+
+// knownReturns tries the regimes that are kept on the last rows, which were refused, and makes the best one current if it knows them.
+func (l *Learner) knownReturns(all batch) bool {
+	missing, d := max(0, knownRows-all.len()), l.cfg.Dim
+	kept := l.former.regimes
+	if !l.keepsKnown() || len(kept) == 0 || missing > l.held.len() {
+		return false
+	}
+	recent := all
+	if first := l.held.len() - missing; missing > 0 {
+		recent = batch{slices.Clone(l.held.x[first*d:]), slices.Clone(l.held.ids[first:]), slices.Clone(l.held.places[first:])}
+		recent.append(all)
+	}
+	best, least, stuckFor := -1, math.Inf(1), l.stuckFor
+	for i := range kept {
+		l.swap(&kept[i])
+		if nll, ok := l.recognises(recent, all, stuckFor); ok && nll < least {
+			best, least = i, nll
+		}
+		l.swap(&kept[i])
+	}
+	if best < 0 {
+		return false
+	}
+	back := kept[best]
+	var left []former
+	if best > 0 {
+		left = slices.Delete(kept[1:], best-1, best)
+	} else if left = kept[1:]; len(left) == 0 {
+		left = l.thinnedIfRoom()
+	}
+	l.setRegime(back.regime)
+	l.counts.Since = back.since
+	l.choice.drop()
+	l.held = batch{}
+	if best == 0 {
+		l.keepThis()
+	}
+	l.former.regimes = append(l.former.regimes[:1:1], left...)
+	l.estimator.load(l.pool, l.metric, l.work)
+	return true
+}
+
+// thinnedIfRoom returns the current regime, if another may be kept.
+func (l *Learner) thinnedIfRoom() []former {
+	if most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim); most < knownMost {
+		return nil
+	}
+	if f, ok := l.thinned(); ok {
+		return []former{f}
+	}
+	return nil
+}
+
+// recognises reports whether the current regime knows rows that another has refused, and their NLL. The last of them, which by the other are stuck for that
+// number of rows, must not be by this one.
+func (l *Learner) recognises(recent, last batch, stuckFor uint64) (nll float64, ok bool) {
+	var s Step
+	l.estimator.load(l.pool, l.metric, l.work)
+	b, m, far := l.judge(recent, &s)
+	stuck, _ := l.isStuck(last, stuckFor)
+	ok = !stuck && !l.drift.quiet.measure(l, b, m) && m.Rows+m.Atoms > 0
+	ok = ok && float64(far) <= knownRefused*float64(recent.len())
+	return s.NLL, ok && (l.drift.nll.z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.mean+knownNats)
 }
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
@@ -37,19 +129,25 @@ func (l *Learner) keepKnown(before uint64) {
 	if !l.keepsKnown() || !l.split || !doubled(before, l.counts.Since, uint64(l.cfg.warmupRows())) {
 		return
 	}
-	if n := len(l.former.regimes); n > 0 {
-		kept := &l.former.regimes[n-1]
-		known := new(batch).sample(kept.pool.batch(), gateRows, 0, l.cfg.Dim)
-		far, now := l.refused(known), slices.Clone(l.score(known))
-		l.swap(kept)
-		farBefore := l.refused(known)
-		cost, _, _ := differences(now, l.score(known))
-		l.swap(kept)
-		if float64(far-farBefore) > forgottenShare*float64(known.len()) || cost > forgottenNats {
-			return
-		}
+	kept := l.former.regimes
+	kept = kept[max(0, len(kept)-knownMost):] // a learner that had Drift on has more
+	if len(kept) > 1 && l.stillKnows(&kept[1]) {
+		kept = kept[:1]
 	}
-	l.keepThis()
+	if l.former.regimes = kept; len(kept) == 0 || l.stillKnows(&kept[0]) {
+		l.keepThis()
+	}
+}
+
+// stillKnows reports whether the current regime knows the rows that a former one knows.
+func (l *Learner) stillKnows(kept *former) bool {
+	known := new(batch).sample(kept.pool.batch(), gateRows, 0, l.cfg.Dim)
+	far, now := l.refused(known), slices.Clone(l.score(known))
+	l.swap(kept)
+	farBefore := l.refused(known)
+	cost, _, _ := differences(now, l.score(known))
+	l.swap(kept)
+	return float64(far-farBefore) <= forgottenShare*float64(known.len()) && !(cost > forgottenNats)
 }
 
 // refused returns how many rows are far from what the current regime knows.
@@ -59,15 +157,21 @@ func (l *Learner) refused(b batch) (far int) {
 	return far
 }
 
-// keepThis keeps the current regime.
+// keepThis keeps the current regime, in place of the one that knew all before.
 func (l *Learner) keepThis() {
-	kept := l.former.regimes
-	if l.former.regimes = nil; !l.remember() {
-		l.former.regimes = kept
+	if most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim); most == 0 {
 		return
 	}
-	one := &l.former.regimes[0] // the current regime goes on with what the two share
-	one.moments = one.moments.clone()
+	one, ok := l.thinned()
+	if !ok {
+		return
+	}
+	one.moments = one.moments.clone() // the current regime goes on with what the two share
 	one.drift.quiet = one.drift.quiet.clone()
 	one.gap = one.gap.clone()
+	if len(l.former.regimes) == 0 {
+		l.former.regimes = append(l.former.regimes, one)
+		return
+	}
+	l.former.regimes[0] = one
 }

@@ -59,10 +59,11 @@ type buffers struct {
 	inside, sifted   batch
 	inTime           inTime
 	kept             []int
-	beyond           []bool  // rows of the last E-step that are far, or that the gate refuses
-	outside          []bool  // those that a gate by distance refuses over the Gaussian directions
-	tail             float64 // see measureTail
-	closed           bool    // whether a row that the gate refuses had counted in it
+	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
+	outside          []bool // those that a gate by distance refuses over the Gaussian directions
+	tail             poolTail
+	stuckFor         uint64 // rows for which a column has repeated the value of the last minibatch, if that is stuck
+	closed           bool   // whether a row that the gate refuses had counted in it
 	starts, excluded []int32
 	density, sorted  []float64
 	single, offset   []float64
@@ -146,18 +147,23 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	}
 	alternates := false
 	anomalous = anomalous || l.lockout.tripped
-	if forgotten := l.knowsLittle(far, all.len()); anomalous || forgotten || s.Opened || l.beganLately() {
+	refused := anomalous || l.keepsKnown() && 2*far > all.len()
+	if refused || s.Opened || l.beganLately() {
 		waiting := l.warm.len()
 		below := math.Inf(1)
-		if !anomalous && !forgotten && !s.Opened {
+		if !anomalous && !s.Opened {
 			below = s.NLL - formerLately
 		}
 		switch {
-		case (l.cfg.Drift || forgotten) && l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
+		case l.cfg.Drift && l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
-			alternates = l.turn() && l.cfg.Drift
+			alternates = l.turn()
+			b, m, far = l.judge(all, &s)
+		case (2*far > all.len() || !l.manyFar(far, all.len())) && l.knownReturns(all): // because of them, or of a column
+			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
 			b, m, far = l.judge(all, &s)
 		case anomalous:
+			l.noteRefused(all, true)
 			return l.quarantine(all, s)
 		default: // trying the former metrics has taken the estimator's memory, and m with it
 			l.estimator.load(l.pool, l.metric, l.work)
@@ -165,6 +171,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			b, m, far = l.judge(all, &s)
 		}
 	}
+	l.noteRefused(all, refused)
 	l.acceptNormal(far, b.len(), &s)
 	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)

@@ -29,7 +29,7 @@ func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step
 		return false
 	case l.watchesColumns():
 		quiet := l.drift.quiet.measure(l, b, m)
-		stuck, judged := l.isStuck(b)
+		stuck, judged := l.isStuck(b, 0)
 		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
 		if l.cfg.Drift {
 			s.Z = l.drift.nll.z(s.NLL)

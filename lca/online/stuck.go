@@ -21,8 +21,10 @@ const (
 
 // isStuck reports whether all rows of a minibatch are equal in some column that has never before repeated a value for half as long; or whether they are equal, and
 // hardly any row of the pool is like them, nor has it held other rows for half as long. The repetition may have begun within a minibatch that
-// was learnt, and gone on in quarantine. judged says that all rows are equal and that there are enough of them to tell.
-func (l *Learner) isStuck(b batch) (stuck, judged bool) {
+// was learnt, and gone on where rows were refused; before is how many rows it is known to have already. judged says that all rows are equal and that there are
+// enough of them to tell. It sets stuckFor.
+func (l *Learner) isStuck(b batch, before uint64) (stuck, judged bool) {
+	l.stuckFor = 0
 	d := l.cfg.Dim
 	if b.len() == 0 || b.len() < kernel.AtomCopies && (b.equalFirst(d) < b.len() || !l.goesOn(b)) {
 		return false, false
@@ -36,13 +38,16 @@ func (l *Learner) isStuck(b batch) (stuck, judged bool) {
 			order = inOrder(l.pool.places)
 		}
 		if l.usual(k, b.x[k]) {
-			if !l.hasRun(order, k, uint64(b.len()/stuckLonger)) {
+			if rows := max(uint64(b.len()), before); !l.hasRun(order, k, rows/stuckLonger) {
+				l.stuckFor = rows
 				return true, true
 			}
 			continue
 		}
 		same := func(one, other []float64) bool { return one[k] == other[k] }
-		if r := l.runs(order, b, same, stuckSoon*uint64(l.cfg.Minibatch)); r.equal >= kernel.AtomCopies && r.longest() < r.now()/stuckLonger {
+		r := l.runs(order, b, same, stuckSoon*uint64(l.cfg.Minibatch))
+		if rows := max(r.now(), before); r.equal >= kernel.AtomCopies && r.longest() < rows/stuckLonger {
+			l.stuckFor = rows
 			return true, true
 		}
 	}
@@ -59,8 +64,8 @@ func (l *Learner) isStuck(b batch) (stuck, judged bool) {
 // goesOn reports whether the row before a minibatch was equal to its first one. A few rows tell nothing alone.
 func (l *Learner) goesOn(b batch) bool {
 	d, newest := l.cfg.Dim, -1
-	if n := l.warm.len(); n > 0 {
-		return slices.Equal(l.warm.x[(n-1)*d:], b.x[:d])
+	if refused := l.refusedLately(); refused.len() > 0 {
+		return slices.Equal(refused.x[(refused.len()-1)*d:], b.x[:d])
 	}
 	for i, p := range l.pool.places {
 		if p.partition == b.places[0].partition && (newest < 0 || p.at > l.pool.places[newest].at) {
@@ -176,7 +181,7 @@ func (l *Learner) runsOf(r *poolRuns, order []int, row []float64, same func(one,
 	}
 }
 
-// ownRuns returns the run of the minibatch, with rows in quarantine that it goes on from.
+// ownRuns returns the run of the minibatch, with rows that were refused lately that it goes on from.
 func (l *Learner) ownRuns(b batch, same func(one, other []float64) bool) (r poolRuns) {
 	d := l.cfg.Dim
 	for _, p := range b.places {
@@ -187,9 +192,10 @@ func (l *Learner) ownRuns(b batch, same func(one, other []float64) bool) (r pool
 		}
 	}
 	r.equal = b.len()
-	for i := l.warm.len() - 1; i >= 0 && same(l.warm.x[i*d:(i+1)*d], b.x[:d]); i-- {
-		if own := r.of(l.warm.places[i].partition); own != nil {
-			own.first = l.warm.places[i]
+	refused := l.refusedLately()
+	for i := refused.len() - 1; i >= 0 && same(refused.x[i*d:(i+1)*d], b.x[:d]); i-- {
+		if own := r.of(refused.places[i].partition); own != nil {
+			own.first = refused.places[i]
 		}
 		r.equal++
 	}
