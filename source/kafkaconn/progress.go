@@ -1,7 +1,6 @@
 package kafkaconn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -111,8 +110,8 @@ func (p *progress) extend() error {
 func (p *progress) untilEnd(write func() error) error {
 	stop := context.AfterFunc(p.ctx, func() { _ = p.conn.SetWriteDeadline(time.Unix(1, 0)) })
 	err := write()
-	if !stop() { // the connection's deadline is past, or will be
-		return cmp.Or(err, p.ctx.Err())
+	if !stop() { // the connection's deadline is past, or will be, and is not what the write failed for
+		return p.ctx.Err()
 	}
 	return err
 }
