@@ -143,7 +143,7 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout, l.recurring = batch{}, batch{}, lockout{}, recurring{}
+	l.warm, l.held, l.lockout, l.recurring, l.tailNeed = batch{}, batch{}, lockout{}, recurring{}, 0
 }
 
 // remember adds the current regime to the former ones, if that can be.

@@ -10,6 +10,7 @@ import (
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
+	tailMemory      = 1000
 	gaussianTail    = 5 // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
 
@@ -112,11 +113,12 @@ func (l *Learner) gatesByDistance() bool {
 
 // gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt, given half of that of all rows of a
 // minibatch. Kernel distance is one over the Parzen directions, and says nothing of the others, which may be all. A normal row is as far as there are
-// directions, and must not be refused for it, nor for the tails that the stream has. But if many more rows need these tails than of the pool's rows do, the tails are not
-// the stream's: the pool would learn them, and they would become wider with it.
+// directions, and must not be refused for it, nor for the tails that the stream has. But if of the last tailMemory rows many more need these tails than of the pool's
+// rows do, they are not the stream's: the pool would learn them, and they would become wider with it.
 func (l *Learner) gaussianGate(halves []float64) float64 {
 	plain := l.plainGate()
-	if l.tail.square > plain && share(halves, plain) <= manyRows+2*l.tail.share {
+	l.tail.need = l.tailNeed + min(1, float64(len(halves))/tailMemory)*(share(halves, plain)-l.tailNeed)
+	if l.tail.square > plain && l.tail.need <= manyRows+2*l.tail.share {
 		return l.tail.square
 	}
 	return plain
@@ -143,6 +145,7 @@ func share(halves []float64, limit float64) float64 {
 type poolTail struct {
 	square float64 // what a share gateShare of rows is expected to exceed; 0 where they are too few
 	share  float64 // of those beyond plainGate
+	need   float64 // Learner.tailNeed with the minibatch judged last
 }
 
 // measureTail measures the tail. The estimator must be loaded.

@@ -122,8 +122,9 @@ func TestNothingPasses(t *testing.T) {
 // TestNumericGateKnowsTails holds that rows of a stream with heavy tails are hardly ever refused by a number, and that a fault is: it does not make the tails wider
 // that let it pass.
 func TestNumericGateKnowsTails(t *testing.T) {
-	for _, freedom := range []int{5, 8, 0} {
-		m := newMachine(t, 11, 8, 0, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift = 400, 20, false })
+	for _, c := range []struct{ freedom, minibatch int }{{5, 100}, {8, 100}, {0, 100}, {8, 5}} {
+		freedom := c.freedom
+		m := newMachine(t, 11, 8, 0, func(f *Config) { f.WarmupRows, f.Minibatch, f.OutlierGate, f.Drift = 400, c.minibatch, 20, false })
 		draw := func() []float64 { // an elliptical t, or a Gaussian
 			x, square := m.next(), 0.0
 			for range freedom {
@@ -139,7 +140,7 @@ func TestNumericGateKnowsTails(t *testing.T) {
 		}
 		m.learn(1000, draw)
 		if learnt, alarms := m.learn(8000, draw); learnt < 7880 || len(alarms) > 0 {
-			t.Errorf("%d degrees of freedom: %d of 8000 rows learnt, alarms %v", freedom, learnt, alarms)
+			t.Errorf("%+v: %d of 8000 rows learnt, alarms %v", c, learnt, alarms)
 		}
 		louder := func(x []float64) []float64 {
 			for k := range x {

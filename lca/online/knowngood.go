@@ -17,7 +17,9 @@ const (
 	// knownRows are refused, more than others were learnt since, before a former regime is tried: one row tells little.
 	knownRows = 100
 	// knownMost former regimes are kept.
-	knownMost = 2
+	knownMost = min(4, formerMost)
+	// outweighs is how many rows that are learnt take one off those that were refused: stretches that come again after a while add up.
+	outweighs = 10
 )
 
 // A learner with Drift off has been told that what it learns at first is all there is: nothing that differs is ever learnt. Nor may it forget any of that. A
@@ -25,8 +27,8 @@ const (
 // again, for good. So one former regime is kept: the newest that knew all that the one kept before it knew. It is tried where most rows are
 // refused, and is current again if it knows them.
 //
-// It may be old: a machine that wears moves away from it, and rows of a fault may be as normal rows were then. So the regime that it
-// replaces is kept as well, and tried, until the current one knows its rows.
+// It may be old: a machine that wears moves away from it, and rows of a fault may be as normal rows were then. So each regime that is
+// replaced is kept as well, and tried, until the current one knows its rows, or others are newer.
 //
 // It is asked seldom whether it can be replaced. What is forgotten little by little would be let go the same way.
 
@@ -43,14 +45,14 @@ func (l *Learner) refusedLately() *batch {
 	return &l.warm
 }
 
-// noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it, as in quarantine.
+// noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it in time.
 func (l *Learner) noteRefused(b batch, refused bool) {
 	if !l.keepsKnown() {
 		return
 	}
 	most, d := l.cfg.driftRows(), l.cfg.Dim
 	if !refused {
-		l.held.forget(min(b.len(), l.held.len()), d)
+		l.held.forget(min((b.len()+outweighs-1)/outweighs, l.held.len()), d)
 		return
 	}
 	if l.held.append(b); l.held.len() > 2*most { // seldom, because it copies them
@@ -81,34 +83,25 @@ func (l *Learner) knownReturns(all batch) bool {
 	if best < 0 {
 		return false
 	}
-	back := kept[best]
-	var left []former
+	back, left := kept[best], slices.Clone(kept[1:])
 	if best > 0 {
-		left = slices.Delete(kept[1:], best-1, best)
-	} else if left = kept[1:]; len(left) == 0 {
-		left = l.thinnedIfRoom()
+		left = slices.Delete(left, best-1, best)
 	}
+	if f, ok := l.thinned(); ok {
+		left = append(left, f)
+	}
+	most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
+	left = left[max(0, len(left)-min(most, knownMost)+1):]
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.choice.drop()
-	l.held = batch{}
-	if best == 0 {
+	l.held, l.tailNeed = batch{}, 0
+	if l.former.regimes = kept[:1:1]; best == 0 {
 		l.keepThis()
 	}
-	l.former.regimes = append(l.former.regimes[:1:1], left...)
+	l.former.regimes = append(l.former.regimes, left...)
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
-}
-
-// thinnedIfRoom returns the current regime, if another may be kept.
-func (l *Learner) thinnedIfRoom() []former {
-	if most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim); most < knownMost {
-		return nil
-	}
-	if f, ok := l.thinned(); ok {
-		return []former{f}
-	}
-	return nil
 }
 
 // recognises reports whether the current regime knows rows that another has refused, and their NLL. The last of them, which by the other are stuck for that
@@ -130,9 +123,10 @@ func (l *Learner) keepKnown(before uint64) {
 		return
 	}
 	kept := l.former.regimes
-	kept = kept[max(0, len(kept)-knownMost):] // a learner that had Drift on has more
-	if len(kept) > 1 && l.stillKnows(&kept[1]) {
-		kept = kept[:1]
+	for i := len(kept) - 1; i > 0; i-- {
+		if l.stillKnows(&kept[i]) {
+			kept = slices.Delete(kept, i, i+1)
+		}
 	}
 	if l.former.regimes = kept; len(kept) == 0 || l.stillKnows(&kept[0]) {
 		l.keepThis()
@@ -163,7 +157,8 @@ func (l *Learner) keepThis() {
 		return
 	}
 	one, ok := l.thinned()
-	if !ok {
+	if !ok { // the current one may share what the one before knows
+		l.former.regimes = nil
 		return
 	}
 	one.moments = one.moments.clone() // the current regime goes on with what the two share

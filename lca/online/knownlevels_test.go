@@ -55,6 +55,54 @@ func TestOldLevelWithDriftOff(t *testing.T) {
 	}
 }
 
+// TestWearTwiceWithDriftOff holds that the model of now comes back also where it is not the first that was replaced: a machine that wore and was repaired wears
+// elsewhere, and some rows are as they were before the repair.
+func TestWearTwiceWithDriftOff(t *testing.T) {
+	m := newMachine(t, 2, 3, .3, func(c *Config) { c.Neighbours, c.Drift = 500, false })
+	var level [3]float64
+	draw := func() []float64 {
+		x := m.next()
+		for k := range x {
+			x[k] += level[k]
+		}
+		return x
+	}
+	wear := func(k int) {
+		const rise = 20_000
+		m.learn(rise, func() []float64 { level[k] += 20. / rise; return draw() })
+	}
+	m.learn(4000, draw)
+	wear(0)
+	level[0] = 0
+	m.learn(3000, draw)
+	wear(2)
+	level = [3]float64{20, 0, 0}
+	m.learn(100, draw)
+	level = [3]float64{0, 0, 20}
+	if learnt, _ := m.learn(3000, draw); learnt < 2800 {
+		t.Errorf("%d of 3000 rows learnt afterwards", learnt)
+	}
+}
+
+// TestHeldIsOfDriftOff holds that rows which were refused with Drift off are no candidates for the pool of a learner that reads the state with Drift on.
+func TestHeldIsOfDriftOff(t *testing.T) {
+	m := newMachine(t, 1, 3, .3, func(c *Config) { c.Neighbours, c.Drift = 500, false })
+	m.learn(3000, m.next)
+	m.learn(500, m.at([]float64{40, 0, 0}, 1))
+	if m.l.held.len() == 0 {
+		t.Fatal("no row that was refused is held")
+	}
+	on := m.l.asked
+	on.Drift = true
+	l, err := NewLearner(on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.UnmarshalBinary(stateOf(t, m.l)); err != nil || l.held.len() > 0 {
+		t.Errorf("%d rows are held: %v", l.held.len(), err)
+	}
+}
+
 // TestQuietRestWithDriftOff holds that rows at rest which are known are learnt with Drift off, although none of them is far and they have not come for long.
 func TestQuietRestWithDriftOff(t *testing.T) {
 	for seed := uint64(1); seed <= 2; seed++ {
@@ -101,6 +149,31 @@ func TestStuckAfterHolding(t *testing.T) {
 		}
 		if learnt, _ := m.learn(2000, held); learnt < 1900 {
 			t.Errorf("minibatches of %d rows: %d of 2000 learnt afterwards", c.minibatch, learnt)
+		}
+	}
+}
+
+// TestStuckAtOneOfManyValues holds that what is kept does not return for a column that is stuck at one of the values which it takes in turn.
+func TestStuckAtOneOfManyValues(t *testing.T) {
+	for seed := uint64(1); seed <= 2; seed++ {
+		m := newMachine(t, seed, 6, .3, func(c *Config) { c.Drift = false })
+		left, turn, value := 0, 0, 0.0
+		stepping := func() []float64 {
+			x := m.next()
+			if left--; left < 0 {
+				left, turn = 20, turn+1
+				if value = 3 + float64(m.r.IntN(9))/2; turn%2 == 0 {
+					left, value = 15, 8
+				}
+			}
+			x[2] = value
+			return x
+		}
+		m.learn(10_000, stepping)
+		stuck := func() []float64 { x := m.next(); x[2] = 8; return x }
+		m.fill(stuck)
+		if learnt, alarms := m.learn(4000, stuck); learnt > 200 || slices.Contains(alarms, AlarmRegimeReturned) {
+			t.Errorf("seed %d: %d of 4000 rows learnt, alarms %v", seed, learnt, alarms)
 		}
 	}
 }

@@ -35,9 +35,10 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	warm      batch  // collected rows: of the warm-up, or in quarantine (restart.go)
-	clocks    clocks // rows seen of each partition
-	held      batch  // refused rows (held.go)
+	warm      batch   // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks    clocks  // rows seen of each partition
+	held      batch   // refused rows (held.go)
+	tailNeed  float64 // share of the last rows that need the stream's tails to pass the gate (gate.go)
 	lockout   lockout
 	recurring recurring // rows released from quarantine
 	choice    choice
@@ -141,6 +142,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
+	l.tailNeed = l.tail.need
 	anomalous := l.isAnomalous(b, m, far, all.len(), &s)
 	if l.lockout.tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*far <= all.len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
@@ -159,7 +161,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
 			alternates = l.turn()
 			b, m, far = l.judge(all, &s)
-		case (2*far > all.len() || !l.manyFar(far, all.len())) && l.knownReturns(all): // because of them, or of a column
+		case (2*far > all.len() || l.stuckFor == 0 && !l.manyFar(far, all.len())) && l.knownReturns(all): // rows that are far, or quiet
 			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
 			b, m, far = l.judge(all, &s)
 		case anomalous:

@@ -16,7 +16,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 8
+//	 8  4  version of the layout, 9
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -60,6 +60,7 @@ import (
 //	formers   minibatches at the last return u64, flag whether the last one was left for the current one, minibatches when that began u64,
 //	          flag whether the last one was brief, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
+//	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
 // Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
 // the ridged flag.
@@ -75,11 +76,13 @@ import (
 //
 // Until version 7 it was not known when the current regime began, whether the last one was brief, and how many normal rows there were since the last time of recurring.
 //
+// Until version 8 there was nothing after formers.
+//
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 8
+	stateVersion = 9
 	stateHeader  = 24
 )
 
@@ -122,6 +125,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.lockout.write(w)
 	l.recurring.write(w)
 	l.former.write(w)
+	w.flag(l.keepsKnown())
+	w.f64(l.tailNeed)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -274,6 +279,12 @@ func (l *Learner) read(r *reader) {
 	}
 	if r.version > 4 {
 		l.readFormers(r)
+	}
+	if r.version > 8 {
+		if r.flag() != l.keepsKnown() {
+			l.held = batch{} // they were held for another purpose
+		}
+		l.tailNeed = r.f64()
 	}
 }
 
