@@ -1,17 +1,40 @@
 package pipeline
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// keyed are the positions of a learner of models by key.
-func (t *town) keyed(start source.At, models string) *Positions {
+// keyed are the positions of a learner of models by key, of the first partition.
+func (t *town) keyed(start source.At, models string) *Positions { return t.keyedOf(start, models, 0) }
+
+// keyedOf are those of any partition, or those of a transform where models is "".
+func (t *town) keyedOf(start source.At, models string, partition int32) *Positions {
 	p := t.positions(start, "")
-	p.Models = models
+	p.Models, p.Firsts = models, &Firsts{Home: t.keyedStarts(models, 0)}
+	p.Firsts.Others = func(context.Context) (all []*Starts, err error) {
+		for id := int32(1); id < int32(t.parts); id++ {
+			all = append(all, t.keyedStarts(models, id))
+		}
+		return all, nil
+	}
+	p.Starts = t.keyedStarts(models, partition)
 	return p
+}
+
+func (t *town) keyedStarts(models string, partition int32) *Starts {
+	s := t.starts(partition)
+	_, s.ModelID, _ = strings.Cut(models, "/")
+	return s
+}
+
+// saves puts a checkpoint of a model of the first partition.
+func (t *town) saves(modelID string) {
+	t.log = append(t.log, sink.Message{Key: []byte(modelID + "/0/pump/0/0"), Value: []byte("state")})
 }
 
 // opens is where a learner of models by key begins in the first partition, which is committed then.
@@ -72,10 +95,14 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 			town.opens(t, source.Earliest, "checkpoints/m", 3)
 		})
 	}
+	// A former build did not say whose an offset is: it is that of the models that have checkpoints.
 	t.Run("no name", func(t *testing.T) {
-		town := newTown()
-		town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
-		town.opens(t, source.Earliest, "checkpoints/m", 7)
+		for saved, want := range map[string]int64{"m": 7, "n": 3} {
+			town := newTown()
+			town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
+			town.saves(saved)
+			town.opens(t, source.Earliest, "checkpoints/m", want)
+		}
 	})
 }
 
