@@ -133,6 +133,40 @@ func TestModelsByKeyReturn(t *testing.T) {
 	wantStop(t, err, "deleted and created again", "one", "two")
 }
 
+// Models by key whose offsets have expired go on at their start marker, and pass over what they have learnt. That of a former build does not say whose it
+// is: it is theirs where they have checkpoints.
+func TestModelsByKeyGoOnWithoutOffsets(t *testing.T) {
+	for _, start := range []source.At{source.Earliest, source.Latest} {
+		town := newTown()
+		town.end[at(0)] = 100
+		p := town.keyed(start, "checkpoints/m")
+		if _, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)}); err != nil {
+			t.Fatal(err)
+		}
+		town.learns(t, p, 40, true)
+		town.learns(t, p, 45, false)
+		clear(town.committed)
+		town.opens(t, start, "checkpoints/m", 40)
+		clear(town.committed)
+		town.id = "two"
+		_, err := town.keyed(start, "checkpoints/m").Open(t.Context(), town, source.Claim{Group: "g"}, []source.Partition{at(0)})
+		wantStop(t, err, "deleted and created again", "start marker of partition 0")
+	}
+	for saved, want := range map[string]int64{"m": 40, "n": 100} {
+		town := newTown()
+		town.end[at(0)] = 100
+		town.log = []sink.Message{
+			town.starts(0).marker("start/g/events/0", "one", 40, nil),
+			town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 9}, false, false),
+		}
+		town.saves(saved)
+		if k, err := town.keyed(source.Latest, "checkpoints/m").Known(t.Context()); err != nil || (len(k.Markers) > 0) != (saved == "m") {
+			t.Errorf("known is %+v, %v", k, err)
+		}
+		town.opens(t, source.Latest, "checkpoints/m", want)
+	}
+}
+
 // Models by key go on where a reset says, also after another learner.
 func TestModelsByKeyAfterAReset(t *testing.T) {
 	town := newTown()

@@ -122,7 +122,7 @@ func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
 // read.
 func (s *system) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
 	g := s.gaps(positions)
-	g.Learner = true
+	g.Learner, g.Keyed = true, s.keyed()
 	if inRun {
 		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
 			found, err := source.Committed(ctx, s.cluster, s.config.Source.Group, []source.Partition{p})
