@@ -102,7 +102,7 @@ func (p *Positions) unwritten(ctx context.Context, part source.Partition) error 
 	}
 	return &Stop{
 		Err:    fmt.Errorf("group %q has neither a committed offset nor a start marker in %s, and yet it has begun there: something was written of offset %d", p.Group, part, next-1),
-		Remedy: fmt.Sprintf("`lca-stream offsets reset --to %d=%d` goes on after that, `--to earliest` begins again: what was written before stays and comes a second time", part.ID, next),
+		Remedy: fmt.Sprintf("`lca-stream offsets reset --stage transform --to %d=%d` goes on after that, `--to earliest` begins again: what was written before stays and comes a second time", part.ID, next),
 	}
 }
 
@@ -113,6 +113,6 @@ func (p *Positions) lost(part source.Partition, m Start, id string) error {
 	return &Stop{
 		Err: fmt.Errorf("group %q has no committed offset in %s, and yet it has begun there: a start marker says offset %d. Offsets expire when nothing is committed for the brokers' offsets.retention.minutes, "+
 			"as while the program is down, or were deleted", p.Group, part, m.Offset),
-		Remedy: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
+		Remedy: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --stage transform --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
 	}
 }

@@ -23,7 +23,7 @@ type simFleet struct {
 	by        modelkey.By
 	memory    int64 // of the models of a process, of each stage
 	idle      time.Duration
-	forgets   bool   // a broker does not tell where a record was written
+	forgets   bool   // a broker does not tell where a record was written, and forgets offsets of learners
 	learners  int    // of a group
 	snapshots uint64 // snapshot.every_rows
 }

@@ -184,7 +184,7 @@ func TestWhatHasWrittenDoesNotBegin(t *testing.T) {
 	logs.add("out", logs.of("g", at(0), 4))
 	logs.add("dead", logs.of("g", at(0), 5))
 	_, err := town.tryWritten(t, logs)
-	wantStop(t, err, "neither a committed offset nor a start marker", "offset 5", "--to 0=6")
+	wantStop(t, err, "neither a committed offset nor a start marker", "offset 5", "--stage transform --to 0=6")
 	if len(town.committed)+len(town.log) > 0 {
 		t.Errorf("what is refused commits %v and writes %d records", town.committed, len(town.log))
 	}

@@ -113,7 +113,7 @@ func (d *doctor) positions(ctx context.Context) {
 
 // others says where models by key go on although nothing is committed of them in their group: it has expired, or another learner has committed since.
 func (d *doctor) others(parts []shownPartition) {
-	const what = "another learner has committed in %s: models by key that have begun go on where they were, others begin at source.start_offset (%v)"
+	const what = "another learner, or another program, has committed in %s: models by key that have begun go on where they were, others begin at source.start_offset (%v)"
 	if slices.ContainsFunc(parts, func(p shownPartition) bool { return p.Learn.Other != nil }) {
 		d.ok("positions", what, learnGroup(d.system.config), d.system.config.Source.StartOffset)
 	}
