@@ -27,10 +27,7 @@ type Firsts struct {
 	saved  bool               // one of Others has checkpoints of the models
 }
 
-// home returns the markers of the first partition.
-func (f *Firsts) home(ctx context.Context) (map[string]Start, error) { return f.Home.Read(ctx) }
-
-// everywhere returns the markers of all partitions, and whether any has checkpoints of the models.
+// everywhere returns the markers of all partitions, those of the first being home, and whether any has checkpoints of the models.
 func (f *Firsts) everywhere(ctx context.Context, home map[string]Start) (all []map[string]Start, saved bool, err error) {
 	f.once.Do(func() { f.turn = make(chan struct{}, 1) })
 	select {
@@ -72,7 +69,7 @@ func (p *Positions) first(ctx context.Context, seen map[string]Start, id string)
 		// A group of the first release has left no record: all its partitions begin at their first record.
 		return first, begun || p.transforms() && others(seen, markersOf(p.Group, p.Topic)), nil, nil
 	}
-	home, err := p.Firsts.home(ctx)
+	home, err := p.Firsts.Home.Read(ctx)
 	if err != nil {
 		return first, false, nil, err
 	}
