@@ -19,6 +19,9 @@ type Gaps struct {
 	// records, and otherwise has counted them itself.
 	Learner bool
 
+	// Keyed marks those of models by key. They may have learnt some of the records, because each model knows by itself what it has learnt.
+	Keyed bool
+
 	// Done returns the offset up to which a transform has read a partition; nil: there is no transform. Records
 	// before it may be skipped independently of Skip, because a learner need not learn every record.
 	Done  func(context.Context, source.Partition) (int64, error)
@@ -70,6 +73,9 @@ func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string
 	what := "passing records over that retention has deleted before they were read"
 	if g.Learner {
 		what = "leaving records out of what is learnt: retention has deleted them before the learner read them"
+		if g.Keyed {
+			what += ", except for those that models by key have learnt already"
+		}
 		g.Stats.LearnerGaps.Add(more)
 	} else {
 		g.Stats.passed.add(reasonGap, more)
@@ -79,10 +85,12 @@ func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string
 }
 
 func (g *Gaps) stop(gap *source.OffsetError) error {
-	return &Stop{
-		Err:    gap,
-		Remedy: "set source.on_gap: skip to go on with what is left, or say where with `lca-stream offsets reset`",
+	remedy := "set source.on_gap: skip to go on with what is left, or say where with `lca-stream offsets reset`"
+	if g.Keyed {
+		remedy = "set source.on_gap: skip to go on with what is left: of what is gone, only rows that their model had not learnt are missing, and no row is learnt twice. " +
+			"`lca-stream offsets reset` has all models learn everything from a place on, again too"
 	}
+	return &Stop{Err: gap, Remedy: remedy}
 }
 
 // count returns how many records of a gap were not counted before. It is an upper bound, because compaction and

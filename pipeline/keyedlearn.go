@@ -59,6 +59,8 @@ type KeyedLearn struct {
 	idle    idleModels
 
 	next    int64 // offset behind what was read
+	mark    int64 // rows below it never come again: it is where the start marker is
+	remark  bool  // … which is to come closer
 	pending []sink.Message
 	bytes   int // of pending
 	saves   []keyedSave
@@ -148,7 +150,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 func (k *KeyedLearn) work() Work {
 	k.noteCompared()
 	failpoint.Here("checkpoint")
-	return Work{Messages: k.pending, Commit: true, Next: source.Offsets{k.Partition: k.committable()}}
+	return Work{Messages: k.pending, Commit: true, Mark: k.remark, Next: source.Offsets{k.Partition: k.committable()}}
 }
 
 // committable is the offset of the first row that is in no checkpoint.

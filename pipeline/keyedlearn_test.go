@@ -135,6 +135,7 @@ type keyedRun struct {
 	seldom       bool // the clock saves and publishes nothing
 	soon         bool // the first model comes after few rows
 	topicID      string
+	marks        bool // start markers are renewed
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -189,7 +190,7 @@ func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
 		at, err := stage.Rewind(t.Context())
 		if err == nil {
 			src := &memorySource{w: w, next: at.Clone(), claim: source.Claim{Group: "g.learn", Generation: -1}, step: r.step}
-			loop := &Loop{Source: src, Stage: stage, Sink: owner, Stats: stage.Stats, Log: quiet()}
+			loop := &Loop{Source: src, Stage: stage, Sink: owner, Stats: stage.Stats, Log: quiet(), Renew: w.renewal(r)}
 			err = loop.Run(t.Context())
 		}
 		w.shown, _ = stage.Stats.Models.List(0, 1000, "id", false)
@@ -204,6 +205,17 @@ func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
 			t.Fatal(err)
 		}
 	}
+}
+
+// renewal renews the start marker of the partition.
+func (w *world) renewal(r keyedRun) *Renewal {
+	if !r.marks {
+		return nil
+	}
+	starts := &Starts{Topic: "checkpoints", Partition: w.fleet.ID}
+	return &Renewal{Every: time.Hour, Markers: func(at source.Offsets) []sink.Message {
+		return []sink.Message{starts.marker("start/g.learn/events/0", "", at[w.fleet], nil)}
+	}}
 }
 
 // published returns the snapshots that were ever put, by model and version, without what depends on the topic around.

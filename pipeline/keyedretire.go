@@ -178,11 +178,24 @@ func (k *KeyedLearn) pend(save keyedSave, msgs []sink.Message) {
 	k.pending, k.saves = append(k.pending, msgs...), append(k.saves, save)
 }
 
+// Marked notes from where on rows may come again: from the start marker on, where the committed offset is gone.
+func (k *KeyedLearn) Marked(at source.Offsets) {
+	if next, ok := at[k.Partition]; ok {
+		k.mark, k.remark = next, false
+	}
+}
+
 // forgetRetired deletes the records of models that were retired first, where there are too many, and raises the version at which
-// models begin that have no record.
+// models begin that have no record. Those whose rows may come again are kept, because these would be learnt again.
 func (k *KeyedLearn) forgetRetired() {
 	below := k.committable()
-	forget := k.States.surplus(func(value string, s *keyedState) bool { return s.learnt <= below && k.models[value] == nil })
+	forget := k.States.surplus(func(value string, s *keyedState) bool {
+		if s.learnt > below || k.models[value] != nil {
+			return false
+		}
+		k.remark = k.remark || s.learnt > k.mark
+		return s.learnt <= k.mark
+	})
 	if len(forget) == 0 {
 		return
 	}

@@ -3,11 +3,13 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,14 +318,18 @@ func testRetirementCrashes(t *testing.T, rows []keyedRow, how keyedRun) {
 	}
 }
 
-// Records of retired models do not become more and more, and the versions of those that have lost theirs do not go back.
+// Records of retired models do not become more and more, and the versions of those that have lost theirs do not go back. None is forgotten whose rows
+// would be learnt again after the start marker.
 func TestRetiredRecordsAreBounded(t *testing.T) {
 	const most = 3
 	rows := inShifts(7, 12, 3000, 1000, 0)
-	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: 10 * time.Second, mostRetired: most, memory: 1 << 30, snapshotRows: 60, step: 20}
+	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: 10 * time.Second, mostRetired: most, memory: 1 << 30, snapshotRows: 60, step: 20, marks: true}
 	w := newWorld()
 	w.fleetMessages(r.by, rows)
 	w.learnFleet(t, r)
+	if n := w.forgotten(t); n < 10 {
+		t.Errorf("%d records were forgotten: the rows prove too little", n)
+	}
 	w.publishedLives(t, func(string, uint64) uint64 { return 0 }) // versions grow
 	index := w.keyedIndex(t, r)
 	retired := 0
@@ -335,6 +341,33 @@ func TestRetiredRecordsAreBounded(t *testing.T) {
 	if floor := index.gone.floor; retired != index.gone.n || retired > most+5 || floor == 0 { // those that were retired with the last batch come on top
 		t.Errorf("%d records of retired models, %d counted, and the version of others is %d", retired, index.gone.n, floor)
 	}
+}
+
+// forgotten counts the records of retired models that were deleted, and finds those whose rows are not all below the start marker of that time.
+func (w *world) forgotten(t *testing.T) (n int) {
+	learnt, mark := map[string]string{}, int64(-1)
+	for _, m := range w.topics[source.Partition{Topic: "checkpoints", ID: w.fleet.ID}] {
+		key, up := string(m.Key), learnt[string(m.Key)]
+		var start Start
+		switch {
+		case strings.HasPrefix(key, "start/"):
+			if err := json.Unmarshal(m.Value, &start); err != nil {
+				t.Fatal(err)
+			}
+			mark = start.Offset
+		case m.Value == nil && up != "":
+			if at, err := strconv.ParseInt(up, 10, 64); err != nil || at > mark {
+				t.Errorf("the record of %s is forgotten, which has learnt up to %s, at a marker of %d", key, up, mark)
+			}
+			n++
+			delete(learnt, key)
+		case source.LastHeader(m.Headers, headerRetired) != "":
+			learnt[key] = source.LastHeader(m.Headers, headerLearnt)
+		default:
+			delete(learnt, key)
+		}
+	}
+	return n
 }
 
 // A record from the future retires nothing, and neither does a pause of all.

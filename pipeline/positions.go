@@ -36,6 +36,7 @@ type Positions struct {
 	Start  source.At // where a group begins at its first start; partitions that are found later begin at their first record
 	Model  string    // model of the learner; "" for a transform, and for a learner of models by key
 	Models string    // models of a learner by key, see positionskeyed.go
+	Firsts *Firsts   // with a model for each key: where groups begin; nil: Starts say so
 	Log    *slog.Logger
 	// Written, unless nil, corrects committed offsets that are older than what is written.
 	Written *Written
@@ -177,7 +178,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	next := make(source.Offsets, len(parts))
 	var missing []source.Partition
 	for _, part := range parts {
-		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) {
+		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) || p.nameless(f.committed[part]) {
 			next[part], missing = -1, append(missing, part)
 			continue
 		}
@@ -194,15 +195,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		return nil, nil, err
 	}
 	for _, part := range missing {
-		m, begun := seen[p.markerKey(part)]
-		switch {
-		case !begun:
-		case f.committed[part].Next >= 0:
-			next[part], err = p.returns(part, m, f)
-		default:
-			next[part], err = p.gone(ctx, part, m, f.topic.ID)
-		}
-		if err != nil {
+		if next[part], err = p.goesOn(ctx, part, seen, f); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -218,6 +211,23 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		p.sayFirst(part, begin[part], f.committed[part].Next)
 	}
 	return next, msgs, nil
+}
+
+// goesOn returns where a partition goes on that has no committed offset, or another learner's; -1: it has not begun.
+func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[string]Start, f known) (int64, error) {
+	m, begun := p.marker(seen, part)
+	committed := f.committed[part]
+	switch {
+	case committed.Next >= 0 && p.ours(committed): // of a build that did not say whose it is
+		return committed.Next, nil
+	case committed.Next >= 0 && begun:
+		return p.returns(part, m, f)
+	case begun:
+		return p.gone(ctx, part, m, f.topic.ID)
+	case committed.Next >= 0:
+		return -1, nil
+	}
+	return -1, p.unwritten(ctx, part)
 }
 
 // notBefore returns a committed offset, or the one after the last that something is written of, if that is later.
@@ -281,7 +291,10 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	if err != nil {
 		return nil, nil, err
 	}
-	first, begun := seen[p.firstKey()]
+	first, begun, msgs, err := p.begun(ctx, seen, topic)
+	if err != nil {
+		return nil, nil, err
+	}
 	if begun && differ(first.TopicID, topic.ID) {
 		if p.Model == "" {
 			return nil, nil, p.recreated(first.TopicID, topic.ID, "start markers")
@@ -290,7 +303,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	}
 	switch {
 	case begun && p.Start == source.Earliest && !first.Chosen:
-		return earliest, nil, nil
+		return earliest, msgs, nil
 	case begun:
 		for part, start := range earliest {
 			at, ok := first.Offsets[strconv.Itoa(int(part.ID))]
@@ -302,9 +315,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 				earliest[part] = max(at, start) // nothing is learnt yet, so nothing is missing
 			}
 		}
-		return earliest, nil, nil
-	case p.transforms() && others(seen, p.Group, p.Topic): // a group of the first release, which left no record
-		return earliest, nil, nil
+		return earliest, msgs, nil
 	}
 	at := earliest
 	if p.Start != source.Earliest {
@@ -312,7 +323,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			return nil, nil, err
 		}
 	}
-	return at, []sink.Message{p.Starts.first(p.firstKey(), topic.ID, at, false)}, nil
+	return at, []sink.Message{p.firstMessage(topic.ID, at, false)}, nil
 }
 
 // Metadata returns what is committed with the offsets, once Open or Resume has seen the topic.

@@ -26,6 +26,7 @@ type town struct {
 	puts      int
 	fails     int       // puts that fail, after they took effect
 	forgets   bool      // … except for their offsets
+	meanwhile func()    // what another process does before the offsets of all partitions are asked for
 	remade    time.Time // when the topic is deleted and created again; zero: never
 }
 
@@ -40,6 +41,10 @@ func newTown() *town {
 }
 
 func (t *town) Committed(_ context.Context, _ string, parts []source.Partition) (map[source.Partition]source.Position, error) {
+	if do := t.meanwhile; do != nil && len(parts) > 1 {
+		t.meanwhile = nil
+		do()
+	}
 	found := map[source.Partition]source.Position{}
 	for _, p := range parts {
 		found[p] = source.Position{Next: -1, Epoch: -1}
@@ -90,20 +95,29 @@ func (t *town) Put(_ context.Context, msgs []sink.Message, claim source.Claim) e
 func (t *town) Close() error { return nil }
 
 func (t *town) positions(start source.At, model string) *Positions {
-	open := func(context.Context) (TopicReader, error) { return &townLog{town: t}, nil }
-	end := func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil }
-	return &Positions{
-		Places: t, Starts: &Starts{Topic: "checkpoints", Open: open, End: end}, Group: "g", Topic: "events", Start: start, Model: model, Log: quiet(),
+	return &Positions{Places: t, Starts: t.starts(0), Group: "g", Topic: "events", Start: start, Model: model, Log: quiet()}
+}
+
+// starts are the start markers on a partition of the checkpoint topic.
+func (t *town) starts(partition int32) *Starts {
+	return &Starts{
+		Topic: "checkpoints", Partition: partition,
+		Open: func(context.Context) (TopicReader, error) { return &townLog{town: t, partition: partition}, nil },
+		End:  func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil },
 	}
 }
 
 type townLog struct {
 	*town
-	next int
+	partition int32
+	next      int
 }
 
 func (l *townLog) Fetch(context.Context) (got source.Fetched, err error) {
 	for ; l.next < len(l.log); l.next++ {
+		if l.log[l.next].Partition != l.partition {
+			continue
+		}
 		got.Records = append(got.Records, recordbatch.Record{Offset: int64(l.next), Key: l.log[l.next].Key, Value: l.log[l.next].Value})
 	}
 	got.Next = int64(l.next)

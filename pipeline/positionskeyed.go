@@ -60,13 +60,37 @@ func (p *Positions) learners(note source.Note, part source.Partition, at int64) 
 	}
 }
 
-// returns is where models that have begun go on after another learner has committed in their group.
+// nameless reports whether a committed offset is that of models by key that its builder did not name: former builds did not.
+func (p *Positions) nameless(c source.Position) bool {
+	note, err := source.ParseNote(c.Metadata)
+	return p.Models != "" && c.Next >= 0 && err == nil && note.Version > 0 && note.Model == "" && note.Models == "" && note.Since == nil
+}
+
+// ours is Ours, once Starts were read: what is nameless is that of these models if the partition has checkpoints of theirs.
+func (p *Positions) ours(c source.Position) bool {
+	return p.Ours(c) && (!p.nameless(c) || p.Starts.Saved())
+}
+
+// marker returns the start marker of a partition. Former builds did not name the models there, either.
+func (p *Positions) marker(seen map[string]Start, part source.Partition) (m Start, begun bool) {
+	if m, begun = seen[p.markerKey(part)]; !begun && p.Models != "" && p.Starts.Saved() {
+		m, begun = seen[markerKey(p.Group, part)]
+	}
+	return m, begun
+}
+
+// returns is where models go on that have begun, and have no committed offset: another learner has committed in their group since, or the offsets
+// have expired.
 func (p *Positions) returns(part source.Partition, m Start, f known) (int64, error) {
 	if differ(m.TopicID, f.topic.ID) {
 		return 0, p.recreated(m.TopicID, f.topic.ID, fmt.Sprintf("a start marker of partition %d", part.ID))
 	}
-	p.Log.Info("another learner has committed in the group of these models: they go on where they were, and pass over what they have learnt",
-		"group", p.Group, "partition", part.String(), "committed", f.committed[part].Next, "offset", m.Offset)
+	log := p.Log.With("group", p.Group, "partition", part.String(), "offset", m.Offset)
+	if committed := f.committed[part].Next; committed >= 0 {
+		log.Info("what is committed in the group of these models is not theirs: they go on at their start marker, and pass over what they have learnt", "committed", committed)
+	} else {
+		log.Warn("the committed offset of these models is gone: they go on at their start marker, and pass over what they have learnt")
+	}
 	return m.Offset, nil
 }
 

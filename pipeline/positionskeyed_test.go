@@ -1,17 +1,40 @@
 package pipeline
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// keyed are the positions of a learner of models by key.
-func (t *town) keyed(start source.At, models string) *Positions {
+// keyed are the positions of a learner of models by key, of the first partition.
+func (t *town) keyed(start source.At, models string) *Positions { return t.keyedOf(start, models, 0) }
+
+// keyedOf are those of any partition, or those of a transform where models is "".
+func (t *town) keyedOf(start source.At, models string, partition int32) *Positions {
 	p := t.positions(start, "")
-	p.Models = models
+	p.Models, p.Firsts = models, &Firsts{Home: t.keyedStarts(models, 0)}
+	p.Firsts.Others = func(context.Context) (all []*Starts, err error) {
+		for id := int32(1); id < int32(t.parts); id++ {
+			all = append(all, t.keyedStarts(models, id))
+		}
+		return all, nil
+	}
+	p.Starts = t.keyedStarts(models, partition)
 	return p
+}
+
+func (t *town) keyedStarts(models string, partition int32) *Starts {
+	s := t.starts(partition)
+	_, s.ModelID, _ = strings.Cut(models, "/")
+	return s
+}
+
+// saves puts a checkpoint of a model of the first partition.
+func (t *town) saves(modelID string) {
+	t.log = append(t.log, sink.Message{Key: []byte(modelID + "/0/pump/0/0"), Value: []byte("state")})
 }
 
 // opens is where a learner of models by key begins in the first partition, which is committed then.
@@ -72,10 +95,14 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 			town.opens(t, source.Earliest, "checkpoints/m", 3)
 		})
 	}
+	// A former build did not say whose an offset is: it is that of the models that have checkpoints.
 	t.Run("no name", func(t *testing.T) {
-		town := newTown()
-		town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
-		town.opens(t, source.Earliest, "checkpoints/m", 7)
+		for saved, want := range map[string]int64{"m": 7, "n": 3} {
+			town := newTown()
+			town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
+			town.saves(saved)
+			town.opens(t, source.Earliest, "checkpoints/m", want)
+		}
 	})
 }
 
@@ -104,6 +131,40 @@ func TestModelsByKeyReturn(t *testing.T) {
 	town.id = "two"
 	_, err := town.keyed(source.Earliest, "checkpoints/m").Open(t.Context(), town, source.Claim{Group: "g"}, []source.Partition{at(0)})
 	wantStop(t, err, "deleted and created again", "one", "two")
+}
+
+// Models by key whose offsets have expired go on at their start marker, and pass over what they have learnt. That of a former build does not say whose it
+// is: it is theirs where they have checkpoints.
+func TestModelsByKeyGoOnWithoutOffsets(t *testing.T) {
+	for _, start := range []source.At{source.Earliest, source.Latest} {
+		town := newTown()
+		town.end[at(0)] = 100
+		p := town.keyed(start, "checkpoints/m")
+		if _, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)}); err != nil {
+			t.Fatal(err)
+		}
+		town.learns(t, p, 40, true)
+		town.learns(t, p, 45, false)
+		clear(town.committed)
+		town.opens(t, start, "checkpoints/m", 40)
+		clear(town.committed)
+		town.id = "two"
+		_, err := town.keyed(start, "checkpoints/m").Open(t.Context(), town, source.Claim{Group: "g"}, []source.Partition{at(0)})
+		wantStop(t, err, "deleted and created again", "start marker of partition 0")
+	}
+	for saved, want := range map[string]int64{"m": 40, "n": 100} {
+		town := newTown()
+		town.end[at(0)] = 100
+		town.log = []sink.Message{
+			town.starts(0).marker("start/g/events/0", "one", 40, nil),
+			town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 9}, false, false),
+		}
+		town.saves(saved)
+		if k, err := town.keyed(source.Latest, "checkpoints/m").Known(t.Context()); err != nil || (len(k.Markers) > 0) != (saved == "m") {
+			t.Errorf("known is %+v, %v", k, err)
+		}
+		town.opens(t, source.Latest, "checkpoints/m", want)
+	}
 }
 
 // Models by key go on where a reset says, also after another learner.

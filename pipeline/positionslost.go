@@ -66,6 +66,8 @@ func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id
 		return 0, err
 	case now[part].Next >= 0:
 		return 0, errMoved
+	case p.Models != "":
+		return p.returns(part, m, known{topic: source.Topic{ID: id}, committed: now})
 	}
 	if p.Written == nil || m.Since == nil || differ(m.TopicID, id) {
 		return 0, p.lost(part, m, id)
@@ -82,6 +84,28 @@ func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id
 	return m.Offset, nil
 }
 
+// unwritten refuses to begin where the group has written already. Neither an offset nor a marker is left of it: the checkpoint topic is a new one, or has
+// lost its records.
+func (p *Positions) unwritten(ctx context.Context, part source.Partition) error {
+	if p.Written == nil {
+		return nil
+	}
+	next, err := p.Written.next(ctx, part, nil)
+	if err != nil || next == 0 {
+		return err
+	}
+	switch now, err := p.Places.Committed(ctx, p.Group, []source.Partition{part}); {
+	case err != nil:
+		return err
+	case now[part].Next >= 0: // another process has begun meanwhile
+		return errMoved
+	}
+	return &Stop{
+		Err:    fmt.Errorf("group %q has neither a committed offset nor a start marker in %s, and yet it has begun there: something was written of offset %d", p.Group, part, next-1),
+		Remedy: fmt.Sprintf("`lca-stream offsets reset --stage transform --to %d=%d` goes on after that, `--to earliest` begins again: what was written before stays and comes a second time", part.ID, next),
+	}
+}
+
 func (p *Positions) lost(part source.Partition, m Start, id string) error {
 	if differ(m.TopicID, id) {
 		return p.recreated(m.TopicID, id, fmt.Sprintf("a start marker of partition %d", part.ID))
@@ -89,6 +113,6 @@ func (p *Positions) lost(part source.Partition, m Start, id string) error {
 	return &Stop{
 		Err: fmt.Errorf("group %q has no committed offset in %s, and yet it has begun there: a start marker says offset %d. Offsets expire when nothing is committed for the brokers' offsets.retention.minutes, "+
 			"as while the program is down, or were deleted", p.Group, part, m.Offset),
-		Remedy: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
+		Remedy: "`lca-stream offsets show` shows what is known, and `lca-stream offsets reset --stage transform --to PARTITION=OFFSET` says where to go on: header lca-source-offset of the last output of the partition, plus one",
 	}
 }

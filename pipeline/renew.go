@@ -14,9 +14,37 @@ import (
 // offsets.retention.minutes ago if its group has no members, even while a process with static assignment uses it. The
 // process before a start may have left it nearly that long ago, so the first renewal comes in the first quiet moment.
 // The source must return empty batches in that time.
+//
+// Start markers have a time of their own: a feed that is never quiet for that long would keep those that it began with, and one on a checkpoint topic that
+// is new would have none. They go with the first commit after a start, with one each interval, and with the last one.
 type Renewal struct {
 	Every   time.Duration                       // interval, well below offsets.retention.minutes
 	Markers func(source.Offsets) []sink.Message // returns the start markers, which are renewed too; may be nil
+}
+
+// Marked is a stage that has to know which start markers are on the topic.
+type Marked interface {
+	// Marked says that models go on at these offsets, or later, where the committed ones are gone.
+	Marked(source.Offsets)
+}
+
+// marks returns the start markers to put with offsets, if it is time; now: in any case.
+func (l *Loop) marks(next source.Offsets, now bool) []sink.Message {
+	if l.Renew == nil || l.Renew.Markers == nil || !now && !l.markedAt.IsZero() && time.Since(l.markedAt) < l.Renew.Every {
+		return nil
+	}
+	return l.Renew.Markers(next)
+}
+
+// marked notes that start markers are on the topic.
+func (l *Loop) marked(marks []sink.Message, next source.Offsets) {
+	if len(marks) == 0 {
+		return
+	}
+	l.markedAt = time.Now()
+	if m, ok := l.Stage.(Marked); ok {
+		m.Marked(next)
+	}
 }
 
 // renew commits the committed offsets once more if it is time. The claim of the current batch may be ahead of them
@@ -41,6 +69,7 @@ func (l *Loop) renew(ctx context.Context) error {
 		return l.rewind(ctx, err)
 	}
 	l.putAt = time.Now()
+	l.marked(msgs, l.kept.Next)
 	return nil
 }
 

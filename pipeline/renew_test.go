@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ type calm struct {
 	epoch  []source.Epochs // of what was put
 	epochs source.Epochs   // of what batches claim
 	marks  int
+	fails  int
 }
 
 func (c *calm) Read(ctx context.Context) (source.Batch, error) {
@@ -79,6 +81,64 @@ func TestRenewal(t *testing.T) {
 			})
 		})
 	}
+}
+
+// busy is a source that is never quiet for an hour, a stage that commits each of its batches, and one more at the end.
+type busy struct {
+	calm
+	next  int64
+	marks []int64         // offsets of start markers
+	when  []time.Duration // … when they were put
+	told  []int64         // … of which the stage was told
+}
+
+func (b *busy) Read(ctx context.Context) (source.Batch, error) {
+	if !sleep(ctx, 50*time.Minute) {
+		return source.Batch{}, ctx.Err()
+	}
+	b.next++
+	return source.Batch{Claim: source.Claim{Group: "g", Next: source.Offsets{at(0): b.next}}}, nil
+}
+
+func (b *busy) Do(context.Context, source.Batch) (Work, error) {
+	return Work{Commit: true, Messages: make([]sink.Message, 1), Mark: b.next == 6}, nil
+}
+
+func (b *busy) Finish(context.Context) (Work, error) { return Work{Commit: true}, nil }
+
+func (b *busy) Marked(next source.Offsets) { b.told = append(b.told, next[at(0)]) }
+
+func (b *busy) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
+	if b.next == 4 && b.fails == 0 {
+		b.fails++
+		return errors.New("an answer is lost")
+	}
+	for _, m := range msgs {
+		if m.Key != nil {
+			b.marks, b.when = append(b.marks, claim.Next[at(0)]), append(b.when, time.Since(b.began))
+		}
+	}
+	return nil
+}
+
+// Start markers have a time of their own: with the first commit after a start, with one each hour, with one for which the stage asks, and with the last.
+// Commits that come more often do not keep them old.
+func TestMarkersOfABusyFeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(context.Background(), 6*time.Hour+time.Minute)
+		defer cancel()
+		b := &busy{calm: calm{began: time.Now()}}
+		l := &Loop{
+			Source: b, Sink: b, Stage: b, Stats: NewStats(), Log: quiet(), Grace: time.Second, Start: source.Offsets{at(0): 0},
+			Renew: &Renewal{Every: time.Hour, Markers: func(source.Offsets) []sink.Message { return []sink.Message{{Key: []byte("start/g/events/0")}} }},
+		}
+		if err := l.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int64{1, 3, 5, 6, 7}; !slices.Equal(b.marks, want) || !slices.Equal(b.told, want) {
+			t.Errorf("markers of %v were put at %v, and the stage knows of %v; want %v", b.marks, b.when, b.told, want)
+		}
+	})
 }
 
 // asked is a sink whose work another process takes after a while, without notice.

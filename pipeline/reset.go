@@ -27,14 +27,25 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 	seen, err := p.Starts.Read(ctx)
 	k.Markers, k.Others = make(map[source.Partition]Start), make(map[source.Partition]bool)
 	for _, part := range k.Topic.Partitions {
-		if m, ok := seen[p.markerKey(part)]; ok {
+		if m, ok := p.marker(seen, part); ok {
 			k.Markers[part] = m
 		}
-		if !p.Ours(k.Committed[part]) {
+		if !p.ours(k.Committed[part]) {
 			k.Others[part] = true
 		}
 	}
 	return k, err
+}
+
+// Take takes what is known of a partition from where its markers are.
+func (k *Known) Take(from *Known, part source.Partition) {
+	delete(k.Others, part)
+	if from.Others[part] {
+		k.Others[part] = true
+	}
+	if m, ok := from.Markers[part]; ok {
+		k.Markers[part] = m
+	}
 }
 
 // Reset commits offsets that an operator has chosen, in one transaction with msgs, regardless of the present ones.
@@ -51,15 +62,19 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	if err != nil {
 		return err
 	}
-	first, begun := seen[p.firstKey()]
-	if p.Model != "" || !begun || differ(first.TopicID, topic.ID) { // other partitions begin at their first record
+	first, begun, former, err := p.first(ctx, seen, topic.ID)
+	if err != nil {
+		return err
+	}
+	if p.Model != "" || !begun || first.Version == 0 || differ(first.TopicID, topic.ID) { // other partitions begin at their first record
 		at, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
 		if err != nil {
 			return err
 		}
 		maps.Copy(at, to)
-		msgs = append(msgs, p.Starts.first(p.firstKey(), topic.ID, at, true))
+		former = []sink.Message{p.firstMessage(topic.ID, at, true)}
 	}
+	msgs = append(msgs, former...)
 	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()
 	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
@@ -31,6 +32,7 @@ type Work struct {
 	Messages []sink.Message
 	Commit   bool // put now; false lets the stage gather more first
 	More     bool // of Finish: once this is put, Finish has more
+	Mark     bool // put start markers too, although it is not time
 
 	// Next are the offsets to commit, of a stage that has not yet saved what it has read; nil: those of the batch.
 	Next source.Offsets
@@ -95,11 +97,12 @@ type Loop struct {
 	// Spread, unless nil, randomises the wait before a retry, so that loops do not retry in step.
 	Spread func(time.Duration) time.Duration
 
-	claim   source.Claim   // claim of the last batch, which Finish commits
-	kept    source.Claim   // committed claim; Next is nil if it is not known
-	putAt   time.Time      // time of the last put
-	askedAt time.Time      // time of the last check
-	counted source.Offsets // next messages to count; messages that come again were counted before
+	claim    source.Claim   // claim of the last batch, which Finish commits
+	kept     source.Claim   // committed claim; Next is nil if it is not known
+	putAt    time.Time      // time of the last put
+	markedAt time.Time      // time of the last put with start markers
+	askedAt  time.Time      // time of the last check
+	counted  source.Offsets // next messages to count; messages that come again were counted before
 }
 
 // Run reads until ctx ends, the source ends, or a fault occurs that retrying cannot cure. The end of ctx is a request
@@ -163,7 +166,7 @@ func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 	var untimely *sink.TimestampError
 	switch {
 	case errors.As(cause, &large):
-		if r, ok := l.Stage.(Refuser); ok {
+		if r, ok := l.Stage.(Refuser); ok && large.Index < len(done.Messages) { // start markers come behind
 			done, err := r.Refuse(done, large.Index, large)
 			return done, true, err
 		}
@@ -181,7 +184,8 @@ func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	start := time.Now()
 	ctx, ended := l.traced(ctx, "commit", nil)
-	err := l.Sink.Put(ctx, done.Messages, claim)
+	marks := l.marks(claim.Next, done.Mark)
+	err := l.Sink.Put(ctx, append(slices.Clip(done.Messages), marks...), claim)
 	ended(err)
 	if err != nil {
 		l.Stats.TransactionsAborted.Add(1)
@@ -191,6 +195,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
 	l.Log.Debug("committed", "messages", len(done.Messages), "next", claimed{claim.Next}, "took", time.Since(start))
 	l.kept, l.putAt = claim, time.Now()
+	l.marked(marks, claim.Next)
 	if l.Name != "" {
 		l.Stats.committed(l.Name, claim)
 	}
@@ -267,6 +272,7 @@ func (l *Loop) finish(work context.Context, f Finisher, ended bool) (more bool, 
 		return false, nil
 	}
 	if made {
+		done.Mark = true
 		err = l.put(work, done, done.claim(l.claim))
 	}
 	switch late := work.Err() != nil && errors.Is(err, work.Err()); { // late: Grace is over

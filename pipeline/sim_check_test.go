@@ -242,8 +242,13 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 		c = &Checkpoint{Offsets: pipe.learnt}
 	}
 	want, got := 0, s.learntRows(t, c)
+	gaps := len(s.taken) > 0 && (s.skips || s.inRun)
 	for p, next := range c.Offsets {
-		if !s.part(p).drained(next) && int(p.ID) < s.inputs { // one that was added is learnt from at the next start
+		end := next
+		if gaps { // it may have passed over what retention took, and have read nothing since
+			end = max(next, s.part(p).start)
+		}
+		if !s.part(p).drained(end) && int(p.ID) < s.inputs { // one that was added is learnt from at the next start
 			s.fault("%s: %v was learnt up to %d only", pipe.name, p, next)
 		}
 		for offset, e := range s.part(p).log {
@@ -252,7 +257,7 @@ func (s *sim) checkLearnt(t *testing.T, pipe *simPipe) {
 			}
 		}
 	}
-	if gaps := len(s.taken) > 0 && (s.skips || s.inRun); got > want || got < want && !gaps {
+	if got > want || got < want && !gaps {
 		s.fault("%s: %d rows were learnt, of %d", pipe.name, got, want)
 	}
 }

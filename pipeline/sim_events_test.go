@@ -186,6 +186,11 @@ func (s *sim) disturb() {
 	if s.retention && s.chance(40) {
 		s.delete(s.readByAll)
 	}
+	if expired := "learner's offsets expired"; s.fleet != nil && s.fleet.forgets && s.fed > 4 && s.done[expired] < 4 && s.chance(30) { // models by key go on at their start markers
+		s.happens(expired, "")
+		clear(s.offsets["g.learn"])
+		s.down("events")
+	}
 	if s.taking != "" && len(s.taken) == 0 && s.fed > 4 && s.fed < simMessages && s.chance(10) {
 		s.take()
 	}

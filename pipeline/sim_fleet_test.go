@@ -23,7 +23,7 @@ type simFleet struct {
 	by        modelkey.By
 	memory    int64 // of the models of a process, of each stage
 	idle      time.Duration
-	forgets   bool   // a broker does not tell where a record was written
+	forgets   bool   // a broker does not tell where a record was written, and forgets offsets of learners
 	learners  int    // of a group
 	snapshots uint64 // snapshot.every_rows
 }
@@ -216,13 +216,21 @@ func (p *proc) endOf(ctx context.Context, fallback string, of source.Partition, 
 
 // fleetPositions decides where a partition is read from. Its start markers are in the same partition of the checkpoint topic.
 func (s *sim) fleetPositions(me *proc, group, thread string, p source.Partition) *Positions {
-	own := source.Partition{Topic: "checkpoints", ID: p.ID}
-	starts := &Starts{
-		Topic: own.Topic, Partition: p.ID,
-		Open: func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, thread, own, 0), nil },
-		End:  func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
+	starts := func(id int32) *Starts {
+		own := source.Partition{Topic: "checkpoints", ID: id}
+		return &Starts{
+			Topic: own.Topic, Partition: id, ModelID: "fleet/a",
+			Open: func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, thread, own, 0), nil },
+			End:  func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
+		}
 	}
-	return &Positions{Places: simPlaces{me, thread}, Starts: starts, Group: group, Topic: p.Topic, Start: source.Earliest, Log: quiet()}
+	firsts := &Firsts{Home: starts(0), Others: func(context.Context) (all []*Starts, err error) {
+		for id := 1; id < s.inputs; id++ {
+			all = append(all, starts(int32(id)))
+		}
+		return all, nil
+	}}
+	return &Positions{Places: simPlaces{me, thread}, Starts: starts(p.ID), Firsts: firsts, Group: group, Topic: p.Topic, Start: source.Earliest, Log: quiet()}
 }
 
 // fleetStage is a stage whose questions are those of a thread.
@@ -293,6 +301,13 @@ func (f fleetStage) Finish(ctx context.Context) (Work, error) {
 		return work, err
 	}
 	return Work{}, nil
+}
+
+// Marked passes on which start marker there is.
+func (f fleetStage) Marked(at source.Offsets) {
+	if m, ok := f.Stage.(Marked); ok {
+		m.Marked(at)
+	}
 }
 
 // Close gives back what the stage holds.

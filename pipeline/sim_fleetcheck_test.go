@@ -52,7 +52,7 @@ func TestFleetSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("%d seeds: %v", *simFleetSeeds, happened)
-	for _, what := range []string{"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "compaction", "models late", "foreign transaction", "retired", "back", "without a model", "evicted"} {
+	for _, what := range []string{"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "compaction", "models late", "foreign transaction", "retired", "back", "without a model", "evicted", "learner's offsets expired"} {
 		if happened[what] == 0 && !t.Failed() {
 			t.Errorf("%q never happened: the simulation tests less than it says", what)
 		}

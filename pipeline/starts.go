@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -22,7 +24,8 @@ import (
 //	start/<group>/<topic>/first          {"v":1,"topic_id":"…","offsets":{"0":7,…}}    where each partition begins: resolved once, at the group's first start
 //	start/<group>/<topic>/first/<model>  the same for the learner of a model; "chosen":true if offsets reset has written it
 //
-// A learner of models by key has its own, start/<group>/<topic>/models/<models>/<partition> and …/first, see positionskeyed.go.
+// A learner of models by key has its own, start/<group>/<topic>/models/<models>/<partition> and …/first, see positionskeyed.go. With a model for each
+// key the markers of a partition are in the same partition of the topic, and "first" is in its first one, with "all":true, see positionsfirst.go.
 //
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
@@ -32,12 +35,14 @@ type Starts struct {
 	Open      func(context.Context) (TopicReader, error) // a read_committed reader from the partition's beginning
 	End       func(context.Context) (int64, error)       // its high watermark, see ReadBack
 	Log       *slog.Logger                               // nil: waiting is not logged
+	ModelID   string                                     // what the ids of models by key begin with, see Saved; "": they do not matter
 
-	once sync.Once
-	turn chan struct{} // holds the permission to read on
-	log  TopicReader
-	next int64
-	seen map[string]Start
+	once  sync.Once
+	turn  chan struct{} // holds the permission to read on
+	log   TopicReader
+	next  int64
+	seen  map[string]Start
+	saved atomic.Bool
 }
 
 // Start is the value of a start marker.
@@ -48,6 +53,7 @@ type Start struct {
 	Since   source.Since     `json:"since,omitempty"`   // as in source.Note
 	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset; only in "first"
 	Chosen  bool             `json:"chosen,omitempty"`  // an operator has set Offsets, whatever source.start_offset says
+	All     bool             `json:"all,omitempty"`     // of "first", with a model for each key: it counts for all partitions
 }
 
 const startVersion = 1
@@ -96,6 +102,7 @@ func (s *Starts) readOn(ctx context.Context) error {
 
 func (s *Starts) take(key string, value []byte) error {
 	if !strings.HasPrefix(key, "start/") {
+		s.takeSaved(key, value)
 		return nil
 	}
 	if value == nil {
@@ -116,6 +123,21 @@ func (s *Starts) take(key string, value []byte) error {
 	return nil
 }
 
+// takeSaved notes whether a record is a checkpoint of a model by key.
+func (s *Starts) takeSaved(key string, value []byte) {
+	if s.ModelID == "" || value == nil || s.saved.Load() {
+		return
+	}
+	if id, slot, _, ok := splitStateKey(key); ok && slot == 0 {
+		if base, _, _, ok := modelkey.Split(id); ok && base == s.ModelID {
+			s.saved.Store(true)
+		}
+	}
+}
+
+// Saved reports whether Read has come across a checkpoint of ModelID.
+func (s *Starts) Saved() bool { return s.saved.Load() }
+
 func markerKey(group string, p source.Partition) string {
 	return fmt.Sprintf("start/%s/%s/%d", group, p.Topic, p.ID)
 }
@@ -127,10 +149,10 @@ func firstKey(group, topic, model string) string {
 	return fmt.Sprintf("start/%s/%s/first", group, topic)
 }
 
-// others reports whether the group has begun in any partition of a topic.
-func others(seen map[string]Start, group, topic string) bool {
+// others reports whether there is a marker of any partition whose key begins like that.
+func others(seen map[string]Start, prefix string) bool {
 	for key := range seen {
-		rest, ok := strings.CutPrefix(key, fmt.Sprintf("start/%s/%s/", group, topic))
+		rest, ok := strings.CutPrefix(key, prefix)
 		if _, err := strconv.Atoi(rest); ok && err == nil {
 			return true
 		}
@@ -143,9 +165,10 @@ func (s *Starts) marker(key, id string, next int64, since source.Since) sink.Mes
 	return s.message(key, Start{Version: startVersion, TopicID: id, Offset: next, Since: since})
 }
 
-// first returns the record that says where every partition begins, and whether an operator has said so.
-func (s *Starts) first(key, id string, at source.Offsets, chosen bool) sink.Message {
-	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at)), Chosen: chosen}
+// first returns the record that says where every partition begins, whether an operator has said so, and whether it counts for all partitions where each
+// has markers of its own.
+func (s *Starts) first(key, id string, at source.Offsets, chosen, all bool) sink.Message {
+	v := Start{Version: startVersion, TopicID: id, Offsets: make(map[string]int64, len(at)), Chosen: chosen, All: all}
 	for p, next := range at {
 		v.Offsets[strconv.Itoa(int(p.ID))] = next
 	}

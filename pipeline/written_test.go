@@ -160,13 +160,33 @@ func TestWhatWasWrittenBeforeAResetDoesNotCount(t *testing.T) {
 func TestTopicsThatAreNewCount(t *testing.T) {
 	town, logs := newTown(), newWrittenLogs()
 	for range 9 {
-		logs.add("out", logs.of("g", at(0), 80))
+		logs.add("out", logs.of("another", at(0), 80))
 	}
 	town.openWritten(t, logs)
 	logs.logs["out"] = nil
 	logs.add("out", logs.of("g", at(0), 6))
 	if next := town.openWritten(t, logs); next != 7 {
 		t.Errorf("after the topic was created again: goes on at %d, want 7", next)
+	}
+}
+
+// A group that has written has begun, although neither an offset nor a marker is left of it: it does not begin again. A partition of which nothing was
+// written begins.
+func TestWhatHasWrittenDoesNotBegin(t *testing.T) {
+	town, logs := newTown(), newWrittenLogs()
+	logs.add("out", logs.of("another", at(0), 80))
+	logs.add("out", logs.of("g", at(1), 7))
+	logs.add("dead", logs.of("g", at(1), 8))
+	if next := town.openWritten(t, logs); next != 3 {
+		t.Errorf("a partition of which nothing was written begins at %d", next)
+	}
+	town, logs = newTown(), newWrittenLogs()
+	logs.add("out", logs.of("g", at(0), 4))
+	logs.add("dead", logs.of("g", at(0), 5))
+	_, err := town.tryWritten(t, logs)
+	wantStop(t, err, "neither a committed offset nor a start marker", "offset 5", "--stage transform --to 0=6")
+	if len(town.committed)+len(town.log) > 0 {
+		t.Errorf("what is refused commits %v and writes %d records", town.committed, len(town.log))
 	}
 }
 

@@ -36,7 +36,7 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 			return nil, err
 		}
 	}
-	s.starts = s.startMarkers()
+	s.starts, s.keyedStarts.system = s.startMarkers(), s
 	return s, nil
 }
 

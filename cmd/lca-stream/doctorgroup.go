@@ -103,9 +103,7 @@ func (d *doctor) positions(ctx context.Context) {
 		if wrong := p.Learn.wrong(p, all.TopicID); wrong != "" {
 			d.fault("positions", remedy, "partition %d, learner: %s", p.Partition, wrong)
 		}
-		if gone := p.gone(); gone > 0 {
-			d.tellGap(p.Partition, gone)
-		}
+		d.tellGaps(p)
 	}
 	if d.faults == faults {
 		d.ok("positions", "%s", begun(all.Partitions, fmt.Sprint(d.system.config.Source.StartOffset)))
@@ -113,11 +111,17 @@ func (d *doctor) positions(ctx context.Context) {
 	}
 }
 
-// others says where models by key begin although their group has committed: another learner has.
+// others says where models by key go on although nothing is committed of them in their group: it has expired, or another learner has committed since.
 func (d *doctor) others(parts []shownPartition) {
-	const what = "another learner has committed in %s: models by key that have begun go on where they were, others begin at source.start_offset (%v)"
+	const what = "another learner, or another program, has committed in %s: models by key that have begun go on where they were, others begin at source.start_offset (%v)"
 	if slices.ContainsFunc(parts, func(p shownPartition) bool { return p.Learn.Other != nil }) {
 		d.ok("positions", what, learnGroup(d.system.config), d.system.config.Source.StartOffset)
+	}
+	expired := func(p shownPartition) bool {
+		return p.Learn.Offset == nil && p.Learn.Other == nil && p.Learn.Checkpoint != nil
+	}
+	if d.system.keyed() && slices.ContainsFunc(parts, expired) {
+		d.warn("positions", "nothing need be done", "the offsets of %s are gone: models by key go on at their start markers, and pass over what they have learnt", learnGroup(d.system.config))
 	}
 }
 
@@ -159,19 +163,30 @@ func (s shownPlace) wrong(p shownPartition, topicID string) string {
 	return ""
 }
 
-// gone counts the records that retention has deleted before the transform has read them.
-func (p shownPartition) gone() int64 {
-	if p.Transform.Offset == nil {
+// goneFrom counts the records that retention has deleted from where a stage reads on.
+func (p shownPartition) goneFrom(at *int64) int64 {
+	if at == nil {
 		return 0
 	}
-	return max(p.Start-*p.Transform.Offset, 0)
+	return max(p.Start-*at, 0)
 }
 
-func (d *doctor) tellGap(partition int32, records int64) {
-	const what = "partition %d: %d offsets were deleted before the transform has read them"
-	if d.system.config.Source.OnGap == config.Skip {
-		d.warn("positions", "keep records for longer", what+"; source.on_gap skips them", partition, records)
-		return
+// tellGaps reports what retention has deleted before it was read. The learner of `run` passes over what the transform has read.
+func (d *doctor) tellGaps(p shownPartition) {
+	skips := d.system.config.Source.OnGap == config.Skip
+	tell := func(stage string, records int64, fault bool, because string) {
+		const what = "partition %d: %d offsets were deleted before the %s has read them"
+		switch {
+		case records == 0:
+		case skips:
+			d.warn("positions", "keep records for longer", what+"; source.on_gap skips them", p.Partition, records, stage)
+		case fault:
+			d.fault("positions", "set source.on_gap: skip, or move on with `lca-stream offsets reset`", what, p.Partition, records, stage)
+		default:
+			d.warn("positions", "set source.on_gap: skip where `learn` runs apart", what+because, p.Partition, records, stage)
+		}
 	}
-	d.fault("positions", "set source.on_gap: skip, or move on with `lca-stream offsets reset`", what, partition, records)
+	tell("transform", p.goneFrom(p.Transform.Offset), true, "")
+	read := p.Transform.Offset != nil && *p.Transform.Offset >= p.Start
+	tell("learner", p.goneFrom(p.Learn.Checkpoint), !read, "; that of `run` passes over them, because the transform has read them")
 }

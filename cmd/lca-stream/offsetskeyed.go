@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"maps"
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink"
@@ -22,9 +21,7 @@ func (s *system) positionsOf(p source.Partition, group, model string) *pipeline.
 	case model != "":
 		return s.keyedPositions(p.ID)
 	}
-	at := s.positions(group, "")
-	at.Starts = s.startMarkersOf(p.ID)
-	return at
+	return s.keyedTransformPositions(p.ID)
 }
 
 // known reads what is left of a group. With a model for each value the start markers are in as many partitions as the source has.
@@ -42,6 +39,7 @@ func (s *system) known(ctx context.Context, group, model string) (pipeline.Known
 		return pipeline.Known{}, err
 	}
 	all, err := look(source.Partition{})
+	clear(all.Markers)
 	for _, p := range all.Topic.Partitions {
 		if err != nil {
 			break
@@ -51,23 +49,21 @@ func (s *system) known(ctx context.Context, group, model string) (pipeline.Known
 		}
 		var one pipeline.Known
 		if one, err = look(p); err == nil {
-			maps.Copy(all.Markers, one.Markers)
+			all.Take(&one, p)
 		}
 	}
 	return all, err
 }
 
 // committedOf returns where learners of models by key go on, as far as that is known: at what they have committed, or at their start markers
-// where another learner has committed since.
+// where that is gone, or another learner has committed since.
 func committedOf(k *pipeline.Known) source.Offsets {
 	next := source.Offsets{}
 	for p, c := range k.Committed {
-		if k.Others[p] {
-			if m, begun := k.Markers[p]; begun {
-				next[p] = m.Offset
-			}
-		} else if c.Next >= 0 {
+		if !k.Others[p] && c.Next >= 0 {
 			next[p] = c.Next
+		} else if m, begun := k.Markers[p]; begun {
+			next[p] = m.Offset
 		}
 	}
 	return next

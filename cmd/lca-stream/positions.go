@@ -34,7 +34,7 @@ func (s *system) positions(group, model string) *pipeline.Positions {
 func (s *system) keyedPositions(partition int32) *pipeline.Positions {
 	p := s.positions(learnGroup(s.config), "")
 	p.Models = pipeline.ModelsNote(s.config.Checkpoint.Topic, s.config.Snapshot.ModelID)
-	p.Starts, p.Log = s.startMarkersOf(partition), s.log.With("stage", "learn")
+	p.Starts, p.Firsts, p.Log = s.keyedStarts.of(partition), s.keyedStarts.firsts(), s.log.With("stage", "learn")
 	return p
 }
 
@@ -122,7 +122,7 @@ func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
 // read.
 func (s *system) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
 	g := s.gaps(positions)
-	g.Learner = true
+	g.Learner, g.Keyed = true, s.keyed()
 	if inRun {
 		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
 			found, err := source.Committed(ctx, s.cluster, s.config.Source.Group, []source.Partition{p})

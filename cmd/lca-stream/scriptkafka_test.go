@@ -31,14 +31,21 @@ func topic(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string
 	}
 }
 
-// produce [-lines] TOPIC FILE...: each file, or each line of one, is the value of one message, written in order.
+// produce [-lines] TOPIC[/PARTITION] FILE...: each file, or each line of one, is the value of one message, written in order.
 func produce(ts *testscript.TestScript, neg bool, args []string) {
 	lines := len(args) > 0 && args[0] == "-lines"
 	if lines {
 		args = args[1:]
 	}
 	if neg || len(args) < 2 {
-		ts.Fatalf("usage: produce [-lines] topic file...")
+		ts.Fatalf("usage: produce [-lines] topic[/partition] file...")
+	}
+	topic, partition, _ := strings.Cut(args[0], "/")
+	to := 0
+	if partition != "" {
+		var err error
+		to, err = strconv.Atoi(partition)
+		ts.Check(err)
 	}
 	var records []kafka.Record
 	for _, name := range args[1:] {
@@ -55,7 +62,7 @@ func produce(ts *testscript.TestScript, neg bool, args []string) {
 	defer fresh.CloseIdleConnections()
 	c.Transport = fresh
 	answer, err := c.Produce(context.Background(), &kafka.ProduceRequest{
-		Topic: args[0], RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+		Topic: topic, Partition: to, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
 	})
 	if err == nil {
 		err = answer.Error
@@ -155,5 +162,15 @@ func grow(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string)
 		n, err := strconv.Atoi(args[1])
 		ts.Check(err)
 		ts.Value("broker").(*kafkatest.Broker).AddPartitions(t, args[0], n)
+	}
+}
+
+// forget GROUP: deletes the offsets of a group, as if they had expired.
+func forget(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 1 {
+			ts.Fatalf("usage: forget group")
+		}
+		ts.Value("broker").(*kafkatest.Broker).DeleteGroup(t, args[0])
 	}
 }

@@ -30,20 +30,21 @@ import (
 // system is what run, learn, transform and replay share: one connection pool, one set of counters, one log, the
 // status server, and traces if they are configured.
 type system struct {
-	config   *config.Config
-	cluster  *kafkaconn.Cluster
-	registry *registry.Client // nil: none is configured
-	stats    *pipeline.Stats
-	log      *slog.Logger
-	status   *status.Server
-	traces   *tracing.Tracing
-	link     *sink.Link        // of all producers
-	engines  *pipeline.Engines // of all transforms
-	starts   *pipeline.Starts  // start markers, shared by learner and transform
-	limit    int64             // bytes that the process may use
-	memory   *source.Memory    // of all readers
-	rate     *source.Rate      // of the transform's transactions
-	learns   bool              // this process has a learner
+	config      *config.Config
+	cluster     *kafkaconn.Cluster
+	registry    *registry.Client // nil: none is configured
+	stats       *pipeline.Stats
+	log         *slog.Logger
+	status      *status.Server
+	traces      *tracing.Tracing
+	link        *sink.Link        // of all producers
+	engines     *pipeline.Engines // of all transforms
+	starts      *pipeline.Starts  // start markers, shared by learner and transform
+	keyedStarts keyedStarts       // … of each partition, with a model for each key
+	limit       int64             // bytes that the process may use
+	memory      *source.Memory    // of all readers
+	rate        *source.Rate      // of the transform's transactions
+	learns      bool              // this process has a learner
 
 	modelsOwner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
 

@@ -88,19 +88,9 @@ func (o *transforms) positionsOf(p source.Partition) *pipeline.Positions {
 	if o.models == nil {
 		return o.positions
 	}
-	at := o.system.positions(o.config.Source.Group, "")
-	at.Starts, at.Written = o.startMarkersOf(p.ID), o.positions.Written
+	at := o.keyedTransformPositions(p.ID)
+	at.Written = o.positions.Written
 	return at
-}
-
-// startMarkersOf are the start markers of a source partition with a model for each key.
-func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
-	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
-	return &pipeline.Starts{
-		Topic: p.Topic, Partition: partition, Log: s.log,
-		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
-		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
-	}
 }
 
 // keptModels are members that tell which partitions they own: the models of others are forgotten, and those of partitions that stay are not

@@ -86,6 +86,24 @@ func (b *Broker) DeleteRecords(t testing.TB, topic string, before map[int32]int6
 	}
 }
 
+// DeleteGroup deletes a group without members, with its offsets, as brokers do after offsets.retention.minutes.
+func (b *Broker) DeleteGroup(t testing.TB, group string) {
+	t.Helper()
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	req.Groups = []string{group}
+	c, ctx, done := b.kgo(t)
+	defer done()
+	for _, shard := range c.RequestSharded(ctx, req) {
+		err := shard.Err
+		if err == nil && len(shard.Resp.(*kmsg.DeleteGroupsResponse).Groups) == 1 && shard.Resp.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode != 0 {
+			err = fmt.Errorf("error %d", shard.Resp.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
+		}
+		if err != nil {
+			t.Fatalf("kafkatest: delete group %s: %v", group, err)
+		}
+	}
+}
+
 // Quota bounds what a client id may read and write, in bytes per second; 0 takes the bound away.
 func (b *Broker) Quota(t testing.TB, clientID string, bytes int) {
 	t.Helper()

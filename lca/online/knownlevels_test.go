@@ -153,31 +153,6 @@ func TestStuckAfterHolding(t *testing.T) {
 	}
 }
 
-// TestStuckAtOneOfManyValues holds that what is kept does not return for a column that is stuck at one of the values which it takes in turn.
-func TestStuckAtOneOfManyValues(t *testing.T) {
-	for seed := uint64(1); seed <= 2; seed++ {
-		m := newMachine(t, seed, 6, .3, func(c *Config) { c.Drift = false })
-		left, turn, value := 0, 0, 0.0
-		stepping := func() []float64 {
-			x := m.next()
-			if left--; left < 0 {
-				left, turn = 20, turn+1
-				if value = 3 + float64(m.r.IntN(9))/2; turn%2 == 0 {
-					left, value = 15, 8
-				}
-			}
-			x[2] = value
-			return x
-		}
-		m.learn(10_000, stepping)
-		stuck := func() []float64 { x := m.next(); x[2] = 8; return x }
-		m.fill(stuck)
-		if learnt, alarms := m.learn(4000, stuck); learnt > 200 || slices.Contains(alarms, AlarmRegimeReturned) {
-			t.Errorf("seed %d: %d of 4000 rows learnt, alarms %v", seed, learnt, alarms)
-		}
-	}
-}
-
 // TestNarrowGateIsSaid holds that a gate which refuses about half of all rows raises the alarm that says so, whatever returns meanwhile.
 func TestNarrowGateIsSaid(t *testing.T) {
 	m := newMachine(t, 3, 8, .5, func(c *Config) { c.OutlierGate, c.Drift = 5, false })

@@ -75,7 +75,6 @@ import (
 // Until version 6 there were no recurrences and no refusals among the counts, no least variance, no rows of refusal, and no recurring.
 //
 // Until version 7 it was not known when the current regime began, whether the last one was brief, and how many normal rows there were since the last time of recurring.
-//
 // Until version 8 there was nothing after formers.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"sync"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// keyedStarts are the start markers of all partitions, with a model for each key: learner and transform share what was read of them.
+type keyedStarts struct {
+	system *system
+
+	mu    sync.Mutex
+	parts map[int32]*pipeline.Starts
+	first *pipeline.Firsts
+}
+
+// of are the start markers of a source partition.
+func (k *keyedStarts) of(partition int32) *pipeline.Starts {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.parts == nil {
+		k.parts = map[int32]*pipeline.Starts{}
+	}
+	if k.parts[partition] == nil {
+		k.parts[partition] = k.system.startMarkersOf(partition)
+	}
+	return k.parts[partition]
+}
+
+// firsts are where the groups begin.
+func (k *keyedStarts) firsts() *pipeline.Firsts {
+	home := k.of(0)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.first == nil {
+		k.first = &pipeline.Firsts{Home: home, Others: k.others}
+	}
+	return k.first
+}
+
+func (k *keyedStarts) others(ctx context.Context) (all []*pipeline.Starts, err error) {
+	parts, err := k.system.partitions(ctx, k.system.config.Checkpoint.Topic)
+	for _, p := range parts {
+		if p.ID != 0 {
+			all = append(all, k.of(p.ID))
+		}
+	}
+	return all, err
+}
+
+// startMarkersOf are the start markers of a source partition with a model for each key.
+func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
+	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
+	return &pipeline.Starts{
+		Topic: p.Topic, Partition: partition, ModelID: s.config.Snapshot.ModelID, Log: s.log,
+		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
+		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
+	}
+}
+
+// keyedTransformPositions decides where the transforms read a partition from, with a model for each key.
+func (s *system) keyedTransformPositions(partition int32) *pipeline.Positions {
+	p := s.positions(s.config.Source.Group, "")
+	p.Starts, p.Firsts = s.keyedStarts.of(partition), s.keyedStarts.firsts()
+	return p
+}

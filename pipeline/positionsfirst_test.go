@@ -1,0 +1,123 @@
+package pipeline
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// begins is where a partition is read from first, with a model for each key.
+func (t *town) begins(tt *testing.T, start source.At, models string, partition int32, want int64) {
+	tt.Helper()
+	next, err := t.keyedOf(start, models, partition).Open(tt.Context(), t, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(partition)})
+	if err != nil {
+		tt.Fatal(err)
+	}
+	if next[at(partition)] != want {
+		tt.Errorf("partition %d of models %q begins at %d, want %d", partition, models, next[at(partition)], want)
+	}
+}
+
+// With a model for each key, too, a group resolves once where it begins: a partition that is taken later begins there, and one that is added later at
+// its first record.
+func TestKeyedGroupsBeginOnce(t *testing.T) {
+	for _, models := range []string{"", "checkpoints/m"} {
+		for _, taken := range []int32{0, 1} { // before the others
+			town := newTown()
+			town.begins(t, source.Latest, models, taken, 9)
+			for id := range int32(3) {
+				town.end[at(id)] = 50
+			}
+			town.begins(t, source.Latest, models, 1-taken, 9)
+			town.parts = 3
+			reads := town.reads
+			town.begins(t, source.Latest, models, 2, 3)
+			if reads = town.reads - reads; reads > 2 {
+				t.Errorf("the markers are read %d times, want those of the partition and of the first one", reads)
+			}
+			town.begins(t, source.Latest, models, 0, 9)
+		}
+	}
+}
+
+// Former builds wrote where a group begins to the partition of the checkpoint topic that was read first there.
+func TestFormerBeginnings(t *testing.T) {
+	former := func(town *town, key string, partition int32, at map[string]int64) {
+		town.log = append(town.log, town.starts(partition).message(key, Start{Version: 1, TopicID: "one", Offsets: at}))
+	}
+	const learner, transform = "start/g/events/models/checkpoints/m/", "start/g/events/"
+	for _, c := range []struct {
+		name, models string
+		log          func(*town)
+		want         int64 // of partition 1, whose end is 50 by now
+	}{
+		{"a transform", "", func(w *town) { former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6}) }, 6},
+		{"of another partition", "", func(w *town) { former(w, transform+"first", 2, map[string]int64{"0": 5, "1": 6}) }, 6},
+		{"before the partition was there", "", func(w *town) { former(w, transform+"first", 0, map[string]int64{"0": 5}) }, 3},
+		{"the earliest counts", "", func(w *town) {
+			former(w, transform+"first", 0, map[string]int64{"0": 9, "1": 9})
+			former(w, transform+"first", 2, map[string]int64{"0": 5, "1": 6})
+		}, 6},
+		{"one that did not know it", "", func(w *town) {
+			former(w, transform+"first", 0, map[string]int64{"0": 9, "1": 9})
+			former(w, transform+"first", 2, map[string]int64{"0": 5})
+		}, 3},
+		{"markers alone", "", func(w *town) { former(w, transform+"2", 2, nil) }, 3},
+		{"a learner", "checkpoints/m", func(w *town) { former(w, learner+"first", 0, map[string]int64{"0": 5, "1": 6}) }, 6},
+		{"a learner's markers alone", "checkpoints/m", func(w *town) { former(w, learner+"0", 0, nil) }, 3},
+		{"without a name", "checkpoints/m", func(w *town) {
+			former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6})
+			w.saves("m")
+		}, 6},
+		{"without a name, of other models", "checkpoints/m", func(w *town) {
+			former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6})
+			w.saves("other")
+		}, 50},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			town := newTown()
+			town.parts, town.end[at(1)] = 3, 50
+			c.log(town)
+			town.begins(t, source.Latest, c.models, 1, c.want)
+			delete(town.committed, at(1))
+			town.log = town.log[:len(town.log)-1] // the marker; what it was written with is read from now on
+			if c.want < 50 {
+				town.begins(t, source.Latest, c.models, 1, c.want)
+			}
+		})
+	}
+}
+
+// A group that has committed in any partition has begun, although nothing on the checkpoint topic says so: it is another topic since the change from one
+// model to models by key. So partitions that are taken later begin at their first record.
+func TestCommittedElsewhere(t *testing.T) {
+	town := newTown()
+	town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
+	town.begins(t, source.Latest, "", 1, 3)
+	town.begins(t, source.Latest, "checkpoints/m", 1, 9) // of other models
+}
+
+// Two that begin at the same time do not take each other for a group whose record is gone.
+func TestBeganMeanwhile(t *testing.T) {
+	town := newTown()
+	p := town.keyedOf(source.Latest, "", 1)
+	town.meanwhile = func() { town.begins(t, source.Latest, "", 0, 9) }
+	next, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(1)})
+	if diff := cmp.Diff(source.Offsets{at(1): 9}, next); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A reset says where a group begins that has not begun, in all partitions.
+func TestResetBeforeKeyedGroupsBegin(t *testing.T) {
+	for _, models := range []string{"", "checkpoints/m"} {
+		town := newTown()
+		if err := town.keyedOf(source.Latest, models, 1).Reset(t.Context(), town, source.Offsets{at(1): 5}, nil); err != nil {
+			t.Fatal(err)
+		}
+		town.begins(t, source.Latest, models, 1, 5)
+		town.begins(t, source.Latest, models, 0, 3)
+	}
+}
