@@ -94,12 +94,13 @@ func (b *Broker) DeleteGroup(t testing.TB, group string) {
 	c, ctx, done := b.kgo(t)
 	defer done()
 	for _, shard := range c.RequestSharded(ctx, req) {
-		err := shard.Err
-		if err == nil && len(shard.Resp.(*kmsg.DeleteGroupsResponse).Groups) == 1 && shard.Resp.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode != 0 {
-			err = fmt.Errorf("error %d", shard.Resp.(*kmsg.DeleteGroupsResponse).Groups[0].ErrorCode)
+		if shard.Err != nil {
+			t.Fatalf("kafkatest: delete group %s: %v", group, shard.Err)
 		}
-		if err != nil {
-			t.Fatalf("kafkatest: delete group %s: %v", group, err)
+		for _, g := range shard.Resp.(*kmsg.DeleteGroupsResponse).Groups {
+			if g.ErrorCode != 0 {
+				t.Fatalf("kafkatest: delete group %s: error %d", group, g.ErrorCode)
+			}
 		}
 	}
 }

@@ -106,15 +106,7 @@ func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	if l.cfg.Finite || soon && !restart {
 		return false
 	}
-	best, least := -1, below
-	for i := range l.former.regimes {
-		f := &l.former.regimes[i]
-		l.swap(f)
-		if nll, ok := l.explains(b); ok && nll < least {
-			best, least = i, nll
-		}
-		l.swap(f)
-	}
+	best := l.bestFormer(below, func() (float64, bool) { return l.explains(b) })
 	if best < 0 {
 		return false
 	}
@@ -127,6 +119,21 @@ func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
+}
+
+// bestFormer returns which former regime fits best: the one with the lowest NLL, which must be less than the one given. fits is asked with each of them as
+// the current one. -1: none fits.
+func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) int {
+	best, least := -1, below
+	for i := range l.former.regimes {
+		f := &l.former.regimes[i]
+		l.swap(f)
+		if nll, ok := fits(); ok && nll < least {
+			best, least = i, nll
+		}
+		l.swap(f)
+	}
+	return best
 }
 
 // explains reports whether a minibatch is as those were that the current metric learnt, and its NLL.

@@ -10,8 +10,8 @@ import (
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
-	tailMemory      = 1000
-	gaussianTail    = 5 // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
+	tailMemory      = 1000 // rows whose need of the stream's tails counts
+	gaussianTail    = 5    // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest

@@ -16,8 +16,6 @@ const (
 	knownNats = 4.6
 	// knownRows are refused, more than others were learnt since, before a former regime is tried: one row tells little.
 	knownRows = 100
-	// knownMost former regimes are kept.
-	knownMost = min(4, formerMost)
 	// outweighs is how many rows that are learnt take one off those that were refused: stretches that come again after a while add up.
 	outweighs = 10
 )
@@ -72,14 +70,8 @@ func (l *Learner) knownReturns(all batch) bool {
 		recent = batch{slices.Clone(l.held.x[first*d:]), slices.Clone(l.held.ids[first:]), slices.Clone(l.held.places[first:])}
 		recent.append(all)
 	}
-	best, least, stuckFor := -1, math.Inf(1), l.stuckFor
-	for i := range kept {
-		l.swap(&kept[i])
-		if nll, ok := l.recognises(recent, all, stuckFor); ok && nll < least {
-			best, least = i, nll
-		}
-		l.swap(&kept[i])
-	}
+	stuckFor := l.stuckFor
+	best := l.bestFormer(math.Inf(1), func() (float64, bool) { return l.recognises(recent, all, stuckFor) })
 	if best < 0 {
 		return false
 	}
@@ -91,7 +83,7 @@ func (l *Learner) knownReturns(all batch) bool {
 		left = append(left, f)
 	}
 	most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
-	left = left[max(0, len(left)-min(most, knownMost)+1):]
+	left = left[max(0, len(left)-(most-1)):] // one of them is what knew all
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.choice.drop()
