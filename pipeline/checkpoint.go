@@ -127,9 +127,11 @@ func largeCheckpoint(modelID string, size int) error {
 
 // AppendBinary appends the bytes drawn above.
 func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
-	if size := c.size(); size > checkpointLimit { // it could never be read again
+	size := c.size()
+	if size > checkpointLimit { // it could never be read again
 		return nil, largeCheckpoint(c.ModelID, size)
 	}
+	b = slices.Grow(b, size)
 	start := len(b)
 	le := binary.LittleEndian
 	str := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
@@ -166,8 +168,9 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 		n := c.Slots[slot]
 		b = le.AppendUint32(le.AppendUint32(le.AppendUint32(b, uint32(slot)), uint32(n.Model)), uint32(n.Neighbours))
 	}
-	str(string(c.Batcher))
-	str(string(c.Learner))
+	for _, state := range [][]byte{c.Batcher, c.Learner} {
+		b = append(le.AppendUint32(b, uint32(len(state))), state...)
+	}
 	return le.AppendUint32(b, crc32.Checksum(b[start:], castagnoli)), nil
 }
 

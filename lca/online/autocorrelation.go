@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 )
 
 const (
@@ -56,10 +58,11 @@ type track struct {
 
 // lagMoments are running moments of pairs of rows 2^j apart, for each column.
 type lagMoments struct {
-	taken, lag           float64   // rows that the pairs stand for, at most the memory; their mean lag
-	rows                 []float64 // the same of each column
-	sum, square, product []float64
-	apart                []float64 // half the squared difference, bounded
+	taken, lag float64   // rows that the pairs stand for, at most the memory; their mean lag
+	rows       []float64 // the same of each column
+	full       bool      // every column has pairs for the whole memory; it follows from rows, and stays so
+
+	kernel.PairMoments // half the squared differences are bounded
 }
 
 // rowsOf returns how many rows that number of pairs of a level takes.
@@ -137,12 +140,20 @@ func (a *autocorrelation) add(j int, before, row []float64, lag float64, dense b
 	if !dense {
 		rows += gapStride
 	}
-	m, memory, adjacent := &a.levels[j], max(gapMemory, rowsOf(gapPairs, j)), a.levels[0].apart
+	m, memory, adjacent := &a.levels[j], max(gapMemory, rowsOf(gapPairs, j)), a.levels[0].Apart
 	if !a.begun(m, before, row) {
 		return
 	}
 	m.taken = min(m.taken+rows, memory)
 	m.lag += float64(rows / m.taken * (lag - m.lag))
+	if m.full = m.full || !slices.ContainsFunc(m.rows, func(v float64) bool { return v != memory }); m.full {
+		most := float64(nearbyMost)
+		if j == 0 {
+			most = math.Inf(1)
+		}
+		m.Add(before, row, a.centre, adjacent, most, rows/memory)
+		return
+	}
 	w, of := rows/m.taken, m.taken
 	for k, c := range a.centre {
 		x, y := before[k]-c, row[k]-c
@@ -157,10 +168,10 @@ func (a *autocorrelation) add(j int, before, row []float64, lag float64, dense b
 			of = m.rows[k]
 			w = rows / of
 		}
-		m.sum[k] += float64(w * (0.5*(x+y) - m.sum[k]))
-		m.square[k] += float64(w * (0.5*(float64(x*x)+float64(y*y)) - m.square[k]))
-		m.product[k] += float64(w * (float64(x*y) - m.product[k]))
-		m.apart[k] += float64(w * (half - m.apart[k]))
+		m.Sum[k] += float64(w * (0.5*(x+y) - m.Sum[k]))
+		m.Square[k] += float64(w * (0.5*(float64(x*x)+float64(y*y)) - m.Square[k]))
+		m.Product[k] += float64(w * (float64(x*y) - m.Product[k]))
+		m.Apart[k] += float64(w * (half - m.Apart[k]))
 	}
 }
 
@@ -228,7 +239,7 @@ func (a *autocorrelation) surelyMoves() bool {
 // pairs that is known; none if there are too few rows.
 func (a *autocorrelation) movement() (rho, pairs float64) {
 	for j := min(nearbyLevel, len(a.levels)-1); j >= nearbyLeast; j-- {
-		adjacent, apart := a.levels[0].apart, a.levels[j].apart
+		adjacent, apart := a.levels[0].Apart, a.levels[j].Apart
 		rho, pairs = a.median(j, nearbyPairs, func(k int) (float64, bool) {
 			return 1 - adjacent[k]/apart[k], adjacent[k] > 0 && apart[k] > 0
 		})
@@ -259,14 +270,14 @@ func (a *autocorrelation) median(j, fewest int, figure func(column int) (v float
 
 // columns are the moments of each column, in the order of the state.
 func (m *lagMoments) columns() []*[]float64 {
-	return []*[]float64{&m.rows, &m.sum, &m.square, &m.product, &m.apart}
+	return []*[]float64{&m.rows, &m.Sum, &m.Square, &m.Product, &m.Apart}
 }
 
 // correlation returns the autocorrelation of a column, and false if it does not vary.
 func (m *lagMoments) correlation(k int) (rho float64, varies bool) {
-	v := m.sum[k]
-	variance := m.square[k] - float64(v*v)
-	return (m.product[k] - float64(v*v)) / variance, variance > constantVariance*m.square[k]
+	v := m.Sum[k]
+	variance := m.Square[k] - float64(v*v)
+	return (m.Product[k] - float64(v*v)) / variance, variance > constantVariance*m.Square[k]
 }
 
 func (a *autocorrelation) write(w *writer) {
@@ -306,7 +317,7 @@ func (a *autocorrelation) read(r *reader, dim int) {
 		columns := m.columns()
 		if r.version < 5 { // pairs were counted, and for all columns alike
 			m.taken *= max(8, rowsOf(1, min(j, gapLevels)))
-			m.rows, m.apart = make([]float64, dim), make([]float64, dim)
+			m.rows, m.Apart = make([]float64, dim), make([]float64, dim)
 			for k := range m.rows {
 				m.rows[k] = m.taken
 			}

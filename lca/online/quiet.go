@@ -41,13 +41,8 @@ func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bo
 	clear(q.square)
 	square, mean, rows := q.square[:d], l.moments.mean[:d], m.Rows+m.Atoms
 	for i, used := range m.Used {
-		if !used {
-			continue
-		}
-		row := b.x[i*d:][:d]
-		for k := range square {
-			v := row[k] - mean[k]
-			square[k] += float64(v * v)
+		if used {
+			kernel.AddSquares(square, b.x[i*d:], mean)
 		}
 	}
 	if q.columns == nil {

@@ -133,9 +133,6 @@ func (g *runningMoments) decay(keep, w float64) {
 		scaled[k] = w * r[k]
 	}
 	for i, ri := range r {
-		row, scaled := g.cov[i*d:i*d+i+1], scaled[:i+1]
-		for k, v := range row {
-			row[k] = float64(keep*v) + float64(scaled[k]*ri)
-		}
+		kernel.Fade(g.cov[i*d:i*d+i+1], scaled, keep, ri)
 	}
 }

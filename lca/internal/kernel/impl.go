@@ -43,6 +43,9 @@ type implementation struct {
 	symv          func(p, a []float64, ld int, v []float64, n int)
 	subScale      func(dst, x, o []float64, s float64)
 	addDiff       func(sum, x, o []float64)
+	addSquares    func(sum, x, o []float64)
+	fade          func(dst, x []float64, keep, s float64)
+	addPair       func(m *PairMoments, x, y, o, limit []float64, most, w float64)
 	maxAbs        func(x []float64) uint64
 	finite        func(v []float32) bool
 }
@@ -61,6 +64,9 @@ func generic() *implementation {
 		symv:          symv,
 		subScale:      subScale,
 		addDiff:       addDiff,
+		addSquares:    addSquares,
+		fade:          fade,
+		addPair:       addPair,
 		maxAbs:        maxAbs,
 		finite:        finite,
 	}

@@ -449,6 +449,21 @@ func subScaleAVX512Asm(dst *float64, x *float64, o *float64, s float64, n int)
 //go:noescape
 func addDiffAVX512Asm(sum *float64, x *float64, o *float64, n int)
 
+// addSquaresAVX512Asm is addSquares for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addSquaresAVX512Asm(sum *float64, x *float64, o *float64, n int)
+
+// fadeAVX512Asm is fade for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func fadeAVX512Asm(dst *float64, x *float64, keep float64, s float64, n int)
+
+// addPairAVX512Asm is addPair for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addPairAVX512Asm(sum *float64, square *float64, product *float64, apart *float64, x *float64, y *float64, o *float64, limit *float64, most float64, w float64, n int)
+
 // maxAbsAVX512Asm is maxAbs for n numbers, a positive multiple of 16.
 //
 //go:noescape
@@ -603,6 +618,21 @@ func subScaleAVX2Asm(dst *float64, x *float64, o *float64, s float64, n int)
 //
 //go:noescape
 func addDiffAVX2Asm(sum *float64, x *float64, o *float64, n int)
+
+// addSquaresAVX2Asm is addSquares for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addSquaresAVX2Asm(sum *float64, x *float64, o *float64, n int)
+
+// fadeAVX2Asm is fade for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func fadeAVX2Asm(dst *float64, x *float64, keep float64, s float64, n int)
+
+// addPairAVX2Asm is addPair for n numbers, a positive multiple of 16.
+//
+//go:noescape
+func addPairAVX2Asm(sum *float64, square *float64, product *float64, apart *float64, x *float64, y *float64, o *float64, limit *float64, most float64, w float64, n int)
 
 // maxAbsAVX2Asm is maxAbs for n numbers, a positive multiple of 16.
 //

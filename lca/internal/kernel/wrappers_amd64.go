@@ -68,6 +68,9 @@ func avx512() *implementation {
 		tileF32:       tileF32AVX512,
 		subScale:      subScaleAVX512,
 		addDiff:       addDiffAVX512,
+		addSquares:    addSquaresAVX512,
+		fade:          fadeAVX512,
+		addPair:       addPairAVX512,
 		maxAbs:        maxAbsAVX512,
 		finite:        finiteAVX2,
 	}
@@ -473,6 +476,36 @@ func addDiffAVX512(sum, x, o []float64) {
 	addDiff(sum[n:], x[n:], o[n:])
 }
 
+func addSquaresAVX512(sum, x, o []float64) {
+	n := len(sum) &^ (lanes - 1)
+	x, o = x[:len(sum)], o[:len(sum)]
+	if n > 0 {
+		addSquaresAVX512Asm(&sum[0], &x[0], &o[0], n)
+	}
+	addSquares(sum[n:], x[n:], o[n:])
+}
+
+func fadeAVX512(dst, x []float64, keep, s float64) {
+	n := len(dst) &^ (lanes - 1)
+	x = x[:len(dst)]
+	if n > 0 {
+		fadeAVX512Asm(&dst[0], &x[0], keep, s, n)
+	}
+	fade(dst[n:], x[n:], keep, s)
+}
+
+func addPairAVX512(m *PairMoments, x, y, o, limit []float64, most, w float64) {
+	n := len(m.Sum) &^ (lanes - 1)
+	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
+	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
+	if n > 0 {
+		addPairAVX512Asm(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
+	}
+	if n < len(m.Sum) {
+		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
+	}
+}
+
 func maxAbsAVX512(x []float64) uint64 {
 	n := len(x) &^ (lanes - 1)
 	m := maxAbs(x[n:])
@@ -537,6 +570,9 @@ func avx2() *implementation {
 		tileF32:       tileF32AVX2,
 		subScale:      subScaleAVX2,
 		addDiff:       addDiffAVX2,
+		addSquares:    addSquaresAVX2,
+		fade:          fadeAVX2,
+		addPair:       addPairAVX2,
 		maxAbs:        maxAbsAVX2,
 		finite:        finiteAVX2,
 	}
@@ -1003,6 +1039,36 @@ func addDiffAVX2(sum, x, o []float64) {
 		addDiffAVX2Asm(&sum[0], &x[0], &o[0], n)
 	}
 	addDiff(sum[n:], x[n:], o[n:])
+}
+
+func addSquaresAVX2(sum, x, o []float64) {
+	n := len(sum) &^ (lanes - 1)
+	x, o = x[:len(sum)], o[:len(sum)]
+	if n > 0 {
+		addSquaresAVX2Asm(&sum[0], &x[0], &o[0], n)
+	}
+	addSquares(sum[n:], x[n:], o[n:])
+}
+
+func fadeAVX2(dst, x []float64, keep, s float64) {
+	n := len(dst) &^ (lanes - 1)
+	x = x[:len(dst)]
+	if n > 0 {
+		fadeAVX2Asm(&dst[0], &x[0], keep, s, n)
+	}
+	fade(dst[n:], x[n:], keep, s)
+}
+
+func addPairAVX2(m *PairMoments, x, y, o, limit []float64, most, w float64) {
+	n := len(m.Sum) &^ (lanes - 1)
+	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
+	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
+	if n > 0 {
+		addPairAVX2Asm(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
+	}
+	if n < len(m.Sum) {
+		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
+	}
 }
 
 func maxAbsAVX2(x []float64) uint64 {

@@ -35,35 +35,3 @@ func (k kernel) distance() {
 	}
 	k.end()
 }
-
-// subScale and addDiff generate the differences of a row from a mean, for running moments.
-func (k kernel) subScale() {
-	k.textUntyped("subScale", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "subScale for n numbers, a positive multiple of 16.")
-	dst, x, o, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
-	s, _ := Param("s").Resolve()
-	g := k.group()
-	k.broadcast(s.Addr, k.v(g))
-	Label("loop")
-	for i := range g {
-		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
-		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.mul(k.v(i), k.v(g), k.v(i))
-		k.load(k.v(i), Mem{Base: dst, Disp: i * k.bytes})
-	}
-	k.step(n, "loop", dst, x, o)
-	k.end()
-}
-
-func (k kernel) addDiff() {
-	k.textUntyped("addDiff", "func(sum, x, o *float%[1]d, n int)", "addDiff for n numbers, a positive multiple of 16.")
-	sum, x, o, n := Load(Param("sum"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
-	Label("loop")
-	for i := range k.group() {
-		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
-		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.add(Mem{Base: sum, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.load(k.v(i), Mem{Base: sum, Disp: i * k.bytes})
-	}
-	k.step(n, "loop", sum, x, o)
-	k.end()
-}

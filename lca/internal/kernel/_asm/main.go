@@ -65,6 +65,9 @@ func main() {
 				k.centreF32()
 				k.subScale()
 				k.addDiff()
+				k.addSquares()
+				k.fade()
+				k.addPair()
 				k.maxAbs()
 			}
 			if k.name == "AVX2" { // the table of AVX-512 uses these too
