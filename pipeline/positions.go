@@ -286,10 +286,24 @@ func (p *Positions) learnt(ctx context.Context, f known, parts []source.Partitio
 // begin returns where each partition of the topic begins, and the record that stores it if there is none yet. The
 // first start resolves it for all partitions. A partition that is not among them was found later and begins at its
 // first record, so that nothing written since the first start is skipped.
+//
+// Partitions, and processes, begin independently of each other, and the first that has written the record is the group's beginning. Where they begin is
+// asked for before the record is looked for: who finds none has asked before it was written, so that nothing that comes after it is skipped.
 func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic source.Topic) (source.Offsets, []sink.Message, error) {
 	earliest, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
 	if err != nil {
 		return nil, nil, err
+	}
+	at := earliest
+	if p.Start != source.Earliest {
+		if at, err = p.Places.Offsets(ctx, topic.Partitions, p.Start); err != nil {
+			return nil, nil, err
+		}
+		if p.Firsts == nil { // else first reads them
+			if seen, err = p.Starts.Read(ctx); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
 	first, begun, msgs, err := p.begun(ctx, seen, topic)
 	if err != nil {
@@ -316,12 +330,6 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 			}
 		}
 		return earliest, msgs, nil
-	}
-	at := earliest
-	if p.Start != source.Earliest {
-		if at, err = p.Places.Offsets(ctx, topic.Partitions, p.Start); err != nil {
-			return nil, nil, err
-		}
 	}
 	return at, []sink.Message{p.firstMessage(topic.ID, at, false)}, nil
 }

@@ -110,6 +110,32 @@ func TestBeganMeanwhile(t *testing.T) {
 	}
 }
 
+// Another process has begun, and rows have come, since the markers were read: they are not skipped.
+func TestBeganBeforeTheEndWasAskedFor(t *testing.T) {
+	for _, open := range []func(*town, int32){
+		func(w *town, part int32) { w.begins(t, source.Latest, "", part, 9) },
+		func(w *town, part int32) { w.begins(t, source.Latest, "checkpoints/m", part, 9) },
+		func(w *town, part int32) {
+			if next := w.open(t, source.Latest, at(part)); next[at(part)] != 9 {
+				t.Errorf("partition %d begins at %d, want 9", part, next[at(part)])
+			}
+		},
+		func(w *town, part int32) {
+			next, err := w.positions(source.Latest, "m").Resume(t.Context(), w, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(part)}, nil)
+			if err != nil || next[at(part)] != 9 {
+				t.Errorf("a learner begins partition %d at %d, want 9: %v", part, next[at(part)], err)
+			}
+		},
+	} {
+		town := newTown()
+		town.asked = func() {
+			open(town, 0)
+			town.end[at(0)], town.end[at(1)] = 50, 50
+		}
+		open(town, 1)
+	}
+}
+
 // A reset says where a group begins that has not begun, in all partitions.
 func TestResetBeforeKeyedGroupsBegin(t *testing.T) {
 	for _, models := range []string{"", "checkpoints/m"} {
