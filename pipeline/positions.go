@@ -194,8 +194,12 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	if err != nil {
 		return nil, nil, err
 	}
+	heir, err := p.heir(ctx, seen, f.committed)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, part := range missing {
-		if next[part], err = p.goesOn(ctx, part, seen, f); err != nil {
+		if next[part], err = p.goesOn(ctx, part, seen, heir, f); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -214,11 +218,11 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 }
 
 // goesOn returns where a partition goes on that has no committed offset, or another learner's; -1: it has not begun.
-func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[string]Start, f known) (int64, error) {
-	m, begun := p.marker(seen, part)
+func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[string]Start, heir bool, f known) (int64, error) {
+	m, begun := p.marker(seen, part, heir)
 	committed := f.committed[part]
 	switch {
-	case committed.Next >= 0 && p.ours(committed): // of a build that did not say whose it is
+	case committed.Next >= 0 && p.ours(committed, heir): // of a build that did not say whose it is
 		return committed.Next, nil
 	case committed.Next >= 0 && begun:
 		return p.returns(part, m, f)
@@ -227,7 +231,7 @@ func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[
 	case committed.Next >= 0:
 		return -1, nil
 	}
-	return -1, p.unwritten(ctx, part)
+	return -1, p.Unwritten(ctx, part)
 }
 
 // notBefore returns a committed offset, or the one after the last that something is written of, if that is later.

@@ -93,7 +93,7 @@ func (p *Positions) begun(ctx context.Context, seen map[string]Start, topic sour
 	if begun || err != nil {
 		return first, begun, msgs, err
 	}
-	if begun, err = p.elsewhere(ctx, topic); !begun || err != nil {
+	if begun, err = p.elsewhere(ctx, seen, topic); !begun || err != nil {
 		return first, false, nil, err
 	}
 	if seen, err = p.Starts.Read(ctx); err != nil {
@@ -170,13 +170,17 @@ func earlier(one, other map[string]int64) {
 
 // elsewhere reports whether the group has committed in any partition of the topic. It has begun then, although no marker says so: the checkpoint topic
 // is a new one.
-func (p *Positions) elsewhere(ctx context.Context, topic source.Topic) (bool, error) {
+func (p *Positions) elsewhere(ctx context.Context, seen map[string]Start, topic source.Topic) (bool, error) {
 	if p.Model != "" {
 		return false, nil
 	}
 	found, err := p.Places.Committed(ctx, p.Group, topic.Partitions)
+	if err != nil {
+		return false, err
+	}
+	heir, err := p.heir(ctx, seen, found)
 	for _, c := range found {
-		if c.Next >= 0 && p.ours(c) {
+		if c.Next >= 0 && p.ours(c, heir) {
 			return true, err
 		}
 	}

@@ -136,14 +136,56 @@ func TestBeganBeforeTheEndWasAskedFor(t *testing.T) {
 	}
 }
 
-// A reset says where a group begins that has not begun, in all partitions.
+// The reset of a group that has not begun is its first start: what it does not name begins where a first start would.
 func TestResetBeforeKeyedGroupsBegin(t *testing.T) {
 	for _, models := range []string{"", "checkpoints/m"} {
 		town := newTown()
 		if err := town.keyedOf(source.Latest, models, 1).Reset(t.Context(), town, source.Offsets{at(1): 5}, nil); err != nil {
 			t.Fatal(err)
 		}
+		town.end[at(0)] = 50
 		town.begins(t, source.Latest, models, 1, 5)
-		town.begins(t, source.Latest, models, 0, 3)
+		town.begins(t, source.Latest, models, 0, 9)
+	}
+}
+
+// A group that has written has begun, although nothing else is known of it: what a reset does not name begins at its first record, so that nothing is
+// left out.
+func TestResetOfWhatHasWritten(t *testing.T) {
+	for _, who := range []string{"g", "another"} {
+		town, logs := newTown(), newWrittenLogs()
+		logs.add("out", logs.of(who, at(1), 7))
+		p := town.positions(source.Latest, "")
+		p.Written = logs.written("out")
+		if err := p.Reset(t.Context(), town, source.Offsets{at(1): 8}, nil); err != nil {
+			t.Fatal(err)
+		}
+		want := source.Offsets{at(0): 3, at(1): 8}
+		if who == "another" {
+			want[at(0)] = 9
+		}
+		if diff := cmp.Diff(want, town.open(t, source.Latest, at(0), at(1))); diff != "" {
+			t.Errorf("written by %s (-want +got):\n%s", who, diff)
+		}
+	}
+}
+
+// A reset of one partition leaves it as it is where a learner without a checkpoint begins in others.
+func TestResetOfALearnerLeavesOthers(t *testing.T) {
+	town := newTown()
+	resume := func() source.Offsets {
+		next, err := town.positions(source.Latest, "m").Resume(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0), at(1)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	resume()
+	town.end[at(0)], town.end[at(1)] = 50, 50
+	if err := town.positions(source.Latest, "m").Reset(t.Context(), town, source.Offsets{at(1): 5}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(source.Offsets{at(0): 9, at(1): 5}, resume()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

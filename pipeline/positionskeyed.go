@@ -1,7 +1,9 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -66,14 +68,41 @@ func (p *Positions) nameless(c source.Position) bool {
 	return p.Models != "" && c.Next >= 0 && err == nil && note.Version > 0 && note.Model == "" && note.Models == "" && note.Since == nil
 }
 
-// ours is Ours, once Starts were read: what is nameless is that of these models if the partition has checkpoints of theirs.
-func (p *Positions) ours(c source.Position) bool {
-	return p.Ours(c) && (!p.nameless(c) || p.Starts.Saved())
+// heir reports whether what former builds left without a name is that of these models: they have checkpoints, in any partition, for one whose records
+// have no key has none; and no others have begun in this partition with a name. seen are the markers of Starts. Where nothing is without a name it does not matter, and is not looked for.
+func (p *Positions) heir(ctx context.Context, seen map[string]Start, committed map[source.Partition]source.Position) (bool, error) {
+	left := false
+	for part, c := range committed {
+		_, marked := seen[markerKey(p.Group, part)]
+		left = left || marked || p.nameless(c)
+	}
+	if p.Models == "" || !left {
+		return false, nil
+	}
+	for key := range seen {
+		if strings.HasPrefix(key, markersOf(p.Group, p.Topic)+"models/") && !strings.HasPrefix(key, p.models()+"/") {
+			return false, nil
+		}
+	}
+	if p.Starts.Saved() || p.Firsts == nil {
+		return p.Starts.Saved(), nil
+	}
+	home, err := p.Firsts.Home.Read(ctx)
+	if err != nil {
+		return false, err
+	}
+	_, saved, err := p.Firsts.everywhere(ctx, home)
+	return saved, err
+}
+
+// ours is Ours, where heir says whether what is nameless is that of these models.
+func (p *Positions) ours(c source.Position, heir bool) bool {
+	return p.Ours(c) && (heir || !p.nameless(c))
 }
 
 // marker returns the start marker of a partition. Former builds did not name the models there, either.
-func (p *Positions) marker(seen map[string]Start, part source.Partition) (m Start, begun bool) {
-	if m, begun = seen[p.markerKey(part)]; !begun && p.Models != "" && p.Starts.Saved() {
+func (p *Positions) marker(seen map[string]Start, part source.Partition, heir bool) (m Start, begun bool) {
+	if m, begun = seen[p.markerKey(part)]; !begun && p.Models != "" && heir {
 		m, begun = seen[markerKey(p.Group, part)]
 	}
 	return m, begun

@@ -186,3 +186,29 @@ func TestTransformInTheGroupOfModelsByKey(t *testing.T) {
 	town.learns(t, town.opens(t, source.Earliest, "checkpoints/m", 3), 7, false)
 	town.refuses(t, "learner of models by key", "offset 7", "another source.group")
 }
+
+// A former build did not say whose its offsets are. They are those of models that have checkpoints in any partition: one whose records have no key has none.
+func TestNamelessOffsetWithoutCheckpoints(t *testing.T) {
+	for saved, want := range map[string]int64{"m": 7, "n": 9} {
+		town := newTown()
+		town.saves(saved)
+		town.committed[at(1)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
+		town.begins(t, source.Latest, "checkpoints/m", 1, want)
+	}
+}
+
+// What a former build has left without a name is that of the models that go on there first. Others begin where the group began.
+func TestNamelessMarkerIsInheritedOnce(t *testing.T) {
+	town := newTown()
+	town.end[at(0)] = 100
+	town.log = []sink.Message{
+		town.starts(0).marker("start/g/events/0", "one", 40, nil),
+		town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 5, at(1): 5}, false, false),
+	}
+	town.saves("m")
+	town.opens(t, source.Latest, "checkpoints/m", 40)
+	town.saves("n")
+	town.opens(t, source.Latest, "checkpoints/n", 5)
+	clear(town.committed)
+	town.opens(t, source.Latest, "checkpoints/m", 40)
+}

@@ -84,9 +84,9 @@ func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id
 	return m.Offset, nil
 }
 
-// unwritten refuses to begin where the group has written already. Neither an offset nor a marker is left of it: the checkpoint topic is a new one, or has
+// Unwritten refuses to begin where the group has written already. Neither an offset nor a marker is left of it: the checkpoint topic is a new one, or has
 // lost its records.
-func (p *Positions) unwritten(ctx context.Context, part source.Partition) error {
+func (p *Positions) Unwritten(ctx context.Context, part source.Partition) error {
 	if p.Written == nil {
 		return nil
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"maps"
+	"strconv"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -25,12 +26,16 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 		return k, err
 	}
 	seen, err := p.Starts.Read(ctx)
+	if err != nil {
+		return k, err
+	}
+	heir, err := p.heir(ctx, seen, k.Committed)
 	k.Markers, k.Others = make(map[source.Partition]Start), make(map[source.Partition]bool)
 	for _, part := range k.Topic.Partitions {
-		if m, ok := p.marker(seen, part); ok {
+		if m, ok := p.marker(seen, part, heir); ok {
 			k.Markers[part] = m
 		}
-		if !p.ours(k.Committed[part]) {
+		if !p.ours(k.Committed[part], heir) {
 			k.Others[part] = true
 		}
 	}
@@ -62,12 +67,12 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	if err != nil {
 		return err
 	}
-	first, begun, former, err := p.first(ctx, seen, topic.ID)
+	first, begun, former, err := p.begun(ctx, seen, topic)
 	if err != nil {
 		return err
 	}
-	if p.Model != "" || !begun || first.Version == 0 || differ(first.TopicID, topic.ID) { // other partitions begin at their first record
-		at, err := p.Places.Offsets(ctx, topic.Partitions, source.Earliest)
+	if p.Model != "" || !begun || first.Version == 0 || differ(first.TopicID, topic.ID) {
+		at, err := p.unmoved(ctx, topic, first, begun)
 		if err != nil {
 			return err
 		}
@@ -78,6 +83,44 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()
 	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
+}
+
+// unmoved returns where partitions begin that a reset does not name, and that have not begun: where the first record says, and without one at their first
+// record. The reset of a group that has not begun is its first start. One that has written has begun, although nothing says so any more.
+func (p *Positions) unmoved(ctx context.Context, topic source.Topic, first Start, begun bool) (source.Offsets, error) {
+	start := source.Earliest
+	if !begun {
+		written, err := p.hasWritten(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		if !written {
+			start = p.Start
+		}
+	}
+	at, err := p.Places.Offsets(ctx, topic.Partitions, start)
+	if err != nil || differ(first.TopicID, topic.ID) {
+		return at, err
+	}
+	for part := range at {
+		if from, known := first.Offsets[strconv.Itoa(int(part.ID))]; known {
+			at[part] = from
+		}
+	}
+	return at, nil
+}
+
+// hasWritten reports whether the group has written anything.
+func (p *Positions) hasWritten(ctx context.Context, topic source.Topic) (bool, error) {
+	if p.Written == nil {
+		return false, nil
+	}
+	for _, part := range topic.Partitions {
+		if next, err := p.Written.next(ctx, part, nil); next > 0 || err != nil {
+			return next > 0, err
+		}
+	}
+	return false, nil
 }
 
 // Move returns the messages of the checkpoint c, as Load returned it, with other offsets: the same model goes on

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -105,9 +106,33 @@ func (d *doctor) positions(ctx context.Context) {
 		}
 		d.tellGaps(p)
 	}
+	d.unwritten(ctx, all)
 	if d.faults == faults {
 		d.ok("positions", "%s", begun(all.Partitions, fmt.Sprint(d.system.config.Source.StartOffset)))
 		d.others(all.Partitions)
+	}
+}
+
+// unwritten reports partitions that a transform would not begin with, because the group has written something of them and nothing else is known of it.
+func (d *doctor) unwritten(ctx context.Context, all *shownOffsets) {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // a transaction may be open
+	defer cancel()
+	written, err := d.system.ends(ctx)
+	for _, p := range all.Partitions {
+		if p.Transform.Offset != nil || p.Transform.Marker != nil || written == nil || err != nil {
+			continue
+		}
+		part := source.Partition{Topic: all.Topic, ID: p.Partition}
+		at := d.system.positionsOf(part, all.Group, "")
+		at.Places, at.Written = places{cluster: d.system.cluster, looks: true}, written
+		err = at.Unwritten(ctx, part)
+		if stop := (*pipeline.Stop)(nil); errors.As(err, &stop) {
+			d.fault("positions", stop.Remedy, "partition %d, transform: %v", p.Partition, stop.Err)
+			err = nil
+		}
+	}
+	if err != nil && !unauthorised(err) {
+		d.fault("positions", "run doctor again", "%v", d.system.cluster.Explain(err))
 	}
 }
 

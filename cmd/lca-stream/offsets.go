@@ -40,7 +40,7 @@ commit, and refuses if they do. One that has nothing to do for so long cannot be
 code 3, and goes on at the new place when it is started again.
 With model.by all models of a partition are moved: rows from the new place on are learnt again, as far as they were.
 --to is earliest, latest, a time such as 2026-01-31, 2026-01-31T12:00:00Z or 2h (ago), or PARTITION=OFFSET[,...],
-which leaves other partitions as they are. --dry-run says what would be done, and does not look for processes.`,
+which leaves other partitions as they are: where the group has not begun, they begin at source.start_offset now. --dry-run says what would be done, and does not look for processes.`,
 		Example: "  lca-stream offsets reset -c stream.yaml --to 0=1042,1=990\n  lca-stream offsets reset -c stream.yaml --to earliest --stage learn",
 	}
 	o := p.configFlags(c)
@@ -169,14 +169,19 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
+	written, err := r.ends(ctx)
+	if err != nil {
+		return err
+	}
 	for _, p := range to.Partitions() {
 		id, former := transformID(r.config.Source, p.ID)
 		k, err := r.openSink(ctx, id, former)
 		if err != nil {
 			return err
 		}
-		err = errors.Join(r.positionsOf(p, group, "").Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close())
-		if err != nil {
+		at := r.positionsOf(p, group, "")
+		at.Written = written
+		if err := errors.Join(at.Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close()); err != nil {
 			return err
 		}
 		r.tell("transform", "whitened", p, before[p].Next, to[p])

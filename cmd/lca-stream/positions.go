@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,6 +37,33 @@ func (s *system) keyedPositions(partition int32) *pipeline.Positions {
 	p.Models = pipeline.ModelsNote(s.config.Checkpoint.Topic, s.config.Snapshot.ModelID)
 	p.Starts, p.Firsts, p.Log = s.keyedStarts.of(partition), s.keyedStarts.firsts(), s.log.With("stage", "learn")
 	return p
+}
+
+// written looks at the ends of outputs and dead letters.
+func (s *system) written(dead pipeline.DeadLetter) *pipeline.Written {
+	w := &pipeline.Written{Group: s.config.Source.Group, Topics: []string{s.config.Transform.Topic}}
+	if dead.Topic != "" {
+		w.Topics = append(w.Topics, dead.Topic)
+	}
+	w.At = func(topic string, of source.Partition) *pipeline.ReadBack {
+		if topic == dead.Topic {
+			of.ID = dead.Place(of.ID)
+		}
+		return s.readBackOf(source.Partition{Topic: topic, ID: of.ID}, source.Latest)
+	}
+	return w
+}
+
+// ends is what the group has written so far; nil where the topics for it are not there yet.
+func (s *system) ends(ctx context.Context) (*pipeline.Written, error) {
+	dead, err := s.deadLetter(ctx)
+	if err == nil {
+		_, err = s.partitions(ctx, s.config.Transform.Topic)
+	}
+	if errors.As(err, new(*missingTopic)) {
+		return nil, nil
+	}
+	return s.written(dead), err
 }
 
 func (s *system) startMarkers() *pipeline.Starts {

@@ -124,7 +124,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, mo
 		members = &keptModels{members, models}
 	}
 	o := &transforms{system: s, shared: shared, models: models, positions: s.positions(s.config.Source.Group, ""), lags: lags}
-	o.positions.Written = o.written()
+	o.positions.Written = s.written(shared.DeadLetter)
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "transform"), Stats: s.stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
@@ -184,22 +184,6 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Trace = o.traces.Loop("transform", p.Topic, o.config.Source.Group)
 	return loop, nil
-}
-
-// written looks at the ends of outputs and dead letters.
-func (o *transforms) written() *pipeline.Written {
-	dead := o.shared.DeadLetter
-	w := &pipeline.Written{Group: o.shared.Group, Topics: []string{o.shared.Topic}}
-	if dead.Topic != "" {
-		w.Topics = append(w.Topics, dead.Topic)
-	}
-	w.At = func(topic string, of source.Partition) *pipeline.ReadBack {
-		if topic == dead.Topic {
-			of.ID = dead.Place(of.ID)
-		}
-		return o.readBackOf(source.Partition{Topic: topic, ID: of.ID}, source.Latest)
-	}
-	return w
 }
 
 // idle returns the interval of the empty batches of a quiet partition.
