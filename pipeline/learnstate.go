@@ -261,8 +261,7 @@ func (c *curve) add(p Point) {
 	if c.seen%c.step != 0 {
 		return
 	}
-	// A new slice each time, because readers hold the former one.
-	points := append(slices.Clone(c.points), p)
+	points := append(c.points, p) // readers hold what is before it, which does not change
 	if len(points) > curvePoints {
 		half := points[:0:0]
 		for i := 1; i < len(points); i += 2 {

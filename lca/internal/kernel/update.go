@@ -89,6 +89,10 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	defer s.end()
 	s.share(p.parzen + p.dim)
 	s.responsibilities()
+	if m.Rows+m.Atoms == 0 { // as where only the sums are wanted
+		clear(m.Upper)
+		return
+	}
 	s.covariance()
 }
 

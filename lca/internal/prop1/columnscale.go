@@ -66,9 +66,10 @@ func (f ColumnScale) Sub(dst, a []float64, dim int, nu float64) []float64 {
 func (f ColumnScale) SymmetricOut(a []float64, dim int) *mat.SymDense {
 	n := len(f.Active)
 	out := mat.NewSymDense(dim, nil)
-	for i, k := range f.Active {
+	for i, k := range f.Active { // ascending, so that all of it is above the diagonal
+		row := out.RawSymmetric().Data[k*dim:][:dim]
 		for j := i; j < n; j++ {
-			out.SetSym(k, f.Active[j], a[i*n+j])
+			row[f.Active[j]] = a[i*n+j]
 		}
 	}
 	return out
