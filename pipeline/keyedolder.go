@@ -174,6 +174,12 @@ func (k *KeyedLearn) Check(ctx context.Context) error {
 	return k.continues(ctx)
 }
 
+// Foretell is Check, and refuses checkpoints from before what is published, too, as a start does. It reads the headers of all checkpoints.
+func (k *KeyedLearn) Foretell(ctx context.Context) error {
+	k.quiet = slog.New(quietHandler{k.Log.Handler()})
+	return k.readStates(ctx)
+}
+
 // continues refuses settings with which the model that was saved last cannot go on, although no row of it has come yet: models that began
 // with others would end the learner once the settings are set back.
 func (k *KeyedLearn) continues(ctx context.Context) error {

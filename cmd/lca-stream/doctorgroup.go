@@ -93,8 +93,10 @@ func (d *doctor) positions(ctx context.Context) {
 		return
 	}
 	const remedy = "`lca-stream offsets show` has the positions, `offsets reset` moves them"
-	if all.Fault != "" {
-		d.fault("positions", remedy, "the checkpoint cannot be read: %s", all.Fault)
+	if stop := (*pipeline.Stop)(nil); errors.As(all.fault, &stop) {
+		d.fault("positions", stop.Remedy, "the checkpoint cannot be read: %v", stop.Err)
+	} else if all.fault != nil {
+		d.fault("positions", remedy, "the checkpoint cannot be read: %v", all.fault)
 	}
 	faults := d.faults
 	for _, p := range all.Partitions {

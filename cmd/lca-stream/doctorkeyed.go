@@ -52,7 +52,7 @@ func (d *doctor) learnsByValue(ctx context.Context) bool {
 	if err == nil {
 		var stage *pipeline.Learn
 		if stage, err = s.learnStage(ctx, nil); err == nil {
-			err = s.keyedGoesOn(ctx, stage.LearnConfig)
+			err = s.keyedGoesOn(ctx, stage.LearnConfig, (*pipeline.KeyedLearn).Foretell)
 		}
 	}
 	var stop *pipeline.Stop

@@ -51,11 +51,11 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 	if err := s.keyedFits(ctx); err != nil {
 		return pipeline.LearnConfig{}, err
 	}
-	return stage.LearnConfig, s.keyedGoesOn(ctx, stage.LearnConfig)
+	return stage.LearnConfig, s.keyedGoesOn(ctx, stage.LearnConfig, (*pipeline.KeyedLearn).Check)
 }
 
-// keyedGoesOn refuses settings with which the models that were saved last in each partition cannot go on.
-func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig) error {
+// keyedGoesOn checks each partition's models that were saved: whether they can go on with these settings.
+func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, check func(*pipeline.KeyedLearn, context.Context) error) error {
 	parts, err := s.partitions(ctx, s.config.Checkpoint.Topic)
 	if err != nil {
 		return err
@@ -65,8 +65,9 @@ func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig) e
 	for _, p := range parts {
 		k := &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
 			LearnConfig: learns, Partition: source.Partition{Topic: s.config.Source.Topic, ID: p.ID}, States: s.keyedStates(p.ID, source.LatestStable),
+			Snapshots: s.readBackOf(source.Partition{Topic: s.config.Snapshot.Topic, ID: p.ID}, source.LatestStable),
 		}}
-		g.Go(func() error { return k.Check(gctx) })
+		g.Go(func() error { return check(k, gctx) })
 	}
 	return s.cluster.Explain(g.Wait())
 }

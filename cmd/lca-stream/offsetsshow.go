@@ -17,14 +17,15 @@ import (
 
 // shownOffsets is the output of show.
 type shownOffsets struct {
-	Topic      string           `json:"topic"`
-	TopicID    string           `json:"topic_id"`
-	Group      string           `json:"group"`
-	Members    int              `json:"members"`
-	Foreign    []string         `json:"foreign_members,omitempty"` // members that are not this program
-	Learners   *int             `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
-	ModelID    string           `json:"model_id"`
-	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
+	Topic      string   `json:"topic"`
+	TopicID    string   `json:"topic_id"`
+	Group      string   `json:"group"`
+	Members    int      `json:"members"`
+	Foreign    []string `json:"foreign_members,omitempty"` // members that are not this program
+	Learners   *int     `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
+	ModelID    string   `json:"model_id"`
+	Fault      string   `json:"fault,omitempty"` // why the checkpoint cannot be read
+	fault      error
 	Partitions []shownPartition `json:"partitions"`
 }
 
@@ -127,7 +128,7 @@ func (s *system) resumes(ctx context.Context, learn *pipeline.Known, all *shownO
 	checkpoint, err := s.checkpoints().Peek(ctx)
 	switch {
 	case err != nil:
-		all.Fault = err.Error()
+		all.Fault, all.fault = err.Error(), err
 	case checkpoint != nil:
 		return checkpoint.Offsets
 	}

@@ -29,7 +29,7 @@ func (r replayResult) notes() string {
 		fmt.Fprintf(&b, "the stream changed %s: the model is of the rows since the last change\n", plural.Count(r.Restarts, "time"))
 	}
 	if aside := r.aside(); len(aside) > 0 {
-		fmt.Fprintf(&b, "not learnt: %s\n", strings.Join(aside, "; "))
+		fmt.Fprintf(&b, "left out: %s\n", strings.Join(aside, "; "))
 	}
 	if r.Rejected+r.Invalid > 0 {
 		fmt.Fprintf(&b, "passed over: %d records, and %d rows with a null, NaN or infinity\n", r.Rejected, r.Invalid)

@@ -9,7 +9,7 @@ func TestReplayNotes(t *testing.T) {
 		"": {NLL: &low, SingleNLL: &high, Parzen: 3},
 		"worse than a single Gaussian, 30.5 nats/row\n":                               {NLL: &high, SingleNLL: &low, Parzen: 3},
 		"the stream changed 1 time: the model is of the rows since the last change\n": {Parzen: 3, Restarts: 1},
-		"not learnt: 1 row far from all others; 200 rows of changes that did not last (lca.drift); 7 rows of a change that the range ends with (lca.drift)\n": {
+		"left out: 1 row far from all others; 200 rows of changes that did not last (lca.drift); 7 rows of a change that the range ends with (lca.drift)\n": {
 			Outliers: 1, Passing: 200, Unconfirmed: 7},
 		"passed over: 2 records, and 3 rows with a null, NaN or infinity\n": {Rejected: 2, Invalid: 3},
 	} {
