@@ -120,8 +120,18 @@ func (d *doctor) unwritten(ctx context.Context, all *shownOffsets) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // a transaction may be open
 	defer cancel()
 	written, err := d.system.ends(ctx)
+	if written == nil && err == nil {
+		return
+	}
+	var out []source.Partition
+	if err == nil {
+		out, err = d.system.partitions(ctx, d.system.config.Transform.Topic)
+	}
 	for _, p := range all.Partitions {
-		if p.Transform.Offset != nil || p.Transform.Marker != nil || written == nil || err != nil {
+		if err != nil || int(p.Partition) >= len(out) { // topics has reported that the source has more
+			break
+		}
+		if p.Transform.Offset != nil || p.Transform.Marker != nil {
 			continue
 		}
 		part := source.Partition{Topic: all.Topic, ID: p.Partition}
