@@ -110,6 +110,23 @@ func (p *Positions) unmoved(ctx context.Context, topic source.Topic, first Start
 	return at, nil
 }
 
+// Beginning returns where partitions begin that a reset does not name; nil where the group has begun, so that they stay as they are.
+func (p *Positions) Beginning(ctx context.Context) (source.Offsets, error) {
+	topic, err := p.Places.Topic(ctx, p.Topic)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := p.Starts.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	first, begun, _, err := p.begun(ctx, seen, topic)
+	if begun || err != nil {
+		return nil, err
+	}
+	return p.unmoved(ctx, topic, first, begun)
+}
+
 // hasWritten reports whether the group has written anything.
 func (p *Positions) hasWritten(ctx context.Context, topic source.Topic) (bool, error) {
 	if p.Written == nil {

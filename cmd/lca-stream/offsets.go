@@ -144,6 +144,9 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 		if err != nil {
 			return err
 		}
+		if err := r.tellOthers(ctx, stageTransform, r.config.Source.Group, "", to); err != nil {
+			return err
+		}
 		for _, p := range to.Partitions() {
 			r.tell("transform", "whitened", p, before[p].Next, to[p])
 		}
@@ -153,6 +156,9 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 	}
 	if stage != stageTransform {
 		saved, err := r.checkpoints().Peek(ctx)
+		if err == nil && saved == nil {
+			err = r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to)
+		}
 		if err != nil {
 			return err
 		}
@@ -171,6 +177,9 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	}
 	written, err := r.ends(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.tellOthers(ctx, stageTransform, group, "", to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
@@ -206,6 +215,9 @@ func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 		return err
 	}
 	msgs, err := checkpoints.Move(was, to)
+	if err == nil && was == nil {
+		err = r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to)
+	}
 	if err != nil {
 		return err
 	}
@@ -227,6 +239,24 @@ func savedAt(c *pipeline.Checkpoint, p source.Partition) int64 {
 		return at
 	}
 	return -1
+}
+
+// tellOthers says where the partitions begin that are not named, if the group has not begun: the reset is its first start.
+func (r *reset) tellOthers(ctx context.Context, stage, group, model string, to source.Offsets) error {
+	at := r.positionsOf(source.Partition{Topic: r.config.Source.Topic}, group, model)
+	if stage == stageTransform {
+		var err error
+		if at.Written, err = r.ends(ctx); err != nil {
+			return err
+		}
+	}
+	begin, err := at.Beginning(ctx)
+	for _, p := range begin.Partitions() {
+		if _, named := to[p]; !named {
+			r.say("%s: %s has not begun: it begins at %d from now on", p, stage, begin[p])
+		}
+	}
+	return err
 }
 
 func (r *reset) tell(stage, done string, p source.Partition, before, now int64) {

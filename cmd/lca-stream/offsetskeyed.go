@@ -87,6 +87,9 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
+	if err := r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to); err != nil {
+		return err
+	}
 	for _, p := range to.Partitions() {
 		k, err := r.openKeyedSink(ctx, p.ID)
 		if err != nil {
@@ -105,6 +108,9 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
 	before, err := r.learntUpTo(ctx)
 	if err != nil {
+		return err
+	}
+	if err := r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
