@@ -140,7 +140,7 @@ func (k *KeyedLearn) lostModel(id string) error {
 	}
 }
 
-const remedyLost = "set checkpoint.topic to the one that was used last; or `lca-stream replay` learns all models again and puts them in their places, where source.topic has their rows; or set another snapshot.model_id"
+const remedyLost = "set checkpoint.topic to the one that was used last; or `lca-stream replay --to TIME` learns all models again and puts them in their places, where source.topic has their rows, and `lca-stream offsets reset --stage learn --to TIME` goes on after these; or set another snapshot.model_id"
 
 // publishedModels are the newest snapshots of models, by id.
 type publishedModels map[string]*publishedModel

@@ -143,7 +143,7 @@ func otherModel(err error) error {
 
 func (l *Learn) otherPool(err error) error {
 	if l.oneOfMany {
-		return &Stop{Err: err, Remedy: "set it back to go on; or `lca-stream replay` learns all models again with it, from what source.topic has; or set another snapshot.model_id to begin new ones"}
+		return &Stop{Err: err, Remedy: "set it back to go on; or `lca-stream replay --to TIME` learns all models again with it, from what source.topic has, and `lca-stream offsets reset --stage learn --to TIME` goes on after that; or set another snapshot.model_id to begin new ones"}
 	}
 	return &Stop{
 		Err: err,

@@ -30,8 +30,9 @@ type instance struct {
 	release func() // gives the name up
 }
 
-// newInstance follows source.instance_id, or derives a name if that is empty.
-func newInstance(c *config.Config) (instance, error) {
+// newInstance follows source.instance_id, or derives the name of a member of a group if that is empty. Learners by key are members of another group than
+// transforms are: with one name for both a restarted process would take that of its learner for its transform.
+func newInstance(c *config.Config, group string) (instance, error) {
 	nothing := func() {}
 	switch c.Source.InstanceID {
 	case instanceOff:
@@ -45,7 +46,7 @@ func newInstance(c *config.Config) (instance, error) {
 		return instance{release: nothing}, fmt.Errorf("the name of this host: %w", err)
 	}
 	brokers := slices.Sorted(slices.Values(c.Kafka.Brokers))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", brokers, c.Source.Group, c.Source.Topic))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", brokers, group, c.Source.Topic))
 	base := legalName(host) + "-" + hex.EncodeToString(sum[:4])
 	for slot := range instanceMost {
 		id := fmt.Sprintf("%s-%d", base, slot)

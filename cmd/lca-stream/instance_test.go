@@ -12,8 +12,8 @@ import (
 func named(t *testing.T, instanceID, group string) instance {
 	t.Helper()
 	c := config.Default()
-	c.Source.InstanceID, c.Source.Group = instanceID, group
-	name, err := newInstance(c)
+	c.Source.InstanceID = instanceID
+	name, err := newInstance(c, group)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (s *system) membersOf(ctx context.Context, group string, shown bool) (pipel
 		parts, err := s.input(ctx)
 		return &staticMembers{ctx: ctx, group: group, parts: parts}, func() {}, err
 	}
-	name, err := newInstance(s.config)
+	name, err := newInstance(s.config, group)
 	if err != nil {
 		s.log.Warn("this member of the group has no name: after a crash its partitions wait for the session to end", "error", err)
 	}
