@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -54,5 +55,23 @@ func TestLegalName(t *testing.T) {
 		if got := legalName(host); got != want || !legal.MatchString(got) {
 			t.Errorf("%q becomes %q, want %q", host, got, want)
 		}
+	}
+}
+
+// TestInstanceOfTwoGroups: `run` with model.by is a member of two groups. Whichever joins first, a process that is started again has the names of the one
+// before.
+func TestInstanceOfTwoGroups(t *testing.T) {
+	names := func(groups ...string) map[string]string {
+		all := map[string]string{}
+		for _, group := range groups {
+			name := named(t, "", group)
+			defer name.release()
+			all[group] = name.id
+		}
+		return all
+	}
+	one, other := t.Name(), t.Name()+".learn"
+	if before, again := names(one, other), names(other, one); !maps.Equal(before, again) {
+		t.Errorf("the names are %v, and then %v", before, again)
 	}
 }
