@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -324,7 +323,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 		return earliest, msgs, nil
 	case begun:
 		for part, start := range earliest {
-			at, ok := first.Offsets[strconv.Itoa(int(part.ID))]
+			at, ok := first.of(part)
 			switch {
 			case !ok:
 			case p.Model == "":

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"maps"
-	"strconv"
 
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -103,7 +102,7 @@ func (p *Positions) unmoved(ctx context.Context, topic source.Topic, first Start
 		return at, err
 	}
 	for part := range at {
-		if from, known := first.Offsets[strconv.Itoa(int(part.ID))]; known {
+		if from, known := first.of(part); known {
 			at[part] = from
 		}
 	}

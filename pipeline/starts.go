@@ -56,6 +56,12 @@ type Start struct {
 	All     bool             `json:"all,omitempty"`     // of "first", with a model for each key: it counts for all partitions
 }
 
+// of returns where "first" says that a partition begins.
+func (s Start) of(p source.Partition) (offset int64, known bool) {
+	offset, known = s.Offsets[strconv.Itoa(int(p.ID))]
+	return offset, known
+}
+
 const startVersion = 1
 
 // Read reads everything that is committed so far, and returns all markers by key.

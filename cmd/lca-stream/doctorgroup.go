@@ -120,11 +120,8 @@ func (d *doctor) unwritten(ctx context.Context, all *shownOffsets) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // a transaction may be open
 	defer cancel()
 	written, err := d.system.ends(ctx)
-	if written == nil && err == nil {
-		return
-	}
 	var out []source.Partition
-	if err == nil {
+	if written != nil && err == nil {
 		out, err = d.system.partitions(ctx, d.system.config.Transform.Topic)
 	}
 	for _, p := range all.Partitions {

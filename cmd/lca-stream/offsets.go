@@ -144,7 +144,11 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 		if err != nil {
 			return err
 		}
-		if err := r.tellOthers(ctx, stageTransform, r.config.Source.Group, "", to); err != nil {
+		written, err := r.ends(ctx)
+		if err == nil {
+			err = r.tellOthers(ctx, r.transformPositions(source.Partition{}, written), stageTransform, to)
+		}
+		if err != nil {
 			return err
 		}
 		for _, p := range to.Partitions() {
@@ -157,7 +161,7 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 	if stage != stageTransform {
 		saved, err := r.checkpoints().Peek(ctx)
 		if err == nil && saved == nil {
-			err = r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to)
+			err = r.tellOthers(ctx, r.positions(learnGroup(r.config), r.config.Snapshot.ModelID), stageLearn, to)
 		}
 		if err != nil {
 			return err
@@ -179,7 +183,7 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
-	if err := r.tellOthers(ctx, stageTransform, group, "", to); err != nil {
+	if err := r.tellOthers(ctx, r.transformPositions(source.Partition{}, written), stageTransform, to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
@@ -188,9 +192,7 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 		if err != nil {
 			return err
 		}
-		at := r.positionsOf(p, group, "")
-		at.Written = written
-		if err := errors.Join(at.Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close()); err != nil {
+		if err := errors.Join(r.transformPositions(p, written).Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close()); err != nil {
 			return err
 		}
 		r.tell("transform", "whitened", p, before[p].Next, to[p])
@@ -216,7 +218,7 @@ func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 	}
 	msgs, err := checkpoints.Move(was, to)
 	if err == nil && was == nil {
-		err = r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to)
+		err = r.tellOthers(ctx, r.positions(learnGroup(r.config), r.config.Snapshot.ModelID), stageLearn, to)
 	}
 	if err != nil {
 		return err
@@ -242,14 +244,7 @@ func savedAt(c *pipeline.Checkpoint, p source.Partition) int64 {
 }
 
 // tellOthers says where the partitions begin that are not named, if the group has not begun: the reset is its first start.
-func (r *reset) tellOthers(ctx context.Context, stage, group, model string, to source.Offsets) error {
-	at := r.positionsOf(source.Partition{Topic: r.config.Source.Topic}, group, model)
-	if stage == stageTransform {
-		var err error
-		if at.Written, err = r.ends(ctx); err != nil {
-			return err
-		}
-	}
+func (r *reset) tellOthers(ctx context.Context, at *pipeline.Positions, stage string, to source.Offsets) error {
 	begin, err := at.Beginning(ctx)
 	for _, p := range begin.Partitions() {
 		if _, named := to[p]; !named {
@@ -257,6 +252,13 @@ func (r *reset) tellOthers(ctx context.Context, stage, group, model string, to s
 		}
 	}
 	return err
+}
+
+// transformPositions are those of a transform, which knows what the group has written.
+func (r *reset) transformPositions(p source.Partition, written *pipeline.Written) *pipeline.Positions {
+	at := r.positionsOf(p, r.config.Source.Group, "")
+	at.Written = written
+	return at
 }
 
 func (r *reset) tell(stage, done string, p source.Partition, before, now int64) {

@@ -87,7 +87,7 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
-	if err := r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to); err != nil {
+	if err := r.tellOthers(ctx, r.keyedPositions(0), stageLearn, to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
@@ -110,7 +110,7 @@ func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
 	if err != nil {
 		return err
 	}
-	if err := r.tellOthers(ctx, stageLearn, learnGroup(r.config), r.config.Snapshot.ModelID, to); err != nil {
+	if err := r.tellOthers(ctx, r.keyedPositions(0), stageLearn, to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {

@@ -64,8 +64,8 @@ func main() {
 				}
 				k.centreF32()
 				k.subScale()
-				k.addDiff()
-				k.addSquares()
+				k.addDifferences("addDiff", false)
+				k.addDifferences("addSquares", true)
 				k.fade()
 				k.addPair()
 				k.maxAbs()

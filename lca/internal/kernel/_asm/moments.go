@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// subScale and addDiff generate the differences of a row from a mean, for running moments.
+// subScale generates the scaled differences of a row from a mean, for running moments.
 func (k kernel) subScale() {
 	k.textUntyped("subScale", "func(dst, x, o *float%[1]d, s float%[1]d, n int)", "subScale for n numbers, a positive multiple of 16.")
 	dst, x, o, n := Load(Param("dst"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
@@ -24,29 +24,17 @@ func (k kernel) subScale() {
 	k.end()
 }
 
-func (k kernel) addDiff() {
-	k.textUntyped("addDiff", "func(sum, x, o *float%[1]d, n int)", "addDiff for n numbers, a positive multiple of 16.")
+// addDifferences generates a sum of differences, or of their squares, which are rounded before they are added.
+func (k kernel) addDifferences(name string, squared bool) {
+	k.textUntyped(name, "func(sum, x, o *float%[1]d, n int)", name+" for n numbers, a positive multiple of 16.")
 	sum, x, o, n := Load(Param("sum"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
 	Label("loop")
 	for i := range k.group() {
 		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
 		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.add(Mem{Base: sum, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.load(k.v(i), Mem{Base: sum, Disp: i * k.bytes})
-	}
-	k.step(n, "loop", sum, x, o)
-	k.end()
-}
-
-// addSquares generates the squares of a row's differences from a mean. They are rounded before they are added.
-func (k kernel) addSquares() {
-	k.textUntyped("addSquares", "func(sum, x, o *float%[1]d, n int)", "addSquares for n numbers, a positive multiple of 16.")
-	sum, x, o, n := Load(Param("sum"), GP64()), Load(Param("x"), GP64()), Load(Param("o"), GP64()), Load(Param("n"), GP64())
-	Label("loop")
-	for i := range k.group() {
-		k.load(Mem{Base: x, Disp: i * k.bytes}, k.v(i))
-		k.sub(Mem{Base: o, Disp: i * k.bytes}, k.v(i), k.v(i))
-		k.mul(k.v(i), k.v(i), k.v(i))
+		if squared {
+			k.mul(k.v(i), k.v(i), k.v(i))
+		}
 		k.add(Mem{Base: sum, Disp: i * k.bytes}, k.v(i), k.v(i))
 		k.load(k.v(i), Mem{Base: sum, Disp: i * k.bytes})
 	}
