@@ -27,6 +27,7 @@ func TestBrokers(t *testing.T) {
 			{"codecs", testCodecs},
 			{"bad batches", testBadBatches},
 			{"offsets", testOffsets},
+			{"gaps", testPassGaps},
 			{"unknown", testUnknown},
 			{"bounded", testBounded},
 			{"sampled", testSampled},
@@ -263,6 +264,42 @@ func testOutOfRange(t *testing.T, b *kafkatest.Broker) {
 	}
 	if beyond.Offset != 100 || beyond.Start != 0 || beyond.End != 7 || !strings.Contains(err.Error(), "created again") {
 		t.Errorf("got %v (%+v)", err, beyond)
+	}
+}
+
+// testPassGaps deletes records before they were read: of a fetcher that has read nothing, of one that has read some, and of both up to the end.
+func testPassGaps(t *testing.T, b *kafkatest.Broker) {
+	b.CreateTopic(t, "gaps", 1, nil)
+	p := producer(t, b.Addrs())
+	for i := range 9 {
+		write(t, p, record("gaps", 0, "", fmt.Sprint(i)))
+	}
+	config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "gaps"}, MaxWait: 50 * time.Millisecond}
+	strict := source.NewFetcher(config)
+	config.PassGaps = true
+	fresh, reader := source.NewFetcher(config), source.NewFetcher(config)
+	fetchEnd(t, reader)
+	for i := 9; i < 12; i++ {
+		write(t, p, record("gaps", 0, "", fmt.Sprint(i)))
+	}
+	b.DeleteRecords(t, "gaps", map[int32]int64{0: 10})
+	var gap *source.OffsetError
+	if _, err := strict.Fetch(within(t)); !errors.As(err, &gap) || gap.Offset != 0 || gap.Start != 10 {
+		t.Errorf("without PassGaps: %v", err)
+	}
+	for _, f := range []*source.Fetcher{fresh, reader} {
+		if values, _ := fetchEnd(t, f); !cmp.Equal([]string{"10", "11"}, values) {
+			t.Errorf("read %q", values)
+		}
+	}
+	write(t, p, record("gaps", 0, "", "12"))
+	b.DeleteRecords(t, "gaps", map[int32]int64{0: 13})
+	if values, _ := fetchEnd(t, reader); len(values) > 0 || reader.Next() != 13 {
+		t.Errorf("read %q to %d where all was deleted", values, reader.Next())
+	}
+	config.Offset = 100
+	if _, err := source.NewFetcher(config).Fetch(within(t)); !errors.As(err, &gap) || gap.End != 13 {
+		t.Errorf("behind the end: %v", err)
 	}
 }
 

@@ -26,6 +26,10 @@ type FetcherConfig struct {
 	// committed records, and stops before the first open transaction.
 	ReadUncommitted bool
 
+	// PassGaps reads on at the partition's beginning when it has moved past the position: for topics of state, of which only
+	// what is there counts. Otherwise Fetch ends with an *OffsetError there.
+	PassGaps bool
+
 	// SetAside returns a batch that cannot be read as a Rejected. Otherwise Fetch ends with an error there.
 	SetAside bool
 
@@ -201,8 +205,12 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 			return Fetched{}, err
 		}
 		if errors.Is(err, kafka.OffsetOutOfRange) {
+			at := f.next
 			if err = f.outOfRange(ctx); err != nil {
 				return Fetched{}, err
+			}
+			if f.next > at {
+				continue
 			}
 			err = kafka.LeaderNotAvailable // the position is in range after all: the leader is changing
 		}
@@ -338,7 +346,7 @@ func (f *Fetcher) findLeader(ctx context.Context) error {
 }
 
 // outOfRange turns the broker's refusal into an error that names the available range. It returns nil if the position
-// is in range by now: a new leader may lag behind for a moment.
+// is in range by now: a new leader may lag behind for a moment, and a gap may be passed.
 func (f *Fetcher) outOfRange(ctx context.Context) error {
 	p := f.config.Partition
 	starts, err := ListOffsets(ctx, f.config.Cluster, []Partition{p}, Earliest)
@@ -348,6 +356,9 @@ func (f *Fetcher) outOfRange(ctx context.Context) error {
 	ends, err := ListOffsets(ctx, f.config.Cluster, []Partition{p}, Latest)
 	if err != nil {
 		return err
+	}
+	if f.config.PassGaps && f.next < starts[p] {
+		f.Move(starts[p])
 	}
 	if starts[p] <= f.next && f.next <= ends[p] {
 		return nil

@@ -69,7 +69,7 @@ func (s *system) openPartitionFor(ctx context.Context, p source.Partition, from 
 		return nil, err
 	}
 	return source.NewFetcher(source.FetcherConfig{
-		Cluster: s.cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience,
+		Cluster: s.cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience, PassGaps: true,
 		Remedy: "what it held is gone: start again, which says what is missing and what to do",
 	}), nil
 }
