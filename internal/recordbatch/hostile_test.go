@@ -3,10 +3,14 @@ package recordbatch
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"runtime/metrics"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -119,6 +123,68 @@ func TestWideFrames(t *testing.T) {
 	}
 	if diff := cmp.Diff(recs, got); diff != "" {
 		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
+
+// What is compressed and does not fit is too large, and not damaged, whatever shows first that it does not: of zstd its size, a match from farther back
+// than the limit, or a block of more. With more room it is read.
+func TestTooLargeIsNotDamaged(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	noise := func(n int) []byte {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		return b
+	}
+	contents := map[string][]byte{"zeros": make([]byte, 1<<20), "noise": noise(1 << 20)}
+	for _, kib := range []int{1, 2, 63, 65, 66, 100, 129, 200, 258, 300, 520} {
+		half := hex.AppendEncode(nil, noise(kib<<9))
+		contents[fmt.Sprintf("%d KiB twice", kib)] = bytes.Repeat(half, 2)
+		contents[fmt.Sprintf("%d KiB thrice, with other text between", kib)] = slices.Concat(half, noise(3000), half, noise(70<<10), half)
+	}
+	streamed := func(level zstd.EncoderLevel) func([]byte) []byte { // without the size of the content
+		return func(b []byte) []byte {
+			var out bytes.Buffer
+			w, err := zstd.NewWriter(&out, zstd.WithEncoderLevel(level), zstd.WithWindowSize(4<<20), zstd.WithSingleSegment(false))
+			if err == nil {
+				_, err = w.Write(b)
+			}
+			if err == nil {
+				err = w.Close()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.Bytes()
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		codec    codec
+		compress func([]byte) []byte
+	}{
+		{"gzip", codecGzip, kgoCompressor(t, kgo.GzipCompression())},
+		{"snappy", codecSnappy, kgoCompressor(t, kgo.SnappyCompression())},
+		{"lz4", codecLZ4, kgoCompressor(t, kgo.Lz4Compression())},
+		{"zstd", codecZstd, kgoCompressor(t, kgo.ZstdCompression())},
+		{"streamed zstd, fast", codecZstd, streamed(zstd.SpeedFastest)},
+		{"streamed zstd, best", codecZstd, streamed(zstd.SpeedBestCompression)},
+	} {
+		for name, content := range contents {
+			plain := Append(nil, []Record{{Value: content}}, NoProducer())
+			size := len(plain) - headerSize
+			raw := seal(slices.Concat(plain[:headerSize], c.compress(plain[headerSize:])), uint16(c.codec))
+			for _, limit := range []int{1 << 10, 3 << 10, 48 << 10, 64 << 10, 100 << 10, 128 << 10, 160 << 10, 256 << 10, 300 << 10, 512 << 10, 777 << 10, size / 2, size - 1, size, size + 1, 64 << 20} {
+				got, _, err := records(NewDecoder(limit, nil), raw)
+				switch {
+				case limit >= max(size, RecordBytes, len(raw)) && (err != nil || len(got) != 1 || !bytes.Equal(got[0].Value, content)):
+					t.Errorf("%s, %s: %d bytes in %d: %d records, %v", c.name, name, size, limit, len(got), err)
+				case limit < size && !errors.Is(err, ErrTooLarge):
+					t.Errorf("%s, %s: %d bytes in %d: %v", c.name, name, size, limit, err)
+				}
+			}
+		}
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 // Java's producers stream, so they write the window of their level without knowing the size, and the
 // content may be much smaller. Memory is for the content alone: where that is at most n bytes, no match
 // reaches further back than n, and a window of n does as well as a larger one. So a wider one is written
-// over, in a copy.
+// over, in a copy. Where the content is larger, a match or a block that does not fit into the window may be
+// what shows it.
 
 // windowOf returns the descriptor of the smallest window of at least n bytes, and its bytes.
 func windowOf(n int) (descriptor byte, size int) {
