@@ -57,6 +57,9 @@ type part struct {
 // partSize is the size of a part, a multiple of lanes.
 const partSize = 512
 
+// groupRows is how many rows have logits at a time: few, so that these stay in the cache next to the pool.
+const groupRows = 28
+
 // sortedRows is how many rows are sorted at a time.
 const sortedRows = 512
 
@@ -87,12 +90,12 @@ func (g *Groups) sorted(dst []float64, s *GroupScratch, q []float64) {
 	for r := range dst {
 		s.order[r] = r
 	}
-	if len(g.groups) > 1 && len(dst) > blockRows[float32]() {
+	if len(g.groups) > 1 && len(dst) > groupRows {
 		g.sort(s, q)
 	}
-	s.rows = grow(s.rows, blockRows[float32]()*g.dim)
-	for first := 0; first < len(dst); first += blockRows[float32]() {
-		order := s.order[first:min(first+blockRows[float32](), len(dst))]
+	s.rows = grow(s.rows, groupRows*g.dim)
+	for first := 0; first < len(dst); first += groupRows {
+		order := s.order[first:min(first+groupRows, len(dst))]
 		for k, r := range order {
 			copy(s.rows[k*g.dim:][:g.dim], q[r*g.dim:])
 		}
@@ -137,7 +140,7 @@ func (g *Groups) logits(s *GroupScratch, rows int) {
 	w, depth := panelWidth[float32](), g.dim+added
 	ldq := stride[float32](depth)
 	s.ld, s.starts = stride[float32](g.slots()), s.starts[:0]
-	s.logits, s.q = grow(s.logits, blockRows[float32]()*s.ld), grow(s.q, blockRows[float32]()*ldq)
+	s.logits, s.q = grow(s.logits, groupRows*s.ld), grow(s.q, groupRows*ldq)
 	at := 0
 	for k, to := range g.groups {
 		if !g.needed(s, k, rows) {
@@ -263,9 +266,5 @@ func (g *Groups) refine(s *GroupScratch, w *weigher, q []float64, weights []floa
 
 // distance returns the squared distance of q from point j.
 func (g *Groups) distance(s *GroupScratch, q []float64, j int) (square float64) {
-	point, w := g.points[j*g.dim:][:g.dim], panelWidth[float64]()
-	for c := 0; c < g.dim; c += w {
-		square += s.f64.sqDist(q[c:min(g.dim, c+w)], point[c:min(g.dim, c+w)])
-	}
-	return square
+	return s.f64.sqDist(q, g.points[j*g.dim:][:g.dim])
 }

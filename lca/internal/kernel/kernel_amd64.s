@@ -1278,21 +1278,25 @@ TEXT ·pick32AVX512Asm(SB), NOSPLIT, $0-48
 loop:
 	VMOVUPS       (DX), Z2
 	VCMPPS        $0x0d, Z0, Z2, K1
+	KMOVW         K1, DI
+	TESTQ         DI, DI
+	JZ            none0
 	VCOMPRESSPS.Z Z2, K1, Z2
 	VPCOMPRESSD.Z Z1, K1, Z3
-	KMOVW         K1, DI
 	POPCNTQ       DI, DI
 	VMOVUPS       Z2, (CX)
 	VMOVDQU32     Z3, (AX)
-	VPADDD        Z4, Z1, Z1
 	LEAQ          (CX)(DI*4), CX
 	LEAQ          (AX)(DI*4), AX
-	ADDQ          $0x00000040, DX
-	SUBQ          $0x10, BX
-	JNZ           loop
-	SUBQ          SI, CX
-	SHRQ          $0x02, CX
-	MOVQ          CX, ret+40(FP)
+
+none0:
+	VPADDD Z4, Z1, Z1
+	ADDQ   $0x00000040, DX
+	SUBQ   $0x10, BX
+	JNZ    loop
+	SUBQ   SI, CX
+	SHRQ   $0x02, CX
+	MOVQ   CX, ret+40(FP)
 	VZEROUPPER
 	RET
 
@@ -4296,32 +4300,40 @@ TEXT ·pick64AVX512Asm(SB), NOSPLIT, $0-56
 loop:
 	VMOVUPD       (DX), Z2
 	VCMPPD        $0x0d, Z0, Z2, K1
+	KMOVW         K1, DI
+	TESTQ         DI, DI
+	JZ            none0
 	VCOMPRESSPD.Z Z2, K1, Z2
 	VPCOMPRESSD.Z Y1, K1, Y3
-	KMOVW         K1, DI
 	POPCNTQ       DI, DI
 	VMOVUPD       Z2, (CX)
 	VMOVDQU32     Y3, (AX)
-	VPADDD        Y4, Y1, Y1
 	LEAQ          (CX)(DI*8), CX
 	LEAQ          (AX)(DI*4), AX
+
+none0:
+	VPADDD        Y4, Y1, Y1
 	VMOVUPD       64(DX), Z2
 	VCMPPD        $0x0d, Z0, Z2, K1
+	KMOVW         K1, DI
+	TESTQ         DI, DI
+	JZ            none1
 	VCOMPRESSPD.Z Z2, K1, Z2
 	VPCOMPRESSD.Z Y1, K1, Y3
-	KMOVW         K1, DI
 	POPCNTQ       DI, DI
 	VMOVUPD       Z2, (CX)
 	VMOVDQU32     Y3, (AX)
-	VPADDD        Y4, Y1, Y1
 	LEAQ          (CX)(DI*8), CX
 	LEAQ          (AX)(DI*4), AX
-	ADDQ          $0x00000080, DX
-	SUBQ          $0x10, BX
-	JNZ           loop
-	SUBQ          SI, CX
-	SHRQ          $0x03, CX
-	MOVQ          CX, ret+48(FP)
+
+none1:
+	VPADDD Y4, Y1, Y1
+	ADDQ   $0x00000080, DX
+	SUBQ   $0x10, BX
+	JNZ    loop
+	SUBQ   SI, CX
+	SHRQ   $0x03, CX
+	MOVQ   CX, ret+48(FP)
 	VZEROUPPER
 	RET
 

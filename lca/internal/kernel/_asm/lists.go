@@ -1,13 +1,15 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pick generates the list of a row without a branch on its numbers. Each compressed register is stored behind the
-// numbers of the one before, over the unused rest of that store.
+// pick generates the list of a row. Each compressed register is stored behind the numbers of the one before, over the unused rest of that store;
+// most have no number to store, and are passed.
 func (k kernel) pick() {
 	k.text("pick", "func(index *int32, value, s *float%[1]d, n int, first int32, v float%[1]d) int", "pick for n numbers, a positive multiple of 16, with room for n.")
 	index, value := Load(Param("index"), GP64()), Load(Param("value"), GP64())
@@ -28,19 +30,22 @@ func (k kernel) pick() {
 		const greaterEqual = 13 // ordered: false for NaN
 		k.load(Mem{Base: s, Disp: i * k.bytes}, k.v(2))
 		k.cmp(U8(greaterEqual), k.v(0), k.v(2), reg.K1)
+		KMOVW(reg.K1, bits.As32())
+		TESTQ(bits, bits)
+		JZ(LabelRef(fmt.Sprint("none", i)))
 		if k.size == 4 {
 			VCOMPRESSPS_Z(k.v(2), reg.K1, k.v(2))
 		} else {
 			VCOMPRESSPD_Z(k.v(2), reg.K1, k.v(2))
 		}
 		VPCOMPRESSD_Z(slots, reg.K1, kept)
-		KMOVW(reg.K1, bits.As32())
 		POPCNTQ(bits, bits)
 		k.load(k.v(2), Mem{Base: value})
 		VMOVDQU32(kept, Mem{Base: index})
-		VPADDD(step, slots, slots)
 		LEAQ(Mem{Base: value, Index: bits, Scale: uint8(k.size)}, value)
 		LEAQ(Mem{Base: index, Index: bits, Scale: 4}, index)
+		Label(fmt.Sprint("none", i))
+		VPADDD(step, slots, slots)
 	}
 	k.step(n, "loop", s)
 	SUBQ(from, value)
