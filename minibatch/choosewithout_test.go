@@ -1,6 +1,7 @@
 package minibatch
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -31,8 +32,12 @@ func TestChooseWithout(t *testing.T) {
 			f, leftOut, err := ChooseWithout(rec, c.columns, "m")
 			g, err2 := ResolveRecordWithout(rec, c.columns, "m")
 			if c.want == nil {
-				checkFeatureError(t, err, err.(*FeatureError).Code, "")
-				checkFeatureError(t, err2, err.(*FeatureError).Code, "")
+				var fault *FeatureError
+				if !errors.As(err, &fault) {
+					t.Fatal(err)
+				}
+				checkFeatureError(t, err, fault.Code, "")
+				checkFeatureError(t, err2, fault.Code, "")
 				return
 			}
 			if err != nil || err2 != nil || !slices.Equal(f.Names, c.want) || !slices.Equal(g.Names, c.want) {

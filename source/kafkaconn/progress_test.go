@@ -92,7 +92,7 @@ func TestWritePieces(t *testing.T) {
 			}()
 			if err := WritePieces(Patience{Quiet: 200 * time.Millisecond}.of(limited(t), ours), pieces); err != nil {
 				t.Error(err)
-				theirs.Close()
+				_ = theirs.Close()
 			}
 			if !bytes.Equal(<-got, want) {
 				t.Error("other bytes arrived")
