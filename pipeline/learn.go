@@ -126,11 +126,11 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if len(l.pending) == 0 && !due {
 		return Work{}, nil
 	}
-	return l.work()
+	return l.work(ctx)
 }
 
 // Finish puts what is left: in a replay the last rows and their snapshot, otherwise the checkpoint.
-func (l *Learn) Finish(context.Context) (Work, error) {
+func (l *Learn) Finish(ctx context.Context) (Work, error) {
 	if l.learner == nil {
 		if l.LearnRest {
 			return Work{}, l.unusable.nothing()
@@ -139,7 +139,7 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 	}
 	if l.LearnRest {
 		if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
-			if err := l.minibatch(rest); err != nil {
+			if err := l.minibatch(ctx, rest); err != nil {
 				return Work{}, err
 			}
 		}
@@ -158,14 +158,17 @@ func (l *Learn) Finish(context.Context) (Work, error) {
 			return Work{}, l.noModel()
 		}
 	}
-	return l.work()
+	return l.work(ctx)
 }
 
 // work adds the checkpoint to the pending snapshots.
-func (l *Learn) work() (Work, error) {
+func (l *Learn) work(ctx context.Context) (Work, error) {
 	work := Work{Messages: l.pending, Commit: true}
 	if l.Checkpoints == nil || l.learner == nil {
 		return work, nil
+	}
+	if err := l.learner.Await(ctx, 0); err != nil {
+		return Work{}, err
 	}
 	msgs, err := l.checkpoint()
 	if err != nil {
@@ -294,7 +297,7 @@ func (l *Learn) add(ctx context.Context, x []float64, ids []uint64, partition in
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := l.minibatch(mb); err != nil {
+		if err := l.minibatch(ctx, mb); err != nil {
 			return err
 		}
 	}
@@ -331,13 +334,16 @@ func (l *Learn) start(f minibatch.Features) error {
 }
 
 // minibatch runs one stochastic EM step, or skips the minibatch if the learner is behind or thins out.
-func (l *Learn) minibatch(mb minibatch.Minibatch) error {
+func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	l.thin++
 	if left := l.LearnOneIn > 1 && (l.thin-1)%l.LearnOneIn != 0; left || l.skip.now() {
 		l.learner.Skip(len(mb.IDs))
 		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
 		l.skipped.rows += uint64(len(mb.IDs))
 		return nil
+	}
+	if err := l.learner.Await(ctx, len(mb.IDs)); err != nil {
+		return err
 	}
 	start := time.Now()
 	step, err := l.learner.Learn(mb.X, mb.IDs, mb.Partitions)

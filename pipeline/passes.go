@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/lca-stream/lca-stream/source"
@@ -8,10 +9,10 @@ import (
 
 // Restart begins another pass over the same rows: the model stays, the offsets go back. What is left of the pass before is
 // learnt at once, because the first rows do not follow the last ones.
-func (l *Learn) Restart(start source.Offsets) error {
+func (l *Learn) Restart(ctx context.Context, start source.Offsets) error {
 	if l.learner != nil {
 		if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
-			if err := l.minibatch(rest); err != nil {
+			if err := l.minibatch(ctx, rest); err != nil {
 				return err
 			}
 			if err := l.endSnapshot(); err != nil {

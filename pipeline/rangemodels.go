@@ -64,7 +64,7 @@ func (r *LearnRange) Bytes() int64 {
 func (r *LearnRange) NextPass() error {
 	r.one.learner.Borrow(r.scratch)
 	defer r.one.learner.Return(r.scratch)
-	err := r.one.Restart(source.Offsets{})
+	err := r.one.Restart(context.Background(), source.Offsets{})
 	r.forget()
 	return err
 }

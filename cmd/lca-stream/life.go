@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// alive runs work, and logs its beginning and its end. What cannot be finished after a signal because no broker answers is no fault: it was not
+// alive runs work, and logs its beginning and its end. What cannot be finished within shutdown_timeout after a signal, because no broker answers or because it takes longer to compute, is no fault: it was not
 // committed, and the next start does it again.
 func (s *system) alive(ctx context.Context, command string, work func(context.Context) error) error {
 	c := s.config
@@ -23,7 +23,15 @@ func (s *system) alive(ctx context.Context, command string, work func(context.Co
 		s.stats.SetStopping()
 		s.log.Info("stopping: what is in progress is finished first", "within", c.ShutdownTimeout.String())
 	})
-	err := work(ctx)
+	done := make(chan error, 1)
+	go func() { done <- work(ctx) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-after(ctx, c.ShutdownTimeout):
+		s.log.Warn("what was in progress takes longer than shutdown_timeout and is given up; none of it is committed, and the next start does it again", "within", c.ShutdownTimeout.String())
+		return nil
+	}
 	if !unsaid() {
 		<-said
 	}
@@ -35,6 +43,13 @@ func (s *system) alive(ctx context.Context, command string, work func(context.Co
 		s.log.Info("stopped", s.left(context.WithoutCancel(ctx), command)...)
 	}
 	return err
+}
+
+// after returns a channel that is closed some time after ctx has ended.
+func after(ctx context.Context, d time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, func() { close(over) }) })
+	return over
 }
 
 // leftWithin is how long the brokers have to say what is left.

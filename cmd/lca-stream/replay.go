@@ -314,7 +314,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 			if err := r.source.Seek(ctx, r.start); err != nil {
 				return nil, err
 			}
-			if err := stage.Restart(r.start); err != nil {
+			if err := stage.Restart(ctx, r.start); err != nil {
 				return nil, err
 			}
 		}

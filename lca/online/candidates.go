@@ -78,13 +78,13 @@ func contestTrains(pool, dim int) int {
 // run compares the candidates. It ends early, with nothing better, when ctx ends.
 func (c *contest) run(ctx context.Context) outcome {
 	current := c.start
-	c.consider(c.fit("current", current, false))
+	c.consider(c.fit(ctx, "current", current, false))
 	if c.free.gaussian {
-		c.consider(c.fit("gaussian", candidate{current.recipe, 0, current.cl}, false))
+		c.consider(c.fit(ctx, "gaussian", candidate{current.recipe, 0, current.cl}, false))
 	}
 	if current.parzen == 0 { // EM starts where Algorithm 1 does
 		c.start.cl, c.start.parzen = c.learner.moments.full(), len(c.learner.metric.Active)
-		c.consider(c.fit("lca_gauss", c.start, true))
+		c.consider(c.fit(ctx, "lca_gauss", c.start, true))
 	}
 	if c.free.red {
 		for _, f := range c.search(ctx, current.recipe, "") {
@@ -98,7 +98,7 @@ func (c *contest) run(ctx context.Context) outcome {
 	start := c.start
 	for _, r := range c.free.recipes(current.recipe, c.learner.asked.DOF) {
 		if ctx.Err() == nil {
-			c.consider(c.fit(r.String(), candidate{r, start.parzen, start.cl}, true))
+			c.consider(c.fit(ctx, r.String(), candidate{r, start.parzen, start.cl}, true))
 		}
 	}
 	return c.out
@@ -132,7 +132,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 		for k := range cl {
 			cl[k] *= factor
 		}
-		all = append(all, c.fit(m.Name+suffix, candidate{r, m.Parzen, cl}, true))
+		all = append(all, c.fit(ctx, m.Name+suffix, candidate{r, m.Parzen, cl}, true))
 	}
 	return all
 }
@@ -146,11 +146,11 @@ type fitted struct {
 }
 
 // fit scores a candidate, after EM to convergence if wanted, and notes it.
-func (c *contest) fit(name string, from candidate, em bool) fitted {
+func (c *contest) fit(ctx context.Context, name string, from candidate, em bool) fitted {
 	l, out := c.learner, fitted{index: len(c.out.Candidates), nll: math.Inf(1)}
 	err := l.begin(from)
 	if err == nil && em && l.metric.parzen > 0 {
-		_, err = l.convergeOnPool(c.train, new(Step))
+		_, err = l.converge(ctx, c.train, new(Step))
 	}
 	if err != nil {
 		c.add(lca.Trial{Name: name, NLL: out.nll}, from.recipe)

@@ -70,6 +70,21 @@ func (c *choice) drop() {
 	*c = choice{}
 }
 
+// Await waits until no comparison in the background is left that Learn of that many rows would wait for, or, of no rows, a checkpoint. Where ctx
+// ends before, it returns its error.
+func (l *Learner) Await(ctx context.Context, rows int) error {
+	c := &l.choice
+	if c.began == 0 || c.done == nil || rows > 0 && l.counts.Since+uint64(rows) < c.began+l.choiceWait() {
+		return nil
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // wait returns the comparison's outcome.
 func (c *comparison) wait() outcome {
 	if c.done != nil {

@@ -1,6 +1,7 @@
 package online
 
 import (
+	"context"
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
@@ -77,11 +78,19 @@ func (l *Learner) rowsDoubled(before uint64) bool {
 // convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at.
 func (l *Learner) convergeOnPool(b batch, s *Step) (used int, err error) {
+	return l.converge(context.Background(), b, s)
+}
+
+// converge is convergeOnPool until ctx ends.
+func (l *Learner) converge(ctx context.Context, b batch, s *Step) (used int, err error) {
 	last, least := math.Inf(1), replayGain
 	if b.len() < replayRowsPerColumn*len(l.metric.Active) {
 		least = replayFewGain
 	}
 	for range min(replaySteps, max(1, replayPairs/(b.len()*l.pool.len()))) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
 		l.estimator.load(l.pool, l.metric, l.work)
 		l.estimator.project(b.x, l.moments.mean)
 		ex := l.exclusion(b)

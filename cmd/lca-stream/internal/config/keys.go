@@ -239,6 +239,6 @@ func serviceKeys(c *Config) []Key {
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, Levels()...)},
 		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, LogAuto, LogText, LogJSON)},
-		{"shutdown_timeout", "30s", "Longest orderly stop after SIGTERM: what is in flight is committed, the group is left.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
+		{"shutdown_timeout", "30s", "Longest stop after SIGTERM: what is in flight is committed, the group is left. What takes longer is given up, and the next start does it again.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
 	}
 }
