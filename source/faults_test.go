@@ -241,7 +241,7 @@ func TestFetchResponses(t *testing.T) {
 				return res, nil, true
 			})
 			f := source.NewFetcher(source.FetcherConfig{
-				Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, Offset: c.from, MaxBytes: 1, MaxMessageBytes: 1000, SetAside: true,
+				Cluster: open(t, broker.ListenAddrs()...), Partition: source.Partition{Topic: "t"}, Offset: c.from, MaxBytes: 1, MaxMessageBytes: 1000, MaxBatchBytes: 4000, SetAside: true,
 			})
 			got, err := f.Fetch(within(t))
 			if c.next == 0 {

@@ -34,14 +34,18 @@ type FetcherConfig struct {
 	SetAside bool
 
 	MaxBytes        int           // of one response, except that one batch always fits; default 4 MiB
-	MaxMessageBytes int           // of one value: larger batches than 4 times this are rejected; default 16 MiB
+	MaxMessageBytes int           // of one value; default 16 MiB
+	MaxBatchBytes   int           // of one batch, decompressed: larger ones are rejected; default 4 times MaxMessageBytes, but at least 16 MiB
 	MaxWait         time.Duration // how long a broker waits for records; default 500 ms
 	RetryFor        time.Duration // how long a broker may be away before Fetch returns the error; default 1 min
 }
 
-// batchesPerMessage bounds a decompressed batch, as a multiple of MaxMessageBytes. Producers put many messages into a
-// batch, and before compression they may be far larger than a topic's max.message.bytes.
-const batchesPerMessage = 4
+// batchesPerMessage and leastBatch bound a decompressed batch. Producers put many messages into a batch, and before compression they may be
+// far larger than a topic's max.message.bytes. Small messages make batches no smaller.
+const (
+	batchesPerMessage = 4
+	leastBatch        = 16 << 20
+)
 
 // responseOverhead is room for what a Fetch response holds besides records: the list of aborted
 // transactions, 16 bytes each.
@@ -53,6 +57,7 @@ const leastWanted = 16 << 10
 func (c FetcherConfig) withDefaults() FetcherConfig {
 	c.MaxBytes = orDefault(c.MaxBytes, 4<<20)
 	c.MaxMessageBytes = orDefault(c.MaxMessageBytes, format.DefaultMaxBytes)
+	c.MaxBatchBytes = orDefault(c.MaxBatchBytes, max(batchesPerMessage*c.MaxMessageBytes, leastBatch))
 	c.MaxWait = orDefault(c.MaxWait, 500*time.Millisecond)
 	c.RetryFor = orDefault(c.RetryFor, retryFor)
 	return c
@@ -64,8 +69,6 @@ func orDefault[T int | time.Duration](v, fallback T) T {
 	}
 	return v
 }
-
-func (c *FetcherConfig) maxBatchBytes() int { return batchesPerMessage * c.MaxMessageBytes }
 
 // Fetched is the result of one Fetch.
 type Fetched struct {
@@ -93,8 +96,8 @@ type Rejected struct {
 // Fetcher reads the raw records of one partition, without those of aborted transactions. It remembers its position.
 // It is not safe for concurrent use.
 //
-// It holds no memory between calls. One call needs the memory of one response, at most MaxBytes or one batch of 4
-// MaxMessageBytes, plus 1 MiB; and as much again for what its records take in addition to their bytes, including
+// It holds no memory between calls. One call needs the memory of one response, at most MaxBytes or one batch of
+// MaxBatchBytes, plus 1 MiB; and as much again for what its records take in addition to their bytes, including
 // decompressed bytes, or one batch if that takes more.
 type Fetcher struct {
 	config  FetcherConfig
@@ -130,7 +133,7 @@ func NewFetcher(c FetcherConfig) *Fetcher {
 	topic := parseTopicID(c.TopicID)
 	return &Fetcher{
 		config: c, next: c.Offset, ask: c.MaxBytes, trail: newTrail(last), topic: topic, bound: topic != noTopicID,
-		decoder: recordbatch.NewDecoder(c.maxBatchBytes(), nil),
+		decoder: recordbatch.NewDecoder(c.MaxBatchBytes, nil),
 	}
 }
 

@@ -32,7 +32,7 @@ func (e *damagedError) Unwrap() error { return e.err }
 // only the header behind it shows where it ends.
 func (f *Fetcher) doubt(ctx context.Context, r *retry, damaged *damagedError) error {
 	f.doubts++
-	f.least = min(damaged.size, f.config.maxBatchBytes()) + 1<<10
+	f.least = min(damaged.size, f.config.MaxBatchBytes) + 1<<10
 	if f.doubts == 1 {
 		r.cluster.Log().Warn("a record batch came damaged; fetching it again", "what", r.what, "error", damaged.err)
 	}
@@ -140,9 +140,9 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 	recs, err := f.decoder.Records(got.Records, b)
 	code := CodeBatchInvalid
 	if errors.Is(err, recordbatch.ErrTooLarge) {
-		if code = format.CodeTooLarge; f.room(p) < f.config.maxBatchBytes() {
+		if code = format.CodeTooLarge; f.room(p) < f.config.MaxBatchBytes {
 			clear(recs[before:])
-			return &largeError{int64(min(moreRoom*f.room(p), f.config.maxBatchBytes()))}
+			return &largeError{int64(min(moreRoom*f.room(p), f.config.MaxBatchBytes))}
 		}
 	}
 	if err != nil && code == CodeBatchInvalid && !f.config.SetAside {
@@ -173,8 +173,8 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 	if got.Next > f.next || !ok {
 		return nil
 	}
-	if limit := f.config.maxBatchBytes(); size > int64(limit) && b.LastOffset >= f.next {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, format.CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes)", size, b.Count, b.LastOffset, limit)))
+	if limit := f.config.MaxBatchBytes; size > int64(limit) && b.LastOffset >= f.next {
+		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, format.CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes, but at least 16 MiB)", size, b.Count, b.LastOffset, limit)))
 		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
 		return nil
 	}

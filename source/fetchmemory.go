@@ -26,7 +26,7 @@ func (m *Memory) blocks() *blocks {
 // share makes m bound the fetcher's memory. whole: it reads a range with an end.
 func (f *Fetcher) share(m *Memory, whole bool) {
 	f.memory, f.whole = m, whole
-	f.decoder = recordbatch.NewDecoder(f.config.maxBatchBytes(), m.codecs)
+	f.decoder = recordbatch.NewDecoder(f.config.MaxBatchBytes, m.codecs)
 }
 
 // foresee waits for room for a batch like the last one, if that was larger than the lane's part.
@@ -43,7 +43,7 @@ type part struct{ response, held, batch, overhead int }
 
 // part returns the memory for the next response.
 func (f *Fetcher) part() part {
-	whole := max(f.config.MaxBytes, f.config.maxBatchBytes())
+	whole := max(f.config.MaxBytes, f.config.MaxBatchBytes)
 	if f.memory == nil {
 		return part{f.config.MaxBytes, whole, whole, responseOverhead}
 	}
@@ -59,7 +59,7 @@ func (f *Fetcher) part() part {
 }
 
 // room returns what one batch may hold in addition to its bytes.
-func (f *Fetcher) room(p part) int { return min(p.batch, f.config.maxBatchBytes()) }
+func (f *Fetcher) room(p part) int { return min(p.batch, f.config.MaxBatchBytes) }
 
 // settle moves what the block needs of the grant to it, and returns the rest.
 func (f *Fetcher) settle(got *Fetched, held int) {

@@ -41,12 +41,12 @@ func FuzzFetchedBatches(f *testing.F) {
 			return
 		}
 		reseal(res.records)
-		fetcher := NewFetcher(FetcherConfig{Cluster: c, Partition: Partition{Topic: "t"}, Offset: int64(next), MaxMessageBytes: messageBytes, SetAside: true})
+		fetcher := NewFetcher(FetcherConfig{Cluster: c, Partition: Partition{Topic: "t"}, Offset: int64(next), MaxMessageBytes: messageBytes, MaxBatchBytes: 4 * messageBytes, SetAside: true})
 		fetcher.share(memory, false)
 		fetcher.doubts = mostDoubts
 		got, err := fetcher.take(res, fetcher.part(), false)
 		if err != nil {
-			if large := (*largeError)(nil); errors.As(err, &large) && large.need > int64(5*fetcher.config.maxBatchBytes()) {
+			if large := (*largeError)(nil); errors.As(err, &large) && large.need > int64(5*fetcher.config.MaxBatchBytes) {
 				t.Errorf("waits for %d bytes", large.need)
 			}
 			return

@@ -43,7 +43,7 @@ type KafkaConfig struct {
 	ReadUncommitted bool
 	Decoder         *format.Decoder // nil: values stay bytes; a null value has no record either way
 
-	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this are rejected; default 16 MiB
+	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this, or of 16 MiB if that is more, are rejected; default 16 MiB
 	GatherBytes     int           // Read returns when it has this much; default 4 MiB
 	GatherParts     int           // how many of a reader's parts of Memory a batch may take; 0 = 1
 	GatherWait      time.Duration // how long Read gathers after the first message; default 100 ms

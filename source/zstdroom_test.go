@@ -14,6 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source/format"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // streamer compresses as Java's producer and librdkafka do: without the size of the content, and with the window of the level.
@@ -83,5 +85,41 @@ func TestStreamedZstdOfAnySize(t *testing.T) {
 			t.Error(err)
 		}
 		rig.memory.idle(t)
+	}
+}
+
+// Small messages are taken in batches of any size, however small the largest message may be.
+func TestSmallMessagesInLargeBatches(t *testing.T) {
+	const messages = 9000
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	b.CreateTopic(t, "small", 1, nil)
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.DefaultProduceTopic("small"), kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerLinger(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	records := make([]*kgo.Record, messages)
+	for i := range records {
+		records[i] = &kgo.Record{Value: fmt.Appendf(nil, `{"x":%d,"text":%q}`, i, strings.Repeat("text ", 30))}
+	}
+	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const least = 1 << 10
+	k, err := OpenKafka(t.Context(), KafkaConfig{
+		Cluster: c, Start: Offsets{{Topic: "small"}: 0}, End: Offsets{{Topic: "small"}: messages},
+		Decoder: newDecoder(t, format.Config{MaxBytes: least}), MaxMessageBytes: least,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.Close() }()
+	if err := (readers{t: t}).read(t.Context(), k, messages, func(Batch) {}); err != nil {
+		t.Error(err)
 	}
 }
