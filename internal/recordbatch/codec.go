@@ -129,15 +129,15 @@ func (s *codecs) unzstd(src []byte, limit int) ([]byte, error) {
 		}
 		s.zstd, s.most = d, exact
 	}
-	narrow, err := narrowed(src, window, exact)
+	src, narrow, err := narrowed(src, window, exact)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.zstd.DecodeAll(narrow, nil)
+	out, err := s.zstd.DecodeAll(src, nil)
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), err == nil && len(out) > limit:
 		return nil, tooLarge(limit)
-	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && &narrow[0] != &src[0]: // what reaches beyond a narrowed window lies beyond the limit, unless it is damaged
+	case err != nil && narrow && !errors.Is(err, io.ErrUnexpectedEOF): // what reaches beyond a narrowed window lies beyond the limit, unless it is damaged
 		return nil, fmt.Errorf("%w, or are damaged: %w", tooLarge(limit), err)
 	}
 	return out, err

@@ -174,7 +174,7 @@ func TestTooLargeIsNotDamaged(t *testing.T) {
 		for name, content := range contents {
 			plain := Append(nil, []Record{{Value: content}}, NoProducer())
 			size := len(plain) - headerSize
-			raw := seal(slices.Concat(plain[:headerSize], c.compress(plain[headerSize:])), uint16(c.codec))
+			raw := recompress(t, plain, c.codec, c.compress)
 			for _, limit := range []int{1 << 10, 3 << 10, 48 << 10, 64 << 10, 100 << 10, 128 << 10, 160 << 10, 256 << 10, 300 << 10, 512 << 10, 777 << 10, size / 2, size - 1, size, size + 1, 64 << 20} {
 				got, _, err := records(NewDecoder(limit, nil), raw)
 				switch {

@@ -27,14 +27,13 @@ func windowOf(n int) (descriptor byte, size int) {
 	return byte((exponent-10)<<3 | eighths), base + eighths*base/8
 }
 
-// narrowed returns src with the windows of all its frames at most size bytes, which is what descriptor says.
+// narrowed returns src with the windows of all its frames at most size bytes, which is what descriptor says, and whether one was wider.
 // What does not parse it leaves for the decompressor to refuse.
-func narrowed(src []byte, descriptor byte, size int) ([]byte, error) {
-	copied := false
+func narrowed(src []byte, descriptor byte, size int) (_ []byte, copied bool, _ error) {
 	for at := 0; at < len(src); {
 		var h zstd.Header
 		if err := h.Decode(src[at:]); err != nil {
-			return src, nil
+			return src, copied, nil
 		}
 		if h.WindowSize > uint64(size) && !h.SingleSegment {
 			if !copied {
@@ -44,11 +43,11 @@ func narrowed(src []byte, descriptor byte, size int) ([]byte, error) {
 		}
 		n := frameSize(src[at:], &h)
 		if n <= 0 {
-			return nil, io.ErrUnexpectedEOF
+			return nil, copied, io.ErrUnexpectedEOF
 		}
 		at += n
 	}
-	return src, nil
+	return src, copied, nil
 }
 
 // frameSize is how many bytes a frame takes; 0 where it does not end.
