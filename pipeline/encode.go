@@ -116,6 +116,7 @@ func (t *Transform) encodeAs(ctx context.Context, as Format, m *source.Message, 
 	const perNumber = jsontext.MostFloat32 * 2 / 3 // as a rule
 	room := len(m.Value) + (w.K+10)*perNumber*int(m.Record.NumRows())
 	dst := t.made.values.room(min(room, leastApart))
+	t.json.most, t.named.most = t.most, t.most
 	switch {
 	case as == FormatInput:
 		return nil, &Stop{Err: fmt.Errorf("%s@%d is Protobuf, which is read and not written", m.Partition, m.Offset), Remedy: "set transform.format to json or arrow"}

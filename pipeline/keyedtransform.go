@@ -48,7 +48,7 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (Work, error) {
 	}
 	start := time.Now()
 	t.index = t.Models.index(b.Messages[0].Partition.ID)
-	if err := b.Reserve(ctx, t.takesOf(&b, t.usual())); err != nil {
+	if err := b.Reserve(ctx, t.takesOf(ctx, &b, t.usual())); err != nil {
 		return Work{}, err
 	}
 	if t.Engines == nil {

@@ -59,9 +59,9 @@ func (o *registeredOutput) convert(ctx context.Context, dst []byte, m *source.Me
 		return nil, err
 	}
 	if o.config.Passthrough {
-		made, err = arrowavro.Append(made, rec, 0, mostWhitened)
+		made, err = arrowavro.Append(made, rec, 0, o.most)
 		if errors.Is(err, arrowavro.ErrTooLarge) {
-			return nil, fmt.Errorf("%w: the row makes more than %d bytes of Avro", errTooLong, mostWhitened)
+			return nil, fmt.Errorf("%w: the row makes more than %d bytes of Avro", errTooLong, o.most)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w; set transform.format to json or arrow", errNotAvro, err)

@@ -72,6 +72,11 @@ func (f Format) Copied() []format.Format {
 	}
 }
 
+// copies reports whether an output of this format begins with the bytes of an input.
+func (f Format) copies(in format.Format) bool {
+	return (f.text() && (in == format.JSON || in == format.JSONSchema)) || f == FormatAvro && in == format.Avro
+}
+
 // Names returns the names that an output of up to k coordinates gives to our columns: an input must not have them.
 func (c OutputConfig) Names(k int) (names []string) {
 	c = c.withDefaults()

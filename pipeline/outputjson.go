@@ -12,8 +12,6 @@ import (
 	"github.com/lca-stream/lca-stream/internal/arrowjson"
 	"github.com/lca-stream/lca-stream/internal/jsontext"
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/source"
-	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // jsonOutput writes outputs as JSON: the text of the input, with our keys at the end of each object. It keeps what depends
@@ -27,12 +25,20 @@ type jsonOutput struct {
 	keys     [][]byte       // their names as keys, each with the comma before and the colon behind it
 	features []string       // of items
 	items    [][]byte       // for each feature, an entry of lca_why before its number
+	most     int            // bytes of one output
 }
 
 // errTooLong is an output that is larger than is written.
 var errTooLong = errors.New("the output is too large")
 
-func newJSONOutput(c OutputConfig) *jsonOutput { return &jsonOutput{config: c.withDefaults()} }
+func newJSONOutput(c OutputConfig) *jsonOutput {
+	return &jsonOutput{config: c.withDefaults(), most: mostWhitened}
+}
+
+// tooLong is an output of more than is written.
+func (o *jsonOutput) tooLong(rows int) error {
+	return fmt.Errorf("%w: %d rows make more than %d bytes of JSON, which is the most that is made for its topic; send fewer rows per message, or raise the topic's max.message.bytes", errTooLong, rows, o.most)
+}
 
 // prepare makes the keys for messages of a schema, unless those of the last one serve.
 func (o *jsonOutput) prepare(in *arrow.Schema, w *Whitened) error {
@@ -66,13 +72,16 @@ func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened) ([]
 		return dst, err
 	}
 	if !o.config.Passthrough {
-		return o.alone(dst, jsontext.IsArray(text), n, w), nil
+		return o.alone(dst, jsontext.IsArray(text), n, w)
 	}
-	from, row := 0, 0
+	from, row, before := 0, 0, len(dst)
 	for rows := jsontext.Walk(text, n); ; row++ {
 		end, empty := rows.Next()
 		if end < 0 {
 			return append(dst, text[from:]...), nil
+		}
+		if len(dst)-before > o.most {
+			return dst[:before], o.tooLong(n)
 		}
 		dst = append(dst, text[from:end]...)
 		dst = o.row(dst, w, row, empty)
@@ -81,12 +90,15 @@ func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened) ([]
 }
 
 // alone appends our keys without those of the input, as an array or as lines.
-func (o *jsonOutput) alone(dst []byte, array bool, n int, w *Whitened) []byte {
-	between := byte('\n')
+func (o *jsonOutput) alone(dst []byte, array bool, n int, w *Whitened) ([]byte, error) {
+	before, between := len(dst), byte('\n')
 	if array {
 		dst, between = append(dst, '['), ','
 	}
 	for row := range n {
+		if len(dst)-before > o.most {
+			return dst[:before], o.tooLong(n)
+		}
 		if row > 0 {
 			dst = append(dst, between)
 		}
@@ -95,7 +107,7 @@ func (o *jsonOutput) alone(dst []byte, array bool, n int, w *Whitened) []byte {
 	if array {
 		dst = append(dst, ']')
 	}
-	return dst
+	return dst, nil
 }
 
 // convert appends to dst the rows of rec as an array of objects, or its only row as an object, with what they have become.
@@ -107,12 +119,13 @@ func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened, array bo
 		return dst, err
 	}
 	if !o.config.Passthrough {
-		return o.alone(dst, array, n, w), nil
+		return o.alone(dst, array, n, w)
 	}
 	if err := o.rows.Reset(rec); err != nil {
 		return dst, err
 	}
 	made := dst
+	o.rows.Until(len(dst) + o.most)
 	if array {
 		made = append(made, '[')
 	}
@@ -123,27 +136,14 @@ func (o *jsonOutput) convert(dst []byte, rec arrow.Record, w *Whitened, array bo
 		at := len(made) + 1
 		made = o.rows.Append(append(made, '{'), i)
 		made = append(o.row(made, w, i, len(made) == at), '}')
-		if len(made)-len(dst) > mostWhitened {
-			return dst, fmt.Errorf("%w: %d rows of %d columns make more than %d bytes of JSON; send fewer rows per message", errTooLong, n, rec.NumCols(), mostWhitened)
+		if len(made)-len(dst) > o.most {
+			return dst, o.tooLong(n)
 		}
 	}
 	if array {
 		made = append(made, ']')
 	}
 	return made, nil
-}
-
-// converted is about how many bytes of JSON convert makes of a message; none of one that is JSON already.
-func converted(m *source.Message) (size int64) {
-	if m.Format == format.JSON || m.Format == format.JSONSchema {
-		return 0
-	}
-	const number, marks = 24, 4
-	schema := m.Record.Schema()
-	for i := range schema.NumFields() { // Fields would copy them
-		size += int64(len(schema.Field(i).Name) + number + marks)
-	}
-	return size*m.Record.NumRows() + 2*int64(len(m.Value))
 }
 
 // row appends our keys of one row; first: there are none before them.

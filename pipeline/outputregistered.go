@@ -26,6 +26,7 @@ type registeredOutput struct {
 	registry Registry
 	subject  string
 	known    *registrations
+	most     int          // bytes of an output that is made of columns
 	columns  columnSchema // of the messages seen last that came as no Avro
 }
 

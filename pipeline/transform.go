@@ -40,8 +40,13 @@ type Transform struct {
 	TransformConfig
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 
+	// Takes says at most how many bytes of text are worth making of one message for the output topic; 0: not known. again: there is a message
+	// of more, and the topic may take more by now. Nil: it is not known.
+	Takes func(ctx context.Context, again bool) int
+
 	*engine         // while Do runs
 	made      *made // while its Work is not put
+	most      int   // bytes of text that are made of one message of the batch
 	unordered bool  // messages are written in any order, see made.inOrder
 	labels    labels
 	counts    provisional
@@ -57,7 +62,7 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 		return Work{Commit: true}, nil
 	}
 	start := time.Now()
-	if err := b.Reserve(ctx, t.takes(&b)); err != nil {
+	if err := b.Reserve(ctx, t.takes(ctx, &b)); err != nil {
 		return Work{}, err
 	}
 	if t.Engines == nil {
@@ -94,33 +99,19 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (Work, error) {
 
 // takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
 // part of, and the request that these are sent with.
-func (t *Transform) takes(b *source.Batch) int64 {
+func (t *Transform) takes(ctx context.Context, b *source.Batch) int64 {
 	features := t.Columns
 	if m := t.Follow.Current(); m != nil {
 		features = m.Features
 	}
-	return t.takesOf(b, features)
+	return t.takesOf(ctx, b, features)
 }
 
 // takesOf is takes for rows of these features.
-func (t *Transform) takesOf(b *source.Batch, features []string) int64 {
+func (t *Transform) takesOf(ctx context.Context, b *source.Batch, features []string) int64 {
 	numbers := b.Rows() * (t.Output.added(features) + t.Alarms.bytes(features))
-	outputs := numbers + b.Memory + t.texts(b, features)
+	outputs := numbers + b.Memory + t.texts(ctx, b, features)
 	return numbers + 2*outputs
-}
-
-// texts is at most about how many bytes of JSON are made of a batch in addition to what its messages take.
-func (t *Transform) texts(b *source.Batch, features []string) (size int64) {
-	if t.Output.Format == FormatArrow {
-		return 0
-	}
-	each := t.Output.addedText(features)
-	for i := range b.Messages {
-		if m := &b.Messages[i]; m.Record != nil && t.Output.Format.of(m).text() {
-			size += min(m.Record.NumRows()*each+converted(m), 2*mostWhitened)
-		}
-	}
-	return size
 }
 
 // Kept counts what was put; there is nothing else to keep.

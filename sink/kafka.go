@@ -173,7 +173,7 @@ func newKafka(c KafkaConfig) *Kafka {
 	k := &Kafka{
 		config: c, log: c.Log.With("transactional_id", c.TransactionalID),
 		coord:    coordinators{cluster: c.Cluster, nodes: make(map[coordinatorKey]int32)},
-		limits:   limits{cluster: c.Cluster, known: make(map[string]int)},
+		limits:   limits{cluster: c.Cluster, known: make(map[string]int), told: make(map[string]told)},
 		ceiling:  max(c.Timeout, mostTimeout),
 		producer: noProducer,
 		packer:   packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},

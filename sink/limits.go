@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -21,6 +22,39 @@ type limits struct {
 	cluster *kafkaconn.Cluster
 	mu      sync.Mutex
 	known   map[string]int
+	told    map[string]told // by the broker; known may be a guess
+}
+
+// told is what the broker last said of a topic; 0: nothing.
+type told struct {
+	limit int
+	at    time.Time
+}
+
+const (
+	// textPerByte is how many bytes of text a topic may take for one of its max.message.bytes, where batches are compressed: rows of text as
+	// people have them compress to a tenth at best.
+	textPerByte = 16
+
+	// askAgain is how often at most a topic's limit is asked for again because there is a text of more.
+	askAgain = time.Second
+)
+
+// MostText returns at most how many bytes of text are worth making of one message for a topic; 0: not known. again: there is more, and the
+// limit may have been raised.
+func (k *Kafka) MostText(ctx context.Context, topic string, again bool) int {
+	k.limits.mu.Lock()
+	last, asked := k.limits.told[topic]
+	k.limits.mu.Unlock()
+	if !asked || again && time.Since(last.at) > askAgain {
+		one, cancel := context.WithTimeout(ctx, k.request)
+		defer cancel()
+		last.limit = k.limits.ask(one, topic)
+	}
+	if k.config.Compression == CompressNone {
+		return last.limit
+	}
+	return last.limit * textPerByte
 }
 
 // batch returns the largest batch to send to a topic.
@@ -49,7 +83,7 @@ func (l *limits) ask(ctx context.Context, topic string) int {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.known[topic] = limit
+	l.known[topic], l.told[topic] = limit, told{limit, time.Now()}
 	return limit
 }
 

@@ -43,14 +43,15 @@ type KafkaConfig struct {
 	ReadUncommitted bool
 	Decoder         *format.Decoder // nil: values stay bytes; a null value has no record either way
 
-	MaxMessageBytes int           // of one value: the Decoder refuses larger ones, and batches of 4 times this, or of 16 MiB if that is more, are rejected; default 16 MiB
-	GatherBytes     int           // Read returns when it has this much; default 4 MiB
-	GatherParts     int           // how many of a reader's parts of Memory a batch may take; 0 = 1
-	GatherWait      time.Duration // how long Read gathers after the first message; default 100 ms
-	Rate            *Rate         // shared bound of batches, which then follow the load and wait for less than GatherWait; nil: every batch waits for GatherWait
-	IdleWait        time.Duration // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
-	Memory          *Memory       // shared by the readers of the process; default 512 MiB for this reader alone
-	RetryFor        time.Duration // how long a broker may be away; default 1 min
+	MaxMessageBytes int                  // of one value: the Decoder refuses larger ones, and batches of 4 times this, or of 16 MiB if that is more, are rejected; default 16 MiB
+	GatherBytes     int                  // Read returns when it has this much; default 4 MiB
+	GatherParts     int                  // how many of a reader's parts of Memory a batch may take; 0 = 1
+	Becomes         func(*Message) int64 // at most about how many bytes are made of a message, where that may be far more than it decodes to; nil: it is not
+	GatherWait      time.Duration        // how long Read gathers after the first message; default 100 ms
+	Rate            *Rate                // shared bound of batches, which then follow the load and wait for less than GatherWait; nil: every batch waits for GatherWait
+	IdleWait        time.Duration        // Read returns an empty batch when nothing has come for this long; 0 = it waits forever
+	Memory          *Memory              // shared by the readers of the process; default 512 MiB for this reader alone
+	RetryFor        time.Duration        // how long a broker may be away; default 1 min
 }
 
 // Lag is how far a reader is behind.

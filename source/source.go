@@ -94,6 +94,7 @@ type Message struct {
 	Err       *RecordError  // why the value could not be decoded
 	Format    format.Format // of the value, where there is a Record
 	Row       int           // number, from 1, of the first row in its file; 0: the message is of a topic
+	Becomes   int64         // what KafkaConfig.Becomes says of it
 }
 
 // Identity returns what identifies the message's rows, together with its partition's number: the topic, the offset and

@@ -14,6 +14,10 @@ import (
 // hundred times its size, and a transaction should hold more than a few of them.
 const decodedPerByte = 4
 
+// madePerPart is how many times the memory of what is made of batches is that of batches, see Memory: a message that becomes more than that
+// many times as much as it takes counts for what it becomes.
+const madePerPart = 4
+
 // messageBytes is what a message takes in addition to its bytes, including most of what is derived from it.
 const messageBytes = int(unsafe.Sizeof(Message{})) + 1<<10
 
@@ -79,7 +83,12 @@ func (k *Kafka) takeOne(ctx context.Context, b *Batch, p *portion, size *taken, 
 	}
 	p.pop()
 	b.space.hold(p.block)
-	size.add(recordbatch.RecordSize(r), int(b.space.arena.Spent()))
+	decoded := b.space.arena.Spent()
+	if m := &b.Messages[len(b.Messages)-1]; k.config.Becomes != nil && m.Record != nil {
+		m.Becomes = k.config.Becomes(m)
+		decoded = max(decoded, m.Becomes/madePerPart)
+	}
+	size.add(recordbatch.RecordSize(r), int(decoded))
 	return r.Offset + 1, false, nil
 }
 

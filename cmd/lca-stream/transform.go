@@ -14,6 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -144,6 +145,7 @@ type transforms struct {
 // open opens one partition's loop, in the order of a takeover.
 func (o *transforms) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
 	parts, positions := []source.Partition{p}, o.positionsOf(p)
+	var out *sink.Kafka
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
 			id, former := transformID(o.config.Source, p.ID)
@@ -152,11 +154,13 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 				return nil, err
 			}
 			failpoint.Here("takeover")
+			out = k
 			return k, nil
 		},
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
+			takes := func(ctx context.Context, again bool) int { return out.MostText(ctx, o.shared.Topic, again) }
 			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
-			return o.stage(pipeline.Transform{TransformConfig: o.shared, Committed: committed}), nil
+			return o.stage(pipeline.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes}), nil
 		},
 		CatchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
@@ -186,6 +190,14 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	return loop, nil
 }
 
+// becomes says how much text is made of a message; nil: none.
+func (o *transforms) becomes() func(*source.Message) int64 {
+	if o.shared.Output.Format == pipeline.FormatArrow {
+		return nil
+	}
+	return o.shared.Becomes
+}
+
 // idle returns the interval of the empty batches of a quiet partition.
 func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
 
@@ -204,7 +216,7 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *pi
 	bytes, parts := o.batches()
 	src, err := o.reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: bytes,
-		GatherParts: parts, GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass,
+		GatherParts: parts, GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass, Becomes: o.becomes(),
 	}, o.whitened())
 	if err != nil {
 		return nil, err

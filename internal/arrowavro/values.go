@@ -157,8 +157,14 @@ func (w *writer) single(column arrow.Array, i int) error {
 	case *array.Decimal256:
 		w.bytes(twosComplement(a.Value(i).BigInt()))
 	case interface{ Value(int) string }: // text
+		if w.overruns(len(a.Value(i))) {
+			return ErrTooLarge
+		}
 		w.text(a.Value(i))
 	case interface{ Value(int) []byte }: // binary
+		if w.overruns(len(a.Value(i))) {
+			return ErrTooLarge
+		}
 		w.bytes(a.Value(i))
 	default:
 		return w.moment(column, i)
@@ -202,6 +208,9 @@ func (w *writer) scaled(n int64, unit arrow.TimeUnit, most int64) error {
 	w.long(n)
 	return nil
 }
+
+// overruns reports whether that many bytes more are too many.
+func (w *writer) overruns(more int) bool { return len(w.dst)+more > w.most }
 
 func (w *writer) bytes(b []byte) {
 	w.long(int64(len(b)))

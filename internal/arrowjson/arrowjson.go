@@ -23,6 +23,7 @@ package arrowjson
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -35,6 +36,7 @@ type Rows struct {
 	schema *arrow.Schema
 	fields []field
 	row    rowrecord.Record // the only row; nil: the record has arrays
+	bound  bound
 }
 
 type field struct {
@@ -56,20 +58,30 @@ func (r *Rows) Reset(rec arrow.Record) (err error) {
 		}
 		r.schema = schema
 		for i := range r.fields {
-			r.fields[i].single = single(schema.Field(i).Type)
+			r.fields[i].single = single(schema.Field(i).Type, &r.bound)
 		}
+	}
+	if r.bound.end == 0 {
+		r.Until(0)
 	}
 	if r.row, _ = rec.(rowrecord.Record); r.row != nil {
 		return r.fillNested()
 	}
-	return fill(r.fields, rec.Columns())
+	return fill(r.fields, rec.Columns(), &r.bound)
+}
+
+// Until says at which length Append gives up: what it returns is then longer than that, by little, and no JSON. 0: it never does.
+func (r *Rows) Until(end int) {
+	if r.bound.end = end; end == 0 {
+		r.bound.end = math.MaxInt
+	}
 }
 
 // fillNested gives the fields whose values the row does not show those of its columns.
 func (r *Rows) fillNested() error {
 	for i := range r.fields {
 		if f := &r.fields[i]; f.single == nil {
-			if err := f.fill(r.row.Column(i)); err != nil {
+			if err := f.fill(r.row.Column(i), &r.bound); err != nil {
 				return err
 			}
 		}
@@ -92,17 +104,17 @@ func keys(named []arrow.Field) ([]field, error) {
 }
 
 // fill gives fields the values of columns.
-func fill(fields []field, columns []arrow.Array) error {
+func fill(fields []field, columns []arrow.Array, b *bound) error {
 	for i := range fields {
-		if err := fields[i].fill(columns[i]); err != nil {
+		if err := fields[i].fill(columns[i], b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *field) fill(column arrow.Array) (err error) {
-	if f.value, err = values(column); err != nil {
+func (f *field) fill(column arrow.Array, b *bound) (err error) {
+	if f.value, err = values(column, b); err != nil {
 		return fmt.Errorf("arrowjson: column %q: %w", f.name, err)
 	}
 	return nil
@@ -111,10 +123,13 @@ func (f *field) fill(column arrow.Array) (err error) {
 // Append appends the keys and values of a row, without the braces around them.
 func (r *Rows) Append(dst []byte, row int) []byte {
 	if r.row == nil {
-		return appendFields(dst, r.fields, row)
+		return appendFields(dst, r.fields, row, &r.bound)
 	}
 	for i := range r.fields {
 		f := &r.fields[i]
+		if r.bound.reached(dst) {
+			break
+		}
 		dst = append(dst, f.keyAt(i)...)
 		if f.single == nil {
 			dst = f.value(dst, row)
@@ -127,8 +142,11 @@ func (r *Rows) Append(dst []byte, row int) []byte {
 	return dst
 }
 
-func appendFields(dst []byte, fields []field, row int) []byte {
+func appendFields(dst []byte, fields []field, row int, b *bound) []byte {
 	for i := range fields {
+		if b.reached(dst) {
+			break
+		}
 		dst = fields[i].value(append(dst, fields[i].keyAt(i)...), row)
 	}
 	return dst

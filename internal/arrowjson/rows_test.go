@@ -111,7 +111,11 @@ func jsonOf(t *testing.T, rows *arrowjson.Rows, rec arrow.Record) string {
 	if err := rows.Reset(rec); err != nil {
 		t.Fatal(err)
 	}
-	return string(rows.Append(nil, 0))
+	made := rows.Append(nil, 0)
+	if size := arrowjson.Size(rec, 1<<40); size < int64(len(made)) {
+		t.Errorf("measured %d bytes, made %d: %s", size, len(made), made)
+	}
+	return string(made)
 }
 
 func gathered(t *testing.T, rec arrow.Record, names []string, keep bool) string {

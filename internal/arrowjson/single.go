@@ -12,7 +12,7 @@ import (
 )
 
 // single returns what appends a value of a type that a rowrecord.Record shows, as present does for arrays; nil for other types.
-func single(t arrow.DataType) func(dst []byte, v rowrecord.Value) []byte {
+func single(t arrow.DataType, b *bound) func(dst []byte, v rowrecord.Value) []byte {
 	if !rowrecord.Shows(t) {
 		return nil
 	}
@@ -31,10 +31,10 @@ func single(t arrow.DataType) func(dst []byte, v rowrecord.Value) []byte {
 		}
 	case arrow.STRING:
 		return func(dst []byte, v rowrecord.Value) []byte {
-			return jsontext.AppendString(dst, unsafe.String(unsafe.SliceData(v.Text), len(v.Text)))
+			return b.text(dst, unsafe.String(unsafe.SliceData(v.Text), len(v.Text)))
 		}
 	case arrow.BINARY:
-		return func(dst []byte, v rowrecord.Value) []byte { return base(dst, v.Text) }
+		return func(dst []byte, v rowrecord.Value) []byte { return b.base(dst, v.Text) }
 	case arrow.TIMESTAMP:
 		instant := instants(t.(*arrow.TimestampType))
 		return func(dst []byte, v rowrecord.Value) []byte { return instant(dst, int64(v.Bits)) }

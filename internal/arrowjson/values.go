@@ -12,8 +12,8 @@ import (
 )
 
 // values returns what appends the values of a column, and null where there is none.
-func values(column arrow.Array) (appender, error) {
-	some, err := present(column)
+func values(column arrow.Array, b *bound) (appender, error) {
+	some, err := present(column, b)
 	if err != nil || some == nil {
 		return func(dst []byte, _ int) []byte { return append(dst, jsontext.Null...) }, err
 	}
@@ -29,7 +29,7 @@ func values(column arrow.Array) (appender, error) {
 }
 
 // present returns what appends the values that are not null; nil if all are.
-func present(column arrow.Array) (appender, error) {
+func present(column arrow.Array, b *bound) (appender, error) {
 	switch a := column.(type) {
 	case *array.Null:
 		return nil, nil
@@ -64,24 +64,24 @@ func present(column arrow.Array) (appender, error) {
 		scale := a.DataType().(*arrow.Decimal256Type).Scale
 		return func(dst []byte, i int) []byte { return append(dst, a.Value(i).ToString(scale)...) }, nil
 	case *array.String:
-		return func(dst []byte, i int) []byte { return jsontext.AppendString(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.text(dst, a.Value(i)) }, nil
 	case *array.LargeString:
-		return func(dst []byte, i int) []byte { return jsontext.AppendString(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.text(dst, a.Value(i)) }, nil
 	case *array.StringView:
-		return func(dst []byte, i int) []byte { return jsontext.AppendString(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.text(dst, a.Value(i)) }, nil
 	case *array.Binary:
-		return func(dst []byte, i int) []byte { return base(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.base(dst, a.Value(i)) }, nil
 	case *array.LargeBinary:
-		return func(dst []byte, i int) []byte { return base(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.base(dst, a.Value(i)) }, nil
 	case *array.BinaryView:
-		return func(dst []byte, i int) []byte { return base(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.base(dst, a.Value(i)) }, nil
 	case *array.FixedSizeBinary:
-		return func(dst []byte, i int) []byte { return base(dst, a.Value(i)) }, nil
+		return func(dst []byte, i int) []byte { return b.base(dst, a.Value(i)) }, nil
 	}
 	if some := moment(column); some != nil {
 		return some, nil
 	}
-	return nested(column)
+	return nested(column, b)
 }
 
 func signed[T int8 | int16 | int32 | int64](v []T) appender {
@@ -92,13 +92,39 @@ func unsigned[T uint8 | uint16 | uint32 | uint64](v []T) appender {
 	return func(dst []byte, i int) []byte { return strconv.AppendUint(dst, uint64(v[i]), 10) }
 }
 
+// bound is where a text ends that has become too long: what writes several values looks before each, and what writes a
+// long one before that, so that little is written beyond it.
+type bound struct{ end int }
+
+// short is how long a value may be that is written without a look at how long it becomes.
+const short = 4 << 10
+
+// text appends a string.
+func (b *bound) text(dst []byte, s string) []byte {
+	if len(s) > short && len(dst)+len(s) > b.end-(jsontext.MostEscaped-1)*len(s) && len(dst)+jsontext.StringSize(s) > b.end {
+		return b.beyond(dst)
+	}
+	return jsontext.AppendString(dst, s)
+}
+
 // base appends bytes as a string of base64.
-func base(dst, b []byte) []byte {
-	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), b), '"')
+func (b *bound) base(dst, v []byte) []byte {
+	if len(v) > short && len(dst)+base64.StdEncoding.EncodedLen(len(v)) > b.end {
+		return b.beyond(dst)
+	}
+	return append(base64.StdEncoding.AppendEncode(append(dst, '"'), v), '"')
+}
+
+// reached reports whether dst is too long.
+func (b *bound) reached(dst []byte) bool { return len(dst) > b.end }
+
+// beyond makes dst too long, whatever it holds.
+func (b *bound) beyond(dst []byte) []byte {
+	return append(dst, make([]byte, max(0, b.end-len(dst))+1)...)
 }
 
 // nested returns what appends the values of columns that are made of others.
-func nested(column arrow.Array) (appender, error) {
+func nested(column arrow.Array, b *bound) (appender, error) {
 	switch a := column.(type) {
 	case *array.Struct:
 		columns := make([]arrow.Array, a.NumField())
@@ -107,17 +133,17 @@ func nested(column arrow.Array) (appender, error) {
 		}
 		fields, err := keys(a.DataType().(*arrow.StructType).Fields())
 		if err == nil {
-			err = fill(fields, columns)
+			err = fill(fields, columns, b)
 		}
-		return func(dst []byte, i int) []byte { return append(appendFields(append(dst, '{'), fields, i), '}') }, err
+		return func(dst []byte, i int) []byte { return append(appendFields(append(dst, '{'), fields, i, b), '}') }, err
 	case *array.Map: // before ListLike, which it is too
-		return object(a)
+		return object(a, b)
 	case array.ListLike:
-		value, err := values(a.ListValues())
+		value, err := values(a.ListValues(), b)
 		return func(dst []byte, i int) []byte {
 			from, to := a.ValueOffsets(i)
 			dst = append(dst, '[')
-			for j := from; j < to; j++ {
+			for j := from; j < to && !b.reached(dst); j++ {
 				if j > from {
 					dst = append(dst, ',')
 				}
@@ -126,32 +152,32 @@ func nested(column arrow.Array) (appender, error) {
 			return append(dst, ']')
 		}, err
 	case *array.Dictionary:
-		value, err := values(a.Dictionary())
+		value, err := values(a.Dictionary(), b)
 		return func(dst []byte, i int) []byte { return value(dst, a.GetValueIndex(i)) }, err
 	case *array.RunEndEncoded:
-		value, err := values(a.Values())
+		value, err := values(a.Values(), b)
 		return func(dst []byte, i int) []byte { return value(dst, a.GetPhysicalIndex(i)) }, err
 	case array.ExtensionArray:
-		return values(a.Storage())
+		return values(a.Storage(), b)
 	case *array.SparseUnion:
-		return branches(a, func(i int) int { return i })
+		return branches(a, b, func(i int) int { return i })
 	case *array.DenseUnion:
-		return branches(a, func(i int) int { return int(a.ValueOffset(i)) })
+		return branches(a, b, func(i int) int { return int(a.ValueOffset(i)) })
 	}
 	return nil, fmt.Errorf("type %v cannot be written as JSON; set transform.format to arrow", column.DataType())
 }
 
 // object appends maps.
-func object(a *array.Map) (appender, error) {
-	key, err := values(a.Keys())
+func object(a *array.Map, b *bound) (appender, error) {
+	key, err := values(a.Keys(), b)
 	if err != nil {
 		return nil, err
 	}
-	value, err := values(a.Items())
+	value, err := values(a.Items(), b)
 	return func(dst []byte, i int) []byte {
 		from, to := a.ValueOffsets(i)
 		dst = append(dst, '{')
-		for j := from; j < to; j++ {
+		for j := from; j < to && !b.reached(dst); j++ {
 			if j > from {
 				dst = append(dst, ',')
 			}
@@ -166,11 +192,11 @@ func object(a *array.Map) (appender, error) {
 }
 
 // branches appends the values of unions; at is the place of a row's value in its branch.
-func branches(a array.Union, at func(row int) int) (appender, error) {
+func branches(a array.Union, b *bound, at func(row int) int) (appender, error) {
 	all := make([]appender, a.NumFields())
 	for i := range all {
 		var err error
-		if all[i], err = values(a.Field(i)); err != nil {
+		if all[i], err = values(a.Field(i), b); err != nil {
 			return nil, err
 		}
 	}

@@ -78,6 +78,44 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
+// MostEscaped is the largest number of bytes that AppendString appends for one.
+const MostEscaped = len(`\u0000`)
+
+// escaped is how many bytes AppendString appends for a byte.
+var escaped = func() (t [256]uint8) {
+	for b := range t {
+		switch {
+		case plain[b], b >= utf8.RuneSelf:
+			t[b] = 1
+		case b == '"', b == '\\', b == '\n', b == '\r', b == '\t':
+			t[b] = 2
+		default:
+			t[b] = uint8(MostEscaped)
+		}
+	}
+	return t
+}()
+
+// StringSize is the number of bytes that AppendString appends.
+func StringSize(s string) int {
+	n, all := 2, byte(0)
+	for i := range len(s) {
+		n += int(escaped[s[i]])
+		all |= s[i]
+	}
+	if all < utf8.RuneSelf || utf8.ValidString(s) {
+		return n
+	}
+	for i, r := range s {
+		if r == utf8.RuneError {
+			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
+				n += len("\ufffd") - 1
+			}
+		}
+	}
+	return n
+}
+
 // AppendString appends s with quotes. Bytes that are not UTF-8 become U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')

@@ -52,6 +52,9 @@ func TestStrings(t *testing.T) {
 		if err := json.Unmarshal(text[1:], &back); err != nil || back != strings.ToValidUTF8(replaced(s), "") {
 			t.Fatalf("%q: %s, %v", s, text, err)
 		}
+		if n := StringSize(s); n != len(text)-1 {
+			t.Fatalf("%q: %d bytes, measured %d", s, len(text)-1, n)
+		}
 	})
 }
 
