@@ -60,9 +60,8 @@ type token struct {
 func (t *token) fresh() bool { return t != nil && time.Now().Before(t.renew) }
 
 func newBearer(c OAuth) (*bearer, error) {
-	u, err := url.Parse(c.TokenURL)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("kafka.sasl.oauth.token_url is %q, want https://HOST/…", c.TokenURL)
+	if err := CheckTokenURL(c.TokenURL); err != nil {
+		return nil, fmt.Errorf("kafka.sasl.oauth.token_url %w", err)
 	}
 	for _, e := range c.Extensions {
 		if name, value, ok := strings.Cut(e, "="); !ok || name == "" || name == "auth" || strings.ContainsAny(name+value, "\x01") {
@@ -81,6 +80,20 @@ func newBearer(c OAuth) (*bearer, error) {
 	// A redirect would take the secret elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &bearer{config: c, client: &http.Client{Transport: transport, CheckRedirect: stay, Timeout: tokenWait}}, nil
+}
+
+// CheckTokenURL reports what is wrong with the address of a token endpoint. It holds no secret, because addresses are shown.
+func CheckTokenURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("is not https://HOST/PATH")
+	case u.User != nil:
+		return errors.New("has a user in it, who belongs into kafka.sasl.oauth.client_id and client_secret_file")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("has more than an address and a path")
+	}
+	return nil
 }
 
 // Name returns the mechanism's name in the protocol.

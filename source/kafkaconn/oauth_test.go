@@ -135,8 +135,10 @@ func TestBearerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, c := range map[string]OAuth{
-		"token_url":                  {},
-		"want https":                 {TokenURL: "ldap://a/b"},
+		"token_url is not https":     {},
+		"is not https://HOST/PATH":   {TokenURL: "ldap://a/b"},
+		"has a user in it":           {TokenURL: "https://u:p@a/b"},
+		"more than an address":       {TokenURL: "https://a/b?key=p"},
 		"is not NAME=VALUE":          {TokenURL: "https://a", Extensions: []string{"cluster"}},
 		`"auth=x" is not NAME=VALUE`: {TokenURL: "https://a", Extensions: []string{"auth=x"}},
 		"no PEM certificate":         {TokenURL: "https://a", CAFile: empty},

@@ -48,9 +48,9 @@ type decoder struct {
 	getenv   func(string) (string, bool)
 	faults   Faults
 
-	file    string
-	lines   []string
-	anchors map[string]ast.Node
+	file     string
+	document []string // the lines of the file
+	anchors  map[string]ast.Node
 }
 
 func newDecoder(c *Config, getenv func(string) (string, bool)) *decoder {
@@ -92,7 +92,7 @@ var lineEnd = regexp.MustCompile("\r\n|\n|\r")
 
 // decode reads one YAML document over the Config.
 func (d *decoder) decode(file string, data []byte) {
-	d.file, d.lines, d.anchors = file, lineEnd.Split(string(data), -1), map[string]ast.Node{}
+	d.file, d.document, d.anchors = file, lineEnd.Split(string(data), -1), map[string]ast.Node{}
 	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.syntax(err)
@@ -115,16 +115,16 @@ func (d *decoder) decode(file string, data []byte) {
 func (d *decoder) syntax(err error) {
 	var s *yaml.SyntaxError
 	if !errors.As(err, &s) || s.Token == nil {
-		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML: " + err.Error(), Remedy: "see `lca-stream config example`"})
+		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML: " + shown(hideSecrets([]string{err.Error()})[0]), Remedy: "see `lca-stream config example`"})
 		return
 	}
-	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+s.Message, "check the indentation and quotes near here"))
+	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+shown(hideSecrets([]string{s.Message})[0]), "check the indentation and quotes near here"))
 }
 
 func (d *decoder) placeOf(t *token.Token) place {
 	p := place{file: d.file, line: t.Position.Line, column: t.Position.Column, width: len([]rune(strings.TrimSpace(t.Value)))}
-	if p.line >= 1 && p.line <= len(d.lines) {
-		p.text = d.lines[p.line-1]
+	if p.line >= 1 && p.line <= len(d.document) {
+		p.text = d.document[p.line-1]
 	}
 	if t.Type == token.DoubleQuoteType || t.Type == token.SingleQuoteType {
 		p.width += 2

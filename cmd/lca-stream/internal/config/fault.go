@@ -2,12 +2,9 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
 // Fault is one thing that is wrong, and where.
@@ -19,7 +16,7 @@ type Fault struct {
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"` // what to write instead
 
-	text  string // the line itself, secrets masked
+	text  string // the line itself, its secrets hidden
 	width int    // characters under the caret
 }
 
@@ -64,14 +61,18 @@ func (f Fault) Excerpt() string {
 		return ""
 	}
 	before, rest := cutColumn(f.text, f.Column)
-	before = hideSecrets(before)
+	width := max(1, f.width)
+	if strings.HasPrefix(rest, hidden) { // the fault is in a secret: its place and length would tell of it
+		before, width = strings.TrimRight(before, hidden), len(mask)
+	}
+	line, before := []rune(printable(shown(before+rest))), shown(before)
 	under := strings.Map(func(r rune) rune {
 		if r == '\t' {
 			return r
 		}
 		return ' '
 	}, before)
-	line, indent, width := []rune(printable(hideSecrets(before+rest))), []rune(under), max(1, f.width)
+	indent := []rune(under)
 	if from := max(0, len(indent)-excerptBefore); len(line) > excerptWidth && from < len(line) {
 		to := min(from+excerptWidth, len(line))
 		tail := ""
@@ -112,29 +113,4 @@ func cutColumn(line string, column int) (before, rest string) {
 		at += n
 	}
 	return line[:at], line[at:]
-}
-
-// secretPattern finds a password in a line of YAML, whether or not the line can be parsed.
-var secretPattern = regexp.MustCompile(`(password"?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,}]+)`)
-
-// pairPattern finds any key with its value: the key of a password may be misspelt, which is just when
-// its line is shown.
-var pairPattern = regexp.MustCompile(`([\w-]+)("?\s*[:=]\s*)("[^"]*"?|'[^']*'?|[^\s,{}][^\s,}]*)`)
-
-// userPattern finds the user and the password in an address.
-var userPattern = regexp.MustCompile(`(://)[^/@\s"']+@`)
-
-func hideSecrets(line string) string {
-	line = userPattern.ReplaceAllString(line, "${1}"+mask+"@")
-	line = secretPattern.ReplaceAllString(line, "${1}"+mask)
-	return pairPattern.ReplaceAllStringFunc(line, func(pair string) string {
-		m := pairPattern.FindStringSubmatch(pair)
-		switch key := m[1]; {
-		case key == "password_file", key == "passthrough", key == "pass_rows", key == "brokers":
-			return pair // spelt as they should be
-		case typo.Nearest(key, []string{"password", "passwd", "passphrase", "secret"}) == "":
-			return pair
-		}
-		return m[1] + m[2] + mask
-	})
 }

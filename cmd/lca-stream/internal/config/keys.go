@@ -79,7 +79,7 @@ func kafkaKeys(c *Config) []Key {
 		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
 		{"kafka.sasl.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&s.Password}},
 		{"kafka.sasl.password_file", `""`, "File that holds the password, such as a mounted secret; one line ending is taken off.", text(&s.PasswordFile, anyText)},
-		{"kafka.sasl.oauth.token_url", `""`, "Of oauthbearer: the token endpoint of the OAuth 2.0 server, https://…. A token is asked for by client_credentials, and again before it ends.", text(&o.TokenURL, anyText)},
+		{"kafka.sasl.oauth.token_url", `""`, "Of oauthbearer: the token endpoint of the OAuth 2.0 server, https://…. A token is asked for by client_credentials, and again before it ends.", text(&o.TokenURL, tokenURL)},
 		{"kafka.sasl.oauth.client_id", `""`, "Name of this program there.", text(&o.ClientID, anyText)},
 		{"kafka.sasl.oauth.client_secret", `""`, "Its secret; better ${VAR}, or client_secret_file.", &secretValue{&o.ClientSecret}},
 		{"kafka.sasl.oauth.client_secret_file", `""`, "File that holds the secret, such as a mounted one; read for each token, one line ending is taken off.", text(&o.ClientSecretFile, anyText)},

@@ -70,12 +70,33 @@ func Load(in Input) (*Config, error) {
 	d.keyedDefaults()
 	d.validate()
 	if len(d.faults) > 0 {
+		d.hideSecrets()
 		slices.SortStableFunc(d.faults, func(a, b Fault) int {
 			return cmp.Or(a.rank()-b.rank(), a.Line-b.Line, a.Column-b.Column)
 		})
 		return nil, d.faults
 	}
 	return c, nil
+}
+
+// hideSecrets hides them in what is shown of the faults. A path may hold one where a colon, an equals sign or quotes are missing.
+func (d *decoder) hideSecrets() {
+	safe := hideSecrets(d.document)
+	for i := range d.faults {
+		f := &d.faults[i]
+		switch {
+		case f.File == setFile:
+			f.text = hideSecrets([]string{f.text})[0]
+		case f.Line > 0 && f.Line <= len(safe):
+			f.text = safe[f.Line-1]
+		}
+		if _, rest := cutColumn(f.text, f.Column); strings.HasPrefix(rest, hidden) && f.Path != "" && d.byPath[f.Path].value == nil {
+			section, _ := parent(f.Path) // what YAML takes for a key is a part of the secret
+			f.Path = join(section, mask)
+		}
+		f.Message = shown(hideAddress(f.Message))
+		f.Path = shown(hideSecrets([]string{f.Path})[0])
+	}
 }
 
 // keyedDefaults gives what was not set the default that it has where each value has a model of its own.
@@ -135,9 +156,9 @@ func fault(name string, err error) error {
 func (d *decoder) assign(assignment string) {
 	path, text, ok := strings.Cut(assignment, "=")
 	at := place{file: setFile, text: assignment, line: 1, column: 1, width: max(1, len([]rune(path)))}
-	d.file, d.lines = setFile, []string{assignment}
+	d.file = setFile
 	if !ok {
-		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", assignment), "write --set key.path=value"))
+		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", shown(hideSecrets([]string{assignment})[0])), "write --set key.path=value"))
 		return
 	}
 	if names, isSection := d.children[path]; isSection {

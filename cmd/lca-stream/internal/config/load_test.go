@@ -1,6 +1,7 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -219,27 +220,56 @@ func TestFileFaults(t *testing.T) {
 	}
 }
 
+// However the key of a secret is spelt, wherever it stands, and whatever is wrong near it, its value is shown nowhere.
 func TestSecretsStayHidden(t *testing.T) {
 	const secret = "hunter2"
 	docs := map[string]string{
-		"print":                  "kafka: {sasl: {mechanism: plain, username: u, password: hunter2}}",
-		"fault on the same line": "kafka: {sasl: {mechanism: plian, username: u, password: hunter2, x: 1}}",
-		"cannot be parsed":       "kafka: {sasl: {password: hunter2}]}",
-		"quoted, with a fault":   "kafka: {sasl: {password: \"hunter2 x\", usrname: 1}}",
-		"a fault of its own":     "kafka: {sasl: {mechanism: plain, username: u, password: [hunter2]}}",
-		"too long":               "kafka: {sasl: {mechanism: plain, username: u, password: " + strings.Repeat(secret, 200) + "}}",
-		"a slip in the key":      "kafka: {sasl: {pasword: hunter2, username: u}}",
-		"a slip, on a line":      "kafka:\n  sasl:\n    passwort: 'hunter2 x'\n",
-		"another word for it":    "kafka: {sasl: {passwd: \"hunter2\"}}",
-		"in capitals":            "kafka: {sasl: {Password: hunter2}}",
-		"with an unset variable": "kafka: {sasl: {mechanism: plain, username: u, password: \"hunter2${UNSET}\"}}",
+		"print":                    "kafka: {sasl: {mechanism: plain, username: u, password: hunter2}}",
+		"fault on the same line":   "kafka: {sasl: {mechanism: plian, username: u, password: hunter2, x: 1}}",
+		"cannot be parsed":         "kafka: {sasl: {password: hunter2}]}",
+		"quoted, with a fault":     "kafka: {sasl: {password: \"hunter2 x\", usrname: 1}}",
+		"a fault of its own":       "kafka: {sasl: {mechanism: plain, username: u, password: [hunter2]}}",
+		"too long":                 "kafka: {sasl: {mechanism: plain, username: u, password: " + strings.Repeat(secret, 200) + "}}",
+		"a slip in the key":        "kafka: {sasl: {pasword: hunter2, username: u}}",
+		"a slip, on a line":        "kafka:\n  sasl:\n    passwort: 'hunter2 x'\n",
+		"another word for it":      "kafka: {sasl: {passwd: \"hunter2\"}}",
+		"in capitals":              "kafka: {sasl: {Password: hunter2}}",
+		"with an unset variable":   "kafka: {sasl: {mechanism: plain, username: u, password: \"hunter2${UNSET}\"}}",
+		"of OAuth, beside a fault": "kafka: {sasl: {mechanism: oauthbearr, oauth: {client_secret: hunter2, client_id: x}}}",
+		"too high":                 "kafka: {sasl: {client_secret: hunter2}}",
+		"too high, on a line":      "client_secret: hunter2",
+		"without its underscore":   "kafka: {sasl: {oauth: {clientsecret: hunter2}}}",
+		"with a hyphen":            "kafka: {sasl: {oauth: {client-secret: hunter2}}}",
+		"another slip":             "kafka: {sasl: {oauth: {client_secert: hunter2}}}",
+		"as Java names it":         "kafka:\n  sasl.jaas.config: x required username=\"u\" password=\"hunter2\";\n",
+		"API key":                  "kafka: {sasl: {api_key: hunter2}}",
+		"spaces without quotes":    "kafka: {sasl: {mechanism: plian, password: correct horse hunter2, username: u}}",
+		"commas without quotes":    "kafka: {sasl: {password: correct, hunter2, more hunter2: x}}",
+		"other quotes":             "kafka: {sasl: {password: 'correct \" hunter2', usrname: 1}}",
+		"an open quote":            "kafka:\n  sasl:\n    password: \"correct\n horse hunter2\n",
+		"no space":                 "kafka:\n  sasl:\n    password:hunter2\n    username: u\n",
+		"no space, as a key":       "kafka:\n  sasl:\n    password:hunter2: u\n",
+		"no colon":                 "kafka:\n  sasl:\n    password hunter2\n    username: u\n",
+		"a block of lines":         "kafka:\n  sasl:\n    password: |\n      correct\n      hunter2: x\n     : ]\n  x: 1\n",
+		"on the next line":         "kafka: {sasl: {pasword:\nhunter2, x: [}}",
+		"a list":                   "kafka:\n  sasl:\n    password:\n    - hunter2\n",
+		"a section":                "kafka:\n  sasl:\n    password:\n      hunter2x: hunter2\n",
+		"tabs":                     "kafka:\n\tsasl: {password:\thunter2}\n",
+		"an anchor":                "x: &a hunter2\nkafka: {sasl: {mechanism: plain, username: u, password: *a}}",
+		"JSON":                     `{"kafka": {"sasl": {"passwrd" : "hunter2", "client_secret":"hunter2"}}}`,
+		"in an address":            "source: {registry: {url: \"https://u:hunter2/@x@registry:8081\"}}",
+		"behind an address":        "source: {registry: {url: https://registry:8081?key=hunter2}}",
+		"of the OAuth server":      "kafka: {sasl: {mechanism: oauthbearer, oauth: {token_url: https://u:hunter2@id/token, client_id: x, client_secret: hunter2}}}",
+		"an address with a space":  "source: {registry: {url: \"https://u:hunter2@ registry:8081\"}}",
+		"behind the OAuth server":  "kafka: {sasl: {mechanism: oauthbearer, oauth: {token_url: https://id/token?key=hunter2, client_id: x, client_secret: hunter2}}}",
 	}
 	for name, doc := range docs {
 		t.Run(name, func(t *testing.T) {
 			c, err := load(doc, nil)
 			shown := ""
 			if err != nil {
-				shown = err.Error()
+				said, _ := json.Marshal(err)
+				shown = err.Error() + string(said)
 			} else {
 				shown = Print(c) + fmt.Sprintf("%v %+v %#v", *c, *c, *c)
 			}
@@ -251,8 +281,36 @@ func TestSecretsStayHidden(t *testing.T) {
 			}
 		})
 	}
-	if faults := faultsOf(t, "", "kafka.sasl.password=hunter2"); strings.Contains(faults.Error(), secret) {
-		t.Error(faults)
+	for _, set := range []string{
+		"kafka.sasl.password=hunter2", "kafka.sasl.oauth.client_secret=hunter2", "kafka.sasl.oauth.client_secret=correct horse hunter2",
+		"kafka.sasl.client_secret=hunter2", "kafka.sasl.password:hunter2", "kafka.sasl.password hunter2", "kafka.sasl.pasword:hunter2=x",
+		"source.registry.url=https://u:hunter2@x", "kafka.sasl.oauth.token_url=https://u:hunter2@x",
+	} {
+		if shown := faultsOf(t, "", set).Error(); strings.Contains(shown, secret) || !strings.Contains(shown, mask) {
+			t.Errorf("--set %s shows:\n%s", set, shown)
+		}
+	}
+}
+
+// What is no secret is shown: a person must see what is wrong.
+func TestOnlySecretsAreHidden(t *testing.T) {
+	for _, line := range []string{
+		"password_file: /run/secrets/lca", "client_secret_file: x y", "passthrough: tru", "pass_rows: auot", "brokers: [a:1]",
+		"token_url: https://id.example.com/token", "username: ann", "mechanism: plian", "compression: zstd", "features: [sensor, pressure, torque]",
+	} {
+		if got := hideSecrets([]string{line}); got[0] != line {
+			t.Errorf("%q is shown as %q", line, shown(got[0]))
+		}
+	}
+	doc := []string{"kafka:", "  sasl:", "    password: correct horse", "    username: ann", "", "  # why", "  brokers: a:1"}
+	got := hideSecrets(doc)
+	for i, line := range doc {
+		if got[i] != line && i != 2 {
+			t.Errorf("%q is shown as %q", line, shown(got[i]))
+		}
+	}
+	if got := shown(got[2]); got != "    password: "+mask {
+		t.Errorf("shown as %q", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/internal/typo"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 	"github.com/lca-stream/lca-stream/source/registry"
 )
 
@@ -156,15 +157,22 @@ var (
 	address     = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]+$`), max: 261, remedy: "an address host:port, such as localhost:9092", more: hostPort(false)}
 	hostName    = rule{pattern: regexp.MustCompile(`^(\*|[A-Za-z0-9_-][A-Za-z0-9._-]*)$`), max: 253, remedy: "a host name without a port, or '*'"}
 	listen      = rule{pattern: regexp.MustCompile(``), max: 261, remedy: `an address host:port, such as 127.0.0.1:8095 or :8095, or "" for no server`, more: hostPort(true)}
-	registryURL = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]*$`), max: 1024, remedy: "an address such as https://registry:8081 or http://registry:8080/apis/ccompat/v7", more: registryAddress}
+	tokenURL    = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]*$`), max: 1024, remedy: "an address such as https://id.example.com/oauth2/token", more: unlessEmpty(kafkaconn.CheckTokenURL)}
+	registryURL = rule{pattern: regexp.MustCompile(`^[^\x00-\x20]*$`), max: 1024, remedy: "an address such as https://registry:8081 or http://registry:8080/apis/ccompat/v7", more: unlessEmpty(registryAddress)}
 )
 
 func registryAddress(s string) error {
-	if s == "" {
-		return nil
-	}
 	_, err := registry.CheckURL(s)
 	return err
+}
+
+func unlessEmpty(check func(string) error) func(string) error {
+	return func(s string) error {
+		if s == "" {
+			return nil
+		}
+		return check(s)
+	}
 }
 
 func utf8Text(s string) error {
@@ -208,7 +216,7 @@ func hostPort(server bool) func(string) error {
 func (r rule) check(s string) error {
 	switch {
 	case len(s) > r.max:
-		return &wrong{what: fmt.Sprintf("%.16q… is too long: %d bytes, at most %d", s, len(s), r.max)}
+		return &wrong{what: fmt.Sprintf("is too long: %d bytes, at most %d", len(s), r.max)}
 	case s == "" && !r.pattern.MatchString(s):
 		return &wrong{what: "is empty"}
 	case !r.pattern.MatchString(s):
