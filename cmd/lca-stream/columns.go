@@ -8,12 +8,12 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
@@ -114,7 +114,7 @@ func (i *inspection) nullest(used map[string]*minibatch.Column) string {
 	var said []string
 	for _, name := range names[:min(len(names), 3)] {
 		if n := numberless(used[name], i.survey.Rows); n > 0 {
-			said = append(said, fmt.Sprintf("%s in %d of %d", columnName(name), n, i.survey.Rows))
+			said = append(said, fmt.Sprintf("%s in %d of %d", terminal.Name(name), n, i.survey.Rows))
 		}
 	}
 	if said == nil {
@@ -134,7 +134,7 @@ func (i *inspection) choice(b *strings.Builder) {
 		if len(i.columns) == 0 {
 			b.WriteString(", because source.features is empty")
 		}
-		b.WriteString("\n  " + strings.Join(shortened(i.features.Names, 20), ", ") + "\n")
+		b.WriteString("\n  " + strings.Join(shortened(terminal.Names(i.features.Names), 20), ", ") + "\n")
 	}
 	switch {
 	case len(proposed) == 0:
@@ -175,7 +175,7 @@ func writeColumns(w io.Writer, s *minibatch.Survey) {
 		if c.Invalid > 0 {
 			verdict += fmt.Sprintf(" (%d NaN or infinite)", c.Invalid)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", columnName(c.Name), c.Type, share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), verdict)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", terminal.Name(c.Name), terminal.Line(c.Type.String()), share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), terminal.Line(verdict))
 	}
 	_ = t.Flush() // w is memory
 }
@@ -189,14 +189,6 @@ func share(part, whole int) string {
 		return fmt.Sprintf("%d (%.2g%%)", part, percent)
 	}
 	return fmt.Sprintf("%d (%.0f%%)", part, math.Floor(percent)) // not 100% unless it is all
-}
-
-// columnName is a name as it stands, or quoted where that would not show what it is.
-func columnName(name string) string {
-	if quoted := strconv.Quote(name); quoted != `"`+name+`"` || strings.TrimSpace(name) != name || name == "" {
-		return quoted
-	}
-	return name
 }
 
 func distinct(c *minibatch.Column) string {
@@ -225,14 +217,14 @@ func (s *sample) take(m *source.Message, v *verdict) {
 	*s = sample{at: fmt.Sprintf("%d@%d", v.Partition, v.Offset), key: v.Key}
 	var headers, values []string
 	for _, h := range m.Headers {
-		headers = append(headers, h.Key+"="+printable(h.Value))
+		headers = append(headers, terminal.Name(h.Key)+"="+printable(h.Value))
 	}
 	for i, c := range m.Record.Columns() {
 		text := c.ValueStr(0)
 		if len(text) > 40 {
 			text = text[:40] + "…"
 		}
-		values = append(values, m.Record.ColumnName(i)+"="+printable([]byte(text)))
+		values = append(values, terminal.Name(m.Record.ColumnName(i))+"="+printable([]byte(text)))
 	}
 	s.headers, s.row = strings.Join(headers, ", "), strings.Join(shortened(values, 20), ", ")
 }

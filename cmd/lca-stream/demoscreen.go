@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/demo"
 )
 
@@ -30,7 +31,7 @@ func newScreen(p *program, f demoFlags, s *system) *screen {
 	sc := &screen{out: p.stderr, quiet: f.json, system: s, start: time.Now()}
 	if isTerminal(p.stderr) {
 		sc.live, sc.width = !f.json, 80
-		if fd, ok := p.stderr.(interface{ Fd() uintptr }); ok {
+		if fd, ok := terminal.Unwrap(p.stderr).(interface{ Fd() uintptr }); ok {
 			if w, _, err := term.GetSize(int(fd.Fd())); err == nil && w > 0 {
 				sc.width = w
 			}
@@ -85,7 +86,7 @@ func (s *screen) progress(rows, of int) {
 // wipe erases the redrawn lines: it moves up to the first of them, and clears to the end of the screen.
 func (s *screen) wipe() {
 	if s.drawn > 0 {
-		fmt.Fprintf(s.out, "\x1b[%dA\r\x1b[J", s.drawn)
+		fmt.Fprintf(terminal.Unwrap(s.out), "\x1b[%dA\r\x1b[J", s.drawn)
 		s.drawn = 0
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -74,9 +75,9 @@ type check struct {
 }
 
 func (c check) String() string {
-	line := fmt.Sprintf("%-8s %-12s %s", c.State, c.Name, c.Detail)
+	line := fmt.Sprintf("%-8s %-12s %s", c.State, c.Name, terminal.Line(c.Detail))
 	if c.Remedy != "" {
-		line += "\n" + fmt.Sprintf("%22s→ %s", "", c.Remedy)
+		line += "\n" + fmt.Sprintf("%22s→ %s", "", terminal.Line(c.Remedy))
 	}
 	return line
 }

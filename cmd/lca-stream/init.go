@@ -14,6 +14,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
@@ -153,7 +154,7 @@ func proposed(s *minibatch.Survey) (features, leftOut []string) {
 			features = append(features, j.Column.Name)
 			continue
 		}
-		leftOut = append(leftOut, columnName(j.Column.Name)+": "+why)
+		leftOut = append(leftOut, terminal.Name(j.Column.Name)+": "+why)
 	}
 	return features, leftOut
 }
@@ -177,7 +178,7 @@ func (p *program) writeNew(name, text string) error {
 		_, err := io.WriteString(p.stdout, text)
 		return err
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists already, and is left as it is: name another file", name)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -163,7 +164,7 @@ func (i *inspection) endRun() error {
 	if i.run == nil {
 		return nil
 	}
-	line := i.run.String()
+	line := terminal.Line(i.run.String())
 	if i.runs > 1 {
 		line += fmt.Sprintf(" (and so %d more, to %d@%d)", i.runs-1, i.run.Partition, i.runEnd)
 	}

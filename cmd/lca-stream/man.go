@@ -22,7 +22,7 @@ The packages install them.`,
 	}
 	return command(c, func(_ context.Context, args []string) error {
 		dir := args[0]
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
 		root := p.root()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -169,10 +170,10 @@ func writeOffsets(w io.Writer, all *shownOffsets) error {
 	}
 	fmt.Fprintf(w, "topic %s (id %s), group %s with %s, model %s%s\n", all.Topic, all.TopicID, all.Group, plural.Count(all.Members, "member"), all.ModelID, learners)
 	if len(all.Foreign) > 0 {
-		fmt.Fprintf(w, "members that are not lca-stream, and take partitions away: %s\n", strings.Join(all.Foreign, ", "))
+		fmt.Fprintf(w, "members that are not lca-stream, and take partitions away: %s\n", terminal.Line(strings.Join(all.Foreign, ", ")))
 	}
 	if all.Fault != "" {
-		fmt.Fprintf(w, "the checkpoint cannot be read: %s\n", all.Fault)
+		fmt.Fprintf(w, "the checkpoint cannot be read: %s\n", terminal.Line(all.Fault))
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "PARTITION\tSTART\tEND\tTRANSFORM\tLAG\tMARKER\tTOPIC ID\tLEARNER\tLAG\tCOMMITTED\tMARKER\tTOPIC ID")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/logs"
 )
 
@@ -151,7 +153,7 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 const sameCause = time.Minute
 
 // isTerminal reports whether output goes to a terminal.
-func isTerminal(w any) bool {
-	f, ok := w.(interface{ Fd() uintptr })
+func isTerminal(w io.Writer) bool {
+	f, ok := terminal.Unwrap(w).(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }

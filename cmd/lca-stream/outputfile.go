@@ -1,12 +1,15 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 )
 
 // writeOutput writes to standard output where the path is "-", and otherwise a file. A regular file is written whole or not at all: to a temporary
@@ -14,7 +17,7 @@ import (
 // pipe or a device, is written to as it is.
 func (p *program) writeOutput(path string, write func(io.Writer) error) error {
 	if path == "-" {
-		return write(p.stdout)
+		return write(terminal.Unwrap(p.stdout)) // a file, not text for a person
 	}
 	if err := writeFile(path, write); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -23,7 +26,7 @@ func (p *program) writeOutput(path string, write func(io.Writer) error) error {
 }
 
 func writeFile(path string, write func(io.Writer) error) error {
-	mode := fs.FileMode(0o644)
+	mode, exists := fs.FileMode(0o666), false
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -33,15 +36,19 @@ func writeFile(path string, write func(io.Writer) error) error {
 	case !info.Mode().IsRegular():
 		return writeThrough(path, write)
 	default:
-		mode = info.Mode().Perm()
+		mode, exists = info.Mode().Perm(), true
 	}
 	path = behind(path)
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".lca-stream-*")
+	// Not os.CreateTemp: the umask decides who may read a new file, from its first byte on.
+	tmp, err := os.OpenFile(filepath.Join(filepath.Dir(path), ".lca-stream-"+rand.Text()), os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return withoutPath(err)
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }()
-	if err := errors.Join(write(tmp), tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
+	if exists { // its own mode stays, whatever the umask
+		err = tmp.Chmod(mode)
+	}
+	if err := errors.Join(err, write(tmp), tmp.Sync(), tmp.Close()); err != nil {
 		return err
 	}
 	return withoutPath(os.Rename(tmp.Name(), path))

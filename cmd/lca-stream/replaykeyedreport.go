@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -83,10 +84,10 @@ func (s *keyedSummary) write(w io.Writer, target string) error {
 	fmt.Fprintln(t, "MODEL\tROWS\tNLL\tSINGLE GAUSSIAN\tPARZEN\tGAUSSIAN\tVERSION\tSTATE")
 	for _, r := range s.Models {
 		if r.Fault != "" {
-			fmt.Fprintf(t, "%s\t%d\t–\t–\t–\t–\t–\tnone: %s\n", r.ID, r.Rows, r.Fault)
+			fmt.Fprintf(t, "%s\t%d\t–\t–\t–\t–\t–\tnone: %s\n", terminal.Name(r.ID), r.Rows, terminal.Line(r.Fault))
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", r.ID, r.Rows, maybe(r.NLL), maybe(r.SingleNLL), r.Parzen, r.Gaussian, r.ModelVersion, r.state())
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Name(r.ID), r.Rows, maybe(r.NLL), maybe(r.SingleNLL), r.Parzen, r.Gaussian, r.ModelVersion, r.state())
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -50,7 +51,7 @@ func newBar(w io.Writer, total int64, more ...progressbar.Option) *progressbar.P
 	if total == 0 {
 		total = -1
 	}
-	return progressbar.NewOptions64(total, append(more, progressbar.OptionSetWriter(w),
+	return progressbar.NewOptions64(total, append(more, progressbar.OptionSetWriter(terminal.Unwrap(w)),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())...)
 }
 

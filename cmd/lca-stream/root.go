@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -35,6 +37,7 @@ type program struct {
 
 // run executes one command line and returns its exit code. The error, if any, is on stderr.
 func (p *program) run(ctx context.Context, args []string) int {
+	p.stdout, p.stderr = terminal.NewWriter(p.stdout), terminal.NewWriter(p.stderr)
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.stdin)
@@ -170,7 +173,7 @@ func (p *program) complain(err error) {
 	case p.log != nil:
 		p.log.ErrorContext(logs.Unlimited(context.Background()), "stopped", "error", coded.plain(), "exit_code", coded.code)
 	default:
-		fmt.Fprintln(p.stderr, "lca-stream: "+coded.plain())
+		fmt.Fprintln(p.stderr, "lca-stream: "+terminal.Line(strings.ReplaceAll(coded.plain(), "\n", "; "))) // joined errors have lines
 	}
 }
 

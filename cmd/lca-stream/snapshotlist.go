@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -90,7 +91,7 @@ func writeList(w io.Writer, all []listed, now time.Time) error {
 		if l.Fault != "" {
 			state = l.Fault
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", l.ModelID, l.Version, age(now.Sub(l.Time)), l.Time.Format(time.RFC3339), l.Slot, l.Chunks, l.Bytes, state)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Name(l.ModelID), l.Version, age(now.Sub(l.Time)), l.Time.Format(time.RFC3339), l.Slot, l.Chunks, l.Bytes, terminal.Line(state))
 	}
 	return t.Flush()
 }

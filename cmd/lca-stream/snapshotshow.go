@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
@@ -101,7 +102,7 @@ func (p *program) show(s *snapshot.Snapshot, asJSON bool) error {
 func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	var b strings.Builder
 	m, info := s.Model, s.Model.Info
-	fmt.Fprintf(&b, "model        %s, version %d", s.ModelID, s.Version)
+	fmt.Fprintf(&b, "model        %s, version %d", terminal.Name(s.ModelID), s.Version)
 	if s.Parent > 0 {
 		fmt.Fprintf(&b, ", parent %d", s.Parent)
 	}
@@ -109,7 +110,7 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 		fmt.Fprintf(&b, ", published %s ago (%s)", age(now.Sub(s.Time)), s.Time.UTC().Format(time.RFC3339))
 	}
 	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
-	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", or(s.Producer, "unknown"), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
+	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", terminal.Line(or(s.Producer, "unknown")), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
 	if info.Gamma == 0 { // a batch algorithm, or em: nothing is left out but by --sample
 		fmt.Fprintf(&b, "rows         %d learnt at once; %d read for it and for the models before it\n", info.Learnt, info.Rows)
 	} else {
@@ -138,17 +139,17 @@ func chosen(c *lca.Choice) string {
 	if c.Beginning() {
 		judged = "of these rows, each without itself, and of the numbers fitted to them"
 	}
-	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row %s:\n", shown.Taken, shown.Rows, judged)
+	fmt.Fprintf(&b, "\nchosen       %s, after %d rows; nats/row %s:\n", terminal.Line(shown.Taken), shown.Rows, judged)
 	width := 0
 	for _, t := range shown.Candidates {
-		width = max(width, utf8.RuneCountInString(t.Name))
+		width = max(width, utf8.RuneCountInString(terminal.Line(t.Name)))
 	}
 	for _, t := range shown.Candidates {
 		nll := "collapsed"
 		if t.NLL != nil {
 			nll = known(*t.NLL)
 		}
-		fmt.Fprintf(&b, "  %-*s %10s  %d Parzen, ν %s (%s), %s\n", width, t.Name, nll, t.Parzen, regular(t.Nu), t.NuUnit, t.Kernel)
+		fmt.Fprintf(&b, "  %-*s %10s  %d Parzen, ν %s (%s), %s\n", width, terminal.Line(t.Name), nll, t.Parzen, regular(t.Nu), t.NuUnit, t.Kernel)
 	}
 	return b.String()
 }
@@ -224,7 +225,7 @@ func directions(s *snapshot.Snapshot) string {
 	for i, d := range all {
 		fmt.Fprintf(&b, "  %4d ", i)
 		for _, f := range d.Features {
-			fmt.Fprintf(&b, "  %+.2f %s", f.Weight, f.Feature)
+			fmt.Fprintf(&b, "  %+.2f %s", f.Weight, terminal.Name(f.Feature))
 		}
 		b.WriteByte('\n')
 	}

@@ -38,10 +38,11 @@ func (f Fault) String() string {
 	return printable(b.String())
 }
 
-// printable replaces control characters: a file that is no configuration must not command the terminal.
+// printable replaces control characters, one by one: a file that is no configuration must not command the terminal, and carets stay
+// under what they mean.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\t' {
+		if !unicode.IsGraphic(r) && r != '\t' {
 			return utf8.RuneError
 		}
 		return r

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -123,16 +124,16 @@ func (f Finding) OK() bool { return len(f.Faults) == 0 }
 func (f Finding) String() string {
 	var lines []string
 	if !f.OK() {
-		lines = append(lines, "FAULT   "+f.Fault())
+		lines = append(lines, "FAULT   "+terminal.Line(f.Fault()))
 	} else {
 		verdict := "ok     "
 		if f.Created {
 			verdict = "created"
 		}
-		lines = append(lines, fmt.Sprintf("%s %s (%s): %s, %s, max.message.bytes %d", verdict, f.Topic, f.Path, plural.Count(f.Partitions, "partition"), f.Policy, f.MessageBytes))
+		lines = append(lines, fmt.Sprintf("%s %s (%s): %s, %s, max.message.bytes %d", verdict, f.Topic, f.Path, plural.Count(f.Partitions, "partition"), terminal.Line(f.Policy), f.MessageBytes))
 	}
 	if len(f.Warnings) > 0 {
-		lines = append(lines, "warning "+f.Warning())
+		lines = append(lines, "warning "+terminal.Line(f.Warning()))
 	}
 	return strings.Join(lines, "\n")
 }
