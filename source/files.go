@@ -32,9 +32,22 @@ type Files struct {
 }
 
 // OpenFiles opens all paths and counts their rows.
-func OpenFiles(paths []string) (*Files, error) { return openFiles(paths, maxFileRows) }
+func OpenFiles(paths []string) (*Files, error) { return OpenFilesWith(paths, format.FileConfig{}) }
 
-func openFiles(paths []string, maxRows int) (*Files, error) {
+// OpenFilesWith is OpenFiles with other bounds, or of some columns.
+func OpenFilesWith(paths []string, c format.FileConfig) (*Files, error) {
+	return openFiles(paths, bounded(c))
+}
+
+// bounded says how many rows a batch has.
+func bounded(c format.FileConfig) format.FileConfig {
+	if c.MaxRows <= 0 {
+		c.MaxRows = maxFileRows
+	}
+	return c
+}
+
+func openFiles(paths []string, c format.FileConfig) (*Files, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("source: no input files")
 	}
@@ -43,7 +56,7 @@ func openFiles(paths []string, maxRows int) (*Files, error) {
 	}
 	fs := &Files{paths: paths, next: make([]int, len(paths)), before: make([][]int, len(paths))}
 	for _, path := range paths {
-		f, err := format.OpenFile(path, maxRows)
+		f, err := format.OpenFile(path, c)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("source: %s: %w", path, err), fs.Close())
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 func open(t *testing.T, maxRows int, names ...string) *Files {
@@ -18,7 +20,7 @@ func open(t *testing.T, maxRows int, names ...string) *Files {
 	for _, n := range names {
 		paths = append(paths, filepath.Join("format/testdata/files", n))
 	}
-	f, err := openFiles(paths, maxRows)
+	f, err := openFiles(paths, format.FileConfig{MaxRows: maxRows})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,12 @@ type Pipe struct {
 
 // OpenPipe reads the schema of the stream. The name is that of the partition of its messages.
 func OpenPipe(name string, r io.Reader) (*Pipe, error) {
-	p, err := format.OpenPipe(r, maxFileRows)
+	return OpenPipeWith(name, r, format.FileConfig{})
+}
+
+// OpenPipeWith is OpenPipe with other bounds.
+func OpenPipeWith(name string, r io.Reader, c format.FileConfig) (*Pipe, error) {
+	p, err := format.OpenPipe(r, bounded(c))
 	if err != nil {
 		return nil, fmt.Errorf("source: %s: %w", name, err)
 	}

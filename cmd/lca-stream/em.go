@@ -5,16 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 func (p *program) emCommand() *cobra.Command {
@@ -112,10 +115,12 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	if err != nil {
 		return err
 	}
+	limits := fileLimits(config.Memory{}, slog.New(slog.DiscardHandler))
+	limits.Need = needs(model.Features)
 	stage := &pipeline.Expect{Features: model.Features, Sums: model.Model.NewAccumulator(precision)}
 	for i, input := range f.inputs {
 		stage.Part(f.part + int32(i))
-		if err := p.readInput(ctx, input, stage.Take); err != nil {
+		if err := p.readInput(ctx, input, limits, stage.Take); err != nil {
 			return err
 		}
 	}
@@ -132,8 +137,8 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 }
 
 // readInput hands over the messages of a file, or of standard input. A message must not be kept.
-func (p *program) readInput(ctx context.Context, path string, take func(*source.Message) error) error {
-	in, err := p.openInput(ctx, path)
+func (p *program) readInput(ctx context.Context, path string, c format.FileConfig, take func(*source.Message) error) error {
+	in, err := p.openInput(ctx, path, c)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // input is a file or a pipe of rows.
@@ -20,26 +21,26 @@ type input interface {
 }
 
 // openInput opens a file, standard input for "-", or a pipe with a name, such as a shell makes of <(command).
-func (p *program) openInput(ctx context.Context, path string) (input, error) {
+func (p *program) openInput(ctx context.Context, path string, c format.FileConfig) (input, error) {
 	if isStdin(path) {
-		return openPipe(ctx, "standard input", p.stdin)
+		return openPipe(ctx, "standard input", p.stdin, c)
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		f := &namedPipe{path: path}
-		in, err := openPipe(ctx, path, f)
+		in, err := openPipe(ctx, path, f, c)
 		if err != nil {
 			return nil, err
 		}
 		return closing{in, f}, nil
 	}
-	return source.OpenFiles([]string{path})
+	return source.OpenFilesWith([]string{path}, c)
 }
 
 // isStdin tells the names of standard input.
 func isStdin(path string) bool { return path == "-" || path == "/dev/stdin" }
 
-func openPipe(ctx context.Context, name string, r io.Reader) (*source.Pipe, error) {
-	in, err := source.OpenPipe(name, interruptible{ctx, r})
+func openPipe(ctx context.Context, name string, r io.Reader, c format.FileConfig) (*source.Pipe, error) {
+	in, err := source.OpenPipeWith(name, interruptible{ctx, r}, c)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}

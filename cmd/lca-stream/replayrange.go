@@ -53,7 +53,9 @@ func (r *replay) openFiles() error {
 	if r.flags.inputs, err = rowInputs(r.flags.inputs); err != nil {
 		return err
 	}
-	files, err := source.OpenFiles(r.flags.inputs)
+	c := fileLimits(r.config.Memory, r.log)
+	c.Need = needs(r.config.Source.Features, r.config.Model.By.ColumnName())
+	files, err := source.OpenFilesWith(r.flags.inputs, c)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // offlineFlags are the flags of `lca-stream transform` on files.
@@ -107,7 +108,7 @@ func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlag
 	if err != nil {
 		return err
 	}
-	t := &fileTransform{program: p, flags: f, stats: new(pipeline.Stats), screen: newFileScreen(p)}
+	t := &fileTransform{program: p, flags: f, stats: new(pipeline.Stats), screen: newFileScreen(p), limits: fileLimits(cfg.Memory, p.logger(cfg.Logger))}
 	t.offline = pipeline.NewOffline(model, pipeline.TransformConfig{
 		Output: outputOf(cfg), Coordinates: cfg.Transform.Coordinates, Components: cfg.Transform.Components,
 		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.logger(cfg.Logger), Now: time.Now,
@@ -171,6 +172,7 @@ type fileTransform struct {
 	offline *pipeline.Offline
 	stats   *pipeline.Stats
 	screen  *fileScreen
+	limits  format.FileConfig
 	schema  *arrow.Schema // of the inputs
 	writer  rowfile.Writer
 
@@ -195,7 +197,7 @@ func (t *fileTransform) write(pieces ...[]byte) error {
 }
 
 func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind, w io.Writer) error {
-	in, err := t.program.openInput(ctx, path)
+	in, err := t.program.openInput(ctx, path, t.limits)
 	if err != nil {
 		return err
 	}

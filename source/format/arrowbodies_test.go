@@ -29,7 +29,7 @@ func TestReuse(t *testing.T) {
 		if filepath.Ext(name) != ".arrows" {
 			continue
 		}
-		p, err := OpenPipe(bytes.NewReader(read(t, name)), 7)
+		p, err := OpenPipe(bytes.NewReader(read(t, name)), FileConfig{MaxRows: 7})
 		if err != nil {
 			t.Fatal(name, err)
 		}

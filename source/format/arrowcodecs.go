@@ -59,23 +59,27 @@ func (c *codecs) fromLZ4(dst, src []byte) error {
 }
 
 func (c *codecs) fromZstd(dst, src []byte) error {
+	n, err := c.zstdInto(dst, src)
+	if err == nil && n < len(dst) {
+		err = fmt.Errorf("%d bytes, %w", n, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// zstdInto decompresses to dst, and returns the number of bytes.
+func (c *codecs) zstdInto(dst, src []byte) (int, error) {
 	c.once.Do(func() {
 		c.zstd, c.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecodeAllCapLimit(true))
 	})
 	if c.err != nil {
-		return c.err
+		return 0, c.err
 	}
 	out, err := c.zstd.DecodeAll(src, dst[:0:len(dst)])
-	switch {
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return errLength
-	case err != nil:
-		return err
-	case len(out) < len(dst):
-		return fmt.Errorf("%d bytes, %w", len(out), io.ErrUnexpectedEOF)
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		err = errLength
 	}
-	return nil
+	return len(out), err
 }
 
 // grow is decompress for a size too large to be believed: memory grows with the bytes that come.

@@ -51,12 +51,12 @@ type piece struct {
 	to      int64
 }
 
-func openArrowFile(path string, maxRows int) (_ table, err error) {
+func openArrowFile(path string, c FileConfig) (_ table, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	a := &arrowFile{f: f, limits: ipcguard.BatchLimits(), maxRows: maxRows, at: -1}
+	a := &arrowFile{f: f, limits: batchLimits(c), maxRows: c.MaxRows, at: -1}
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("reading its index: %v", p)
@@ -78,6 +78,13 @@ func openArrowFile(path string, maxRows int) (_ table, err error) {
 		return a, a.indexFile()
 	}
 	return a, a.indexStream()
+}
+
+// batchLimits are the limits of a batch.
+func batchLimits(c FileConfig) ipcguard.Limits {
+	l := ipcguard.BatchLimits()
+	l.Decoded = c.MaxBytes
+	return l
 }
 
 // indexFile takes the places of messages from the footer.
@@ -310,7 +317,7 @@ func (a *arrowFile) load(k int) (arrow.Record, error) {
 func (a *arrowFile) message(k int) (ipcguard.Message, error) {
 	m := a.messages[k]
 	if m.length > a.limits.Decoded {
-		return ipcguard.Message{}, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read; write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
+		return ipcguard.Message{}, errorf(CodeArrowTooLarge, "a batch of %d bytes, at most %d are read (half of memory.limit); write smaller ones: write_table(t, max_chunksize=65536) in pyarrow", m.length, a.limits.Decoded)
 	}
 	b := a.memory.take(m.kind, m.length)
 	if _, err := a.f.ReadAt(b, m.offset); err != nil {

@@ -30,14 +30,15 @@ type Pipe struct {
 	from    int64        // its rows that were returned
 }
 
-// OpenPipe reads the schema of a stream, whose records will have at most maxRows rows.
-func OpenPipe(r io.Reader, maxRows int) (p *Pipe, err error) {
+// OpenPipe reads the schema of a stream.
+func OpenPipe(r io.Reader, c FileConfig) (p *Pipe, err error) {
 	defer func() {
 		if v := recover(); v != nil { // of a library
 			p, err = nil, errorf(CodeDecodePanic, "decoding the schema: %v", v)
 		}
 	}()
-	p = &Pipe{r: bufio.NewReaderSize(r, 1<<16), limits: ipcguard.BatchLimits(), maxRows: int64(maxRows)}
+	c = c.withDefaults()
+	p = &Pipe{r: bufio.NewReaderSize(r, 1<<16), limits: batchLimits(c), maxRows: int64(c.MaxRows)}
 	frame, err := p.frame()
 	if errors.Is(err, io.EOF) {
 		return nil, errorf(CodeArrowInvalid, "no schema")

@@ -14,7 +14,7 @@ import (
 )
 
 func pipeRows(r io.Reader, maxRows int) (map[string][]string, error) {
-	p, err := OpenPipe(r, maxRows)
+	p, err := OpenPipe(r, FileConfig{MaxRows: maxRows})
 	if err != nil {
 		return nil, err
 	}

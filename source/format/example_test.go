@@ -46,7 +46,7 @@ func Example() {
 
 // A file is read in batches: its own, which are cut where they have too many rows.
 func ExampleOpenFile() {
-	file, err := format.OpenFile("testdata/files/zstd.parquet", 64)
+	file, err := format.OpenFile("testdata/files/zstd.parquet", format.FileConfig{MaxRows: 64})
 	if err != nil {
 		log.Fatal(err)
 	}

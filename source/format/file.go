@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // table is one open file, cut into batches of bounded rows. Which rows a batch holds depends
@@ -22,16 +25,33 @@ type table interface {
 	close() error
 }
 
+// FileConfig says what is read of a file. The zero value is everything, in batches of any number of rows.
+type FileConfig struct {
+	MaxRows  int                    // of a batch
+	MaxBytes int64                  // of a batch, decoded; 0, or more than 2 GiB: 2 GiB
+	Need     func(arrow.Field) bool // whether a column is needed: of one that is not, Parquet reads nothing, and it is a column of nulls; nil: all are
+}
+
+func (c FileConfig) withDefaults() FileConfig {
+	most := ipcguard.BatchLimits().Decoded
+	if c.MaxRows <= 0 {
+		c.MaxRows = math.MaxInt32
+	}
+	if c.MaxBytes <= 0 || c.MaxBytes > most {
+		c.MaxBytes = most
+	}
+	return c
+}
+
 // File is an open file of rows, cut into batches of bounded rows. Which rows a batch holds depends on the file and
-// the bound alone. What ipcguard demands of messages holds here as well, except for the limits on size: a batch
-// may have 2^31−1 rows and 2 GiB. One batch is held in memory at a time.
+// the bounds alone. What ipcguard demands of messages holds here as well, except for the limits on size: a batch
+// may have 2^31−1 rows, and as many bytes as FileConfig says. One batch is held in memory at a time.
 //
 // A File is for one goroutine.
 type File struct{ table table }
 
-// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream) or .parquet. Its
-// batches have at most maxRows rows.
-func OpenFile(path string, maxRows int) (*File, error) {
+// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream) or .parquet.
+func OpenFile(path string, c FileConfig) (*File, error) {
 	if err := regular(path); err != nil {
 		return nil, err
 	}
@@ -42,7 +62,7 @@ func OpenFile(path string, maxRows int) (*File, error) {
 	if err := sameAsExtension(path, f); err != nil {
 		return nil, err
 	}
-	t, err := f.open(path, maxRows)
+	t, err := f.open(path, c.withDefaults())
 	if err != nil {
 		return nil, err
 	}

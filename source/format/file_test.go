@@ -43,7 +43,7 @@ func rowsOf(t *testing.T, f *File) map[string][]string {
 
 func openFile(t *testing.T, maxRows int, name string) *File {
 	t.Helper()
-	f, err := OpenFile(filepath.Join("testdata/files", name), maxRows)
+	f, err := OpenFile(filepath.Join("testdata/files", name), FileConfig{MaxRows: maxRows})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestArrowFilesWithoutTheLengthOfTheirSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, maxRows := range []int{everyRow, 33} {
-			f, err := OpenFile(path, maxRows)
+			f, err := OpenFile(path, FileConfig{MaxRows: maxRows})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"a Parquet file that is none", write("none.parquet", []byte("PAR1PAR1")), "parquet_invalid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := OpenFile(c.path, everyRow)
+			f, err := OpenFile(c.path, FileConfig{MaxRows: everyRow})
 			if err == nil {
 				_ = f.Close()
 				t.Fatal("opened")
@@ -218,7 +218,7 @@ func TestStreamsEndInTheirWays(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := OpenFile(path, everyRow)
+		f, err := OpenFile(path, FileConfig{MaxRows: everyRow})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -264,7 +264,7 @@ func TestFilesWithFlippedBytes(t *testing.T) {
 				if err := os.WriteFile(path, b, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				f, err := OpenFile(path, everyRow)
+				f, err := OpenFile(path, FileConfig{MaxRows: everyRow})
 				if err != nil {
 					continue
 				}

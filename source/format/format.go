@@ -57,7 +57,7 @@ type spec struct {
 	schemaType SchemaType
 
 	extensions []string // of file names, in lower case
-	open       func(path string, maxRows int) (table, error)
+	open       func(path string, c FileConfig) (table, error)
 }
 
 // valueDecoder reads the values of one format, for several goroutines at once.

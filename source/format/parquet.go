@@ -1,6 +1,7 @@
 package format
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -22,7 +23,7 @@ var parquetFormat = spec{
 }
 
 // parquetFile is a Parquet file whose columns are read as Arrow, one row group after the other and page by page: of each column
-// one page is in memory, and the values of one batch.
+// one page is in memory, and the values of one batch. What pages and values take is measured before it is made: see pageGuard and budget.
 //
 // Arrow's own reader, pqarrow, is not used because it would link gRPC and Thrift into the program.
 type parquetFile struct {
@@ -32,6 +33,8 @@ type parquetFile struct {
 	columns []parquetNode
 	leaves  []parquetLeaf
 	pieces  []groupPiece
+	most    int64  // bytes of a batch
+	left    budget // of the batch that is read
 
 	group  int           // row group that readers are in
 	row    int64         // row of the group they stand at
@@ -45,12 +48,12 @@ type groupPiece struct {
 	from, to int64
 }
 
-func openParquetFile(path string, maxRows int) (_ table, err error) {
+func openParquetFile(path string, c FileConfig) (_ table, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	p := &parquetFile{f: f, group: -1}
+	p := &parquetFile{f: f, group: -1, most: c.MaxBytes}
 	defer func() {
 		if r := recover(); r != nil {
 			err = errorf(CodeParquetInvalid, "its footer: %v", r)
@@ -63,25 +66,63 @@ func openParquetFile(path string, maxRows int) (_ table, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFooter(f, info.Size(), p.most); err != nil {
+		return nil, errorf(CodeParquetInvalid, "%w", err)
+	}
 	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true)); err != nil {
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
-	if err := decodeInPlace(p.file.Root()); err != nil {
+	if err := p.shape(c.Need); err != nil {
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
+	return p, p.cut(p.batchRows(int64(c.MaxRows)))
+}
+
+// shape finds the columns.
+func (p *parquetFile) shape(need func(arrow.Field) bool) error {
 	shape := parquetShape{halves: float16Leaves(p.file.Metadata())}
 	var fields []arrow.Field
 	for _, c := range p.file.Root().Columns() {
-		if node, ok := shape.node(c, 0, 0); ok {
-			p.columns = append(p.columns, node)
-			fields = append(fields, arrow.Field{Name: c.Name(), Type: node.dt, Nullable: true})
+		first := len(shape.leaves)
+		node, ok := shape.node(c, 0, 0)
+		if !ok {
+			continue
 		}
+		field := arrow.Field{Name: c.Name(), Type: node.dt, Nullable: true}
+		if need != nil && !need(field) {
+			shape.leaves = shape.leaves[:first]
+			node, field.Type = parquetNode{dt: arrow.Null, leaf: -1}, arrow.Null
+		}
+		p.columns, fields = append(p.columns, node), append(fields, field)
 	}
 	if len(fields) == 0 {
-		return nil, errorf(CodeParquetInvalid, "it has no columns")
+		return errors.New("it has no columns")
 	}
 	p.leaves, p.fields = shape.leaves, arrow.NewSchema(fields, nil)
-	return p, p.cut(int64(maxRows))
+	shared := new(codecs)
+	for i := range p.leaves {
+		l := &p.leaves[i]
+		l.guard = &pageGuard{f: p.f, leaf: l, most: p.most}
+		column := p.file.Root()
+		for _, name := range l.names {
+			column = column.Column(name)
+		}
+		if err := l.guard.decodes(column, shared); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batchRows is how many rows of the file a batch has: as many as take a quarter of its bytes as numbers, because texts and what the rows become
+// take more, but as many as a learner surveys in any case.
+func (p *parquetFile) batchRows(most int64) int64 {
+	const surveyed, share = 1 << 14, 4
+	var each int64
+	for i := range p.leaves {
+		each += p.leaves[i].bytes()
+	}
+	return min(most, max(surveyed, p.most/share/max(each, 1)))
 }
 
 // cut divides the row groups into pieces, and checks that they have the rows that the footer says.
@@ -132,7 +173,9 @@ func (p *parquetFile) read(i int) (arrow.Record, error) {
 
 func (p *parquetFile) piece(piece groupPiece) (arrow.Record, error) {
 	if p.group != piece.group || p.row > piece.from {
-		p.enter(piece.group)
+		if err := p.enter(piece.group); err != nil {
+			return nil, err
+		}
 	}
 	for p.row < piece.from { // a seek: a page says only once it is decoded how many rows it has
 		n := min(piece.from-p.row, 1<<10)
@@ -146,6 +189,10 @@ func (p *parquetFile) piece(piece groupPiece) (arrow.Record, error) {
 	}
 	cols := make([]arrow.Array, len(p.columns))
 	for c := range p.columns {
+		if p.columns[c].leaf < 0 {
+			cols[c] = array.NewNull(n)
+			continue
+		}
 		data, err := p.columns[c].data(p.leaves, p.values)
 		if err == nil && data.Len() != n {
 			err = errLevels
@@ -159,19 +206,25 @@ func (p *parquetFile) piece(piece groupPiece) (arrow.Record, error) {
 }
 
 // enter opens the leaves of a row group.
-func (p *parquetFile) enter(group int) {
+func (p *parquetFile) enter(group int) error {
 	p.leave()
 	chunks := p.file.RowGroups()[group].ColumnChunks()
 	for i := range p.leaves {
-		p.open = append(p.open, newLeafReader(&p.leaves[i], chunks[p.leaves[i].column]))
+		leaf := &p.leaves[i]
+		if err := leaf.guard.enter(&p.file.Metadata().RowGroups[group].Columns[leaf.column].MetaData); err != nil {
+			return fmt.Errorf("column %q: %w", leaf.path, err)
+		}
+		p.open = append(p.open, newLeafReader(leaf, chunks[leaf.column], &p.left))
 	}
 	p.values = make([]leafValues, len(p.leaves))
 	p.group, p.row = group, 0
+	return nil
 }
 
 // gather makes values those of the next n rows.
 func (p *parquetFile) gather(n int) error {
 	row := p.row
+	p.left = budget{p.most, p.most, n}
 	p.row = math.MaxInt64 // after a fault, or a panic of the library, the leaves stand at different rows
 	for i, r := range p.open {
 		p.values[i] = leafValues{}

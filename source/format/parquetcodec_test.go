@@ -49,7 +49,7 @@ func TestParquetCodecsKeepNumbers(t *testing.T) {
 				if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				f, err := OpenFile(path, len(rows))
+				f, err := OpenFile(path, FileConfig{MaxRows: len(rows)})
 				if err != nil {
 					t.Fatal(err)
 				}

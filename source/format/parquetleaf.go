@@ -26,6 +26,7 @@ type leafValues struct {
 type leafReader struct {
 	leaf  *parquetLeaf
 	pages parquet.Pages
+	left  *budget
 
 	page       parquet.Page // nil: none
 	defs, reps []byte       // levels of the page
@@ -37,8 +38,8 @@ type leafReader struct {
 	value      int          // the next value
 }
 
-func newLeafReader(leaf *parquetLeaf, chunk parquet.ColumnChunk) *leafReader {
-	return &leafReader{leaf: leaf, pages: chunk.Pages()}
+func newLeafReader(leaf *parquetLeaf, chunk parquet.ColumnChunk, left *budget) *leafReader {
+	return &leafReader{leaf: leaf, pages: chunk.Pages(), left: left}
 }
 
 func (r *leafReader) close() {
@@ -51,12 +52,15 @@ func (r *leafReader) drop() {
 	if r.page != nil {
 		parquet.Release(r.page)
 	}
-	*r = leafReader{leaf: r.leaf, pages: r.pages}
+	*r = leafReader{leaf: r.leaf, pages: r.pages, left: r.left}
 }
 
 // turn goes on to the next page; io.EOF after the last.
 func (r *leafReader) turn() error {
 	r.drop()
+	if err := r.leaf.guard.next(); err != nil {
+		return err
+	}
 	page, err := r.pages.ReadPage()
 	if err != nil {
 		return err
@@ -78,7 +82,9 @@ func (r *leafReader) turn() error {
 // read appends the next rows to v. A chunk that ends before is an error: some readers give an encoding they do not know as an
 // empty column.
 func (r *leafReader) read(rows int, v *leafValues) error {
-	r.reserve(rows, v)
+	if err := r.reserve(rows, v); err != nil {
+		return err
+	}
 	for begun := 0; ; {
 		if r.level == r.levels {
 			err := r.turn()
@@ -107,7 +113,10 @@ func (r *leafReader) read(rows int, v *leafValues) error {
 }
 
 // reserve makes room for as many values as rows.
-func (r *leafReader) reserve(rows int, v *leafValues) {
+func (r *leafReader) reserve(rows int, v *leafValues) error {
+	if err := r.left.take(int64(rows) * r.leaf.bytes()); err != nil {
+		return err
+	}
 	if r.leaf.maxDef > 0 {
 		v.defs = make([]byte, 0, rows)
 	}
@@ -118,6 +127,7 @@ func (r *leafReader) reserve(rows int, v *leafValues) {
 	if r.leaf.stored == 0 {
 		v.offsets = append(make([]int32, 0, rows+1), 0)
 	}
+	return nil
 }
 
 // span counts the levels of the page up to the end of its rows, of which so many were begun; a row begins with repetition
@@ -144,6 +154,9 @@ func (r *leafReader) take(n int, v *leafValues) error {
 		count = bytes.Count(defs, []byte{r.leaf.maxDef})
 	}
 	if r.leaf.maxRep > 0 {
+		if err := r.left.take(int64(n) * r.leaf.bytes()); err != nil {
+			return err
+		}
 		v.reps = append(v.reps, r.reps[r.level:r.level+n]...)
 	}
 	r.level += n
@@ -191,6 +204,9 @@ func (r *leafReader) texts(from, to int, v *leafValues) error {
 	if len(v.dense)+int(end-base) > math.MaxInt32 {
 		return errText
 	}
+	if err := r.left.take(int64(end - base)); err != nil {
+		return err
+	}
 	at := len(v.dense)
 	v.dense = append(v.dense, r.dense[base:end]...)
 	last := base
@@ -212,6 +228,9 @@ func (r *leafReader) look(places []int32, v *leafValues) error {
 	}
 	switch {
 	case width == 0:
+		if err := r.measure(places); err != nil {
+			return err
+		}
 		for _, i := range places {
 			if err := r.texts(int(i), int(i)+1, v); err != nil {
 				return err
@@ -237,6 +256,15 @@ func (r *leafReader) look(places []int32, v *leafValues) error {
 		}
 	}
 	return nil
+}
+
+// measure refuses texts that take too much together: a place takes a few bits, and the text that it repeats may be long.
+func (r *leafReader) measure(places []int32) error {
+	size := int64(0)
+	for _, i := range places {
+		size += int64(r.offsets[i+1]) - int64(r.offsets[i])
+	}
+	return r.left.fits(size)
 }
 
 func lookUp[T uint32 | uint64](dst, dict []T, places []int32) {

@@ -14,6 +14,8 @@ import (
 // parquetLeaf is a leaf of a file, and how its values become those of an Arrow array.
 type parquetLeaf struct {
 	path           string
+	names          []string
+	guard          *pageGuard
 	column         int // its number among the leaves of the file
 	maxDef, maxRep byte
 
@@ -41,7 +43,7 @@ func float16Leaves(m *format.FileMetaData) map[int]bool {
 // parquetLeafOf maps a leaf; one that cannot be read has no type.
 func parquetLeafOf(c *parquet.Column, half bool) parquetLeaf {
 	l := parquetLeaf{
-		path: strings.Join(c.Path(), "."), column: c.Index(),
+		path: strings.Join(c.Path(), "."), names: c.Path(), column: c.Index(),
 		maxDef: byte(c.MaxDefinitionLevel()), maxRep: byte(c.MaxRepetitionLevel()),
 	}
 	t := c.Type()
@@ -60,6 +62,12 @@ func parquetLeafOf(c *parquet.Column, half bool) parquetLeaf {
 		l.logical(logical.Value, t.Kind())
 	}
 	return l
+}
+
+// bytes is what a value takes at least, as it is read and as it is in an array.
+func (l *parquetLeaf) bytes() int64 {
+	const offset, levels = 4, 2
+	return 2*int64(max(l.stored, offset)) + levels
 }
 
 // physical takes the type that the values are stored in.

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// leastFileBatch is what a batch of a file may take at least: as much as a message on a topic.
+const leastFileBatch = 64 << 20
+
+// fileLimits bounds a batch of a file to half of what the process may take, because what is made of it takes as much again.
+func fileLimits(c config.Memory, log *slog.Logger) format.FileConfig {
+	return format.FileConfig{MaxBytes: max(memoryLimit(c, log)/2, leastFileBatch)}
+}
+
+// needs says which columns of a file are read: those that features are named after, or where none are named those that can be features without
+// a name, which texts and bytes never are; and the columns of the other names.
+func needs(features []string, others ...string) func(arrow.Field) bool {
+	names := append(slices.Clone(others), features...)
+	return func(f arrow.Field) bool {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, f.Name) && name != "" }) {
+			return true
+		}
+		return len(features) == 0 && !isText(f.Type)
+	}
+}
+
+// isText reports whether values are texts or bytes.
+func isText(t arrow.DataType) bool {
+	if dict, ok := t.(*arrow.DictionaryType); ok {
+		t = dict.ValueType
+	}
+	switch t.ID() {
+	case arrow.STRING, arrow.LARGE_STRING, arrow.BINARY, arrow.LARGE_BINARY, arrow.FIXED_SIZE_BINARY:
+		return true
+	}
+	return false
+}
