@@ -39,7 +39,8 @@ type KafkaConfig struct {
 	// Link is shared by the producers of a process. Nil gives this producer one of its own.
 	Link *Link
 
-	// BatchBytes bounds one record batch, as the topic's max.message.bytes does. Default 8 MiB.
+	// BatchBytes bounds a record batch of several messages before it is compressed, as the topic's max.message.bytes does. Default 8 MiB, at most
+	// 16 MiB: readers decompress a batch as a whole.
 	BatchBytes int
 
 	// Log receives what is retried and what was aborted. Nil discards it.
@@ -53,6 +54,8 @@ const (
 	// defaultBatchBytes is more than most transactions of the transform hold: a second batch costs another round
 	// trip.
 	defaultBatchBytes = 8 << 20
+
+	mostBatchBytes = 16 << 20
 
 	// endWithin is how long Put goes on after its context has ended, to end its transaction: an open one would hold
 	// up readers until its timeout.
@@ -144,6 +147,7 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.BatchBytes <= 0 {
 		c.BatchBytes = defaultBatchBytes
 	}
+	c.BatchBytes = min(c.BatchBytes, mostBatchBytes)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +52,37 @@ func testTooLarge(t *testing.T, r *rig) {
 	mustPut(t, k, []sink.Message{message(out, 0, big)}, r.claim(in, 2))
 	if got := r.settled(out); len(got) != 2 {
 		t.Errorf("%d records, want 2", len(got))
+	}
+}
+
+// A message that clients do not read with their default settings is refused, however well it compresses, and whatever its topic takes. What is smaller
+// is written, and several messages are no batch that decompresses to more than 16 MiB.
+func testReadersLimits(t *testing.T, r *rig) {
+	in, out := r.topic("in", 1, nil), r.topic("out", 1, map[string]string{"max.message.bytes": "200000000"})
+	wire := &kafkatest.Wire{}
+	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name, Compression: sink.CompressZstd, BatchBytes: 64 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, 1<<20)
+	of := func(mib int) sink.Message {
+		m := message(out, 0, "")
+		for range mib {
+			m.Rest = append(m.Rest, zeros)
+		}
+		return m
+	}
+	err = put(t, k, []sink.Message{message(out, 0, "a"), of(sink.MostMessage >> 20)}, r.claim(in, 1))
+	var large *sink.TooLargeError
+	if !errors.As(err, &large) || !large.ForReaders || large.Index != 1 || large.Limit != sink.MostMessage || large.Size <= sink.MostMessage {
+		t.Fatalf("Put of a message that no default client reads: %v", err)
+	}
+	r.want(out)
+	mustPut(t, k, []sink.Message{of(sink.MostMessage>>20 - 1)}, r.claim(in, 1))
+	before := wire.Count(keyProduce)
+	mustPut(t, k, slices.Repeat([]sink.Message{of(3)}, 20), r.claim(in, 2))
+	if n := wire.Count(keyProduce) - before; n != 4 { // of 5 messages each
+		t.Errorf("60 MiB in %d batches, want 4", n)
 	}
 }
 

@@ -45,6 +45,7 @@ func TestKafka(t *testing.T) {
 		{"left open for longer than its timeout", testTimeout},
 		{"the group has moved on", testRevoked},
 		{"too large", testTooLarge},
+		{"too large for readers", testReadersLimits},
 		{"compression", testCompression},
 		{"times", testTimes},
 		{"many batches", testManyBatches},

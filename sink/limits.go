@@ -16,6 +16,10 @@ import (
 // defaultLimit is max.message.bytes of a topic without a setting of its own.
 const defaultLimit = 1048588
 
+// MostMessage is the largest message, as a batch of its own and not compressed, that clients read with their default settings, in bytes: those that are made
+// with librdkafka take 100 MB of an answer, and of what a batch decompresses to (receive.message.max.bytes), others take more.
+const MostMessage = 95 << 20
+
 // limits remembers how large a record batch each topic takes. A broker refuses a batch that is larger as a whole,
 // even if each of its records alone would fit.
 type limits struct {
@@ -127,8 +131,7 @@ func (l *limits) has(topic string) (limit int, asked bool) {
 	return limit, asked
 }
 
-// checkSizes finds messages that their topics will not take, before a transaction is opened for them. It reads a
-// limit again that seems to be exceeded, because it may have been raised.
+// checkSizes finds messages that their topics will not take, or readers, before a transaction is opened for them.
 func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 	for _, s := range all {
 		limit, asked := k.limits.has(s.topic)
@@ -138,15 +141,40 @@ func (k *Kafka) checkSizes(ctx context.Context, all []*share) error {
 			cancel()
 		}
 		for i := range s.records {
-			if limit <= 0 || recordbatch.Size(nil)+s.sizes[i] <= limit || k.packer.size(s.records[i:i+1], limit) <= limit {
+			if recordbatch.Size(nil)+s.sizes[i] <= least(limit) {
 				continue
 			}
-			if limit = k.limits.ask(ctx, s.topic); limit > 0 && k.packer.size(s.records[i:i+1], limit) > limit {
-				return k.tooLarge(ctx, s, i)
+			var err error
+			if limit, err = k.checkSize(ctx, s, i, limit); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// least is the least of what a topic takes and what readers take; a limit of 0 is not known.
+func least(limit int) int {
+	if limit <= 0 {
+		return MostMessage
+	}
+	return min(limit, MostMessage)
+}
+
+// checkSize is checkSizes of record i of a share, which seems to be too large; limit is what its topic takes. It reads that again where it is
+// exceeded, because it may have been raised.
+func (k *Kafka) checkSize(ctx context.Context, s *share, i, limit int) (now int, err error) {
+	one := s.records[i : i+1]
+	if size := recordbatch.Size(one); size > MostMessage {
+		return limit, &TooLargeError{Index: s.index[i], Topic: s.topic, Partition: s.id, Size: size, Limit: MostMessage, ForReaders: true}
+	}
+	if limit <= 0 || k.packer.size(one, limit) <= limit {
+		return limit, nil
+	}
+	if limit = k.limits.ask(ctx, s.topic); limit > 0 && k.packer.size(one, limit) > limit {
+		return limit, k.tooLarge(ctx, s, i)
+	}
+	return limit, nil
 }
 
 // tooLarge returns the error for record i of a share, with the limit as it is now and not as it was remembered.

@@ -62,17 +62,23 @@ var ErrFenced = errors.New("fenced: another instance owns this work")
 // or the group has a newer generation: the partition belongs to another member now.
 var ErrRevoked = errors.New("revoked: the group has given this partition away")
 
-// TooLargeError is a message that the topic does not take.
+// TooLargeError is a message that the topic does not take, or readers.
 type TooLargeError struct {
 	Index     int // position among the messages given to Put
 	Topic     string
 	Partition int32
 	Size      int // bytes, as a record batch of its own
-	Limit     int // the topic's max.message.bytes; 0 when it is not known
+	Limit     int // the topic's max.message.bytes, 0 when it is not known; or MostMessage
+
+	ForReaders bool // the message is larger than MostMessage, whatever the topic takes
 }
 
 // Error says which limit to raise.
 func (e *TooLargeError) Error() string {
+	if e.ForReaders {
+		return fmt.Sprintf("message %d of %d bytes for %s/%d is larger than the %d bytes that clients read with their default settings: send fewer rows per message",
+			e.Index, e.Size, e.Topic, e.Partition, e.Limit)
+	}
 	limit := "its limit"
 	if e.Limit > 0 {
 		limit = fmt.Sprintf("%d", e.Limit)

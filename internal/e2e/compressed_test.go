@@ -41,7 +41,7 @@ func TestCompressedInput(t *testing.T) {
 	useless := bytes.Repeat([]byte("not a row at all, "), 200_000)
 	first := len(values)
 	values = append(values, alike, noise.Bytes(), useless, []byte(row()))
-	s.produceZstd(values)
+	s.produceZstd(values, 1)
 	b.AlterTopic(t, s.topic("out"), map[string]string{"max.message.bytes": "600000"})
 	b.AlterTopic(t, s.topic("dead"), map[string]string{"max.message.bytes": "300000"})
 	run := s.program("run")
@@ -73,8 +73,8 @@ func TestCompressedInput(t *testing.T) {
 	}
 }
 
-// produceZstd is produce in small transactions of batches that are compressed.
-func (s *stream) produceZstd(values [][]byte) {
+// produceZstd is produce of batches that are compressed, to partitions in turn.
+func (s *stream) produceZstd(values [][]byte, partitions int) {
 	s.t.Helper()
 	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: s.Addrs()})
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *stream) produceZstd(values [][]byte) {
 	}
 	defer func() { _ = k.Close() }()
 	var msgs []sink.Message
-	for _, v := range values {
-		msgs = append(msgs, sink.Message{Topic: s.topic("in"), Value: v})
+	for i, v := range values {
+		msgs = append(msgs, sink.Message{Topic: s.topic("in"), Partition: int32(i % partitions), Value: v})
 	}
 	if err := k.Put(context.Background(), msgs, source.Claim{}); err != nil {
 		s.t.Fatal(err)

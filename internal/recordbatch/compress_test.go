@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -101,4 +102,32 @@ func TestCompressConcurrently(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// Every frame of zstd says how much it holds, so that readers allocate once. Java's frames do not, and librdkafka gives up where what it tries next is
+// beyond its limit. (Of less than 256 bytes nothing is said; three times as much is nothing, too.)
+func TestZstdSaysHowMuchItHolds(t *testing.T) {
+	var c Compressor
+	for _, n := range []int{256, 257, 1000, 1024, 1025, 65_791, 65_792, 1 << 17, zstdWindow, zstdWindow + 1, 5 << 20} {
+		piece := bytes.Repeat([]byte("a row, "), n/7+1)[:n]
+		recs := []Record{{Value: piece[:n/2], Rest: [][]byte{piece[n/2:]}}}
+		packed, ok := c.Pack(nil, recs, NoProducer(), Zstd)
+		if !ok {
+			t.Fatalf("%d bytes are not packed", n)
+		}
+		frames := map[string][]byte{"packed": packed[headerSize:]}
+		for _, codec := range []Codec{Zstd, ZstdQuick} {
+			frame, err := c.Encode(nil, Append(nil, recs, NoProducer())[headerSize:], codec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			frames[codec.String()] = frame
+		}
+		for how, frame := range frames {
+			var h zstd.Header
+			if err := h.Decode(frame); err != nil || !h.HasFCS || h.FrameContentSize != uint64(Size(recs)-headerSize) {
+				t.Errorf("%d bytes, %s: says %v, %d; want %d (%v)", n, how, h.HasFCS, h.FrameContentSize, Size(recs)-headerSize, err)
+			}
+		}
+	}
 }

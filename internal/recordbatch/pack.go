@@ -7,6 +7,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
 )
 
 // Pack appends one compressed batch with recs, without encoding all of it first, because large messages may compress
@@ -58,13 +59,23 @@ func (c *Compressor) encodeRecords(w io.Writer, recs []Record, to Codec) error {
 	case codecZstd:
 		e := pooled(&c.zstd, newZstd)
 		defer c.zstd.Put(e)
-		return writeRecords(e, w, recs)
+		return writeRecords(sizedZstd{e, int64(Size(recs) - headerSize)}, w, recs)
 	case codecSnappy: // a block needs all of it
 		_, err := w.Write(snappy.Encode(nil, Append(nil, recs, NoProducer())[headerSize:]))
 		return err
 	}
 	return ErrUnsupported
 }
+
+// sizedZstd writes the size of its content into the frame. Readers allocate that once. librdkafka would otherwise try three times as much again
+// and again, and gives up beyond the 100 MB of its receive.message.max.bytes, though the content may be half as large.
+type sizedZstd struct {
+	*zstd.Encoder
+	content int64
+}
+
+// Reset begins a frame, or only forgets w where that is nil.
+func (z sizedZstd) Reset(w io.Writer) { z.ResetContentSize(w, z.content) }
 
 func writeRecords(e resetter, w io.Writer, recs []Record) error {
 	e.Reset(w)
