@@ -78,7 +78,7 @@ func (a *Alarms) bytes(features []string) int64 {
 
 // message makes the record of an event.
 func (a *Alarms) message(event alarm) sink.Message {
-	event.Time = event.Time.UTC()
+	event.Time = source.Calendar(event.Time)
 	event.ModelID = a.ModelID
 	if event.Why == nil {
 		event.Why = []Guilty{}
@@ -134,7 +134,7 @@ func (t *Transform) tell(p *pending, w *Whitened) *source.RecordError {
 // strange is a row that is told of in addition to the output.
 func (t *Transform) strange(m *source.Message, row int, r *rare, gains []lca.Gain, features []string) Strange {
 	s := Strange{
-		Time: m.Time, Partition: m.Partition, Offset: m.Offset, Row: row, ModelID: t.model.ModelID, Version: t.model.Version,
+		Time: source.Calendar(m.Time), Partition: m.Partition, Offset: m.Offset, Row: row, ModelID: t.model.ModelID, Version: t.model.Version,
 		Score: r.score, P: r.p, Why: guilty(gains, features),
 	}
 	if s.Time.IsZero() {

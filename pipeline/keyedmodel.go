@@ -375,7 +375,7 @@ func (k *KeyedLearn) release(m *keyedModel) {
 func (k *KeyedLearn) show(m *keyedModel) {
 	i, one := m.one.learner.Info(), m.one
 	k.Stats.Models.Update(one.ModelID, func(r *ModelRow) {
-		r.RowsLearnt, r.InMemory, r.LastRow = i.Rows, true, m.seen
+		r.RowsLearnt, r.InMemory, r.LastRow = i.Rows, true, source.Calendar(m.seen)
 		r.Version = one.shown()
 		r.Alarms = i.Alarms
 		if gain := i.GaussianNLL - i.NLL; gain == gain {

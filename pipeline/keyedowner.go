@@ -86,7 +86,7 @@ func (n *newestByKey) look(ctx context.Context, of *ReadBack, want func(*source.
 		if err != nil { // what is damaged is reported where it is used
 			return false
 		}
-		about.Time, about.By, about.Group = time.UnixMilli(r.Timestamp), source.LastHeader(r.Headers, headerBy), source.LastHeader(r.Headers, headerGroup)
+		about.Time, about.By, about.Group = source.Calendar(time.UnixMilli(r.Timestamp)), source.LastHeader(r.Headers, headerBy), source.LastHeader(r.Headers, headerGroup)
 		newest = about
 		return true
 	})

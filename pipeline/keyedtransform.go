@@ -220,7 +220,7 @@ func (t *KeyedTransform) Kept() {
 	for i := range t.touched {
 		m := &t.touched[i]
 		t.Stats.Models.Change(m.id, func(r *ModelRow) { // unless it was retired meanwhile
-			r.LastRow = m.last
+			r.LastRow = source.Calendar(m.last)
 			r.Anomalies += m.raised
 		})
 	}

@@ -205,6 +205,9 @@ func (l *memoryLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	got := source.Fetched{Next: int64(len(log))}
 	for i, m := range log[l.n:] {
 		r := recordbatch.Record{Offset: int64(l.n + i), Key: m.Key, Value: m.Value}
+		if !m.Time.IsZero() {
+			r.Timestamp = m.Time.UnixMilli()
+		}
 		r.Headers = append(r.Headers, m.Headers...)
 		got.Records = append(got.Records, r)
 	}

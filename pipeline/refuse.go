@@ -95,24 +95,34 @@ type timeBound struct {
 func (b timeBounds) permit(topic string, at time.Time, now func() time.Time) bool {
 	for i := range b {
 		if b[i].topic == topic {
-			age := now().Sub(at)
-			return age <= b[i].before && -age <= b[i].after
+			now := now()
+			return within(now.Sub(at), b[i].before) && within(at.Sub(now), b[i].after)
 		}
 	}
 	return true
 }
 
+// within reports whether a distance from now is within a bound. A distance of more than 292 years is told as math.MaxInt64, or as
+// math.MinInt64 in the other direction, which has no negative: both directions are measured.
+func within(d, bound time.Duration) bool { return bound == sink.AnyTime || d <= bound }
+
 // timeMargin is the assumed longest time of a batch on its way: a timestamp nearer to a bound may be beyond it on
 // arrival.
 const timeMargin = time.Minute
+
+func nearer(bound time.Duration) time.Duration {
+	if bound == sink.AnyTime {
+		return bound
+	}
+	return bound - min(bound/10, timeMargin)
+}
 
 // learn remembers a topic's refusal. A topic that refuses what it should take, or does not tell its bounds, gets only
 // the present time. It returns false if the topic refuses that too.
 func (b *timeBounds) learn(refused *sink.TimestampError) bool {
 	bound := timeBound{topic: refused.Topic, before: -1, after: -1}
 	if refused.Known {
-		bound.before = refused.Before - min(refused.Before/10, timeMargin)
-		bound.after = refused.After - min(refused.After/10, timeMargin)
+		bound.before, bound.after = nearer(refused.Before), nearer(refused.After)
 	}
 	for i := range *b {
 		known := &(*b)[i]

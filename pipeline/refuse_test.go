@@ -157,7 +157,7 @@ type punctual struct {
 func (s *punctual) Put(ctx context.Context, msgs []sink.Message, claim source.Claim) error {
 	s.puts++
 	for _, m := range msgs {
-		if age := time.Since(m.Time); age > time.Hour || age < -time.Minute {
+		if age := time.Since(m.Time); !m.Time.IsZero() && (age > time.Hour || age < -time.Minute) {
 			return &sink.TimestampError{Topic: m.Topic, Known: s.known, Before: time.Hour, After: time.Minute, Err: errors.New("refused")}
 		}
 	}

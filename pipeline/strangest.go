@@ -11,7 +11,7 @@ import (
 
 // Strange is a whitened row with an unusual score, and why it has it.
 type Strange struct {
-	Time      time.Time // timestamp of its record
+	Time      time.Time // timestamp of its record, see source.Calendar
 	Partition source.Partition
 	Offset    int64
 	Row       int // place within its record

@@ -11,10 +11,13 @@ import (
 // TimestampError is a message whose timestamp its topic does not take. Nothing of the Put is visible.
 type TimestampError struct {
 	Topic         string
-	Known         bool // whether the broker tells what the topic takes
-	Before, After time.Duration
+	Known         bool          // whether the broker tells what the topic takes
+	Before, After time.Duration // AnyTime: without a bound
 	Err           error
 }
+
+// AnyTime is the bound of a topic that has none, or one of more than 292 years.
+const AnyTime time.Duration = math.MaxInt64
 
 // Error says which setting to raise.
 func (e *TimestampError) Error() string {
@@ -22,7 +25,18 @@ func (e *TimestampError) Error() string {
 	if !e.Known {
 		return fmt.Sprintf("topic %s does not take the time of a message: %v: %s", e.Topic, e.Err, remedy)
 	}
-	return fmt.Sprintf("topic %s takes times from %v ago to %v ahead, and not that of a message: %v: %s", e.Topic, e.Before, e.After, e.Err, remedy)
+	return fmt.Sprintf("topic %s takes times %s, and not that of a message: %v: %s", e.Topic, e.takes(), e.Err, remedy)
+}
+
+// takes says from when to when a topic takes times.
+func (e *TimestampError) takes() string {
+	switch {
+	case e.Before == AnyTime:
+		return fmt.Sprintf("up to %v ahead", e.After)
+	case e.After == AnyTime:
+		return fmt.Sprintf("from %v ago on", e.Before)
+	}
+	return fmt.Sprintf("from %v ago to %v ahead", e.Before, e.After)
 }
 
 // Unwrap returns the broker's refusal.
@@ -37,7 +51,7 @@ const (
 
 // untimely asks a topic that has refused a timestamp which ones it takes.
 func (k *Kafka) untimely(ctx context.Context, topic string, cause error) error {
-	e := &TimestampError{Topic: topic, Before: math.MaxInt64, After: math.MaxInt64, Err: cause}
+	e := &TimestampError{Topic: topic, Before: AnyTime, After: AnyTime, Err: cause}
 	ctx, cancel := context.WithTimeout(ctx, k.request)
 	defer cancel()
 	values, err := k.limits.settings(ctx, topic, timeBefore, timeAfter, timeDifference)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 
@@ -41,7 +42,7 @@ func OffsetRetention(ctx context.Context, c *kafkaconn.Cluster, topic string) (t
 		for _, e := range r.ConfigEntries {
 			minutes, err := strconv.Atoi(e.ConfigValue)
 			if e.ConfigName == name && err == nil && minutes > 0 {
-				return time.Duration(minutes) * time.Minute, nil
+				return time.Duration(min(minutes, math.MaxInt64/int(time.Minute))) * time.Minute, nil // a Duration ends at 292 years
 			}
 		}
 	}

@@ -26,6 +26,7 @@ type verdict struct {
 	Partition   int32             `json:"partition"`
 	Offset      int64             `json:"offset"`
 	Time        time.Time         `json:"time"`
+	Timestamp   *int64            `json:"timestamp,omitempty"` // as it is, where Time cannot be
 	Key         string            `json:"key,omitempty"`
 	Bytes       int               `json:"bytes"`
 	ContentType string            `json:"content_type,omitempty"`
@@ -41,7 +42,11 @@ type verdict struct {
 }
 
 func (v *verdict) String() string {
-	at := fmt.Sprintf("%d@%d %s %s", v.Partition, v.Offset, v.Time.Format(time.RFC3339), plural.Count(v.Bytes, "byte"))
+	stamp := v.Time.Format(time.RFC3339)
+	if v.Timestamp != nil {
+		stamp = fmt.Sprintf("%dms", *v.Timestamp)
+	}
+	at := fmt.Sprintf("%d@%d %s %s", v.Partition, v.Offset, stamp, plural.Count(v.Bytes, "byte"))
 	what := plural.Count(v.Rows, "row") + ", " + plural.Count(v.Columns, "column")
 	switch {
 	case v.Error != "":
@@ -98,7 +103,11 @@ func (i *inspection) of(c *config.Config, topic string) {
 }
 
 func (i *inspection) message(m *source.Message) error {
-	v := &verdict{Partition: m.Partition.ID, Offset: m.Offset, Time: m.Time.UTC(), Key: printable(m.Key), Bytes: len(m.Value), Headers: map[string]string{}}
+	v := &verdict{Partition: m.Partition.ID, Offset: m.Offset, Time: source.Calendar(m.Time), Key: printable(m.Key), Bytes: len(m.Value), Headers: map[string]string{}}
+	if !source.OnCalendar(m.Time) {
+		ms := m.Time.UnixMilli()
+		v.Timestamp = &ms
+	}
 	for _, h := range m.Headers {
 		v.Headers[h.Key] = printable(h.Value)
 	}

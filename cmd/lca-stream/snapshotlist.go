@@ -98,6 +98,7 @@ func writeList(w io.Writer, all []listed, now time.Time) error {
 
 // age formats a duration for people, with two units at most.
 func age(d time.Duration) string {
+	d = max(d, 0)
 	switch {
 	case d < time.Minute:
 		return d.Round(time.Second).String()

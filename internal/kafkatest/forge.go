@@ -59,6 +59,14 @@ func (f Forged) Bytes(t testing.TB) []byte {
 	return b
 }
 
+// Stamped gives the records of a batch a timestamp that clients that count in nanoseconds cannot write.
+func Stamped(ms int64) func(batch []byte) {
+	return func(batch []byte) {
+		binary.BigEndian.PutUint64(batch[27:], uint64(ms))
+		binary.BigEndian.PutUint64(batch[35:], uint64(ms))
+	}
+}
+
 // ForgedRecord is a record without a key, at any offset in its batch, with the given number of headers of two bytes each.
 func ForgedRecord(offset int, value []byte, headers int) []byte {
 	body := binary.AppendVarint([]byte{0, 0}, int64(offset))

@@ -108,7 +108,7 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	if s.bytes+c.size > maxSlot {
 		return fmt.Errorf("snapshot: message %s: slot %d of model %s has more than %d bytes", key, p.slot, p.modelID, maxSlot)
 	}
-	c.value, c.time = slices.Clone(value), at
+	c.value, c.time = slices.Clone(value), source.Calendar(at)
 	s.chunks[id] = c
 	s.bytes += c.size
 	if _, ok := s.whole(); ok {

@@ -164,7 +164,7 @@ func (j *Joiner) Join(modelID string, version uint64, records []source.Record) (
 			return nil, fmt.Errorf("snapshot: message %s: %w", r.Key, err)
 		}
 		if c.version == version {
-			c.value, c.time = r.Value, time.UnixMilli(r.Timestamp)
+			c.value, c.time = r.Value, source.Calendar(time.UnixMilli(r.Timestamp))
 			s.chunks[chunkID{p.part, p.index}] = c
 		}
 	}

@@ -2,6 +2,7 @@ package topics
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (r retention) String() string {
 	switch {
 	case r == forever:
 		return "ever"
-	case r%day == 0:
+	case r%day == 0, r > math.MaxInt64/retention(time.Millisecond): // a Duration ends at 292 years
 		return plural.Count(int(r/day), "day")
 	}
 	return fmt.Sprint(time.Duration(r) * time.Millisecond)
