@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -126,6 +125,9 @@ func (d *doctor) tell(c check) {
 
 func (d *doctor) examine(ctx context.Context) error {
 	d.ok("settings", "the configuration has no faults")
+	for _, r := range risksOf(d.system.config) {
+		d.warn("secrets", r.remedy, "%s", r.what)
+	}
 	d.listen()
 	d.registry(ctx)
 	if d.brokers(ctx) {
@@ -198,16 +200,6 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		return false
 	}
 	d.ok("brokers", "%d of %s; the cluster has %s", reached, plural.Count(len(d.system.config.Kafka.Brokers), "address"), plural.Count(len(answer.Brokers), "broker"))
-	k := d.system.config.Kafka
-	if k.SASL.Mechanism == kafkaconn.SASLPlain && !k.TLS.Enabled {
-		d.warn("login", "set kafka.tls.enabled, or use scram_sha_512", "sasl plain without TLS: the password goes over the network as it is")
-	}
-	if k.SASL.Mechanism == kafkaconn.SASLOAuthBearer && !k.TLS.Enabled {
-		d.warn("login", "set kafka.tls.enabled", "sasl oauthbearer without TLS: the token goes over the network as it is")
-	}
-	if strings.HasPrefix(k.SASL.OAuth.TokenURL, "http://") {
-		d.warn("login", "set an https address", "kafka.sasl.oauth.token_url without TLS: the secret goes over the network as it is")
-	}
 	for _, b := range answer.Brokers {
 		conn, err := (&net.Dialer{Timeout: 3 * time.Second}).DialContext(ctx, "tcp", net.JoinHostPort(b.Host, fmt.Sprint(b.Port)))
 		if err != nil {

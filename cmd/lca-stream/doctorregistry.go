@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -18,10 +17,6 @@ func (d *doctor) registry(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	settings := d.system.config.Source.Registry
-	if settings.Username != "" && strings.HasPrefix(settings.URL, "http://") {
-		d.warn("registry", "set an https address", "source.registry.url without TLS: the password goes over the network as it is")
-	}
 	subject := d.system.config.Source.Topic + "-value"
 	s, err := r.Latest(ctx, subject)
 	var said *kafkaconn.Error

@@ -36,6 +36,7 @@ func (r *replay) open(ctx context.Context) error {
 	if len(r.flags.inputs) == 0 || r.flags.publishes() {
 		var err error
 		if r.system, err = newSystem(r.config, r.log, r.stats); err == nil {
+			sayRisks(r.config, r.log)
 			err = r.system.reach(ctx, lookFor)
 		}
 		if err != nil {

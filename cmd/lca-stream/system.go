@@ -63,6 +63,7 @@ func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, stages 
 	if err != nil {
 		return nil, err
 	}
+	sayRisks(c, log)
 	paceCollector()
 	s.limit = memoryLimit(c.Memory, log)
 	s.memory, s.rate = source.NewMemory(s.limit, stages), source.NewRate(mostTransactions)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 )
 
 // Secret returns a secret that is given as it is, or in a file, whose line end is left out. key is the first of the two
@@ -22,6 +23,24 @@ func Secret(secret, file, key string) (string, error) {
 		return "", fmt.Errorf("%s_file: %w", key, err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// Renewed returns a function that reads a secret again, as Secret, so that one in a file may be renewed while the program runs. Where
+// the file cannot be read, it returns the last one that was. The first time is now, and its error is returned.
+func Renewed(secret, file, key string) (func() string, error) {
+	last, err := Secret(secret, file, key)
+	if err != nil || file == "" {
+		return func() string { return last }, err
+	}
+	var lock sync.Mutex
+	return func() string {
+		lock.Lock()
+		defer lock.Unlock()
+		if now, err := Secret("", file, key); err == nil && now != "" {
+			last = now
+		}
+		return last
+	}, nil
 }
 
 // Authorities reads the PEM certificates to trust from a file, which key names; nil is the system's.

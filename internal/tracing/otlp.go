@@ -73,7 +73,9 @@ func newClient() (*client, error) {
 	if transport.TLSClientConfig, err = tlsConfig(); err != nil {
 		return nil, err
 	}
-	c.http = &http.Client{Transport: transport}
+	// A redirect would take what the headers hold, such as a key, elsewhere.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.http = &http.Client{Transport: transport, CheckRedirect: stay}
 	return c, nil
 }
 

@@ -75,6 +75,7 @@ func TestAnswers(t *testing.T) {
 		{"taken", 200, nil, 1, ""},
 		{"busy", 503, nil, 2, ""},
 		{"refused", 400, nil, 1, "400 Bad Request"},
+		{"leads elsewhere", 307, nil, 1, "307 Temporary Redirect"}, // the headers may hold a key
 		{"in part", 200, part, 1, "refused 3 spans: too old"},
 		{"a damaged answer", 200, []byte{0x0a, 0x7f, 1}, 1, ""},
 	} {
@@ -82,6 +83,7 @@ func TestAnswers(t *testing.T) {
 			calls := 0
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if calls++; calls == 1 {
+					w.Header().Set("Location", "/elsewhere")
 					w.WriteHeader(c.first)
 					_, _ = w.Write(c.body)
 				}

@@ -75,6 +75,80 @@ def test_a_registry_that_refuses(server):
         lca_stream.rows_from_bytes(body(8), HEADERS, registry=lca_stream.Registry(url, username="reader", password="s3cret"))
 
 
+@pytest.fixture
+def serve():
+    """Servers, each of which answers with what a function makes of a path: a status, and a body or where to go; and what they were shown."""
+    servers = []
+
+    def start(answer):
+        shown = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                shown.append((self.path, self.headers["Authorization"]))
+                status, text = answer(self.path)
+                self.send_response(status)
+                if status == 302:
+                    self.send_header("Location", text)
+                self.end_headers()
+                try:
+                    self.wfile.write(text.encode())
+                except OSError:
+                    pass  # the reader has left
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server.server_port, shown
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def test_no_other_server_is_asked(serve):
+    """Neither another host nor another port is shown the password; a redirect on the server itself is followed."""
+    other, stolen = serve(lambda path: (200, json.dumps({"schema": '"long"'})))
+    for host in ("localhost", "127.0.0.1"):
+        port, _ = serve(lambda path, host=host: (302, f"http://{host}:{other}{path}"))
+        with pytest.raises(OSError, match="leads to another server"):
+            lca_stream.Registry(f"http://127.0.0.1:{port}", username="reader", password="s3cret")[7]
+    assert stolen == []
+    port, shown = serve(lambda path: (200, json.dumps({"schema": '"long"'})) if path.startswith("/there") else (302, "/there" + path))
+    assert lca_stream.Registry(f"http://127.0.0.1:{port}", username="reader", password="s3cret")[7] == ('"long"',)
+    assert [path for path, login in shown if login] == ["/schemas/ids/7", "/there/schemas/ids/7"]
+    port, _ = serve(lambda path: (302, path + "x"))
+    with pytest.raises(OSError, match="302"):
+        lca_stream.Registry(f"http://127.0.0.1:{port}")[7]
+
+
+def test_answers_are_bounded(serve):
+    def chain(path):  # each refers to the next
+        n = int(path.rpartition("/")[2].partition("?")[0])
+        return 200, json.dumps({"schema": '"long"', "references": [{"name": "n", "subject": "s", "version": n + 1}]})
+
+    port, shown = serve(chain)
+    with pytest.raises(lca_stream.FormatError, match="more than 256"):
+        lca_stream.Registry(f"http://127.0.0.1:{port}")[0]
+    assert len(shown) == 257
+    for one in (17 << 20, 6 << 20):  # too much at once, and together
+        port, _ = serve(lambda path, one=one: (200, json.dumps({"schema": "x" * one, "references": [
+            {"name": "n", "subject": "s", "version": v} for v in range(3)]})))
+        with pytest.raises(lca_stream.FormatError, match="more than 16 MiB"):
+            lca_stream.Registry(f"http://127.0.0.1:{port}")[0]
+
+
+@pytest.mark.parametrize("url", ["http://u:s3cret@registry:8081", "http://registry?key=s3cret", "ftp://registry", "registry:8081", "http://u:s3cret@r:x"])
+def test_an_address_holds_no_secret(url):
+    with pytest.raises(ValueError, match="give the user as username") as refused:
+        lca_stream.Registry(url)
+    assert "s3cret" not in str(refused.value)
+
+
 TEXTS = tuple(json.dumps(s) for s in (UNIT, PLACE, ROW))
 
 

@@ -60,3 +60,13 @@ def test_a_missing_program_is_said(learnt):
         LCATransformer(binary="no-such-program").fit(learnt[2])
     with pytest.raises(ValueError, match="lca-gaus"):
         LCATransformer(binary=os.environ["LCA_STREAM"], algorithm="lca-gaus").fit(learnt[2])
+
+
+def test_a_column_is_no_window_on_the_environment(binary, monkeypatch):
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    names = ["${SECRET_TOKEN}", "$${SECRET_TOKEN}", "${", "a$"]
+    X = np.random.default_rng(4).normal(size=(300, 4))
+    assert LCATransformer(binary=binary).fit(pd.DataFrame(X, columns=names)).model_.features == names
+    with pytest.raises(ValueError) as refused:
+        LCATransformer(binary=binary, settings={"source.features": "other"}).fit(pd.DataFrame(X, columns=names))
+    assert "hunter2" not in str(refused.value)

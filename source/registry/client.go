@@ -25,7 +25,7 @@ type Config struct {
 	URL          string // http[s]://HOST[:PORT][/PATH], with the path at which the registry has Confluent's API
 	Username     string // "": no login
 	Password     string
-	PasswordFile string // instead of Password: its content without the line end, read by Open
+	PasswordFile string // instead of Password: its content without the line end, read for each request
 	CAFile       string // PEM file of the authorities that may sign the registry's certificate; "": the system's
 
 	// Log gets a line when the registry does not answer, and when it does again; nil is silent.
@@ -66,7 +66,7 @@ func Open(c Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: source.registry.url: %w", err)
 	}
-	password, err := credentials.Secret(c.Password, c.PasswordFile, "source.registry.password")
+	password, err := credentials.Renewed(c.Password, c.PasswordFile, "source.registry.password")
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
@@ -81,14 +81,12 @@ func Open(c Config) (*Client, error) {
 			IdleConnTimeout: requestWait,
 		}
 	}
-	options := []sr.ClientOpt{
-		sr.URLs(address.String()), sr.UserAgent("lca-stream"),
-		sr.HTTPClient(&http.Client{Transport: bounded{c.Transport}, Timeout: requestWait, CheckRedirect: sameMethod}),
-	}
+	transport := c.Transport
 	if c.Username != "" {
-		options = append(options, sr.BasicAuth(c.Username, password))
+		transport = login{transport, c.Username, password}
 	}
-	api, err := sr.NewClient(options...)
+	api, err := sr.NewClient(sr.URLs(address.String()), sr.UserAgent("lca-stream"),
+		sr.HTTPClient(&http.Client{Transport: bounded{transport}, Timeout: requestWait, CheckRedirect: stay}))
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}

@@ -122,22 +122,49 @@ func ofNetwork(err error) bool {
 	return errors.As(err, &request) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
-// redirectError is an answer that leads elsewhere, and would make a question of what was to be registered: HTTP clients follow
-// 301, 302 and 303 with a GET.
+// redirectError is an answer that leads elsewhere: to another server, which would be shown the login and asked whatever the first
+// one likes, or to a question in place of what was to be registered, because HTTP clients follow 301, 302 and 303 with a GET.
 type redirectError struct{ to string }
 
 func (e *redirectError) Error() string { return "it leads to " + e.to }
 
-// sameMethod follows redirections that ask the same there.
-func sameMethod(next *http.Request, former []*http.Request) error {
+// stay follows redirections that ask the same of the same server: scheme, host and port.
+func stay(next *http.Request, former []*http.Request) error {
 	const most = 10
 	if len(former) >= most {
 		return fmt.Errorf("stopped after %d redirections", most)
 	}
-	if next.Method != former[0].Method {
+	if first := former[0]; next.Method != first.Method || origin(next.URL) != origin(first.URL) {
 		return &redirectError{next.URL.Scheme + "://" + next.URL.Host}
 	}
 	return nil
+}
+
+// origin is a server: scheme, host and port.
+func origin(u *url.URL) [3]string {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	return [3]string{u.Scheme, strings.ToLower(u.Hostname()), port}
+}
+
+// login shows user and password, which may be renewed, with each request. None goes to another server: see stay.
+type login struct {
+	transport http.RoundTripper
+	username  string
+	password  func() string
+}
+
+// RoundTrip is that of http.RoundTripper.
+func (l login) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context()) // which a RoundTripper must not change
+	r.SetBasicAuth(l.username, l.password())
+	return l.transport.RoundTrip(r)
 }
 
 // refusal adds to an error what to do about it.

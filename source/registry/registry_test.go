@@ -249,6 +249,66 @@ func TestLogin(t *testing.T) {
 	})
 }
 
+// A password that is renewed is shown from the next request on; while its file is away, the last one is.
+func TestARenewedPasswordIsShown(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		file := filepath.Join(t.TempDir(), "password")
+		write := func(password string) {
+			if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var shown []string
+		note := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			_, password, _ := q.BasicAuth()
+			shown = append(shown, password)
+			_, _ = w.Write([]byte(`{"schema":"\"long\""}`))
+		})
+		r.faults = []any{note, note, note}
+		write("old")
+		c := r.open(t, Config{Username: "ann", PasswordFile: file})
+		for id, renew := range []func(){func() {}, func() { write("new\n") }, func() { _ = os.Remove(file) }} {
+			renew()
+			if _, err := c.Schema(t.Context(), id+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := []string{"old", "new", "new"}; !slices.Equal(shown, want) {
+			t.Errorf("shown were %q, want %q", shown, want)
+		}
+	})
+}
+
+// A redirection is followed on the registry's own server, and nowhere else: not to another host, port or scheme.
+func TestRedirections(t *testing.T) {
+	for to, follows := range map[string]bool{
+		"http://registry.test:8081/api/schemas/ids/7": true,
+		"/api/schemas/ids/7":                          true,
+		"http://REGISTRY.test:8081/api":               true,
+		"http://registry.test:8082/schemas/ids/7":     false,
+		"https://registry.test:8081/schemas/ids/7":    false,
+		"http://registry.test/schemas/ids/7":          false,
+		"http://evil.test:8081/schemas/ids/7":         false,
+		"http://sub.registry.test:8081/schemas/ids/7": false,
+		"http://169.254.169.254/latest/meta-data":     false,
+	} {
+		inBubble(t, func(t *testing.T, r *rig) {
+			r.faults = []any{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, to, http.StatusTemporaryRedirect) }),
+				http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+					if _, password, _ := q.BasicAuth(); password != "geheim" {
+						t.Errorf("%s is shown %q", to, password)
+					}
+					_, _ = w.Write([]byte(`{"schema":"\"long\""}`))
+				})}
+			_, err := r.open(t, Config{Username: "ann", Password: "geheim"}).Schema(t.Context(), 7)
+			var said *kafkaconn.Error
+			if follows && err != nil || !follows && (!errors.As(err, &said) || !strings.Contains(said.Remedy, "to where it leads") || len(r.asked) != 1) {
+				t.Errorf("to %s: %v after %q", to, err, r.asked)
+			}
+		})
+	}
+}
+
 func TestReferencesComeInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.SeedSchema("unit", 1, 20, sr.Schema{Schema: `"unit"`})

@@ -105,7 +105,8 @@ class LCATransformer(TransformerMixin, BaseEstimator):
             with pa.ipc.new_file(rows, table.schema) as f:
                 f.write_table(table)
             with open(config, "w") as f:
-                json.dump({"source": {"features": names}}, f)  # JSON is YAML
+                # JSON is YAML, in which the program would take ${NAME} for a variable of the environment.
+                json.dump({"source": {"features": [name.replace("${", "$${") for name in names]}}, f)
             command = [self.binary, "replay", "-c", config, "--algorithm", self.algorithm, "--sample", str(len(X))]
             command += ["--input", rows, "--output", model]
             for key, value in (self.settings or {}).items():
