@@ -60,7 +60,6 @@ type KeyedLearn struct {
 
 	next    int64 // offset behind what was read
 	mark    int64 // rows below it never come again: it is where the start marker is
-	remark  bool  // … which is to come closer
 	pending []sink.Message
 	bytes   int // of pending
 	saves   []keyedSave
@@ -146,11 +145,11 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	return k.work(), nil
 }
 
-// work puts what is pending, and the offset below which everything is saved.
+// work puts what is pending, and the offset below which everything is saved, with a start marker: see Positions.atMarker.
 func (k *KeyedLearn) work() Work {
 	k.noteCompared()
 	failpoint.Here("checkpoint")
-	return Work{Messages: k.pending, Commit: true, Mark: k.remark, Next: source.Offsets{k.Partition: k.committable()}}
+	return Work{Messages: k.pending, Commit: true, Mark: true, Next: source.Offsets{k.Partition: k.committable()}}
 }
 
 // committable is the offset of the first row that is in no checkpoint.

@@ -214,7 +214,7 @@ func (w *world) renewal(r keyedRun) *Renewal {
 	}
 	starts := &Starts{Topic: "checkpoints", Partition: w.fleet.ID}
 	return &Renewal{Every: time.Hour, Markers: func(at source.Offsets) []sink.Message {
-		return []sink.Message{starts.marker("start/g.learn/events/0", "", at[w.fleet], nil)}
+		return []sink.Message{starts.message("start/g.learn/events/0", Start{Version: startVersion, Offset: at[w.fleet]})}
 	}}
 }
 

@@ -181,7 +181,7 @@ func (k *KeyedLearn) pend(save keyedSave, msgs []sink.Message) {
 // Marked notes from where on rows may come again: from the start marker on, where the committed offset is gone.
 func (k *KeyedLearn) Marked(at source.Offsets) {
 	if next, ok := at[k.Partition]; ok {
-		k.mark, k.remark = next, false
+		k.mark = next
 	}
 }
 
@@ -190,11 +190,7 @@ func (k *KeyedLearn) Marked(at source.Offsets) {
 func (k *KeyedLearn) forgetRetired() {
 	below := k.committable()
 	forget := k.States.surplus(func(value string, s *keyedState) bool {
-		if s.learnt > below || k.models[value] != nil {
-			return false
-		}
-		k.remark = k.remark || s.learnt > k.mark
-		return s.learnt <= k.mark
+		return s.learnt <= min(below, k.mark) && k.models[value] == nil
 	})
 	if len(forget) == 0 {
 		return

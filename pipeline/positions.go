@@ -43,6 +43,7 @@ type Positions struct {
 	id    atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
 	last  sync.Map               // source.Partition → source.Position, as last found
 	since sync.Map               // source.Partition → source.Since, from which on topics that we write to count
+	wrote sync.Map               // source.Partition → source.Outputs: how far is written
 }
 
 // known is what is known about a topic before a decision.
@@ -92,7 +93,7 @@ func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, part
 			return next, nil
 		}
 		for _, part := range stale {
-			msgs = append(msgs, p.Starts.marker(p.markerKey(part), f.topic.ID, next[part], p.counts(part)))
+			msgs = append(msgs, p.startMarker(part, f.topic.ID, next[part]))
 		}
 		claim.Next, claim.Metadata, claim.Epochs = next, p.Metadata(parts), p.Epochs(next)
 		if err = k.Put(ctx, msgs, claim); err == nil {
@@ -142,6 +143,10 @@ func (p *Positions) find(ctx context.Context, parts []source.Partition) (f known
 			return f, err
 		}
 		p.since.Store(part, since)
+		p.wrote.Delete(part)
+		if note.Outputs != nil {
+			p.wrote.Store(part, *note.Outputs)
+		}
 	}
 	return f, nil
 }
@@ -160,8 +165,16 @@ func (p *Positions) stale(f known, next source.Offsets, parts []source.Partition
 
 // text is what is committed with an offset of a partition.
 func (p *Positions) text(id string, part source.Partition) string {
+	if wrote, known := p.outputs(part); known {
+		return p.noteOf(id, part, &wrote)
+	}
+	return p.noteOf(id, part, nil)
+}
+
+// noteOf is text where a transform has written that far.
+func (p *Positions) noteOf(id string, part source.Partition, wrote *source.Outputs) string {
 	note := source.NewNote(id, p.Model)
-	note.Models, note.Since = p.Models, p.counts(part)
+	note.Models, note.Since, note.Outputs = p.Models, p.counts(part), wrote
 	return note.String()
 }
 
@@ -182,7 +195,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 			continue
 		}
 		var err error
-		if next[part], err = p.notBefore(ctx, part, next[part]); err != nil {
+		if next[part], err = p.goOn(ctx, part, next[part], f.topic.ID); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -207,11 +220,13 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 		return nil, nil, err
 	}
 	for _, part := range missing {
-		if next[part] >= 0 {
-			continue
+		if next[part] < 0 {
+			next[part] = begin[part]
+			p.sayFirst(part, begin[part], f.committed[part].Next)
 		}
-		next[part] = begin[part]
-		p.sayFirst(part, begin[part], f.committed[part].Next)
+		if err = p.beginOutputs(ctx, part, next[part]); err != nil {
+			return nil, nil, err
+		}
 	}
 	return next, msgs, nil
 }
@@ -231,22 +246,6 @@ func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[
 		return -1, nil
 	}
 	return -1, p.Unwritten(ctx, part)
-}
-
-// notBefore returns a committed offset, or the one after the last that something is written of, if that is later.
-func (p *Positions) notBefore(ctx context.Context, part source.Partition, committed int64) (int64, error) {
-	if p.Written == nil {
-		return committed, nil
-	}
-	written, err := p.Written.next(ctx, part, p.counts(part))
-	if err != nil {
-		return 0, err
-	}
-	if written > committed {
-		p.Log.Warn("the committed offset is older than what is written: going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
-			"group", p.Group, "partition", part.String(), "committed", committed, "offset", written)
-	}
-	return max(written, committed), nil
 }
 
 // learnt decides for a learner.
@@ -377,7 +376,7 @@ func (p *Positions) Markers(at source.Offsets) (msgs []sink.Message) {
 		return nil
 	}
 	for _, part := range at.Partitions() {
-		msgs = append(msgs, p.Starts.marker(p.markerKey(part), *id, at[part], p.counts(part)))
+		msgs = append(msgs, p.startMarker(part, *id, at[part]))
 	}
 	return msgs
 }

@@ -108,7 +108,10 @@ func (t *town) starts(partition int32) *Starts {
 	return &Starts{
 		Topic: "checkpoints", Partition: partition,
 		Open: func(context.Context) (TopicReader, error) { return &townLog{town: t, partition: partition}, nil },
-		End:  func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil },
+		OpenAt: func(_ context.Context, next int64) (TopicReader, error) {
+			return &townLog{town: t, partition: partition, next: int(next)}, nil
+		},
+		End: func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil },
 	}
 }
 
@@ -239,7 +242,7 @@ func TestPositionsRefuse(t *testing.T) {
 	})
 	t.Run("newer metadata", func(t *testing.T) {
 		town := newTown()
-		town.committed[at(0)] = source.Position{Next: 5, Metadata: `{"v":2}`}
+		town.committed[at(0)] = source.Position{Next: 5, Metadata: `{"v":3}`}
 		town.refuses(t, "newer lca-stream")
 	})
 	t.Run("a newer marker", func(t *testing.T) {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"testing"
@@ -79,7 +80,7 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 		town := newTown()
 		town.learnsOne(t, start, 7)
 		p := town.opens(t, start, "checkpoints/m", want)
-		town.learns(t, p, 9, false)
+		town.learns(t, p, 9, true)
 		town.end[at(0)] = 20
 		town.opens(t, start, "checkpoints/m", 9) // what is committed is theirs by now
 	}
@@ -104,6 +105,29 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 			town.opens(t, source.Earliest, "checkpoints/m", want)
 		}
 	})
+}
+
+// A broker may show the offset of a transaction that was aborted, or one that is too old. The marker that is on the topic is that of the last committed one.
+func TestModelsByKeyGoOnAtTheirMarker(t *testing.T) {
+	for _, shown := range []int64{20, 41, 90} {
+		town := newTown()
+		town.end[at(0)] = 100
+		p := town.opens(t, source.Earliest, "checkpoints/m", 3)
+		town.learns(t, p, 41, true)
+		c := town.committed[at(0)]
+		c.Next = shown
+		town.committed[at(0)] = c
+		town.opens(t, source.Earliest, "checkpoints/m", 41)
+	}
+	// A marker of an earlier release is an hour old.
+	town := newTown()
+	town.end[at(0)] = 100
+	p := town.opens(t, source.Earliest, "checkpoints/m", 3)
+	town.learns(t, p, 90, false)
+	for i := range town.log {
+		town.log[i].Value = bytes.Replace(town.log[i].Value, []byte(`,"exact":true`), nil, 1)
+	}
+	town.opens(t, source.Earliest, "checkpoints/m", 90)
 }
 
 // After another learner, models by key go on where their start marker says, which is never ahead of them, wherever the other one is.
@@ -156,7 +180,7 @@ func TestModelsByKeyGoOnWithoutOffsets(t *testing.T) {
 		town := newTown()
 		town.end[at(0)] = 100
 		town.log = []sink.Message{
-			town.starts(0).marker("start/g/events/0", "one", 40, nil),
+			town.starts(0).message("start/g/events/0", Start{Version: startVersion, TopicID: "one", Offset: 40}),
 			town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 9}, false, false),
 		}
 		town.saves(saved)
@@ -202,7 +226,7 @@ func TestNamelessMarkerIsInheritedOnce(t *testing.T) {
 	town := newTown()
 	town.end[at(0)] = 100
 	town.log = []sink.Message{
-		town.starts(0).marker("start/g/events/0", "one", 40, nil),
+		town.starts(0).message("start/g/events/0", Start{Version: startVersion, TopicID: "one", Offset: 40}),
 		town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 5, at(1): 5}, false, false),
 	}
 	town.saves("m")

@@ -16,12 +16,20 @@ import (
 // began. So a reader waits until that transaction has ended. A transaction of our own is no obstacle, because the
 // sink was opened first, which ends it.
 type ReadBack struct {
-	Topic  string
-	Open   func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
-	OpenAt func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
-	End    func(context.Context) (int64, error)              // the high watermark
-	Begin  func(context.Context) (int64, error)              // the log start offset; only for what Written looks at
-	Log    *slog.Logger                                      // logs what is waited for; nil: nothing
+	Topic   string
+	Open    func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
+	OpenAt  func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
+	End     func(context.Context) (int64, error)              // the high watermark
+	Begin   func(context.Context) (int64, error)              // the log start offset; only for what Written looks at
+	TopicID func(context.Context) (string, error)             // … too; nil: it is not known
+	Log     *slog.Logger                                      // logs what is waited for; nil: nothing
+}
+
+func (r *ReadBack) topicID(ctx context.Context) (string, error) {
+	if r.TopicID == nil {
+		return "", nil
+	}
+	return r.TopicID(ctx)
 }
 
 const (

@@ -29,9 +29,12 @@ type Marked interface {
 }
 
 // marks returns the start markers to put with offsets, if it is time; now: in any case.
-func (l *Loop) marks(next source.Offsets, now bool) []sink.Message {
+func (l *Loop) marks(ctx context.Context, next source.Offsets, now bool) []sink.Message {
 	if l.Renew == nil || l.Renew.Markers == nil || !now && !l.markedAt.IsZero() && time.Since(l.markedAt) < l.Renew.Every {
 		return nil
+	}
+	if l.Outputs != nil && !l.markedAt.IsZero() { // the start has looked
+		l.Outputs.look(ctx)
 	}
 	return l.Renew.Markers(next)
 }
@@ -57,11 +60,8 @@ func (l *Loop) renew(ctx context.Context) error {
 	if !maps.Equal(claim.Next, l.kept.Next) { // otherwise the source knows the epochs, including those of what was committed before the start
 		claim.Next, claim.Epochs = l.kept.Next, l.kept.Epochs
 	}
-	var msgs []sink.Message
-	if l.Renew.Markers != nil {
-		msgs = l.Renew.Markers(l.kept.Next)
-	}
-	if err := l.Sink.Put(ctx, msgs, claim); err != nil {
+	marks := l.marks(ctx, l.kept.Next, true)
+	if err := l.send(ctx, nil, marks, claim); err != nil {
 		l.Stats.TransactionsAborted.Add(1)
 		if final(err) {
 			return err
@@ -69,7 +69,7 @@ func (l *Loop) renew(ctx context.Context) error {
 		return l.rewind(ctx, err)
 	}
 	l.putAt = time.Now()
-	l.marked(msgs, l.kept.Next)
+	l.marked(marks, l.kept.Next)
 	return nil
 }
 

@@ -92,6 +92,7 @@ type Loop struct {
 	Start     source.Offsets // committed offsets at which reading begins; nil: none are committed
 	Epochs    source.Epochs  // leader epochs for Start, as far as they were committed with it
 	Renew     *Renewal       // nil: committed offsets are not renewed
+	Outputs   *Outputs       // what is noted with each offset of a transform; nil: nothing
 	Check     time.Duration  // after this long without a put the sink checks that it still owns the work; 0 = never
 
 	// Spread, unless nil, randomises the wait before a retry, so that loops do not retry in step.
@@ -184,8 +185,8 @@ func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 	start := time.Now()
 	ctx, ended := l.traced(ctx, "commit", nil)
-	marks := l.marks(claim.Next, done.Mark)
-	err := l.Sink.Put(ctx, append(slices.Clip(done.Messages), marks...), claim)
+	marks := l.marks(ctx, claim.Next, done.Mark)
+	err := l.send(ctx, done.Messages, marks, claim)
 	ended(err)
 	if err != nil {
 		l.Stats.TransactionsAborted.Add(1)
@@ -200,6 +201,20 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 		l.Stats.committed(l.Name, claim)
 	}
 	return nil
+}
+
+// send puts messages, start markers and offsets, with the note of what a transform has written.
+func (l *Loop) send(ctx context.Context, msgs, marks []sink.Message, claim source.Claim) error {
+	all := append(slices.Clip(msgs), marks...)
+	if l.Outputs == nil {
+		return l.Sink.Put(ctx, all, claim)
+	}
+	claim, kept := l.Outputs.claim(claim, msgs)
+	err := l.Sink.Put(ctx, all, claim)
+	if err == nil {
+		kept()
+	}
+	return err
 }
 
 // rewind goes back to the last kept state after a put that is not visible, or whose outcome the offsets will tell.

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,12 +16,15 @@ import (
 type simBroker struct {
 	topics  map[string]*simTopic
 	topicID int
-	epoch   map[string]int // transactional id → newest owner
-	open    []*simTxn      // in the order of their begin
-	late    []*simTxn      // committed, but their offsets are not to be read yet (KAFKA-17507)
-	async   bool           // the coordinator is one that reads them late
+	epoch   map[string]int     // transactional id → newest owner
+	open    []*simTxn          // in the order of their begin
+	late    []*simTxn          // ended, but their offsets are not completed yet (KAFKA-17507)
+	async   bool               // the coordinator is one that completes them late
+	byID    bool               // … and by the transactional id alone, as those before Kafka 3.9.1 do
+	pending map[string]*simTxn // by transactional id: whose offsets its next completion takes
 	offsets map[string]map[source.Partition]simOffset
 	groups  map[string]*simGroup
+	happens func(what, format string, args ...any)
 }
 
 // simOffset is a committed offset.
@@ -28,6 +32,7 @@ type simOffset struct {
 	next     int64
 	epoch    int32
 	metadata string
+	txn      *simTxn // that carried it
 }
 
 // simTopic is one incarnation of a topic.
@@ -66,7 +71,7 @@ type simTxn struct {
 
 func newSimBroker() *simBroker {
 	return &simBroker{
-		topics: map[string]*simTopic{}, epoch: map[string]int{},
+		topics: map[string]*simTopic{}, epoch: map[string]int{}, pending: map[string]*simTxn{},
 		offsets: map[string]map[source.Partition]simOffset{}, groups: map[string]*simGroup{},
 	}
 }
@@ -165,32 +170,67 @@ func (b *simBroker) finish(t *simTxn, commit bool) {
 		part.pending--
 		part.append(simEntry{txn: t, mark: true})
 	}
-	if !commit || t.group == "" {
+	if t.group == "" || !commit && !b.byID {
 		return
 	}
 	b.late = append(b.late, t)
 	if !b.async {
-		b.materialise()
+		b.complete(true)
 	}
 }
 
-// materialise lets the offsets of committed transactions be read.
-func (b *simBroker) materialise() {
-	for _, t := range b.late {
-		if b.offsets[t.group] == nil {
-			b.offsets[t.group] = map[source.Partition]simOffset{}
-		}
-		for p, at := range t.offsets {
-			b.offsets[t.group][p] = at
+// pend takes the offsets of an open transaction: they wait for its end.
+func (b *simBroker) pend(t *simTxn, group string, offsets map[source.Partition]simOffset) {
+	t.group = group
+	maps.Copy(t.offsets, offsets)
+	b.pending[t.id] = t
+}
+
+// complete lets the offsets of transactions that have ended be read, or drops them: of all, or of the first.
+func (b *simBroker) complete(all bool) {
+	for len(b.late) > 0 {
+		b.completeOne(b.late[0])
+		if b.late = b.late[1:]; !all {
+			return
 		}
 	}
-	b.late = nil
+}
+
+// completeOne completes by its id alone where brokers do: a producer's next transaction may then lose its offsets to the completion of the one before.
+func (b *simBroker) completeOne(t *simTxn) {
+	taken := t
+	if b.byID {
+		if taken = b.pending[t.id]; taken == nil {
+			return
+		}
+		delete(b.pending, t.id)
+		if taken != t && t.committed {
+			b.happens("offsets shown early", "of %s", t.id)
+		} else if taken != t {
+			b.happens("offsets dropped", "of %s", t.id)
+		}
+	}
+	if !t.committed {
+		return
+	}
+	if b.offsets[t.group] == nil {
+		b.offsets[t.group] = map[source.Partition]simOffset{}
+	}
+	maps.Copy(b.offsets[t.group], taken.offsets)
 }
 
 // unstable reports whether the offset of a partition is about to change: then a broker that is asked
 // for stable offsets asks to come again.
 func (b *simBroker) unstable(group string, p source.Partition) bool {
 	waits := func(t *simTxn) bool { _, ok := t.offsets[p]; return ok && t.group == group }
+	if b.byID {
+		for _, t := range b.pending {
+			if waits(t) {
+				return true
+			}
+		}
+		return false
+	}
 	return slices.ContainsFunc(b.open, waits) || slices.ContainsFunc(b.late, waits)
 }
 
@@ -219,6 +259,7 @@ func (s *sim) forgetOffsets(id string, claim source.Claim) {
 	if t := s.owned(id); s.classic && t != nil && claim.Member == "" && t.group == claim.Group && s.chance(2) {
 		s.happens("offsets forgotten", "of %s", id)
 		t.group = ""
+		delete(s.pending, id)
 	}
 }
 

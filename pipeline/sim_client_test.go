@@ -241,14 +241,15 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 		s.happens("offsets forgotten", "of %s", m.id)
 		return nil
 	}
-	t.group = claim.Group
+	offsets := map[source.Partition]simOffset{}
 	for p, next := range claim.Next {
 		epoch, known := claim.Epochs[p]
 		if !known {
 			epoch = -1
 		}
-		t.offsets[p] = simOffset{next: next, epoch: epoch, metadata: claim.Metadata[p]}
+		offsets[p] = simOffset{next: next, epoch: epoch, metadata: claim.Metadata[p], txn: t}
 	}
+	s.pend(t, claim.Group, offsets)
 	return nil
 }
 
@@ -353,10 +354,22 @@ func (m simPlaces) Committed(ctx context.Context, group string, parts []source.P
 			found[p] = source.Position{Next: -1, Epoch: -1}
 			if o, ok := s.offsets[group][p]; ok {
 				found[p] = source.Position{Next: o.next, Epoch: o.epoch, Metadata: o.metadata}
+				if s.mistake == "aborted offsets are believed" || s.mistake == "keyed: aborted offsets are believed" {
+					found[p] = asFormerly(found[p])
+				}
 			}
 		}
 	})
 	return found, err
+}
+
+// asFormerly is a position as former builds have committed it: it does not say what was written.
+func asFormerly(at source.Position) source.Position {
+	if note, err := source.ParseNote(at.Metadata); err == nil && note.Outputs != nil {
+		note.Version, note.Outputs = 1, nil
+		at.Metadata = note.String()
+	}
+	return at
 }
 
 func (m simPlaces) Offsets(ctx context.Context, parts []source.Partition, at source.At) (found source.Offsets, err error) {

@@ -47,7 +47,7 @@ var simTaking = []string{"retention", "recreated", "expired", "truncated", "newe
 var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
-	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "models late", "metadata late", "checkpoint of a newer binary",
+	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "offsets shown early", "offsets dropped", "models late", "metadata late", "checkpoint of a newer binary",
 	alarmAnomaly, alarmDrift, alarmReturned,
 }
 
@@ -140,7 +140,7 @@ func (s *sim) heartbeats() {
 func (s *sim) disturb() {
 	if len(s.late) > 0 && s.chance(6) {
 		s.done["offsets late"]++
-		s.materialise()
+		s.simBroker.complete(!s.byID)
 	}
 	own := source.Partition{Topic: []string{"snapshots", "checkpoints"}[s.random.IntN(2)]}
 	if s.fleet != nil {
@@ -220,7 +220,11 @@ func (s *sim) readByAll(p source.Partition) int64 {
 	for _, pipe := range s.pipes {
 		for _, group := range []string{pipe.group, pipe.group + ".learn"} {
 			if pipe.topic == p.Topic {
-				from = min(from, max(s.offsets[group][p].next, s.part(p).start))
+				at := s.offsets[group][p]
+				if at.txn != nil && !at.txn.committed { // the broker shows it, and it may yet be aborted
+					at.next = 0
+				}
+				from = min(from, max(at.next, s.part(p).start))
 			}
 		}
 	}
@@ -375,7 +379,7 @@ func (s *sim) drainedBy(pipe *simPipe, group string) bool {
 			at = o
 		}
 		truncated := s.part(p).endOf(at.epoch) < at.next && s.mistake != "truncation unnoticed"
-		if truncated || !s.part(p).drained(at.next) {
+		if truncated || !s.part(p).drained(at.next) || at.txn != nil && !at.txn.committed { // the broker shows it, and it may yet be aborted
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"fmt"
@@ -130,6 +131,7 @@ func drawFleet(r *rand.Rand) (simWorld, *simFleet) {
 	w := simWorld{inputs: 1 + r.IntN(2), members: r.IntN(3), instances: chance(2), faults: r.IntN(12), pace: []int{1, 2, 5}[r.IntN(3)]}
 	w.foreign, w.compaction = chance(3), chance(2)
 	w.elections, w.slow, w.lags = chance(4), chance(3), chance(2)
+	w.classic = w.slow
 	f := &simFleet{by: fleetPlaces[r.IntN(2)], memory: []int64{1, 60 << 10, 1 << 30}[r.IntN(3)], learners: 1 + r.IntN(2), forgets: chance(4), snapshots: []uint64{8, 30}[r.IntN(2)]}
 	if chance(2) {
 		f.idle = testIdle
@@ -221,7 +223,10 @@ func (s *sim) fleetPositions(me *proc, group, thread string, p source.Partition)
 		return &Starts{
 			Topic: own.Topic, Partition: id, ModelID: "fleet/a",
 			Open: func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, thread, own, 0), nil },
-			End:  func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
+			OpenAt: func(ctx context.Context, at int64) (TopicReader, error) {
+				return s.wrongly(me.logOf(ctx, thread, own, at)), nil
+			},
+			End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
 		}
 	}
 	firsts := &Firsts{Home: starts(0), Others: func(context.Context) (all []*Starts, err error) {
@@ -379,6 +384,7 @@ func (s *sim) transformFleet(me *proc, pipe *simPipe, members Members) error {
 	t := &Transforms{Members: &fleetMembers{members, models}, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 		thread := " " + p.String()
 		positions := s.fleetPositions(me, pipe.group, thread, p)
+		positions.Written = s.written(me, pipe.group, pipe.out, pipe.dead)
 		return s.openFleet(ctx, me, pipe, "transform", positions, p, claim, func(k Sink) Stage {
 			stage := Transform{TransformConfig: shared, Committed: func(ctx context.Context) (source.Offsets, error) {
 				return positions.Open(ctx, k, claim, []source.Partition{p})
@@ -474,12 +480,15 @@ func (s *sim) openFleet(ctx context.Context, me *proc, pipe *simPipe, stage stri
 	}
 	loop.Stats, loop.Log, loop.Grace = NewStats(), quiet(), simGrace
 	loop.Renew, loop.Epochs = &Renewal{Every: time.Hour, Markers: positions.Markers}, positions.Epochs(loop.Start)
+	if positions.Written != nil {
+		loop.Outputs = &Outputs{Positions: positions, Partition: p}
+	}
 	return loop, nil
 }
 
 // wrongly makes the mistakes that a reader of checkpoints can make.
 func (s *sim) wrongly(log simLogOf) TopicReader {
-	if !strings.HasPrefix(s.mistake, "keyed: the index ") {
+	if !strings.HasPrefix(s.mistake, "keyed: the index ") && s.mistake != "keyed: markers are not exact" {
 		return log
 	}
 	return &wrongLog{log, s.mistake}
@@ -500,6 +509,10 @@ func (l *wrongLog) Fetch(ctx context.Context) (source.Fetched, error) {
 		}
 	}
 	switch l.mistake {
+	case "keyed: markers are not exact":
+		for i, r := range got.Records {
+			got.Records[i].Value = bytes.Replace(r.Value, []byte(`,"exact":true`), nil, 1)
+		}
 	case "keyed: the index forgets retired models":
 		got.Records = slices.DeleteFunc(got.Records, func(r source.Record) bool { return source.LastHeader(r.Headers, headerRetired) != "" })
 	case "keyed: the index forgets what is learnt":

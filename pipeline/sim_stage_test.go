@@ -268,6 +268,10 @@ func (s *sim) written(me *proc, group, out, dead string) *Written {
 			},
 			End:   func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Latest) },
 			Begin: func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Earliest) },
+			TopicID: func(ctx context.Context) (string, error) {
+				topic, err := simPlaces{me, fallback}.Topic(ctx, topic)
+				return topic.ID, err
+			},
 		}
 	}}
 }
@@ -394,6 +398,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 	}
 	loop.Stats, loop.Log, loop.Grace = shared.Stats, quiet(), simGrace
 	loop.Renew, loop.Epochs = &Renewal{Every: time.Hour, Markers: positions.Markers}, positions.Epochs(loop.Start)
+	loop.Outputs = &Outputs{Positions: positions, Partition: p}
 	return loop, nil
 }
 

@@ -122,7 +122,7 @@ func newSim(w simWorld, random *rand.Rand) *sim {
 		attempts: map[string]int{}, bodies: map[string]func(*proc) error{}, finished: map[string]bool{},
 	}
 	s.faults, s.moved = w.faults, time.Now()
-	s.async = w.slow
+	s.async, s.byID, s.simBroker.happens = w.slow, w.slow && w.classic, s.happens
 	s.create("snapshots", 1)
 	s.create("checkpoints", 1)
 	s.create("events", w.inputs)

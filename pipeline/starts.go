@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,12 +31,13 @@ import (
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
 type Starts struct {
-	Topic     string                                     // the checkpoint topic
-	Partition int32                                      // of that topic: with a model for each key, that of the source partition
-	Open      func(context.Context) (TopicReader, error) // a read_committed reader from the partition's beginning
-	End       func(context.Context) (int64, error)       // its high watermark, see ReadBack
-	Log       *slog.Logger                               // nil: waiting is not logged
-	ModelID   string                                     // what the ids of models by key begin with, see Saved; "": they do not matter
+	Topic     string                                            // the checkpoint topic
+	Partition int32                                             // of that topic: with a model for each key, that of the source partition
+	Open      func(context.Context) (TopicReader, error)        // a read_committed reader from the partition's beginning
+	OpenAt    func(context.Context, int64) (TopicReader, error) // … from an offset; only for markers of models by key
+	End       func(context.Context) (int64, error)              // its high watermark, see ReadBack
+	Log       *slog.Logger                                      // nil: waiting is not logged
+	ModelID   string                                            // what the ids of models by key begin with, see Saved; "": they do not matter
 
 	once  sync.Once
 	turn  chan struct{} // holds the permission to read on
@@ -54,6 +56,7 @@ type Start struct {
 	Offsets map[string]int64 `json:"offsets,omitempty"` // partition → offset; only in "first"
 	Chosen  bool             `json:"chosen,omitempty"`  // an operator has set Offsets, whatever source.start_offset says
 	All     bool             `json:"all,omitempty"`     // of "first", with a model for each key: it counts for all partitions
+	Exact   bool             `json:"exact,omitempty"`   // each transaction of the learner of models by key carries one: Offset is what the last of them committed
 }
 
 // of returns where "first" says that a partition begins.
@@ -115,18 +118,42 @@ func (s *Starts) take(key string, value []byte) error {
 		delete(s.seen, key)
 		return nil
 	}
-	var v Start
+	v, ok, err := s.parse(key, value)
+	if ok {
+		s.seen[key] = v
+	}
+	return err
+}
+
+// parse reads a marker. What is none gives false: a model may be called "start".
+func (s *Starts) parse(key string, value []byte) (v Start, ok bool, err error) {
 	if err := json.Unmarshal(value, &v); err != nil || v.Version < 1 {
-		return nil // a model may be called "start"
+		return v, false, nil
 	}
 	if v.Version > startVersion {
-		return &Stop{
+		return v, false, &Stop{
 			Err:    fmt.Errorf("start marker %s on topic %s has version %d and this program reads %d", key, s.Topic, v.Version, startVersion),
 			Remedy: "a newer lca-stream has written it: use that one",
 		}
 	}
-	s.seen[key] = v
-	return nil
+	return v, true, nil
+}
+
+// newest returns the last marker of a key. It is looked for from the topic's end, because most often it is one of the last records.
+func (s *Starts) newest(ctx context.Context, key string) (v Start, ok bool, err error) {
+	var value []byte
+	back := ReadBack{Topic: s.Topic, Open: s.Open, OpenAt: s.OpenAt, End: s.End, Log: s.Log}
+	_, err = back.ReadNewest(ctx, 0, func(r *source.Record) bool {
+		if string(r.Key) != key {
+			return false
+		}
+		value = bytes.Clone(r.Value)
+		return true
+	})
+	if err != nil || value == nil {
+		return v, false, err
+	}
+	return s.parse(key, value)
 }
 
 // takeSaved notes whether a record is a checkpoint of a model by key.
@@ -166,9 +193,9 @@ func others(seen map[string]Start, prefix string) bool {
 	return false
 }
 
-// marker returns the record that says that the group, or what else key names, has begun in a partition.
-func (s *Starts) marker(key, id string, next int64, since source.Since) sink.Message {
-	return s.message(key, Start{Version: startVersion, TopicID: id, Offset: next, Since: since})
+// startMarker returns the record that says that the group has begun in a partition, and is at an offset.
+func (p *Positions) startMarker(part source.Partition, id string, next int64) sink.Message {
+	return p.Starts.message(p.markerKey(part), Start{Version: startVersion, TopicID: id, Offset: next, Since: p.counts(part), Exact: p.Models != ""})
 }
 
 // first returns the record that says where every partition begins, whether an operator has said so, and whether it counts for all partitions where each

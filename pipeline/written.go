@@ -29,7 +29,7 @@ func (w *Written) next(ctx context.Context, of source.Partition, since source.Si
 	for _, topic := range w.Topics {
 		n, err := w.last(ctx, w.At(topic, of), of, since[topic])
 		if err != nil {
-			return 0, fmt.Errorf("the end of topic %s: %w", topic, err)
+			return 0, wrapEnd(topic, err)
 		}
 		next = max(next, n)
 	}
@@ -50,14 +50,14 @@ func (w *Written) nothing(ctx context.Context, of source.Partition, since source
 		}
 		end, err := back.End(ctx)
 		if err != nil {
-			return false, fmt.Errorf("the end of topic %s: %w", topic, err)
+			return false, wrapEnd(topic, err)
 		}
 		if begin > from || end < from || end-from > recentMost { // deleted, another topic, or more than is read back
 			return false, nil
 		}
 		next := int64(0)
 		if err = back.from(ctx, from, end, w.latest(of, &next)); err != nil {
-			return false, fmt.Errorf("the end of topic %s: %w", topic, err)
+			return false, wrapEnd(topic, err)
 		}
 		if next > 0 {
 			return false, nil
@@ -71,6 +71,8 @@ func (w *Written) last(ctx context.Context, back *ReadBack, of source.Partition,
 	err = back.ReadRecent(ctx, since, w.latest(of, &next), func() bool { return next > 0 })
 	return next, err
 }
+
+func wrapEnd(topic string, err error) error { return fmt.Errorf("the end of topic %s: %w", topic, err) }
 
 // latest raises next to the offset after the last one that records were made of.
 func (w *Written) latest(of source.Partition, next *int64) func(*source.Fetched) error {

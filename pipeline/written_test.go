@@ -14,8 +14,9 @@ import (
 // group g and events/0; 0 for those of others.
 type writtenLogs struct {
 	logs  map[string][][]source.Header
-	begin int64 // what is before it was deleted
-	reads int   // records that were read
+	begin int64 // what is before it in out was deleted
+	id    string
+	reads int // records that were read
 }
 
 func (l *writtenLogs) of(group string, p source.Partition, offset int64) []source.Header {
@@ -37,7 +38,13 @@ func (l *writtenLogs) written(topics ...string) *Written {
 		return &ReadBack{
 			Open:   func(ctx context.Context) (TopicReader, error) { return open(ctx, 0) },
 			OpenAt: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
-			Begin: func(context.Context) (int64, error) { return l.begin, nil },
+			Begin: func(context.Context) (int64, error) {
+				if topic != "out" {
+					return 0, nil
+				}
+				return l.begin, nil
+			},
+			TopicID: func(context.Context) (string, error) { return l.id, nil },
 		}
 	}}
 }
@@ -224,7 +231,7 @@ func TestFirstOffsetIsForgotten(t *testing.T) {
 		{"what was written is deleted", func(_ *town, l *writtenLogs) { many(l, 1); l.begin = 5 }, true},
 		{"the output topic was deleted", func(_ *town, l *writtenLogs) { l.logs["out"] = nil }, true},
 		{"a marker of the former program", func(town *town, _ *writtenLogs) {
-			town.log = append(town.log, town.positions(source.Earliest, "").Starts.marker(markerKey("g", at(0)), town.id, 3, nil))
+			town.log = append(town.log, town.starts(0).message(markerKey("g", at(0)), Start{Version: startVersion, TopicID: town.id, Offset: 3}))
 		}, true},
 		{"another topic of the name", func(town *town, _ *writtenLogs) { town.id = "two" }, true},
 	} {

@@ -10,13 +10,31 @@ import (
 // text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
 // --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
 // must not go on from there. One of models by key adds "models" instead: the topic of their checkpoints, "/" and what their ids
-// begin with. A transform adds "since".
+// begin with. A transform adds "since", and in version 2 of the text what it has written: see Outputs.
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
 	Model   string `json:"model,omitempty"`
 	Models  string `json:"models,omitempty"`
 	Since   Since  `json:"since,omitempty"`
+
+	*Outputs // of a transform; nil in version 1
+}
+
+// Outputs say how far a transform had written when it committed an offset: a later reader of the topics can tell from them whether the transaction that
+// carried the offset was committed. Brokers before Kafka 3.9.1 may show the offset of one that was aborted (KAFKA-17507).
+type Outputs struct {
+	// Written is the offset of the input after the last one that an output or a dead letter was made of, in this transaction or before it.
+	Written int64 `json:"written"`
+	// From is such an offset at an earlier time, and Ends where the topics that are written to ended then: what is made of later input is after it.
+	From int64          `json:"from"`
+	Ends map[string]End `json:"ends,omitempty"` // by topic
+}
+
+// End is where a partition ended.
+type End struct {
+	TopicID string `json:"topic_id,omitempty"`
+	Offset  int64  `json:"offset"`
 }
 
 // Since says, for each topic that a transform writes what it makes of a partition to, from which offset of the topic's
@@ -24,18 +42,21 @@ type Note struct {
 // nothing about where the transform is.
 type Since map[string]int64
 
-const noteVersion = 1
+const noteVersion = 2
 
 // NewNote returns the note for an offset in a topic; model is "" except for a learner of one model.
 func NewNote(topicID, model string) Note {
-	return Note{Version: noteVersion, TopicID: topicID, Model: model}
+	return Note{Version: 1, TopicID: topicID, Model: model}
 }
 
-// String returns the text that is committed.
+// String returns the text that is committed. Only what needs version 2 has it, so that an earlier release goes on with the rest.
 func (n Note) String() string {
+	if n.Outputs != nil {
+		n.Version = noteVersion
+	}
 	text, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // a number and two texts can always be encoded
+		panic(err) // numbers and texts can always be encoded
 	}
 	return string(text)
 }

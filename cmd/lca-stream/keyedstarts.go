@@ -56,8 +56,9 @@ func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
 	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.Starts{
 		Topic: p.Topic, Partition: partition, ModelID: s.config.Snapshot.ModelID, Log: s.log,
-		Open: func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
-		End:  func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
+		Open:   func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
+		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, at) },
+		End:    func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
 	}
 }
 

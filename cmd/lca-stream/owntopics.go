@@ -40,6 +40,10 @@ func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack
 		Open:  func(ctx context.Context) (pipeline.TopicReader, error) { return openAt(ctx, 0) },
 		End:   func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, to) },
 		Begin: func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Earliest) },
+		TopicID: func(ctx context.Context) (string, error) {
+			topic, err := source.LookUp(ctx, s.cluster, p.Topic)
+			return topic.ID, err
+		},
 	}
 }
 

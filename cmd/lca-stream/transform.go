@@ -183,6 +183,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("stage", "transform", "partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, &pipeline.Renewal{Every: o.renew.Every, Markers: positions.Markers}, positions.Epochs(loop.Start)
+	loop.Outputs = &pipeline.Outputs{Positions: positions, Partition: p}
 	if o.config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck
 	}
