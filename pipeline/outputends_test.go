@@ -57,7 +57,7 @@ func TestGoesOnWhereTheOutputsEnd(t *testing.T) {
 		{"dropped, after input without outputs", []func(*logs){mine("out", 3, 7)}, 6, 4, 8},
 		// Where records may be gone, the offset is believed.
 		{"deleted", []func(*logs){mine("out", 3, 4), func(l *logs) { l.logs["out"], l.begin = make([][]source.Header, 9), 9 }}, 12, 11, 12},
-		{"deleted, but for others", []func(*logs){others, func(l *logs) { l.begin = 9 }}, 12, 11, 12},
+		{"deleted, except those of others", []func(*logs){others, func(l *logs) { l.begin = 9 }}, 12, 11, 12},
 		{"aborted, and all before it is deleted", []func(*logs){others, mine("out", 4), func(l *logs) { l.begin = 9 }}, 12, 11, 5},
 		{"another topic of the name", []func(*logs){func(l *logs) { l.id = "new" }}, 12, 11, 12},
 		{"truncated", []func(*logs){func(l *logs) { l.logs["out"] = nil }}, 12, 11, 12},

@@ -142,6 +142,7 @@ func (d *doctor) examine(ctx context.Context) error {
 			d.models(ctx)
 		}
 		d.transactions(ctx)
+		d.lateOffsets(ctx)
 	}
 	if d.err != nil {
 		return d.err
