@@ -242,7 +242,7 @@ func TestPositionsRefuse(t *testing.T) {
 	})
 	t.Run("newer metadata", func(t *testing.T) {
 		town := newTown()
-		town.committed[at(0)] = source.Position{Next: 5, Metadata: `{"v":3}`}
+		town.committed[at(0)] = source.Position{Next: 5, Metadata: `{"v":2}`}
 		town.refuses(t, "newer lca-stream")
 	})
 	t.Run("a newer marker", func(t *testing.T) {

@@ -366,7 +366,7 @@ func (m simPlaces) Committed(ctx context.Context, group string, parts []source.P
 // asFormerly is a position as former builds have committed it: it does not say what was written.
 func asFormerly(at source.Position) source.Position {
 	if note, err := source.ParseNote(at.Metadata); err == nil && note.Outputs != nil {
-		note.Version, note.Outputs = 1, nil
+		note.Outputs = nil
 		at.Metadata = note.String()
 	}
 	return at

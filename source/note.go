@@ -10,7 +10,7 @@ import (
 // text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
 // --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
 // must not go on from there. One of models by key adds "models" instead: the topic of their checkpoints, "/" and what their ids
-// begin with. A transform adds "since", and in version 2 of the text what it has written: see Outputs.
+// begin with. A transform adds "since", and what it has written: see Outputs. Earlier releases pass over that.
 type Note struct {
 	Version int    `json:"v"`
 	TopicID string `json:"topic_id,omitempty"`
@@ -18,7 +18,7 @@ type Note struct {
 	Models  string `json:"models,omitempty"`
 	Since   Since  `json:"since,omitempty"`
 
-	*Outputs // of a transform; nil in version 1
+	*Outputs // of a transform; nil: an earlier release has committed it
 }
 
 // Outputs say how far a transform had written when it committed an offset: a later reader of the topics can tell from them whether the transaction that
@@ -42,18 +42,15 @@ type End struct {
 // nothing about where the transform is.
 type Since map[string]int64
 
-const noteVersion = 2
+const noteVersion = 1
 
 // NewNote returns the note for an offset in a topic; model is "" except for a learner of one model.
 func NewNote(topicID, model string) Note {
-	return Note{Version: 1, TopicID: topicID, Model: model}
+	return Note{Version: noteVersion, TopicID: topicID, Model: model}
 }
 
-// String returns the text that is committed. Only what needs version 2 has it, so that an earlier release goes on with the rest.
+// String returns the text that is committed.
 func (n Note) String() string {
-	if n.Outputs != nil {
-		n.Version = noteVersion
-	}
 	text, err := json.Marshal(n)
 	if err != nil {
 		panic(err) // numbers and texts can always be encoded

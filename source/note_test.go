@@ -29,11 +29,11 @@ func TestNote(t *testing.T) {
 	}
 	written := NewNote("a", "")
 	written.Outputs = &Outputs{Written: 7, From: 3, Ends: map[string]End{"out": {TopicID: "b", Offset: 5}}}
-	text := `{"v":2,"topic_id":"a","written":7,"from":3,"ends":{"out":{"topic_id":"b","offset":5}}}`
+	text := `{"v":1,"topic_id":"a","written":7,"from":3,"ends":{"out":{"topic_id":"b","offset":5}}}`
 	if n, err := ParseNote(text); written.String() != text || err != nil || n.String() != text {
 		t.Errorf("what is written is noted as %s, and read as %s, %v", written, n, err)
 	}
-	if _, err := ParseNote(`{"v":3,"topic_id":"a"}`); err == nil || !strings.Contains(err.Error(), "newer") {
+	if _, err := ParseNote(`{"v":2,"topic_id":"a"}`); err == nil || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("a newer note: %v", err)
 	}
 }
