@@ -1,7 +1,6 @@
 package kafkatest
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -16,9 +15,9 @@ var Crowded = []string{"offsets.retention.check.interval.ms=200"}
 // Crowd fills the group coordinator with groups that have committed an offset of a topic.
 func (b *Broker) Crowd(t testing.TB, topic string, groups int) {
 	t.Helper()
-	c, ctx, done := b.kgo(t)
+	c, _, done := b.kgo(t)
 	defer done()
-	g, ctx := errgroup.WithContext(ctx)
+	g, ctx := errgroup.WithContext(t.Context())
 	g.SetLimit(64)
 	for i := range groups {
 		g.Go(func() error {
@@ -33,7 +32,7 @@ func (b *Broker) Crowd(t testing.TB, topic string, groups int) {
 			return err
 		})
 	}
-	if err := g.Wait(); err != nil && ctx.Err() != context.DeadlineExceeded {
+	if err := g.Wait(); err != nil {
 		t.Fatalf("kafkatest: offsets of %d groups: %v", groups, err)
 	}
 }
