@@ -28,6 +28,7 @@ type Follow struct {
 	Features []string // source.features: models of other features are ignored; empty: the features of the current model count
 	Learns   bool     // this process learns the model: a newer version of another group ends Run, because two learners write the same model
 	Pin      uint64   // follow this version only; 0 = the newest
+	Most     int      // bytes that a version may take on the topic, see snapshot.Assembler
 	Stats    *Stats
 	Log      *slog.Logger
 
@@ -139,7 +140,7 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 
 // begin forgets what was read, and begins back records before the end. A pinned version may be anywhere.
 func (f *Follow) begin(end, back int64) {
-	f.read = &snapshot.Assembler{Retain: 2, Pin: f.Pin, Only: f.ModelID, Accept: f.accept}
+	f.read = &snapshot.Assembler{Retain: 2, Most: f.Most, Pin: f.Pin, Only: f.ModelID, Accept: f.accept}
 	f.at, f.back, f.whole = end-back, back, false
 	if f.at <= 0 || f.Pin != 0 {
 		f.at, f.back = 0, 0

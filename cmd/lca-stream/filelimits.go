@@ -11,6 +11,9 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
+// leastVersion is what a version may take at least.
+const leastVersion = 32 << 20
+
 // leastFileBatch is what a batch of a file may take at least: as much as a message on a topic.
 const leastFileBatch = 64 << 20
 
@@ -18,6 +21,9 @@ const leastFileBatch = 64 << 20
 func fileLimits(c config.Memory, log *slog.Logger) format.FileConfig {
 	return format.FileConfig{MaxBytes: max(memoryLimit(c, log)/2, leastFileBatch)}
 }
+
+// versionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.
+func (s *system) versionBytes() int { return int(max(s.limit/4, leastVersion)) }
 
 // needs says which columns of a file are read: those that features are named after, or where none are named those that can be features without
 // a name, which texts and bytes never are; and the columns of the other names.

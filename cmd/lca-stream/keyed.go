@@ -124,7 +124,7 @@ func (s *system) publishedModel(ctx context.Context, id string) (*pipeline.Publi
 		return nil, err
 	}
 	var a *snapshot.Assembler
-	reset := func() { a = &snapshot.Assembler{Retain: 1, Only: id} }
+	reset := func() { a = &snapshot.Assembler{Retain: 1, Most: s.versionBytes(), Only: id} }
 	reset()
 	add := func(got *source.Fetched) error {
 		for _, r := range got.Records {

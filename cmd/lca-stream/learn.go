@@ -298,7 +298,7 @@ func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snaps
 func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
 	id := s.config.Snapshot.ModelID
 	var a *snapshot.Assembler
-	reset := func() { a = &snapshot.Assembler{Retain: 1, Only: id} }
+	reset := func() { a = &snapshot.Assembler{Retain: 1, Most: s.versionBytes(), Only: id} }
 	reset()
 	add := func(got *source.Fetched) error {
 		for _, r := range got.Records {
@@ -327,7 +327,7 @@ func newestOf(a *snapshot.Assembler, modelID string) (*snapshot.Snapshot, error)
 // snapshots reads the snapshot topic up to source.Latest, as a writer that goes on from it must (see
 // pipeline.ReadBack), or up to source.LatestStable, which suffices for a look and waits for no open transaction.
 func (s *system) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
-	a := &snapshot.Assembler{}
+	a := &snapshot.Assembler{Most: s.versionBytes()}
 	err := s.readBack(s.config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if err := a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {

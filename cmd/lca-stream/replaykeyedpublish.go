@@ -113,7 +113,7 @@ func (s *system) placedModels(ctx context.Context, partition int32, all []*snaps
 	for _, snap := range all {
 		ids[snap.ModelID] = true
 	}
-	a := &snapshot.Assembler{Retain: 1}
+	a := &snapshot.Assembler{Retain: 1, Most: s.versionBytes()}
 	if err := s.assembleTo(ctx, source.Partition{Topic: s.config.Snapshot.Topic, ID: partition}, to, a, func(id string) bool { return ids[id] }); err != nil {
 		return nil, nil, err
 	}

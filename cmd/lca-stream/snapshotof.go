@@ -95,7 +95,7 @@ func (s *system) eachSnapshots(ctx context.Context, glob string, use func(id str
 	}
 	matches := globOf(cmp.Or(glob, "*"))
 	for _, p := range parts {
-		a := &snapshot.Assembler{}
+		a := &snapshot.Assembler{Most: s.versionBytes()}
 		if err := s.assemble(ctx, p, a, matches.MatchString); err != nil {
 			return err
 		}

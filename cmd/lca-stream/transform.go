@@ -294,7 +294,7 @@ func (s *system) follow() *pipeline.Follow {
 	return &pipeline.Follow{
 		Open: s.openLog(c.Snapshot.Topic), OpenAt: s.openLogAt(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
 		Topic: c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
-		Features: c.Source.Features, Pin: c.Transform.PinVersion, Stats: s.stats, Log: s.log,
+		Features: c.Source.Features, Pin: c.Transform.PinVersion, Most: s.versionBytes(), Stats: s.stats, Log: s.log,
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 // a version only when all chunks of every part are there, of that version and with the right checksum. Until then, or
 // if decoding fails, the next older version is the newest. An Assembler is for one goroutine.
 //
-// With Retain and Only it holds at most Retain whole versions, and the chunks of as many incomplete ones, of at most
-// 1 GiB each.
+// With Retain and Only it holds at most Retain whole versions of at most Most bytes each, and the chunks of as many incomplete ones, of at most
+// as many bytes together.
 type Assembler struct {
 	// Retain is how many complete versions of a model id keep their bytes, newest first. Older ones are listed but
 	// cannot be read any more. Of incomplete versions, those that received a chunk last are kept. 0 keeps all that
@@ -28,11 +28,13 @@ type Assembler struct {
 	Only string
 	// Accept may refuse a complete version: its error becomes the version's fault. Nil refuses none.
 	Accept func(*Snapshot) error
+	// Most is how many bytes a version may take. 0, or more than 1 GiB: 1 GiB.
+	Most int
 	// Pin is a version that keeps its bytes independently of Retain. 0 pins none.
 	Pin uint64
 
 	models map[string]map[int]*slot // model id → slot number
-	added  uint64                   // messages added so far
+	held   map[string]*holds        // with Retain, by model id
 }
 
 // Entry is a version as List sees it.
@@ -53,7 +55,6 @@ type slot struct {
 	fault   error     // of decoding
 	dropped bool      // was complete once, but Retain dropped its bytes
 	bytes   int       // of its chunks, also of dropped ones
-	touched uint64    // number of the message that changed it last
 }
 
 type chunkID struct {
@@ -95,9 +96,8 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	id := chunkID{p.part, p.index}
 	s.bytes -= s.chunks[id].size
 	delete(s.chunks, id)
-	a.added++
-	s.touched = a.added
 	s.decoded, s.fault, s.dropped = nil, nil, false
+	defer a.retain(p.modelID, s)
 	if value == nil {
 		return nil
 	}
@@ -105,37 +105,13 @@ func (a *Assembler) Add(key, value []byte, headers []source.Header, at time.Time
 	if err != nil {
 		return fmt.Errorf("snapshot: message %s: %w", key, err)
 	}
-	if s.bytes+c.size > maxSlot {
-		return fmt.Errorf("snapshot: message %s: slot %d of model %s has more than %d bytes", key, p.slot, p.modelID, maxSlot)
+	if most := a.most(); s.bytes+c.size > most {
+		return fmt.Errorf("snapshot: message %s: slot %d of model %s has more than %d bytes, of which no version is read: raise memory.limit if it is a model of yours", key, p.slot, p.modelID, most)
 	}
 	c.value, c.time = slices.Clone(value), source.Calendar(at)
 	s.chunks[id] = c
 	s.bytes += c.size
-	if _, ok := s.whole(); ok {
-		a.drop(p.modelID)
-	} else {
-		a.dropPartial(p.modelID)
-	}
 	return nil
-}
-
-// dropPartial forgets chunks of versions that never became complete. The transaction that is being read is never
-// among them, because nothing is newer.
-func (a *Assembler) dropPartial(modelID string) {
-	if a.Retain <= 0 {
-		return
-	}
-	var partial []*slot
-	for _, s := range a.models[modelID] {
-		if _, ok := s.whole(); !ok && len(s.chunks) > 0 {
-			partial = append(partial, s)
-		}
-	}
-	slices.SortFunc(partial, func(x, y *slot) int { return cmp.Compare(y.touched, x.touched) })
-	for _, s := range partial[min(a.Retain, len(partial)):] {
-		clear(s.chunks)
-		s.bytes = 0
-	}
 }
 
 func (a *Assembler) slotOf(p place) *slot {
@@ -191,28 +167,6 @@ func (s *slot) whole() (uint64, bool) {
 		}
 	}
 	return first.version, true
-}
-
-// drop frees the bytes of versions that Retain does not cover.
-func (a *Assembler) drop(modelID string) {
-	if a.Retain <= 0 {
-		return
-	}
-	kept := 0
-	for _, s := range a.byVersion(modelID) {
-		version, ok := s.whole()
-		if !ok || s.dropped {
-			continue
-		}
-		if kept++; kept <= a.Retain || version == a.Pin {
-			continue
-		}
-		for id, c := range s.chunks {
-			c.value = nil
-			s.chunks[id] = c
-		}
-		s.decoded, s.dropped = nil, true
-	}
 }
 
 // Newest returns the newest version of a model id that is complete and decodes without fault.

@@ -61,9 +61,9 @@ func Export(w io.Writer, s *Snapshot, f Format) error {
 
 // Import reads what Export wrote. It recognises the format by the first bytes.
 func Import(r io.Reader) (*Snapshot, error) {
-	data, err := io.ReadAll(r)
+	data, err := readAll(r)
 	if err != nil {
-		return nil, fmt.Errorf("snapshot: read: %w", err)
+		return nil, err
 	}
 	f, err := sniff(data)
 	if err != nil {

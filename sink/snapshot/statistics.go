@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // statisticsFormat is the format of WriteStatistics.
@@ -141,7 +140,7 @@ func ReadStatistics(r io.Reader, want *Statistics) (*Statistics, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: read statistics: %w", err)
 	}
-	schema, records, rest, err := readStream(data, ipcguard.BatchLimits())
+	schema, records, rest, err := readStream(data, fileLimits(len(data)))
 	if err != nil {
 		return nil, fmt.Errorf("snapshot: read statistics: %w", err)
 	}
