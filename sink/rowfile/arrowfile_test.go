@@ -21,7 +21,7 @@ func TestArrowFile(t *testing.T) {
 		columns, want := contents(t, path)
 		for _, beyond := range []int{0, 1, 8, 100} { // bytes of the first piece behind the schema
 			for _, maxRows := range []int{1 << 20, 70} {
-				in, err := format.OpenFile(path, maxRows)
+				in, err := format.OpenFile(path, format.FileConfig{MaxRows: maxRows})
 				if err != nil {
 					t.Fatal(err)
 				}

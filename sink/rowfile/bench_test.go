@@ -49,7 +49,7 @@ func BenchmarkFiles(b *testing.B) {
 		})
 		b.Run("read"+ext, func(b *testing.B) {
 			for b.Loop() {
-				f, err := format.OpenFile(path, rows)
+				f, err := format.OpenFile(path, format.FileConfig{MaxRows: rows})
 				if err != nil {
 					b.Fatal(err)
 				}

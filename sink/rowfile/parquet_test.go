@@ -33,7 +33,7 @@ func message(t testing.TB, rec arrow.Record) []byte {
 // contents reads a file: the columns' names and types, and their values as text.
 func contents(t *testing.T, path string) (columns []string, values map[string][]string) {
 	t.Helper()
-	f, err := format.OpenFile(path, 90)
+	f, err := format.OpenFile(path, format.FileConfig{MaxRows: 90})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func contents(t *testing.T, path string) (columns []string, values map[string][]
 // written writes the batches of a file as Parquet, and returns where.
 func written(t *testing.T, path string) string {
 	t.Helper()
-	in, err := format.OpenFile(path, 70)
+	in, err := format.OpenFile(path, format.FileConfig{MaxRows: 70})
 	if err != nil {
 		t.Fatal(err)
 	}
