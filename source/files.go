@@ -39,7 +39,7 @@ func OpenFilesWith(paths []string, c format.FileConfig) (*Files, error) {
 	return openFiles(paths, bounded(c))
 }
 
-// bounded says how many rows a batch has.
+// bounded adds the bound of rows.
 func bounded(c format.FileConfig) format.FileConfig {
 	if c.MaxRows <= 0 {
 		c.MaxRows = maxFileRows

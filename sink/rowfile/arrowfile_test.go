@@ -81,7 +81,7 @@ func TestArrowFile(t *testing.T) {
 }
 
 func TestArrowFileWithoutRows(t *testing.T) {
-	in, err := format.OpenFile("../../source/format/testdata/files/nested.arrow", 1<<16)
+	in, err := format.OpenFile("../../source/format/testdata/files/nested.arrow", format.FileConfig{MaxRows: 1 << 16})
 	if err != nil {
 		t.Fatal(err)
 	}
