@@ -67,6 +67,9 @@ func (s *Scores) P(score float64) float64 {
 	return float64(n-below+1) / float64(n+1)
 }
 
+// Told returns the least probability that the scores can tell: a tenth of a rank. What P says below it is the tail, continued.
+func (s *Scores) Told() float64 { return 0.1 / float64(len(s.Sorted)) }
+
 // survival returns the share of the tail that is at least as high as a score beyond u.
 func (t Tail) survival(score float64) float64 {
 	x := (score - t.U) / t.Beta

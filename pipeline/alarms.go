@@ -135,7 +135,7 @@ func (t *Transform) tell(p *pending, w *Whitened) *source.RecordError {
 func (t *Transform) strange(m *source.Message, row int, r *rare, gains []lca.Gain, features []string) Strange {
 	s := Strange{
 		Time: source.Calendar(m.Time), Partition: m.Partition, Offset: m.Offset, Row: row, ModelID: t.model.ModelID, Version: t.model.Version,
-		Score: r.score, P: r.p, Why: guilty(gains, features),
+		Score: r.score, P: r.p, LeastP: float32(t.model.Model.Scores.Told()), Why: guilty(gains, features),
 	}
 	if s.Time.IsZero() {
 		s.Time = t.Now()

@@ -106,6 +106,9 @@ func TestAnomalies(t *testing.T) {
 		if rows != len(found) || rows < 30 {
 			t.Errorf("%d alarms of %d rows", len(found), rows)
 		}
+		if tr.Kept(); tr.Stats.AnomalyRows.Load() != uint64(len(found)) {
+			t.Errorf("%d rows are counted, %d alarms", tr.Stats.AnomalyRows.Load(), len(found))
+		}
 	}
 }
 

@@ -48,6 +48,9 @@ func (t *Transform) probabilities(w *Whitened) {
 				t.unusual[t.model.ModelID]++
 			}
 			r := rare{row: i, p: p, score: score, alarm: t.Alarms.below(p)}
+			if r.alarm {
+				t.counts.anomalies++
+			}
 			if known.takes(p, score) && t.counts.strange.takes(p, score) {
 				q.show(r)
 			}

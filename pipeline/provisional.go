@@ -10,15 +10,16 @@ import (
 // provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
 // is counted when it comes again.
 type provisional struct {
-	rows    uint64 // whitened
-	imputed uint64 // those of them that lacked features
-	p       scoreCounts
-	strange strangeRows
-	moved   []counted
-	without recordPlace // the first record that passed without a model
-	rejects []unusable
-	deads   []setAside
-	stamps  []stamp
+	rows      uint64 // whitened
+	imputed   uint64 // those of them that lacked features
+	anomalies uint64 // rows below alarms.p_below
+	p         scoreCounts
+	strange   strangeRows
+	moved     []counted
+	without   recordPlace // the first record that passed without a model
+	rejects   []unusable
+	deads     []setAside
+	stamps    []stamp
 }
 
 // stamp is the time of n messages in a row.
@@ -111,6 +112,7 @@ func count(all []counted, reason string, n uint64) []counted {
 // keep makes the counts final, and logs what was set aside or not whitened.
 func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
+	s.AnomalyRows.Add(p.anomalies)
 	s.ImputedRows.Add(p.imputed)
 	s.scores.keep(&p.p)
 	s.strangest.add(now, p.strange)
@@ -137,6 +139,6 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
 	clear(p.rejects)
-	p.rows, p.imputed, p.rejects, p.deads, p.moved, p.stamps = 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
+	p.rows, p.imputed, p.anomalies, p.rejects, p.deads, p.moved, p.stamps = 0, 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
 	p.p, p.strange = scoreCounts{}, nil
 }

@@ -19,6 +19,7 @@ type Strange struct {
 	Version   uint64 // of the model that has scored it
 	Score     float32
 	P         float32
+	LeastP    float32  // what the scores of that model can tell: a smaller P is its tail's guess
 	Why       []Guilty // the largest first
 }
 

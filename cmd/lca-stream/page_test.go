@@ -49,6 +49,7 @@ func TestPageInABrowser(t *testing.T) {
 	withoutEmptyCards(t, b)
 	timesApart(t, b)
 	modelTable(t, b)
+	nothingContradicts(t, b)
 	if *update {
 		b.look(t, "light", 1280)
 		b.do(t, protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 1040, DeviceScaleFactor: 1}))
@@ -66,6 +67,30 @@ func TestPageInABrowser(t *testing.T) {
 	longNames(t, b)
 	if faults := b.faults(); len(faults) > 0 {
 		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
+	}
+}
+
+// nothingContradicts shows rows and choices that a page could say two things about.
+func nothingContradicts(t *testing.T, b *browser) {
+	t.Helper()
+	row := `{ time: '2026-11-23T22:55:00Z', source: { topic: 't', partition: 0, offset: 1, row: 0 }, model_id: 'm', version: 1, score: 9, why: [], least_p: 1 / 30000, p: `
+	for p, says := range map[string]string{"5.57e-8": "less than once in 30,000: ", "1e-12": "less than once in 30,000: ", "0.0001": " once in 10,000: ", "0.5": " once in 2: "} {
+		if got := eval[string](t, b, `(() => { strangest({ rows: [`+row+p+` }] }); return document.querySelector('#strangest small').textContent })()`); !strings.Contains(got, says) {
+			t.Errorf("p %s is shown as %q, want %q", p, got, says)
+		}
+	}
+	trial := func(name string, nll float64, taken bool) string {
+		return fmt.Sprintf(`{ name: '%s', nll: %v, taken: %v, d_parzen: 3, kernel: 'gaussian' }`, name, nll, taken)
+	}
+	for candidates, explains := range map[string]bool{
+		trial("current", 3, true) + "," + trial("other", 2.99, false): true,
+		trial("current", 3, true) + "," + trial("other", 3.01, false): false,
+		trial("current", 3, false) + "," + trial("other", 2.9, true):  false,
+	} {
+		about := eval[string](t, b, `(() => { choice({ rows: 1000, candidates: [`+candidates+`] }); const text = document.getElementById('choice-about').textContent; choice(latest.model.choice); return text })()`)
+		if strings.Contains(about, "does not lead surely") != explains || !strings.Contains(about, "lower is better") {
+			t.Errorf("of %s the page says %q", candidates, about)
+		}
 	}
 }
 

@@ -21,7 +21,8 @@ type Strange struct {
 	Version uint64            `json:"version"` // of the model that has scored it
 	Score   float32           `json:"score"`
 	P       float32           `json:"p"`
-	Why     []pipeline.Guilty `json:"why"` // the features that make the score high, the largest first
+	LeastP  float32           `json:"least_p"` // what the model's scores can tell: a smaller p says that it is less
+	Why     []pipeline.Guilty `json:"why"`     // the features that make the score high, the largest first
 }
 
 // Place is where a row came from.
@@ -47,7 +48,7 @@ func strangest(mux *http.ServeMux, c Config) {
 			}
 			out.Rows = append(out.Rows, Strange{
 				Time: s.Time.UTC(), Source: Place{s.Partition.Topic, s.Partition.ID, s.Offset, s.Row}, ModelID: s.ModelID, Version: s.Version,
-				Score: s.Score, P: s.P, Why: s.Why,
+				Score: s.Score, P: s.P, LeastP: s.LeastP, Why: s.Why,
 			})
 		}
 		writeJSON(w, http.StatusOK, out)

@@ -13,12 +13,9 @@ import (
 // noGain is the number of nats per row below which a model counts as no better than a Gaussian.
 const noGain = 0.05
 
-// A row as rare as pipeline.RareRow is unusual if there are more of them than chance gives: rareTimes as many as expected, and
-// rareRows at least.
-const (
-	rareTimes = 3
-	rareRows  = 10
-)
+// rareTimes is how many times more rows as rare as pipeline.RareRow there may be than are expected until they are more than chance gives.
+// That there are some is always said, because the list of the strangest rows shows them.
+const rareTimes = 3
 
 // What share of the newest rows must be unusable to be said in the first place, as the alert LcaStreamUnusableRows has it, and how many rows say what
 // the share is.
@@ -127,9 +124,16 @@ func unusual(s *Status, past []moment, now time.Time) string {
 		count(b.aborted-a.aborted, "transaction repeated", "transactions repeated")
 	}
 	if len(past) > 0 {
-		rare, expected := past[len(past)-1].rare-past[0].rare, pipeline.RareRow*float64(past[len(past)-1].scored-past[0].scored)
-		if rare >= rareRows && float64(rare) > rareTimes*expected {
-			said = append(said, fmt.Sprintf("%d rows that the model expects once in 10,000 (%.0f expected)", rare, expected))
+		a, b := past[0], past[len(past)-1]
+		count(b.strange-a.strange, "row below alarms.p_below", "rows below alarms.p_below")
+		rare, expected := b.rare-a.rare, pipeline.RareRow*float64(b.scored-a.scored)
+		count(rare, "row that the model expects once in 10,000", "rows that the model expects once in 10,000")
+		switch {
+		case rare == 0:
+		case float64(rare) > rareTimes*expected:
+			said[len(said)-1] += fmt.Sprintf(" (%s expected)", roughly(expected))
+		default:
+			said[len(said)-1] += fmt.Sprintf(", no more than chance gives (%s expected)", roughly(expected))
 		}
 	}
 	if s.LastError != nil && now.Sub(s.LastError.Time) < time.Hour {
@@ -142,6 +146,14 @@ func unusual(s *Status, past []moment, now time.Time) string {
 		return "nothing unusual " + when
 	}
 	return strings.Join(said, ", ") + " " + when
+}
+
+// roughly writes an expected number.
+func roughly(n float64) string {
+	if n < 1 {
+		return fmt.Sprintf("%.1g", n)
+	}
+	return fmt.Sprintf("%.0f", n)
 }
 
 // sentence begins with a capital and ends with a full stop.

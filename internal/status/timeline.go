@@ -33,13 +33,14 @@ type moment struct {
 	aborted  uint64 // transactions
 	scored   uint64 // rows with a lca_p
 	rare     uint64 // rows with a lca_p of at most pipeline.RareRow
+	strange  uint64 // rows with a lca_p below alarms.p_below
 }
 
 func momentOf(s *pipeline.Stats, now time.Time) moment {
 	t := s.Tables()
 	m := moment{
 		time: now, in: s.SourceRows.Load(), out: s.TransformRows.Load(),
-		dead: total(t.DeadLetters), rejected: total(t.Rejected), aborted: s.TransactionsAborted.Load(),
+		dead: total(t.DeadLetters), rejected: total(t.Rejected), aborted: s.TransactionsAborted.Load(), strange: s.AnomalyRows.Load(),
 	}
 	for _, n := range t.Lag {
 		m.lag += n

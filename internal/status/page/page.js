@@ -122,7 +122,8 @@ function lag(by) {
   }), all.length > most ? '… ' + all.length + ' partitions' : all.length ? '' : '–');
 }
 
-const once = p => 'once in ' + (p > 1e-9 ? whole(1 / p) : '10^' + -Math.round(Math.log10(p)));
+// once says how rare a probability is, as far as the model's rows can tell.
+const once = (p, least) => p < least ? 'less than once in ' + whole(Math.round(1 / least)) : 'once in ' + whole(Math.round(1 / p));
 
 function scores(all) {
   $('card-scores').hidden = !all.length;
@@ -159,7 +160,7 @@ function strangest(found) {
   $('strangest').replaceChildren(...list.map(r => {
     const li = document.createElement('li'), where = document.createElement('small'), why = document.createElement('div');
     const of = valueOf(r.model_id);
-    where.append(`${clock(r.time)} ${once(r.p)}: `, ...of === null ? [] : [modelLink(r.model_id, of), ', '], `${r.source.topic}/${r.source.partition}@${r.source.offset}, row ${r.source.row}`);
+    where.append(`${clock(r.time)} ${once(r.p, r.least_p)}: `, ...of === null ? [] : [modelLink(r.model_id, of), ', '], `${r.source.topic}/${r.source.partition}@${r.source.offset}, row ${r.source.row}`);
     where.title = `score ${r.score.toFixed(2)} nats, p ${r.p}, by version ${r.version}`;
     why.append(...r.why.slice(0, 3).map(f => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${f.feature} ${f.nats.toFixed(1)}`; return chip }));
     li.append(where, why);
@@ -172,9 +173,10 @@ function choice(c) {
   if (!c) return;
   const taken = c.candidates.find(t => t.taken), before = c.candidates[0], most = 8;
   const best = [...c.candidates].sort((a, b) => (a.nll ?? Infinity) - (b.nll ?? Infinity)).filter((t, i) => i < most || t.taken);
+  const passed = best.some(t => t.nll < taken.nll) ? 'lower is better, but what is lower than the one taken does not lead surely, or leads by little with narrower kernels:' : 'lower is better:';
   const judged = c.beginning ? 'on these rows, each without itself' : 'on rows that they were not fitted to', stays = c.beginning ? 'The model begins with the first fit. ' : 'The current one stays. ';
   put('choice-about', `After ${whole(c.rows)} rows, ${c.candidates.length} settings were compared ${judged}. ` +
-    (taken === before ? stays : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; lower is better:`);
+    (taken === before ? stays : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; ${passed}`);
   $('choice').replaceChildren(...best.map(t => {
     const li = document.createElement('li'), name = document.createElement('span'), nll = document.createElement('small');
     name.textContent = `${t.name}, ${t.d_parzen} with structure` + (t.taken ? ' ✓' : ''); name.title = t.kernel + ' kernel';
