@@ -31,6 +31,7 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 	s := &system{config: c, cluster: cl, stats: stats, log: log}
 	s.modelsOwner = &pipeline.ModelsOwner{Base: c.Snapshot.ModelID, Ours: s.ours()}
 	if settings, ok := c.SchemaRegistry(log, s.registryChanged); ok {
+		settings.MostText = schemaBytes(c.Memory)
 		if s.registry, err = registry.Open(settings); err != nil {
 			cl.Close()
 			return nil, err

@@ -11,6 +11,12 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
+// A schema takes up to 70 times its text, in each partition that reads by it.
+const leastSchema, mostSchema = 256 << 10, 4 << 20
+
+// schemaBytes is how many bytes a schema may have, with all that it refers to.
+func schemaBytes(c config.Memory) int { return int(min(max(limitOf(c)/1024, leastSchema), mostSchema)) }
+
 // leastVersion is what a version may take at least.
 const leastVersion = 32 << 20
 
@@ -23,7 +29,7 @@ func fileLimits(c config.Memory, log *slog.Logger) format.FileConfig {
 }
 
 // versionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.
-func (s *system) versionBytes() int { return int(max(s.limit/4, leastVersion)) }
+func (s *system) versionBytes() int { return int(max(limitOf(s.config.Memory)/4, leastVersion)) }
 
 // needs says which columns of a file are read: those that features are named after, or where none are named those that can be features without
 // a name, which texts and bytes never are; and the columns of the other names.

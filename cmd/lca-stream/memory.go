@@ -12,14 +12,18 @@ import (
 // measured as 32 to 34 MiB, and the stack of its first thread.
 const outside = 48 << 20
 
-// memoryLimit returns the memory that the process may use: memory.limit, or the limit of its container, or half of
-// the machine's memory. Unless the environment sets GOMEMLIMIT, the Go runtime gets what is left after outside or a
+// limitOf returns the memory that the process may use: memory.limit, or the limit of its container, or half of the machine's memory.
+func limitOf(c config.Memory) uint64 {
+	if c.Limit > 0 {
+		return uint64(c.Limit)
+	}
+	return available(memlimit.FromCgroup, memlimit.FromSystem)
+}
+
+// memoryLimit returns what limitOf does. Unless the environment sets GOMEMLIMIT, the Go runtime gets what is left after outside or a
 // tenth, whichever is more, but at least half. Then it collects more often when the heap comes near that.
 func memoryLimit(c config.Memory, log *slog.Logger) int64 {
-	limit := uint64(c.Limit)
-	if limit == 0 {
-		limit = available(memlimit.FromCgroup, memlimit.FromSystem)
-	}
+	limit := limitOf(c)
 	runtime := max(limit/2, limit-max(limit/10, min(outside, limit)))
 	_, err := memlimit.SetGoMemLimitWithOpts(memlimit.WithProvider(memlimit.Limit(runtime)), memlimit.WithRatio(1))
 	if err != nil {

@@ -36,6 +36,15 @@ type Schema struct {
 	References []SchemaReference // all that the text refers to, directly or not, each after what it refers to itself
 }
 
+// size is the number of bytes of all its text.
+func (s *Schema) size() int {
+	n := len(s.Text)
+	for _, r := range s.References {
+		n += len(r.Text)
+	}
+	return n
+}
+
 // SchemaReference is a schema that another one refers to.
 type SchemaReference struct {
 	Name    string // by which it is referred to: a full name in Avro, a file to import in Protobuf, a $ref in JSON Schema
@@ -77,8 +86,12 @@ func SchemaID(value []byte) (id int, body []byte, ok bool) {
 	return int(binary.BigEndian.Uint32(value[1:])), value[prefixBytes:], true
 }
 
-// mostPlans bounds the plans that are kept. With more they are all made again: few topics have as many schemas.
-const mostPlans = 256
+// mostPlans bounds the plans that are kept, and mostPlanText the bytes of their schemas, of which a plan takes up to 50 times as many. With more they are
+// all made again: few topics have as many schemas.
+const (
+	mostPlans    = 256
+	mostPlanText = 1 << 20
+)
 
 // registered reads values by the schemas that they name.
 type registered struct {
@@ -87,6 +100,7 @@ type registered struct {
 
 	mu    sync.RWMutex
 	plans map[int]*plan
+	text  int // bytes of their schemas
 }
 
 // plan reads the bodies of one schema; err says why it cannot.
@@ -150,8 +164,9 @@ func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
 	p := r.compile(s)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.plans) >= mostPlans {
+	if r.text += s.size(); len(r.plans) >= mostPlans || r.text > mostPlanText {
 		clear(r.plans)
+		r.text = s.size()
 	}
 	r.plans[id] = p
 	return p, nil

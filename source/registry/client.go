@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
@@ -28,6 +29,9 @@ type Config struct {
 	PasswordFile string // instead of Password: its content without the line end, read for each request
 	CAFile       string // PEM file of the authorities that may sign the registry's certificate; "": the system's
 
+	// MostText bounds a schema with all that it refers to, in bytes: what is made of it takes up to 70 times as many. 0: 4 MiB.
+	MostText int
+
 	// Log gets a line when the registry does not answer, and when it does again; nil is silent.
 	Log *slog.Logger
 
@@ -43,9 +47,14 @@ const (
 	// requestWait bounds a request.
 	requestWait = 10 * time.Second
 
-	// lookAgain is how long an unknown id is asked for again, and unknownFor how long it is then taken for unknown.
+	// lookAgain is how long unknown ids are asked for again, and unknownFor how long they are then taken for unknown. For as long others are
+	// taken for unknown at once, for a moment: values may name any ids, and would otherwise hold up those behind them for good.
 	lookAgain  = 5 * time.Second
 	unknownFor = 30 * time.Second
+
+	// defaultText is the default of MostText, and mostTurns is how many schemas are fetched at a time.
+	defaultText = 4 << 20
+	mostTurns   = 8
 )
 
 // Client is a connection to a registry, with the schemas that it has answered. It is safe for concurrent use.
@@ -55,6 +64,9 @@ type Client struct {
 	known   *schemas
 	asking  singleflight.Group
 	trouble *trouble
+	most    int           // Config.MostText
+	turns   chan struct{} // of those that are fetched
+	looks   looks
 
 	life context.Context // ends with Close: what is asked in the background
 	end  context.CancelFunc
@@ -74,6 +86,9 @@ func Open(c Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
+	if c.MostText <= 0 {
+		c.MostText = defaultText
+	}
 	if c.Transport == nil {
 		c.Transport = &http.Transport{
 			Proxy:           http.ProxyFromEnvironment,
@@ -86,14 +101,14 @@ func Open(c Config) (*Client, error) {
 		transport = login{transport, c.Username, password}
 	}
 	api, err := sr.NewClient(sr.URLs(address.String()), sr.UserAgent("lca-stream"),
-		sr.HTTPClient(&http.Client{Transport: bounded{transport}, Timeout: requestWait, CheckRedirect: stay}))
+		sr.HTTPClient(&http.Client{Transport: bounded{transport, mostAnswer(c.MostText)}, Timeout: requestWait, CheckRedirect: stay}))
 	if err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	client := &Client{url: address.String(), api: api, known: newSchemas()}
+	client := &Client{url: address.String(), api: api, known: newSchemas(keptTexts * c.MostText), most: c.MostText, turns: make(chan struct{}, mostTurns)}
 	client.trouble = &trouble{url: client.url, log: c.Log, changed: c.Changed}
 	client.life, client.end = context.WithCancel(context.Background())
 	return client, nil
@@ -149,9 +164,14 @@ func (c *Client) Schema(ctx context.Context, id int) (*format.Schema, error) {
 
 // ask fetches a schema and remembers it, or that there is none that can be used.
 func (c *Client) ask(ctx context.Context, id int) (s *format.Schema, err error) {
-	var first time.Time
 	for wait := firstWait; ; wait = longer(wait) {
 		err = c.persist(ctx, func(ctx context.Context) error {
+			select {
+			case c.turns <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			defer func() { <-c.turns }()
 			s, err = c.fetch(ctx, id)
 			return err
 		})
@@ -160,23 +180,41 @@ func (c *Client) ask(ctx context.Context, id int) (s *format.Schema, err error) 
 			return s, nil
 		}
 		if errors.Is(err, format.ErrUnusableSchema) {
-			c.known.lack(id, err)
+			c.known.lack(id, err, unknownFor)
 			return nil, err
 		}
 		if !errors.Is(err, format.ErrNoSchema) {
 			return nil, err
 		}
-		if first.IsZero() {
-			first = time.Now()
-		}
-		if time.Since(first) >= lookAgain {
-			c.known.lack(id, err)
+		left := c.looks.left(time.Now())
+		if left <= 0 {
+			lasts := unknownFor
+			if wait == firstWait { // it was asked for once
+				lasts = lookAgain
+			}
+			c.known.lack(id, err, lasts)
 			return nil, err
 		}
-		if err := sleep(ctx, max(firstWait, min(wait, lookAgain-time.Since(first)))); err != nil {
+		if err := sleep(ctx, max(firstWait, min(wait, left))); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// looks says how long unknown ids are asked for again.
+type looks struct {
+	mu    sync.Mutex
+	since time.Time
+}
+
+// left is what is left of lookAgain since the first unknown id, or, once that was unknownFor ago, since this one.
+func (l *looks) left(now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.since) >= lookAgain+unknownFor {
+		l.since = now
+	}
+	return lookAgain - now.Sub(l.since)
 }
 
 // Latest returns the newest schema of a subject. The error wraps format.ErrNoSchema if there is none.

@@ -254,16 +254,19 @@ func (t *trouble) note(err error) {
 }
 
 // bounded bounds the answers that a transport brings.
-type bounded struct{ transport http.RoundTripper }
+type bounded struct {
+	transport http.RoundTripper
+	most      int // bytes of an answer
+}
 
-// mostAnswer bounds an answer, in bytes.
-const mostAnswer = 16 << 20
+// mostAnswer bounds an answer, in bytes: a schema in JSON may take six for one, and its references some.
+func mostAnswer(text int) int { return 6*text + 1<<20 }
 
 // RoundTrip is that of http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.transport.RoundTrip(r)
 	if err == nil {
-		answer.Body = &limited{answer.Body, mostAnswer}
+		answer.Body = &limited{answer.Body, b.most, b.most}
 	}
 	return answer, err
 }
@@ -271,12 +274,12 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // limited is a body that fails behind its bound.
 type limited struct {
 	io.ReadCloser
-	left int
+	left, most int
 }
 
 func (l *limited) Read(p []byte) (n int, err error) {
 	if l.left == 0 {
-		return 0, &beyondError{fmt.Sprintf("it has more than %d MiB", mostAnswer>>20)}
+		return 0, &beyondError{fmt.Sprintf("the answer has more than %d bytes: raise memory.limit to have such a schema", l.most)}
 	}
 	n, err = l.ReadCloser.Read(p[:min(len(p), l.left)])
 	l.left -= n

@@ -38,6 +38,9 @@ func (c *Client) fetch(ctx context.Context, id int) (*format.Schema, error) {
 // whole adds what a schema refers to.
 func (c *Client) whole(ctx context.Context, id int, kind, text string, references []sr.SchemaReference) (*format.Schema, error) {
 	w := walk{client: c, seen: map[sr.SchemaReference]bool{}}
+	if err := w.take(text); err != nil {
+		return nil, err
+	}
 	if err := w.add(ctx, references, true); err != nil {
 		return nil, err
 	}
@@ -49,6 +52,15 @@ type walk struct {
 	client *Client
 	seen   map[sr.SchemaReference]bool
 	found  []format.SchemaReference
+	text   int // bytes of all
+}
+
+// take adds a text.
+func (w *walk) take(text string) error {
+	if w.text += len(text); w.text > w.client.most {
+		return &beyondError{fmt.Sprintf("with all that it refers to it has %d bytes or more, at most %d are read (a thousandth of memory.limit): raise memory.limit to have such a schema", w.text, w.client.most)}
+	}
+	return nil
 }
 
 func (w *walk) add(ctx context.Context, references []sr.SchemaReference, direct bool) error {
@@ -64,6 +76,9 @@ func (w *walk) add(ctx context.Context, references []sr.SchemaReference, direct 
 		s, err := w.client.api.SchemaByVersion(sr.WithParams(ctx, sr.ShowDeleted), r.Subject, r.Version)
 		if err != nil {
 			return fmt.Errorf("%q, version %d of %s, to which it refers: %w", r.Name, r.Version, r.Subject, err)
+		}
+		if err := w.take(s.Schema.Schema); err != nil {
+			return err
 		}
 		if err := w.add(ctx, s.References, false); err != nil {
 			return err

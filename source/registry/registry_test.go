@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -427,10 +428,11 @@ func TestRegisterBelievesNoOtherAnswer(t *testing.T) {
 
 // What is remembered is bounded, in number and in bytes.
 func TestTheOldestSchemaIsForgotten(t *testing.T) {
-	s := newSchemas()
+	const mostText = 1 << 20
+	s := newSchemas(mostText)
 	for id := range mostSchemas + 5 {
 		s.add(&format.Schema{ID: id, Text: "x"})
-		s.lack(id+10*mostSchemas, format.ErrNoSchema)
+		s.lack(id+10*mostSchemas, format.ErrNoSchema, unknownFor)
 	}
 	if known, _ := s.of(4); known != nil || len(s.byID) != mostSchemas || len(s.absent) > mostSchemas {
 		t.Errorf("%d schemas, %d absent, the first: %v", len(s.byID), len(s.absent), known)
@@ -464,8 +466,9 @@ func TestSchemasBeyondBounds(t *testing.T) {
 		references = append(references, fmt.Sprintf(`{"name":"n%d","subject":"events-value","version":1}`, i))
 	}
 	for text, want := range map[string]string{
-		`{"schema":"` + strings.Repeat("x", mostAnswer) + `"}`:                 "it has more than 16 MiB",
-		`{"schema":"{}","references":[` + strings.Join(references, ",") + `]}`: "it refers to more than 256 schemas",
+		`{"schema":"` + strings.Repeat(`\u0041`, defaultText) + strings.Repeat(" ", 2<<20) + `"}`: "the answer has more than 26214400 bytes",
+		`{"schema":"` + strings.Repeat("x", defaultText+1) + `"}`:                                 "it has 4194305 bytes or more, at most 4194304 are read",
+		`{"schema":"{}","references":[` + strings.Join(references, ",") + `]}`:                    "it refers to more than 256 schemas",
 	} {
 		inBubble(t, func(t *testing.T, r *rig) {
 			r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
@@ -487,6 +490,79 @@ func TestSchemasOfOtherTypes(t *testing.T) {
 		}))
 		if s, err := r.open(t, Config{}).Schema(t.Context(), 8); err != nil || s.Type != "XSD" || s.Text != "<schema/>" {
 			t.Errorf("%+v, %v", s, err)
+		}
+	})
+}
+
+// What a schema refers to counts with it, however little each of them is.
+func TestReferencesCountTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for i := range 20 {
+			r.SeedSchema("part", i+1, 100+i, sr.Schema{Schema: `"` + strings.Repeat("x", 100<<10) + `"`})
+		}
+		var references []sr.SchemaReference
+		for i := range 20 {
+			references = append(references, sr.SchemaReference{Name: fmt.Sprint("n", i), Subject: "part", Version: i + 1})
+		}
+		r.SeedSchema("events-value", 2, 8, sr.Schema{Schema: `"long"`, References: references})
+		_, err := r.open(t, Config{MostText: 1 << 20}).Schema(t.Context(), 8)
+		if asked := len(r.asked); !errors.Is(err, format.ErrUnusableSchema) || asked > 12 {
+			t.Errorf("%v after %d requests", err, asked)
+		}
+	})
+}
+
+// Schemas are fetched some at a time, whatever number of ids is asked for.
+func TestSchemasAreFetchedInTurn(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		var now, most atomic.Int32
+		for range 100 {
+			r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n := now.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(time.Second)
+				now.Add(-1)
+				_, _ = w.Write([]byte(`{"schema":"{}"}`))
+			}))
+		}
+		c, all := r.open(t, Config{}), sync.WaitGroup{}
+		for id := range 100 {
+			all.Go(func() {
+				if _, err := c.Schema(t.Context(), 1000+id); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := most.Load(); n > mostTurns {
+			t.Errorf("%d at a time", n)
+		}
+	})
+}
+
+// Values that name unknown ids hold up those behind them for lookAgain, and then for as long as a request takes: 600 of them, 6 bytes each, once did for half
+// a minute, and at any time later again. An id that comes a moment late is then taken a moment later.
+func TestManyUnknownIDsAreWaitedForOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		c, began := r.open(t, Config{}), time.Now()
+		for id := range 600 {
+			if _, err := c.Schema(t.Context(), 1000+id); !errors.Is(err, format.ErrNoSchema) {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > lookAgain+time.Second {
+			t.Errorf("it took %v", took)
+		}
+		r.SeedSchema("late-value", 1, 1599, sr.Schema{Schema: `"long"`})
+		time.Sleep(lookAgain + time.Second)
+		if _, err := c.Schema(t.Context(), 1599); err != nil {
+			t.Errorf("after %v: %v", lookAgain, err)
+		}
+		time.Sleep(unknownFor)
+		time.AfterFunc(lookAgain/2, func() { r.SeedSchema("later-value", 1, 8, sr.Schema{Schema: `"long"`}) })
+		if _, err := c.Schema(t.Context(), 8); err != nil {
+			t.Errorf("one that comes late, after a while: %v", err)
 		}
 	})
 }

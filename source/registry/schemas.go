@@ -7,10 +7,10 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// mostSchemas and mostText bound what is remembered; the oldest is forgotten first.
+// mostSchemas bounds what is remembered, and so do keptTexts times the bytes that a schema may have; the oldest is forgotten first.
 const (
 	mostSchemas = 1000
-	mostText    = 64 << 20
+	keptTexts   = 16
 )
 
 // schemas is what the registry has answered: the schemas of ids, and which ids it did not know a short while ago.
@@ -19,6 +19,7 @@ type schemas struct {
 	byID   map[int]*format.Schema
 	oldest []int // ids of byID, in the order in which they came
 	text   int   // bytes of all schemas
+	most   int   // of text
 	absent map[int]absence
 }
 
@@ -27,8 +28,8 @@ type absence struct {
 	until time.Time
 }
 
-func newSchemas() *schemas {
-	return &schemas{byID: map[int]*format.Schema{}, absent: map[int]absence{}}
+func newSchemas(most int) *schemas {
+	return &schemas{most: most, byID: map[int]*format.Schema{}, absent: map[int]absence{}}
 }
 
 // of returns what is remembered of an id: its schema, that there is none, or neither.
@@ -54,7 +55,7 @@ func (s *schemas) add(schema *format.Schema) {
 	s.byID[schema.ID] = schema
 	s.oldest = append(s.oldest, schema.ID)
 	s.text += size(schema)
-	for len(s.oldest) > 1 && (len(s.oldest) > mostSchemas || s.text > mostText) {
+	for len(s.oldest) > 1 && (len(s.oldest) > mostSchemas || s.text > s.most) {
 		s.text -= size(s.byID[s.oldest[0]])
 		delete(s.byID, s.oldest[0])
 		s.oldest = s.oldest[1:]
@@ -62,13 +63,13 @@ func (s *schemas) add(schema *format.Schema) {
 }
 
 // lack remembers for a while that there is no such id. Hostile values may name many.
-func (s *schemas) lack(id int, err error) {
+func (s *schemas) lack(id int, err error, lasts time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.absent) >= mostSchemas {
 		clear(s.absent)
 	}
-	s.absent[id] = absence{err, time.Now().Add(unknownFor)}
+	s.absent[id] = absence{err, time.Now().Add(lasts)}
 }
 
 func size(s *format.Schema) int {
