@@ -35,7 +35,7 @@ type Positions struct {
 	Start  source.At // where a group begins at its first start; partitions that are found later begin at their first record
 	Model  string    // model of the learner; "" for a transform, and for a learner of models by key
 	Models string    // models of a learner by key, see positionskeyed.go
-	Firsts *Firsts   // with a model for each key: where groups begin; nil: Starts say so
+	Home   *Starts   // with a model for each key: of the first partition, where groups begin; nil: Starts say so
 	Log    *slog.Logger
 	// Written, unless nil, corrects committed offsets that are older than what is written.
 	Written *Written
@@ -190,7 +190,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	next := make(source.Offsets, len(parts))
 	var missing []source.Partition
 	for _, part := range parts {
-		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) || p.nameless(f.committed[part]) {
+		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) {
 			next[part], missing = -1, append(missing, part)
 			continue
 		}
@@ -206,12 +206,8 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	if err != nil {
 		return nil, nil, err
 	}
-	heir, err := p.heir(ctx, seen, f.committed)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, part := range missing {
-		if next[part], err = p.goesOn(ctx, part, seen, heir, f); err != nil {
+		if next[part], err = p.goesOn(ctx, part, seen, f); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -232,12 +228,10 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 }
 
 // goesOn returns where a partition goes on that has no committed offset, or another learner's; -1: it has not begun.
-func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[string]Start, heir bool, f known) (int64, error) {
-	m, begun := p.marker(seen, part, heir)
+func (p *Positions) goesOn(ctx context.Context, part source.Partition, seen map[string]Start, f known) (int64, error) {
+	m, begun := seen[p.markerKey(part)]
 	committed := f.committed[part]
 	switch {
-	case committed.Next >= 0 && p.ours(committed, heir): // of a build that did not say whose it is
-		return committed.Next, nil
 	case committed.Next >= 0 && begun:
 		return p.returns(part, m, f)
 	case begun:
@@ -301,13 +295,13 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 		if at, err = p.Places.Offsets(ctx, topic.Partitions, p.Start); err != nil {
 			return nil, nil, err
 		}
-		if p.Firsts == nil { // else first reads them
+		if p.Home == nil { // else first reads them
 			if seen, err = p.Starts.Read(ctx); err != nil {
 				return nil, nil, err
 			}
 		}
 	}
-	first, begun, msgs, err := p.begun(ctx, seen, topic)
+	first, begun, err := p.begun(ctx, seen, topic)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,7 +313,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 	}
 	switch {
 	case begun && p.Start == source.Earliest && !first.Chosen:
-		return earliest, msgs, nil
+		return earliest, nil, nil
 	case begun:
 		for part, start := range earliest {
 			at, ok := first.of(part)
@@ -331,7 +325,7 @@ func (p *Positions) begin(ctx context.Context, seen map[string]Start, topic sour
 				earliest[part] = max(at, start) // nothing is learnt yet, so nothing is missing
 			}
 		}
-		return earliest, msgs, nil
+		return earliest, nil, nil
 	}
 	return at, []sink.Message{p.firstMessage(topic.ID, at, false)}, nil
 }

@@ -42,54 +42,6 @@ func TestKeyedGroupsBeginOnce(t *testing.T) {
 	}
 }
 
-// Former builds wrote where a group begins to the partition of the checkpoint topic that was read first there.
-func TestFormerBeginnings(t *testing.T) {
-	former := func(town *town, key string, partition int32, at map[string]int64) {
-		town.log = append(town.log, town.starts(partition).message(key, Start{Version: 1, TopicID: "one", Offsets: at}))
-	}
-	const learner, transform = "start/g/events/models/checkpoints/m/", "start/g/events/"
-	for _, c := range []struct {
-		name, models string
-		log          func(*town)
-		want         int64 // of partition 1, whose end is 50 by now
-	}{
-		{"a transform", "", func(w *town) { former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6}) }, 6},
-		{"of another partition", "", func(w *town) { former(w, transform+"first", 2, map[string]int64{"0": 5, "1": 6}) }, 6},
-		{"before the partition was there", "", func(w *town) { former(w, transform+"first", 0, map[string]int64{"0": 5}) }, 3},
-		{"the earliest counts", "", func(w *town) {
-			former(w, transform+"first", 0, map[string]int64{"0": 9, "1": 9})
-			former(w, transform+"first", 2, map[string]int64{"0": 5, "1": 6})
-		}, 6},
-		{"one that did not know it", "", func(w *town) {
-			former(w, transform+"first", 0, map[string]int64{"0": 9, "1": 9})
-			former(w, transform+"first", 2, map[string]int64{"0": 5})
-		}, 3},
-		{"markers alone", "", func(w *town) { former(w, transform+"2", 2, nil) }, 3},
-		{"a learner", "checkpoints/m", func(w *town) { former(w, learner+"first", 0, map[string]int64{"0": 5, "1": 6}) }, 6},
-		{"a learner's markers alone", "checkpoints/m", func(w *town) { former(w, learner+"0", 0, nil) }, 3},
-		{"without a name", "checkpoints/m", func(w *town) {
-			former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6})
-			w.saves("m")
-		}, 6},
-		{"without a name, of other models", "checkpoints/m", func(w *town) {
-			former(w, transform+"first", 0, map[string]int64{"0": 5, "1": 6})
-			w.saves("other")
-		}, 50},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			town := newTown()
-			town.parts, town.end[at(1)] = 3, 50
-			c.log(town)
-			town.begins(t, source.Latest, c.models, 1, c.want)
-			delete(town.committed, at(1))
-			town.log = town.log[:len(town.log)-1] // the marker; what it was written with is read from now on
-			if c.want < 50 {
-				town.begins(t, source.Latest, c.models, 1, c.want)
-			}
-		})
-	}
-}
-
 // A group that has committed in any partition has begun, although nothing on the checkpoint topic says so: it is another topic since the change from one
 // model to models by key. So partitions that are taken later begin at their first record.
 func TestCommittedElsewhere(t *testing.T) {

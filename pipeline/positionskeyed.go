@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
-	"strings"
 
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -22,13 +20,13 @@ func ModelsNote(checkpoints, modelID string) string { return checkpoints + "/" +
 func (p *Positions) transforms() bool { return p.Model == "" && p.Models == "" }
 
 // Ours reports whether a committed offset, if there is one, is that of these models. All are, except for a learner of models by key: that of another
-// learner or of a transform is not, nor one that no release that knows such models has committed. One without a name is from before there were names.
+// learner, of a transform or of another application is not.
 func (p *Positions) Ours(c source.Position) bool {
 	if c.Next < 0 || p.Models == "" {
 		return true
 	}
 	note, err := source.ParseNote(c.Metadata)
-	return err == nil && note.Version > 0 && note.Model == "" && (note.Models == "" && note.Since == nil || note.Models == p.Models)
+	return err == nil && note.Models == p.Models
 }
 
 // models is how the keys of the start markers of models by key begin.
@@ -60,52 +58,6 @@ func (p *Positions) learners(note source.Note, part source.Partition, at int64) 
 		Err:    fmt.Errorf("group %q is that of the learner %s, which has committed offset %d of %s: a transform that begins there would leave out everything before it", p.Group, whose, at, part),
 		Remedy: "set another source.group: those that end in .learn belong to the learners of the groups without it",
 	}
-}
-
-// nameless reports whether a committed offset is that of models by key that its builder did not name: former builds did not.
-func (p *Positions) nameless(c source.Position) bool {
-	note, err := source.ParseNote(c.Metadata)
-	return p.Models != "" && c.Next >= 0 && err == nil && note.Version > 0 && note.Model == "" && note.Models == "" && note.Since == nil
-}
-
-// heir reports whether what former builds left without a name is that of these models: they have checkpoints, in any partition, for one whose records
-// have no key has none; and no others have begun in this partition with a name. seen are the markers of Starts. Where nothing is without a name it does not matter, and is not looked for.
-func (p *Positions) heir(ctx context.Context, seen map[string]Start, committed map[source.Partition]source.Position) (bool, error) {
-	left := false
-	for part, c := range committed {
-		_, marked := seen[markerKey(p.Group, part)]
-		left = left || marked || p.nameless(c)
-	}
-	if p.Models == "" || !left {
-		return false, nil
-	}
-	for key := range seen {
-		if strings.HasPrefix(key, markersOf(p.Group, p.Topic)+"models/") && !strings.HasPrefix(key, p.models()+"/") {
-			return false, nil
-		}
-	}
-	if p.Starts.Saved() || p.Firsts == nil {
-		return p.Starts.Saved(), nil
-	}
-	home, err := p.Firsts.Home.Read(ctx)
-	if err != nil {
-		return false, err
-	}
-	_, saved, err := p.Firsts.everywhere(ctx, home)
-	return saved, err
-}
-
-// ours is Ours, where heir says whether what is nameless is that of these models.
-func (p *Positions) ours(c source.Position, heir bool) bool {
-	return p.Ours(c) && (heir || !p.nameless(c))
-}
-
-// marker returns the start marker of a partition. Former builds did not name the models there, either.
-func (p *Positions) marker(seen map[string]Start, part source.Partition, heir bool) (m Start, begun bool) {
-	if m, begun = seen[p.markerKey(part)]; !begun && p.Models != "" && heir {
-		m, begun = seen[markerKey(p.Group, part)]
-	}
-	return m, begun
 }
 
 // returns is where models go on that have begun, and have no committed offset: another learner has committed in their group since, or the offsets

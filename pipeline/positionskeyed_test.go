@@ -2,8 +2,6 @@ package pipeline
 
 import (
 	"bytes"
-	"context"
-	"strings"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/sink"
@@ -16,26 +14,8 @@ func (t *town) keyed(start source.At, models string) *Positions { return t.keyed
 // keyedOf are those of any partition, or those of a transform where models is "".
 func (t *town) keyedOf(start source.At, models string, partition int32) *Positions {
 	p := t.positions(start, "")
-	p.Models, p.Firsts = models, &Firsts{Home: t.keyedStarts(models, 0)}
-	p.Firsts.Others = func(context.Context) (all []*Starts, err error) {
-		for id := int32(1); id < int32(t.parts); id++ {
-			all = append(all, t.keyedStarts(models, id))
-		}
-		return all, nil
-	}
-	p.Starts = t.keyedStarts(models, partition)
+	p.Models, p.Starts, p.Home = models, t.starts(partition), t.starts(0)
 	return p
-}
-
-func (t *town) keyedStarts(models string, partition int32) *Starts {
-	s := t.starts(partition)
-	_, s.ModelID, _ = strings.Cut(models, "/")
-	return s
-}
-
-// saves puts a checkpoint of a model of the first partition.
-func (t *town) saves(modelID string) {
-	t.log = append(t.log, sink.Message{Key: []byte(modelID + "/0/pump/0/0"), Value: []byte("state")})
 }
 
 // opens is where a learner of models by key begins in the first partition, which is committed then.
@@ -87,6 +67,7 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 	for what, metadata := range map[string]string{
 		"another application":  "",
 		"a transform":          (&source.Note{Version: 1, Since: source.Since{"out": 0}}).String(),
+		"no name":              source.NewNote("one", "").String(),
 		"models by another id": (&source.Note{Version: 1, Models: "checkpoints/n"}).String(),
 		"another topic's":      (&source.Note{Version: 1, Models: "others/m"}).String(),
 	} {
@@ -96,15 +77,6 @@ func TestModelsByKeyBeginAnew(t *testing.T) {
 			town.opens(t, source.Earliest, "checkpoints/m", 3)
 		})
 	}
-	// A former build did not say whose an offset is: it is that of the models that have checkpoints.
-	t.Run("no name", func(t *testing.T) {
-		for saved, want := range map[string]int64{"m": 7, "n": 3} {
-			town := newTown()
-			town.committed[at(0)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
-			town.saves(saved)
-			town.opens(t, source.Earliest, "checkpoints/m", want)
-		}
-	})
 }
 
 // A broker may show the offset of a transaction that was aborted, or one that is too old. The marker that is on the topic is that of the last committed one.
@@ -157,8 +129,7 @@ func TestModelsByKeyReturn(t *testing.T) {
 	wantStop(t, err, "deleted and created again", "one", "two")
 }
 
-// Models by key whose offsets have expired go on at their start marker, and pass over what they have learnt. That of a former build does not say whose it
-// is: it is theirs where they have checkpoints.
+// Models by key whose offsets have expired go on at their start marker, and pass over what they have learnt.
 func TestModelsByKeyGoOnWithoutOffsets(t *testing.T) {
 	for _, start := range []source.At{source.Earliest, source.Latest} {
 		town := newTown()
@@ -175,19 +146,6 @@ func TestModelsByKeyGoOnWithoutOffsets(t *testing.T) {
 		town.id = "two"
 		_, err := town.keyed(start, "checkpoints/m").Open(t.Context(), town, source.Claim{Group: "g"}, []source.Partition{at(0)})
 		wantStop(t, err, "deleted and created again", "start marker of partition 0")
-	}
-	for saved, want := range map[string]int64{"m": 40, "n": 100} {
-		town := newTown()
-		town.end[at(0)] = 100
-		town.log = []sink.Message{
-			town.starts(0).message("start/g/events/0", Start{Version: startVersion, TopicID: "one", Offset: 40}),
-			town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 9}, false, false),
-		}
-		town.saves(saved)
-		if k, err := town.keyed(source.Latest, "checkpoints/m").Known(t.Context()); err != nil || (len(k.Markers) > 0) != (saved == "m") {
-			t.Errorf("known is %+v, %v", k, err)
-		}
-		town.opens(t, source.Latest, "checkpoints/m", want)
 	}
 }
 
@@ -209,30 +167,4 @@ func TestTransformInTheGroupOfModelsByKey(t *testing.T) {
 	town := newTown()
 	town.learns(t, town.opens(t, source.Earliest, "checkpoints/m", 3), 7, false)
 	town.refuses(t, "learner of models by key", "offset 7", "another source.group")
-}
-
-// A former build did not say whose its offsets are. They are those of models that have checkpoints in any partition: one whose records have no key has none.
-func TestNamelessOffsetWithoutCheckpoints(t *testing.T) {
-	for saved, want := range map[string]int64{"m": 7, "n": 9} {
-		town := newTown()
-		town.saves(saved)
-		town.committed[at(1)] = source.Position{Next: 7, Epoch: -1, Metadata: source.NewNote("one", "").String()}
-		town.begins(t, source.Latest, "checkpoints/m", 1, want)
-	}
-}
-
-// What a former build has left without a name is that of the models that go on there first. Others begin where the group began.
-func TestNamelessMarkerIsInheritedOnce(t *testing.T) {
-	town := newTown()
-	town.end[at(0)] = 100
-	town.log = []sink.Message{
-		town.starts(0).message("start/g/events/0", Start{Version: startVersion, TopicID: "one", Offset: 40}),
-		town.starts(0).first("start/g/events/first", "one", source.Offsets{at(0): 5, at(1): 5}, false, false),
-	}
-	town.saves("m")
-	town.opens(t, source.Latest, "checkpoints/m", 40)
-	town.saves("n")
-	town.opens(t, source.Latest, "checkpoints/n", 5)
-	clear(town.committed)
-	town.opens(t, source.Latest, "checkpoints/m", 40)
 }

@@ -28,17 +28,16 @@ func (p *Positions) Known(ctx context.Context) (k Known, err error) {
 	if err != nil {
 		return k, err
 	}
-	heir, err := p.heir(ctx, seen, k.Committed)
 	k.Markers, k.Others = make(map[source.Partition]Start), make(map[source.Partition]bool)
 	for _, part := range k.Topic.Partitions {
-		if m, ok := p.marker(seen, part, heir); ok {
+		if m, ok := seen[p.markerKey(part)]; ok {
 			k.Markers[part] = m
 		}
-		if !p.ours(k.Committed[part], heir) {
+		if !p.Ours(k.Committed[part]) {
 			k.Others[part] = true
 		}
 	}
-	return k, err
+	return k, nil
 }
 
 // Take takes what is known of a partition from where its markers are.
@@ -66,7 +65,7 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 	if err != nil {
 		return err
 	}
-	first, begun, former, err := p.begun(ctx, seen, topic)
+	first, begun, err := p.begun(ctx, seen, topic)
 	if err != nil {
 		return err
 	}
@@ -76,9 +75,8 @@ func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs [
 			return err
 		}
 		maps.Copy(at, to)
-		former = []sink.Message{p.firstMessage(topic.ID, at, true)}
+		msgs = append(msgs, p.firstMessage(topic.ID, at, true))
 	}
-	msgs = append(msgs, former...)
 	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()
 	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
@@ -119,7 +117,7 @@ func (p *Positions) Beginning(ctx context.Context) (source.Offsets, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, begun, _, err := p.begun(ctx, seen, topic)
+	first, begun, err := p.begun(ctx, seen, topic)
 	if begun || err != nil {
 		return nil, err
 	}

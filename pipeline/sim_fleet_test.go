@@ -221,7 +221,7 @@ func (s *sim) fleetPositions(me *proc, group, thread string, p source.Partition)
 	starts := func(id int32) *Starts {
 		own := source.Partition{Topic: "checkpoints", ID: id}
 		return &Starts{
-			Topic: own.Topic, Partition: id, ModelID: "fleet/a",
+			Topic: own.Topic, Partition: id,
 			Open: func(ctx context.Context) (TopicReader, error) { return me.logOf(ctx, thread, own, 0), nil },
 			OpenAt: func(ctx context.Context, at int64) (TopicReader, error) {
 				return s.wrongly(me.logOf(ctx, thread, own, at)), nil
@@ -229,13 +229,7 @@ func (s *sim) fleetPositions(me *proc, group, thread string, p source.Partition)
 			End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
 		}
 	}
-	firsts := &Firsts{Home: starts(0), Others: func(context.Context) (all []*Starts, err error) {
-		for id := 1; id < s.inputs; id++ {
-			all = append(all, starts(int32(id)))
-		}
-		return all, nil
-	}}
-	return &Positions{Places: simPlaces{me, thread}, Starts: starts(p.ID), Firsts: firsts, Group: group, Topic: p.Topic, Start: source.Earliest, Log: quiet()}
+	return &Positions{Places: simPlaces{me, thread}, Starts: starts(p.ID), Home: starts(0), Group: group, Topic: p.Topic, Start: source.Earliest, Log: quiet()}
 }
 
 // fleetStage is a stage whose questions are those of a thread.

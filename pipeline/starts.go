@@ -10,9 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -37,14 +35,12 @@ type Starts struct {
 	OpenAt    func(context.Context, int64) (TopicReader, error) // … from an offset; only for markers of models by key
 	End       func(context.Context) (int64, error)              // its high watermark, see ReadBack
 	Log       *slog.Logger                                      // nil: waiting is not logged
-	ModelID   string                                            // what the ids of models by key begin with, see Saved; "": they do not matter
 
-	once  sync.Once
-	turn  chan struct{} // holds the permission to read on
-	log   TopicReader
-	next  int64
-	seen  map[string]Start
-	saved atomic.Bool
+	once sync.Once
+	turn chan struct{} // holds the permission to read on
+	log  TopicReader
+	next int64
+	seen map[string]Start
 }
 
 // Start is the value of a start marker.
@@ -111,7 +107,6 @@ func (s *Starts) readOn(ctx context.Context) error {
 
 func (s *Starts) take(key string, value []byte) error {
 	if !strings.HasPrefix(key, "start/") {
-		s.takeSaved(key, value)
 		return nil
 	}
 	if value == nil {
@@ -155,21 +150,6 @@ func (s *Starts) newest(ctx context.Context, key string) (v Start, ok bool, err 
 	}
 	return s.parse(key, value)
 }
-
-// takeSaved notes whether a record is a checkpoint of a model by key.
-func (s *Starts) takeSaved(key string, value []byte) {
-	if s.ModelID == "" || value == nil || s.saved.Load() {
-		return
-	}
-	if id, slot, _, ok := splitStateKey(key); ok && slot == 0 {
-		if base, _, _, ok := modelkey.Split(id); ok && base == s.ModelID {
-			s.saved.Store(true)
-		}
-	}
-}
-
-// Saved reports whether Read has come across a checkpoint of ModelID.
-func (s *Starts) Saved() bool { return s.saved.Load() }
 
 func markerKey(group string, p source.Partition) string {
 	return fmt.Sprintf("start/%s/%s/%d", group, p.Topic, p.ID)

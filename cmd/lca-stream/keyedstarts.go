@@ -14,7 +14,6 @@ type keyedStarts struct {
 
 	mu    sync.Mutex
 	parts map[int32]*pipeline.Starts
-	first *pipeline.Firsts
 }
 
 // of are the start markers of a source partition.
@@ -30,32 +29,11 @@ func (k *keyedStarts) of(partition int32) *pipeline.Starts {
 	return k.parts[partition]
 }
 
-// firsts are where the groups begin.
-func (k *keyedStarts) firsts() *pipeline.Firsts {
-	home := k.of(0)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.first == nil {
-		k.first = &pipeline.Firsts{Home: home, Others: k.others}
-	}
-	return k.first
-}
-
-func (k *keyedStarts) others(ctx context.Context) (all []*pipeline.Starts, err error) {
-	parts, err := k.system.partitions(ctx, k.system.config.Checkpoint.Topic)
-	for _, p := range parts {
-		if p.ID != 0 {
-			all = append(all, k.of(p.ID))
-		}
-	}
-	return all, err
-}
-
 // startMarkersOf are the start markers of a source partition with a model for each key.
 func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
 	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.Starts{
-		Topic: p.Topic, Partition: partition, ModelID: s.config.Snapshot.ModelID, Log: s.log,
+		Topic: p.Topic, Partition: partition, Log: s.log,
 		Open:   func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
 		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, at) },
 		End:    func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, source.Latest) },
@@ -65,6 +43,6 @@ func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
 // keyedTransformPositions decides where the transforms read a partition from, with a model for each key.
 func (s *system) keyedTransformPositions(partition int32) *pipeline.Positions {
 	p := s.positions(s.config.Source.Group, "")
-	p.Starts, p.Firsts = s.keyedStarts.of(partition), s.keyedStarts.firsts()
+	p.Starts, p.Home = s.keyedStarts.of(partition), s.keyedStarts.of(0)
 	return p
 }

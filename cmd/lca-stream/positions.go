@@ -35,7 +35,7 @@ func (s *system) positions(group, model string) *pipeline.Positions {
 func (s *system) keyedPositions(partition int32) *pipeline.Positions {
 	p := s.positions(learnGroup(s.config), "")
 	p.Models = pipeline.ModelsNote(s.config.Checkpoint.Topic, s.config.Snapshot.ModelID)
-	p.Starts, p.Firsts, p.Log = s.keyedStarts.of(partition), s.keyedStarts.firsts(), s.log.With("stage", "learn")
+	p.Starts, p.Home, p.Log = s.keyedStarts.of(partition), s.keyedStarts.of(0), s.log.With("stage", "learn")
 	return p
 }
 
