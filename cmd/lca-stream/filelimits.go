@@ -25,7 +25,9 @@ const leastFileBatch = 64 << 20
 
 // fileLimits bounds a batch of a file to half of what the process may take, because what is made of it takes as much again.
 func fileLimits(c config.Memory, log *slog.Logger) format.FileConfig {
-	return format.FileConfig{MaxBytes: max(memoryLimit(c, log)/2, leastFileBatch)}
+	return format.FileConfig{MaxBytes: max(memoryLimit(c, log)/2, leastFileBatch), Changed: func(column, how string, n int) {
+		log.Warn(how, "column", column, "values", n)
+	}}
 }
 
 // versionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.

@@ -259,5 +259,8 @@ func (t *fileTransform) summary(model *snapshot.Snapshot) string {
 	if why != nil {
 		text += fmt.Sprintf(", %d not (%s)", uint64(t.screen.read)-whitened, strings.Join(why, ", "))
 	}
+	if p, ok := t.writer.(interface{ Lost() int }); ok && p.Lost() > 0 {
+		text += fmt.Sprintf("; %s null, because Parquet has no unit of theirs", plural.Count(p.Lost(), "value"))
+	}
 	return fmt.Sprintf("%s, in %.1f s", text, time.Since(t.screen.start).Seconds())
 }

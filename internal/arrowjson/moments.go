@@ -1,6 +1,7 @@
 package arrowjson
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -27,10 +28,10 @@ func moment(column arrow.Array) appender {
 		return func(dst []byte, i int) []byte { return a.Value(i).ToTime().AppendFormat(dst, dateForm) }
 	case *array.Time32:
 		unit := a.DataType().(*arrow.Time32Type).Unit
-		return func(dst []byte, i int) []byte { return a.Value(i).ToTime(unit).AppendFormat(dst, timeForm) }
+		return func(dst []byte, i int) []byte { return clock(dst, int64(a.Value(i)), unit) }
 	case *array.Time64:
 		unit := a.DataType().(*arrow.Time64Type).Unit
-		return func(dst []byte, i int) []byte { return a.Value(i).ToTime(unit).AppendFormat(dst, timeForm) }
+		return func(dst []byte, i int) []byte { return clock(dst, int64(a.Value(i)), unit) }
 	case *array.Timestamp:
 		instant := instants(a.DataType().(*arrow.TimestampType))
 		return func(dst []byte, i int) []byte { return instant(dst, int64(a.Value(i))) }
@@ -53,7 +54,19 @@ func moment(column arrow.Array) appender {
 	return nil
 }
 
-// instants returns what appends timestamps of a type, in their zone.
+// clock appends a time of a day; null if it is of none.
+func clock(dst []byte, v int64, unit arrow.TimeUnit) []byte {
+	long := int64(unit.Multiplier())
+	if v < 0 || v >= int64(24*time.Hour)/long {
+		return append(dst, "null"...)
+	}
+	return time.Unix(0, v*long).UTC().AppendFormat(dst, timeForm)
+}
+
+// mostSeconds is how far from 1970 a time.Time can be: its own count begins in the year 1.
+const mostSeconds = math.MaxInt64 - 1<<36
+
+// instants returns what appends timestamps of a type, in their zone; null for one that time.Time cannot hold.
 func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 	form, zone := instantForm, time.UTC
 	if t.TimeZone == "" {
@@ -62,6 +75,9 @@ func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 		zone = z
 	}
 	return func(dst []byte, v int64) []byte {
+		if t.Unit == arrow.Second && (v > mostSeconds || v < -mostSeconds) {
+			return append(dst, "null"...)
+		}
 		return arrow.Timestamp(v).ToTime(t.Unit).In(zone).AppendFormat(dst, form)
 	}
 }

@@ -73,6 +73,14 @@ func (p *parquetFile) write(rec arrow.Record) error {
 	return nil
 }
 
+// Lost is how many values are null because Parquet has no unit of theirs and they do not fit into the one that it has.
+func (p *parquetFile) Lost() (n int) {
+	for _, c := range p.columns {
+		n += c.unfit()
+	}
+	return n
+}
+
 func (p *parquetFile) Close() error {
 	if err := p.w.Close(); err != nil {
 		return fmt.Errorf("rowfile: %w", err)

@@ -2,6 +2,10 @@ package rowfile
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,6 +162,86 @@ func TestParquetOtherTypes(t *testing.T) {
 			t.Errorf("%s: read back %s, want %s", c.dt, got, c.want)
 		}
 	}
+}
+
+// Seconds become milliseconds, and milliseconds of a date become days. What these do not hold is null and counted, wherever it stands, and never another time.
+func TestParquetTimesThatDoNotFit(t *testing.T) {
+	const most = math.MaxInt64
+	seconds := arrow.FixedWidthTypes.Timestamp_s
+	for _, c := range []struct {
+		dt       arrow.DataType
+		in, want string
+		lost     int
+	}{
+		{seconds, fmt.Sprintf("[%d, %d, 9000000000000000, 9300000000000000, null, -1]", most, -most-1), "(null) (null) 285200616-07-24 16:00:00Z (null) (null) 1969-12-31 23:59:59Z", 3},
+		{arrow.FixedWidthTypes.Time32s, "[2147483647, 86399]", "(null) 23:59:59.000", 1},
+		{arrow.FixedWidthTypes.Date64, fmt.Sprintf("[%d, 86400000]", int64(most)), "(null) 1970-01-02", 1},
+		{arrow.ListOf(seconds), fmt.Sprintf("[[1, %d, null], null, []]", most), `["1970-01-01 00:00:01",null,null] (null) []`, 1},
+		{arrow.StructOf(arrow.Field{Name: "t", Type: seconds, Nullable: true}), fmt.Sprintf(`[{"t": %d}, {"t": 2}]`, most), `{"t":null} {"t":"1970-01-01 00:00:02"}`, 1},
+	} {
+		a := integers(t, c.dt, c.in)
+		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "c", Type: c.dt, Nullable: true}}, nil), []arrow.Array{a}, int64(a.Len()))
+		var out bytes.Buffer
+		w, err := newParquetFile(&out, rec.Schema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.write(rec), w.Close()); err != nil {
+			t.Fatal(c.dt, err)
+		}
+		path := filepath.Join(t.TempDir(), "c.parquet")
+		if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, values := contents(t, path)
+		if got := strings.Join(values["c"], " "); got != c.want || w.Lost() != c.lost {
+			t.Errorf("%s: read back %s, and %d are lost; want %s, and %d", c.dt, got, w.Lost(), c.want, c.lost)
+		}
+	}
+	keys := arrow.MapOf(seconds, arrow.PrimitiveTypes.Int8)
+	b := array.NewMapBuilder(memory.DefaultAllocator, seconds, arrow.PrimitiveTypes.Int8, false)
+	b.Append(true)
+	b.KeyBuilder().(*array.TimestampBuilder).Append(most)
+	b.ItemBuilder().(*array.Int8Builder).Append(1)
+	rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "keys", Type: keys}}, nil), []arrow.Array{b.NewArray()}, 1)
+	w, err := newParquetFile(io.Discard, rec.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.write(rec); err == nil || !strings.Contains(err.Error(), `"keys"`) || !strings.Contains(err.Error(), "write .arrow") {
+		t.Errorf("a key that does not fit: %v", err)
+	}
+}
+
+// integers makes an array of times of their numbers.
+func integers(t *testing.T, dt arrow.DataType, text string) arrow.Array {
+	t.Helper()
+	plain := func(dt arrow.DataType) arrow.DataType {
+		if dt.ID() == arrow.TIME32 {
+			return arrow.PrimitiveTypes.Int32
+		}
+		return arrow.PrimitiveTypes.Int64
+	}
+	var numbers arrow.DataType
+	switch dt := dt.(type) {
+	case *arrow.ListType:
+		numbers = arrow.ListOf(plain(dt.Elem()))
+	case *arrow.StructType:
+		numbers = arrow.StructOf(arrow.Field{Name: "t", Type: plain(dt.Field(0).Type), Nullable: true})
+	default:
+		numbers = plain(dt)
+	}
+	a, _, err := array.FromJSON(memory.DefaultAllocator, numbers, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(dt, err)
+	}
+	data := a.Data()
+	children := data.Children()
+	for i := range children {
+		inner := children[i]
+		children[i] = array.NewData(dt.(arrow.NestedType).Fields()[i].Type, inner.Len(), inner.Buffers(), nil, inner.NullN(), 0)
+	}
+	return array.MakeFromData(array.NewData(dt, data.Len(), data.Buffers(), children, data.NullN(), 0))
 }
 
 // What cannot be written is refused before a row is, with the column's name and what to do.

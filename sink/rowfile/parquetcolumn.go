@@ -1,6 +1,7 @@
 package rowfile
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -20,6 +21,8 @@ type parquetColumn struct {
 	leaf   *parquet.ColumnWriter // nil: not a leaf
 	number int                   // of the leaf
 	reader leafReader
+	fits   fit // nil: all values do
+	lost   int // values that do not fit, which are null
 	shared *scratch
 }
 
@@ -45,6 +48,15 @@ func (c *parquetColumn) attach(writers []*parquet.ColumnWriter, number int, shar
 		number = child.attach(writers, number, shared)
 	}
 	return number
+}
+
+// unfit counts the values that do not fit.
+func (c *parquetColumn) unfit() int {
+	n := c.lost
+	for _, child := range c.children {
+		n += child.unfit()
+	}
+	return n
 }
 
 // shred writes elements of an array.
@@ -109,10 +121,30 @@ func (c *parquetColumn) write(a arrow.Array, in []entry) error {
 	if c.optional {
 		present(a, s.entries)
 	}
+	if c.fits != nil {
+		if err := c.leaveOut(c.fits(a), s.entries); err != nil {
+			return err
+		}
+	}
 	s.values = slices.Grow(s.values[:0], len(in))[:len(in)]
 	c.reader(a)(s.values, s.entries, c.number)
 	_, err := c.leaf.WriteRowValues(s.values)
 	return err
+}
+
+// leaveOut makes values null that do not fit. What may not be null, the key of a map, is an error.
+func (c *parquetColumn) leaveOut(fits func(i int) bool, entries []entry) error {
+	for i := range entries {
+		e := &entries[i]
+		switch {
+		case e.at < 0 || fits(int(e.at)):
+		case !c.optional:
+			return fmt.Errorf("a key is a time that Parquet has not: %w", errNoType)
+		default:
+			e.at, e.def, c.lost = -1, e.def-1, c.lost+1
+		}
+	}
+	return nil
 }
 
 // present raises the definition level of the elements that are not null.

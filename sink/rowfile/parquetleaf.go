@@ -2,6 +2,7 @@ package rowfile
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -148,10 +149,12 @@ func timeOf(dt arrow.DataType) (parquet.Node, leafReader) {
 	case *arrow.Date32Type:
 		return parquet.Date(), reads((*array.Date32).Date32Values, int32Value)
 	case *arrow.Date64Type:
-		return parquet.Date(), reads((*array.Date64).Date64Values, func(t arrow.Date64) parquet.Value { return parquet.Int32Value(int32(t / (24 * 3600 * 1000))) })
+		return parquet.Date(), reads((*array.Date64).Date64Values, func(t arrow.Date64) parquet.Value { return parquet.Int32Value(int32(t / dayMillis)) })
 	}
 	return parquet.Int(64), reads((*array.Duration).DurationValues, int64Value)
 }
+
+const dayMillis = 24 * 3600 * 1000
 
 // unitOf returns the unit of Parquet, and how many of it are one of Arrow's.
 func unitOf(u arrow.TimeUnit) (parquet.TimeUnit, int64) {
@@ -164,6 +167,41 @@ func unitOf(u arrow.TimeUnit) (parquet.TimeUnit, int64) {
 		return parquet.Microsecond, 1
 	}
 	return parquet.Nanosecond, 1
+}
+
+// fit returns what reports whether values of an array fit into the type that they are written as.
+type fit func(arrow.Array) func(i int) bool
+
+// fitsOf returns the fit of a type whose unit Parquet has not; nil: all values of it fit.
+func fitsOf(dt arrow.DataType) fit {
+	switch dt := dt.(type) {
+	case *arrow.TimestampType:
+		if _, factor := unitOf(dt.Unit); factor > 1 {
+			return within64((*array.Timestamp).TimestampValues, math.MaxInt64/factor)
+		}
+	case *arrow.Time32Type:
+		if _, factor := unitOf(dt.Unit); factor > 1 {
+			return within64((*array.Time32).Time32Values, math.MaxInt32/factor)
+		}
+	case *arrow.Date64Type:
+		return within64((*array.Date64).Date64Values, math.MaxInt32*dayMillis)
+	case *arrow.DictionaryType:
+		if words := fitsOf(dt.ValueType); words != nil {
+			return func(a arrow.Array) func(int) bool {
+				d := a.(*array.Dictionary)
+				fits := words(d.Dictionary())
+				return func(i int) bool { return fits(d.GetValueIndex(i)) }
+			}
+		}
+	}
+	return nil
+}
+
+func within64[A arrow.Array, T ~int32 | ~int64](values func(A) []T, most int64) fit {
+	return func(a arrow.Array) func(int) bool {
+		v := values(a.(A))
+		return func(i int) bool { return int64(v[i]) <= most && int64(v[i]) >= -most }
+	}
 }
 
 // reads returns the reader of arrays of numbers.

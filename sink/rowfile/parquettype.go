@@ -91,6 +91,6 @@ func parquetColumnOf(dt arrow.DataType, p presence, lists uint8) (parquet.Node, 
 	if reader == nil {
 		return nil, nil, errNoType
 	}
-	c.reader = reader
+	c.reader, c.fits = reader, fitsOf(dt)
 	return p.of(node), c, nil
 }

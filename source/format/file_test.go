@@ -142,6 +142,15 @@ func TestParquetHoldsNestedColumns(t *testing.T) {
 		t.Fatalf("nested.arrow: %d columns of %d rows", len(want), len(want["map"]))
 	}
 	for _, name := range []string{"nested.parquet", "nested1.parquet"} {
+		if name == "nested1.parquet" { // which has INT96
+			columns = slices.Clone(columns)
+			columns[len(columns)-1] = "nanoseconds timestamp[us]"
+			for i, text := range want["nanoseconds"] {
+				if seconds, rest, ok := strings.Cut(text, "."); ok {
+					want["nanoseconds"][i] = strings.TrimRight(seconds+"."+rest[:min(6, len(rest)-1)], ".0") + "Z"
+				}
+			}
+		}
 		for _, maxRows := range []int{everyRow, 33, 1} {
 			gotColumns, got := texts(openFile(t, maxRows, name))
 			if diff := cmp.Diff(columns, gotColumns); diff != "" {

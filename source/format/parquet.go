@@ -33,7 +33,8 @@ type parquetFile struct {
 	columns []parquetNode
 	leaves  []parquetLeaf
 	pieces  []groupPiece
-	most    int64  // bytes of a batch
+	most    int64 // bytes of a batch
+	changed func(column, how string, n int)
 	left    budget // of the batch that is read
 
 	group  int           // row group that readers are in
@@ -53,7 +54,7 @@ func openParquetFile(path string, c FileConfig) (_ table, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &parquetFile{f: f, group: -1, most: c.MaxBytes}
+	p := &parquetFile{f: f, group: -1, most: c.MaxBytes, changed: c.Changed}
 	defer func() {
 		if r := recover(); r != nil {
 			err = errorf(CodeParquetInvalid, "its footer: %v", r)
@@ -151,7 +152,24 @@ func (p *parquetFile) schema() *arrow.Schema { return p.fields }
 
 func (p *parquetFile) close() error {
 	p.leave()
+	for i := range p.leaves {
+		p.tell(&p.leaves[i].lost, p.leaves[i].path, nullTimes)
+		p.tell(&p.leaves[i].short, p.leaves[i].path, shortTimes)
+	}
 	return p.f.Close()
+}
+
+// What became of times in INT96.
+const (
+	nullTimes  = "times of a Parquet file beyond the years ±292,000 are null"
+	shortTimes = "times of a Parquet file have nanoseconds in INT96, and are read without what is less than a microsecond"
+)
+
+func (p *parquetFile) tell(n *int, column, how string) {
+	if *n > 0 && p.changed != nil {
+		p.changed(column, how, *n)
+	}
+	*n = 0
 }
 
 func (p *parquetFile) leave() {

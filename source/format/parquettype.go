@@ -1,7 +1,9 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
+	"math"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -20,10 +22,21 @@ type parquetLeaf struct {
 	maxDef, maxRep byte
 
 	dt      arrow.DataType
-	stored  int                   // bytes of a value; 0 for text and bytes
-	bits    bool                  // values are stored as bits
-	convert func(dst, src []byte) // writes a value as dt has it; nil: as it is stored
+	stored  int                        // bytes of a value; 0 for text and bytes
+	bits    bool                       // values are stored as bits
+	convert func(dst, src []byte) fate // writes a value as dt has it; nil: as it is stored
+	short   int                        // values that are shortened
+	lost    int                        // values that are null, because dt has them not
 }
+
+// fate is what becomes of a value.
+type fate uint8
+
+const (
+	kept      fate = iota
+	shortened      // written without its last digits
+	lost           // not written
+)
 
 // float16Leaves are the leaves of half-precision numbers.
 func float16Leaves(m *format.FileMetaData) map[int]bool {
@@ -80,7 +93,7 @@ func (l *parquetLeaf) physical(t parquet.Type) {
 	case parquet.Int64:
 		l.dt, l.stored = arrow.PrimitiveTypes.Int64, 8
 	case parquet.Int96:
-		l.dt, l.stored, l.convert = &arrow.TimestampType{Unit: arrow.Nanosecond}, 12, fromInt96
+		l.dt, l.stored, l.convert = &arrow.TimestampType{Unit: arrow.Microsecond}, 12, fromInt96
 	case parquet.Float:
 		l.dt, l.stored = arrow.PrimitiveTypes.Float32, 4
 	case parquet.Double:
@@ -101,7 +114,10 @@ func (l *parquetLeaf) logical(v format.LogicalTypeValue, stored parquet.Kind) {
 		if dt := intType(int(v.BitWidth), v.IsSigned); dt != nil {
 			l.dt = dt
 			if dt.(arrow.FixedWidthDataType).Bytes() < l.stored {
-				l.convert = func(dst, src []byte) { copy(dst, src) }
+				l.convert = func(dst, src []byte) fate {
+					copy(dst, src)
+					return kept
+				}
 			}
 		}
 	case *format.DateType:
@@ -142,16 +158,17 @@ func (l *parquetLeaf) decimal(v *format.DecimalType, stored parquet.Kind) {
 }
 
 // extend writes an integer with more bytes, the lowest first.
-func extend(dst, src []byte) {
+func extend(dst, src []byte) fate {
 	n := copy(dst, src)
 	fillSign(dst[n:], src[len(src)-1])
+	return kept
 }
 
 // extendBigEndian writes an integer whose highest byte comes first with the lowest first.
-func extendBigEndian(dst, src []byte) {
+func extendBigEndian(dst, src []byte) fate {
 	if len(src) == 0 {
 		clear(dst)
-		return
+		return kept
 	}
 	high := src[0]
 	src = src[max(0, len(src)-len(dst)):]
@@ -159,6 +176,7 @@ func extendBigEndian(dst, src []byte) {
 		dst[i] = src[len(src)-1-i]
 	}
 	fillSign(dst[len(src):], high)
+	return kept
 }
 
 func fillSign(dst []byte, high byte) {
@@ -167,11 +185,29 @@ func fillSign(dst []byte, high byte) {
 	}
 }
 
-// fromInt96 writes a time of 64 bits, in nanoseconds since 1970, for one of nanoseconds in a Julian day and the day.
-func fromInt96(dst, src []byte) {
-	const epoch = 2440588 // the Julian day of 1970-01-01
-	day := int64(binary.LittleEndian.Uint32(src[8:])) - epoch
-	binary.LittleEndian.PutUint64(dst, uint64(day*24*3600*1e9+int64(binary.LittleEndian.Uint64(src))))
+// fromInt96 writes a time of 64 bits, in microseconds since 1970, for one of nanoseconds in a Julian day and the day. Spark, Hive and
+// Impala write "no end" as 9999-12-31, and nanoseconds of 64 bits end in 2262. The unit is the same for all files, because a schema is
+// needed before the first row, and because a feature's numbers must mean the same in each file. Spark itself has microseconds,
+// and reads no nanoseconds. A time beyond the years ±292,000 is lost.
+func fromInt96(dst, src []byte) fate {
+	const (
+		epoch    = 2440588 // the Julian day of 1970-01-01
+		dayLong  = 24 * 3600 * 1_000_000
+		mostDays = (math.MaxInt64 - math.MaxInt64/1000) / dayLong
+	)
+	day, nanoseconds := int64(binary.LittleEndian.Uint32(src[8:]))-epoch, int64(binary.LittleEndian.Uint64(src))
+	if day < -mostDays || day > mostDays {
+		return lost
+	}
+	microseconds, rest := nanoseconds/1000, nanoseconds%1000
+	if rest < 0 {
+		microseconds--
+	}
+	binary.LittleEndian.PutUint64(dst, uint64(day*dayLong+microseconds))
+	if rest != 0 {
+		return shortened
+	}
+	return kept
 }
 
 func intType(bits int, signed bool) arrow.DataType {
@@ -215,7 +251,15 @@ func (l *parquetLeaf) array(v *leafValues, bitmap *memory.Buffer, length, nulls 
 	values, width := v.dense, l.stored
 	if l.convert != nil {
 		width = l.dt.(arrow.FixedWidthDataType).Bytes()
-		values = l.converted(v, width)
+		var gone []int
+		if values, gone = l.converted(v, width); len(gone) > 0 {
+			if nulls == 0 {
+				bitmap = memory.NewBufferBytes(bytes.Repeat([]byte{0xff}, (length+7)/8))
+			}
+			values = without(values, gone, width)
+			unset(bitmap.Bytes(), gone)
+			nulls += len(gone)
+		}
 	}
 	if nulls > 0 {
 		values = spread(values, bitmap.Bytes(), length, width)
@@ -226,17 +270,49 @@ func (l *parquetLeaf) array(v *leafValues, bitmap *memory.Buffer, length, nulls 
 	return array.NewData(l.dt, length, []*memory.Buffer{bitmap, memory.NewBufferBytes(values)}, nil, nulls, 0), nil
 }
 
-// converted returns the values in a width.
-func (l *parquetLeaf) converted(v *leafValues, width int) []byte {
-	values := make([]byte, v.count*width)
+// converted returns the values in a width, and which of them are lost.
+func (l *parquetLeaf) converted(v *leafValues, width int) (values []byte, gone []int) {
+	values = make([]byte, v.count*width)
 	for i := range v.count {
 		from, to := i*l.stored, (i+1)*l.stored
 		if l.stored == 0 {
 			from, to = int(v.offsets[i]), int(v.offsets[i+1])
 		}
-		l.convert(values[i*width:(i+1)*width], v.dense[from:to])
+		switch l.convert(values[i*width:(i+1)*width], v.dense[from:to]) {
+		case shortened:
+			l.short++
+		case lost:
+			l.lost, gone = l.lost+1, append(gone, i)
+		}
 	}
-	return values
+	return values, gone
+}
+
+// without leaves values out.
+func without(values []byte, gone []int, width int) []byte {
+	kept := values[:0]
+	for i := 0; i*width < len(values); i++ {
+		if len(gone) > 0 && gone[0] == i {
+			gone = gone[1:]
+			continue
+		}
+		kept = append(kept, values[i*width:(i+1)*width]...)
+	}
+	return kept
+}
+
+// unset makes values null, of which each is known by how many there are before it.
+func unset(bitmap []byte, gone []int) {
+	for i, n := 0, 0; len(gone) > 0; i++ {
+		if bitmap[i/8]>>(i%8)&1 == 0 {
+			continue
+		}
+		if n == gone[0] {
+			bitmap[i/8] &^= 1 << (i % 8)
+			gone = gone[1:]
+		}
+		n++
+	}
 }
 
 // spread gives nulls, which have no value in Parquet, one of zeros.
