@@ -124,14 +124,15 @@ func api(mux *http.ServeMux, c Config, past *timeline) {
 			http.Error(w, "others are fetching the snapshot: try again", http.StatusServiceUnavailable)
 		}
 	}
+	all := &shared{compute: func() any { return build(c, past, started) }}
 	mux.HandleFunc("/api/v1/status", func(w http.ResponseWriter, r *http.Request) {
-		st := build(c, past, started)
 		if r.URL.Query().Get("model") == "" {
-			writeJSON(w, http.StatusOK, st)
+			all.ServeHTTP(w, r)
 			return
 		}
 		limited(w, func() {
 			if m := chosenModel(w, r, c); m != nil {
+				st := build(c, past, started)
 				st.about(c, m)
 				writeJSON(w, http.StatusOK, st)
 			}

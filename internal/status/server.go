@@ -65,6 +65,7 @@ const (
 	idleTimeout    = 60 * time.Second
 	headerBytes    = 16 << 10
 	maxConns       = 256
+	maxScrapes     = 8
 	maxDownloads   = 2 // of a snapshot at once: each holds one in memory until the client has it
 )
 
@@ -118,7 +119,7 @@ func handler(c Config, past *timeline) http.Handler {
 	}
 	registry.MustRegister(seen, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	mux.HandleFunc("/ping", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("pong\n")) })
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
 		code := http.StatusServiceUnavailable
@@ -172,8 +173,13 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 		http.Error(w, "status: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
+	writeText(w, code, text)
+}
+
+func writeText(w http.ResponseWriter, code int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write(append(text, '\n'))
+	_, _ = w.Write(text)
+	_, _ = w.Write([]byte{'\n'})
 }

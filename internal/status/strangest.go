@@ -40,7 +40,7 @@ const (
 
 // strangest serves the strangest rows of this process. Each process has those of its own partitions.
 func strangest(mux *http.ServeMux, c Config) {
-	mux.HandleFunc("/api/v1/strangest", func(w http.ResponseWriter, _ *http.Request) {
+	mux.Handle("/api/v1/strangest", &shared{compute: func() any {
 		out := Strangest{Minutes: strangestMinutes, Rows: []Strange{}}
 		for _, s := range c.Stats.Strangest(time.Now()) {
 			if len(out.Rows) == strangestRows {
@@ -51,6 +51,6 @@ func strangest(mux *http.ServeMux, c Config) {
 				Score: s.Score, P: s.P, LeastP: s.LeastP, Why: s.Why,
 			})
 		}
-		writeJSON(w, http.StatusOK, out)
-	})
+		return out
+	}})
 }
