@@ -64,7 +64,8 @@
 //     no score changes with the basis. A ridge of 1e-12 of each variance stands for rounding. (TestScoreIsAffine)
 //   - KernelStudent puts a t in place of each Gaussian kernel. λ_ij is its share, and in C_L a pair also counts
 //     (ν+d_P)/(ν+δ_ij) times, which makes the M-step exact while d_P stays. (TestStudentIsMonotone)
-//   - A constant column has weight 0 and does not count in d. (TestConstantColumns)
+//   - A constant column has weight 0 and does not count in d. (TestConstantColumns) Scores rise where it is not at its level,
+//     because that has never been seen. (TestConstantColumnMoves)
 //   - Pairs that are near copies of each other, as redelivered records are, count as the row itself does:
 //     λ = 0. Otherwise they pull the kernel to width 0. A row with no other neighbour is left out of C_L and
 //     of the NLL. (TestDuplicates)

@@ -10,7 +10,7 @@ import (
 // Model is what was learnt: B = (B_G, B_L), the mean, and the neighbours of the Parzen part.
 // It is immutable once returned, and safe for concurrent use. All fields are in the units of the
 // input (running scales are folded in). A constant column has zero weight in W, BG and BL, and
-// a zero row and column in CG and CL; the number of active columns is BG's columns + BL's columns.
+// a zero row and column in CG and CL; the number of active columns is BG's columns + BL's columns. Scores see when it moves: see LogDensity.
 type Model struct {
 	Dim  int           // d
 	Mean []float64     // μ, d

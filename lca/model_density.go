@@ -19,7 +19,8 @@ import (
 //	log p(x) = −½|B_Gᵀ(x−μ)|² − ½ d log 2π + log|det(B_G,B_L)| + log[(1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²)]
 //
 // or, with KernelStudent, Γ((ν+p)/2) / (Γ(ν/2) (νπ)^(p/2)) · (1+δ/ν)^(−(ν+p)/2) in place of each (2π)^(−p/2) exp(−½δ), where
-// δ = |B_Lᵀ(x−x_j)|², p = d_P and ν = DOF. d is the number of active columns. No neighbour is left out, so a row that is one of them gains;
+// δ = |B_Lᵀ(x−x_j)|², p = d_P and ν = DOF. d is the number of active columns. From it is subtracted what a column costs that was constant while the
+// model was learnt and has moved (prop1.Departure). No neighbour is left out, so a row that is one of them gains;
 // LeaveOneOutNLL is for those. A nil dst is allocated; it panics on wrong shapes.
 func (m *Model) LogDensity(dst []float64, x *mat.Dense) []float64 {
 	return m.logDensity(dst, x, m.offsets(), nil)
@@ -46,11 +47,14 @@ func (m *Model) logDensity(dst []float64, x, centres *mat.Dense, self []int) []f
 	if dst == nil {
 		dst = make([]float64, n)
 	}
-	b := prop1.Parts{BG: m.BG, BL: m.BL}
+	b := m.parts()
 	centred := shifted(x, m.Mean)
-	constant := normaliser(b, m.shape())
+	constant, constants := normaliser(b, m.shape()), b.Constants(nil, d)
 	for i, g := range halfSquares(centred, b.BG) {
 		dst[i] = -constant - g
+		for _, k := range constants {
+			dst[i] -= prop1.Departure(x.At(i, k), m.Mean[k])
+		}
 	}
 	if prop1.Columns(b.BL) == 0 {
 		return dst

@@ -14,9 +14,9 @@ import (
 
 // Scorer whitens and scores rows by one model: y = W(x−μ) and −log p(x), in nats,
 //
-//	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) )
+//	½|B_Gᵀ(x−μ)|² + ½ d log 2π − log|det(B_G,B_L)| − log( (1/N) Σ_j exp(−½|B_Lᵀ(x−x_j)|²) ) + Σ_k departure(x_k)
 //
-// over the model's N neighbours, or with KernelStudent as LogDensity has it. It is what a transform of a stream runs: after the first call it allocates nothing,
+// over the model's N neighbours and its constant columns k, as LogDensity has them, or with KernelStudent as LogDensity has it. It is what a transform of a stream runs: after the first call it allocates nothing,
 // and what scores need is prepared when the first score is asked for. The logarithm of the sum is right to two roundings of a
 // float32 of 64, or of itself: it is formed in float32 around centres of near neighbours, its large terms again in float64. A Scorer serves
 // one goroutine; make one for each. They share nothing but the model.
@@ -24,6 +24,7 @@ type Scorer struct {
 	model                 *Model
 	dim, parzen, gaussian int
 	constant              float64
+	constants             []int             // the columns that were constant while the model was learnt
 	whiten, local, global kernel.Projection // W(x−μ), B_Lᵀ(x−c) and B_Gᵀ(x−μ), c the mean of the neighbours
 	offset                []float64         // c − μ
 	memory                []float64         // of local, global and offset
@@ -147,7 +148,8 @@ func (s *Scorer) prepare() {
 	s.prepared = true
 	s.reserve()
 	m := s.model
-	s.constant = normaliser(prop1.Parts{BG: m.BG, BL: m.BL}, m.shape())
+	s.constant = normaliser(m.parts(), m.shape())
+	s.constants = m.parts().Constants(s.constants[:0], m.Dim)
 	if s.gaussian > 0 {
 		s.global.Pack(m.Mean, s.elements(m.BG, true), m.Dim, s.gaussian)
 	}
@@ -252,7 +254,11 @@ func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows i
 		for _, v := range s.g[i*s.gaussian : (i+1)*s.gaussian] {
 			sum += float64(v * v)
 		}
-		score[i] = float32(s.constant + 0.5*sum - lse)
+		total := s.constant + 0.5*sum - lse
+		for _, k := range s.constants {
+			total += prop1.Departure(float64(x[i*s.dim+k]), s.model.Mean[k])
+		}
+		score[i] = float32(total)
 	}
 	return finite && kernel.Finite(score[:rows])
 }

@@ -52,7 +52,8 @@ func byRows(b *mat.Dense, dim int) (elements, squares []float64) {
 //	½ g_k² / (P_L + P_G)_kk
 //
 // which is exact where one neighbour has all the responsibility for the row. It is so for t kernels too, where the pull of the
-// neighbours grows as the row comes nearer: see studentGain. A constant column gains nothing. A row whose score is not
+// neighbours grows as the row comes nearer: see studentGain. The gain of a constant column is all of
+// its part in the score. A row whose score is not
 // finite has NaN. x is row-major. It allocates nothing after the first call.
 func (s *Scorer) Why(dst []Gain, x []float64, rows int) {
 	if rows == 0 {
@@ -80,17 +81,18 @@ func (s *Scorer) Why(dst []Gain, x []float64, rows int) {
 			largest[k] = Gain{-1, math.Inf(-1)}
 		}
 		for k := range s.dim {
-			insert(largest, Gain{k, s.gain(i, k)})
+			if s.blame.local[k]+s.blame.global[k] == 0 {
+				insert(largest, Gain{k, prop1.Departure(x[i*s.dim+k], s.model.Mean[k])})
+			} else {
+				insert(largest, Gain{k, s.gain(i, k)})
+			}
 		}
 	}
 }
 
-// gain returns the gain of column k of row i.
+// gain returns the gain of column k of row i, which has weight.
 func (s *Scorer) gain(i, k int) float64 {
 	b, p, g := &s.blame, s.parzen, s.gaussian
-	if b.local[k]+b.global[k] == 0 {
-		return 0
-	}
 	along, across := 0.0, 0.0 // of the gradients of half the squares
 	for c, v := range s.residual[i*p : (i+1)*p] {
 		along += float64(b.bl[k*p+c] * v)

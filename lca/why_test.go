@@ -95,13 +95,13 @@ func least(m *lca.Model, row []float64, k int) float64 {
 	return best
 }
 
-// TestWhyNotFinite: constant columns gain nothing, and a row beyond all numbers has no figures.
+// TestWhyNotFinite: a constant column that is where it was gains nothing, and a row beyond all numbers has no figures.
 func TestWhyNotFinite(t *testing.T) {
 	m := oneNeighbour(2, 0)
 	m.BL.SetRow(1, []float64{0, 0})
 	m.BG.SetRow(1, []float64{0})
 	s, gains := m.NewScorer(), make([]lca.Gain, 6)
-	s.Why(gains, []float64{1, 2, 3, math.NaN(), 0, 0}, 2)
+	s.Why(gains, []float64{1, m.Mean[1], 3, math.NaN(), 0, 0}, 2)
 	if last := gains[2]; last.Column != 1 || last.Nats != 0 {
 		t.Errorf("a constant column gains %v", last)
 	}

@@ -245,7 +245,11 @@ func (l *Learner) begin(c candidate) error {
 func (l *Learner) score(b batch) []float64 {
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.x, l.moments.mean)
-	return l.densities(l.estimator.update(l.exclusion(b)))
+	scores := l.densities(l.estimator.update(l.exclusion(b)))
+	for i, nats := range l.estimator.departures() {
+		scores[i] += nats
+	}
+	return scores
 }
 
 // independent returns how many independent rows that number of rows stands for.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // distances are the distances of a minibatch's projected rows from μ. The gate and the prequential figures both need
@@ -13,6 +14,7 @@ type distances struct {
 	mean            []float64
 	half, square    []float64
 	halved, squared bool
+	departed        []float64 // by the constant columns; nil: not at all
 
 	offset  []float64
 	centred [2][]float64
@@ -20,6 +22,23 @@ type distances struct {
 
 // reset drops the distances of the previous rows.
 func (d *distances) reset(mean []float64) { d.mean, d.halved, d.squared = mean, false, false }
+
+// depart sets what the constant columns of the rows of x cost.
+func (d *distances) depart(x []float64, constant []int, dim int) {
+	d.departed = nil
+	for _, k := range constant {
+		for i, level := 0, d.mean[k]; i*dim < len(x); i++ {
+			nats := prop1.Departure(x[i*dim+k], level)
+			if nats == 0 {
+				continue
+			}
+			if d.departed == nil {
+				d.departed = make([]float64, len(x)/dim)
+			}
+			d.departed[i] += nats
+		}
+	}
+}
 
 func (t *eStep[T]) halfSquares() []float64 {
 	d := &t.distances

@@ -40,7 +40,8 @@
 //     kernel, and a single Gaussian in place of all (choice.go). (TestChoiceFindsTheSplit) The first metric may be with t kernels, or a
 //     single Gaussian (beginning.go). (TestYoungDensity, in internal/streams)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
-//   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go).
+//   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go). Rows in which a column moves that never did are
+//     among them. (TestConstantColumn)
 //   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) or in which a column does not move (stuck.go) are set aside, unless
 //     rows of the pool are like them (bypool.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
 //     machine at rest (wake.go). It restarts as well when it refuses most rows (lockout.go). (TestDriftIsFollowed, TestBurst, TestPatience,

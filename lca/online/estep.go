@@ -30,6 +30,8 @@ type estimator interface {
 	halfSquares() []float64
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for the projected rows, as long.
 	mahalanobis(w *linalg.Workspace) []float64
+	// departures returns what the constant columns of the projected rows cost (prop1.Departure), as long; nil where none has moved.
+	departures() []float64
 }
 
 // keptElements is how large a pool, in elements, may be for its buffers to be kept: a learner with larger ones needs them rarely.
@@ -51,6 +53,7 @@ type eStep[T kernel.Float] struct {
 	pool              *pool        // that the neighbours were loaded from
 	metric            *metricState // that was loaded
 	centre, deviation []float64    // c, and the standard deviations of the columns
+	constant          []int        // the columns that are not active
 	local, global     projector[T] // B_Lᵀ(x−c), B_Gᵀ(x−c)
 	transposed        []float64    // B_Lᵀ, over the active columns
 	q                 []T          // the projected minibatch
@@ -86,6 +89,7 @@ func (t *eStep[T]) load(p *pool, m *metricState, w *linalg.Workspace) {
 	if !same {
 		t.centre, t.deviation = append(t.centre[:0], m.centre...), linalg.Resize(t.deviation, t.dim)
 		m.deviations(t.deviation)
+		t.constant = m.Constant(t.dim)
 		t.global.pack(m, m.basis[d:], n, 1, n-d, t.centre, t.deviation)
 	}
 	if !same || t.neighbours.Len() != p.len() {
@@ -128,9 +132,12 @@ func (t *eStep[T]) forget() { t.pool, t.metric, t.number = nil, nil, 0 }
 func (t *eStep[T]) project(x, mean []float64) {
 	t.rows = len(x) / t.dim
 	t.distances.reset(mean)
+	t.distances.depart(x, t.constant, t.dim)
 	t.q = linalg.Resize(t.q, t.rows*t.n)
 	kernel.ProjectPair(t.q, x, t.rows, &t.local.coordinates, &t.global.coordinates)
 }
+
+func (t *eStep[T]) departures() []float64 { return t.distances.departed }
 
 func (t *eStep[T]) update(ex kernel.Exclusion) *kernel.Moments {
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)

@@ -11,6 +11,7 @@ const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
 	tailMemory      = 1000 // rows whose need of the stream's tails counts
+	constantRows    = 1000 // learnt rows after which a column that has not moved is taken for constant: of fewer it may be one that moves seldom
 	gaussianTail    = 5    // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
 
@@ -27,22 +28,35 @@ const (
 //
 // over the other columns: ten standard deviations in the root mean square over all directions.
 //
+// Whatever the gate, unless it is off, a row in which a column differs that has been constant is one too (moved). If it were learnt, its one number would
+// set the column's variance, and the next ones would hide behind it. Such rows are held like the others, so that a column that moves now and then is
+// learnt when many have come, and many at once are a change like any other.
+//
 // Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour, and that to μ over the Gaussian directions
 // (gaussianGate).
 // It is for scores against a known good period with Drift off, so that no fault is learnt. It reinforces itself:
 // rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See lockout.go.
 
-// inliers returns the rows that are no outliers by C_G, where that is the gate, and leaves them projected in the
+// inliers returns the rows that are no outliers by C_G, where that is the gate, and in which no constant column has moved. It leaves them projected in the
 // estimator.
 func (l *Learner) inliers(b batch) batch {
 	l.estimator.project(b.x, l.moments.mean)
-	if l.cfg.OutlierGate != lca.Auto || l.usesScores() {
+	departed, byGlobal := l.departed(), l.cfg.OutlierGate == lca.Auto && !l.usesScores()
+	l.moved = l.moved[:0]
+	if departed == nil && !byGlobal {
 		return b
 	}
-	squares, counted := l.mahalanobis(b.x, l.moments.sparse)
+	var squares []float64
+	counted := 0
+	if byGlobal {
+		squares, counted = l.mahalanobis(b.x, l.moments.sparse)
+	}
 	l.kept = l.kept[:0]
-	for i, v := range squares {
-		if !isOutlier(v, counted) {
+	for i := range b.ids {
+		switch {
+		case departed != nil && departed[i] > 0:
+			l.moved = append(l.moved, i)
+		case !byGlobal || !isOutlier(squares[i], counted):
 			l.kept = append(l.kept, i)
 		}
 	}
@@ -52,6 +66,14 @@ func (l *Learner) inliers(b batch) batch {
 	b = l.inside.pick(b, l.kept, l.cfg.Dim)
 	l.estimator.project(b.x, l.moments.mean)
 	return b
+}
+
+// departed returns by how much constant columns of the projected rows have moved, as the estimator has it; nil where such rows may be learnt.
+func (l *Learner) departed() []float64 {
+	if l.counts.Since < constantRows || math.IsInf(l.cfg.OutlierGate, 1) {
+		return nil
+	}
+	return l.estimator.departures()
 }
 
 // isOutlier reports whether a squared Mahalanobis distance by C_G over that number of columns is an outlier's.

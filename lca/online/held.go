@@ -22,7 +22,7 @@ const admitNats = 2
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
 func (l *Learner) hold(b batch, kept []int) {
-	if known := !l.cfg.Drift && !l.cfg.Finite; known || !l.usesScores() || len(kept) == b.len() {
+	if !l.holdsRefused() || !l.usesScores() || len(kept) == b.len() {
 		return
 	}
 	for i := range b.ids {
@@ -30,8 +30,23 @@ func (l *Learner) hold(b batch, kept []int) {
 			kept = kept[1:]
 			continue
 		}
-		l.held.append(batch{b.x[i*l.cfg.Dim : (i+1)*l.cfg.Dim], b.ids[i : i+1], b.places[i : i+1]})
+		l.holdRow(b, i)
 	}
+}
+
+// holdMoved keeps the rows of a minibatch in which a constant column has moved.
+func (l *Learner) holdMoved(all batch) {
+	if l.holdsRefused() {
+		for _, i := range l.moved {
+			l.holdRow(all, i)
+		}
+	}
+}
+
+func (l *Learner) holdsRefused() bool { return l.cfg.Drift || l.cfg.Finite }
+
+func (l *Learner) holdRow(b batch, i int) {
+	l.held.append(batch{b.x[i*l.cfg.Dim : (i+1)*l.cfg.Dim], b.ids[i : i+1], b.places[i : i+1]})
 }
 
 // admitHeld ends a holding that has enough rows.
@@ -63,6 +78,7 @@ func (l *Learner) affordable(known batch) bool {
 	l.metric.current(same.cl, l.cl, l.cfg.Dim, l.work)
 	l.moments = was.moments.clone()
 	l.moments.learn(known.x, l.work)
+	l.moments.keepConstant(was.moments) // a column that begins to move would cost as much as its unit says
 	if err := l.begin(same); err != nil {
 		return false
 	}

@@ -59,7 +59,7 @@ type buffers struct {
 	places           []place
 	inside, sifted   batch
 	inTime           inTime
-	kept             []int
+	kept, moved      []int  // rows of the last minibatch that was judged: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
 	outside          []bool // those that a gate by distance refuses over the Gaussian directions
 	tail             poolTail
@@ -178,6 +178,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
 	s.Copies = m.Copies
+	l.holdMoved(all)
 	b, m = l.dropGated(b, m)
 	s.Learnt = m.Rows + m.Atoms
 	s.Gated += all.len() - b.len()

@@ -20,10 +20,10 @@ const offSpan = 1e8
 // with m the number of admissible neighbours (t kernels as in lca.Model.LogDensity), averaged over the rows that the gate let pass: a single row at
 // 1000 standard deviations would hide all others. Where the gate leaves columns out, a row may pass that is in none of the
 // directions of those before it. Columns that first moved in the same row, for one, are the same column until the next row tells them
-// apart. Such a row has no likelihood, and is left out as well.
+// apart. Such a row has no likelihood, and is left out as well, as is one in which a column moves for the first time.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	half := l.estimator.halfSquares()
-	squares := l.family.mahalanobis(l, rows)
+	squares, departed := l.family.mahalanobis(l, rows), l.estimator.departures()
 	n := float64(len(l.metric.Active))
 	var nll, gaussian, effective, counted float64 // none counted: 0/0 is the NaN that stands for no figure
 	var neighbours, sums logSum
@@ -31,7 +31,7 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		if m.Admissible[i] == 0 {
 			s.Alone++
 		}
-		if !used || squares[i] > offSpan*n {
+		if !used || squares[i] > offSpan*n || departed != nil && departed[i] > 0 {
 			continue
 		}
 		counted++

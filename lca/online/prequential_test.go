@@ -10,7 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestColumnsThatWakeTogether holds that the figures are of the other rows where two columns move for the first time in the same row, so that
+// TestColumnsThatWakeTogether holds that the figures are of the other rows where two columns of a young stream move for the first time in the same row, so that
 // no row after it in which one of them moves alone has a likelihood; and that these rows are learnt.
 func TestColumnsThatWakeTogether(t *testing.T) {
 	const d, b, rows = 6, 50, 2000
@@ -28,10 +28,10 @@ func TestColumnsThatWakeTogether(t *testing.T) {
 					if r.Float64() < 0.05 {
 						x.Set(i, d-3, 1)
 					}
-					if i >= 1000 && i%200 == 0 {
+					if i >= 600 && i%200 == 0 {
 						x.Set(i, d-2, 1)
 					}
-					if i == 1000 || i > 1200 && i%150 == 0 {
+					if i == 600 || i > 800 && i%150 == 0 {
 						x.Set(i, d-1, 1)
 					}
 				}

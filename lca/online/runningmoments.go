@@ -101,6 +101,19 @@ func (g *runningMoments) independent(gap uint64) float64 {
 	return max(1, g.count*min(1, gapLags/float64(gap)))
 }
 
+// keepConstant takes back what has been learnt since of the columns that were constant then.
+func (g *runningMoments) keepConstant(then *runningMoments) {
+	for k := range g.dim {
+		if then.varies(k) {
+			continue
+		}
+		g.mean[k] = then.mean[k]
+		for j := range g.dim {
+			g.cov[k*g.dim+j], g.cov[j*g.dim+k] = 0, 0
+		}
+	}
+}
+
 // full returns C_G with both triangles, which few ask for: not each minibatch does.
 func (g *runningMoments) full() []float64 {
 	if g.upperStale {

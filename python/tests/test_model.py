@@ -17,12 +17,16 @@ def by_hand(model, x):
             parzen += exp(-delta / 2) / (2 * pi) ** (p / 2)
     g = model.gaussian.T @ (x - model.mean)
     rest = g @ g / 2 + (len(active) - p) / 2 * log(2 * pi) - log(abs(np.linalg.det(square)))
+    moved = abs(x[2] - model.mean[2]) / (1e-6 * abs(model.mean[2]))
+    if moved > 1:
+        rest += (10 * (1 + log(moved / 10)) if moved > 10 else moved) ** 2 / 2
     return rest - log(parzen / len(model.neighbours))
 
 
 def test_score_is_the_formula(learnt):
     model, _, X = learnt
     x = X[:20] + 0.3
+    x[:10, 2], x[10, 2], x[11, 2] = 5, 5 + 1e-6, 5 + 2e-5  # the constant column
     assert model.score(x) == pytest.approx([by_hand(model, row) for row in x], rel=1e-9)
 
 
@@ -77,6 +81,9 @@ def test_why_is_what_the_best_other_value_gains(learnt):
     assert nats[0, 0] == pytest.approx(model.score(x[None])[0] - model.score(candidates).min(), rel=0.1)
     assert (np.diff(nats[0]) <= 0).all()
     assert nats[0][columns[0] == 2] == 0  # the constant column
+    x[2] = 5.1
+    columns, nats = model.why(x[None], most=1)
+    assert columns[0, 0] == 2 and nats[0, 0] == pytest.approx(model.score(x[None])[0] - model.score(np.array([[*x[:2], 5, x[3]]]))[0])
 
 
 def test_filled_is_the_mean_of_the_density(learnt):

@@ -78,7 +78,7 @@ class Model:
             log_parzen = np.zeros(len(rows))
             if self.parzen.shape[1]:
                 log_parzen = _log_mean_exp(self._log_kernels(self._distances(offset)))
-            result[rows] = (g * g).sum(1) / 2 - log_parzen
+            result[rows] = (g * g).sum(1) / 2 - log_parzen + self._departures(offset).sum(1)
         return np.minimum(result + self._normaliser, np.finfo(np.float32).max)
 
     def p_value(self, X) -> np.ndarray:
@@ -105,7 +105,8 @@ class Model:
         columns = np.zeros((len(X), most), int)
         nats = np.full((len(X), most), np.nan)
         for rows in self._blocks(self._known(X)):
-            gain = self._gains(X[rows] - self.mean)
+            offset = X[rows] - self.mean
+            gain = self._gains(offset) + self._departures(offset)
             columns[rows] = np.argsort(-gain, axis=1, kind="stable")[:, :most]
             nats[rows] = np.take_along_axis(gain, columns[rows], axis=1)
         return columns, nats
@@ -195,6 +196,17 @@ class Model:
             return -delta / 2
         return lgamma((n + p) / 2) - lgamma(n / 2) - p / 2 * log(n / 2) - (n + p) / 2 * np.log1p(delta / n)
 
+    def _departures(self, offset: np.ndarray) -> np.ndarray:
+        """How many nats each column costs that was constant while the model was learnt and has moved. 0 for the others."""
+        constant = ~(self.parzen.any(1) | self.gaussian.any(1))
+        nats = np.zeros(offset.shape)
+        v = np.abs(offset[:, constant])
+        unit = np.maximum(1e-6 * np.abs(self.mean[constant]), 1e-12)
+        with np.errstate(divide="ignore", over="ignore"):
+            cut = np.where(v > 10 * unit, 10 * (1 + np.log(v) - np.log(10 * unit)), v / unit)
+        nats[:, constant] = np.where(v > unit, cut * cut / 2, 0)
+        return nats
+
     def _gains(self, offset: np.ndarray) -> np.ndarray:
         """½ g² / (P_L + P_G)_kk with g the gradient of the score: exact where one neighbour has all the responsibility."""
         local, across = (self.parzen**2).sum(1), (self.gaussian**2).sum(1)
@@ -243,7 +255,7 @@ def _student_gains(dof: int, p: int, pull, a, local, b, across) -> np.ndarray:
 
 
 def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """0 for a column without weight: it is constant, and gains nothing."""
+    """0 for a column without weight: it is constant, see _departures."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
 
 
