@@ -319,6 +319,8 @@ func TestAvroRefusals(t *testing.T) {
 		{"items that are not there", Config{}, with(n+6, 0xfe, 0xff, 0xff, 0x03), CodeAvroInvalid, "items are announced"},
 		{"an id that is not", Config{}, []byte{0, 0, 0, 0, 99, 1}, CodeSchemaUnknown, "schema 99"},
 		{"half an id", Config{}, []byte{0, 0, 0}, CodeFormatUnknown, "end before the id"},
+		{"an id of 8 bytes", Config{}, []byte{0, 0, 0, 0, 0, 0, 0, 0, 7, 1}, CodeSchemaUnknown, "set their apicurio.registry.id-handler to one of 4 bytes"},
+		{"a schema without text", Config{}, []byte{0, 0, 0, 0, 13, 1}, CodeSchemaInvalid, "the registry's schema 13 is empty"},
 		{"a schema of another type", Config{}, []byte{0, 0, 0, 0, 8, 1}, CodeSchemaInvalid, "THRIFT"},
 		{"a schema beyond bounds", Config{}, []byte{0, 0, 0, 0, 12, 1}, CodeSchemaInvalid, "schema 12: the schema cannot be used"},
 		{"a schema that is none", Config{}, []byte{0, 0, 0, 0, 9, 1}, CodeSchemaInvalid, "schema 9"},
@@ -331,8 +333,8 @@ func TestAvroRefusals(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			if !strings.HasPrefix(c.name, "no registry") {
 				c.config.Registry = schemasByID{
-					7: {ID: 7, Type: SchemaAvro, Text: schema}, 8: {ID: 8, Type: "THRIFT"}, 9: {ID: 9, Type: SchemaAvro, Text: "{"},
-					10: {ID: 10, Type: SchemaAvro, Text: `"long"`}, 11: {ID: 11, Type: SchemaAvro, Text: `["long","string"]`}, 12: nil,
+					7: {ID: 7, Type: SchemaAvro, Text: schema}, 8: {ID: 8, Type: "THRIFT", Text: "struct"}, 9: {ID: 9, Type: SchemaAvro, Text: "{"},
+					10: {ID: 10, Type: SchemaAvro, Text: `"long"`}, 11: {ID: 11, Type: SchemaAvro, Text: `["long","string"]`}, 12: nil, 13: {ID: 13, Type: SchemaAvro, Text: " "},
 				}
 			}
 			rec, err := newDecoder(t, c.config).Decode(t.Context(), c.value, "")

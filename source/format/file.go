@@ -92,6 +92,18 @@ var signatures = []struct{ magic, is, extension string }{
 	{"\xff\xff\xff\xff", "an Arrow stream", ".arrows"},
 }
 
+// errEncrypted is of a Parquet file whose columns or footer are encrypted.
+var errEncrypted = errors.New("the file is encrypted, and encrypted files are not read: decrypt it first")
+
+// notRead lists the files that are often meant, and not read.
+var notRead = []struct {
+	magic string
+	err   error
+}{
+	{"PARE", errEncrypted},
+	{"FEA1", errors.New("this is Feather version 1, which is not read: rewrite it as version 2, such as by pyarrow.feather.write_feather(pyarrow.feather.read_table(…), …)")},
+}
+
 // sameAsExtension refuses an empty file, and one that is of another format than its name says.
 func sameAsExtension(path string, f spec) error {
 	file, err := os.Open(path)
@@ -106,6 +118,11 @@ func sameAsExtension(path string, f spec) error {
 	}
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
+	}
+	for _, s := range notRead {
+		if bytes.HasPrefix(head[:n], []byte(s.magic)) {
+			return s.err
+		}
 	}
 	for _, s := range signatures {
 		if bytes.HasPrefix(head[:n], []byte(s.magic)) && !slices.Contains(f.extensions, s.extension) {

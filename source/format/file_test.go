@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	parquetgo "github.com/parquet-go/parquet-go"
 
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
@@ -163,6 +164,20 @@ func TestParquetHoldsNestedColumns(t *testing.T) {
 	}
 }
 
+// encrypted is a Parquet file that cannot be read without a key.
+func encrypted(t *testing.T, footer bool) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquetgo.NewGenericWriter[struct{ A float64 }](&b, parquetgo.WithEncryption(&parquetgo.EncryptionConfig{FooterKey: make([]byte, 16), EncryptedFooter: footer}))
+	if _, err := w.Write([]struct{ A float64 }{{1}, {2}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 func TestOpenFileRefuses(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, b []byte) string {
@@ -190,6 +205,9 @@ func TestOpenFileRefuses(t *testing.T) {
 		{"an empty file", write("empty.arrow", nil), "the file is empty"},
 		{"an empty stream", write("empty.arrows", nil), "the file is empty"},
 		{"an empty Parquet file", write("empty.parquet", nil), "the file is empty"},
+		{"Feather version 1", write("v1.feather", []byte("FEA1\x00\x00\x00\x00")), "this is Feather version 1, which is not read: rewrite it as version 2"},
+		{"encrypted", write("footer.parquet", encrypted(t, true)), "encrypted files are not read: decrypt it first"},
+		{"encrypted, with a plain footer", write("columns.parquet", encrypted(t, false)), "encrypted files are not read: decrypt it first"},
 		{"Parquet by the name of Arrow", write("parquet.arrow", parquet), "this is a Parquet file: let its name end in .parquet"},
 		{"Arrow by the name of Parquet", write("arrow.parquet", arrow), "this is an Arrow file: let its name end in .arrow"},
 		{"a stream by the name of Parquet", write("stream.parquet", stream), "this is an Arrow stream: let its name end in .arrows"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -71,6 +72,9 @@ func openParquetFile(path string, c FileConfig) (_ table, err error) {
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
 	if p.file, err = parquet.OpenFile(f, info.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true)); err != nil {
+		if strings.Contains(err.Error(), "DecryptionConfig") { // a footer in plain text says so
+			err = errEncrypted
+		}
 		return nil, errorf(CodeParquetInvalid, "%w", err)
 	}
 	if err := p.shape(c.Need); err != nil {

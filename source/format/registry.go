@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -152,6 +153,9 @@ var noWait = func() context.Context {
 // prepare makes the plan of an id and keeps it. An unknown id is not kept: the registry may know it later.
 func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
 	s, err := r.config.Registry.Schema(ctx, id)
+	if errors.Is(err, ErrNoSchema) && id == 0 {
+		return nil, errorf(CodeSchemaUnknown, "the value names schema 0, which no registry has: ids of 8 bytes, as Apicurio's serializers write them, are not read: set their apicurio.registry.id-handler to one of 4 bytes")
+	}
 	if errors.Is(err, ErrNoSchema) {
 		return nil, errorf(CodeSchemaUnknown, "the value names schema %d: %w; was it written with another registry?", id, err)
 	}
@@ -173,6 +177,9 @@ func (r *registered) prepare(ctx context.Context, id int) (*plan, error) {
 }
 
 func (r *registered) compile(s *Schema) *plan {
+	if strings.TrimSpace(s.Text) == "" {
+		return &plan{err: errorf(CodeSchemaInvalid, "the registry's schema %d is empty", s.ID)}
+	}
 	for i, f := range formats {
 		if f.compile == nil || f.schemaType != s.Type {
 			continue

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -128,6 +129,11 @@ type redirectError struct{ to string }
 
 func (e *redirectError) Error() string { return "it leads to " + e.to }
 
+// pageError is a page for people in place of an answer, as of a login.
+type pageError struct{ from string }
+
+func (e *pageError) Error() string { return "it answers with a page for people, at " + e.from }
+
 // stay follows redirections that ask the same of the same server: scheme, host and port.
 func stay(next *http.Request, former []*http.Request) error {
 	const most = 10
@@ -178,7 +184,7 @@ func (c *Client) refusal(err error) error {
 	case errors.As(err, &certificate):
 		remedy = "the registry's certificate is not trusted here, or is for another name: set source.registry.ca_file, or correct source.registry.url"
 	case errors.As(err, &elsewhere):
-		remedy = "set source.registry.url to where it leads, with the path that it has there"
+		remedy = "set source.registry.url to where it leads, with the path that it has there; if that is a login, check source.registry.username and password_file"
 	case !errors.As(err, &answer):
 		remedy = nobody
 	case answer.StatusCode == http.StatusUnauthorized:
@@ -265,16 +271,24 @@ func mostAnswer(text int) int { return 6*text + 1<<20 }
 // RoundTrip is that of http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.transport.RoundTrip(r)
-	if err == nil {
-		answer.Body = &limited{answer.Body, b.most, b.most}
+	if err != nil {
+		return nil, err
 	}
-	return answer, err
+	body := &limited{ReadCloser: answer.Body, left: b.most, most: b.most}
+	if answer.StatusCode == http.StatusOK {
+		at := *r.URL
+		at.RawQuery = "" // it may hold a secret
+		body.page = &pageError{at.Redacted()}
+	}
+	answer.Body = body
+	return answer, nil
 }
 
 // limited is a body that fails behind its bound.
 type limited struct {
 	io.ReadCloser
 	left, most int
+	page       error // what it is if it begins as HTML does; nil: that does not matter, or is known
 }
 
 func (l *limited) Read(p []byte) (n int, err error) {
@@ -283,6 +297,12 @@ func (l *limited) Read(p []byte) (n int, err error) {
 	}
 	n, err = l.ReadCloser.Read(p[:min(len(p), l.left)])
 	l.left -= n
+	if begins := bytes.TrimLeft(p[:n], " \t\r\n"); l.page != nil && len(begins) > 0 {
+		if begins[0] == '<' {
+			return 0, l.page
+		}
+		l.page = nil
+	}
 	return n, err
 }
 
