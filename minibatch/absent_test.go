@@ -39,7 +39,7 @@ func TestGatherOfAnOpenSchema(t *testing.T) {
 			if !slices.EqualFunc(rows.X, c.want, same) || rows.Bad != rows.N || slices.ContainsFunc(rows.Invalid, func(r Reason) bool { return r != ReasonNull }) {
 				t.Errorf("rows %v, %v; want %v, all of them null", rows.X, rows.Invalid, c.want)
 			}
-			lacks := f.Lacks(open.Schema())
+			lacks := f.Lacks(open)
 			if len(lacks) != 1 {
 				t.Errorf("lacks %v, want %q", lacks, c.lacks)
 			}

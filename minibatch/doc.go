@@ -16,7 +16,7 @@
 //
 // # Invalid rows
 //
-// A row is refused as a whole, never a single value of it: a row with a null, NaN or ±Inf feature, or a list of
+// A row is refused as a whole, never a single value of it: a row with a null, text, NaN or ±Inf feature, or a list of
 // another length, has a [Reason] and holds zeros, so that arithmetic on the whole matrix stays
 // finite. Every finite number is taken, 1e308 included: whether such a row is an outlier is for
 // the model to say (its gate leaves it out of the statistics). Integers beyond ±2⁵³ are rounded

@@ -6,7 +6,7 @@ import "fmt"
 const (
 	CodeMissing   = "feature_missing"   // a column of the model is not in the record
 	CodeWidth     = "feature_width"     // a list column has another length than the model
-	CodeType      = "feature_type"      // a column is there, but is not numeric
+	CodeType      = "feature_type"      // a column is there, but its type has no numbers
 	CodeAmbiguous = "feature_ambiguous" // two columns have the name, or a name is given twice
 	CodeNone      = "feature_none"      // no column of the schema can be a feature
 	CodeUnknown   = "feature_unknown"   // the length of a list column cannot be read off this record
@@ -33,7 +33,7 @@ func featureError(code, column, format string, args ...any) *FeatureError {
 	return &FeatureError{Code: code, Column: column, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reason is why a row cannot be used. If several apply, the first in this order is given: width, null, nan, inf.
+// Reason is why a row cannot be used. If several apply, the first in this order is given: width, text, null, nan, inf.
 type Reason uint8
 
 // Reasons; the zero value is a good row.
@@ -43,6 +43,7 @@ const (
 	ReasonNull         // a null feature, or a null list
 	ReasonNaN          // a NaN feature
 	ReasonInf          // a feature that is +Inf or −Inf
+	ReasonText         // a feature that is text, or anything else but a number, in a column that may hold both
 )
 
 // String returns the label that metrics and headers use.
@@ -58,6 +59,8 @@ func (r Reason) String() string {
 		return "nan"
 	case ReasonInf:
 		return "inf"
+	case ReasonText:
+		return "text"
 	}
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }

@@ -61,8 +61,11 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 		if err != nil {
 			return Features{}, err
 		}
-		if isNumberList(path.Type) {
+		switch {
+		case isNumberList(path.Type):
 			return resolveList(schema, rec, columns[0], path)
+		case nested.IsOpen(schema) && !isValue(path.Type):
+			return resolveCells(schema, rec, columns[0], path)
 		}
 	}
 	f := Features{Names: append([]string(nil), columns...)}
@@ -94,11 +97,15 @@ func resolveList(schema *arrow.Schema, rec arrow.Record, name string, path neste
 	if d < 1 {
 		return Features{}, featureError(CodeWidth, name, "its lists are empty: a row needs at least one number")
 	}
+	return Features{Names: elementNames(name, d), last: planList(schema, name, path)}, nil
+}
+
+func elementNames(column string, d int) []string {
 	names := make([]string, d)
 	for j := range names {
-		names[j] = elementName(name, j)
+		names[j] = elementName(column, j)
 	}
-	return Features{Names: names, last: planList(schema, name, path)}, nil
+	return names
 }
 
 func firstLength(col arrow.Array) (int, bool) {
@@ -118,10 +125,12 @@ func firstLength(col arrow.Array) (int, bool) {
 // plan is how one schema maps to the features. It never changes.
 type plan struct {
 	schema  *arrow.Schema
-	names   []string      // one per column
-	columns []nested.Path // one per feature, or the list
-	list    bool          // the features are the elements of the only column
-	lacks   bool          // an open schema lacks a column, which is null in all rows
+	names   []string            // one per column
+	columns []nested.Path       // one per feature, or the list
+	list    bool                // the features are the elements of the only column
+	lacks   bool                // an open schema lacks a column, which is null in all rows
+	open    bool                // the schema is open
+	cells   map[arrow.Type]bool // types of columns that are read cell by cell
 
 	plain   bool         // a flatipc.Record of this schema can be read from its buffers
 	buffers []int        // index of each feature's buffer, or of the list's
@@ -131,7 +140,7 @@ type plan struct {
 
 // planFor maps a schema by name, or returns the mapping of the last one if the columns are the same.
 func (f *Features) planFor(schema *arrow.Schema) (*plan, error) {
-	if f.last != nil && (schema == f.seen || sameColumns(f.last.schema, schema)) {
+	if f.last != nil && (schema == f.seen || sameColumns(f.last.schema, schema) && f.last.open == nested.IsOpen(schema)) {
 		f.seen = schema
 		return f.last, nil
 	}
@@ -167,13 +176,17 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 		return planColumns(schema, f.Names)
 	}
 	if absent(schema, base) {
-		return &plan{schema: schema, lacks: true}, nil
+		return &plan{schema: schema, open: true, lacks: true}, nil
 	}
 	path, err := find(schema, base, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !isNumberList(path.Type) {
+	switch {
+	case isNumberList(path.Type):
+	case nested.IsOpen(schema):
+		return &plan{schema: schema, open: true, names: []string{base}, columns: []nested.Path{path}, list: true, cells: map[arrow.Type]bool{path.Type.ID(): true}}, nil
+	default:
 		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", path.Type, len(f.Names))
 	}
 	if t, ok := path.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
@@ -183,14 +196,14 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 }
 
 func planList(schema *arrow.Schema, name string, path nested.Path) *plan {
-	p := &plan{schema: schema, names: []string{name}, columns: []nested.Path{path}, list: true}
+	p := &plan{schema: schema, open: nested.IsOpen(schema), names: []string{name}, columns: []nested.Path{path}, list: true}
 	p.findBuffers()
 	return p
 }
 
 // planColumns looks every name up in the schema.
 func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
-	p := &plan{schema: schema, names: names, columns: make([]nested.Path, len(names))}
+	p := &plan{schema: schema, open: nested.IsOpen(schema), names: names, columns: make([]nested.Path, len(names))}
 	taken := make(map[string]bool, len(names))
 	for j, name := range names {
 		if absent(schema, name) {
@@ -204,11 +217,14 @@ func planColumns(schema *arrow.Schema, names []string) (*plan, error) {
 		switch t := path.Type; {
 		case taken[name]:
 			return nil, featureError(CodeAmbiguous, name, "is named twice among the features: once is enough")
-		case isNumberList(t):
-			return nil, featureError(CodeType, name, "is a list: a list column must be the only feature, or name its elements: %s.0, %[1]s.1, …", name)
-		// A producer that has no value to send may leave the type out: all rows are null.
-		case !isNumber(t) && !isNamed(t) && t.ID() != arrow.NULL:
-			return nil, featureError(CodeType, name, "has type %s, which is not a number: %s", t, remedy(t))
+		case isValue(t):
+		case holdsNumbers(schema, t):
+			if p.cells == nil {
+				p.cells = map[arrow.Type]bool{}
+			}
+			p.cells[t.ID()] = true
+		default:
+			return nil, noNumber(name, t)
 		}
 		taken[name] = true
 		p.columns[j] = path
@@ -228,27 +244,6 @@ func absent(schema *arrow.Schema, name string) bool {
 	}
 	_, found := nested.Find(schema, name)
 	return found == 0
-}
-
-// Lacks returns an error about each of the names that a schema has no column of, though its records can be read: their
-// rows are JSON objects without the key, so that the feature is null. Where that is so in every record, the name may be
-// misspelt, and the error asks which one was meant.
-func (f *Features) Lacks(schema *arrow.Schema) map[string]error {
-	p, err := f.planFor(schema)
-	if err != nil || !p.lacks {
-		return nil
-	}
-	lacks := map[string]error{}
-	columns := f.Names
-	if base, isList := listOf(f.Names); isList && p.columns == nil {
-		columns = []string{base}
-	}
-	for _, name := range columns {
-		if absent(schema, name) {
-			_, lacks[name] = find(schema, name, columns)
-		}
-	}
-	return lacks
 }
 
 // find returns where the column of a name lies. The other features are not what was meant where there is none.
@@ -297,18 +292,6 @@ func isNumberList(t arrow.DataType) bool {
 		return isNumber(t.Elem())
 	}
 	return false
-}
-
-func remedy(t arrow.DataType) string {
-	switch t.ID() {
-	case arrow.RUN_END_ENCODED:
-		return "send it without run-end encoding"
-	case arrow.STRUCT, arrow.MAP:
-		return "name a column within it, by its path"
-	case arrow.DENSE_UNION, arrow.SPARSE_UNION:
-		return "a union can be a feature if one of its branches is a number and the others are null"
-	}
-	return "send an integer or a float, or leave it out of source.features"
 }
 
 func elementName(column string, i int) string { return column + "[" + strconv.Itoa(i) + "]" }

@@ -125,7 +125,12 @@ func gatherColumns(dst *Rows, rec arrow.Record, p *plan) error {
 		for group < packWidth && j+group < len(p.columns) && p.columns[j+group].Type.ID() == first {
 			group++
 		}
-		if err := gatherGroup(dst, rec, p, j, group); err != nil {
+		if p.cells[first] {
+			group = 1
+			if err := gatherCells(dst, rec, p, j); err != nil {
+				return err
+			}
+		} else if err := gatherGroup(dst, rec, p, j, group); err != nil {
 			return err
 		}
 		j += group
@@ -167,17 +172,12 @@ func markNulls(reasons []Reason, col arrow.Array) { markNullsFrom(0, reasons, co
 
 // markNullsFrom is markNulls for the rows from first on.
 func markNullsFrom(first int, reasons []Reason, col arrow.Array) {
-	if col.DataType().ID() == arrow.NULL {
-		for i := range reasons {
-			reasons[i] = ReasonNull
-		}
-		return
-	}
-	if !hasNulls(col) {
+	all := col.DataType().ID() == arrow.NULL
+	if !all && !hasNulls(col) {
 		return
 	}
 	for i := range reasons {
-		if isNull(col, first+i) {
+		if (all || isNull(col, first+i)) && reasons[i] != ReasonText {
 			reasons[i] = ReasonNull
 		}
 	}
@@ -186,6 +186,9 @@ func markNullsFrom(first int, reasons []Reason, col arrow.Array) {
 // gatherList reads a list column, whose lists are the rows.
 func gatherList(dst *Rows, rec arrow.Record, p *plan) error {
 	name := p.names[0]
+	if len(p.cells) > 0 {
+		return gatherListCells(dst, rec, p)
+	}
 	col, err := p.columns[0].Column(rec)
 	if err != nil {
 		return featureError(CodeCorrupt, name, "%v", err)

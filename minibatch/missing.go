@@ -9,7 +9,7 @@ import (
 
 // Missing returns how many features of a row are missing, which X then has as NaN: none unless KeepMissing is set.
 func (r *Rows) Missing(row int) int {
-	if reason := r.Invalid[row]; !r.KeepMissing || reason != ReasonNull && reason != ReasonNaN {
+	if reason := r.Invalid[row]; !r.KeepMissing || reason != ReasonNull && reason != ReasonNaN && reason != ReasonText {
 		return 0
 	}
 	n := 0
@@ -21,7 +21,7 @@ func (r *Rows) Missing(row int) int {
 	return n
 }
 
-// Unusable returns the names of the features that are null, NaN or infinite in a row of a record. It is for messages: it
+// Unusable returns the names of the features that are no finite number in a row of a record. It is for messages: it
 // reads the row once more.
 func (f *Features) Unusable(rec arrow.Record, row int) (names []string) {
 	one := rec.NewSlice(int64(row), int64(row)+1)

@@ -3,6 +3,7 @@ package minibatch
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,7 +53,7 @@ type Column struct {
 	Type     arrow.DataType
 	Rows     int // rows of the records that have the column
 	Nulls    int // nulls in these rows
-	Invalid  int // NaN and infinite values
+	Invalid  int // NaN and infinite values, and text among numbers
 	Distinct int // different values, at most CountedValues
 	Numeric  bool
 	Within   bool    // a column within a struct, whose name is a path
@@ -63,6 +64,7 @@ type Column struct {
 
 	values map[string]struct{}
 	finite int
+	texts  int // values that are no numbers
 	whole  bool
 	rises  bool          // each value is above the one before it
 	runs   int           // of one value, in each partition
@@ -92,12 +94,16 @@ func (s *Survey) Add(rec arrow.Record, partition int32) error {
 	for _, leaf := range s.leaves(rec.Schema()) {
 		c := s.column(&leaf)
 		c.Rows += int(rec.NumRows())
-		switch {
-		case isNumber(leaf.Type):
+		numeric := isNumber(leaf.Type)
+		if numeric || nested.IsKept(rec.Schema(), leaf.Name) {
 			f := Features{Names: []string{leaf.Name}}
 			if err := f.Gather(&s.rows, rec); err != nil {
 				return err
 			}
+			numeric = numeric || slices.Contains(s.rows.Invalid, ReasonNone)
+		}
+		switch {
+		case numeric:
 			c.numbers(&s.rows, partition)
 		case leaf.Type.ID() == arrow.NULL:
 			c.Nulls += int(rec.NumRows())
@@ -109,8 +115,21 @@ func (s *Survey) Add(rec arrow.Record, partition int32) error {
 			c.others(col)
 			col.Release()
 		}
+		if nested.IsOpen(rec.Schema()) {
+			c.settle()
+		}
 	}
 	return nil
+}
+
+// settle finds out whether a key of JSON objects is a number or text, if it holds both: which of them is the fault is for the majority to say.
+func (c *Column) settle() {
+	switch {
+	case c.Numeric && c.texts > c.finite:
+		c.Numeric, c.Type = false, arrow.BinaryTypes.String
+	case !c.Numeric && c.texts > 0 && c.finite > c.texts:
+		c.Numeric, c.Type = true, arrow.PrimitiveTypes.Float64
+	}
 }
 
 // leaves are the columns to look at.
@@ -143,6 +162,9 @@ func (c *Column) numbers(rows *Rows, partition int32) {
 			c.number(rows.X[i], partition)
 		case ReasonNull:
 			c.Nulls++
+		case ReasonText:
+			c.Invalid++
+			c.texts++
 		default:
 			c.Invalid++
 		}
@@ -181,6 +203,7 @@ func (c *Column) others(col arrow.Array) {
 			c.Nulls++
 			continue
 		}
+		c.texts++
 		switch col.DataType().ID() {
 		case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW, arrow.BOOL:
 			if c.Distinct < CountedValues {

@@ -42,7 +42,7 @@ func ParseUntilModel(s string) (UntilModel, error) {
 	return untilModels.Parse(s, "pipeline: unknown transform.until_model")
 }
 
-// OnInvalid says what happens to a row with a null, NaN or Inf feature. Learners leave such rows out, or stop at them.
+// OnInvalid says what happens to a row with a null, text, NaN or Inf feature. Learners leave such rows out, or stop at them.
 type OnInvalid uint8
 
 // The policies of source.on_invalid; the zero value is NullRow.

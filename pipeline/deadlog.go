@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -81,6 +82,9 @@ func (l *DeadLog) rows(u *unusable) {
 			about = append(about, "features", fmt.Sprintf("%s, and %d more", strings.Join(features[:mostNamed], ", "), some-mostNamed))
 		} else if some > 0 {
 			about = append(about, "features", strings.Join(features, ", "))
+		}
+		if last.reason == minibatch.ReasonText.String() {
+			about = append(about, "remedy", "send numbers there, without quotes; a column that is text for good is no feature: take it out of source.features")
 		}
 		l.warn("rows are not whitened", about...)
 	})

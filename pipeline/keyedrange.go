@@ -244,7 +244,7 @@ func (k *KeyedRange) give(ctx context.Context, m *source.Message, touched []*Ran
 		}
 		for _, t := range touched {
 			if t.plan == plan {
-				t.Unusable.read(plan, m.Record.Schema())
+				t.Unusable.read(plan, m.Record)
 			}
 		}
 		err := eachSlice(plan, &k.rows, m.Record, func(first int) error { return k.slice(ctx, plan, touched, first, of) })

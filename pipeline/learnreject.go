@@ -28,7 +28,7 @@ func (c *LearnConfig) passOver(r *rejects, m *source.Message, bad *source.Record
 	return c.Rejects.allow(bad, c.inWindow(r, true))
 }
 
-// named stops at a feature that none of the first messages has, while there is no model: it is misspelt, and there will
+// named stops at a feature of which none of the first messages has a number, while there is no model: it is misspelt or text, and there will
 // never be one.
 func (l *Learn) named(m *source.Message) error {
 	if l.state.Published > 0 {
@@ -37,10 +37,10 @@ func (l *Learn) named(m *source.Message) error {
 	if l.unusable.messages == 0 {
 		l.unusable.since = fmt.Sprintf("%s at offset %d", m.Partition, m.Offset)
 	}
-	l.unusable.read(&l.features, m.Record.Schema())
+	l.unusable.read(&l.features, m.Record)
 	if err := l.unusable.never(); err != nil && l.unusable.messages >= neverThere {
 		return &Stop{
-			Err:    fmt.Errorf("source.features has a name that none of %d messages has, from %s on: %w", l.unusable.messages, l.unusable.since, err),
+			Err:    fmt.Errorf("source.features has a name under which none of %d messages has a number, from %s on: %w", l.unusable.messages, l.unusable.since, err),
 			Remedy: "where newer messages have it, begin with them: `lca-stream offsets reset --to TIME` moves a learner that has no model yet, too",
 		}
 	}

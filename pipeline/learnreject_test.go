@@ -29,7 +29,7 @@ func TestLearnerRejects(t *testing.T) {
 		{"few", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, "garbage", []int{0, 1, 12, 13}, "", 4},
 		{"too many", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, "garbage", []int{0, 4, 8}, "3 of the last 10 messages were rejected", 3},
 		{"too many, warn", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2, WarnOnly: true}, false, "garbage", []int{0, 4, 8}, "", 3},
-		{"nothing but", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, `{"a": "text"}`, []int{1, 2, 3, 4, 5, 6}, "3 of the last 10", 3},
+		{"nothing but", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, `["text"]`, []int{1, 2, 3, 4, 5, 6}, "3 of the last 10", 3},
 		{"a null", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, `{"a":null,"b":1,"c":1}`, []int{7}, "", 0},
 		{"a null, on_invalid: stop", &DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, true, `{"a":null,"b":1,"c":1}`, []int{7}, "source.on_invalid", 0},
 	} {

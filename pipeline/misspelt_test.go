@@ -50,12 +50,21 @@ func TestMisspeltFeaturesEndTheLearner(t *testing.T) {
 	}{
 		{"misspelt", neverThere, func(int) string { return `{"a":1,"tmep":2}` }, `from events/0 at offset 0 on: minibatch: column "temp": is not in the record, which has 2 columns ("a" float64, "tmep" float64): did you mean "tmep"?`, ""},
 		{"misspelt, and few messages", neverThere - 1, func(int) string { return `{"a":1,"tmep":2}` }, "", `did you mean "tmep"?`},
+		{"text", neverThere, func(int) string { return `{"a":1,"temp":"21.5"}` }, `none of 100 messages has a number, from events/0 at offset 0 on: minibatch: column "temp": has type utf8, which is not a number`, ""},
+		{"an object", neverThere, func(int) string { return `[{"a":1,"temp":{}},{"temp":null},{"temp":"x"}]` }, `"temp": has type utf8, which is not a number`, ""},
+		{"text, and few messages", neverThere - 1, func(int) string { return `{"a":1,"temp":"21.5"}` }, "", `"temp": has type utf8`},
+		{"a number comes late", neverThere + 20, func(i int) string {
+			if i == neverThere-2 {
+				return `[{"a":1,"temp":"x"},{"a":1,"temp":1}]`
+			}
+			return `{"a":1,"temp":"x"}`
+		}, "", ""},
 		{"comes late", neverThere + 20, func(i int) string {
 			if i == neverThere-2 {
 				return `{"temp":1}`
 			}
 			return `{"a":1}`
-		}, "", "null, NaN or infinite"},
+		}, "", "null, text, NaN or infinite"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld()

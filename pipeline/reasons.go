@@ -37,7 +37,7 @@ var passedReasons = []string{reasonTombstone, reasonSkipped, reasonGap, reasonNo
 
 // rowReasons are the reasons for which rows are rejected.
 var rowReasons = []string{
-	minibatch.ReasonWidth.String(), minibatch.ReasonNull.String(), minibatch.ReasonNaN.String(), minibatch.ReasonInf.String(),
+	minibatch.ReasonWidth.String(), minibatch.ReasonText.String(), minibatch.ReasonNull.String(), minibatch.ReasonNaN.String(), minibatch.ReasonInf.String(),
 	reasonNoModel, reasonNoKey,
 }
 

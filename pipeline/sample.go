@@ -88,7 +88,7 @@ func (s *Sample) take(m *source.Message) error {
 	if err := readable(&s.features, &s.gathered, m.Record); err != nil {
 		return err
 	}
-	s.Unusable.read(&s.features, m.Record.Schema())
+	s.Unusable.read(&s.features, m.Record)
 	return eachSlice(&s.features, &s.gathered, m.Record, func(first int) error { s.sample(m, first); return nil })
 }
 

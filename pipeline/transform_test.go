@@ -67,7 +67,7 @@ func TestTransformSetsBadRecordsAside(t *testing.T) {
 	}{
 		{"random bytes", []byte("\x07garbage that is neither Arrow nor JSON"), format.CodeFormatUnknown},
 		{"an Arrow file", []byte("ARROW1\x00\x00 and more"), format.CodeArrowFileFormat},
-		{"a column of text", []byte(`{"a": "one", "b": 2, "c": 3}`), "feature_type"},
+		{"a row that is no object", []byte(`["one", 2, 3]`), format.CodeJSONType},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,30 +15,30 @@ import (
 // Unusable counts what a replay read but could not learn from.
 type Unusable struct {
 	Records uint64              // messages that could not be decoded, or lack a feature
-	Rows    uint64              // rows with a feature that is null, NaN or infinite
+	Rows    uint64              // rows with a feature that is no finite number
 	First   *source.RecordError // the first of the records
 
 	messages int              // that could be read
 	since    string           // where the first of these is
-	lacks    map[string]error // features that none of these has, and what to say of each
+	lacks    map[string]error // features of which none of these has a number, and what to say of each
 }
 
-// neverThere is how many messages may lack a feature, each of them, before it is taken for misspelt.
+// neverThere is how many messages may lack a feature, each of them, before it is taken for misspelt, or for no number.
 const neverThere = 100
 
-// read notes which features a message lacks, as JSON objects without the key do.
-func (p *Unusable) read(f *minibatch.Features, schema *arrow.Schema) {
+// read notes which features a message lacks, as JSON objects without the key do, or with text there.
+func (p *Unusable) read(f *minibatch.Features, rec arrow.Record) {
 	if p.messages++; p.messages > 1 && len(p.lacks) == 0 {
 		return
 	}
-	lacks := f.Lacks(schema)
+	lacks := f.Lacks(rec)
 	if p.messages == 1 {
 		p.lacks = lacks
 	}
 	maps.DeleteFunc(p.lacks, func(name string, _ error) bool { return lacks[name] == nil })
 }
 
-// never returns an error about the first feature that no message had, nil if there is none.
+// never returns an error about the first feature of which no message had a number, nil if there is none.
 func (p *Unusable) never() error {
 	for _, name := range slices.Sorted(maps.Keys(p.lacks)) {
 		return p.lacks[name]
@@ -64,7 +64,7 @@ func (p *Unusable) nothing() *Stop {
 	case p.never() != nil:
 		return &Stop{Err: fmt.Errorf("no rows to learn from: %w", p.never())}
 	case p.Rows > 0:
-		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
+		return &Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, text, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
 	}
 	return &Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }

@@ -79,7 +79,7 @@ func (p *Unusable) text() string {
 		said = append(said, fmt.Sprintf("messages that cannot be learnt from: %d, the first: %s", p.Records, strings.ToValidUTF8(first[:min(len(first), whyBytes)], "")))
 	}
 	if p.Rows > 0 {
-		said = append(said, fmt.Sprintf("rows with a feature that is null, NaN or infinite: %d (`lca-stream inspect` shows which; they are not learnt)", p.Rows))
+		said = append(said, fmt.Sprintf("rows with a feature that is null, text, NaN or infinite: %d (`lca-stream inspect` shows which; they are not learnt)", p.Rows))
 	}
 	if err := p.never(); err != nil {
 		said = append(said, err.Error())

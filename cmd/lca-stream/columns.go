@@ -93,7 +93,7 @@ func (i *inspection) barren() error {
 		}
 	}
 	if i.allRows > 0 && int64(i.wasted) == i.allRows {
-		return fmt.Errorf("no row can be used, because each has a feature that is null, NaN, infinite or of another width%s: name columns in source.features that have numbers together",
+		return fmt.Errorf("no row can be used, because each has a feature that is null, text, NaN, infinite or of another width%s: name columns in source.features that have numbers together",
 			i.nullest(used))
 	}
 	constant := i.allRows >= constantRows && len(used) > 0
@@ -173,7 +173,7 @@ func writeColumns(w io.Writer, s *minibatch.Survey) {
 			verdict = "no number in any row"
 		}
 		if c.Invalid > 0 {
-			verdict += fmt.Sprintf(" (%d NaN or infinite)", c.Invalid)
+			verdict += fmt.Sprintf(" (%d text, NaN or infinite)", c.Invalid)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", terminal.Name(c.Name), terminal.Line(c.Type.String()), share(c.Nulls+s.Rows-c.Rows, s.Rows), distinct(c), figure(c.Min), figure(c.Mean), figure(c.Max), terminal.Line(verdict))
 	}

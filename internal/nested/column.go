@@ -14,17 +14,27 @@ func (p *Path) Column(rec arrow.Record) (arrow.Array, error) {
 	if p.top < 0 {
 		return array.NewNull(int(rec.NumRows())), nil
 	}
+	from, places, err := p.Places(rec)
+	if err != nil {
+		return nil, err
+	}
+	if places == nil {
+		from.Retain()
+		return from, nil
+	}
+	return take(from, places)
+}
+
+// Places is Column, of any type, without taking the values out of the array that they lie in, which is the record's: row i has the value
+// places[i] of it, −1: null; places is nil where row i has value i. The record has the column.
+func (p *Path) Places(rec arrow.Record) (from arrow.Array, places []int, err error) {
 	w := walk{at: rec.Column(p.top)}
 	for i := range p.steps {
 		if err := w.follow(&p.steps[i]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	if w.places == nil {
-		w.at.Retain()
-		return w.at, nil
-	}
-	return take(w.at, w.places)
+	return w.at, w.places, nil
 }
 
 // walk is how far a path was followed.

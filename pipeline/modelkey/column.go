@@ -1,6 +1,7 @@
 package modelkey
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -40,7 +41,8 @@ type Values struct {
 
 // Column returns the values of a record's rows in the column. It takes text, dictionaries of text, integers and booleans,
 // which become decimals, true and false. JSON has no type for integers, so float64 counts too: a number that is no integer is no value. What JSON has
-// besides is no text, though a record holds it as such: one object can be written in many ways. In a record without the column no row has a value. The caller calls Release.
+// besides is no text, though a record holds it as such: one object can be written in many ways. Where a record holds it among values of other types, its rows have
+// no value. In a record without the column no row has one. The caller calls Release.
 func (b By) Column(rec arrow.Record) (Values, error) {
 	n := int(rec.NumRows())
 	path, count := nested.Find(rec.Schema(), b.Name)
@@ -50,14 +52,17 @@ func (b By) Column(rec arrow.Record) (Values, error) {
 	case count > 1:
 		return Values{}, &ColumnError{CodeAmbiguous, b.Name, "two columns have this name"}
 	}
-	if nested.IsKept(rec.Schema(), b.Name) {
-		return Values{}, &ColumnError{CodeType, b.Name, "it holds JSON objects, arrays, or values of several types; a model's value is text, an integer or a boolean"}
-	}
 	col, err := path.Column(rec)
 	if err != nil {
 		return Values{}, &ColumnError{CodeCorrupt, b.Name, err.Error()}
 	}
 	of := valueOf(col)
+	if text, ok := col.(*array.String); ok && nested.IsKept(rec.Schema(), b.Name) {
+		if of = cells(text); of == nil {
+			col.Release()
+			return Values{}, &ColumnError{CodeType, b.Name, "it holds JSON objects and arrays; a model's value is text, an integer or a boolean"}
+		}
+	}
 	if of == nil {
 		col.Release()
 		if col.DataType().ID() == arrow.NULL {
@@ -121,6 +126,40 @@ func valueOf(col arrow.Array) func(row int) (string, bool) {
 		return func(i int) (string, bool) { return strconv.FormatUint(col.Value(i), 10), true }
 	}
 	return nil
+}
+
+// cells returns what gives the value of a row that is not null, in a column of JSON values as they were written; nil: no row has one. The values are those
+// of a column of one type.
+func cells(col *array.String) func(row int) (string, bool) {
+	of := func(i int) (string, bool) { return cell(col.Value(i)) }
+	for i := range col.Len() {
+		if col.IsValid(i) {
+			if _, ok := of(i); ok {
+				return of
+			}
+		}
+	}
+	return nil
+}
+
+func cell(text string) (string, bool) {
+	switch text[0] {
+	case '{', '[':
+		return "", false
+	case '"':
+		var s string
+		return s, json.Unmarshal([]byte(text), &s) == nil
+	case 't', 'f':
+		return text, true
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return strconv.FormatInt(n, 10), true
+	}
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return strconv.FormatUint(n, 10), true
+	}
+	x, _ := strconv.ParseFloat(text, 64)
+	return whole(func(int) float64 { return x })(0)
 }
 
 func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32](at func(int) T) func(int) (string, bool) {

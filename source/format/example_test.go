@@ -38,8 +38,7 @@ func Example() {
 	// Output:
 	// id utf8 ["a7"]
 	// x fixed_size_list<item: float64, nullable>[2] [[0.1 0.2]]
-	// json_type
-	//     row 1, key "id": a number, where earlier rows have a string
+	// id utf8 ["\"a7\"" "7"]
 	// format_unknown
 	//     these bytes are of no known format; send an Arrow IPC stream, JSON, Avro, Protobuf or JSON with a schema
 }

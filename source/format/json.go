@@ -18,7 +18,8 @@ import (
 // Types are those of a whole message: numbers are float64 (int64 or uint64 where one of only
 // integers has more than 15 digits, so that identifiers survive), strings utf8, true and false bool. An
 // array of numbers is a list, of fixed size where all its rows have one length. Other arrays and
-// objects are kept as their JSON text in a utf8 column. A column of nothing but null is float64.
+// objects, and values of several types under one key, are kept as their JSON text in a utf8 column; so is a key that an object has twice, as the object {"a":1,"a":2}.
+// A column of nothing but null is float64.
 // 1e999 is read as +Inf, as everywhere, and then is an invalid row, not an invalid message. So are NaN, Infinity and -Infinity, which are no
 // JSON: Python's json.dumps writes them unless it is told not to.
 //
@@ -31,8 +32,8 @@ import (
 
 // The codes of JSON.
 const (
-	CodeJSONInvalid  = "json_invalid"   // not JSON, not UTF-8, or a key twice in one row
-	CodeJSONType     = "json_type"      // a row that is no object, or a column of mixed types
+	CodeJSONInvalid  = "json_invalid"   // not JSON, not UTF-8, or twice in one row a key within which there are columns
+	CodeJSONType     = "json_type"      // a row that is no object
 	CodeJSONTooLarge = "json_too_large" // more rows, columns, nesting or cells than the limits
 )
 

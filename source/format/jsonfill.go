@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -158,7 +159,7 @@ func keptAsWritten(out []jsonOut, path string, names []string) []string {
 		switch o := &out[i]; {
 		case len(o.within) > 0:
 			names = keptAsWritten(o.within, path+o.name+".", names)
-		case o.column.kind == jsonText:
+		case o.column.kind == jsonText && strings.IndexByte(path+o.name, 0) < 0: // it stands between names
 			names = append(names, path+o.name)
 		}
 	}
@@ -217,7 +218,7 @@ func (c *jsonColumn) newFiller(rows int, slab []float64) (jsonFiller, arrow.Data
 	case jsonString:
 		return &textFiller{validity: v, quoted: true, offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.text)}, arrow.BinaryTypes.String
 	case jsonText:
-		return &textFiller{validity: v, offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.raw)}, arrow.BinaryTypes.String
+		return &textFiller{validity: v, key: c.key, decimal: c.decimal, offsets: make([]int32, 1, rows+1), data: make([]byte, 0, c.raw)}, arrow.BinaryTypes.String
 	}
 	switch {
 	case c.integers() && c.signed:
@@ -302,19 +303,53 @@ func (f *boolFiller) done(rows int) arrow.ArrayData {
 type textFiller struct {
 	validity
 	quoted  bool
+	decimal bool    // text that is a number is kept as one
+	key     []byte  // of the column, as it was written
+	times   int     // how often the last row has come
 	offsets []int32 // of the rows so far, and where the next begins
 	data    []byte
 }
 
 func (f *textFiller) set(row int, value []byte) {
+	if f.decimal && value[0] == '"' {
+		value = unquotedNumber(value)
+	}
+	if len(f.offsets) == row+2 {
+		f.again(value)
+		return
+	}
 	f.upTo(row)
 	f.mark(row)
+	f.times = 1
 	if f.quoted {
 		f.data = append(f.data, unquote(value)...)
 	} else {
 		f.data = append(f.data, value...)
 	}
 	f.offsets = append(f.offsets, int32(len(f.data)))
+}
+
+// unquotedNumber returns a number without the quotes around it, and other text as it is.
+func unquotedNumber(quoted []byte) []byte {
+	inner := quoted[1 : len(quoted)-1]
+	if c := (cursor{b: inner}); len(inner) > 0 {
+		if _, ok := c.checkNumber(); ok && c.i == len(inner) {
+			return inner
+		}
+	}
+	return quoted
+}
+
+// again adds a value to those of the last row, as jsonColumn.again says.
+func (f *textFiller) again(value []byte) {
+	last := len(f.offsets) - 1
+	if f.times++; f.times == 2 {
+		f.data = slices.Insert(f.data, int(f.offsets[last-1]), slices.Concat([]byte("{"), f.key, []byte(":"))...)
+	} else {
+		f.data = f.data[:len(f.data)-1]
+	}
+	f.data = append(append(append(append(append(f.data, ','), f.key...), ':'), value...), '}')
+	f.offsets[last] = int32(len(f.data))
 }
 
 // upTo lets the rows before row that did not come be empty.

@@ -26,12 +26,15 @@ func (t *jsonTable) object(c *cursor, l *jsonLevel, row, depth int) *Error {
 				return errorf(CodeJSONTooLarge, "row %d: more than %d keys; send numbers as one array", row, t.limits.Fields)
 			}
 		}
-		if col.row == row {
-			return errorf(CodeJSONInvalid, "row %d: key %q is there twice", row, clip(col.name))
-		}
+		again := col.row == row
 		col.row = row
 		if err := t.value(c, col, row, depth); err != nil {
 			return err
+		}
+		if again {
+			if err := col.again(row); err != nil {
+				return err
+			}
 		}
 		last = col
 		switch c.peek() {
@@ -107,19 +110,16 @@ func (t *jsonTable) value(c *cursor, col *jsonColumn, row, depth int) *Error {
 	}
 	if kind == jsonString && col.decimal {
 		n := cursor{b: c.b[from+1 : c.i-1]}
-		if !t.isNumber(&n, col, row) {
-			return errorf(CodeJSONType, "row %d, key %q: the text is no number, and the schema says that it is a decimal", row, clip(col.name))
+		if t.isNumber(&n, col, row) {
+			kind, col.whole = jsonNumber, false
 		}
-		kind, col.whole = jsonNumber, false
 	}
 	if kind == jsonString {
 		col.text += int64(c.i - from - 2)
 	}
 	col.raw += int64(c.i - from)
 	col.count++
-	if err := col.become(kind); err != nil {
-		return errorf(err.Code, "row %d, key %q: %w", row, clip(col.name), err.Err)
-	}
+	col.become(kind)
 	return nil
 }
 
@@ -155,19 +155,26 @@ func (c *cursor) scalar() (kind jsonKind, ok bool) {
 	return jsonNumber, ok
 }
 
-// become takes a kind of value into the type of the column.
-func (c *jsonColumn) become(kind jsonKind) *Error {
-	switch {
-	case c.kind == kind:
-	case c.kind == jsonNull:
+// become takes a kind of value into the type of the column. Values of several types are kept as they stand: whether one of
+// them is a fault is for the reader of the column to say, and then of its row alone.
+func (c *jsonColumn) become(kind jsonKind) {
+	switch c.kind {
+	case kind:
+	case jsonNull:
 		c.kind = kind
-	case c.kind == jsonList && kind == jsonText, c.kind == jsonText && kind == jsonList:
-		c.kind = jsonText // an empty array tells no type
-	case c.level == nil || c.level.within:
-		c.kind = jsonText // of several types, which is no fault within a row
 	default:
-		return errorf(CodeJSONType, "%s, where earlier rows have %s", kind, c.kind)
+		c.kind = jsonText
 	}
+}
+
+// again is about a key that its object has had before: all its values are kept, as an object that has the key as often. Within such values nothing
+// can be told apart.
+func (c *jsonColumn) again(row int) *Error {
+	if c.inner != nil && len(c.inner.wants) > 0 {
+		return errorf(CodeJSONInvalid, "row %d: key %q is there twice, and what is within it is read", row, clip(c.name))
+	}
+	c.kind = jsonText
+	c.raw += int64(2*len(c.key) + len("{:,:}"))
 	return nil
 }
 

@@ -3,6 +3,8 @@ package format
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -17,7 +19,7 @@ func (t *jsonTable) measure(value []byte) error {
 		return errorf(CodeEmpty, "nothing but space; send an object or an array of objects")
 	}
 	if !utf8.Valid(value) {
-		return errorf(CodeJSONInvalid, "not UTF-8")
+		return notUTF8(value)
 	}
 	err := t.measureRows(&cursor{b: value, i: from})
 	if err == nil {
@@ -27,6 +29,34 @@ func (t *jsonTable) measure(value []byte) error {
 		return fault
 	}
 	return err
+}
+
+// notUTF8 says where a value is not UTF-8.
+func notUTF8(value []byte) *Error {
+	at := 0
+	for {
+		r, size := utf8.DecodeRune(value[at:])
+		if r == utf8.RuneError && size <= 1 {
+			break
+		}
+		at += size
+	}
+	where := "outside of the keys and their values"
+	for c := (cursor{b: value}); c.i < at; c.i++ {
+		from := c.i
+		if value[from] != '"' {
+			continue
+		}
+		if !c.checkString() {
+			break
+		}
+		if key := value[from+1 : c.i-1]; c.i > at && c.peek() == ':' {
+			where = fmt.Sprintf("in key %q", clip(strings.ToValidUTF8(string(key), "\ufffd")))
+		} else if c.peek() == ':' {
+			where = fmt.Sprintf("in the value of key %q", clip(string(key)))
+		}
+	}
+	return errorf(CodeJSONInvalid, "byte %d, %#x, is not UTF-8, %s; write JSON as UTF-8", at, value[at], where)
 }
 
 // measureRows is the first pass over the rows: an object is one, an array has one in each element, and lines are a

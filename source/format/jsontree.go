@@ -17,7 +17,7 @@ const (
 	jsonBool
 	jsonString
 	jsonList // arrays of numbers and null
-	jsonText // other arrays, objects, and what is of several types within them: kept as they stand
+	jsonText // other arrays, objects, and what is of several types: kept as they stand
 )
 
 func (k jsonKind) String() string {
@@ -83,7 +83,6 @@ type jsonPlace struct {
 type jsonLevel struct {
 	wants    []jsonWant
 	nested   bool            // all that is within objects is looked for
-	within   bool            // these are no rows
 	decimals map[string]bool // paths of numbers that are written as text
 	path     string          // of these objects, with a dot at the end; "" for rows
 	byName   map[string]*jsonColumn
@@ -138,7 +137,7 @@ func newJSONColumn(name string, wants []jsonWant, nested bool) *jsonColumn {
 }
 
 func newJSONInner(wants []jsonWant, nested bool) *jsonInner {
-	n := &jsonInner{wants: wants, object: jsonLevel{wants: wants, nested: nested, within: true}}
+	n := &jsonInner{wants: wants, object: jsonLevel{wants: wants, nested: nested}}
 	for _, w := range wants {
 		digits, _, _ := strings.Cut(w.rest, ".")
 		at, err := strconv.ParseUint(digits, 10, 31)

@@ -125,7 +125,7 @@ type Source struct {
 	Partitions      []int32            // partitions of a static assignment
 	Format          string             // format of the input values, one of format.Names
 	Features        []string           // numeric columns in order, or one list column; empty: chosen from the first message
-	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, NaN or Inf feature
+	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, text, NaN or Inf feature
 	OnGap           Choice             // what becomes of records that retention has deleted before they were read: Stop or Skip
 	MaxMessageBytes int                // largest message taken, bytes
 	SchemaFile      string             // Avro schema of values that name none; "": each names its schema
