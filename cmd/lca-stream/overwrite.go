@@ -28,9 +28,6 @@ const (
 // metadataKeys lists the key by which the Arrow schema of a content is known. A model is also known by its other formats.
 var metadataKeys = map[string]content{"lca.format": models, "lca.local_format": models, "lca.statistics_format": sums}
 
-// mostModel is more than the bytes of any model.
-const mostModel = 1 << 30
-
 // outputFlags adds --output and --force.
 func outputFlags(c *cobra.Command, output *string, force *bool, of content, usage string) {
 	c.Flags().StringVarP(output, "output", "o", "", usage)
@@ -51,7 +48,7 @@ func mayWrite(path string, of content, force bool) error {
 	case !info.Mode().IsRegular() || info.Size() == 0: // a pipe, a device, and what mktemp has made
 		return nil
 	}
-	is, err := contentOf(path, info.Size())
+	is, err := contentOf(path)
 	if err != nil {
 		return err
 	}
@@ -79,7 +76,7 @@ func mayWriteStream(path string, of content, force bool) error {
 }
 
 // contentOf returns what a file holds, "" if it is neither a model nor sums.
-func contentOf(path string, size int64) (content, error) {
+func contentOf(path string) (content, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -94,10 +91,12 @@ func contentOf(path string, size int64) (content, error) {
 		}
 		return "", nil
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil || size > mostModel {
+	head := make([]byte, 4096)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
-	if _, err := snapshot.Import(f); err == nil {
+	if snapshot.ExportedAs(head[:n]) != "" {
 		return models, nil
 	}
 	return "", nil
@@ -112,7 +111,7 @@ func unlike(path string, want content, fault error) error {
 	case info.Size() == 0:
 		return errors.New("the file is empty")
 	}
-	switch is, err := contentOf(path, info.Size()); {
+	switch is, err := contentOf(path); {
 	case err != nil || is == want || is == "" && want == models: // the fault of what is no model says so
 		return fault
 	case is == "":

@@ -55,7 +55,7 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 		switch ext := filepath.Ext(ch.model); {
 		case ext == ".yaml" || ext == ".yml":
 			return fmt.Errorf("%q is no id of a model: did you mean -c %[1]s?", ch.model)
-		case ch.file == "" && (ext == ".arrows" || ext == ".npz"):
+		case ch.file == "" && ext == ".arrows":
 			return fmt.Errorf("%q is no id of a model: did you mean --file %[1]s?", ch.model)
 		}
 		if ch.file != "" && ch.model != "" {

@@ -68,13 +68,13 @@ func (p *program) snapshotImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "Publish a model from a file to the snapshot topic",
-		Long: `Reads a snapshot in any format that export writes and publishes it under snapshot.model_id. Transforms of
+		Long: `Reads a snapshot that replay or export has written as Arrow, and publishes it under snapshot.model_id. Transforms of
 that model follow it at once. If the topic has the model already, the version goes on from there.
 
 A learner of that model is stopped with exit code 3, as by a second learner: started again, by its
 supervisor or by hand, it goes on from the model that was imported, at the place in the stream where it
 was. To leave it alone, give the import an id of its own (--set snapshot.model_id=NAME).`,
-		Example: "  lca-stream snapshot import -c stream.yaml --file model.npz --set snapshot.model_id=january",
+		Example: "  lca-stream snapshot import -c stream.yaml --file model.arrows --set snapshot.model_id=january",
 	}
 	o := p.configFlags(c)
 	o.needed = true

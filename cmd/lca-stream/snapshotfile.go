@@ -7,7 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-// readSnapshotFile reads any format that export writes.
+// readSnapshotFile reads a model.
 func readSnapshotFile(path string) (*snapshot.Snapshot, error) {
 	if isStdin(path) {
 		return nil, usageError("a model is not read from standard input (%s), which is for rows: name its file, or a pipe as in <(command)", path)
@@ -17,7 +17,7 @@ func readSnapshotFile(path string) (*snapshot.Snapshot, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	s, err := snapshot.Import(f)
+	s, err := snapshot.ReadFile(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, unlike(path, models, err))
 	}

@@ -172,7 +172,7 @@ func (r *keyedReplay) modelOf(dir, file string) []byte {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = f.Close() }()
-	s, err := snapshot.Import(f)
+	s, err := snapshot.ReadFile(f)
 	if err != nil {
 		r.t.Fatal(err)
 	}

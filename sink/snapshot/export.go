@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
 // Format is a file format for snapshots.
 type Format string
 
-// The formats. All hold the same arrays under the same names, and read back exactly: mean (d), whiten, parzen,
+// The formats. All hold the same arrays under the same names, exactly: mean (d), whiten, parzen,
 // gaussian, c_l and c_g (one row per direction, d columns, as in the model part), eigenvalues (d_P of parzen, then
 // d_G of gaussian), scores (ascending), neighbours (N×d, float32), and the metadata as text.
 const (
@@ -59,42 +58,23 @@ func Export(w io.Writer, s *Snapshot, f Format) error {
 	return nil
 }
 
-// Import reads what Export wrote. It recognises the format by the first bytes.
-func Import(r io.Reader) (*Snapshot, error) {
-	data, err := readAll(r)
-	if err != nil {
-		return nil, err
-	}
-	f, err := sniff(data)
-	if err != nil {
-		return nil, err
-	}
-	if f == FormatArrow {
-		return ReadFile(bytes.NewReader(data))
-	}
-	a, err := map[Format]func([]byte) (*arrays, error){
-		FormatNPZ: readNPZ, FormatSafetensors: readSafetensors, FormatONNX: readONNX, FormatJSON: readJSON,
-	}[f](data)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot: read %s: %w", f, err)
-	}
-	return a.snapshot()
-}
+// exportHead is how many of its first bytes tell an export.
+const exportHead = 4096
 
-func sniff(data []byte) (Format, error) {
+// ExportedAs returns the format for other programs that Export has written a file in, by its first bytes; "": none. Such a file is not read back.
+func ExportedAs(data []byte) Format {
+	data = data[:min(len(data), exportHead)]
 	switch {
-	case bytes.HasPrefix(data, []byte("\xff\xff\xff\xff")), bytes.HasPrefix(data, []byte("ARROW1")):
-		return FormatArrow, nil
-	case bytes.HasPrefix(data, []byte("PK\x03\x04")):
-		return FormatNPZ, nil
-	case bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")):
-		return FormatJSON, nil
-	case len(data) > 8 && data[8] == '{':
-		return FormatSafetensors, nil
-	case bytes.HasPrefix(data, []byte{onnxIRVersion << 3}):
-		return FormatONNX, nil
+	case bytes.HasPrefix(data, []byte("PK\x03\x04")) && bytes.Contains(data, []byte(npzMetadata+".npy")):
+		return FormatNPZ
+	case bytes.HasPrefix(data, []byte(`{"metadata":{"lca.`)):
+		return FormatJSON
+	case len(data) > 8 && bytes.HasPrefix(data[8:], []byte(`{"`+safetensorsMetadata+`":{"lca.`)):
+		return FormatSafetensors
+	case bytes.HasPrefix(data, []byte{onnxIRVersion << 3}) && bytes.Contains(data, []byte(onnxProducedBy)):
+		return FormatONNX
 	}
-	return "", fmt.Errorf("snapshot: %d bytes are of none of the formats %v", len(data), Formats())
+	return ""
 }
 
 // arrays is a snapshot as named arrays, the form that other programs read.
@@ -154,78 +134,4 @@ func arraysOf(s *Snapshot) *arrays {
 	a.float64s[nameEigenvalues] = matrix{1, len(s.Model.Ratio), s.Model.Ratio}
 	a.float64s[nameScores] = matrix{1, len(sorted(s.Model)), sorted(s.Model)}
 	return a
-}
-
-// snapshot converts the arrays, with the same checks as for a snapshot from the topic.
-func (a *arrays) snapshot() (*Snapshot, error) {
-	var keys, values []string
-	for key, value := range a.metadata {
-		keys, values = append(keys, key), append(values, value)
-	}
-	var d decoder
-	if err := d.agree(pairs{keys, values}); err != nil {
-		return nil, err
-	}
-	eigenvalues := a.float64s[nameEigenvalues].values
-	parzen := a.float64s[KindParzen].rows
-	if n := parzen + a.float64s[KindGaussian].rows; len(eigenvalues) != n {
-		return nil, fmt.Errorf("snapshot: %d eigenvalues for %d directions", len(eigenvalues), n)
-	}
-	for _, kind := range kinds() {
-		m := a.float64s[kind]
-		if m.columns != d.table.d && m.rows > 0 {
-			return nil, fmt.Errorf("snapshot: %s has %d columns, but lca.d is %d", kind, m.columns, d.table.d)
-		}
-		for i := range m.rows {
-			e := 0.0
-			switch kind {
-			case KindParzen:
-				e = eigenvalues[i]
-			case KindGaussian:
-				e = eigenvalues[parzen+i]
-			}
-			d.table.add(kind, i, e, m.values[i*m.columns:(i+1)*m.columns])
-		}
-	}
-	if a.d != d.table.d && len(a.x) > 0 {
-		return nil, fmt.Errorf("snapshot: %s has %d columns, but lca.d is %d", nameNeighbours, a.d, d.table.d)
-	}
-	d.neighbours, d.scores = a.x, a.float64s[nameScores].values
-	return d.finish()
-}
-
-// set stores an array under its name; unknown names are ignored.
-func (a *arrays) set(name string, dims []int, float64s []float64, float32s []float32) error {
-	if a.float64s == nil {
-		a.float64s = make(map[string]matrix)
-	}
-	rows, columns := 1, 0
-	switch {
-	case len(dims) == 1 && isVector(name):
-		columns = dims[0]
-	case len(dims) == 2 && !isVector(name):
-		rows, columns = dims[0], dims[1]
-	default:
-		return fmt.Errorf("array %s has %d dimensions", name, len(dims))
-	}
-	if name == nameNeighbours {
-		if len(float32s) != rows*columns {
-			return fmt.Errorf("array %s has %d numbers of float32 for %d×%d", name, len(float32s), rows, columns)
-		}
-		a.x, a.d = float32s, columns
-		if len(float32s) == 0 {
-			a.x = nil
-		}
-		return nil
-	}
-	if len(float64s) != rows*columns {
-		return fmt.Errorf("array %s has %d numbers of float64 for %d×%d", name, len(float64s), rows, columns)
-	}
-	a.float64s[name] = matrix{rows, columns, float64s}
-	return nil
-}
-
-// isArray reports whether a name is one of the known arrays.
-func isArray(name string) bool {
-	return name == nameNeighbours || slices.Contains(float64Names(), name)
 }

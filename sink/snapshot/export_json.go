@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 )
 
@@ -33,51 +32,10 @@ func writeJSON(w io.Writer, a *arrays) error {
 	})
 }
 
-func readJSON(data []byte) (*arrays, error) {
-	var j jsonSnapshot
-	if err := json.Unmarshal(data, &j); err != nil {
-		return nil, err
-	}
-	a := &arrays{metadata: j.Metadata}
-	if err := a.set(KindMean, []int{len(j.Mean)}, j.Mean, nil); err != nil {
-		return nil, err
-	}
-	if err := a.set(nameEigenvalues, []int{len(j.Eigenvalues)}, j.Eigenvalues, nil); err != nil {
-		return nil, err
-	}
-	if err := a.set(nameScores, []int{len(j.Scores)}, j.Scores, nil); err != nil {
-		return nil, err
-	}
-	for kind, rows := range map[string][][]float64{KindWhiten: j.Whiten, KindParzen: j.Parzen, KindGaussian: j.Gaussian, KindCL: j.CL, KindCG: j.CG} {
-		values, columns, err := join(kind, rows)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.set(kind, []int{len(rows), columns}, values, nil); err != nil {
-			return nil, err
-		}
-	}
-	x, columns, err := join(nameNeighbours, j.Neighbours)
-	if err != nil {
-		return nil, err
-	}
-	return a, a.set(nameNeighbours, []int{len(j.Neighbours), columns}, nil, x)
-}
-
 func split[T any](values []T, columns int) [][]T {
 	rows := make([][]T, 0, len(values)/max(1, columns))
 	for ; len(values) > 0; values = values[columns:] {
 		rows = append(rows, values[:columns])
 	}
 	return rows
-}
-
-func join[T any](name string, rows [][]T) (values []T, columns int, err error) {
-	for i, row := range rows {
-		if len(row) != len(rows[0]) {
-			return nil, 0, fmt.Errorf("row %d of %s has %d numbers, the first %d", i, name, len(row), len(rows[0]))
-		}
-		values, columns = append(values, row...), len(row)
-	}
-	return values, columns, nil
 }

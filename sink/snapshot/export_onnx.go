@@ -2,8 +2,6 @@ package snapshot
 
 import (
 	"encoding/base64"
-	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -32,6 +30,8 @@ const (
 	onnxFloat, onnxDouble = 1, 11 // TensorProto.DataType
 )
 
+const onnxProducedBy = "lca-stream"
+
 // message builds one protobuf message.
 type message []byte
 
@@ -49,7 +49,7 @@ func writeONNX(w io.Writer, a *arrays) error {
 	var opset, model message
 	opset.number(2, 13) // the first version with the current form of all four operators
 	model.number(onnxIRVersion, 7)
-	model.text(onnxProducer, "lca-stream")
+	model.text(onnxProducer, onnxProducedBy)
 	model.text(onnxProducerVersion, a.metadata["lca.producer"])
 	model.bytes(onnxGraph, onnxGraphOf(a))
 	model.bytes(onnxOpset, opset)
@@ -125,122 +125,4 @@ func onnxValue(name string, columns int) (v message) {
 	v.text(1, name)
 	v.bytes(2, typ)
 	return v
-}
-
-func readONNX(data []byte) (*arrays, error) {
-	a := &arrays{metadata: make(map[string]string)}
-	encoded := make(map[string]string)
-	err := eachField(data, func(field protowire.Number, b []byte, _ uint64) error {
-		switch field {
-		case onnxGraph:
-			return a.readInitializers(b)
-		case onnxProps:
-			var entry [3]string
-			if err := eachField(b, func(f protowire.Number, text []byte, _ uint64) error {
-				if f < 3 {
-					entry[f] = string(text)
-				}
-				return nil
-			}); err != nil {
-				return err
-			}
-			if isArray(entry[1]) {
-				encoded[entry[1]] = entry[2]
-			} else {
-				a.metadata[entry[1]] = entry[2]
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	d := a.float64s[KindMean].columns
-	if d == 0 || len(encoded) == 0 {
-		return nil, errors.New("no initializer mean, or no arrays in metadata_props: not exported by lca-stream")
-	}
-	for name, text := range encoded {
-		if err := a.setEncoded(name, text, d); err != nil {
-			return nil, fmt.Errorf("metadata %s: %w", name, err)
-		}
-	}
-	return a, nil
-}
-
-// setEncoded stores an array of metadata_props, whose shape follows from d.
-func (a *arrays) setEncoded(name, text string, d int) error {
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		return err
-	}
-	typ, width := "F64", 8
-	if name == nameNeighbours {
-		typ, width = "F32", 4
-	}
-	if isVector(name) {
-		return a.setBytes(name, typ, []int{len(b) / width}, b)
-	}
-	return a.setBytes(name, typ, []int{len(b) / (width * d), d}, b)
-}
-
-func (a *arrays) readInitializers(graph []byte) error {
-	return eachField(graph, func(field protowire.Number, b []byte, _ uint64) error {
-		if field != graphInitializer {
-			return nil
-		}
-		var name, typ string
-		var dims []int
-		var raw []byte
-		err := eachField(b, func(field protowire.Number, b []byte, v uint64) error {
-			switch field {
-			case tensorDims:
-				dims = append(dims, int(v))
-			case tensorType:
-				if v == onnxDouble {
-					typ = "F64"
-				}
-			case tensorName:
-				name = string(b)
-			case tensorRaw:
-				raw = b
-			}
-			return nil
-		})
-		if err != nil || name != KindMean && name != KindWhiten {
-			return err
-		}
-		if err := a.setBytes(name, typ, dims, raw); err != nil {
-			return fmt.Errorf("initializer %s: %w", name, err)
-		}
-		return nil
-	})
-}
-
-// eachField visits the fields of a protobuf message, with bytes or a number depending on the wire type.
-func eachField(data []byte, visit func(field protowire.Number, b []byte, v uint64) error) error {
-	for len(data) > 0 {
-		field, typ, n := protowire.ConsumeTag(data)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		data = data[n:]
-		var b []byte
-		var v uint64
-		switch typ {
-		case protowire.BytesType:
-			b, n = protowire.ConsumeBytes(data)
-		case protowire.VarintType:
-			v, n = protowire.ConsumeVarint(data)
-		default:
-			n = protowire.ConsumeFieldValue(field, typ, data)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if err := visit(field, b, v); err != nil {
-			return err
-		}
-		data = data[n:]
-	}
-	return nil
 }

@@ -66,6 +66,12 @@ func ReadFile(r io.Reader) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f := ExportedAs(data); f != "" {
+		return nil, fmt.Errorf("snapshot: it is an export for other programs, %s: a model is read from an Arrow stream, which `snapshot export` writes to .arrows", f)
+	}
+	if !bytes.HasPrefix(data, []byte("\xff\xff\xff\xff")) && !bytes.HasPrefix(data, []byte("ARROW1")) {
+		return nil, fmt.Errorf("snapshot: %d bytes are no Arrow stream, as a model is", len(data))
+	}
 	limits := fileLimits(len(data))
 	var d decoder
 	for _, name := range []string{PartModel, PartNeighbours, PartScores} {

@@ -72,7 +72,7 @@ func TestReadFileRefuses(t *testing.T) {
 		says string
 	}{
 		{"nothing", nil, "no Arrow stream"},
-		{"text", []byte("kind,index\n"), "part model"},
+		{"text", []byte("kind,index\n"), "no Arrow stream"},
 		{"an Arrow file", []byte("ARROW1\x00\x00............"), "Arrow file"},
 		{"the model part alone", model, "part neighbours"},
 		{"the parts swapped", append(slices.Clone(good[len(model):]), model...), `says "neighbours"`},
