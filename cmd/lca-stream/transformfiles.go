@@ -208,7 +208,7 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if t.writer, err = rowfile.New(kind, w, out); err != nil {
+		if t.writer, err = rowfile.New(kind, w, out, len(t.flags.inputs) > 1 || !hasOneDictionary(path)); err != nil {
 			return err
 		}
 	}
@@ -227,6 +227,12 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 		t.screen.rows(m.Record.NumRows())
 		return nil
 	})
+}
+
+// hasOneDictionary reports whether a file has only one dictionary for each column, by its name: a stream may have others for each batch.
+func hasOneDictionary(path string) bool {
+	kind, err := rowfile.KindOf(path)
+	return err == nil && kind == rowfile.ArrowFile
 }
 
 // sameColumns says where two schemas differ.

@@ -43,9 +43,10 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func newArrowFile(w io.Writer, schema *arrow.Schema) (Writer, error) {
-	if hasDictionary(schema) {
-		return newEncodedFile(w, schema) // a file has each dictionary once, and a message its own
+func newArrowFile(w io.Writer, schema *arrow.Schema, several bool) (Writer, error) {
+	of := schema
+	if several {
+		schema = widened(schema)
 	}
 	footer, err := emptyFooter(schema)
 	if err != nil {
@@ -54,6 +55,9 @@ func newArrowFile(w io.Writer, schema *arrow.Schema) (Writer, error) {
 	out := &counter{w: w}
 	if _, err := out.Write(fileMark); err != nil {
 		return nil, err
+	}
+	if hasDictionary(schema) {
+		return newDictionaryFile(out, of, schema, footer)
 	}
 	return &arrowFile{stream: stream{w: out, of: schema}, out: out, footer: footer}, nil
 }
@@ -116,9 +120,12 @@ func (a *arrowFile) Close() error {
 	if err := a.stream.Close(); err != nil {
 		return err
 	}
-	footer := withBlocks(a.footer, a.blocks)
+	return writeFooter(a.out, withBlocks(a.footer, footerBatches, a.blocks))
+}
+
+func writeFooter(w io.Writer, footer []byte) error {
 	footer = binary.LittleEndian.AppendUint32(footer, uint32(len(footer)))
-	_, err := a.out.Write(append(footer, fileMark[:6]...))
+	_, err := w.Write(append(footer, fileMark[:6]...))
 	return err
 }
 
@@ -135,26 +142,31 @@ func emptyFooter(schema *arrow.Schema) ([]byte, error) {
 	b := file.Bytes()
 	end := len(b) - 4 - 6
 	footer := b[end-int(binary.LittleEndian.Uint32(b[end:])) : end]
-	if batches(footer) == 0 {
+	if listOf(footer, footerBatches) == 0 {
 		return nil, errors.New("the footer has no list of batches")
 	}
 	return footer, nil
 }
 
-// batches returns where a footer refers to its list of batches, its fourth field; 0: it has none.
-func batches(footer []byte) flatbuffers.UOffsetT {
-	const recordBatches = 4 + 2*3
+// The lists of a footer by its fields (File.fbs).
+const (
+	footerDictionaries = 4 + 2*2
+	footerBatches      = 4 + 2*3
+)
+
+// listOf returns where a footer refers to a list; 0: it has none.
+func listOf(footer []byte, list flatbuffers.VOffsetT) flatbuffers.UOffsetT {
 	t := flatbuffers.Table{Bytes: footer, Pos: flatbuffers.GetUOffsetT(footer)}
-	field := t.Offset(recordBatches)
+	field := t.Offset(list)
 	if field == 0 {
 		return 0
 	}
 	return t.Pos + flatbuffers.UOffsetT(field)
 }
 
-// withBlocks returns a footer with other batches: their list stands behind all else, and the footer refers to it.
-func withBlocks(footer []byte, blocks []block) []byte {
-	reference := batches(footer)
+// withBlocks returns a footer with another list: it stands behind all else, and the footer refers to it.
+func withBlocks(footer []byte, list flatbuffers.VOffsetT, blocks []block) []byte {
+	reference := listOf(footer, list)
 	out := bytes.Clone(footer)
 	for len(out)%8 != 4 { // the elements, behind their number, are aligned
 		out = append(out, 0)
@@ -167,4 +179,14 @@ func withBlocks(footer []byte, blocks []block) []byte {
 		out = binary.LittleEndian.AppendUint64(out, uint64(b.body))
 	}
 	return out
+}
+
+// seeker knows where it is, which is all that the writer of files asks for.
+type seeker struct{ counter }
+
+func (s *seeker) Seek(offset int64, whence int) (int64, error) {
+	if offset != 0 || whence != io.SeekCurrent {
+		return 0, errors.New("rowfile: a file is written from its beginning to its end")
+	}
+	return s.n, nil
 }

@@ -37,7 +37,7 @@ func BenchmarkFiles(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				w, err := New(extensions[ext], f, rec.Schema())
+				w, err := New(extensions[ext], f, rec.Schema(), false)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -70,7 +70,7 @@ func written(t *testing.T, path string) string {
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	var out bytes.Buffer
-	w, err := New(Parquet, &out, in.Schema())
+	w, err := New(Parquet, &out, in.Schema(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestParquetRefuses(t *testing.T) {
 		arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int32, arrow.PrimitiveTypes.Int8), arrow.FixedWidthTypes.MonthInterval, arrow.StructOf(),
 		&arrow.Decimal128Type{Precision: 5, Scale: -2},
 	} {
-		_, err := New(Parquet, nil, arrow.NewSchema([]arrow.Field{{Name: "odd one", Type: dt}}, nil))
+		_, err := New(Parquet, nil, arrow.NewSchema([]arrow.Field{{Name: "odd one", Type: dt}}, nil), false)
 		if err == nil || !strings.Contains(err.Error(), `"odd one"`) || !strings.Contains(err.Error(), "write .arrow") {
 			t.Errorf("%s: %v", dt, err)
 		}

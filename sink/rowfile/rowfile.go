@@ -40,11 +40,12 @@ func KindOf(path string) (Kind, error) {
 	return 0, fmt.Errorf("extension %q; want .parquet, .arrow, .arrows, or - for an Arrow IPC stream on standard output", ext)
 }
 
-// New returns a Writer of a format to w, for messages of a schema.
-func New(kind Kind, w io.Writer, schema *arrow.Schema) (Writer, error) {
+// New returns a Writer of a format to w, for messages of a schema. Where they come of several files or of a stream, whose dictionaries
+// may differ, an Arrow file has all words of a column in one, and indices of 32 bits or more.
+func New(kind Kind, w io.Writer, schema *arrow.Schema, several bool) (Writer, error) {
 	switch kind {
 	case ArrowFile:
-		return newArrowFile(w, schema)
+		return newArrowFile(w, schema, several)
 	case Parquet:
 		return newParquetFile(w, schema)
 	}
