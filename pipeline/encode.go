@@ -129,12 +129,12 @@ func (t *Transform) encodeAs(ctx context.Context, as Format, m *source.Message, 
 		if err != nil {
 			return nil, err
 		}
-		return t.json.extend(dst, body, m.Record, w)
+		return t.json.extend(dst, body, m.Record, w, false)
 	case m.Format == format.JSON:
-		return t.json.extend(dst, m.Value, m.Record, w)
+		return t.json.extend(dst, m.Value, m.Record, w, true)
 	case m.Format == format.JSONSchema:
 		_, body, _ := format.SchemaID(m.Value)
-		return t.json.extend(dst, body, m.Record, w)
+		return t.json.extend(dst, body, m.Record, w, true)
 	}
 	return t.json.convert(dst, m.Record, w, m.Format == format.Arrow || m.Format == "")
 }

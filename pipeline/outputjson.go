@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -23,6 +24,7 @@ type jsonOutput struct {
 	k        int            // number of coordinates of the rows seen last
 	ours     []arrow.Field  // our columns with k coordinates
 	keys     [][]byte       // their names as keys, each with the comma before and the colon behind it
+	fields   []byte         // what they are to Kafka Connect, each with the comma before it
 	features []string       // of items
 	items    [][]byte       // for each feature, an entry of lca_why before its number
 	most     int            // bytes of one output
@@ -44,6 +46,7 @@ func (o *jsonOutput) tooLong(rows int) error {
 func (o *jsonOutput) prepare(in *arrow.Schema, w *Whitened) error {
 	if o.k != w.K {
 		o.k, o.ours, o.keys, o.in = w.K, o.config.fields(w.K), o.keys[:0], nil
+		o.fields = connectSchemas(o.ours)
 		for _, f := range o.ours {
 			o.keys = append(o.keys, append(jsontext.AppendString([]byte{','}, f.Name), ':'))
 		}
@@ -63,9 +66,9 @@ func (o *jsonOutput) prepare(in *arrow.Schema, w *Whitened) error {
 	return nil
 }
 
-// extend appends to dst the JSON text that was decoded to rec, with what its rows have become. On error dst comes back
-// as it was.
-func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened) ([]byte, error) {
+// extend appends to dst the JSON text that was decoded to rec, with what its rows have become; opens: into envelopes, unless a schema
+// of its own says that our keys are next to the others. On error dst comes back as it was.
+func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened, opens bool) ([]byte, error) {
 	n := int(rec.NumRows())
 	w.check(n, &o.config)
 	if err := o.prepare(rec.Schema(), w); err != nil {
@@ -82,6 +85,18 @@ func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened) ([]
 		}
 		if len(dst)-before > o.most {
 			return dst[:before], o.tooLong(n)
+		}
+		if opens {
+			begin := from + bytes.IndexByte(text[from:], '{')
+			e, is, err := o.envelope(text[begin : end+1])
+			if err != nil {
+				return dst[:before], err
+			}
+			if is {
+				dst = o.enclose(append(dst, text[from:begin]...), text[begin:end+1], e, w, row)
+				from = end
+				continue
+			}
 		}
 		dst = append(dst, text[from:end]...)
 		dst = o.row(dst, w, row, empty)
