@@ -18,6 +18,9 @@ const (
 	// lookFor is how long a command that only looks tries to reach a broker.
 	lookFor = 5 * time.Second
 
+	// persistFor is how long it then asks again where brokers close connections: within kafka.request_timeout.
+	persistFor = 10 * time.Second
+
 	// startFor is the same for a process that stays: longer than a broker takes to start next to it.
 	startFor = time.Minute
 )
@@ -60,6 +63,7 @@ func (p *program) connect(ctx context.Context, o *options) (*system, error) {
 		s.close()
 		return nil, err
 	}
+	s.cluster.Persist(persistFor)
 	return s, nil
 }
 

@@ -195,6 +195,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 		d.fault("brokers", remedy, "a broker is there, but %v", err)
 		return false
 	}
+	cl.Persist(persistFor)
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{d.system.config.Source.Topic}})
 	if err != nil {
 		d.fault("brokers", "try again: it has answered a moment ago", "a broker is there, but %v", cl.Explain(err))

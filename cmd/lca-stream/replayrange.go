@@ -38,6 +38,7 @@ func (r *replay) open(ctx context.Context) error {
 		if r.system, err = newSystem(r.config, r.log, r.stats); err == nil {
 			sayRisks(r.config, r.log)
 			err = r.system.reach(ctx, lookFor)
+			r.system.cluster.Persist(persistFor)
 		}
 		if err != nil {
 			return err

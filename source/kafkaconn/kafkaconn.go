@@ -57,12 +57,13 @@ type Config struct {
 
 // Cluster is a connection pool. It is safe for concurrent use.
 type Cluster struct {
-	config    Config
-	transport *kafka.Transport
-	trips     kafka.RoundTripper // transport, or what is around it
-	client    *kafka.Client
-	address   net.Addr
-	offers    offers
+	config     Config
+	transport  *kafka.Transport
+	trips      kafka.RoundTripper // transport, with what is around it
+	persistent *persistent        // the outermost of that
+	client     *kafka.Client
+	address    net.Addr
+	offers     offers
 }
 
 // Open checks the configuration, loads certificates and password, and prepares the connections.
@@ -99,13 +100,15 @@ func Open(c Config) (*Cluster, error) {
 	if b, ok := mechanism.(*bearer); ok {
 		trips = &bearerTransport{transport, b}
 	}
+	outer := &persistent{RoundTripper: trips, log: c.Log}
 	address := kafka.TCP(c.Brokers...)
 	return &Cluster{
-		config:    c,
-		transport: transport,
-		trips:     trips,
-		client:    &kafka.Client{Addr: address, Transport: trips, Timeout: RequestTimeout},
-		address:   address,
+		config:     c,
+		transport:  transport,
+		trips:      outer,
+		persistent: outer,
+		client:     &kafka.Client{Addr: address, Transport: outer, Timeout: RequestTimeout},
+		address:    address,
 	}, nil
 }
 
