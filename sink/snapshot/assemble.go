@@ -132,8 +132,8 @@ func (a *Assembler) slotOf(p place) *slot {
 // parseChunk checks a chunk against its headers and its key.
 func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err error) {
 	text := func(key string) string { return source.LastHeader(headers, key) }
-	if c.version, err = strconv.ParseUint(text(headerVersion), 10, 64); err != nil || c.version == 0 {
-		return c, fmt.Errorf("header %s is %q, want a number from 1", headerVersion, text(headerVersion))
+	if c.version, err = strconv.ParseUint(text(headerVersion), 10, 64); err != nil || c.version == 0 || c.version > mostVersion {
+		return c, fmt.Errorf("header %s is %q, want a number from 1 to %d", headerVersion, text(headerVersion), uint64(mostVersion))
 	}
 	if text(headerModelID) != p.modelID || text(headerPart) != p.part {
 		return c, fmt.Errorf("headers say model %q, part %q", text(headerModelID), text(headerPart))

@@ -61,6 +61,8 @@ func (s *Snapshot) Validate() error {
 		return fmt.Errorf("snapshot: model id %q: want text that is not empty", s.ModelID)
 	case s.Version < 1:
 		return errors.New("snapshot: version 0 means no model: want at least 1")
+	case s.Version > mostVersion:
+		return fmt.Errorf("snapshot: version %d is more rows than any stream has: want at most %d", s.Version, uint64(mostVersion))
 	case !utf8.ValidString(s.Producer):
 		return fmt.Errorf("snapshot: producer %q is not UTF-8", s.Producer)
 	case d < 1:
@@ -92,11 +94,33 @@ func (s *Snapshot) Validate() error {
 			return fmt.Errorf("snapshot: extra metadata %q is not UTF-8", key)
 		}
 	}
-	return errors.Join(
+	if err := errors.Join(
 		checkMatrix("B_L", m.BL, d, parzen), checkMatrix("B_G", m.BG, d, gaussian),
 		checkMatrix("W", m.W, rowsOf(m.W), d), checkSymmetric("C_L", m.CL, d), checkSymmetric("C_G", m.CG, d),
-		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkNeighbours(m.Neighbours))
+		checkFinite("mean", m.Mean), checkFinite("eigenvalues", m.Ratio), checkNeighbours(m.Neighbours)); err != nil {
+		return err
+	}
+	return checkWhitening(m)
 }
+
+// mostWeight bounds the numbers of W: a column in its own units would have to vary by less than 1e-100.
+const mostWeight = 1e100
+
+// checkWhitening refuses a W with which all rows look alike, or none is finite. No learner makes one; that one is right cannot be seen.
+func checkWhitening(m *lca.Model) error {
+	if rowsOf(m.W) == 0 {
+		return nil
+	}
+	most := max(mat.Max(m.W), -mat.Min(m.W))
+	if most > mostWeight || most == 0 && m.Components == lca.ComponentsAll && len(m.Ratio) > 0 {
+		return fmt.Errorf("snapshot: the largest number of W is %v, which no learner writes: want more than 0 and at most %v", most, mostWeight)
+	}
+	return nil
+}
+
+// mostVersion bounds a version, which is a number of rows: those of a million per second for thirty years. Versions only grow, so
+// a learner could not publish after one that is not a learner's.
+const mostVersion = 1_000_000_000_000_000
 
 // mostScores is how many scores fit into one chunk together with the metadata.
 const mostScores = 50_000

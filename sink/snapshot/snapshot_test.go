@@ -43,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 		{"further metadata", func(s *Snapshot) { s.Extra = map[string]string{"lca.tomorrow": "yes", "owner": "späti", "a": ""} }, 3, 1},
 		{"model id with slashes", func(s *Snapshot) { s.ModelID = "plant/7/model" }, 3, 1},
 		{"greatest numbers", func(s *Snapshot) {
-			s.Version, s.Model.Info.Rows, s.Number = math.MaxUint64, math.MaxUint64, math.MaxUint64
+			s.Version, s.Model.Info.Rows, s.Number = mostVersion, math.MaxUint64, math.MaxUint64
 			s.Model.Mean[0], s.Model.Mean[1], s.Model.Mean[2] = math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)
 		}, 3, 1},
 	} {
@@ -219,6 +219,9 @@ func TestValidate(t *testing.T) {
 		{"no model", func(s *Snapshot) { s.Model = nil }, "no model"},
 		{"no model id", func(s *Snapshot) { s.ModelID = "" }, "model id"},
 		{"version 0", func(s *Snapshot) { s.Version = 0 }, "at least 1"},
+		{"a version that nothing could follow", func(s *Snapshot) { s.Version = math.MaxUint64 }, "more rows than any stream has"},
+		{"W of zeros", func(s *Snapshot) { s.Model.W.Zero() }, "largest number of W is 0"},
+		{"a huge W", func(s *Snapshot) { s.Model.W.Scale(1e200, s.Model.W) }, "largest number of W is"},
 		{"no column", func(s *Snapshot) { s.Model.Dim = 0 }, "0 columns"},
 		{"names", func(s *Snapshot) { s.Features = s.Features[1:] }, "2 feature names"},
 		{"name of other bytes", func(s *Snapshot) { s.Features[1] = "\xff" }, "UTF-8"},
