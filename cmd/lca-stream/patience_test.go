@@ -16,7 +16,7 @@ import (
 )
 
 // A broker that is busy, or where a token has ended, closes a connection. Commands that look ask again, as processes that stay do, and say so. Here
-// the first request of each kind gets no answer, but for the end of a transaction: whether that is committed would not be known.
+// the first request of each kind gets no answer, except the end of a transaction: whether that is committed would not be known.
 func TestCommandsOutliveAClosedConnection(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Embedded)
