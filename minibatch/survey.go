@@ -64,7 +64,8 @@ type Column struct {
 
 	values map[string]struct{}
 	finite int
-	texts  int // values that are no numbers
+	texts  int    // values that are no numbers
+	shape  string // how to name what is within its values, see listed
 	whole  bool
 	rises  bool          // each value is above the one before it
 	runs   int           // of one value, in each partition
@@ -112,7 +113,9 @@ func (s *Survey) Add(rec arrow.Record, partition int32) error {
 			if err != nil {
 				return featureError(CodeCorrupt, leaf.Name, "%v", err)
 			}
-			c.others(col)
+			if c.others(col); c.texts > 0 && c.shape == "" && nested.IsKept(rec.Schema(), leaf.Name) {
+				c.look(col)
+			}
 			col.Release()
 		}
 		if nested.IsOpen(rec.Schema()) {
@@ -213,6 +216,16 @@ func (c *Column) others(col arrow.Array) {
 	}
 }
 
+// look finds out whether the first value is a list of objects.
+func (c *Column) look(col arrow.Array) {
+	for i := range col.Len() {
+		if col.IsValid(i) {
+			c.shape = listed(c.Name, col.ValueStr(i))
+			return
+		}
+	}
+}
+
 func (c *Column) count(value string) {
 	if _, known := c.values[value]; known {
 		return
@@ -276,6 +289,8 @@ func (s *Survey) Features() (columns []string, leftOut []Judgement) {
 // named says why a column is no feature by its type and name; "": it may be one.
 func (c *Column) named(rows int) string {
 	switch {
+	case !c.Numeric && c.shape != "":
+		return c.shape
 	case !c.Numeric && !c.List:
 		return notNumeric(c.Type)
 	case 2*c.Rows < rows:

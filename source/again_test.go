@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"log/slog"
 	"strings"
@@ -97,4 +98,43 @@ func TestTroubleBeginsAfterAnAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A right that a process had may be missing for a while, as when rights are replaced; one that it never had ends it at once, and so does one that
+// stays away. Time without it counts from the first refusal that follows an answer.
+func TestRightsThatAreReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, missing := range []error{kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed} {
+			c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := newRetry(c, time.Hour, "look up offsets").again(t.Context(), missing); !errors.Is(err, missing) {
+				t.Errorf("at the start: %v, want %v", err, missing)
+			}
+			c.Allow()
+			r := newRetry(c, time.Hour, "look up offsets")
+			for range 3 {
+				began := time.Now()
+				var err error
+				for err == nil && time.Since(began) < rightsGrace-maxBackoff {
+					err = r.again(t.Context(), missing)
+				}
+				if err != nil {
+					t.Errorf("%v, after %v", err, time.Since(began))
+				}
+				r.succeeded()
+			}
+			began := time.Now()
+			for err = nil; err == nil; {
+				err = r.again(t.Context(), missing)
+			}
+			if took := time.Since(began); !errors.Is(err, missing) || took < rightsGrace || took > rightsGrace+maxBackoff {
+				t.Errorf("one that stays away: %v after %v", err, took)
+			}
+			if err := newRetry(c, time.Hour, "x").again(t.Context(), kafka.TransactionalIDAuthorizationFailed); err == nil {
+				t.Error("a right that is none of the reader's is waited for")
+			}
+		}
+	})
 }

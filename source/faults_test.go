@@ -43,6 +43,7 @@ func TestFetchRetries(t *testing.T) {
 		"newly created":               faults(kmsg.Fetch, kerr.UnknownTopicOrPartition),
 		"disk":                        faults(kmsg.Fetch, kerr.KafkaStorageError),
 		"new leader behind":           faults(kmsg.Fetch, kerr.OffsetNotAvailable),
+		"right taken away":            faults(kmsg.Fetch, kerr.TopicAuthorizationFailed),
 		"out of range, but it is not": faults(kmsg.Fetch, kerr.OffsetOutOfRange),
 		"connection cut": func(_ *testing.T, c *kfake.Cluster) {
 			for range 2 {

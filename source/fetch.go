@@ -177,6 +177,7 @@ func (f *Fetcher) Fetch(ctx context.Context) (Fetched, error) {
 		got, err := f.once(ctx)
 		if err == nil {
 			r.succeeded()
+			f.config.Cluster.Allow()
 			f.next, f.doubts, f.bound = got.Next, 0, f.topic != noTopicID
 			f.trail.read(got.Epoch)
 			if f.own != nil {

@@ -56,6 +56,19 @@ func TestJoinRetries(t *testing.T) {
 	}
 }
 
+// A member that could read joins again once its right to the group is back.
+func TestJoinWaitsForARightThatItHad(t *testing.T) {
+	c := fake(t)
+	faults(kmsg.JoinGroup, kerr.GroupAuthorizationFailed)(t, c)
+	cluster := open(t, c.ListenAddrs()...)
+	cluster.Allow()
+	w := join(t, cluster, groupOf())
+	if gen := w.next(t); len(gen.Partitions) != 3 {
+		t.Errorf("partitions %v", gen.Partitions)
+	}
+	w.leave(t)
+}
+
 // TestTroubleDuringARebalance: a broker that hangs up after the group has moved on is waited for like any other.
 func TestTroubleDuringARebalance(t *testing.T) {
 	for _, first := range []*kerr.Error{kerr.RebalanceInProgress, kerr.UnknownMemberID, kerr.IllegalGeneration} {

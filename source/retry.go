@@ -37,6 +37,10 @@ const (
 	// or without TLS or SASL, does nothing else, and has no other way to say so.
 	hangUpGrace = 7 * time.Second
 
+	// rightsGrace is how long a process that could read may lack a right: those who replace rights often take the old ones away first.
+	// One that never could ends at once, because a person waits at its start. It is as long as an output may be refused.
+	rightsGrace = 15 * time.Second
+
 	// sayAfter is how long a trouble lasts before it is logged: most elections and moves of a coordinator are over by
 	// then. sayEvery is the interval of further lines about it.
 	sayAfter = 2 * time.Second
@@ -60,6 +64,7 @@ type retry struct {
 	quiet   time.Duration // how long the trouble may last before it is logged
 	started time.Time     // start of the trouble: of the first try, where it is known, or else its end; zero: there is none
 	silence time.Time     // since when brokers have only closed connections
+	denial  time.Time     // since when a right has been missing
 	absence time.Time     // since when brokers have said that the topic does not exist
 	other   time.Time     // since when brokers have said that the name is another topic's
 	said    time.Time     // time of the last log line; zero: none
@@ -81,7 +86,7 @@ func (r *retry) again(ctx context.Context, err error) error {
 	}
 	since := time.Since(r.started)
 	switch {
-	case !retriable(err):
+	case !retriable(err) && !r.mayReturn(err):
 		return r.failed(err)
 	case r.missing(err):
 		return r.failed(fmt.Errorf("%w: create it, or correct its name: %w", ErrNoTopic, err))
@@ -106,6 +111,17 @@ func (r *retry) say(err error, since time.Duration) {
 		about = append(about, "gives_up_after", r.limit)
 	}
 	r.cluster.Log().Warn("retrying", about...)
+}
+
+// mayReturn reports whether a right is missing that this process has had, and not for too long.
+func (r *retry) mayReturn(err error) bool {
+	if !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.GroupAuthorizationFailed) || !r.cluster.Allowed() {
+		return false
+	}
+	if r.denial.IsZero() {
+		r.denial = time.Now()
+	}
+	return time.Since(r.denial) <= min(rightsGrace, r.limit)
 }
 
 // missing reports whether brokers have denied the topic for too long.
@@ -159,7 +175,7 @@ func (r *retry) succeeded() {
 	if !r.said.IsZero() {
 		r.cluster.Log().Info("recovered", "what", r.what, "tries", r.tries+1, "after", time.Since(r.started).Round(time.Millisecond))
 	}
-	r.started, r.silence, r.absence, r.other, r.said = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	r.started, r.silence, r.denial, r.absence, r.other, r.said = time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}, time.Time{}
 }
 
 // answered ends a trouble, and waits before another try.

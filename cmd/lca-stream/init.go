@@ -130,6 +130,9 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	if n := i.repeated(); n > 0 {
 		fmt.Fprintf(report, "\nThe newest messages have %d keys. If each is a machine, a tenant or a product that should have a model of its own, add model: {by: key} before `topics init`.\n", n)
 	}
+	if name, n := i.survey.Tall(); name != "" {
+		fmt.Fprintf(report, "\nThe rows are of %d values of %s, one after the other. If each should have a model of its own, add model: {by: %q} before `topics init`.\n", n, terminal.Name(name), "column:"+name)
+	}
 	starter := config.Starter{Config: s.config, LeftOut: leftOut}
 	text := starter.String()
 	_, err = config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})

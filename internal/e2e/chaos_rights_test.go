@@ -92,6 +92,13 @@ func TestChaosRights(t *testing.T) {
 				p.stop()
 				return // that is read at the start only
 			}
+			if r.Name == s.topic("in") { // for a moment
+				b.Deny(t, "ann", r)
+				more(2000)
+				p.says("retrying")
+				b.Allow(t, "ann", r)
+				s.await(s.name, sum, p)
+			}
 			b.Deny(t, "ann", r) // in flight
 			more(2000)
 			c.ends(p, r.Name, "uthorization")

@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -64,7 +65,19 @@ type Cluster struct {
 	client     *kafka.Client
 	address    net.Addr
 	offers     offers
+	allowed    atomic.Bool // see Allowed
 }
+
+// Allow notes that brokers have let this process read.
+func (c *Cluster) Allow() {
+	if !c.allowed.Load() { // written once, because all readers look at it
+		c.allowed.Store(true)
+	}
+}
+
+// Allowed reports whether brokers have let this process read before: a right that is missing now was taken away, perhaps while rights are
+// being replaced.
+func (c *Cluster) Allowed() bool { return c.allowed.Load() }
 
 // Open checks the configuration, loads certificates and password, and prepares the connections.
 func Open(c Config) (*Cluster, error) {
