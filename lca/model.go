@@ -55,6 +55,7 @@ type Info struct {
 	Gated       uint64    // rows left out by the outlier gate
 	Copies      uint64    // pairs left out as near copies or the same record
 	Constant    []int     // indices of columns found constant
+	Wanted      uint64    // rows that a first model takes, where there were fewer when the set that it was learnt from ended; 0: there were enough
 	Effective   float64   // mean effective number of neighbours exp(H(λ_i))
 	Choice      *Choice   // the last choice by the data; nil before the first
 	Drift       float64   // largest principal angle between the Parzen subspaces of this and the previous reference, radians

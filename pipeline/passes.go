@@ -35,7 +35,7 @@ func (l *Learn) noModel() *Stop {
 	case 2*i.Gated > i.Rows:
 		return &Stop{Err: fmt.Errorf("%d of %d rows have numbers whose squares are too large", i.Gated, i.Rows), Remedy: "give the features in other units, or leave them out"}
 	default:
-		return &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features: the first takes %d", i.Rows, features, w.Wanted), Remedy: "replay a longer range, or fit these rows with --algorithm lca-gauss, which takes fewer"}
+		return &Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features: the first takes %d", i.Rows, features, w.Wanted), Remedy: "replay a longer range, or name fewer features"}
 	}
 }
 

@@ -32,6 +32,9 @@ func (l *Learner) join(s Step) (Step, error) {
 // NextPass says that the rows that follow are those of the pass before, in the same order: places in time begin again, and
 // an unfinished change is given up, because the first rows do not follow the last ones. It returns how many rows that were.
 func (l *Learner) NextPass() (released int) {
+	if l.metric == nil {
+		l.warm = batch{} // they come again
+	}
 	released = l.release(l.Quarantined())
 	l.clocks, l.gap.tracks, l.recurring = nil, nil, recurring{} // the same rows do not recur
 	return released

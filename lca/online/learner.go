@@ -35,6 +35,7 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
+	wanted    int     // rows that a first model takes, or any, where a set ended before it had one (fewrows.go); 0: none did
 	warm      batch   // collected rows: of the warm-up, or in quarantine (restart.go)
 	clocks    clocks  // rows seen of each partition
 	held      batch   // refused rows (held.go)

@@ -63,7 +63,7 @@ func (l *Learner) info() lca.Info {
 		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit, Rank: l.cfg.Rank,
 		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.counts.Since, l.gap.rows),
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
-		Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
+		Wanted: uint64(l.wanted), Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}
 	if l.cfg.NuUnit != lca.UnitAbsolute {
 		i.Scales = l.metric.Scales(l.cfg.Dim, l.moments.sparse)

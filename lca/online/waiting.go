@@ -20,7 +20,9 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 		return Waiting{Rows: n, Wanted: n + 1}, true
 	}
 	w = Waiting{Rows: l.warm.len(), Wanted: l.warmupWanted()}
-	if w.Wanted > l.cfg.warmupRows() {
+	if l.wanted > 0 { // the set has ended
+		w.Wanted = l.wanted
+	} else if w.Wanted > l.cfg.warmupRows() {
 		w.Gap = l.gap.slowest()
 	}
 	w.Constant = w.Rows >= w.Wanted // warmUp has tried

@@ -71,6 +71,7 @@ func allFields() []field {
 		unsigned("lca.alarms", false, func(s *Snapshot) *uint64 { return &info(s).Alarms }),
 		unsigned("lca.gated_rows", false, func(s *Snapshot) *uint64 { return &info(s).Gated }),
 		unsigned("lca.copies", false, func(s *Snapshot) *uint64 { return &info(s).Copies }),
+		only(unsigned("lca.rows_wanted", false, func(s *Snapshot) *uint64 { return &info(s).Wanted }), "0"),
 		inJSON("lca.constant_columns", func(s *Snapshot) *[]int { return &info(s).Constant }),
 		{"lca.input_offsets", false, func(s *Snapshot) string { return offsetsJSON(s.Offsets) }, func(s *Snapshot, v string) error { return parseOffsets(s, v) }, func(to, from *Snapshot) { to.Offsets = from.Offsets }},
 		{"lca.producer", false, func(s *Snapshot) string { return s.Producer }, func(s *Snapshot, v string) error { s.Producer = strings.Clone(v); return nil }, nil},
