@@ -82,6 +82,7 @@ type Learn struct {
 	released   uint64 // rows of anomalous minibatches that were given up
 	said       passing
 	curve      curve
+	constant   []string           // columns that have not moved
 	before     *snapshot.Snapshot // published by another writer before this learner began
 	unusable   Unusable
 	warmup     warmup

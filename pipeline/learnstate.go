@@ -237,11 +237,12 @@ func (l *Learn) note() {
 		return
 	}
 	i := l.learner.Info()
+	l.sayConstant(i.Constant)
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
 	l.Stats.learning.Store(&Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
 		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Refusals: l.learner.AlarmsOf(online.AlarmRefused), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
-		Gated: i.Gated, Copies: i.Copies, Constant: len(i.Constant), PassRows: i.PassRows,
+		Gated: i.Gated, Copies: i.Copies, Constant: l.constant, PassRows: i.PassRows,
 		Curve: l.curve.points,
 	})
 }

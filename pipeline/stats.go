@@ -78,19 +78,19 @@ const pastModels = 24
 
 // Learning is the learner's figures after an update.
 type Learning struct {
-	Version     uint64  `json:"version"`  // rows learnt
-	NLL         float64 `json:"nll"`      // running prequential NLL, nats per row
-	GaussianNLL float64 `json:"gaussian"` // the same of a single Gaussian
-	Effective   float64 `json:"effective_neighbours"`
-	Alarms      uint64  `json:"alarms"`         // restarts of the learner
-	Lockouts    uint64  `json:"lockouts"`       // restarts because most rows were refused
-	Refusals    uint64  `json:"refusals"`       // alarms that many rows are refused, or that none moves, by which the learner goes on as it is
-	Returns     uint64  `json:"regime_returns"` // former metrics that became current again
-	Gated       uint64  `json:"gated_rows"`
-	Copies      uint64  `json:"copies"`
-	Constant    int     `json:"constant_columns"`
-	PassRows    float64 `json:"pass_rows"` // the current n of γ^(B/n)
-	Curve       []Point `json:"curve,omitempty"`
+	Version     uint64   `json:"version"`  // rows learnt
+	NLL         float64  `json:"nll"`      // running prequential NLL, nats per row
+	GaussianNLL float64  `json:"gaussian"` // the same of a single Gaussian
+	Effective   float64  `json:"effective_neighbours"`
+	Alarms      uint64   `json:"alarms"`         // restarts of the learner
+	Lockouts    uint64   `json:"lockouts"`       // restarts because most rows were refused
+	Refusals    uint64   `json:"refusals"`       // alarms that many rows are refused, or that none moves, by which the learner goes on as it is
+	Returns     uint64   `json:"regime_returns"` // former metrics that became current again
+	Gated       uint64   `json:"gated_rows"`
+	Copies      uint64   `json:"copies"`
+	Constant    []string `json:"constant_features"` // names of the columns that have not moved
+	PassRows    float64  `json:"pass_rows"`         // the current n of γ^(B/n)
+	Curve       []Point  `json:"curve,omitempty"`
 }
 
 // Point is one point of the NLL curve, thinned to a few hundred.

@@ -178,6 +178,10 @@ type replayResult struct {
 	Unconfirmed uint64   `json:"unconfirmed_rows"` // not learnt: of a change that the range ends with
 	Restarts    uint64   `json:"restarts"`         // changes that lasted: the model is of the rows since the last one
 
+	RowsPerFeature float64  `json:"rows_per_feature"`      // of features that vary: with fewer than youngRows the model is young
+	Wanted         uint64   `json:"rows_wanted,omitempty"` // that a stream's first model takes, if there were fewer: the model is young
+	Constant       []string `json:"constant_features"`     // they have not moved
+
 	Tuning *tuning `json:"tuning,omitempty"`
 }
 
@@ -250,12 +254,14 @@ func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags)
 		return err
 	}
 	m := snap.Model
-	return r.report(said, replayResult{
+	result := replayResult{
 		Rows: made.rows, Passes: made.passes, NLL: finite(m.Info.NLL), SingleNLL: finite(m.Info.GaussianNLL), Gaussian: m.Gaussian(), Parzen: m.Parzen(),
 		ModelVersion: snap.Version, Fingerprint: fingerprint, Seconds: time.Since(start).Seconds(),
 		LearntRows: made.learnt, Rejected: made.unusable.Records, Invalid: made.unusable.Rows, Tuning: r.tuning,
 		Outliers: made.setAside.Outliers, Passing: made.setAside.Passing, Unconfirmed: made.setAside.Unconfirmed, Restarts: m.Info.Alarms,
-	})
+	}
+	result.judge(snap)
+	return r.report(said, result)
 }
 
 // mayPublish refuses what could not be published in the end, before a row is read.

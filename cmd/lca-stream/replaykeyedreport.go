@@ -27,6 +27,7 @@ func (r *keyedResult) of(s *snapshot.Snapshot) (err error) {
 	m := s.Model
 	r.NLL, r.SingleNLL, r.Gaussian, r.Parzen = finite(m.Info.NLL), finite(m.Info.GaussianNLL), m.Gaussian(), m.Parzen()
 	r.ModelVersion, r.Restarts = s.Version, m.Info.Alarms
+	r.judge(s)
 	if r.LearntRows == 0 {
 		r.LearntRows = s.Version
 	}

@@ -121,11 +121,23 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), known(info.Effective))
 	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", known(info.NLL), known(info.GaussianNLL))
 	fmt.Fprintf(&b, "drift        %s radians since the model before; %d alarms\n", known(info.Drift), info.Alarms)
-	fmt.Fprintf(&b, "dimensions   %d: %d Parzen, %d Gaussian, %d constant\n", m.Dim, m.Parzen(), m.Gaussian(), len(info.Constant))
+	fmt.Fprintf(&b, "dimensions   %d: %d Parzen, %d Gaussian, %d constant%s\n", m.Dim, m.Parzen(), m.Gaussian(), len(info.Constant), constants(s))
 	b.WriteString(chosen(info.Choice))
 	b.WriteString(spectrum(m.Ratio, m.Parzen()))
 	b.WriteString(directions(s))
 	return b.String()
+}
+
+// constants names the columns that have not moved.
+func constants(s *snapshot.Snapshot) string {
+	var names []string
+	for _, k := range s.Model.Info.Constant {
+		names = append(names, s.Features[k])
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + someNames(names) + ")"
 }
 
 // chosen lists what was compared when the data chose last.

@@ -84,16 +84,17 @@ type Warmup struct {
 
 // Learner holds the learner's latest figures.
 type Learner struct {
-	Rows      uint64  `json:"rows"`
-	NLL       Number  `json:"nll"`
-	Gaussian  Number  `json:"gaussian_nll"`
-	Effective Number  `json:"effective_neighbours"`
-	Alarms    uint64  `json:"drift_alarms"`
-	Gated     uint64  `json:"gated_rows"`
-	Copies    uint64  `json:"copies"`
-	Constant  int     `json:"constant_columns"`
-	PassRows  Number  `json:"pass_rows"`
-	Curve     []Point `json:"curve"`
+	Rows      uint64   `json:"rows"`
+	NLL       Number   `json:"nll"`
+	Gaussian  Number   `json:"gaussian_nll"`
+	Effective Number   `json:"effective_neighbours"`
+	Alarms    uint64   `json:"drift_alarms"`
+	Gated     uint64   `json:"gated_rows"`
+	Copies    uint64   `json:"copies"`
+	Constant  int      `json:"constant_columns"`
+	Still     []string `json:"constant_features"` // their names, at most stillMost
+	PassRows  Number   `json:"pass_rows"`
+	Curve     []Point  `json:"curve"`
 }
 
 // Point is one point of the NLL curve.
@@ -220,10 +221,13 @@ func scoreCounts(s *pipeline.Stats) []ScoreCount {
 	return out
 }
 
+// stillMost is how many names of columns that have not moved the page gets.
+const stillMost = 20
+
 func learner(l *pipeline.Learning) *Learner {
 	out := &Learner{
 		Rows: l.Version, NLL: Number(l.NLL), Gaussian: Number(l.GaussianNLL), Effective: Number(l.Effective),
-		Alarms: l.Alarms, Gated: l.Gated, Copies: l.Copies, Constant: l.Constant, PassRows: Number(l.PassRows),
+		Alarms: l.Alarms, Gated: l.Gated, Copies: l.Copies, Constant: len(l.Constant), Still: append([]string{}, l.Constant[:min(len(l.Constant), stillMost)]...), PassRows: Number(l.PassRows),
 		Curve: make([]Point, 0, len(l.Curve)),
 	}
 	for _, p := range l.Curve {

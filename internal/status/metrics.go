@@ -54,7 +54,7 @@ var (
 	regimeReturns   = desc("lca_regime_returns_total", "Former metrics of the learner that became current again.")
 	gatedRows       = desc("lca_gated_rows_total", "Rows the outlier gate kept out of the statistics.")
 	copies          = desc("lca_copies_total", "Neighbour pairs left out as the same record or a near copy.")
-	constantColumns = desc("lca_constant_columns", "Columns that are constant and carry no weight.")
+	constantColumns = desc("lca_constant_columns", "Columns that have not moved: they carry no weight, and their first move is an anomaly.")
 	modelVersion    = desc("lca_model_version", "Version of the current model: rows learnt when it was taken.")
 	modelInfo       = desc("lca_model_info", "Model that this process learns or follows; the value is always 1.", "model_id")
 	modelAge        = desc("lca_model_age_seconds", "Time since the current model was published.")
@@ -177,7 +177,7 @@ func collectLearner(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ..
 		counter(regimeReturns, l.Returns)
 		counter(gatedRows, l.Gated)
 		counter(copies, l.Copies)
-		gauge(constantColumns, float64(l.Constant))
+		gauge(constantColumns, float64(len(l.Constant)))
 	}
 }
 

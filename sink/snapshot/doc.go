@@ -65,6 +65,7 @@
 //	lca.effective_neighbours  mean exp(H(λ_i))
 //	lca.drift                 largest principal angle to the previous reference, radians
 //	lca.alarms, lca.gated_rows, lca.copies
+//	lca.rows_wanted           rows that a first model takes, if there were fewer
 //	lca.constant_columns      JSON array of column numbers
 //	lca.input_offsets         JSON {"topic": {"partition": next offset}}
 //	lca.producer              program and version that wrote it

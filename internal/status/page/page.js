@@ -267,6 +267,11 @@ function counts(s) {
   put('dead', whole(sum(s.dead_letters))); put('rejected', whole(sum(s.rejected_rows))); put('aborted', whole(s.transactions_aborted)); put('snapshots', whole(s.rows.snapshots));
 }
 
+function constants(l) {
+  const named = l.constant_features, more = l.constant_columns - named.length;
+  return named.length ? named.join(', ') + (more ? ` and ${whole(more)} more` : '') : '0';
+}
+
 let latest = null, shown = -1;
 function show(s) {
   latest = s;
@@ -278,7 +283,7 @@ function show(s) {
   for (const id of ['version', 'age', 'gain']) $(id).closest('.tile').hidden = none;
   $('card-learnt').hidden = none;
   for (const e of document.querySelectorAll('.learns, #card-curve')) e.hidden = !learns;
-  if (l) { put('eff', whole(Math.round(l.effective_neighbours))); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', whole(l.constant_columns)); curve(l) }
+  if (l) { put('eff', whole(Math.round(l.effective_neighbours))); put('alarms', whole(l.drift_alarms)); put('gated', whole(l.gated_rows)); put('constant', constants(l)); curve(l) }
   else note('curve', 'no row has been learnt yet');
   for (const id of ['spectrum', 'drift', 'rows', 'directions', 'choice']) if (!m) $('card-' + id).hidden = true;
   if (!m) return;
