@@ -134,7 +134,12 @@ func (r *replay) scoreOnline(base online.Config, train, fresh *mat.Dense, partit
 		}
 		m, err := learner.Model()
 		if errors.Is(err, online.ErrWarmup) {
-			return nil, fmt.Errorf("%d rows are too few for the learner's first model: raise --sample, or lower lca.warmup_rows: %w", n, err)
+			if _, err = learner.EndOfSet(); err == nil {
+				m, err = learner.Model()
+			}
+		}
+		if errors.Is(err, online.ErrWarmup) {
+			return nil, fmt.Errorf("%d rows are too few for the learner's first model: raise --sample: %w", n, err)
 		}
 		if err != nil {
 			return nil, err
