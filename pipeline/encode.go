@@ -154,7 +154,7 @@ func (t *Transform) withoutModel(ctx context.Context, p *pending) (value []byte,
 	if bad := t.tooMuch(m, f.Names); bad != nil {
 		return nil, nil, bad
 	}
-	if value, rest, bad = t.encode(ctx, m, &Whitened{K: k}); bad == nil && !p.null {
+	if value, rest, bad = t.encode(ctx, m, &Whitened{K: k, Features: f.Names}); bad == nil && !p.null {
 		t.counts.passedWithoutModel(m)
 	}
 	return value, rest, bad

@@ -43,6 +43,9 @@ func (o *registeredOutput) convert(ctx context.Context, dst []byte, m *source.Me
 	}
 	if o.config.Passthrough && (m.Format == format.JSON || m.Format == format.JSONSchema) {
 		rec = typed(rec)
+		if f := oddFeature(rec.Schema(), w.Features); f != nil {
+			return nil, fmt.Errorf("%w: feature %q is %s in this message, and a field of Avro has one type; send a number, or set transform.format to json or arrow", errNotAvro, f.Name, f.Type)
+		}
 		all, err := o.known.columns.with(rec.Schema())
 		if err != nil {
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/minibatch"
 )
 
 // Keys of JSON come and go, and ten that do so have a thousand sets. A schema for each set would be a version of the subject for each. So
@@ -57,6 +59,27 @@ func (c *columnsSoFar) with(in *arrow.Schema) (*arrow.Schema, error) {
 		c.schema = arrow.NewSchema(fields, nil)
 	}
 	return c.schema, nil
+}
+
+// oddFeature returns a feature of a row of JSON whose column is no number, as where it is text: in the schema of all rows, its type would take the place of the numbers'. nil: there is none.
+func oddFeature(row *arrow.Schema, features []string) *arrow.Field {
+	columns := minibatch.ColumnsOf(features)
+	lists := !slices.Equal(columns, features)
+	for i := range row.NumFields() {
+		f := row.Field(i)
+		odd := lists
+		switch f.Type.(type) {
+		case *arrow.Float64Type, *arrow.Int64Type, *arrow.Uint64Type, *arrow.BooleanType:
+		case *arrow.FixedSizeListType, *arrow.ListType:
+			odd = !lists
+		default:
+			odd = true
+		}
+		if odd && slices.Contains(columns, f.Name) {
+			return &f
+		}
+	}
+	return nil
 }
 
 // paddedRow is the row of a message with further columns, which are null.

@@ -48,6 +48,31 @@ func TestKeysThatComeAndGo(t *testing.T) {
 	}
 }
 
+// A text in a feature is set aside, because no registry would take its type in the place of the numbers'; those before and after it are written.
+func TestTextInAFeatureIsNoField(t *testing.T) {
+	s := &schemaStore{schemas: map[int]*format.Schema{}}
+	tr := avroTransform(t, s)
+	tr.DeadLetter = DeadLetter{Topic: "dead", Window: 10, MaxRejects: 9}
+	for _, c := range []struct {
+		value string
+		topic string
+	}{
+		{`{"x":[1,2,3,4,5,6,7,8],"s":"ok"}`, tr.Topic}, {`{"x":"n/a","s":"ok"}`, "dead"}, {`{"x":[1,2,3,4,5,6,7,"n/a"]}`, "dead"}, {`{"x":7}`, "dead"}, {`{"x":{}}`, "dead"}, {`{"x":null}`, tr.Topic}, {`{"x":[1,2,3,4,5,6,7,9],"s":"ok"}`, tr.Topic},
+	} {
+		work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{jsonMessage(t, c.value)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := work.Messages[0]; got.Topic != c.topic || c.topic == "dead" && header(got, "lca-error-code") != codeNotAvro {
+			t.Errorf("%s goes to %s, %s; want %s", c.value, got.Topic, header(got, "lca-error-code"), c.topic)
+		}
+		tr.Kept()
+	}
+	if len(s.registered) != 1 {
+		t.Errorf("%d schemas", len(s.registered))
+	}
+}
+
 // Where each message has keys of its own, as where ids are keys, those beyond the bound are set aside, and others go on.
 func TestEndlessKeys(t *testing.T) {
 	const row = `{"x":[1,2,3,4,5,6,7,8]`

@@ -16,6 +16,8 @@ TABLE = pa.table({
     "text": ["1.5", "2", None],
     "m": pa.array([[("k", 1)], [], None], pa.map_(pa.string(), pa.int64())),
     "ok": [True, False, None],
+    "odd": ["1.5", '"n/a"', None],
+    "odder": ["true", "", "NaN"],
 })
 NAN = np.nan
 
@@ -23,6 +25,7 @@ NAN = np.nan
 @pytest.mark.parametrize(("feature", "want"), [
     ("a", [1, NAN, 3]), ("a.b", [7, 8, 9]), ("s.x.y", [1.5, NAN, NAN]), ("s.p.q", [1, 2, NAN]), ("v[1]", [2, 4, NAN]), ("v.0", [1, 3, NAN]),
     ("w.0", [1, NAN, NAN]), ("w[3]", [NAN] * 3), ("deep.1.t", [2, NAN, NAN]), ("text", [1.5, 2, NAN]), ("m.k", [1, NAN, NAN]), ("ok", [1, 0, NAN]),
+    ("odd", [1.5, NAN, NAN]), ("odder", [1, NAN, NAN]),
 ])
 def test_feature(feature, want):
     for rows in (TABLE, [TABLE.slice(0, 1), TABLE.slice(1)], TABLE.to_batches()):
@@ -40,6 +43,13 @@ def test_lacking_in_some():
     np.testing.assert_array_equal(lca_stream.matrix(iter(some), ["v.0", "a"]), np.column_stack([[1, 3, NAN] * 2, [NAN] * 3 + [1, NAN, 3]]))
     with pytest.raises(KeyError, match="'b'"):
         lca_stream.matrix(some, ["a", "b"])
+
+
+def test_nested_is_no_number():
+    some = [TABLE, pa.table({"a": [{"x": 1}]})]
+    np.testing.assert_array_equal(lca_stream.matrix(some, ["a"]), [[1], [NAN], [3], [NAN]])
+    with pytest.raises(KeyError, match="a feature is a number"):
+        lca_stream.matrix(TABLE, ["s"])
 
 
 def test_no_rows():

@@ -15,7 +15,7 @@ def matrix(rows: pa.Table | pa.RecordBatch | Iterable[pa.Table | pa.RecordBatch]
     A feature is the name of a column, ``v[2]`` an element of the list column ``v``, and ``payload.after.temp`` a path: a field of
     a struct, a place in a list, or a key of a map, as in ``source.features``. A name is taken exactly first, and as a
     path only where no column has it. A feature that only some of the tables have is NaN in the others: a key that no JSON row of a
-    message has is no column of its table. Raises KeyError where there are rows, and no table has a feature.
+    message has is no column of its table. Text that is no number is NaN: the row has no result. Raises KeyError where there are rows, and no table has a feature.
     """
     tables = [rows] if isinstance(rows, pa.Table | pa.RecordBatch) else rows
     found, lacking = set(), {}
@@ -37,10 +37,23 @@ def matrix(rows: pa.Table | pa.RecordBatch | Iterable[pa.Table | pa.RecordBatch]
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
-    """Numbers, also those of JSON that are text, as float64."""
+    """Numbers, also those of JSON that are text, as float64; other text is NaN."""
+    if pa.types.is_nested(column.type):
+        raise KeyError(f"a feature is a number, and this is {column.type}")
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    try:
+        column = column.cast(pa.float64())
+    except pa.ArrowInvalid:
+        column = pa.array([_number(text) for text in column.to_pylist()], pa.float64())
+    return column.to_numpy(zero_copy_only=False)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text == "true") if text in ("true", "false") else float(text)
+    except (TypeError, ValueError):
+        return np.nan
 
 
 def _find(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
