@@ -16,6 +16,7 @@ import (
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
 	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
+	LeftOutValues       atomic.Uint64 // Values of the source that are in no output, because no column can hold them.
 	Updates             atomic.Uint64 // Stochastic updates of the learner (minibatches learnt).
 	LearntRows          atomic.Uint64 // Rows handed to the learner.
 	SkippedRows         atomic.Uint64 // Rows the learner skipped evenly because it was behind.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,7 @@ type system struct {
 	engines     *pipeline.Engines // of all transforms
 	starts      *pipeline.Starts  // start markers, shared by learner and transform
 	keyedStarts keyedStarts       // … of each partition, with a model for each key
+	said        sync.Map          // names of schemas of which leftOut has said what is left out
 	limit       int64             // bytes that the process may use
 	memory      *source.Memory    // of all readers
 	rate        *source.Rate      // of the transform's transactions
@@ -283,9 +285,24 @@ func (s *system) featuresOnly() format.Config {
 	return format.Config{Columns: names, Only: len(names) > 0}
 }
 
+// leftOut says once what of a schema cannot be read, and so is in no output that is made of columns.
+func (s *system) leftOut(l format.LeftOut) {
+	if _, said := s.said.LoadOrStore(l.Of, true); said {
+		return
+	}
+	about := []any{"schema", l.Of, "fields", strings.Join(l.Paths, ", ")}
+	if l.More > 0 {
+		about = append(about, "and_more", l.More)
+	}
+	s.log.Warn("fields of the source are left out, because a column cannot hold what contains itself", about...)
+}
+
 // decoder returns what reads the values of the input topic; c says what of them is needed.
 func (s *system) decoder(c format.Config) (*format.Decoder, error) {
-	c.Format, c.MaxBytes = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes
+	c.Format, c.MaxBytes, c.LeftOut = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes, s.leftOut
+	if s.stats != nil {
+		c.LeftOutValues = &s.stats.LeftOutValues
+	}
 	if s.registry != nil && c.Registry == nil {
 		c.Registry = s.registry
 	}

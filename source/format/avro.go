@@ -25,7 +25,7 @@ import (
 //	another union                        dense_union
 //
 // An array of numbers that is a column of its own is a list of fixed size, as in JSON. Where a record's type contains
-// itself, the inner one is left out: Arrow has no such types.
+// itself, the inner one is left out: Arrow has no such types. Config.LeftOut says so, and counts.
 //
 // The schema is parsed by a library, and made into a plan: a tree of what to read, and of what to skip. The bytes are
 // read by the plan alone, straight into Arrow's buffers, because values of interface{} cost ten times as much.
@@ -69,7 +69,7 @@ func compileAvro(c Config, s *Schema) (valueDecoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &avroDecoder{}
+	d := &avroDecoder{config: c}
 	switch root.kind {
 	case avroRecord:
 		d.plans = []*avroPlan{newAvroPlan(root, c)}
@@ -94,8 +94,9 @@ func compileAvro(c Config, s *Schema) (valueDecoder, error) {
 
 // avroDecoder reads the bodies of one schema.
 type avroDecoder struct {
-	plans []*avroPlan // of the record, or of each branch of a union of records
-	union bool
+	config Config
+	plans  []*avroPlan // of the record, or of each branch of a union of records
+	union  bool
 }
 
 // avroPlan reads a record.
@@ -108,6 +109,7 @@ type avroPlan struct {
 	flat    bool // all columns are numbers, or lists of numbers
 	numbers int  // number of columns that are numbers
 	lists   int  // number of columns that are lists of numbers
+	left    LeftOut
 
 	sized atomic.Pointer[avroSized] // of the last record that has lists
 }
@@ -137,6 +139,7 @@ func (d *avroDecoder) decode(_ context.Context, body []byte, a *Arena) (arrow.Re
 		return nil, r.err
 	}
 	a.spend(r.spent)
+	d.config.count(r.lost)
 	return rec, nil
 }
 

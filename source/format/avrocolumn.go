@@ -65,7 +65,7 @@ func (r *avroReader) value(s *avroShape, cols []rowColumn) {
 	case avroRecord:
 		for i, child := range s.children {
 			if child == nil {
-				r.deeper(n.fields[i])
+				r.pass(s, i)
 			} else {
 				r.value(child, cols)
 			}

@@ -34,7 +34,7 @@ func (f *rowFlat) fill(r *avroReader, s *avroShape) bool {
 	for i, c := range s.children {
 		switch {
 		case c == nil:
-			r.deeper(s.node.fields[i])
+			r.pass(s, i)
 		case c.number():
 			bits, null := r.scalar(c)
 			if f.numbers[c.slot] = bits; null {

@@ -13,6 +13,7 @@ type avroReader struct {
 	left  int64 // what may still be decoded to, in bytes
 	spent int64
 	depth int
+	lost  int // values that are left out
 	err   error
 }
 
@@ -174,6 +175,14 @@ func (r *avroReader) deeper(n *avroNode) {
 	}
 	r.skip(n)
 	r.depth--
+}
+
+// pass skips a field of a record, and counts what is left out.
+func (r *avroReader) pass(s *avroShape, field int) {
+	before := len(r.b)
+	if r.deeper(s.node.fields[field]); s.left && before-len(r.b) > 1 { // null and an empty list are one byte
+		r.lost++
+	}
 }
 
 func (r *avroReader) skipItems(items *avroNode, least int, keys bool) {

@@ -19,6 +19,7 @@ type avroShape struct {
 	typ   arrow.DataType // nil: only what is within is read
 	place int            // among the states of reading
 
+	left     bool         // of a record: its fields that are skipped are those that no column can hold
 	children []*avroShape // of a record, a union; nil where skipped. Of an array, its items; of a map, keys and values
 
 	slot int // of a column that is a number or a list of numbers: its place among those
@@ -28,6 +29,7 @@ type avroShape struct {
 type avroShaper struct {
 	plan *avroPlan
 	path []*avroNode // what is being shaped, from the row's record inwards
+	at   []string    // names of the fields around
 }
 
 // newAvroPlan shapes a record: all its fields, or those that are read alone.
@@ -43,7 +45,7 @@ func newAvroPlan(root *avroNode, c Config) *avroPlan {
 		p.root = (&avroShaper{plan: p}).only(root, columns)
 	}
 	if p.root == nil {
-		p.columns, p.shapes = nil, 0
+		p.columns, p.shapes, p.left = nil, 0, LeftOut{}
 		p.root = (&avroShaper{plan: p}).shape("", root)
 		p.columns = slices.DeleteFunc(slices.Clone(p.root.children), func(f *avroShape) bool { return f == nil })
 	}
@@ -51,6 +53,7 @@ func newAvroPlan(root *avroNode, c Config) *avroPlan {
 		p.err = fmt.Errorf("it has more than %d fields, with those within fields", ipcguard.MessageLimits().Fields)
 		return p
 	}
+	p.left.tell(&c, root.name)
 	fields := make([]arrow.Field, len(p.columns))
 	p.flat = len(fields) > 0
 	for i, col := range p.columns {
@@ -144,6 +147,7 @@ func (s *avroShaper) shape(name string, n *avroNode) *avroShape {
 	}
 	limits := ipcguard.MessageLimits()
 	if slices.Contains(s.path, n) || len(s.path) > limits.Depth-2 || s.plan.shapes > limits.Fields {
+		s.plan.left.add(s.at)
 		return nil
 	}
 	shape := s.new(name, n)
@@ -156,10 +160,13 @@ func (s *avroShaper) shape(name string, n *avroNode) *avroShape {
 	case n.kind == avroRecord:
 		var fields []arrow.Field
 		for i, f := range n.fields {
+			s.at = append(s.at, n.names[i])
 			child := s.shape(n.names[i], f)
+			s.at = s.at[:len(s.at)-1]
 			if shape.children = append(shape.children, child); child != nil {
 				fields = append(fields, arrow.Field{Name: child.name, Type: child.typ, Nullable: true})
 			}
+			shape.left = shape.left || child == nil
 		}
 		shape.typ = arrow.StructOf(fields...)
 	case n.kind == avroArray || n.kind == avroMap:

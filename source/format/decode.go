@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -34,6 +36,44 @@ type Config struct {
 	// Nested makes columns with fields of nested values that are text otherwise. It is for showing what is there. With Only,
 	// the first values that lack one of Columns are read so, because an error will name what is similar.
 	Nested bool
+
+	// LeftOut is told what a schema of Avro or Protobuf has that no column can hold, because its type contains itself, or is nested too deeply.
+	// It is called once for each record or message of a schema, perhaps by several goroutines at once; nil: it is not said.
+	LeftOut func(LeftOut)
+	// LeftOutValues counts the values that are left out so; nil: they are not counted.
+	LeftOutValues *atomic.Uint64
+}
+
+// LeftOut is what of the rows of a schema is not read.
+type LeftOut struct {
+	Of    string   // full name of the record or message
+	Paths []string // of fields, at most mostLeftOut
+	More  int      // number of others
+}
+
+// mostLeftOut bounds the paths that are named.
+const mostLeftOut = 20
+
+func (l *LeftOut) add(path []string) {
+	if len(l.Paths) == mostLeftOut {
+		l.More++
+		return
+	}
+	l.Paths = append(l.Paths, strings.Join(path, "."))
+}
+
+// count adds values that are left out.
+func (c *Config) count(values int) {
+	if values > 0 && c.LeftOutValues != nil {
+		c.LeftOutValues.Add(uint64(values))
+	}
+}
+
+// tell says what is left out, if anything is.
+func (l *LeftOut) tell(c *Config, of string) {
+	if l.Of = of; c.LeftOut != nil && len(l.Paths) > 0 {
+		c.LeftOut(*l)
+	}
 }
 
 // of returns what a format's decoder takes.

@@ -27,7 +27,7 @@ import (
 //
 // A field that tells whether it is there (optional, of a oneof, of proto2, a message) is null where it is not, unless the
 // schema has another default; any other is then 0 or empty, as Protobuf has it. Where a message's type contains itself,
-// the inner one is left out: Arrow has no such types.
+// the inner one is left out: Arrow has no such types. Config.LeftOut says so, and counts.
 //
 // The schema is parsed by a library and made into a plan, along which the bytes are read. The library's own messages
 // (dynamicpb) cost several times as much, because every value of theirs is an object.
@@ -92,6 +92,7 @@ func (d *protobufDecoder) decode(_ context.Context, body []byte, a *Arena) (arro
 		return nil, r.err
 	}
 	a.spend(r.spent)
+	d.config.count(r.lost)
 	return rec, nil
 }
 

@@ -24,6 +24,7 @@ type protoPlan struct {
 	schema  *arrow.Schema
 	flat    bool // all columns are numbers
 	nested  bool // there is a column that has no single value
+	left    LeftOut
 }
 
 // protoMessage is the fields of a message that are read; all others are passed over.
@@ -31,6 +32,7 @@ type protoMessage struct {
 	low      [64]*protoField // by number
 	high     map[protowire.Number]*protoField
 	required []protoRequired
+	left     []protowire.Number // of fields that no column can hold
 }
 
 // protoRequired is a field that a message must have.
@@ -102,6 +104,7 @@ type protoShape struct {
 type protoPlanner struct {
 	plan *protoPlan
 	path []protoreflect.FullName // of the messages around
+	at   []string                // names of the fields around
 }
 
 func newProtoPlan(m protoreflect.MessageDescriptor, c Config) *protoPlan {
@@ -116,6 +119,7 @@ func newProtoPlan(m protoreflect.MessageDescriptor, c Config) *protoPlan {
 		p.err = errorf(CodeSchemaInvalid, "the message %s has more than %d fields, with those within fields", m.FullName(), limit)
 		return p
 	}
+	p.left.tell(&c, string(m.FullName()))
 	fields := make([]arrow.Field, len(p.columns))
 	p.flat = len(fields) > 0
 	for i, col := range p.columns {
@@ -165,6 +169,8 @@ func (b *protoPlanner) fields(m protoreflect.MessageDescriptor, into *protoMessa
 				into.required = append(into.required, protoRequired{s.field.slot, string(d.Name())})
 			}
 			all = append(all, s)
+		} else {
+			into.left = append(into.left, d.Number())
 		}
 	}
 	rivals(m, known, into, frame)
@@ -236,6 +242,8 @@ func rivals(m protoreflect.MessageDescriptor, known map[protoreflect.FieldNumber
 
 // shape makes a column of a field; nil where Arrow has none.
 func (b *protoPlanner) shape(name string, d protoreflect.FieldDescriptor, frame *protoFrame) *protoShape {
+	b.at = append(b.at, name)
+	defer func() { b.at = b.at[:len(b.at)-1] }()
 	switch formOf(d) {
 	case protoMap:
 		return b.mapped(name, d, frame)
@@ -255,6 +263,7 @@ func (b *protoPlanner) new(name string, form protoForm, f *protoField) *protoSha
 func (b *protoPlanner) one(name string, d protoreflect.FieldDescriptor, frame *protoFrame, inList bool) *protoShape {
 	limits := ipcguard.MessageLimits()
 	if len(b.path) > limits.Depth-4 || b.plan.shapes > limits.Fields {
+		b.plan.left.add(b.at)
 		return nil
 	}
 	f := &protoField{kind: d.Kind(), slot: frame.slots, list: -1, lists: [2]int{frame.lists, 0}}
@@ -271,6 +280,7 @@ func (b *protoPlanner) one(name string, d protoreflect.FieldDescriptor, frame *p
 		frame.preset(f.slot, d)
 	default:
 		if slices.Contains(b.path, d.Message().FullName()) {
+			b.plan.left.add(b.at)
 			return nil
 		}
 		f.message = &protoMessage{}

@@ -74,6 +74,7 @@ func (f *protoFrame) bytes() int64 {
 type protoReader struct {
 	left  int64 // what may still be decoded to, in bytes
 	spent int64
+	lost  int // values that are left out
 	err   error
 }
 
@@ -104,6 +105,9 @@ func (r *protoReader) message(m *protoMessage, f *protoFrame, b []byte) {
 		field := m.field(number)
 		if field == nil {
 			n = protowire.ConsumeFieldValue(number, wire, b)
+			if slices.Contains(m.left, number) {
+				r.lost++
+			}
 		} else if n = r.field(field, f, number, wire, b); r.err != nil {
 			return
 		}
