@@ -41,13 +41,19 @@ var (
 	cloudEventAttributes           = [][]byte{keySpecVersion, []byte(`"type"`), []byte(`"source"`), []byte(`"id"`)}
 )
 
-// envelope looks for an envelope in the text of a row that begins at a place. Text without one costs as little as can be.
-func (o *jsonOutput) envelope(row []byte) (e envelope, is bool, err error) {
-	first := bytes.TrimLeft(row[1:], " \t\r\n")
+// mayBeEvents reports whether events may be among the rows of a text: most are passed by this glance at the whole.
+func mayBeEvents(text []byte) bool { return bytes.Contains(text, keySpecVersion[1:]) } // without its quote, because quotes are everywhere
+
+// envelope looks for an envelope in the text of a row. Text without one costs as little as can be.
+func (o *jsonOutput) envelope(row []byte, events bool) (e envelope, is bool, err error) {
+	first := row[1:]
+	for first[0] <= ' ' {
+		first = first[1:]
+	}
 	switch {
 	case bytes.HasPrefix(first, keySchema), bytes.HasPrefix(first, keyPayload):
 		return o.connect(row, 0)
-	case bytes.Contains(row, keySpecVersion):
+	case events:
 		return o.cloudEvent(row)
 	}
 	return envelope{}, false, nil

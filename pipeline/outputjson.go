@@ -77,7 +77,7 @@ func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened, ope
 	if !o.config.Passthrough {
 		return o.alone(dst, jsontext.IsArray(text), n, w)
 	}
-	from, row, before := 0, 0, len(dst)
+	from, row, before, events := 0, 0, len(dst), opens && mayBeEvents(text)
 	for rows := jsontext.Walk(text, n); ; row++ {
 		end, empty := rows.Next()
 		if end < 0 {
@@ -88,7 +88,7 @@ func (o *jsonOutput) extend(dst, text []byte, rec arrow.Record, w *Whitened, ope
 		}
 		if opens {
 			begin := from + bytes.IndexByte(text[from:], '{')
-			e, is, err := o.envelope(text[begin : end+1])
+			e, is, err := o.envelope(text[begin:end+1], events)
 			if err != nil {
 				return dst[:before], err
 			}
