@@ -36,7 +36,7 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 	m.seen = msg.Time
 	k.hear(m)
 	if m.unsaved == nil {
-		m.since, m.at = msg.Offset, k.Now()
+		m.since, m.at, m.clock = msg.Offset, k.Now(), k.idle.before
 		m.unsaved = k.addUnsaved(m)
 	}
 	h := &m.held

@@ -148,6 +148,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 // work puts what is pending, and the offset below which everything is saved, with a start marker: see Positions.atMarker.
 func (k *KeyedLearn) work() Work {
 	k.noteCompared()
+	k.noteClock()
 	failpoint.Here("checkpoint")
 	return Work{Messages: k.pending, Commit: true, Mark: true, Next: source.Offsets{k.Partition: k.committable()}}
 }
@@ -191,6 +192,9 @@ func (k *KeyedLearn) Kept() {
 	if k.noting {
 		k.States.compared = k.States.id
 	}
+	if k.idle.noted != nil {
+		k.States.clock = k.idle.noted
+	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
 		k.Stats.lastCheckpoint.Store(k.Now().UnixNano())
@@ -200,7 +204,7 @@ func (k *KeyedLearn) Kept() {
 
 // drop forgets what was pending.
 func (k *KeyedLearn) drop() {
-	k.pending, k.saves, k.bytes, k.made, k.noting = nil, nil, 0, 0, false
+	k.pending, k.saves, k.bytes, k.made, k.noting, k.idle.noted = nil, nil, 0, 0, false, nil
 }
 
 // Rewind forgets all models, and returns the committed offset. The models come again with their rows.

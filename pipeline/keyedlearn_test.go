@@ -49,21 +49,27 @@ func fleet(seed uint64, machines, rows int) []keyedRow {
 	return all
 }
 
+// inMessage is how many rows the first message has.
+func inMessage(by modelkey.By, rows []keyedRow) int {
+	n := 1
+	switch by.Place {
+	case modelkey.Column:
+		for n < min(7, len(rows)) && rows[n].at == rows[0].at {
+			n++
+		}
+	default:
+		for n < min(5, len(rows)) && rows[n].key == rows[0].key && rows[n].at == rows[0].at {
+			n++
+		}
+	}
+	return n
+}
+
 // messages puts rows into the partition: by key, each message has the rows of one key that follow one another, at most
 // five; by column, seven rows of any.
 func (w *world) fleetMessages(by modelkey.By, rows []keyedRow) {
 	for len(rows) > 0 {
-		n := 1
-		switch by.Place {
-		case modelkey.Column:
-			for n < min(7, len(rows)) && rows[n].at == rows[0].at {
-				n++
-			}
-		default:
-			for n < min(5, len(rows)) && rows[n].key == rows[0].key && rows[n].at == rows[0].at {
-				n++
-			}
-		}
+		n := inMessage(by, rows)
 		var objects []string
 		for _, r := range rows[:n] {
 			a, machine := fmt.Sprint(r.a), fmt.Sprintf("%q", r.key)

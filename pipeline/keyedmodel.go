@@ -24,6 +24,7 @@ type keyedModel struct {
 
 	since   int64         // offset of the first row that is not in a checkpoint
 	at      time.Time     // when that row was read
+	clock   idleClock     // before that row
 	unsaved *list.Element // nil: every row is in a checkpoint
 	stale   *list.Element // nil: there is a snapshot of what is learnt
 	staleAt time.Time     // when it became stale

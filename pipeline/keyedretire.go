@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -16,9 +17,9 @@ import (
 // A model that has had no row for KeyedLearnConfig.Idle is retired: its snapshots and its checkpoint are deleted, and what
 // stays is a record of its last version, from which the versions of its key go on.
 //
-// Time is that of the partition: the highest timestamp of its records so far, and never later than the clock, so that one
-// record from the future retires nothing. While nothing comes, it stands still; where a backlog is read late, it is that of the
-// backlog. A row that comes when this time has gone on for more than Idle since the model's last row begins the model
+// Time is that of the partition: the latest that most of five records in a row had reached, so that one or two that are stamped ahead of
+// the others retire nothing; and never later than the clock. While nothing comes, it stands still; where a backlog is read late, it is
+// that of the backlog. Each put says what time it is at the offset that it commits, because the records before it are not read again. A row that comes when this time has gone on for more than Idle since the model's last row begins the model
 // again, whether the records are written already or not. So the records alone decide what is learnt, and the
 // records of retired models may be written at any time after that: some with each batch.
 
@@ -27,10 +28,12 @@ const mostAtOnce = 256
 
 // idleModels tells which models have had no row for long.
 type idleModels struct {
-	now   int64   // time of the partition, in milliseconds
-	times []int64 // … at each message of the batch
-	here  int64   // … at the message that is read
-	queue idleQueue
+	idleClock             // time of the partition
+	times     []idleClock // … before each message of the batch, and after the last
+	here      int64       // … at the message that is read, in milliseconds
+	before    idleClock   // … before it
+	noted     *savedClock // what is to be put
+	queue     idleQueue
 
 	n    int    // models retired and not yet logged
 	one  string // id of one of them
@@ -38,7 +41,8 @@ type idleModels struct {
 }
 
 func (m *idleModels) reset() {
-	m.now, m.here, m.queue = math.MinInt64, math.MinInt64, nil
+	m.idleClock, m.here, m.queue = newIdleClock(math.MinInt64), math.MinInt64, nil
+	m.before = m.idleClock
 }
 
 // read finds the time at each message of a batch.
@@ -49,15 +53,18 @@ func (m *idleModels) read(idle time.Duration, clock func() time.Time, msgs []sou
 	}
 	latest := clock().UnixMilli()
 	for i := range msgs {
-		m.now = max(m.now, min(msgs[i].Time.UnixMilli(), latest))
-		m.times = append(m.times, m.now)
+		m.times = append(m.times, m.idleClock)
+		if msg := &msgs[i]; msg.Err == nil && msg.Record != nil && msg.Record.NumRows() > 0 {
+			m.pass(min(max(msg.Time.UnixMilli(), 0), latest)) // a negative one is none
+		}
 	}
+	m.times = append(m.times, m.idleClock)
 }
 
 // at goes to a message of the batch.
 func (m *idleModels) at(i int) {
-	if i < len(m.times) {
-		m.here = m.times[i]
+	if i+1 < len(m.times) {
+		m.before, m.here = m.times[i], m.times[i+1].now
 	}
 }
 
@@ -85,7 +92,7 @@ func (k *KeyedLearn) begins(ctx context.Context, m *keyedModel) error {
 
 // over reports whether a model that had its last row at one time is to be retired at another.
 func (k *KeyedLearn) over(now, heard int64) bool {
-	return k.Idle > 0 && now > math.MinInt64 && now-heard > k.Idle.Milliseconds()
+	return k.Idle > 0 && now > math.MinInt64 && heard < now-k.Idle.Milliseconds()
 }
 
 // retireIdle retires models that have had no row for long, the longest first.
@@ -206,21 +213,46 @@ func (k *KeyedLearn) forgetRetired() {
 	k.bytes += floorAt.Size()
 }
 
-// watchIdle finds out, after a restart, what time it is and which models may be retired. Rows below the committed offset are all
-// in checkpoints. What those say that hold more than that is later, and not known yet at the rows to come.
+// watchIdle finds out, after a restart, what time it is and which models may be retired. Where no record says the time, it is not before
+// what checkpoints say that hold no more than the rows below the committed offset.
 func (k *KeyedLearn) watchIdle() {
 	if k.Idle == 0 {
 		return
 	}
+	least := int64(math.MinInt64)
 	for value, s := range k.States.index {
 		if s.learnt <= k.next {
-			k.idle.now = max(k.idle.now, s.heard)
+			least = max(least, s.heard)
 		}
 		if !s.retired {
 			k.idle.queue = append(k.idle.queue, idleModel{value, s.heard})
 		}
 	}
 	heap.Init(&k.idle.queue)
+	switch saved := k.States.clock; {
+	case saved != nil && saved.Offset == k.next:
+		k.idle.idleClock = saved.clock()
+	case saved != nil && saved.Offset < k.next: // the offset was set by hand
+		least = max(least, saved.Now)
+		fallthrough
+	default: // or no clock is there, of an earlier release
+		k.idle.idleClock = newIdleClock(least)
+	}
+}
+
+// noteClock adds what time it is at the offset that is committed, if that has moved.
+func (k *KeyedLearn) noteClock() {
+	at := k.committable()
+	if k.Idle == 0 || k.States.clock != nil && k.States.clock.Offset == at {
+		return
+	}
+	clock := k.idle.idleClock
+	if first := k.unsaved.Front(); first != nil {
+		clock = first.Value.(*keyedModel).clock
+	}
+	msg := k.States.clockMessage(at, &clock)
+	k.idle.noted = &savedClock{1, at, clock.now, clock.least, slices.Clone(clock.last[:clock.n])}
+	k.pending, k.bytes = append(k.pending, msg), k.bytes+msg.Size()
 }
 
 // retired notes that a model is no more.

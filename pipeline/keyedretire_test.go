@@ -64,10 +64,21 @@ type keyedLife struct {
 }
 
 // livesOf divides the rows of each key as KeyedLearnConfig.Idle says, and returns the time at the end.
-func (w *world) livesOf(rows []keyedRow, idle time.Duration) (all map[string][]*keyedLife, end int64) {
+func (w *world) livesOf(by modelkey.By, rows []keyedRow, idle time.Duration) (all map[string][]*keyedLife, end int64) {
 	all = map[string][]*keyedLife{}
-	for _, r := range rows { // of a message all have the same time
-		end = max(end, r.at)
+	var stamps []int64 // of the messages
+	left := 0          // rows of the message
+	for i, r := range rows {
+		if left--; left < 0 { // of a message all rows have the same time
+			left = inMessage(by, rows[i:]) - 1
+			stamps = append(stamps, 5+r.at)
+			recent := slices.Sorted(slices.Values(stamps[max(0, len(stamps)-5):]))
+			if n := len(stamps); n <= 3 {
+				end = recent[0]
+			} else {
+				end = max(end, recent[len(recent)-3])
+			}
+		}
 		if r.key == "" {
 			continue
 		}
@@ -96,7 +107,7 @@ type fleetOfLives map[string][]aloneLife
 
 func livesAlone(t *testing.T, r keyedRun, at source.Partition, rows []keyedRow) fleetOfLives {
 	t.Helper()
-	lives, end := newWorld().livesOf(rows, r.idle)
+	lives, end := newWorld().livesOf(r.by, rows, r.idle)
 	want := fleetOfLives{}
 	idle := r.idle
 	r.memory, r.snapshotRows, r.step, r.idle = 1<<40, 1, 3, 0
@@ -279,8 +290,11 @@ func TestRetirementCrashes(t *testing.T) {
 	for i := 0; i < len(rare); i += 30 { // one that is never idle, and never has enough rows to be saved
 		rare[i].key = "rare"
 	}
+	late := inShifts(5, 5, 500, 5000, 30_000) // in disorder: the time at an offset is not that of any model's last row
 	t.Run("often saved", func(t *testing.T) { testRetirementCrashes(t, rows, keyedRun{memory: 60 << 10, step: 12}) })
 	t.Run("seldom saved", func(t *testing.T) { testRetirementCrashes(t, rare, keyedRun{memory: 1 << 30, step: 12, seldom: true}) })
+	t.Run("in disorder", func(t *testing.T) { testRetirementCrashes(t, late, keyedRun{memory: 60 << 10, step: 12}) })
+	t.Run("in disorder, seldom saved", func(t *testing.T) { testRetirementCrashes(t, late, keyedRun{memory: 1 << 30, step: 12, seldom: true}) })
 	t.Run("large batches", func(t *testing.T) { testRetirementCrashes(t, rows, keyedRun{memory: 1 << 30, step: 150, seldom: true}) })
 }
 
@@ -370,15 +384,23 @@ func (w *world) forgotten(t *testing.T) (n int) {
 	return n
 }
 
-// A record from the future retires nothing, and neither does a pause of all.
+// Records that are stamped ahead of the others retire nothing: one of any time, also in a backlog and at its beginning, and two in a row.
 func TestTimeThatRetiresNothing(t *testing.T) {
-	rows := fleet(9, 4, 300)
-	rows[150].at = (100 * 365 * 24 * time.Hour).Milliseconds() // the others stay where they are
-	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: clockOf(rand.New(rand.NewPCG(1, 1))), idle: time.Hour, memory: 1 << 30, snapshotRows: 60, step: 20}
-	w := newWorld()
-	w.fleetMessages(r.by, rows)
-	stage := w.learnFleet(t, r)
-	if got := stage.Memory.counts.Retired.Load(); got != 0 {
-		t.Errorf("%d models were retired", got)
+	for _, ahead := range []int64{(2 * time.Hour).Milliseconds(), (100 * 365 * 24 * time.Hour).Milliseconds()} {
+		for _, places := range [][]int{{150}, {150, 151}, {0}, {299}, {0, 60, 61, 180}} {
+			rows := fleet(9, 4, 300)
+			for _, i := range places {
+				rows[i].at = ahead
+			}
+			for _, clock := range []func() time.Time{clockOf(rand.New(rand.NewPCG(1, 1))), lateClock(1)} {
+				r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: clock, idle: time.Hour, memory: 1 << 30, snapshotRows: 60, step: 20}
+				w := newWorld()
+				w.fleetMessages(r.by, rows)
+				stage := w.learnFleet(t, r)
+				if got := stage.Memory.counts.Retired.Load(); got != 0 {
+					t.Errorf("rows %v are %d ms ahead: %d models were retired", places, ahead, got)
+				}
+			}
+		}
 	}
 }

@@ -46,8 +46,9 @@ type KeyedStates struct {
 	next  int64                 // everything before it is in the index
 	read  TopicReader           // of single checkpoints
 
-	id       string // of the topic; "": not known
-	compared string // id of the topic whose models were compared with their snapshots
+	id       string      // of the topic; "": not known
+	clock    *savedClock // at the offset that was committed last; nil: there is none
+	compared string      // id of the topic whose models were compared with their snapshots
 }
 
 // keyedState is where the newest checkpoint of a model is.
@@ -120,7 +121,7 @@ func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { retu
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
-	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) {
+	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) || t.takeClock(r) {
 		return nil
 	}
 	id, slot, chunk, ok := splitStateKey(string(r.Key))

@@ -410,7 +410,7 @@ func (m *fleetMembers) Next(ctx context.Context) (Ownership, error) {
 
 func (s *sim) fleetConfig(pipe *simPipe) TransformConfig {
 	c := keyedConfig(OutputConfig{Column: "lca", Score: true, Passthrough: true}, NullRow, PassThrough)
-	c.Topic, c.DeadLetter.Topic, c.Alarms, c.Now = pipe.out, pipe.dead, Alarms{}, time.Now
+	c.Topic, c.DeadLetter.Topic, c.DeadLetter.Group, c.Alarms, c.Now = pipe.out, pipe.dead, pipe.group, Alarms{}, time.Now
 	return c
 }
 
