@@ -50,6 +50,24 @@ func TestAnswers(t *testing.T) {
 	))
 }
 
+// A right to a topic or a group that a process had is waited for within the transaction: offsets take the right to read, too.
+func TestRightsThatReturn(t *testing.T) {
+	const topic, group = kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed
+	for version := 1; version <= 2; version++ {
+		b := kafkatest.StartWith(t, kafkatest.Embedded, kafkatest.Setup{Transactions2: version == 2})
+		for i, c := range []struct {
+			key  kmsg.Key
+			code kafka.Error
+			both bool // versions
+		}{{kmsg.Produce, topic, true}, {kmsg.TxnOffsetCommit, topic, true}, {kmsg.TxnOffsetCommit, group, true}, {kmsg.AddPartitionsToTxn, topic, false}, {kmsg.AddOffsetsToTxn, group, false}} {
+			if version == 1 || c.both {
+				r := &rig{Broker: b, t: t, name: fmt.Sprintf("returns%d-%d", version, i), version: version, reads: true}
+				r.answer(answers{why: "a right is replaced", want: repeated}, c.key, c.code)
+			}
+		}
+	}
+}
+
 // The same in version 2, where fewer requests say more.
 func TestAnswersVersion2(t *testing.T) {
 	transaction := []kmsg.Key{kmsg.TxnOffsetCommit, kmsg.EndTxn}

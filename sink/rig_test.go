@@ -20,7 +20,8 @@ type rig struct {
 	*kafkatest.Broker
 	t       *testing.T
 	name    string
-	version int // of transactions
+	version int  // of transactions
+	reads   bool // the process could read
 }
 
 func (r *rig) topic(suffix string, partitions int, configs map[string]string) string {
@@ -49,7 +50,11 @@ func (r *rig) open(timeout time.Duration, wire *kafkatest.Wire) *sink.Kafka {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name, Timeout: timeout})
+	c := r.cluster(wire)
+	if r.reads {
+		c.Allow()
+	}
+	k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: c, TransactionalID: r.name, Timeout: timeout})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(cont
 			}
 			return nil
 		}
-		if !retriable(err) {
+		if !retriable(err) && !k.config.Cluster.MayReturn(err, began) { // a right that is missing leaves the transaction as it is
 			return fmt.Errorf("%s: %w", what, classify(err, k.version))
 		}
 		if now := time.Now(); now.After(say) {

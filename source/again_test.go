@@ -117,7 +117,7 @@ func TestRightsThatAreReplaced(t *testing.T) {
 			for range 3 {
 				began := time.Now()
 				var err error
-				for err == nil && time.Since(began) < rightsGrace-maxBackoff {
+				for err == nil && time.Since(began) < kafkaconn.RightsGrace-maxBackoff {
 					err = r.again(t.Context(), missing)
 				}
 				if err != nil {
@@ -129,7 +129,7 @@ func TestRightsThatAreReplaced(t *testing.T) {
 			for err = nil; err == nil; {
 				err = r.again(t.Context(), missing)
 			}
-			if took := time.Since(began); !errors.Is(err, missing) || took < rightsGrace || took > rightsGrace+maxBackoff {
+			if took := time.Since(began); !errors.Is(err, missing) || took < kafkaconn.RightsGrace || took > kafkaconn.RightsGrace+maxBackoff {
 				t.Errorf("one that stays away: %v after %v", err, took)
 			}
 			if err := newRetry(c, time.Hour, "x").again(t.Context(), kafka.TransactionalIDAuthorizationFailed); err == nil {

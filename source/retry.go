@@ -37,10 +37,6 @@ const (
 	// or without TLS or SASL, does nothing else, and has no other way to say so.
 	hangUpGrace = 7 * time.Second
 
-	// rightsGrace is how long a process that could read may lack a right: those who replace rights often take the old ones away first.
-	// One that never could ends at once, because a person waits at its start. It is as long as an output may be refused.
-	rightsGrace = 15 * time.Second
-
 	// sayAfter is how long a trouble lasts before it is logged: most elections and moves of a coordinator are over by
 	// then. sayEvery is the interval of further lines about it.
 	sayAfter = 2 * time.Second
@@ -115,13 +111,10 @@ func (r *retry) say(err error, since time.Duration) {
 
 // mayReturn reports whether a right is missing that this process has had, and not for too long.
 func (r *retry) mayReturn(err error) bool {
-	if !errors.Is(err, kafka.TopicAuthorizationFailed) && !errors.Is(err, kafka.GroupAuthorizationFailed) || !r.cluster.Allowed() {
-		return false
-	}
 	if r.denial.IsZero() {
 		r.denial = time.Now()
 	}
-	return time.Since(r.denial) <= min(rightsGrace, r.limit)
+	return r.cluster.MayReturn(err, r.denial) && time.Since(r.denial) <= r.limit
 }
 
 // missing reports whether brokers have denied the topic for too long.

@@ -75,9 +75,14 @@ func (c *Cluster) Allow() {
 	}
 }
 
-// Allowed reports whether brokers have let this process read before: a right that is missing now was taken away, perhaps while rights are
-// being replaced.
-func (c *Cluster) Allowed() bool { return c.allowed.Load() }
+// RightsGrace is how long a process that could read may lack a right to a topic or a group: those who replace rights often take the old ones
+// away first. One that never could ends at once, because a person waits at its start.
+const RightsGrace = 15 * time.Second
+
+// MayReturn reports whether an error is of such a right, which has been missing since a time.
+func (c *Cluster) MayReturn(err error, since time.Time) bool {
+	return c.allowed.Load() && time.Since(since) <= RightsGrace && (errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.GroupAuthorizationFailed))
+}
 
 // Open checks the configuration, loads certificates and password, and prepares the connections.
 func Open(c Config) (*Cluster, error) {
