@@ -8,15 +8,19 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// shows has the broker show an offset, with what its transaction has noted as written; nothing but these differs from what a committed one notes.
-func (t *town) shows(tt *testing.T, next, written int64) {
+// shows has the broker show an offset, with what its transaction has noted as written, by topic; nothing but these differs from what a committed one notes.
+func (t *town) shows(tt *testing.T, next int64, written map[string]int64) {
 	tt.Helper()
 	c := t.committed[at(0)]
 	note, err := source.ParseNote(c.Metadata)
 	if err != nil || note.Outputs == nil {
 		tt.Fatalf("noted is %s, %v", c.Metadata, err)
 	}
-	note.Written = written
+	for topic, n := range written {
+		end := note.Ends[topic]
+		end.Written = n
+		note.Ends[topic] = end
+	}
 	t.committed[at(0)] = source.Position{Next: next, Epoch: -1, Metadata: note.String()}
 }
 
@@ -37,30 +41,34 @@ func TestGoesOnWhereTheOutputsEnd(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		name          string
-		after         []func(*logs) // the first start, at 3
-		next, written int64         // what the broker shows
-		want          int64
+		name      string
+		after     []func(*logs) // the first start, at 3
+		next      int64         // what the broker shows
+		out, dead int64         // written
+		want      int64
 	}{
-		{"committed", []func(*logs){mine("out", 3, 4)}, 5, 5, 5},
-		{"committed without outputs at its end", []func(*logs){mine("out", 3, 4)}, 9, 5, 9},
-		{"committed without outputs at all", nil, 9, 3, 9},
-		{"committed with a dead letter last", []func(*logs){mine("out", 3), mine("dead", 4)}, 5, 5, 5},
-		{"committed before much of others", []func(*logs){mine("out", 3, 4), others}, 5, 5, 5},
-		{"aborted", []func(*logs){mine("out", 3, 4)}, 9, 8, 5},
-		{"aborted, the first one", nil, 9, 8, 3},
-		{"aborted, with a dead letter last", []func(*logs){mine("out", 3)}, 5, 5, 4},
-		{"aborted after a dead letter", []func(*logs){mine("out", 3), mine("dead", 4)}, 9, 9, 5},
-		{"aborted before much of others", []func(*logs){mine("out", 3), mine("dead", 4), others}, 9, 9, 5},
-		{"aborted, with nothing before much of others", []func(*logs){others}, 9, 9, 3},
-		{"dropped", []func(*logs){mine("out", 3, 4, 5, 6, 7)}, 5, 5, 8},
-		{"dropped, after input without outputs", []func(*logs){mine("out", 3, 7)}, 6, 4, 8},
+		{"committed", []func(*logs){mine("out", 3, 4)}, 5, 5, 0, 5},
+		{"committed without outputs at its end", []func(*logs){mine("out", 3, 4)}, 9, 5, 0, 9},
+		{"committed without outputs at all", nil, 9, 0, 0, 9},
+		{"committed with a dead letter last", []func(*logs){mine("out", 3), mine("dead", 4)}, 5, 4, 5, 5},
+		{"committed before much of others", []func(*logs){mine("out", 3, 4), others}, 5, 5, 0, 5},
+		{"committed, and copies are written of former outputs", []func(*logs){mine("out", 3, 4, 5, 6), mine("out", 3, 4)}, 7, 7, 0, 7},
+		{"aborted", []func(*logs){mine("out", 3, 4)}, 9, 8, 0, 5},
+		{"aborted, the first one", nil, 9, 8, 0, 3},
+		{"aborted, with a dead letter last", []func(*logs){mine("out", 3)}, 5, 0, 5, 4},
+		{"aborted after a dead letter", []func(*logs){mine("out", 3), mine("dead", 4)}, 9, 9, 0, 5},
+		{"aborted before much of others", []func(*logs){mine("out", 3), mine("dead", 4), others}, 9, 9, 0, 5},
+		{"aborted, with nothing before much of others", []func(*logs){others}, 9, 9, 0, 3},
+		{"aborted, and dead letters are deleted", []func(*logs){mine("dead", 3), func(l *logs) { l.begin = map[string]int64{"dead": 1} }}, 9, 9, 8, 4},
+		{"dropped", []func(*logs){mine("out", 3, 4, 5, 6, 7)}, 5, 5, 0, 8},
+		{"dropped, after input without outputs", []func(*logs){mine("out", 3, 7)}, 6, 4, 0, 8},
 		// Where records may be gone, the offset is believed.
-		{"deleted", []func(*logs){mine("out", 3, 4), func(l *logs) { l.logs["out"], l.begin = make([][]source.Header, 9), 9 }}, 12, 11, 12},
-		{"deleted, except those of others", []func(*logs){others, func(l *logs) { l.begin = 9 }}, 12, 11, 12},
-		{"aborted, and all before it is deleted", []func(*logs){others, mine("out", 4), func(l *logs) { l.begin = 9 }}, 12, 11, 5},
-		{"another topic of the name", []func(*logs){func(l *logs) { l.id = "new" }}, 12, 11, 12},
-		{"truncated", []func(*logs){func(l *logs) { l.logs["out"] = nil }}, 12, 11, 12},
+		{"deleted", []func(*logs){mine("out", 3, 4), func(l *logs) { l.logs["out"], l.begin = make([][]source.Header, 9), map[string]int64{"out": 9} }}, 12, 11, 0, 12},
+		{"deleted, except those of others", []func(*logs){others, func(l *logs) { l.begin = map[string]int64{"out": 9} }}, 12, 11, 0, 12},
+		{"another topic of the name", []func(*logs){func(l *logs) { l.id = "new" }}, 12, 11, 0, 12},
+		{"truncated", []func(*logs){func(l *logs) { l.logs["out"] = nil }}, 12, 11, 0, 12},
+		{"dead letters are written to another partition now", []func(*logs){mine("dead", 3), func(l *logs) { l.moved = 1 }}, 4, 0, 4, 4},
+		{"dead letters were aborted, and are written to another partition now", []func(*logs){func(l *logs) { l.moved = 1 }}, 4, 0, 4, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			town, logs := newTown(), newWrittenLogs()
@@ -71,7 +79,7 @@ func TestGoesOnWhereTheOutputsEnd(t *testing.T) {
 			for _, do := range c.after {
 				do(logs)
 			}
-			town.shows(t, c.next, c.written)
+			town.shows(t, c.next, map[string]int64{"out": c.out, "dead": c.dead})
 			for range 2 {
 				if next := town.openWritten(t, logs); next != c.want {
 					t.Errorf("goes on at %d, want %d", next, c.want)
@@ -81,28 +89,46 @@ func TestGoesOnWhereTheOutputsEnd(t *testing.T) {
 	}
 }
 
-// A topic that is no longer written to may have what the offset names: the offset is believed. What is written to the new one counts from then on.
+// Outputs are looked for where they were written, although another topic is written to by now. What was written there before says nothing.
 func TestAnotherOutputTopic(t *testing.T) {
-	town, logs := newTown(), newWrittenLogs()
-	town.openWritten(t, logs)
-	town.shows(t, 9, 8)
-	open := func(want int64) {
-		t.Helper()
-		p := town.positions(source.Earliest, "")
-		p.Written = logs.written("new", "dead")
-		next, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
-		if err != nil || next[at(0)] != want {
-			t.Errorf("goes on at %v, %v; want %d", next, err, want)
+	for _, c := range []struct{ there, want int64 }{{8, 9}, {5, 6}, {0, 3}} {
+		town, logs := newTown(), newWrittenLogs()
+		town.end[at(0)] = 20
+		town.openWritten(t, logs)
+		if c.there > 0 {
+			logs.add("out", logs.of("g", at(0), c.there))
+		}
+		logs.add("new", logs.of("g", at(0), 15))
+		town.shows(t, 9, map[string]int64{"out": 9})
+		for range 2 {
+			p := town.positions(source.Earliest, "")
+			p.Written = logs.written("new", "dead")
+			next, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
+			if err != nil || next[at(0)] != c.want {
+				t.Errorf("goes on at %v, %v; want %d", next, err, c.want)
+			}
 		}
 	}
-	town.end[at(0)] = 20
-	open(9)
-	logs.add("new", logs.of("g", at(0), 9))
-	town.shows(t, 15, 15)
-	open(10)
 }
 
-// What is noted is the input after the last one of the transaction that was written, as far as it is committed.
+// After a reset dead letters are not written, and are again: those that were written before the reset say nothing.
+func TestDeadLettersAreWrittenAgain(t *testing.T) {
+	town, logs := newTown(), newWrittenLogs()
+	town.end[at(0)] = 20
+	town.openWritten(t, logs)
+	logs.add("dead", logs.of("g", at(0), 15))
+	town.committed[at(0)] = source.Position{Next: 3, Epoch: -1, Metadata: source.NewNote("one", "").String()} // as a reset does
+	for _, topics := range [][]string{{"out"}, {"out", "dead"}, {"out", "dead"}} {
+		p := town.positions(source.Earliest, "")
+		p.Written = logs.written(topics...)
+		next, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, []source.Partition{at(0)})
+		if err != nil || next[at(0)] != 3 {
+			t.Errorf("with %v it goes on at %v, %v; want 3", topics, next, err)
+		}
+	}
+}
+
+// What is noted is where the transaction before ended, and the input after the last one that this one has written something of.
 func TestWhatATransactionNotes(t *testing.T) {
 	town, logs := newTown(), newWrittenLogs()
 	p := town.positions(source.Earliest, "")
@@ -114,34 +140,55 @@ func TestWhatATransactionNotes(t *testing.T) {
 	message := func(topic string, offset int64) sink.Message {
 		return sink.Message{Topic: topic, Headers: logs.of("g", at(0), offset)}
 	}
-	for i, c := range []struct {
-		msgs []sink.Message
-		fail bool
-		want int64
-	}{
-		{nil, false, 3},
-		{[]sink.Message{message("out", 3), message("out", 5)}, true, 6},
-		{[]sink.Message{message("out", 3)}, false, 4},
-		{[]sink.Message{message("out", 4), message("alarms", 4), message("dead", 6), message("alarms", 9)}, false, 7},
-		{nil, false, 7},
-	} {
-		claim, kept := o.claim(source.Claim{Next: source.Offsets{at(0): 10}}, c.msgs)
-		note, err := source.ParseNote(claim.Metadata[at(0)])
-		if err != nil || note.Outputs == nil || note.Written != c.want || note.From != 3 {
-			t.Errorf("transaction %d notes %s, %v; want %d written", i, claim.Metadata[at(0)], err, c.want)
+	noted := func(c source.Claim) string {
+		note, err := source.ParseNote(c.Metadata[at(0)])
+		if err != nil || note.Outputs == nil {
+			t.Fatalf("it notes %s, %v", c.Metadata, err)
 		}
-		if !c.fail {
+		out, dead := note.Ends["out"], note.Ends["dead"]
+		return fmt.Sprintf("from %d, out %d %d, dead %d %d", note.From, out.Offset, out.Written, dead.Offset, dead.Written)
+	}
+	end := int64(0)
+	for i, c := range []struct {
+		msgs  []sink.Message
+		next  int64
+		fate  string
+		notes string
+	}{
+		{nil, 4, "committed", "from 3, out 0 0, dead 0 0"},
+		{[]sink.Message{message("out", 4), message("out", 5)}, 7, "aborted", "from 4, out 0 6, dead 0 0"},
+		{[]sink.Message{message("out", 4)}, 5, "committed", "from 4, out 0 5, dead 0 0"},
+		{[]sink.Message{message("out", 5), message("alarms", 5), message("dead", 6), message("alarms", 9)}, 8, "committed", "from 5, out 1 6, dead 0 7"},
+		{[]sink.Message{message("out", 8)}, 9, "committed somewhere", "from 8, out 2 9, dead 4 0"},
+		{nil, 12, "committed", "from 8, out 2 0, dead 4 0"},
+		{nil, 12, "committed", "from 12, out 2 0, dead 4 0"},
+	} {
+		claim, kept := o.claim(source.Claim{Next: source.Offsets{at(0): c.next}}, c.msgs)
+		if got := noted(claim); got != c.notes {
+			t.Errorf("transaction %d notes %s, want %s", i, got, c.notes)
+		}
+		for _, m := range c.msgs {
+			if m.Offset != nil {
+				if *m.Offset = end; c.fate == "committed somewhere" {
+					*m.Offset = -1
+				}
+			}
+			end++
+		}
+		if c.fate != "aborted" {
 			kept()
+		} else {
+			end--
+			end--
 		}
 	}
-	// From now on a take-over looks at what comes after the present ends.
+	// A topic that is seldom written to is looked at now and then.
 	for offset := range int64(1000) {
 		logs.add("out", logs.of("h", at(0), offset))
 	}
-	o.look(t.Context())
+	o.look(t.Context(), source.Offsets{at(0): 12})
 	claim, _ := o.claim(source.Claim{}, nil)
-	note, err := source.ParseNote(claim.Metadata[at(0)])
-	if got := fmt.Sprint(note.From, note.Written, note.Ends["out"].Offset, note.Ends["dead"].Offset); err != nil || got != "7 7 1000 0" {
-		t.Errorf("after a look it notes %s, %v", got, err)
+	if got := noted(claim); got != "from 12, out 1000 0, dead 0 0" {
+		t.Errorf("after a look it notes %s", got)
 	}
 }

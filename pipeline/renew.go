@@ -34,7 +34,7 @@ func (l *Loop) marks(ctx context.Context, next source.Offsets, now bool) []sink.
 		return nil
 	}
 	if l.Outputs != nil && !l.markedAt.IsZero() { // the start has looked
-		l.Outputs.look(ctx)
+		l.Outputs.look(ctx, l.kept.Next)
 	}
 	return l.Renew.Markers(next)
 }

@@ -88,18 +88,18 @@ func TestFleetSimulationFindsMistakes(t *testing.T) {
 		name, breaks string
 		first        uint64
 	}{
-		{"keyed: the index forgets retired models", `version \d+ after`, 91},
-		{"keyed: the index forgets what is learnt", `has another state|came twice|is not that of|want`, 31},
+		{"keyed: the index forgets retired models", `version \d+ after`, 123},
+		{"keyed: the index forgets what is learnt", `has another state|came twice|is not that of|want`, 35},
 		{"keyed: the index forgets last rows", `is not that of|retired`, 1},
-		{"keyed: aborted offsets are believed", `is not there|want|never`, 62},
+		{"keyed: aborted offsets are believed", `is not there|want|never`, 71},
 		{"keyed: markers are not exact", `has another state|is not that of|want`, 68},
 		{"keyed: all that was read is committed", `has another state|want`, 1},
-		{"keyed: unsaved as read", `has another state|is not that of|want`, 76},
-		{"keyed: by another header", `is whitened by model`, 1},
+		{"keyed: unsaved as read", `has another state|is not that of|want`, 80},
+		{"keyed: by another header", `is whitened by model`, 2},
 		{"keyed: no catching up", `: no version after|: version \d+ after \d+`, 57},
-		{"keyed: offsets before the fence", `again in|came twice|has another state|after`, 107},
+		{"keyed: offsets before the fence", `again in|came twice|has another state|after`, 115},
 		{"no fence", `again in|came twice|has another state|after`, 4},
-		{"stale offsets", `again in`, 79},
+		{"stale offsets", `again in`, 212},
 		{"offsets lost", `again in|committed`, 3},
 	} {
 		t.Run(mistake.name, func(t *testing.T) {

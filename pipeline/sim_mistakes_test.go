@@ -35,9 +35,9 @@ var simMistakes = []struct {
 	first        uint64 // seed
 }{
 	{"no fence", `again in|was published after`, 14},
-	{"offsets before the fence", `again in`, 99},
+	{"offsets before the fence", `again in`, 167},
 	{"offsets lost", `again in`, 11},
-	{"no catching up", `: version \d+ after \d+`, 4394},
+	{"no catching up", `: version \d+ after \d+`, 7861},
 	{"learner reads before the fence", `was published after|rows were learnt`, 8},
 	{"no look at the outputs", `again in`, 589},
 	{"stale offsets", `again in`, 452},

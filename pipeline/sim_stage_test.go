@@ -254,11 +254,14 @@ func (s *sim) written(me *proc, group, out, dead string) *Written {
 	case "no look at the outputs", "offsets lost", "stale offsets", "a loss is a first start": // it makes up for the others
 		return nil
 	}
-	return &Written{Group: group, Topics: []string{out, dead}, At: func(topic string, of source.Partition) *ReadBack {
-		p := source.Partition{Topic: topic, ID: of.ID}
+	place := func(topic string, of source.Partition) int32 {
 		if topic == dead {
-			p.ID = 0
+			return 0
 		}
+		return of.ID
+	}
+	return &Written{Group: group, Topics: []string{out, dead}, Place: place, Read: func(topic string, partition int32, of source.Partition) *ReadBack {
+		p := source.Partition{Topic: topic, ID: partition}
 		fallback := " " + of.String()
 		return &ReadBack{
 			Topic: topic,

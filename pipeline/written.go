@@ -19,8 +19,15 @@ import (
 type Written struct {
 	Group  string
 	Topics []string // outputs, and dead letters if there are any
-	// At reads back the partition of one of Topics that holds what is made of a partition of the source.
-	At func(topic string, of source.Partition) *ReadBack
+	// Place is the partition of one of Topics that holds what is made of a partition of the source.
+	Place func(topic string, of source.Partition) int32
+	// Read reads back a partition of a topic for what was made of a partition of the source.
+	Read func(topic string, partition int32, of source.Partition) *ReadBack
+}
+
+// At reads back the partition of one of Topics that holds what is made of a partition of the source.
+func (w *Written) At(topic string, of source.Partition) *ReadBack {
+	return w.Read(topic, w.Place(topic, of), of)
 }
 
 // next returns the offset after the last one of a partition that something was written of, where since says from which

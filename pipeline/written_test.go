@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -14,9 +15,10 @@ import (
 // group g and events/0; 0 for those of others.
 type writtenLogs struct {
 	logs  map[string][][]source.Header
-	begin int64 // what is before it in out was deleted
+	begin map[string]int64 // by topic: what is before it was deleted
 	id    string
-	reads int // records that were read
+	moved int32 // by how many partitions dead letters are written elsewhere
+	reads int   // records that were read
 }
 
 func (l *writtenLogs) of(group string, p source.Partition, offset int64) []source.Header {
@@ -31,19 +33,23 @@ func (l *writtenLogs) add(topic string, records ...[]source.Header) {
 }
 
 func (l *writtenLogs) written(topics ...string) *Written {
-	return &Written{Group: "g", Topics: topics, At: func(topic string, _ source.Partition) *ReadBack {
+	place := func(topic string, _ source.Partition) int32 { // all partitions of the source write to one
+		if topic == "dead" {
+			return l.moved
+		}
+		return 0
+	}
+	return &Written{Group: "g", Topics: topics, Place: place, Read: func(topic string, partition int32, _ source.Partition) *ReadBack {
+		if partition != 0 {
+			topic = fmt.Sprintf("%s/%d", topic, partition)
+		}
 		open := func(_ context.Context, from int64) (TopicReader, error) {
 			return &writtenReader{l: l, log: l.logs[topic], next: from}, nil
 		}
 		return &ReadBack{
 			Open:   func(ctx context.Context) (TopicReader, error) { return open(ctx, 0) },
 			OpenAt: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
-			Begin: func(context.Context) (int64, error) {
-				if topic != "out" {
-					return 0, nil
-				}
-				return l.begin, nil
-			},
+			Begin:   func(context.Context) (int64, error) { return l.begin[topic], nil },
 			TopicID: func(context.Context) (string, error) { return l.id, nil },
 		}
 	}}
@@ -228,7 +234,7 @@ func TestFirstOffsetIsForgotten(t *testing.T) {
 		{"others have written much", func(_ *town, l *writtenLogs) { many(l, recentMost+1) }, true},
 		{"outputs are written", func(_ *town, l *writtenLogs) { l.add("out", mine(l)) }, true},
 		{"dead letters are written", func(_ *town, l *writtenLogs) { l.add("dead", mine(l)) }, true},
-		{"what was written is deleted", func(_ *town, l *writtenLogs) { many(l, 1); l.begin = 5 }, true},
+		{"what was written is deleted", func(_ *town, l *writtenLogs) { many(l, 1); l.begin = map[string]int64{"out": 5} }, true},
 		{"the output topic was deleted", func(_ *town, l *writtenLogs) { l.logs["out"] = nil }, true},
 		{"a marker of the former program", func(town *town, _ *writtenLogs) {
 			town.log = append(town.log, town.starts(0).message(markerKey("g", at(0)), Start{Version: startVersion, TopicID: town.id, Offset: 3}))

@@ -21,20 +21,21 @@ type Note struct {
 	*Outputs // of a transform; nil: an earlier release has committed it
 }
 
-// Outputs say how far a transform had written when it committed an offset: a later reader of the topics can tell from them whether the transaction that
-// carried the offset was committed. Brokers before Kafka 3.9.1 may show the offset of one that was aborted (KAFKA-17507).
+// Outputs say what a transform had written when it committed an offset, so that a later reader of the topics can tell whether the transaction that carried
+// the offset was committed. Brokers before Kafka 3.9.1 may show the offset of one that was aborted (KAFKA-17507).
 type Outputs struct {
-	// Written is the offset of the input after the last one that an output or a dead letter was made of, in this transaction or before it.
-	Written int64 `json:"written"`
-	// From is such an offset at an earlier time, and Ends where the topics that are written to ended then: what is made of later input is after it.
+	// All input before From was done before this transaction. What is made of later input is after Ends, by topic.
 	From int64          `json:"from"`
-	Ends map[string]End `json:"ends,omitempty"` // by topic
+	Ends map[string]End `json:"ends,omitempty"`
 }
 
-// End is where a partition ended.
+// End is where the partition of a topic ended before a transaction.
 type End struct {
-	TopicID string `json:"topic_id,omitempty"`
-	Offset  int64  `json:"offset"`
+	TopicID   string `json:"topic_id,omitempty"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Written is the offset of the input after the last one that this transaction has written something of there; 0: it has written nothing there.
+	Written int64 `json:"written,omitempty"`
 }
 
 // Since says, for each topic that a transform writes what it makes of a partition to, from which offset of the topic's

@@ -28,8 +28,8 @@ func TestNote(t *testing.T) {
 		}
 	}
 	written := NewNote("a", "")
-	written.Outputs = &Outputs{Written: 7, From: 3, Ends: map[string]End{"out": {TopicID: "b", Offset: 5}}}
-	text := `{"v":1,"topic_id":"a","written":7,"from":3,"ends":{"out":{"topic_id":"b","offset":5}}}`
+	written.Outputs = &Outputs{From: 3, Ends: map[string]End{"out": {TopicID: "b", Partition: 2, Offset: 5, Written: 7}}}
+	text := `{"v":1,"topic_id":"a","from":3,"ends":{"out":{"topic_id":"b","partition":2,"offset":5,"written":7}}}`
 	if n, err := ParseNote(text); written.String() != text || err != nil || n.String() != text {
 		t.Errorf("what is written is noted as %s, and read as %s, %v", written, n, err)
 	}

@@ -45,11 +45,14 @@ func (s *system) written(dead pipeline.DeadLetter) *pipeline.Written {
 	if dead.Topic != "" {
 		w.Topics = append(w.Topics, dead.Topic)
 	}
-	w.At = func(topic string, of source.Partition) *pipeline.ReadBack {
+	w.Place = func(topic string, of source.Partition) int32 {
 		if topic == dead.Topic {
-			of.ID = dead.Place(of.ID)
+			return dead.Place(of.ID)
 		}
-		return s.readBackOf(source.Partition{Topic: topic, ID: of.ID}, source.Latest)
+		return of.ID
+	}
+	w.Read = func(topic string, partition int32, _ source.Partition) *pipeline.ReadBack {
+		return s.readBackOf(source.Partition{Topic: topic, ID: partition}, source.Latest)
 	}
 	return w
 }
