@@ -405,6 +405,7 @@ func keysOfFewModels(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Info.Wanted = 60
 	s := &snapshot.Snapshot{Model: m, ModelID: "m", Version: 30, Features: []string{"a", "b", "c"}}
 	var model, sums bytes.Buffer
 	statistics, err := snapshot.StatisticsOf(s, "")

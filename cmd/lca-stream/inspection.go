@@ -54,7 +54,7 @@ func (v *verdict) String() string {
 	case v.Tombstone:
 		return fmt.Sprintf("null   %s: no value (a tombstone), which goes on as it is", at)
 	case v.Invalid > 0:
-		what += fmt.Sprintf("; %s with a feature that is null, NaN, Inf or of another width", plural.Count(v.Invalid, "row"))
+		what += fmt.Sprintf("; %s with a feature that is null, NaN, Inf, text or of another width", plural.Count(v.Invalid, "row"))
 	}
 	return fmt.Sprintf("ok     %s: %s%s", at, what, v.models())
 }

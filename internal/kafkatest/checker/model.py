@@ -99,7 +99,16 @@ class Model:
             logits, _ = self.logits(x)
             top = logits.max(1)
             s -= top + np.log(np.exp(logits - top[:, None]).mean(1))
-        return s
+        return s + self.departures(x).sum(1)
+
+    def departures(self, x):
+        """What each feature that was constant while the model was learnt adds to the score: 1/2 cut(|x-mean|/s)^2, s = max(1e-6 |mean|, 1e-12),
+        cut(v) 0 to 1, v to 10, and 10 (1 + log(v/10)) beyond."""
+        constant = (np.abs(self.BG).sum(1) + np.abs(self.BL).sum(1)) == 0
+        v = np.abs(x - self.mean) / np.maximum(1e-6 * np.abs(self.mean), 1e-12)
+        with np.errstate(divide="ignore"):
+            cut = np.where(v <= 1, 0, np.where(v <= 10, v, 10 * (1 + np.log(np.maximum(v, 1e-300) / 10))))
+        return np.where(constant, cut**2 / 2, 0)
 
     def impute(self, x):
         """x with each NaN replaced by its mean given the rest of its row. The model is a mixture of N(c_j, S) with S = (B B')^-1 and
@@ -156,7 +165,7 @@ class Model:
             along = (x - self.mean - weight @ self.neighbours / pull[:, None]) @ PL
         A, B = np.diag(PL), np.diag(PG)
         if not self.dof:
-            return np.where(A + B > 0, 0.5 * (along + across) ** 2 / np.where(A + B > 0, A + B, 1), 0)
+            return np.where(A + B > 0, 0.5 * (along + across) ** 2 / np.where(A + B > 0, A + B, 1), self.departures(x))
         n, p = self.dof, self.BL.shape[1]
         spread = ((n + p) / pull)[:, None]
 
@@ -172,7 +181,7 @@ class Model:
             best = np.argmax([gain(t) for t in grid], 0)
             step = (high - low) / 200
             low, high = low + (best - 1) * step, low + (best + 1) * step
-        return np.maximum(gain((low + high) / 2), 0)
+        return np.where(A + B > 0, np.maximum(gain((low + high) / 2), 0), self.departures(x))
 
 
 class Conflict(ValueError):
