@@ -26,8 +26,7 @@ const hostile = "a\x1b[31mRED\x1b]0;title\x07\r\u009b2J\u202e\nok     forged"
 
 // commands runs command lines one after the other, and finds what would command a terminal in all that they print.
 type commands struct {
-	t   *testing.T
-	all map[string]string
+	t *testing.T
 }
 
 func (c *commands) run(args ...string) {

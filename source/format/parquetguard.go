@@ -34,6 +34,9 @@ type pageGuard struct {
 // dictionaryState says how far the library is with a dictionary: it decompresses the first of a chunk before the next page with values.
 type dictionaryState int
 
+// plainDictionary is PLAIN_DICTIONARY, which writers of format 1 name and no new one should.
+const plainDictionary = format.Encoding(2)
+
 const (
 	noDictionary dictionaryState = iota
 	comes
@@ -69,7 +72,7 @@ func (g *pageGuard) next() error {
 		if g.page.Type != format.DictionaryPage {
 			return g.stored(body)
 		}
-		if h := g.page.DictionaryPageHeader; h.Valid && h.V.Encoding != format.Plain && h.V.Encoding != format.PlainDictionary {
+		if h := g.page.DictionaryPageHeader; h.Valid && h.V.Encoding != format.Plain && h.V.Encoding != plainDictionary {
 			return fmt.Errorf("a dictionary encoded as %v", h.V.Encoding)
 		}
 		if g.dictionary == noDictionary && g.compressed {
@@ -208,7 +211,7 @@ func (g *pageGuard) content(b []byte) error {
 		}
 	}
 	switch e := g.encoding(); {
-	case e == format.PlainDictionary || e == format.RLEDictionary:
+	case e == plainDictionary || e == format.RLEDictionary:
 		if len(b) == 0 {
 			return nil
 		}

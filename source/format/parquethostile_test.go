@@ -130,7 +130,7 @@ func TestParquetTakesWhatABatchMay(t *testing.T) {
 		f, err := OpenFile(path, FileConfig{MaxRows: 1 << 16, MaxBytes: most})
 		if err == nil {
 			_, err = f.Read(0)
-			f.Close()
+			_ = f.Close()
 		}
 		took := allocated() - before
 		if err == nil || took > most {
