@@ -205,12 +205,11 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 
 // send puts messages, start markers and offsets, with the note of what a transform has written.
 func (l *Loop) send(ctx context.Context, msgs, marks []sink.Message, claim source.Claim) error {
-	all := append(slices.Clip(msgs), marks...)
-	if l.Outputs == nil {
-		return l.Sink.Put(ctx, all, claim)
+	kept := func() {}
+	if l.Outputs != nil { // before they are copied: it asks where the last ones are written
+		claim, kept = l.Outputs.claim(claim, msgs)
 	}
-	claim, kept := l.Outputs.claim(claim, msgs)
-	err := l.Sink.Put(ctx, all, claim)
+	err := l.Sink.Put(ctx, append(slices.Clip(msgs), marks...), claim)
 	if err == nil {
 		kept()
 	}

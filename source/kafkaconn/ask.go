@@ -228,16 +228,22 @@ func (o Offer) Feature(name string) int16 { return o.features[name] }
 
 // Finalized asks any broker for the level of a feature: see Offer.Feature.
 func (c *Cluster) Finalized(ctx context.Context, feature string) (level int16, err error) {
-	request := kmsg.NewPtrMetadataRequest()
-	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
-	_, err = c.Ask(ctx, Question{Request: request, Least: 1, Most: 12, Choose: func(o Offer) int16 {
-		level = o.Feature(feature)
-		return 12
-	}})
+	offer, err := c.offer(ctx, nil)
 	if err != nil {
 		return 0, fmt.Errorf("kafkaconn: finalized features: %w", err)
 	}
-	return level, nil
+	return offer.Feature(feature), nil
+}
+
+// offer asks a broker what it speaks; nil: any.
+func (c *Cluster) offer(ctx context.Context, broker func(protocol.Cluster) (protocol.Broker, error)) (offer Offer, err error) {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
+	_, err = c.Ask(ctx, Question{Request: request, Least: 1, Most: 12, Broker: broker, Choose: func(o Offer) int16 {
+		offer = o
+		return 12
+	}})
+	return offer, err
 }
 
 // offers remembers the offer of each connection. kafka-go asks for versions too, but keeps only those that it knows

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // BrokerOffer is a broker, and what it speaks.
@@ -19,18 +18,9 @@ type BrokerOffer struct {
 // Offers asks each broker of the cluster what it speaks, and returns them by their ids.
 func (c *Cluster) Offers(ctx context.Context) (all []BrokerOffer, err error) {
 	var brokers []protocol.Broker
-	ask := func(broker func(protocol.Cluster) (protocol.Broker, error)) (offer Offer, err error) {
-		request := kmsg.NewPtrMetadataRequest()
-		request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
-		_, err = c.Ask(ctx, Question{Request: request, Least: 1, Most: 12, Broker: broker, Choose: func(o Offer) int16 {
-			offer = o
-			return 12
-		}})
-		return offer, err
-	}
 	for i := 0; i == 0 || i < len(brokers); i++ {
 		var at protocol.Broker
-		offer, err := ask(func(cluster protocol.Cluster) (protocol.Broker, error) {
+		offer, err := c.offer(ctx, func(cluster protocol.Cluster) (protocol.Broker, error) {
 			if brokers == nil {
 				for _, b := range cluster.Brokers {
 					brokers = append(brokers, b)
