@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	fileLines     = 400 // one idea a file
+	fileLines     = 800 // one type, read from top to bottom; a package of some 25 files
 	functionLines = 70  // what fits a screen
 )
 

@@ -314,16 +314,7 @@ func (a *autocorrelation) read(r *reader, dim int) {
 	for j := range a.levels {
 		m := &a.levels[j]
 		m.taken, m.lag = r.f64(), r.f64()
-		columns := m.columns()
-		if r.version < 5 { // pairs were counted, and for all columns alike
-			m.taken *= max(8, rowsOf(1, min(j, gapLevels)))
-			m.rows, m.Apart = make([]float64, dim), make([]float64, dim)
-			for k := range m.rows {
-				m.rows[k] = m.taken
-			}
-			columns = columns[1:4]
-		}
-		for _, v := range columns {
+		for _, v := range m.columns() {
 			*v = r.sized("moments of a lag", dim)
 		}
 	}

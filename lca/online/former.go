@@ -249,11 +249,8 @@ func (f *formers) write(w *writer) {
 // readFormers reads the former regimes, each in the place of the current one, which must have been read.
 func (l *Learner) readFormers(r *reader) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
-	l.former.turned = r.u64()
-	l.former.left = r.version > 5 && r.flag()
-	if r.version > 7 {
-		l.former.began, l.former.brief = r.u64(), r.flag()
-	}
+	l.former.turned, l.former.left = r.u64(), r.flag()
+	l.former.began, l.former.brief = r.u64(), r.flag()
 	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
 		l.counts.Since = r.u64()
 		l.regime = emptyRegime(l.cfg)

@@ -54,7 +54,5 @@ func (k *lockout) write(w *writer) {
 }
 
 func (k *lockout) read(r *reader) {
-	if *k = (lockout{rows: r.u64(), refused: r.u64(), tripped: r.flag()}); r.version > 6 {
-		k.lasting = r.u64()
-	}
+	*k = lockout{rows: r.u64(), refused: r.u64(), tripped: r.flag(), lasting: r.u64()}
 }

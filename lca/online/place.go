@@ -95,7 +95,7 @@ func (b *batch) write(w *writer) {
 	writePlaces(w, b.places)
 }
 
-// readBatch reads rows; former layouts had no places.
+// readBatch reads rows.
 func readBatch(r *reader) (b batch) {
 	b.x, b.ids = r.rows(), r.words()
 	b.places = readPlaces(r, len(b.ids))
@@ -113,9 +113,9 @@ func writePlaces(w *writer, places []place) {
 	}
 }
 
-// readPlaces reads places, or makes n unknown ones where the layout had none.
+// readPlaces reads places, or makes n unknown ones: the first edition had none.
 func readPlaces(r *reader, n int) []place {
-	if r.version < 4 {
+	if r.first {
 		out := make([]place, n)
 		for i := range out {
 			out[i].partition = noPartition

@@ -104,7 +104,5 @@ func (q *quietColumns) read(r *reader, dim int) {
 		c.read(r)
 		q.columns = append(q.columns, c)
 	}
-	if r.version > 4 {
-		q.outside.read(r)
-	}
+	q.outside.read(r)
 }

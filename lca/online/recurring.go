@@ -196,10 +196,7 @@ func (k *recurring) write(w *writer) {
 }
 
 func (k *recurring) read(r *reader, dim int) {
-	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64()}
-	if r.version > 7 {
-		k.normal = r.u64()
-	}
+	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64(), normal: r.u64()}
 	if r.err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
 		r.err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"runtime"
 	"slices"
 
@@ -62,26 +61,16 @@ import (
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
 //	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
-// Until version 2 pending stood before the Cholesky factor, B and C_L were those of now, and nothing came after
-// the ridged flag.
-//
-// Until version 3 there were no places, no columns of drift, and nothing after choice.
-//
-// Until version 4 there were no lockouts and no returns among the counts, no settings, nothing chosen and no formers, and choice
-// had after the places d_P u64 and C_L f×d² or f×0. A lag had pairs f64, lag f64, sums, squares and products.
-//
-// Until version 5 formers had no flag.
-//
-// Until version 6 there were no recurrences and no refusals among the counts, no least variance, no rows of refusal, and no recurring.
-//
-// Until version 7 it was not known when the current regime began, whether the last one was brief, and how many normal rows there were since the last time of recurring.
-// Until version 8 there was nothing after formers.
+// The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
+// NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
+// nothing after choice. The versions between were never released and are refused.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
 	stateVersion = 9
+	firstVersion = 3 // of the first edition
 	stateHeader  = 24
 )
 
@@ -151,7 +140,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{b: body, version: binary.LittleEndian.Uint32(b[8:])}
+	r := &reader{b: body, first: binary.LittleEndian.Uint32(b[8:]) == firstVersion}
 	if next.read(r); r.err == nil && len(r.b) > 0 {
 		r.err = fmt.Errorf("%d bytes too many", len(r.b))
 	}
@@ -168,8 +157,11 @@ func stateBody(b []byte) ([]byte, error) {
 	if len(b) < stateHeader || string(b[:8]) != stateMagic {
 		return nil, fmt.Errorf("%d bytes that do not begin with %q", len(b), stateMagic)
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v < 1 || v > stateVersion {
-		return nil, fmt.Errorf("layout version %d, want 1 to %d: it was written by a newer program", v, stateVersion)
+	switch v := binary.LittleEndian.Uint32(b[8:]); {
+	case v > stateVersion:
+		return nil, fmt.Errorf("layout version %d, this program reads up to %d: it was written by a newer one", v, stateVersion)
+	case v != stateVersion && v != firstVersion:
+		return nil, fmt.Errorf("layout version %d, want %d or %d: it was written by a build that was never released", v, firstVersion, stateVersion)
 	}
 	body := b[stateHeader:]
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
@@ -232,16 +224,13 @@ func (l *Learner) read(r *reader) {
 	l.counts.read(r)
 	l.running.read(r)
 	l.drift.read(r, d)
-	if r.version == 1 {
-		l.drift.readRenewal(r)
-	}
 	l.warm = readBatch(r)
 	if r.err == nil && !l.warm.valid(d) {
 		r.err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
 	l.moments.read(r)
-	if r.version > 4 {
+	if !r.first {
 		l.restore(readRecipe(r))
 	}
 	l.cl = r.sized("C_L", d*d)
@@ -251,9 +240,6 @@ func (l *Learner) read(r *reader) {
 		if r.err == nil && l.pool.len() == 0 {
 			r.err = errors.New("a metric without a pool")
 		}
-		if r.version < 3 && r.err == nil {
-			prop1.Mean(l.metric.centre, make([]float64, d), l.pool.rows, d)
-		}
 		if r.err == nil && !l.metric.resume(l) {
 			r.err = errors.New("a C_L that is not positive definite")
 		}
@@ -261,30 +247,23 @@ func (l *Learner) read(r *reader) {
 	l.split = r.flag()
 	l.aligned.read(r, d)
 	l.choice.read(r, d)
-	if r.version > 4 {
-		l.chosen = readChoice(r)
+	if r.first {
+		return // nothing came after it
 	}
-	if r.version > 3 {
-		l.gap.read(r, d)
-		l.clocks = readPlaces(r, 0)
-		l.gate.read(r)
-		if l.held = readBatch(r); r.err == nil && !l.held.valid(d) {
-			r.err = errors.New("refused rows and identities differ in number")
-		}
-		l.lockout.read(r)
+	l.chosen = readChoice(r)
+	l.gap.read(r, d)
+	l.clocks = readPlaces(r, 0)
+	l.gate.read(r)
+	if l.held = readBatch(r); r.err == nil && !l.held.valid(d) {
+		r.err = errors.New("refused rows and identities differ in number")
 	}
-	if r.version > 6 {
-		l.recurring.read(r, d)
+	l.lockout.read(r)
+	l.recurring.read(r, d)
+	l.readFormers(r)
+	if r.flag() != l.keepsKnown() {
+		l.held = batch{} // they were held for another purpose
 	}
-	if r.version > 4 {
-		l.readFormers(r)
-	}
-	if r.version > 8 {
-		if r.flag() != l.keepsKnown() {
-			l.held = batch{} // they were held for another purpose
-		}
-		l.tailNeed = r.f64()
-	}
+	l.tailNeed = r.f64()
 }
 
 func (p *pool) write(w *writer) {
@@ -326,9 +305,6 @@ func (g *runningMoments) write(w *writer) {
 func (g *runningMoments) read(r *reader) {
 	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
 	g.upperStale = false
-	if r.version == 1 {
-		return // it had no sparse columns
-	}
 	g.sparse = make([]prop1.Sparse, r.count(24))
 	for i := range g.sparse {
 		g.sparse[i] = prop1.Sparse{Column: int(r.u64()), Usual: r.f64(), Share: r.f64()}
@@ -367,20 +343,11 @@ func (m *metricState) read(r *reader, dim int) {
 	m.Scale, m.parzen = r.sized("scales", n), int(r.u64())
 	m.basis, m.inverse = r.sized("B", n*n), r.sized("inverse of B", n*n)
 	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
-	if r.version < 3 {
-		_ = r.f64()
-	}
 	m.gaussian = r.sized("factor of C_G", n*n)
 	m.ridged = r.flag()
-	switch {
-	case r.version > 2:
-		m.centre = r.sized("centre", dim)
-		m.pending, m.minibatches, m.keep = r.f64(), int(r.u64()), r.f64()
-		m.fresh = r.sized("rows since the split", n*n)
-	case r.err == nil:
-		m.pending, m.keep = math.Inf(1), 1 // its B is that of no split: the next is found at once
-		m.centre, m.fresh = make([]float64, dim), make([]float64, n*n)
-	}
+	m.centre = r.sized("centre", dim)
+	m.pending, m.minibatches, m.keep = r.f64(), int(r.u64()), r.f64()
+	m.fresh = r.sized("rows since the split", n*n)
 	if r.err == nil && (m.parzen < 0 || m.parzen > n) {
 		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
 	}

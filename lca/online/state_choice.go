@@ -31,7 +31,7 @@ func (c *choice) read(r *reader, dim int) {
 	if r.err == nil && !c.rows.valid(dim) {
 		r.err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
 	}
-	if r.version < 5 { // one of LCA-Gauss-Red, which is dropped: the next comes
+	if r.first { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
 		r.u64()
 		r.floats()
 		*c = choice{}

@@ -73,9 +73,9 @@ func (w *writer) rows(v []float64) {
 }
 
 type reader struct {
-	version uint32 // of the layout
-	b       []byte
-	err     error
+	first bool // the layout is the first edition's
+	b     []byte
+	err   error
 }
 
 func (r *reader) take(n int) []byte {

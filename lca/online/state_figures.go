@@ -2,7 +2,7 @@ package online
 
 // The counters and running figures of a state: see state.go.
 
-// fields are in the order of the layout; lockouts and returns came with version 5, the last two with version 7.
+// fields are in the order of the layout. The first edition had the first eight.
 func (c *counts) fields() []*uint64 {
 	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Recurrences, &c.Refusals}
 }
@@ -15,11 +15,8 @@ func (c *counts) write(w *writer) {
 
 func (c *counts) read(r *reader) {
 	fields := c.fields()
-	switch {
-	case r.version < 5:
+	if r.first {
 		fields = fields[:8]
-	case r.version < 7:
-		fields = fields[:10]
 	}
 	for _, f := range fields {
 		*f = r.u64()
@@ -42,23 +39,10 @@ func (d *drift) write(w *writer) {
 }
 
 func (d *drift) read(r *reader, dim int) {
-	if d.nll.read(r); r.version > 3 {
+	if d.nll.read(r); !r.first {
 		d.far.read(r)
 		d.quiet.read(r, dim)
-	}
-	if r.version > 6 {
 		d.nll.floor = r.f64()
-	}
-}
-
-// readRenewal reads what layout 1 kept of an alarm that was being dealt with: then the drift before it is
-// the one that counts, and the collected rows are those in quarantine.
-func (d *drift) readRenewal(r *reader) {
-	var was drift
-	minibatches := r.u64()
-	_ = r.f64()
-	if was.nll.read(r); minibatches > 0 {
-		*d = was
 	}
 }
 

@@ -169,7 +169,8 @@ func TestStateRefused(t *testing.T) {
 	}{
 		"empty":           {nil, c, "do not begin with"},
 		"foreign":         {change(0, 1), c, "do not begin with"},
-		"newer layout":    {change(8, 64), c, "newer program"},
+		"newer layout":    {change(8, 64), c, "by a newer one"},
+		"never released":  {change(8, stateVersion^4), c, "never released"},
 		"cut":             {good[:len(good)-1], c, "was cut"},
 		"one bit flipped": {change(1000, 1), c, "damaged"},
 		"body cut":        {resum(bytes.Clone(good[:len(good)-9])), c, "state:"},
