@@ -24,7 +24,7 @@ type dictionaryFile struct {
 	footer  []byte // of a file without batches
 	begun   bool   // the schema is written
 	blocks  []block
-	encoded bytes.Buffer // of the last batch
+	encoded bytes.Buffer // of the last batch with rows
 }
 
 func newDictionaryFile(out *counter, of, schema *arrow.Schema, footer []byte) (*dictionaryFile, error) {
@@ -52,14 +52,22 @@ func (d *dictionaryFile) write(rec arrow.Record) error {
 		}
 		columns[i] = array.MakeFromData(data)
 	}
+	if rec.NumRows() == 0 {
+		return nil
+	}
 	return d.put(array.NewRecord(d.schema, columns, rec.NumRows()), ofBatch, &d.blocks)
 }
 
-// put writes the messages of one kind that a record is made of, and the schema before the first.
+// put writes the messages of one kind that a record is made of, and the schema before the first. Without a record there is the schema alone.
 func (d *dictionaryFile) put(rec arrow.Record, kind byte, blocks *[]block) error {
 	d.encoded.Reset()
 	w := ipc.NewWriter(&d.encoded, ipc.WithSchema(d.schema))
-	if err := errors.Join(w.Write(rec), w.Close()); err != nil {
+	if rec != nil {
+		if err := w.Write(rec); err != nil {
+			return fmt.Errorf("rowfile: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
 		return fmt.Errorf("rowfile: %w", err)
 	}
 	return messages(d.encoded.Bytes(), func(of byte, message []byte, meta int32) error {
@@ -103,18 +111,26 @@ func (d *dictionaryFile) Close() error {
 	return writeFooter(d.out, footer)
 }
 
-// words returns a record of one row of nulls, with the words of all messages: the library fails on some columns without rows.
+// words returns the last batch with the words of all messages, nil where there is none: the library cannot make a row of nulls for each type, such as views
+// and unions, and fails on some columns without rows.
 func (d *dictionaryFile) words() (arrow.Record, error) {
-	columns := make([]arrow.Array, len(d.columns))
-	for i, c := range d.columns {
-		null := array.MakeArrayOfNull(alloc, d.schema.Field(i).Type, 1)
-		data, err := c.whole(null.Data())
-		if err != nil {
-			return nil, fmt.Errorf("rowfile: column %q: %w", d.schema.Field(i).Name, err)
-		}
-		columns[i] = array.MakeFromData(data)
+	if len(d.blocks) == 0 {
+		return nil, nil
 	}
-	return array.NewRecord(d.schema, columns, 1), nil
+	var last arrow.Record
+	err := eachBatch([][]byte{d.encoded.Bytes()}, func(rec arrow.Record) error {
+		columns := make([]arrow.Array, len(d.columns))
+		for i, c := range d.columns {
+			data, err := c.whole(rec.Column(i).Data())
+			if err != nil {
+				return fmt.Errorf("rowfile: column %q: %w", rec.ColumnName(i), err)
+			}
+			columns[i] = array.MakeFromData(data)
+		}
+		last = array.NewRecord(d.schema, columns, rec.NumRows())
+		return nil
+	})
+	return last, err
 }
 
 // Kinds of messages (Message.fbs).

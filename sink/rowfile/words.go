@@ -48,7 +48,7 @@ func (c *dictionaryColumn) unified(data arrow.ArrayData) (arrow.ArrayData, error
 	return c.nested(data, (*dictionaryColumn).unified)
 }
 
-// whole returns the data of an array of nulls, with all words.
+// whole returns the data of an array that is unified, with all words.
 func (c *dictionaryColumn) whole(data arrow.ArrayData) (arrow.ArrayData, error) {
 	if c == nil {
 		return data, nil
@@ -59,7 +59,7 @@ func (c *dictionaryColumn) whole(data arrow.ArrayData) (arrow.ArrayData, error) 
 	if err := c.words.join(); err != nil || len(c.words.parts) == 0 {
 		return data, err
 	}
-	return array.NewDataWithDictionary(c.dt, data.Len(), data.Buffers(), data.NullN(), 0, c.words.parts[0].Data().(*array.Data)), nil
+	return array.NewDataWithDictionary(c.dt, data.Len(), data.Buffers(), data.NullN(), data.Offset(), c.words.parts[0].Data().(*array.Data)), nil
 }
 
 func (c *dictionaryColumn) nested(data arrow.ArrayData, of func(*dictionaryColumn, arrow.ArrayData) (arrow.ArrayData, error)) (arrow.ArrayData, error) {
@@ -101,7 +101,7 @@ func (w *words) unified(dt arrow.DataType, data arrow.ArrayData) (arrow.ArrayDat
 	if err := w.add(dict); err != nil {
 		return nil, err
 	}
-	none := array.MakeArrayOfNull(alloc, dict.DataType(), 1).Data().(*array.Data)
+	none := array.NewSlice(dict, 0, int64(min(1, dict.Len()))).Data().(*array.Data)
 	from, to := data.DataType(), arrow.DataType(w.of)
 	if e, ok := from.(arrow.ExtensionType); ok {
 		from = e.StorageType()

@@ -82,7 +82,7 @@ assert got.schema.field("state").type == months[0].schema.field("state").type, g
 
 # polars' Categorical.
 for i, states in enumerate((["x", "y"], ["z", "y", None])):
-    pl.DataFrame({"a": rng.normal(size=30), "b": rng.normal(size=30), "c": pl.Series([states[k % len(states)] for k in range(30)], dtype=pl.Categorical)}).write_ipc(f"polars{i}.arrow")
+    pl.DataFrame({"a": rng.normal(size=30), "b": rng.normal(size=30), "view": ["text"] * 30, "c": pl.Series([states[k % len(states)] for k in range(30)], dtype=pl.Categorical)}).write_ipc(f"polars{i}.arrow")
 done = lca("--input", "polars0.arrow", "--input", "polars1.arrow", "-o", "polars.arrow")
 assert done.returncode == 0, done.stderr
 want = pl.read_ipc("polars0.arrow")["c"].to_list() + pl.read_ipc("polars1.arrow")["c"].to_list()
@@ -117,6 +117,22 @@ def nested(word):
 
 one("nested", [nested("alpha"), nested("be"), nested("gamma ray"), nested("alpha")], polars=False)
 one("sliced", [nested("alpha").slice(1, 2), nested("be").slice(2)], polars=False)
+
+# Next to types of which the library makes no rows, and within them.
+def unusual(word):
+    inner = words([word, "same"])
+    return rows(
+        view=pa.array([word, "a text of more than twelve bytes"], pa.string_view()),
+        views=pa.array([[1], []], pa.list_view(pa.int64())),
+        union=pa.UnionArray.from_dense(pa.array([0, 1], pa.int8()), pa.array([1, 0], pa.int32()), [inner, pa.array([1])]),
+        runs=pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), inner),
+        words=pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), pa.array([[len(word)]], pa.list_view(pa.int64()))),
+    )
+
+
+one("unusual", [unusual("alpha"), unusual("be").slice(0, 0), unusual("gamma ray")], polars=False)
+assert lca("--input", feather("none.arrow", unusual("none").slice(0, 0)), "-o", "empty.arrow").returncode == 0
+assert pa.ipc.open_file("empty.arrow").read_all().num_rows == 0
 
 # More words than indices of 8 bits number.
 many = one("many", [rows(s=words([f"{k}-{i}" for i in range(100)])) for k in range(5)])
