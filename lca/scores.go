@@ -33,11 +33,8 @@ const (
 	leastShape, mostShape = -0.5, 3.
 )
 
-// NewScores sorts leave-one-out scores and fits their tail (scoretail.go). It keeps them and drops those that are not finite;
-// with none left it returns nil.
-func NewScores(values []float64) *Scores { return newScores(values, math.Inf(1), 1) }
-
-// newScores is NewScores for scores of which those beyond limit were left out when they came, and of which that share is independent.
+// newScores sorts leave-one-out scores and fits their tail (scoretail.go). It keeps them and drops those that are not finite;
+// with none left it returns nil. Scores beyond limit were left out when they came, and the given share of them is independent.
 func newScores(values []float64, limit, share float64) *Scores {
 	values = slices.DeleteFunc(values, func(v float64) bool { return v-v != 0 })
 	if len(values) == 0 {

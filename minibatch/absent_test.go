@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/lca-stream/lca-stream/internal/nested"
@@ -52,10 +51,11 @@ func TestGatherOfAnOpenSchema(t *testing.T) {
 
 // One absent column does not tell whether it is a list: the next record may.
 func TestResolveOfAnOpenSchema(t *testing.T) {
-	open := nested.Open([]arrow.Field{{Name: "x", Type: f64}})
-	_, err := Resolve(open, []string{"v"})
+	x := record(t, column{"x", f64, `[1]`})
+	open := array.NewRecord(nested.Open(x.Schema().Fields()), x.Columns(), 1)
+	_, err := ResolveRecord(open, []string{"v"})
 	checkFeatureError(t, err, CodeMissing, "")
-	f, err := Resolve(open, []string{"x", "y"})
+	f, err := ResolveRecord(open, []string{"x", "y"})
 	if err != nil || !slices.Equal(f.Names, []string{"x", "y"}) {
 		t.Errorf("features %v, %v", f.Names, err)
 	}

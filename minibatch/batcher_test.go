@@ -12,7 +12,7 @@ import (
 func stream(n int) (x []float64, ids []uint64) {
 	for i := range n {
 		x = append(x, float64(i), -float64(i)/3)
-		ids = append(ids, RowID("t", 0, 7, i))
+		ids = append(ids, NewRowIDs("t", 0).ID(7, i))
 	}
 	return x, ids
 }
@@ -200,8 +200,8 @@ func TestRowIDGolden(t *testing.T) {
 		{"events", 2147483647, 9223372036854775807, 1048575, 0x11d512eae143c7da},
 		{"", 0, 0, 0, 0xf9dd19abcf598045},
 	} {
-		if got := RowID(c.topic, c.partition, c.offset, c.row); got != c.want {
-			t.Errorf("RowID(%q, %d, %d, %d) = %#x, want %#x", c.topic, c.partition, c.offset, c.row, got, c.want)
+		if got := NewRowIDs(c.topic, c.partition).ID(c.offset, c.row); got != c.want {
+			t.Errorf("NewRowIDs(%q, %d).ID(%d, %d) = %#x, want %#x", c.topic, c.partition, c.offset, c.row, got, c.want)
 		}
 	}
 }
@@ -213,7 +213,7 @@ func TestRowIDsDiffer(t *testing.T) {
 	for partition := range int32(4) {
 		for offset := range int64(50) {
 			for row := range 50 {
-				seen[RowID("events", partition, offset, row)] = true
+				seen[NewRowIDs("events", partition).ID(offset, row)] = true
 				n++
 			}
 		}
@@ -230,10 +230,10 @@ func TestAppendValid(t *testing.T) {
 	if diff := cmp.Diff([]float64{9, 9, 1, 2, 5, 6}, x); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]uint64{9, RowID("events", 4, 77, 0), RowID("events", 4, 77, 2)}, ids); diff != "" {
+	if diff := cmp.Diff([]uint64{9, NewRowIDs("events", 4).ID(77, 0), NewRowIDs("events", 4).ID(77, 2)}, ids); diff != "" {
 		t.Error(diff)
 	}
-	if _, ids = rows.AppendValid(nil, nil, NewRowIDs("events", 4), 77, 100); ids[1] != RowID("events", 4, 77, 102) {
+	if _, ids = rows.AppendValid(nil, nil, NewRowIDs("events", 4), 77, 100); ids[1] != NewRowIDs("events", 4).ID(77, 102) {
 		t.Errorf("a slice that begins at row 100 has identities %v", ids)
 	}
 }

@@ -259,9 +259,6 @@ func jsonElement(text string) (element string, end int) {
 // says whether it is a number or a list.
 func resolveCells(schema *arrow.Schema, rec arrow.Record, name string, path nested.Path) (Features, error) {
 	p := &plan{schema: schema, names: []string{name}, columns: []nested.Path{path}, open: true, cells: map[arrow.Type]bool{path.Type.ID(): true}}
-	if rec == nil {
-		return Features{}, noNumber(name, path.Type)
-	}
 	c, err := p.cellsOf(rec, 0)
 	if err != nil {
 		return Features{}, err

@@ -29,7 +29,7 @@ func ChooseWithout(rec arrow.Record, columns []string, without string) (Features
 			return Features{}, nil, err
 		}
 	}
-	f, err := resolve(rec.Schema(), rec, columns)
+	f, err := resolve(rec, columns)
 	return f, leftOut, err
 }
 
@@ -108,5 +108,5 @@ func ResolveRecordWithout(rec arrow.Record, columns []string, without string) (F
 	if err != nil {
 		return Features{}, err
 	}
-	return resolve(rec.Schema(), rec, columns)
+	return resolve(rec, columns)
 }

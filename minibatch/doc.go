@@ -1,14 +1,14 @@
 // Package minibatch turns Arrow records into the rows that a model learns from and transforms.
 //
-// Begin with [Resolve] and [Features.Gather]. Resolve chooses, once, which columns make a row: named numeric columns, or
+// Begin with [ResolveRecord] and [Features.Gather]. ResolveRecord chooses, once, which columns make a row: named numeric columns, or
 // the elements of one list column. Without names it goes by names and types, [Choose] by the values of a record too, and a
 // [Survey] by those of many. The resulting [Features] then maps every later schema by name, so that a producer
 // may reorder its columns, add others or change their width (float32 to float64) without notice,
 // but never silently swap, lose or rename one: that is a [FeatureError].
 //
-//	f, err := minibatch.Resolve(rec.Schema(), nil)  // nil: the numeric columns, without ids and labels
+//	f, err := minibatch.ResolveRecord(rec, nil)  // nil: the numeric columns, without ids and labels
 //	var rows minibatch.Rows
-//	err = f.Gather(&rows, rec)                      // rows.X is row-major float64, N×d
+//	err = f.Gather(&rows, rec)                   // rows.X is row-major float64, N×d
 //	x, ids = rows.AppendValid(x, ids, minibatch.NewRowIDs("events", 3), offset, 0)
 //	for b := range batcher.Add(x, ids, 3) {            // exactly B rows each, in order
 //		learner.Learn(b.X, b.IDs, b.Partitions)

@@ -18,7 +18,7 @@ func Example() {
 		record([]string{"temperature", "pressure"}, `[{"temperature": 20.5, "pressure": 1}, {"temperature": null, "pressure": 2}]`),
 		record([]string{"pressure", "humidity", "temperature"}, `[{"temperature": 21, "pressure": 3, "humidity": 0.4}]`),
 	}
-	features, err := minibatch.Resolve(records[0].Schema(), nil)
+	features, err := minibatch.ResolveRecord(records[0], nil)
 	if err != nil {
 		fmt.Println(err)
 		return

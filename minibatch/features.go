@@ -28,34 +28,25 @@ type Features struct {
 // Dim returns d, the number of features.
 func (f *Features) Dim() int { return len(f.Names) }
 
-// Resolve chooses the features of a schema. columns are the names of numeric columns in the desired order, or the
+// ResolveRecord chooses the features of a record's schema. columns are the names of numeric columns in the desired order, or the
 // name of one FixedSizeList column. Columns within structs, lists and maps are named by their path, such as
 // payload.after.temp or readings.0. An empty list means the numeric columns of the schema itself in its order, without
 // those whose names are of ids, labels or times, or the only list column of numbers if there are none. Integers, floats
 // and decimals of every width count as numeric, also dictionary-encoded. Booleans (0 and 1), dates and times (in the
 // unit of the schema) do only where they are named.
 //
-// The length of a List or LargeList column is known only from the data: use ResolveRecord.
-func Resolve(schema *arrow.Schema, columns []string) (Features, error) {
-	columns, err := namedOr(schema, columns, "")
-	if err != nil {
-		return Features{}, err
-	}
-	return resolve(schema, nil, columns)
-}
-
-// ResolveRecord is Resolve for a record. It also accepts List and LargeList columns: the first list that is not null
-// gives their length. A record without one gives a FeatureError of code feature_unknown, and the next record may be
-// tried.
+// Of a List or LargeList column the first list that is not null gives the length. A record without one gives a
+// FeatureError of code feature_unknown, and the next record may be tried.
 func ResolveRecord(rec arrow.Record, columns []string) (Features, error) {
 	columns, err := namedOr(rec.Schema(), columns, "")
 	if err != nil {
 		return Features{}, err
 	}
-	return resolve(rec.Schema(), rec, columns)
+	return resolve(rec, columns)
 }
 
-func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features, error) {
+func resolve(rec arrow.Record, columns []string) (Features, error) {
+	schema := rec.Schema()
 	if len(columns) == 1 { // an absent key does not tell whether it is a list, so it is an error here
 		path, err := find(schema, columns[0], nil)
 		if err != nil {
@@ -77,13 +68,9 @@ func resolve(schema *arrow.Schema, rec arrow.Record, columns []string) (Features
 // resolveList chooses the elements of a list column as the features.
 func resolveList(schema *arrow.Schema, rec arrow.Record, name string, path nested.Path) (Features, error) {
 	var d int
-	switch t := path.Type.(type) {
-	case *arrow.FixedSizeListType:
+	if t, ok := path.Type.(*arrow.FixedSizeListType); ok {
 		d = int(t.Len())
-	default:
-		if rec == nil {
-			return Features{}, featureError(CodeUnknown, name, "the type %s does not say how long its lists are: read a record first, or send a FixedSizeList", t)
-		}
+	} else {
 		col, err := path.Column(rec)
 		if err != nil {
 			return Features{}, featureError(CodeCorrupt, name, "%v", err)

@@ -62,9 +62,6 @@ func TestResolve(t *testing.T) {
 			}
 		})
 	}
-	// Without data a list's length is unknown, and is never guessed.
-	_, err := Resolve(record(t, column{"v", arrow.ListOf(f32), `[[1]]`}).Schema(), nil)
-	checkFeatureError(t, err, CodeUnknown, "FixedSizeList")
 }
 
 func checkFeatureError(t *testing.T, err error, code, says string) {

@@ -234,7 +234,7 @@ func TestGatherKeepsItsMemory(t *testing.T) {
 		{"list", record(t, column{"v", fixed(2, f32), `[[1,2],[3,null]]`})},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := Resolve(c.rec.Schema(), nil)
+			f, err := ResolveRecord(c.rec, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,7 +268,7 @@ func BenchmarkGather(b *testing.B) {
 	typ := arrow.FixedSizeListOf(d, f32)
 	list := array.MakeFromData(array.NewData(typ, n, []*memory.Buffer{nil}, []arrow.ArrayData{flat.Data()}, 0, 0))
 	lists := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "v", Type: typ}}, nil), []arrow.Array{list}, n)
-	listFeatures, err := Resolve(lists.Schema(), nil)
+	listFeatures, err := ResolveRecord(lists, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestGatherNested(t *testing.T) {
 			t.Errorf("%s: %s, want %v", name, got, want)
 		}
 	}
-	f, err := Resolve(rec.Schema(), nil)
+	f, err := ResolveRecord(rec, nil)
 	if err != nil || fmt.Sprint(f.Names) != "[price]" {
 		t.Errorf("without names: %v, %v; want the columns of the record itself", f.Names, err)
 	}

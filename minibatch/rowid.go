@@ -32,11 +32,6 @@ func (r RowIDs) ID(offset int64, row int) uint64 {
 	return combine(combine(r.h1, uint64(offset)), uint64(row))
 }
 
-// RowID is NewRowIDs and ID in one, for a single row.
-func RowID(topic string, partition int32, offset int64, row int) uint64 {
-	return NewRowIDs(topic, partition).ID(offset, row)
-}
-
 func combine(h, v uint64) uint64 { return mix(h ^ mix(v+golden)) }
 
 func mix(z uint64) uint64 {

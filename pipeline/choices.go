@@ -37,11 +37,6 @@ func (u UntilModel) String() string { return untilModels.Of(u) }
 // UntilModels returns every UntilModel.
 func UntilModels() []UntilModel { return untilModels.All() }
 
-// ParseUntilModel is the inverse of UntilModel.String.
-func ParseUntilModel(s string) (UntilModel, error) {
-	return untilModels.Parse(s, "pipeline: unknown transform.until_model")
-}
-
 // OnInvalid says what happens to a row with a null, text, NaN or Inf feature. Learners leave such rows out, or stop at them.
 type OnInvalid uint8
 
@@ -61,11 +56,6 @@ func (o OnInvalid) String() string { return onInvalids.Of(o) }
 // OnInvalids returns every OnInvalid.
 func OnInvalids() []OnInvalid { return onInvalids.All() }
 
-// ParseOnInvalid is the inverse of OnInvalid.String.
-func ParseOnInvalid(s string) (OnInvalid, error) {
-	return onInvalids.Parse(s, "pipeline: unknown source.on_invalid")
-}
-
 // Layout is how the whitened rows stand in an output message.
 type Layout uint8
 
@@ -83,15 +73,12 @@ func (l Layout) String() string { return layouts.Of(l) }
 // Layouts returns every Layout.
 func Layouts() []Layout { return layouts.All() }
 
-// ParseLayout is the inverse of Layout.String.
-func ParseLayout(s string) (Layout, error) { return layouts.Parse(s, "pipeline: unknown layout") }
-
 // checkChoices refuses what would otherwise be taken for another choice, batch by batch.
 func (c *TransformConfig) checkChoices() error {
 	return errors.Join(
 		untilModels.Check(c.UntilModel, "pipeline: unknown transform.until_model"),
 		onInvalids.Check(c.OnInvalid, "pipeline: unknown source.on_invalid"),
 		layouts.Check(c.Output.Layout, "pipeline: unknown layout"),
-		formats.Check(c.Output.Format, unknownFormat),
+		formats.Check(c.Output.Format, "pipeline: unknown transform.format"),
 	)
 }

@@ -216,7 +216,7 @@ func TestSlicesAreTheWhole(t *testing.T) {
 	} {
 		rec := array.NewRecord(arrow.NewSchema([]arrow.Field{{Name: "a", Type: col.DataType()}}, nil), []arrow.Array{col}, rows)
 		var whole, part minibatch.Rows
-		f, err := minibatch.Resolve(rec.Schema(), []string{"a"})
+		f, err := minibatch.ResolveRecord(rec, []string{"a"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,11 +27,6 @@ func (f Format) String() string { return formats.Of(f) }
 // Formats returns every Format.
 func Formats() []Format { return formats.All() }
 
-// ParseFormat is the inverse of Format.String.
-func ParseFormat(s string) (Format, error) { return formats.Parse(s, unknownFormat) }
-
-const unknownFormat = "pipeline: unknown transform.format"
-
 // mediaTypes are the headers that say what a value is.
 var mediaTypes = [...]source.Header{
 	FormatArrow: text(contentType, "application/vnd.apache.arrow.stream"),

@@ -34,11 +34,6 @@ func (c Compression) String() string { return compressions.Of(c) }
 // Compressions returns every Compression.
 func Compressions() []Compression { return compressions.All() }
 
-// ParseCompression is the inverse of Compression.String.
-func ParseCompression(s string) (Compression, error) {
-	return compressions.Parse(s, unknownCompression)
-}
-
 const unknownCompression = "sink: unknown compression"
 
 const (

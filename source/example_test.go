@@ -66,7 +66,7 @@ func Example() {
 // Files are read as a topic is: each is a partition, and its batches have their number as offset.
 func ExampleOpenFiles() {
 	ctx := context.Background()
-	files, err := source.OpenFiles([]string{"format/testdata/files/replaced.arrows", "format/testdata/files/zstd.parquet"})
+	files, err := source.OpenFiles([]string{"format/testdata/files/replaced.arrows", "format/testdata/files/zstd.parquet"}, format.FileConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -31,11 +31,8 @@ type Files struct {
 	before [][]int // rows of each file before its batches, as far as that is known
 }
 
-// OpenFiles opens all paths and counts their rows.
-func OpenFiles(paths []string) (*Files, error) { return OpenFilesWith(paths, format.FileConfig{}) }
-
-// OpenFilesWith is OpenFiles with other bounds, or of some columns.
-func OpenFilesWith(paths []string, c format.FileConfig) (*Files, error) {
+// OpenFiles opens all paths and counts their rows. The zero FileConfig has the default bounds, and reads all columns.
+func OpenFiles(paths []string, c format.FileConfig) (*Files, error) {
 	return openFiles(paths, bounded(c))
 }
 

@@ -155,7 +155,7 @@ func TestOpenFilesRefuses(t *testing.T) {
 		{"one twice", []string{table, table}, "twice"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := OpenFiles(c.paths)
+			f, err := OpenFiles(c.paths, format.FileConfig{})
 			if err == nil {
 				_ = f.Close()
 				t.Fatal("opened")
@@ -180,7 +180,7 @@ func TestFilesGoOnAfterABadBatch(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, err := OpenFiles([]string{path})
+		f, err := OpenFiles([]string{path}, format.FileConfig{})
 		if err != nil {
 			continue // what cannot be told apart into batches
 		}

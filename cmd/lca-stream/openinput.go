@@ -33,7 +33,7 @@ func (p *program) openInput(ctx context.Context, path string, c format.FileConfi
 		}
 		return closing{in, f}, nil
 	}
-	return source.OpenFilesWith([]string{path}, c)
+	return source.OpenFiles([]string{path}, c)
 }
 
 // isStdin tells the names of standard input.

@@ -57,7 +57,7 @@ func (r *replay) openFiles() error {
 	}
 	c := fileLimits(r.config.Memory, r.log)
 	c.Need = needs(r.config.Source.Features, r.config.Model.By.ColumnName())
-	files, err := source.OpenFilesWith(r.flags.inputs, c)
+	files, err := source.OpenFiles(r.flags.inputs, c)
 	if err != nil {
 		return err
 	}

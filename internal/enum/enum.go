@@ -1,5 +1,5 @@
 // Package enum gives the values of an enumeration their names, in one place for the configuration, its help, errors and
-// formats. Declare Names next to the constants, and let String and Parse of the type call Of and Parse.
+// formats. Declare Names next to the constants, and let String of the type call Of.
 //
 // Limits: a value is a byte, and its name is found by a walk; neither is for a hot loop.
 package enum
@@ -16,7 +16,7 @@ type Names[E ~uint8] []string
 // Has reports whether e is a value.
 func (n Names[E]) Has(e E) bool { return int(e) < len(n) && n[e] != "" }
 
-// Of returns e's name, or one that Parse refuses.
+// Of returns e's name, or one that no value has.
 func (n Names[E]) Of(e E) string {
 	if n.Has(e) {
 		return n[e]
@@ -35,23 +35,11 @@ func (n Names[E]) All() []E {
 	return all
 }
 
-// Parse is the inverse of Of. Its error begins with what, such as "sink: unknown compression".
-func (n Names[E]) Parse(name, what string) (E, error) {
-	if i := slices.Index(n, name); i >= 0 && name != "" {
-		return E(i), nil
-	}
-	return 0, n.unknown(name, what)
-}
-
-// Check returns an error, which begins with what, unless e is a value.
+// Check returns an error, which begins with what, such as "sink: unknown compression", unless e is a value.
 func (n Names[E]) Check(e E, what string) error {
 	if n.Has(e) {
 		return nil
 	}
-	return n.unknown(n.Of(e), what)
-}
-
-func (n Names[E]) unknown(name, what string) error {
 	known := slices.DeleteFunc(slices.Clone(n), func(s string) bool { return s == "" })
-	return fmt.Errorf("%s %q: want one of %s", what, name, strings.Join(known, ", "))
+	return fmt.Errorf("%s %q: want one of %s", what, n.Of(e), strings.Join(known, ", "))
 }

@@ -10,11 +10,17 @@ import (
 	"testing"
 )
 
-// choices finds the constants of each type that is chosen by name, because its package has a function Parse for it. A key
-// is a constant as other packages write it, such as lca.MetricFull; its value is all constants of that type.
+// choices finds the constants of each type that is chosen by name: its package has a function Parse for it, or a table
+// enum.Names of it. A key is a constant as other packages write it, such as lca.MetricFull; its value is all constants of that type.
 func choices(files []file) map[string][]string {
 	all, parsed := map[string][]string{}, map[string]bool{}
 	for _, f := range files {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if table, ok := n.(*ast.IndexExpr); ok && constantName(table.X, "") == "enum.Names" {
+				parsed[constantName(table.Index, path.Base(f.dir()))] = true
+			}
+			return true
+		})
 		for _, d := range f.syntax.Decls {
 			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Parse") {
 				parsed[path.Base(f.dir())+"."+strings.TrimPrefix(fn.Name.Name, "Parse")] = true

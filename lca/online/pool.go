@@ -26,9 +26,6 @@ func (p PoolKind) String() string { return poolNames.Of(p) }
 // PoolKinds returns every PoolKind.
 func PoolKinds() []PoolKind { return poolNames.All() }
 
-// ParsePoolKind is the inverse of PoolKind.String.
-func ParsePoolKind(s string) (PoolKind, error) { return poolNames.Parse(s, "lca: unknown pool") }
-
 // Resolve replaces PoolAuto by what it means.
 func (p PoolKind) Resolve() PoolKind {
 	if p == PoolAuto {

@@ -131,12 +131,6 @@ func (s *Span) Deletes(d *Deleted) bool {
 // ErrIncomplete is wrapped by the error of Join where chunks are missing: the topic was compacted since a Spans has seen them.
 var ErrIncomplete = errors.New("snapshot: chunks are missing")
 
-// Join decodes the snapshot of a model from the records between the offsets of its Span. Records of other models and versions
-// may be among them. It keeps nothing of the records.
-func Join(modelID string, version uint64, records []source.Record) (*Snapshot, error) {
-	return new(Joiner).Join(modelID, version, records)
-}
-
 // Joiner is memory for Join, which the next one uses again. It is for one goroutine.
 type Joiner struct {
 	// Over says that a snapshot is no longer used when the next one is joined, which takes the memory of its neighbours and scores.
@@ -146,7 +140,8 @@ type Joiner struct {
 	decoder decoder
 }
 
-// Join is the function of this name.
+// Join decodes the snapshot of a model from the records between the offsets of its Span. Records of other models and versions
+// may be among them. It keeps nothing of the records.
 func (j *Joiner) Join(modelID string, version uint64, records []source.Record) (*Snapshot, error) {
 	s := &j.slot
 	if s.chunks == nil {

@@ -50,10 +50,10 @@ func TestSpansFindWhatAnAssemblerFinds(t *testing.T) {
 			span, gone, _ := spans.Add(one.Key, one.Value, one.Headers, one.Offset)
 			if span != nil && (found[span.ModelID] == nil || found[span.ModelID].Version < span.Version) {
 				found[span.ModelID] = span
-				if _, err := Join(span.ModelID, span.Version, between(log, span)); err != nil {
+				if _, err := new(Joiner).Join(span.ModelID, span.Version, between(log, span)); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				if _, err := Join(span.ModelID, span.Version, between(log, span)[1:]); !errors.Is(err, ErrIncomplete) {
+				if _, err := new(Joiner).Join(span.ModelID, span.Version, between(log, span)[1:]); !errors.Is(err, ErrIncomplete) {
 					t.Fatalf("seed %d: without a chunk: %v", seed, err)
 				}
 			}

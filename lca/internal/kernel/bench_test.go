@@ -72,7 +72,7 @@ func BenchmarkLSE(b *testing.B) {
 			var s Scratch[float32]
 			lse := make([]float64, 1000)
 			pool.Pack(z, 3000, dim, dim)
-			measure(b, 2*1000*3000*float64(dim), func() { LSE(lse, &s, q, 1000, &pool) })
+			measure(b, 2*1000*3000*float64(dim), func() { Attract(lse, nil, nil, &s, q, 1000, &pool) })
 		})
 	}
 }

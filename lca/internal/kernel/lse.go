@@ -2,15 +2,12 @@ package kernel
 
 import "math"
 
-// LSE writes the logarithm of Σ_j k(|q_i − z_j|²), exp(−½ |q_i − z_j|²) where k is Gaussian, for each of the rows of q, over
-// the whole pool and the coordinates that count in the kernel: the Parzen part of a density up to its constant.
-func LSE[T Float](dst []float64, s *Scratch[T], q []T, rows int, p *Neighbours[T]) {
-	Attract(dst, nil, nil, s, q, rows, p)
-}
-
-// Attract is LSE, and writes what draws each row: its pull W_i = Σ_j w_ij, where w_ij is the share λ_ij times
-// [Shape.Pull], and the centre Σ_j w_ij z_j / W_i, of the pool's dim coordinates. The gradient of −LSE is
-// W_i (q_i − centre_i). A row that has overflowed has NaN in both. pull and centre may both be nil.
+// Attract writes to lse the logarithm of Σ_j k(|q_i − z_j|²), exp(−½ |q_i − z_j|²) where k is Gaussian, for each of the rows of
+// q, over the whole pool and the coordinates that count in the kernel: the Parzen part of a density up to its constant.
+//
+// It also writes what draws each row: its pull W_i = Σ_j w_ij, where w_ij is the share λ_ij times [Shape.Pull], and the
+// centre Σ_j w_ij z_j / W_i, of the pool's dim coordinates. The gradient of −lse is W_i (q_i − centre_i). A row that has
+// overflowed has NaN in both. pull and centre may both be nil.
 func Attract[T Float](lse, pull []float64, centre []T, s *Scratch[T], q []T, rows int, p *Neighbours[T]) {
 	checkQueries(q, rows, p)
 	s.begin()

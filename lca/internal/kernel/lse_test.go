@@ -58,7 +58,7 @@ func attract[T Float](t *testing.T, dim int, shape Shape, tol float64) {
 		for _, threads := range []int{1, 3} {
 			s := Scratch[T]{Threads: threads, workers: workers{least: 1}}
 			alone, lse, w, c := make([]float64, rows), make([]float64, rows), make([]float64, rows), make([]T, rows*dim)
-			LSE(alone, &s, q, rows, &pool)
+			Attract(alone, nil, nil, &s, q, rows, &pool)
 			Attract(lse, w, c, &s, q, rows, &pool)
 			compare(t, name+": LSE", lse, alone)
 			near(t, name+": pull", w, pull, tol)

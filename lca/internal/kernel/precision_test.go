@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -123,7 +126,7 @@ func fewSteps(t *testing.T, q, z []float64, rows, n, dim int) []float64 {
 func factorOf(t *testing.T, c []float64, dim int) []float64 {
 	t.Helper()
 	l := append([]float64(nil), c...)
-	if err := linalg.CholeskyLower(l, dim); err != nil {
+	if err := new(linalg.Workspace).CholeskyLower(l, dim); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -155,7 +158,7 @@ func solve(l, v []float64, dim int) []float64 {
 // pairwise is eq. 5 with the metric (L Lᵀ)⁻¹, whitened by it.
 func pairwise(q, z []float64, rows, n, dim int, l []float64) []float64 {
 	inverse := append([]float64(nil), l...)
-	linalg.InvertLower(inverse, dim)
+	invertLower(inverse, dim)
 	c := make([]float64, dim*dim)
 	y := make([]float64, n*dim)
 	for i := range rows {
@@ -215,7 +218,7 @@ func computed[T kernel.Float](x []float64, rows, n, dim int, l []float64) []floa
 // metricOf returns L⁻¹ and the standard deviations of the columns of z.
 func metricOf(z []float64, n, dim int, l []float64) (w, deviation []float64) {
 	w, deviation = append([]float64(nil), l...), make([]float64, dim)
-	linalg.InvertLower(w, dim)
+	invertLower(w, dim)
 	mean := meanOf(z, n, dim)
 	for k := range deviation {
 		for j := range n {
@@ -265,7 +268,7 @@ func sandwich(l, c []float64, dim int) []float64 {
 func worstEigenvalue(t *testing.T, got, want, l []float64, rows, dim int) float64 {
 	t.Helper()
 	inverse := append([]float64(nil), l...)
-	linalg.InvertLower(inverse, dim)
+	invertLower(inverse, dim)
 	got, want = append([]float64(nil), got...), append([]float64(nil), want...)
 	for a := range dim {
 		for b := range dim {
@@ -277,10 +280,23 @@ func worstEigenvalue(t *testing.T, got, want, l []float64, rows, dim int) float6
 		}
 	}
 	inverse = factorOf(t, want, dim)
-	linalg.InvertLower(inverse, dim)
+	invertLower(inverse, dim)
 	values, _, err := linalg.EigenSym(sandwich(inverse, got, dim), dim)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return max(math.Abs(values[0]-1), math.Abs(values[dim-1]-1))
+}
+
+// invertLower replaces the lower triangular l by its inverse.
+func invertLower(l []float64, n int) {
+	inverse := mat.NewTriDense(n, mat.Lower, nil)
+	if err := inverse.InverseTri(mat.NewTriDense(n, mat.Lower, slices.Clone(l))); err != nil {
+		panic(err)
+	}
+	for i := range n {
+		for j := range n {
+			l[i*n+j] = inverse.At(i, j)
+		}
+	}
 }

@@ -372,7 +372,7 @@ func updateBits[T Float](t *testing.T, seed uint64, p problem, shape Shape) {
 		pool.Pack(z, p.n, p.dim, p.parzen)
 		lse = make([]float64, p.rows)
 		Update(&m, &s, q, p.rows, &pool, p.ex)
-		LSE(lse, &s, q, p.rows, &pool)
+		Attract(lse, nil, nil, &s, q, p.rows, &pool)
 		return m, lse
 	}
 	forced.Store(generic())

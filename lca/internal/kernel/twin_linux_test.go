@@ -93,11 +93,11 @@ func (s *stepper) share(threads int) { s.scratch.Threads, s.coordinates.Threads 
 func (s *stepper) run(b *testing.B) {
 	d := s.dim
 	copy(s.low, s.problem.c)
-	if err := linalg.CholeskyLower(s.low, d); err != nil {
+	if err := new(linalg.Workspace).CholeskyLower(s.low, d); err != nil {
 		b.Fatal(err)
 	}
 	copy(s.inverse, s.low)
-	linalg.InvertLower(s.inverse, d)
+	invertLower(s.inverse, d)
 	s.load()
 	kernel.Update(&s.moments, &s.scratch, s.qw, s.rows, &s.pool, kernel.Exclusion{NearCopy: 1e-6 * float64(d)})
 	s.back()

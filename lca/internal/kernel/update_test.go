@@ -231,7 +231,7 @@ func testTextbook[T Float](t *testing.T, impl string, seed uint64, p problem, sh
 		near(t, "Effective", got.Effective, want.Effective, tol*float64(p.n))
 		if p.ex.Start == nil && p.ex.NearCopy == 0 {
 			alone := make([]float64, p.rows)
-			LSE(alone, &s, convert[T](qf), p.rows, &pool)
+			Attract(alone, nil, nil, &s, convert[T](qf), p.rows, &pool)
 			near(t, "LSE alone", alone, lse(want), tol*p.scale)
 		}
 	})
@@ -300,7 +300,7 @@ func TestUpdateAllocatesNothing(t *testing.T) {
 	got := testing.AllocsPerRun(20, func() {
 		pool.Pack(z, 100, 6, 4)
 		Update(&m, &s, q, 60, &pool, Exclusion{NearCopy: 1e-6, Gate: 40})
-		LSE(lse, &s, q, 60, &pool)
+		Attract(lse, nil, nil, &s, q, 60, &pool)
 		Attract(lse, pull, centre, &s, q, 60, &pool)
 		Project(&project, y, &s, q, 60)
 	})

@@ -19,13 +19,6 @@ func half(n int) int {
 
 // CholeskyLower overwrites the symmetric a by its lower factor L, a = L Lᵀ, with zeros above the
 // diagonal. On error a is left as it was.
-func CholeskyLower(a []float64, n int) error {
-	w := Borrow()
-	defer w.Return()
-	return w.CholeskyLower(a, n)
-}
-
-// CholeskyLower is the function of that name, with the workspace's own buffers.
 func (w *Workspace) CholeskyLower(a []float64, n int) error {
 	check("CholeskyLower", a, n)
 	w.left = Resize(w.left, n*n)
@@ -114,21 +107,8 @@ func invertBlock(dst []float64, ldd int, l []float64, ldl, n int) {
 	}
 }
 
-// InvertLower overwrites the lower triangular l by its inverse, with zeros above the diagonal.
-// A zero on the diagonal is a programming error: factors of CholeskyLower have none.
-func InvertLower(l []float64, n int) {
-	check("InvertLower", l, n)
-	for k := range n {
-		if l[k*n+k] == 0 {
-			panic(fmt.Sprintf("linalg: InvertLower of order %d with zero pivot %d", n, k))
-		}
-	}
-	w := Borrow()
-	defer w.Return()
-	w.invertLower(l, n, n)
-}
-
-// invertLower inverts the lower triangular l of stride ld: both halves on the diagonal, and below them −L₂₂⁻¹ L₂₁ L₁₁⁻¹.
+// invertLower inverts the lower triangular l of stride ld, without a zero on its diagonal: both halves on the diagonal, and
+// below them −L₂₂⁻¹ L₂₁ L₁₁⁻¹.
 func (w *Workspace) invertLower(l []float64, ld, n int) {
 	if n <= triangleBlock {
 		var inverse [triangleBlock * triangleBlock]float64

@@ -78,12 +78,12 @@ func TestCholeskyAndInverse(t *testing.T) {
 	each(t, func(t *testing.T, n int) {
 		a := spd(n)
 		l := append([]float64(nil), a...)
-		if err := CholeskyLower(l, n); err != nil {
+		if err := choleskyLower(l, n); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "L Lᵀ", multiply(l, transpose(l, n), n), a, 1e-14)
 		inv := append([]float64(nil), l...)
-		InvertLower(inv, n)
+		invertLower(inv, n)
 		near(t, "L L⁻¹", multiply(l, inv, n), identity(n), 1e-12)
 		for i := range n {
 			for j := i + 1; j < n; j++ {
@@ -107,7 +107,7 @@ func TestCholeskyRefuses(t *testing.T) {
 		{"NaN off the diagonal", []float64{1, 0, math.NaN(), 1}},
 	} {
 		before := fmt.Sprint(c.a)
-		if err := CholeskyLower(c.a, 2); !errors.Is(err, ErrNotPositiveDefinite) {
+		if err := choleskyLower(c.a, 2); !errors.Is(err, ErrNotPositiveDefinite) {
 			t.Errorf("%s: error %v, want ErrNotPositiveDefinite", c.name, err)
 		}
 		if after := fmt.Sprint(c.a); after != before {
@@ -151,3 +151,7 @@ func TestEigenSymRefuses(t *testing.T) {
 		}
 	}
 }
+
+func choleskyLower(a []float64, n int) error { return new(Workspace).CholeskyLower(a, n) }
+
+func invertLower(l []float64, n int) { new(Workspace).invertLower(l, n, n) }

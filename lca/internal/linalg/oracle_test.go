@@ -116,11 +116,11 @@ func TestOracles(t *testing.T) {
 		if err := inverse.InverseTri(&want); err != nil {
 			t.Fatal(err)
 		}
-		if err := CholeskyLower(a, n); err != nil {
+		if err := choleskyLower(a, n); err != nil {
 			t.Fatal(err)
 		}
 		got := append([]float64(nil), a...)
-		InvertLower(got, n)
+		invertLower(got, n)
 		for i := range n {
 			for j := range n {
 				if d := math.Abs(a[i*n+j] - want.At(i, j)); d > 1e-13*float64(n) {
@@ -146,9 +146,9 @@ func TestBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := append(values, vectors...)
-			if l := append([]float64(nil), a...); CholeskyLower(l, n) == nil {
+			if l := append([]float64(nil), a...); choleskyLower(l, n) == nil {
 				got = append(got, l...)
-				InvertLower(l, n)
+				invertLower(l, n)
 				got = append(got, l...)
 			}
 			if want[kind] == nil {
@@ -184,7 +184,7 @@ func BenchmarkCholeskyLower(b *testing.B) {
 		l := make([]float64, len(a))
 		for b.Loop() {
 			copy(l, a)
-			if err := CholeskyLower(l, n); err != nil {
+			if err := choleskyLower(l, n); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -193,13 +193,13 @@ func BenchmarkCholeskyLower(b *testing.B) {
 
 func BenchmarkInvertLower(b *testing.B) {
 	benchmarkOrders(b, func(b *testing.B, a []float64, n int) {
-		if err := CholeskyLower(a, n); err != nil {
+		if err := choleskyLower(a, n); err != nil {
 			b.Fatal(err)
 		}
 		l := make([]float64, len(a))
 		for b.Loop() {
 			copy(l, a)
-			InvertLower(l, n)
+			invertLower(l, n)
 		}
 	})
 }

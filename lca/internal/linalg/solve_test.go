@@ -15,7 +15,7 @@ func TestSolvers(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for _, n := range []int{1, 5, 31, 32, 33, 70, 129} {
 		l := spd(n)
-		if err := CholeskyLower(l, n); err != nil {
+		if err := choleskyLower(l, n); err != nil {
 			t.Fatal(err)
 		}
 		low := blas64.Triangular{Uplo: blas.Lower, Diag: blas.NonUnit, N: n, Stride: n, Data: l}
